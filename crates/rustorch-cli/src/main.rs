@@ -1,0 +1,2 @@
+//! `rustorch-cli`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The CPU device of RusTorch: complete reference and first-class engine.

@@ -1,0 +1,1 @@
+//! ggml block formats: layout, bit-exact decoding, encoding.

@@ -1,0 +1,1 @@
+//! Tensors with PyTorch's semantics on the hybrid executor.

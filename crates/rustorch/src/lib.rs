@@ -1,0 +1,1 @@
+//! Deep learning in Rust with hybrid execution.

@@ -1,0 +1,2 @@
+//! `cargo xtask`: developer commands.
+fn main() {}
