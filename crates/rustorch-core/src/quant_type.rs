@@ -78,7 +78,7 @@ impl QuantType {
     /// The bytes that `values` consecutive values take, or `None` where they do not fill whole blocks.
     #[inline]
     pub const fn bytes_for(self, values: usize) -> Option<usize> {
-        if values % self.block_len() != 0 {
+        if !values.is_multiple_of(self.block_len()) {
             None
         } else {
             (values / self.block_len()).checked_mul(self.block_bytes())
