@@ -278,7 +278,7 @@ vectored! {
         let high = _mm512_broadcast_i64x4(load(b.qh.as_ptr().add(32 * (i / 2))));
         // Bits 4i and 4i + 2, by half, moved to bit 4.
         let at = 4 * (i % 2) as i64;
-        let high = if i % 2 == 0 {
+        let high = if i.is_multiple_of(2) {
             _mm512_sllv_epi64(high, _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2))
         } else {
             _mm512_srlv_epi64(high, _mm512_setr_epi64(at - 4, at - 4, at - 4, at - 4, at - 2, at - 2, at - 2, at - 2))
