@@ -1,7 +1,51 @@
 //! The vocabulary of RusTorch: no tensor, no threads, no device code, only the types that every other crate speaks.
+//!
+//! An operation is a value ([`Op`]), a device is a plug-in ([`Backend`]), and what may go wrong has a name
+//! ([`Error`], [`Decline`], [`Fault`]).
+//!
+//! ```
+//! use rustorch_core::{BinaryOp, DType, Device, Layout, Op, Shape, TensorMeta};
+//!
+//! let a = Layout::contiguous(Shape::new([2, 1].as_slice())?);
+//! let b = Layout::contiguous(Shape::new([3].as_slice())?);
+//! let meta = |layout| TensorMeta { dtype: DType::F32, layout, device: Device::Cpu };
+//! let outs = Op::Binary(BinaryOp::Add).infer(&[meta(&a), meta(&b)])?;
+//! assert_eq!(outs[0].shape.dims(), [2, 3]);
+//! # Ok::<(), rustorch_core::Error>(())
+//! ```
 
+mod backend;
+mod buffer;
+mod capability;
+mod device;
+mod dispatch;
 mod dtype;
+mod error;
+mod layout;
+mod meta;
+mod op;
+mod philox;
+mod promote;
 mod quant_type;
+mod scalar;
+mod shape;
 
+pub use backend::{Backend, copy_mismatch};
+pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
+pub use capability::{CostModel, DTypeSet, DeviceCapability};
+pub use device::{Device, DeviceType};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};
+pub use error::{Decline, DispatchError, Error, Fault, Result, Verdict};
+pub use half::{bf16, f16};
+pub use layout::{Indices, Layout};
+pub use meta::{OutputMeta, Outputs, TensorMeta, packed_bytes};
+pub use op::{
+    Arange, Attention, BinaryOp, CompareOp, Distribution, Fill, GateOp, LayerNorm, MatMul, Op, OpType, Pad,
+    Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, ScanOp, ScatterMode, Softmax, Sort, TopK, Triangle,
+    UnaryOp, Work, Yarn,
+};
+pub use philox::{Philox, PhiloxKey, philox4x32, unit_f32, unit_f64};
+pub use promote::{Weight, promote_types, result_type};
 pub use quant_type::QuantType;
+pub use scalar::{FromScalar, Scalar};
+pub use shape::{Dims, Shape, resolve_axis};

@@ -72,6 +72,9 @@ quant_types! {
     TQ1_0 = "TQ1_0", id 34, 256 values in 54 bytes, "Ternary, 1.69 bits (base 3).";
     TQ2_0 = "TQ2_0", id 35, 256 values in 66 bytes, "Ternary, 2.06 bits.";
     MXFP4 = "MXFP4", id 39, 32 values in 17 bytes, "OCP microscaling FP4 (E2M1), one E8M0 scale per 32.";
+    NVFP4 = "NVFP4", id 40, 64 values in 36 bytes, "FP4 (E2M1), one unsigned E4M3 scale per 16.";
+    Q1_0 = "Q1_0", id 41, 128 values in 18 bytes, "1 bit (a sign), one f16 scale per 128.";
+    Q2_0 = "Q2_0", id 42, 64 values in 18 bytes, "2 bits (-1, 0, 1, 2), one f16 scale per 64.";
 }
 
 impl QuantType {

@@ -1,0 +1,56 @@
+//! The contract between the executor and a device.
+
+use crate::{
+    Buffer, CostModel, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
+};
+
+/// A device as a plug-in. Everything above the executor is the same whatever implements this.
+///
+/// Planning (`supports`, `cost`) is separate from running: what a device declines in planning is no failure, and what it
+/// accepts it must run, or report a [`Fault`].
+pub trait Backend: Send + Sync {
+    /// Which device this is.
+    fn device(&self) -> Device;
+
+    /// What it can do.
+    fn capability(&self) -> &DeviceCapability;
+
+    /// How long it takes.
+    fn cost(&self) -> &CostModel;
+
+    /// Whether it runs this operation on these arguments, which [`Op::infer`] has accepted.
+    ///
+    /// Cheap and total: runs nothing, allocates nothing on the device. By default the capability table decides.
+    fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+        self.capability().check(op, args)
+    }
+
+    /// New memory, contents unspecified.
+    fn alloc(&self, bytes: usize) -> Result<Buffer, Fault>;
+
+    /// Runs the operation. Arguments are on this device or one that it reaches; outputs have the dtypes and shapes
+    /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer, and overlap no
+    /// argument. On success every output element is written.
+    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
+
+    /// Copies from host memory to a contiguous view on this device of the same size.
+    fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault>;
+
+    /// Copies a contiguous view on this device to host memory of the same size.
+    fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault>;
+
+    /// Copies a contiguous view on another device directly to one on this device; `None` where there is no direct way
+    /// and the executor goes through host memory.
+    fn copy_from_peer(&self, _src: &View<'_>, _dst: &mut ViewMut<'_>) -> Option<Result<(), Fault>> {
+        None
+    }
+
+    /// Waits until everything submitted has finished.
+    fn synchronize(&self) -> Result<(), Fault>;
+}
+
+/// A [`Fault::Invalid`] for a copy whose sides differ in size or are not contiguous: what `copy_in` and `copy_out`
+/// implementations return.
+pub fn copy_mismatch() -> Fault {
+    Error::argument("copy", "source and destination of a copy must be contiguous and of one size").into()
+}

@@ -1,0 +1,455 @@
+//! Where the elements of a tensor lie in its buffer.
+
+use crate::{Dims, Error, Result, Shape};
+use smallvec::SmallVec;
+
+/// Shape, strides and offset of a tensor, all in elements. Every view is a change of layout and never a copy.
+///
+/// For block dtypes the innermost stride of a row is 1 and offsets fall on block borders; that is checked where a
+/// layout meets a dtype (see [`crate::TensorMeta::check`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: Dims,
+    offset: usize,
+}
+
+impl Layout {
+    /// The row-major layout of `shape` at the start of a buffer.
+    pub fn contiguous(shape: Shape) -> Layout {
+        let strides = shape.contiguous_strides();
+        Layout { shape, strides, offset: 0 }
+    }
+
+    /// A layout of given strides and offset.
+    ///
+    /// # Errors
+    /// If ranks differ or the farthest element cannot be addressed.
+    pub fn new(shape: Shape, strides: impl Into<Dims>, offset: usize) -> Result<Layout> {
+        let strides = strides.into();
+        if strides.len() != shape.rank() {
+            return Err(Error::shape(
+                "layout",
+                format!("{} strides for {} dimensions", strides.len(), shape.rank()),
+                [&shape],
+            ));
+        }
+        let mut far = offset;
+        for (&dim, &stride) in shape.iter().zip(&strides) {
+            far = dim
+                .saturating_sub(1)
+                .checked_mul(stride)
+                .and_then(|n| far.checked_add(n))
+                .ok_or_else(|| Error::argument("layout", "the farthest element cannot be addressed"))?;
+        }
+        Ok(Layout { shape, strides, offset })
+    }
+
+    /// The shape.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The lengths.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.shape.dims()
+    }
+
+    /// The strides, in elements.
+    #[inline]
+    pub fn strides(&self) -> &[usize] {
+        &self.strides
+    }
+
+    /// The index of the first element.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.shape.rank()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn elements(&self) -> usize {
+        self.shape.elements()
+    }
+
+    /// Whether the elements lie in row-major order without gaps (at any offset). Empty layouts do.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1usize;
+        for (&dim, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if dim == 0 {
+                return true;
+            }
+            if dim != 1 {
+                if stride != step {
+                    return false;
+                }
+                step *= dim;
+            }
+        }
+        true
+    }
+
+    /// One past the index of the farthest element; equal to the offset for an empty layout.
+    pub fn end(&self) -> usize {
+        if self.elements() == 0 {
+            return self.offset;
+        }
+        self.offset + 1 + self.shape.iter().zip(&self.strides).map(|(&d, &s)| (d - 1) * s).sum::<usize>()
+    }
+
+    /// Whether two indices may reach the same element, so that writing through the layout is ambiguous.
+    ///
+    /// Decides by sorting strides: exact for every layout that views can make (it may report an overlap for exotic
+    /// hand-made strides that interleave without meeting).
+    pub fn overlaps_itself(&self) -> bool {
+        let mut axes: SmallVec<[(usize, usize); 6]> =
+            self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|&(_, d)| d > 1).collect();
+        if self.elements() == 0 {
+            return false;
+        }
+        axes.sort_unstable();
+        let mut reach = 0usize;
+        for (stride, dim) in axes {
+            if stride <= reach {
+                return true;
+            }
+            reach += (dim - 1) * stride;
+        }
+        false
+    }
+
+    /// The layout with dimensions reordered: dimension `i` of the result is `order[i]` of this one.
+    pub fn permute(&self, order: &[usize]) -> Result<Layout> {
+        let mut seen = [false; 64];
+        let valid = order.len() == self.rank()
+            && self.rank() <= 64
+            && order.iter().all(|&a| a < self.rank() && !std::mem::replace(&mut seen[a], true));
+        if !valid {
+            return Err(Error::argument(
+                "permute",
+                format!("{order:?} is not an order of the {} dimensions of {}", self.rank(), self.shape),
+            ));
+        }
+        Ok(Layout {
+            shape: Shape::trusted(order.iter().map(|&a| self.shape[a]).collect()),
+            strides: order.iter().map(|&a| self.strides[a]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// The layout with two dimensions swapped.
+    pub fn transpose(&self, a: usize, b: usize) -> Result<Layout> {
+        for axis in [a, b] {
+            if axis >= self.rank() {
+                return Err(Error::Axis { op: "transpose", axis: axis as isize, rank: self.rank() });
+            }
+        }
+        let mut out = self.clone();
+        let mut dims: Dims = out.shape.dims().into();
+        dims.swap(a, b);
+        out.shape = Shape::trusted(dims);
+        out.strides.swap(a, b);
+        Ok(out)
+    }
+
+    /// `len` elements of dimension `axis` from `start`, `step` apart.
+    ///
+    /// # Errors
+    /// If the range leaves the dimension or `step` is 0.
+    pub fn slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Layout> {
+        if axis >= self.rank() {
+            return Err(Error::Axis { op: "slice", axis: axis as isize, rank: self.rank() });
+        }
+        let size = self.shape[axis];
+        let fits = step != 0
+            && (len == 0 && start <= size
+                || len != 0
+                    && (len - 1)
+                        .checked_mul(step)
+                        .and_then(|n| n.checked_add(start))
+                        .is_some_and(|last| last < size));
+        if !fits {
+            return Err(Error::argument(
+                "slice",
+                format!(
+                    "{len} elements from {start} with step {step} leave dimension {axis} of {}",
+                    self.shape
+                ),
+            ));
+        }
+        let mut out = self.clone();
+        out.shape = self.shape.with_dim(axis, len)?;
+        // An empty slice keeps its offset: there may be no element at `start` to point to.
+        if out.elements() != 0 {
+            out.offset += start * self.strides[axis];
+        }
+        out.strides[axis] = self.strides[axis].saturating_mul(step);
+        Ok(out)
+    }
+
+    /// The layout without dimension `axis`, at index `index` of it.
+    pub fn select(&self, axis: usize, index: usize) -> Result<Layout> {
+        let mut out = self.slice(axis, index, 1, 1)?;
+        out.remove(axis);
+        Ok(out)
+    }
+
+    fn remove(&mut self, axis: usize) {
+        let mut dims: Dims = self.shape.dims().into();
+        dims.remove(axis);
+        self.shape = Shape::trusted(dims);
+        self.strides.remove(axis);
+    }
+
+    /// The layout with a dimension of length 1 removed.
+    pub fn squeeze(&self, axis: usize) -> Result<Layout> {
+        if axis >= self.rank() || self.shape[axis] != 1 {
+            return Err(Error::shape("squeeze", format!("dimension {axis} has not length 1"), [&self.shape]));
+        }
+        let mut out = self.clone();
+        out.remove(axis);
+        Ok(out)
+    }
+
+    /// The layout with a dimension of length 1 inserted before `axis`.
+    pub fn unsqueeze(&self, axis: usize) -> Result<Layout> {
+        if axis > self.rank() {
+            return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, rank: self.rank() + 1 });
+        }
+        let mut out = self.clone();
+        let stride =
+            if axis < self.rank() { self.strides[axis].saturating_mul(self.shape[axis].max(1)) } else { 1 };
+        let mut dims: Dims = out.shape.dims().into();
+        dims.insert(axis, 1);
+        out.shape = Shape::trusted(dims);
+        out.strides.insert(axis, stride);
+        Ok(out)
+    }
+
+    /// The layout repeated, without copying, to a shape that this one broadcasts to.
+    pub fn broadcast_to(&self, shape: &Shape, op: &'static str) -> Result<Layout> {
+        let extra = shape.rank().checked_sub(self.rank());
+        let matches = extra.is_some_and(|extra| {
+            self.shape.iter().zip(&shape[extra..]).all(|(&from, &to)| from == to || from == 1)
+        });
+        let Some(extra) = extra.filter(|_| matches) else {
+            return Err(Error::shape(
+                op,
+                "the first shape does not broadcast to the second",
+                [&self.shape, shape],
+            ));
+        };
+        let strides = (0..shape.rank())
+            .map(|i| {
+                if i < extra || (self.shape[i - extra] == 1 && shape[i] != 1) {
+                    0
+                } else {
+                    self.strides[i - extra]
+                }
+            })
+            .collect();
+        Ok(Layout { shape: shape.clone(), strides, offset: self.offset })
+    }
+
+    /// The layout that gives the same elements, in row-major order, another shape; `None` where that takes a copy.
+    ///
+    /// # Errors
+    /// If the shapes have different numbers of elements.
+    pub fn reshape(&self, shape: &Shape) -> Result<Option<Layout>> {
+        if shape.elements() != self.elements() {
+            return Err(Error::shape(
+                "reshape",
+                "the shapes have different numbers of elements",
+                [&self.shape, shape],
+            ));
+        }
+        if self.is_contiguous() {
+            return Ok(Some(Layout {
+                shape: shape.clone(),
+                strides: shape.contiguous_strides(),
+                offset: self.offset,
+            }));
+        }
+        // Merge neighbouring dimensions that are contiguous to each other, then cut the merged runs anew.
+        let old: SmallVec<[(usize, usize); 6]> =
+            self.shape.iter().copied().zip(self.strides.iter().copied()).filter(|&(d, _)| d != 1).collect();
+        let mut strides: Dims = SmallVec::from_elem(1, shape.rank());
+        let mut new = (0..shape.rank()).rev().peekable();
+        let mut i = old.len();
+        while i > 0 {
+            let (mut run, stride) = old[i - 1];
+            i -= 1;
+            while i > 0 && old[i - 1].1 == stride * run {
+                run *= old[i - 1].0;
+                i -= 1;
+            }
+            let (mut taken, mut step) = (1usize, stride);
+            while let Some(&axis) = new.peek() {
+                if taken == run && shape[axis] != 1 {
+                    break;
+                }
+                if run % (taken * shape[axis]) != 0 {
+                    return Ok(None);
+                }
+                strides[axis] = step;
+                step *= shape[axis];
+                taken *= shape[axis];
+                new.next();
+            }
+            if taken != run {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Layout { shape: shape.clone(), strides, offset: self.offset }))
+    }
+
+    /// The fewest dimensions with the same elements in the same order: neighbours merged, length 1 dropped.
+    ///
+    /// Kernels loop over this instead of the shape a person chose.
+    pub fn collapsed(&self) -> Layout {
+        let mut dims = Dims::new();
+        let mut strides = Dims::new();
+        for (&dim, &stride) in self.shape.iter().zip(&self.strides) {
+            if dim == 1 {
+                continue;
+            }
+            match (dims.last_mut(), strides.last_mut()) {
+                (Some(d), Some(s)) if *s == stride * dim => {
+                    *d *= dim;
+                    *s = stride;
+                }
+                _ => {
+                    dims.push(dim);
+                    strides.push(stride);
+                }
+            }
+        }
+        Layout { shape: Shape::trusted(dims), strides, offset: self.offset }
+    }
+
+    /// The same shape and strides at another offset.
+    pub fn at_offset(mut self, offset: usize) -> Layout {
+        self.offset = offset;
+        self
+    }
+
+    /// The indices of the elements in row-major order.
+    pub fn indices(&self) -> Indices<'_> {
+        Indices {
+            layout: self,
+            position: SmallVec::from_elem(0, self.rank()),
+            next: (self.elements() != 0).then_some(self.offset),
+        }
+    }
+}
+
+/// Iterator over the element indices of a [`Layout`]; see [`Layout::indices`].
+pub struct Indices<'a> {
+    layout: &'a Layout,
+    position: Dims,
+    next: Option<usize>,
+}
+
+impl Iterator for Indices<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let current = self.next?;
+        let mut index = current;
+        self.next = None;
+        for axis in (0..self.layout.rank()).rev() {
+            let stride = self.layout.strides[axis];
+            self.position[axis] += 1;
+            if self.position[axis] < self.layout.shape[axis] {
+                self.next = Some(index + stride);
+                break;
+            }
+            self.position[axis] = 0;
+            index -= stride * (self.layout.shape[axis] - 1);
+        }
+        Some(current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contiguous(dims: &[usize]) -> Layout {
+        Layout::contiguous(Shape::new(dims).unwrap())
+    }
+
+    fn indices(layout: &Layout) -> Vec<usize> {
+        layout.indices().collect()
+    }
+
+    #[test]
+    fn views_reach_the_right_elements() {
+        let l = contiguous(&[2, 3]);
+        assert_eq!(indices(&l), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(indices(&l.transpose(0, 1).unwrap()), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(indices(&l.slice(1, 1, 2, 1).unwrap()), [1, 2, 4, 5]);
+        assert_eq!(indices(&l.slice(1, 0, 2, 2).unwrap()), [0, 2, 3, 5]);
+        assert_eq!(indices(&l.select(0, 1).unwrap()), [3, 4, 5]);
+        let wide = contiguous(&[3]).broadcast_to(&Shape::new([2, 3].as_slice()).unwrap(), "expand").unwrap();
+        assert_eq!(indices(&wide), [0, 1, 2, 0, 1, 2]);
+        assert!(wide.overlaps_itself());
+        assert!(!l.transpose(0, 1).unwrap().overlaps_itself());
+        assert_eq!(indices(&contiguous(&[])), [0]);
+        assert_eq!(indices(&contiguous(&[2, 0])), [0usize; 0]);
+    }
+
+    #[test]
+    fn reshape_keeps_order_or_asks_for_a_copy() {
+        let l = contiguous(&[2, 3, 4]);
+        let cases: &[(Layout, &[usize], bool)] = &[
+            (l.clone(), &[6, 4], true),
+            (l.transpose(0, 1).unwrap(), &[6, 4], false),
+            (l.transpose(0, 1).unwrap(), &[3, 2, 2, 2], true),
+            (l.slice(2, 0, 2, 1).unwrap(), &[6, 2], true),
+            (l.slice(2, 0, 2, 1).unwrap(), &[12], false),
+            (l.slice(1, 0, 2, 1).unwrap(), &[2, 8, 1], true),
+            (l.slice(2, 0, 1, 1).unwrap(), &[6], true),
+        ];
+        for (from, to, view) in cases {
+            let to = Shape::new(*to).unwrap();
+            let got = from.reshape(&to).unwrap();
+            assert_eq!(got.is_some(), *view, "{from:?} to {to}");
+            if let Some(got) = got {
+                assert_eq!(indices(&got), indices(from), "{from:?} to {to}");
+            }
+        }
+        assert!(l.reshape(&Shape::new([5].as_slice()).unwrap()).is_err());
+    }
+
+    #[test]
+    fn slices_outside_are_refused() {
+        let l = contiguous(&[4]);
+        assert!(l.slice(0, 2, 3, 1).is_err());
+        assert!(l.slice(0, 0, 2, 4).is_err());
+        assert!(l.slice(0, 0, 1, 0).is_err());
+        assert!(l.slice(0, 4, 0, 1).is_ok());
+        assert!(l.slice(0, 5, 0, 1).is_err());
+        assert!(l.slice(0, 1, usize::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn collapsing_keeps_the_elements() {
+        let l = contiguous(&[2, 3, 4, 1]);
+        for view in [l.clone(), l.transpose(0, 1).unwrap(), l.slice(2, 1, 2, 1).unwrap()] {
+            assert_eq!(indices(&view.collapsed()), indices(&view));
+        }
+        assert_eq!(l.collapsed().dims(), [24]);
+    }
+}

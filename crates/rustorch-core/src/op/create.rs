@@ -1,0 +1,48 @@
+//! Tensors from nothing.
+
+use super::{expect_args, one};
+use crate::{DType, Error, Outputs, Result, Scalar, Shape, TensorMeta};
+
+/// A tensor of one value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fill {
+    /// The shape.
+    pub shape: Shape,
+    /// The dtype; not a block type.
+    pub dtype: DType,
+    /// The value, converted as casting does.
+    pub value: Scalar,
+}
+
+impl Fill {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args("fill", args, 0..=0)?;
+        if self.dtype.is_quant() {
+            return Err(Error::dtype("fill", "a block-quantized tensor is made by casting", [self.dtype]));
+        }
+        one(self.dtype, self.shape.clone())
+    }
+}
+
+/// `start`, `start + step`, … : `len` numbers in one dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arange {
+    /// The first number.
+    pub start: Scalar,
+    /// The difference.
+    pub step: Scalar,
+    /// How many.
+    pub len: usize,
+    /// The dtype: integer or floating-point. Element `i` is `start + i·step`, computed in `i64` or `f64`, then cast.
+    pub dtype: DType,
+}
+
+impl Arange {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args("arange", args, 0..=0)?;
+        if !self.dtype.is_int() && !self.dtype.is_float() {
+            return Err(Error::dtype("arange", "needs an integer or floating-point dtype", [self.dtype]));
+        }
+        one(self.dtype, Shape::new([self.len].as_slice())?)
+    }
+}

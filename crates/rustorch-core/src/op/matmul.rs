@@ -1,0 +1,137 @@
+//! Matrix products.
+
+use super::{expect_args, float, index_dtype, one};
+use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta, UnaryOp};
+
+/// `a: [.., m, k] × b: [.., k, n] (+ bias: [n]) → [.., m, n]`; the leading dimensions broadcast.
+///
+/// `a` and `b` have one dtype of floats, integers or complex numbers; or `a` is `F32` and `b` a *weight* of a block
+/// type, `F16` or `BF16`, whose columns are contiguous (the transposed view of an `[n, k]` matrix). Products with a
+/// weight round `a` to the weight's companion (8-bit blocks as in ggml for block types, the same 16-bit type otherwise) and accumulate in `f32`. The
+/// result has the dtype of `a`, and each of its elements depends on its own row and column only: not on `m`, the
+/// other rows, or the number of threads.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct MatMul {
+    /// A function applied to each element at the end, after the bias.
+    pub activation: Option<UnaryOp>,
+}
+
+impl MatMul {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        const NAME: &str = "matmul";
+        expect_args(NAME, args, 2..=3)?;
+        let (a, b) = (&args[0], &args[1]);
+        let shapes = [a.shape(), b.shape()];
+        if a.shape().rank() < 2 || b.shape().rank() < 2 {
+            return Err(Error::shape(NAME, "operands need two dimensions at least", shapes));
+        }
+        let weight = is_weight(a.dtype, b.dtype);
+        let numeric = a.dtype == b.dtype && (a.dtype.is_float() || a.dtype.is_int() || a.dtype.is_complex());
+        if !weight && !numeric {
+            return Err(Error::dtype(
+                NAME,
+                "operands must have one numeric dtype, or be f32 and a weight of f16, bf16 or a block type",
+                [a.dtype, b.dtype],
+            ));
+        }
+        let [m, k] = last_two(a.shape());
+        let [k2, n] = last_two(b.shape());
+        if k != k2 {
+            return Err(Error::shape(NAME, format!("the inner dimensions {k} and {k2} differ"), shapes));
+        }
+        b.check(NAME)?;
+        if b.dtype.is_quant() {
+            let rank = b.shape().rank();
+            if b.layout.strides()[rank - 2] != 1 && k != 1 {
+                return Err(Error::shape(
+                    NAME,
+                    "a block-quantized right operand must be the transposed view of a row-major [n, k] matrix",
+                    shapes,
+                ));
+            }
+        }
+        if let Some(bias) = args.get(2) {
+            if bias.dims() != [n] {
+                return Err(Error::shape(NAME, format!("the bias must have {n} elements"), [bias.shape()]));
+            }
+            if bias.dtype != a.dtype {
+                return Err(Error::dtype(
+                    NAME,
+                    "the bias must have the left operand's dtype",
+                    [a.dtype, bias.dtype],
+                ));
+            }
+        }
+        if let Some(activation) = self.activation
+            && activation.output(a.dtype) != Some(a.dtype)
+        {
+            return Err(Error::dtype(activation.name(), "is not defined for the product's dtype", [a.dtype]));
+        }
+        let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, NAME)?;
+        let mut dims: Dims = batch.dims().into();
+        dims.extend([m, n]);
+        one(a.dtype, Shape::new(dims)?)
+    }
+}
+
+/// Whether a product of `a` and `b` is one of activations with a weight of another dtype.
+fn is_weight(a: DType, b: DType) -> bool {
+    a == DType::F32 && matches!(b, DType::Quant(_) | DType::F16 | DType::BF16)
+}
+
+fn last_two(shape: &Shape) -> [usize; 2] {
+    let n = shape.rank();
+    [shape[n - 2], shape[n - 1]]
+}
+
+fn batch(shape: &Shape) -> Result<Shape> {
+    Shape::new(&shape[..shape.rank() - 2])
+}
+
+pub(super) fn flops(args: &[TensorMeta<'_>], out_elements: u64) -> u64 {
+    2 * out_elements * args[0].dims().last().copied().unwrap_or(0) as u64
+}
+
+pub(super) fn infer_experts(args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    const NAME: &str = "expert_matmul";
+    expect_args(NAME, args, 3..=3)?;
+    let (x, w, ids) = (&args[0], &args[1], &args[2]);
+    let shapes = [x.shape(), w.shape(), ids.shape()];
+    index_dtype(NAME, ids)?;
+    float(NAME, x.dtype)?;
+    if w.dtype != x.dtype && !is_weight(x.dtype, w.dtype) {
+        return Err(Error::dtype(
+            NAME,
+            "weights must have the dtype of x, or be f16, bf16 or blocks with x f32",
+            [x.dtype, w.dtype],
+        ));
+    }
+    let (&[t, k, inner], &[_, out, inner2], &[t2, k2]) = (x.dims(), w.dims(), ids.dims()) else {
+        return Err(Error::shape(NAME, "takes x [t, k, in], weights [e, out, in] and ids [t, k]", shapes));
+    };
+    if t != t2 || (k != k2 && k != 1) || inner != inner2 {
+        return Err(Error::shape(
+            NAME,
+            "x [t, k or 1, in], weights [e, out, in] and ids [t, k] do not agree",
+            shapes,
+        ));
+    }
+    w.check(NAME)?;
+    let strides = w.layout.strides();
+    if inner != 1 && strides[2] != 1 {
+        return Err(Error::shape(NAME, "the rows of the weights must be contiguous", [w.shape()]));
+    }
+    one(x.dtype, Shape::new([t, k2, out].as_slice())?)
+}
+
+pub(super) fn expert_flops(args: &[TensorMeta<'_>], out_elements: u64) -> u64 {
+    2 * out_elements * args[0].dims()[2] as u64
+}
+
+/// Bytes read: the activations, the ids, and at most one matrix per chosen expert.
+pub(super) fn expert_bytes(args: &[TensorMeta<'_>]) -> usize {
+    let (x, w, ids) = (&args[0], &args[1], &args[2]);
+    let experts = w.dims()[0].max(1);
+    let chosen = ids.layout.elements().min(experts);
+    x.packed_bytes() + ids.packed_bytes() + w.packed_bytes() / experts * chosen
+}

@@ -1,0 +1,399 @@
+//! Operations as plain data.
+//!
+//! Each family has its own file, with the parameters of its operations and, beside them, what they accept, what they
+//! return (`infer`) and how much work they are (`work`). No file here computes anything: devices do.
+
+mod attention;
+mod create;
+mod index;
+mod matmul;
+mod norm;
+mod pointwise;
+mod random;
+mod reduce;
+mod rope;
+mod sort;
+
+pub use attention::Attention;
+pub use create::{Arange, Fill};
+pub use index::{Pad, ScatterMode, Triangle};
+pub use matmul::MatMul;
+pub use norm::{LayerNorm, RmsNorm, Softmax};
+pub use pointwise::{BinaryOp, CompareOp, GateOp, UnaryOp};
+pub use random::{Distribution, Random};
+pub use reduce::{Reduce, ReduceOp, ScanOp};
+pub use rope::{Rope, RopeStyle, Yarn};
+pub use sort::{Sort, TopK};
+
+use crate::{DType, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
+use smallvec::smallvec;
+
+/// An operation with its parameters. Arguments are given apart from it, in the order that each variant names.
+///
+/// Operands of one operation have one dtype unless the variant says otherwise: promotion is the tensor's business, done
+/// by explicit [`Op::Cast`]. Operands of pointwise operations broadcast.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Op {
+    /// `() →` a tensor of one value.
+    Fill(Fill),
+    /// `() →` evenly spaced numbers.
+    Arange(Arange),
+    /// `() →` random numbers.
+    Random(Random),
+    /// `(x) →` a function of each element.
+    Unary(UnaryOp),
+    /// `(a, b) →` a function of each pair.
+    Binary(BinaryOp),
+    /// `(a, b) →` `Bool`.
+    Compare(CompareOp),
+    /// `(condition: Bool, a, b) →` `a` where the condition holds, else `b`.
+    Where,
+    /// `(x) →` `x` kept within bounds. NaN stays NaN.
+    Clamp {
+        /// The lower bound.
+        min: Option<Scalar>,
+        /// The upper bound, which wins where it is below the lower.
+        max: Option<Scalar>,
+    },
+    /// `(gate, up) →` `activation(gate) · up`: the gated feed-forward of SwiGLU and its kin.
+    Gate(GateOp),
+    /// `(x) →` `x` in another dtype. From and to block types: decoding and quantizing.
+    Cast(DType),
+    /// `(x) →` the same elements, contiguous; or, into a given output view, copied there.
+    Copy,
+    /// `(x) →` reduced over axes.
+    Reduce(Reduce),
+    /// `(x) →` running sums or products along an axis.
+    Scan {
+        /// What accumulates.
+        op: ScanOp,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(a, b[, bias]) →` matrix product.
+    MatMul(MatMul),
+    /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
+    /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
+    ExpertMatMul,
+    /// `(x) →` softmax or its logarithm along an axis.
+    Softmax(Softmax),
+    /// `(x[, weight[, bias]]) →` normalised over the trailing dimensions.
+    LayerNorm(LayerNorm),
+    /// `(x[, weight]) →` divided by the root mean square of the last dimension.
+    RmsNorm(RmsNorm),
+    /// `(q, k, v[, mask]) →` scaled dot-product attention.
+    Attention(Attention),
+    /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
+    Rope(Rope),
+    /// `(x, index: [n] integer) →` slices of `x` along an axis.
+    IndexSelect {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x, index) →` `out[.., i, ..] = x[.., index[.., i, ..], ..]` along an axis; `x` and `index` have equal rank.
+    Gather {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x, index, src) →` `x` with `src` written (or added) at `index` along an axis.
+    Scatter {
+        /// The axis.
+        axis: usize,
+        /// What happens to the value in place.
+        mode: ScatterMode,
+    },
+    /// `(table: [rows, dim], ids: integer) → [ids.., dim]`: rows of a table, decoded to `f32` from block types.
+    Embedding,
+    /// `(x, y, ..) →` joined along an axis.
+    Concat {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x) →` `x` with a border of one value.
+    Pad(Pad),
+    /// `(x) →` `x` with one triangle of its last two dimensions set to zero.
+    Triangle(Triangle),
+    /// `(x) →` (values, `I64` indices), sorted along an axis.
+    Sort(Sort),
+    /// `(x) →` (values, `I64` indices): the `k` largest or smallest along an axis.
+    TopK(TopK),
+}
+
+/// The class of an operation: the grain in which devices state what they can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum OpType {
+    /// Filling and counting.
+    Creation,
+    /// Arithmetic on each element.
+    Elementwise,
+    /// Activation functions, gates and softmax.
+    Activation,
+    /// Comparison and selection.
+    Comparison,
+    /// Sums, extrema, scans.
+    Reduction,
+    /// Matrix products.
+    LinearAlgebra,
+    /// Layer and RMS normalisation.
+    Normalization,
+    /// Scaled dot-product attention and rotary position embedding.
+    Attention,
+    /// Gather, scatter, concatenation, padding.
+    Indexing,
+    /// Copies and conversions between dense dtypes.
+    DataMovement,
+    /// Decoding and encoding of block types.
+    Quantization,
+    /// Sorting and selection of extremes.
+    Sorting,
+    /// Random numbers.
+    Distribution,
+    /// Functions that only complex numbers have.
+    ComplexMath,
+}
+
+impl OpType {
+    /// Every class.
+    pub const ALL: &'static [OpType] = &[
+        OpType::Creation,
+        OpType::Elementwise,
+        OpType::Activation,
+        OpType::Comparison,
+        OpType::Reduction,
+        OpType::LinearAlgebra,
+        OpType::Normalization,
+        OpType::Attention,
+        OpType::Indexing,
+        OpType::DataMovement,
+        OpType::Quantization,
+        OpType::Sorting,
+        OpType::Distribution,
+        OpType::ComplexMath,
+    ];
+}
+
+/// How much an operation has to do: the input of the cost model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Floating-point (or integer) operations.
+    pub flops: u64,
+    /// Bytes read and written if every operand is touched once.
+    pub bytes: u64,
+}
+
+impl Op {
+    /// The operation's name, as errors, records and benchmarks show it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Fill(_) => "fill",
+            Op::Arange(_) => "arange",
+            Op::Random(r) => r.name(),
+            Op::Unary(op) => op.name(),
+            Op::Binary(op) => op.name(),
+            Op::Compare(op) => op.name(),
+            Op::Where => "where",
+            Op::Clamp { .. } => "clamp",
+            Op::Gate(op) => op.name(),
+            Op::Cast(_) => "cast",
+            Op::Copy => "copy",
+            Op::Reduce(r) => r.op.name(),
+            Op::Scan { op, .. } => op.name(),
+            Op::MatMul(_) => "matmul",
+            Op::ExpertMatMul => "expert_matmul",
+            Op::Softmax(s) => s.name(),
+            Op::LayerNorm(_) => "layer_norm",
+            Op::RmsNorm(_) => "rms_norm",
+            Op::Attention(_) => "attention",
+            Op::Rope(_) => "rope",
+            Op::IndexSelect { .. } => "index_select",
+            Op::Gather { .. } => "gather",
+            Op::Scatter { mode, .. } => mode.name(),
+            Op::Embedding => "embedding",
+            Op::Concat { .. } => "concat",
+            Op::Pad(_) => "pad",
+            Op::Triangle(t) => t.name(),
+            Op::Sort(_) => "sort",
+            Op::TopK(_) => "topk",
+        }
+    }
+
+    /// The operation's class, which may depend on the dtypes that it meets.
+    pub fn class(&self, args: &[TensorMeta<'_>]) -> OpType {
+        match self {
+            Op::Fill(_) | Op::Arange(_) => OpType::Creation,
+            Op::Random(_) => OpType::Distribution,
+            Op::Unary(op) => op.class(),
+            Op::Binary(_) | Op::Clamp { .. } => OpType::Elementwise,
+            Op::Compare(_) | Op::Where => OpType::Comparison,
+            Op::Gate(_) | Op::Softmax(_) => OpType::Activation,
+            Op::Cast(to) if to.is_quant() || args.first().is_some_and(|x| x.dtype.is_quant()) => {
+                OpType::Quantization
+            }
+            Op::Cast(_) | Op::Copy => OpType::DataMovement,
+            Op::Reduce(_) | Op::Scan { .. } => OpType::Reduction,
+            Op::MatMul(_) | Op::ExpertMatMul => OpType::LinearAlgebra,
+            Op::LayerNorm(_) | Op::RmsNorm(_) => OpType::Normalization,
+            Op::Attention(_) | Op::Rope(_) => OpType::Attention,
+            Op::IndexSelect { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Embedding
+            | Op::Concat { .. }
+            | Op::Pad(_)
+            | Op::Triangle(_) => OpType::Indexing,
+            Op::Sort(_) | Op::TopK(_) => OpType::Sorting,
+        }
+    }
+
+    /// Dtypes and shapes of the results for these arguments.
+    ///
+    /// A device may rely on every property checked here; only what depends on element values (index bounds, integer
+    /// division by zero) is left to it.
+    ///
+    /// # Errors
+    /// If the arguments do not fit the operation: their number, dtypes, shapes, or the parameters.
+    pub fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        match self {
+            Op::Fill(fill) => fill.infer(args),
+            Op::Arange(arange) => arange.infer(args),
+            Op::Random(random) => random.infer(args),
+            Op::Unary(op) => op.infer(args),
+            Op::Binary(op) => op.infer(args),
+            Op::Compare(op) => op.infer(args),
+            Op::Where => pointwise::infer_where(args),
+            Op::Clamp { min, max } => pointwise::infer_clamp(*min, *max, args),
+            Op::Gate(op) => op.infer(args),
+            Op::Cast(to) => pointwise::infer_cast(*to, args),
+            Op::Copy => pointwise::infer_copy(args),
+            Op::Reduce(reduce) => reduce.infer(args),
+            Op::Scan { op, axis } => op.infer(*axis, args),
+            Op::MatMul(matmul) => matmul.infer(args),
+            Op::ExpertMatMul => matmul::infer_experts(args),
+            Op::Softmax(softmax) => softmax.infer(args),
+            Op::LayerNorm(norm) => norm.infer(args),
+            Op::RmsNorm(norm) => norm.infer(args),
+            Op::Attention(attention) => attention.infer(args),
+            Op::Rope(rope) => rope.infer(args),
+            Op::IndexSelect { axis } => index::infer_index_select(*axis, args),
+            Op::Gather { axis } => index::infer_gather(*axis, args),
+            Op::Scatter { axis, mode } => mode.infer(*axis, args),
+            Op::Embedding => index::infer_embedding(args),
+            Op::Concat { axis } => index::infer_concat(*axis, args),
+            Op::Pad(pad) => pad.infer(args),
+            Op::Triangle(triangle) => triangle.infer(args),
+            Op::Sort(sort) => sort.infer(args),
+            Op::TopK(topk) => topk.infer(args),
+        }
+    }
+
+    /// How much work the operation is, for arguments and results that [`infer`](Self::infer) accepted.
+    pub fn work(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> Work {
+        let out_elements = outs.first().map_or(0, |out| out.shape.elements()) as u64;
+        let in_elements = args.first().map_or(0, |x| x.layout.elements()) as u64;
+        let written: usize =
+            outs.iter().map(|o| crate::meta::packed_bytes(o.dtype, o.shape.elements())).sum();
+        let read: usize = match self {
+            // Of a table, only the chosen rows are read.
+            Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => written,
+            Op::ExpertMatMul => matmul::expert_bytes(args),
+            _ => args.iter().map(TensorMeta::packed_bytes).sum(),
+        };
+        let flops = match self {
+            Op::Unary(op) => op.flops() * out_elements,
+            Op::Binary(_) | Op::Compare(_) | Op::Where | Op::Clamp { .. } => out_elements,
+            Op::Gate(_) => 10 * out_elements,
+            Op::Random(_) => 20 * out_elements,
+            Op::Reduce(_) | Op::Scan { .. } => in_elements,
+            Op::MatMul(_) => matmul::flops(args, out_elements),
+            Op::ExpertMatMul => matmul::expert_flops(args, out_elements),
+            Op::Softmax(_) => 12 * in_elements,
+            Op::LayerNorm(_) => 8 * in_elements,
+            Op::RmsNorm(_) => 4 * in_elements,
+            Op::Attention(attention) => attention.flops(args),
+            Op::Rope(_) => 6 * in_elements,
+            Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),
+            Op::Cast(_) => out_elements,
+            _ => 0,
+        };
+        Work { flops, bytes: (read + written) as u64 }
+    }
+}
+
+/// One result of this dtype and shape.
+fn one(dtype: DType, shape: Shape) -> Result<Outputs> {
+    Ok(smallvec![OutputMeta { dtype, shape }])
+}
+
+/// Checks the number of arguments.
+fn expect_args(
+    op: &'static str,
+    args: &[TensorMeta<'_>],
+    counts: std::ops::RangeInclusive<usize>,
+) -> Result<()> {
+    if counts.contains(&args.len()) {
+        return Ok(());
+    }
+    Err(Error::argument(
+        op,
+        format!("takes {} to {} arguments, {} were given", counts.start(), counts.end(), args.len()),
+    ))
+}
+
+/// Checks the number of arguments, that none is of a block type, and that all have the first one's dtype, which is
+/// returned.
+fn same_dense(
+    op: &'static str,
+    args: &[TensorMeta<'_>],
+    counts: std::ops::RangeInclusive<usize>,
+) -> Result<DType> {
+    expect_args(op, args, counts)?;
+    dense(op, args)?;
+    let dtype = args[0].dtype;
+    if args.iter().any(|x| x.dtype != dtype) {
+        return Err(Error::dtype(
+            op,
+            "operands must have one dtype; cast them",
+            args.iter().map(|x| x.dtype),
+        ));
+    }
+    Ok(dtype)
+}
+
+/// Checks that no argument is of a block type.
+fn dense(op: &'static str, args: &[TensorMeta<'_>]) -> Result<()> {
+    match args.iter().find(|x| x.dtype.is_quant()) {
+        None => Ok(()),
+        Some(x) => {
+            Err(Error::dtype(op, "does not take a block-quantized tensor; cast it to f32 first", [x.dtype]))
+        }
+    }
+}
+
+/// Checks that an argument is real floating-point.
+fn float(op: &'static str, dtype: DType) -> Result<()> {
+    if dtype.is_float() { Ok(()) } else { Err(Error::dtype(op, "needs a floating-point dtype", [dtype])) }
+}
+
+/// Checks that an argument is an index: `I32` or `I64`.
+fn index_dtype(op: &'static str, x: &TensorMeta<'_>) -> Result<()> {
+    match x.dtype {
+        DType::I32 | DType::I64 => Ok(()),
+        other => Err(Error::dtype(op, "indices must be i32 or i64", [other])),
+    }
+}
+
+/// Checks that an axis exists in a shape (a scalar has axis 0, as in PyTorch).
+fn axis_in(op: &'static str, axis: usize, shape: &Shape) -> Result<()> {
+    if axis < shape.rank().max(1) {
+        Ok(())
+    } else {
+        Err(Error::Axis { op, axis: axis as isize, rank: shape.rank() })
+    }
+}
+
+/// The length of an axis; 1 for the axis 0 of a scalar.
+fn axis_len(shape: &Shape, axis: usize) -> usize {
+    shape.get(axis).copied().unwrap_or(1)
+}

@@ -1,0 +1,359 @@
+//! Functions of each element, of pairs, and conversions.
+
+use super::{OpType, expect_args, one, same_dense};
+use crate::{DType, DTypeKind, Error, Outputs, Result, Scalar, TensorMeta};
+
+macro_rules! op_names {
+    ($(#[$meta:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $enum { $($(#[$doc])* $variant,)* }
+
+        impl $enum {
+            /// Every operation of the family.
+            pub const ALL: &'static [$enum] = &[$($enum::$variant),*];
+
+            /// The operation's name, PyTorch's where it has one.
+            pub const fn name(self) -> &'static str {
+                match self { $($enum::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+op_names! {
+    /// A function of each element.
+    UnaryOp {
+        /// −x
+        Neg = "neg",
+        /// |x|; real for complex numbers.
+        Abs = "abs",
+        /// −1, 0 or 1; NaN stays.
+        Sign = "sign",
+        /// The integer below.
+        Floor = "floor",
+        /// The integer above.
+        Ceil = "ceil",
+        /// The nearest integer, halves to even.
+        Round = "round",
+        /// The integer towards zero.
+        Trunc = "trunc",
+        /// eˣ
+        Exp = "exp",
+        /// eˣ − 1
+        Expm1 = "expm1",
+        /// Natural logarithm.
+        Log = "log",
+        /// Binary logarithm.
+        Log2 = "log2",
+        /// Decimal logarithm.
+        Log10 = "log10",
+        /// log(1 + x)
+        Log1p = "log1p",
+        /// Square root.
+        Sqrt = "sqrt",
+        /// 1/√x
+        Rsqrt = "rsqrt",
+        /// 1/x
+        Reciprocal = "reciprocal",
+        /// x²
+        Square = "square",
+        /// Sine.
+        Sin = "sin",
+        /// Cosine.
+        Cos = "cos",
+        /// Tangent.
+        Tan = "tan",
+        /// Inverse sine.
+        Asin = "asin",
+        /// Inverse cosine.
+        Acos = "acos",
+        /// Inverse tangent.
+        Atan = "atan",
+        /// Hyperbolic sine.
+        Sinh = "sinh",
+        /// Hyperbolic cosine.
+        Cosh = "cosh",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// Inverse hyperbolic sine.
+        Asinh = "asinh",
+        /// Inverse hyperbolic cosine.
+        Acosh = "acosh",
+        /// Inverse hyperbolic tangent.
+        Atanh = "atanh",
+        /// The error function.
+        Erf = "erf",
+        /// 1/(1 + e⁻ˣ)
+        Sigmoid = "sigmoid",
+        /// max(x, 0)
+        Relu = "relu",
+        /// x·Φ(x), exact.
+        Gelu = "gelu",
+        /// GELU by its tanh approximation.
+        GeluTanh = "gelu_tanh",
+        /// x·sigmoid(x)
+        Silu = "silu",
+        /// log(1 + eˣ), x itself above 20.
+        Softplus = "softplus",
+        /// Whether x is zero.
+        LogicalNot = "logical_not",
+        /// All bits inverted; negation of truth values.
+        BitwiseNot = "bitwise_not",
+        /// Whether x is NaN.
+        IsNan = "isnan",
+        /// Whether x is ±∞.
+        IsInf = "isinf",
+        /// Whether x is neither NaN nor ±∞.
+        IsFinite = "isfinite",
+        /// The complex conjugate.
+        Conj = "conj",
+        /// The real part of a complex number.
+        Real = "real",
+        /// The imaginary part of a complex number.
+        Imag = "imag",
+        /// The angle of a complex number.
+        Angle = "angle",
+    }
+}
+
+impl UnaryOp {
+    /// The class of the operation.
+    pub fn class(self) -> OpType {
+        use UnaryOp::*;
+        match self {
+            Sigmoid | Relu | Gelu | GeluTanh | Silu | Softplus => OpType::Activation,
+            LogicalNot | IsNan | IsInf | IsFinite => OpType::Comparison,
+            Conj | Real | Imag | Angle => OpType::ComplexMath,
+            _ => OpType::Elementwise,
+        }
+    }
+
+    /// The dtype of the result for elements of `dtype`; `None` where the function is not defined for it.
+    ///
+    /// Functions with irrational values take floats (and complex numbers, where they extend to them); integers are cast
+    /// before by whoever wants the result.
+    pub fn output(self, dtype: DType) -> Option<DType> {
+        use DTypeKind as K;
+        use UnaryOp::*;
+        let kind = dtype.kind();
+        let same = |accepted: &[DTypeKind]| accepted.contains(&kind).then_some(dtype);
+        match self {
+            Neg | Square => same(&[K::Int, K::Float, K::Complex]),
+            Abs if kind == K::Complex => Some(dtype.to_real()),
+            Abs | Sign | Relu => same(&[K::Int, K::Float]),
+            Exp | Log | Log2 | Log10 | Sqrt | Rsqrt | Reciprocal | Sin | Cos | Tan | Asin | Acos | Atan
+            | Sinh | Cosh | Tanh | Asinh | Acosh | Atanh | Sigmoid | Silu => same(&[K::Float, K::Complex]),
+            Floor | Ceil | Round | Trunc | Expm1 | Log1p | Erf | Gelu | GeluTanh | Softplus => {
+                same(&[K::Float])
+            }
+            BitwiseNot => same(&[K::Bool, K::Int]),
+            LogicalNot | IsNan | IsInf | IsFinite => (kind != K::Quant).then_some(DType::Bool),
+            Conj => same(&[K::Complex]),
+            Real | Imag | Angle => (kind == K::Complex).then_some(dtype.to_real()),
+        }
+    }
+
+    /// Operations per element, roughly.
+    pub(super) fn flops(self) -> u64 {
+        use UnaryOp::*;
+        match self {
+            Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Square | Relu | LogicalNot | BitwiseNot
+            | IsNan | IsInf | IsFinite | Conj | Real | Imag => 1,
+            Sqrt | Rsqrt | Reciprocal => 4,
+            _ => 15,
+        }
+    }
+
+    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(self.name(), args, 1..=1)?;
+        match self.output(args[0].dtype) {
+            Some(dtype) => one(dtype, args[0].shape().clone()),
+            None => Err(Error::dtype(self.name(), "is not defined for this dtype", [args[0].dtype])),
+        }
+    }
+}
+
+op_names! {
+    /// A function of two elements of one dtype.
+    BinaryOp {
+        /// a + b; "or" of truth values.
+        Add = "add",
+        /// a − b
+        Sub = "sub",
+        /// a·b; "and" of truth values.
+        Mul = "mul",
+        /// a/b
+        Div = "div",
+        /// a/b rounded down. Integer division by zero is an error.
+        FloorDiv = "floor_divide",
+        /// a − b·⌊a/b⌋, with the sign of b. Integer division by zero is an error.
+        Remainder = "remainder",
+        /// aᵇ
+        Pow = "pow",
+        /// The larger; NaN if either is.
+        Maximum = "maximum",
+        /// The smaller; NaN if either is.
+        Minimum = "minimum",
+        /// The angle of the point (b, a).
+        Atan2 = "atan2",
+        /// Bitwise and.
+        BitwiseAnd = "bitwise_and",
+        /// Bitwise or.
+        BitwiseOr = "bitwise_or",
+        /// Bitwise exclusive or.
+        BitwiseXor = "bitwise_xor",
+        /// a·2ᵇ in the integers, 0 where b is not below the width.
+        ShiftLeft = "bitwise_left_shift",
+        /// a/2ᵇ rounded down; the sign fills where b is not below the width.
+        ShiftRight = "bitwise_right_shift",
+    }
+}
+
+impl BinaryOp {
+    /// Whether the function is defined for elements of `dtype`. The result has the same dtype.
+    pub fn accepts(self, dtype: DType) -> bool {
+        use BinaryOp::*;
+        use DTypeKind as K;
+        match self {
+            Add | Mul => dtype.kind() != K::Quant,
+            Maximum | Minimum => matches!(dtype.kind(), K::Bool | K::Int | K::Float),
+            Sub | Pow => matches!(dtype.kind(), K::Int | K::Float | K::Complex),
+            Div => matches!(dtype.kind(), K::Float | K::Complex),
+            FloorDiv | Remainder => matches!(dtype.kind(), K::Int | K::Float),
+            Atan2 => dtype.kind() == K::Float,
+            BitwiseAnd | BitwiseOr | BitwiseXor => matches!(dtype.kind(), K::Bool | K::Int),
+            ShiftLeft | ShiftRight => dtype.kind() == K::Int,
+        }
+    }
+
+    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(self.name(), args, 2..=2)?;
+        if !self.accepts(dtype) {
+            return Err(Error::dtype(self.name(), "is not defined for this dtype", [dtype]));
+        }
+        one(dtype, args[0].shape().broadcast(args[1].shape(), self.name())?)
+    }
+}
+
+op_names! {
+    /// A comparison of two elements of one dtype. Comparisons with NaN are false, but for "not equal".
+    CompareOp {
+        /// a = b
+        Eq = "eq",
+        /// a ≠ b
+        Ne = "ne",
+        /// a < b
+        Lt = "lt",
+        /// a ≤ b
+        Le = "le",
+        /// a > b
+        Gt = "gt",
+        /// a ≥ b
+        Ge = "ge",
+    }
+}
+
+impl CompareOp {
+    /// Whether the comparison is defined for elements of `dtype`: complex numbers have no order.
+    pub fn accepts(self, dtype: DType) -> bool {
+        match dtype.kind() {
+            DTypeKind::Quant => false,
+            DTypeKind::Complex => matches!(self, CompareOp::Eq | CompareOp::Ne),
+            _ => true,
+        }
+    }
+
+    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(self.name(), args, 2..=2)?;
+        if !self.accepts(dtype) {
+            return Err(Error::dtype(self.name(), "complex numbers have no order", [dtype]));
+        }
+        one(DType::Bool, args[0].shape().broadcast(args[1].shape(), self.name())?)
+    }
+}
+
+op_names! {
+    /// The activation of a gate.
+    GateOp {
+        /// SwiGLU.
+        Silu = "silu_gate",
+        /// GEGLU, exact.
+        Gelu = "gelu_gate",
+        /// GEGLU by the tanh approximation.
+        GeluTanh = "gelu_tanh_gate",
+        /// ReGLU.
+        Relu = "relu_gate",
+    }
+}
+
+impl GateOp {
+    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(self.name(), args, 2..=2)?;
+        super::float(self.name(), dtype)?;
+        one(dtype, args[0].shape().broadcast(args[1].shape(), self.name())?)
+    }
+}
+
+pub(super) fn infer_where(args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    expect_args("where", args, 3..=3)?;
+    if args[0].dtype != DType::Bool {
+        return Err(Error::dtype("where", "the condition must be bool", [args[0].dtype]));
+    }
+    let dtype = same_dense("where", &args[1..], 2..=2)?;
+    let shape = args[1].shape().broadcast(args[2].shape(), "where")?;
+    one(dtype, args[0].shape().broadcast(&shape, "where")?)
+}
+
+pub(super) fn infer_clamp(
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    args: &[TensorMeta<'_>],
+) -> Result<Outputs> {
+    let dtype = same_dense("clamp", args, 1..=1)?;
+    if !dtype.is_int() && !dtype.is_float() {
+        return Err(Error::dtype("clamp", "needs numbers with an order", [dtype]));
+    }
+    if min.is_none() && max.is_none() {
+        return Err(Error::argument("clamp", "needs a lower or an upper bound"));
+    }
+    one(dtype, args[0].shape().clone())
+}
+
+pub(super) fn infer_cast(to: DType, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    expect_args("cast", args, 1..=1)?;
+    let x = &args[0];
+    let allowed = match (x.dtype, to) {
+        (from, to) if from == to => true,
+        (DType::Quant(_), to) => matches!(to, DType::F32 | DType::F16 | DType::BF16),
+        (from, DType::Quant(_)) => from == DType::F32,
+        _ => true,
+    };
+    if !allowed {
+        return Err(Error::dtype(
+            "cast",
+            "block types convert to f32, f16, bf16 and from f32",
+            [x.dtype, to],
+        ));
+    }
+    x.check("cast")?;
+    let row = x.shape().last().copied().unwrap_or(1);
+    if !row.is_multiple_of(to.block_len()) {
+        return Err(Error::shape(
+            "cast",
+            format!(
+                "{to} packs blocks of {} along the last dimension, which does not divide",
+                to.block_len()
+            ),
+            [x.shape()],
+        ));
+    }
+    one(to, x.shape().clone())
+}
+
+pub(super) fn infer_copy(args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    expect_args("copy", args, 1..=1)?;
+    args[0].check("copy")?;
+    one(args[0].dtype, args[0].shape().clone())
+}

@@ -1,0 +1,96 @@
+//! Random numbers.
+
+use super::{expect_args, one};
+use crate::{DType, Error, Outputs, PhiloxKey, Result, Shape, TensorMeta};
+
+/// A distribution to draw from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Uniform in [low, high).
+    Uniform {
+        /// The lower bound.
+        low: f64,
+        /// The upper bound.
+        high: f64,
+    },
+    /// Normal.
+    Normal {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
+    /// Uniform among the integers low … high − 1.
+    Integer {
+        /// The least.
+        low: i64,
+        /// One past the greatest.
+        high: i64,
+    },
+    /// 1 with probability p, else 0.
+    Bernoulli {
+        /// The probability.
+        p: f64,
+    },
+}
+
+/// A tensor of random numbers.
+///
+/// Element `i` is a pure function of the key and `i`: of the words of Philox block `i / 4` it takes word `i % 4`
+/// (`f64` and integers above 32 bits: blocks `i / 2`, a pair of words). Normal numbers come in pairs, elements 2j and
+/// 2j + 1, by Box and Muller's transform of two uniform numbers. So every device and thread count gives the same
+/// numbers, up to rounding of the transform.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Random {
+    /// The distribution.
+    pub distribution: Distribution,
+    /// The shape.
+    pub shape: Shape,
+    /// The dtype: a float for `Uniform` and `Normal`, an integer or float for `Integer`, any dense one for `Bernoulli`.
+    pub dtype: DType,
+    /// Seed and position of the stream, drawn before dispatch so that a retry gives the same numbers.
+    pub key: PhiloxKey,
+}
+
+impl Random {
+    pub(super) const fn name(&self) -> &'static str {
+        match self.distribution {
+            Distribution::Uniform { .. } => "rand",
+            Distribution::Normal { .. } => "randn",
+            Distribution::Integer { .. } => "randint",
+            Distribution::Bernoulli { .. } => "bernoulli",
+        }
+    }
+
+    /// How many Philox blocks a tensor of `elements` uses at most: how far a generator advances.
+    pub const fn blocks(elements: usize) -> u64 {
+        (elements as u64).div_ceil(2)
+    }
+
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.name();
+        expect_args(name, args, 0..=0)?;
+        let dtype = self.dtype;
+        let (fits, valid, rule) = match self.distribution {
+            Distribution::Uniform { low, high } => {
+                (dtype.is_float(), low.is_finite() && high.is_finite() && low <= high, "finite low ≤ high")
+            }
+            Distribution::Normal { mean, std } => (
+                dtype.is_float(),
+                mean.is_finite() && std.is_finite() && std >= 0.0,
+                "finite mean and std ≥ 0",
+            ),
+            Distribution::Integer { low, high } => {
+                (dtype.is_int() || dtype.is_float(), low < high, "low < high")
+            }
+            Distribution::Bernoulli { p } => (!dtype.is_quant(), (0.0..=1.0).contains(&p), "0 ≤ p ≤ 1"),
+        };
+        if !fits {
+            return Err(Error::dtype(name, "is not defined for this dtype", [dtype]));
+        }
+        if !valid {
+            return Err(Error::argument(name, format!("needs {rule}, got {:?}", self.distribution)));
+        }
+        one(dtype, self.shape.clone())
+    }
+}

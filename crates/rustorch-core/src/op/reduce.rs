@@ -1,0 +1,156 @@
+//! Reductions and scans.
+
+use super::{axis_in, one, same_dense};
+use crate::{DType, DTypeKind, Dims, Error, Outputs, Result, TensorMeta};
+
+/// What a reduction computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ReduceOp {
+    /// Sum. Integers and truth values sum in `I64`; 16-bit floats accumulate in `f32`.
+    Sum,
+    /// Mean of floats or complex numbers.
+    Mean,
+    /// Product, with the dtypes of the sum.
+    Prod,
+    /// Largest; NaN if any is. Not of nothing.
+    Max,
+    /// Smallest; NaN if any is. Not of nothing.
+    Min,
+    /// Index (`I64`) of the largest, the first of equals; over one axis, or over all as an index into the flat tensor.
+    ArgMax,
+    /// Index (`I64`) of the smallest, as above.
+    ArgMin,
+    /// Whether any is non-zero.
+    Any,
+    /// Whether all are non-zero.
+    All,
+    /// log Σ eˣ, without overflow.
+    LogSumExp,
+    /// Variance, divided by n − correction.
+    Var {
+        /// 1 for the unbiased estimate, 0 for the population's.
+        correction: f64,
+    },
+    /// Square root of the variance.
+    Std {
+        /// As in `Var`.
+        correction: f64,
+    },
+}
+
+impl ReduceOp {
+    /// The operation's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReduceOp::Sum => "sum",
+            ReduceOp::Mean => "mean",
+            ReduceOp::Prod => "prod",
+            ReduceOp::Max => "amax",
+            ReduceOp::Min => "amin",
+            ReduceOp::ArgMax => "argmax",
+            ReduceOp::ArgMin => "argmin",
+            ReduceOp::Any => "any",
+            ReduceOp::All => "all",
+            ReduceOp::LogSumExp => "logsumexp",
+            ReduceOp::Var { .. } => "var",
+            ReduceOp::Std { .. } => "std",
+        }
+    }
+
+    /// The dtype of the result for elements of `dtype`; `None` where the reduction is not defined for it.
+    pub fn output(self, dtype: DType) -> Option<DType> {
+        use DTypeKind as K;
+        let kind = dtype.kind();
+        match self {
+            ReduceOp::Sum | ReduceOp::Prod => match kind {
+                K::Bool | K::Int => Some(DType::I64),
+                K::Float | K::Complex => Some(dtype),
+                K::Quant => None,
+            },
+            ReduceOp::Mean => matches!(kind, K::Float | K::Complex).then_some(dtype),
+            ReduceOp::Max | ReduceOp::Min => matches!(kind, K::Bool | K::Int | K::Float).then_some(dtype),
+            ReduceOp::ArgMax | ReduceOp::ArgMin => matches!(kind, K::Int | K::Float).then_some(DType::I64),
+            ReduceOp::Any | ReduceOp::All => (kind != K::Quant).then_some(DType::Bool),
+            ReduceOp::LogSumExp | ReduceOp::Var { .. } | ReduceOp::Std { .. } => {
+                (kind == K::Float).then_some(dtype)
+            }
+        }
+    }
+
+    /// Whether the reduction of no elements has no value.
+    pub const fn needs_elements(self) -> bool {
+        matches!(self, ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin)
+    }
+}
+
+/// A reduction over some axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    /// What it computes.
+    pub op: ReduceOp,
+    /// The axes, ascending and without repetition. None leaves the shape as it is.
+    pub axes: Dims,
+    /// Whether reduced axes stay with length 1.
+    pub keepdim: bool,
+}
+
+impl Reduce {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.op.name();
+        let dtype = same_dense(name, args, 1..=1)?;
+        let shape = args[0].shape();
+        let Some(out) = self.op.output(dtype) else {
+            return Err(Error::dtype(name, "is not defined for this dtype", [dtype]));
+        };
+        for &axis in &self.axes {
+            // A scalar is reduced over no axis; the tensor layer drops its axis 0.
+            if axis >= shape.rank() {
+                return Err(Error::Axis { op: name, axis: axis as isize, rank: shape.rank() });
+            }
+        }
+        if self.axes.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Error::argument(
+                name,
+                format!("axes {:?} are not ascending and distinct", &self.axes[..]),
+            ));
+        }
+        let arg = matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin);
+        if arg && self.axes.len() != 1 && self.axes.len() != shape.rank() {
+            return Err(Error::argument(name, "takes one axis, or all of them"));
+        }
+        let result = shape.reduced(&self.axes, self.keepdim);
+        let reduced: usize = self.axes.iter().map(|&a| shape[a]).product();
+        if self.op.needs_elements() && reduced == 0 && result.elements() != 0 {
+            return Err(Error::shape(name, "no elements have neither a largest nor a smallest", [shape]));
+        }
+        one(out, result)
+    }
+}
+
+/// What a scan accumulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScanOp {
+    /// Running sum, with the dtypes of [`ReduceOp::Sum`].
+    Sum,
+    /// Running product, likewise.
+    Prod,
+}
+
+impl ScanOp {
+    /// The operation's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScanOp::Sum => "cumsum",
+            ScanOp::Prod => "cumprod",
+        }
+    }
+
+    pub(super) fn infer(self, axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(self.name(), args, 1..=1)?;
+        axis_in(self.name(), axis, args[0].shape())?;
+        match ReduceOp::Sum.output(dtype) {
+            Some(out) => one(out, args[0].shape().clone()),
+            None => Err(Error::dtype(self.name(), "is not defined for this dtype", [dtype])),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Type promotion: the dtype in which operands of different dtypes meet. PyTorch's rules.
+
+use crate::{DType, DTypeKind};
+
+/// The narrowest dtype that holds the values of both, as `torch.promote_types`; `None` if either is a block type.
+///
+/// `u32`, for which PyTorch defines no promotion, behaves as an integer between `i32` and `i64`.
+///
+/// ```
+/// use rustorch_core::{promote_types, DType};
+/// assert_eq!(promote_types(DType::U8, DType::I8), Some(DType::I16));
+/// assert_eq!(promote_types(DType::I64, DType::F16), Some(DType::F16));
+/// assert_eq!(promote_types(DType::F64, DType::C64), Some(DType::C128));
+/// ```
+pub fn promote_types(a: DType, b: DType) -> Option<DType> {
+    use DType::*;
+    if a.is_quant() || b.is_quant() {
+        return None;
+    }
+    if a == b {
+        return Some(a);
+    }
+    let (low, high) = if a.kind() <= b.kind() { (a, b) } else { (b, a) };
+    Some(match (low, high) {
+        // A narrower kind yields, except that a complex number takes the width of a wider real one.
+        (low, high) if low.kind() != high.kind() => match (low, high) {
+            (F64, C64) => C128,
+            _ => high,
+        },
+        (C64 | C128, _) => C128,
+        (F16, BF16) | (BF16, F16) => F32,
+        (a, b) if a.is_float() => {
+            if a.size() >= b.size() {
+                a
+            } else {
+                b
+            }
+        }
+        (a, b) => promote_int(a, b),
+    })
+}
+
+/// Promotion of two different integer types.
+fn promote_int(a: DType, b: DType) -> DType {
+    let signed = |d: DType| !matches!(d, DType::U8 | DType::U32);
+    let (wide, narrow) = if a.size() >= b.size() { (a, b) } else { (b, a) };
+    if signed(wide) == signed(narrow) || (signed(wide) && wide.size() > narrow.size()) {
+        return wide;
+    }
+    // One is unsigned and at least as wide: take the signed type above it.
+    match wide.size() {
+        Some(1) => DType::I16,
+        _ => DType::I64,
+    }
+}
+
+/// How much an operand's dtype counts in [`result_type`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// A plain number: only its family counts.
+    Number,
+    /// A tensor of no dimensions: its dtype counts among its like, but yields to a dimensioned tensor of its family.
+    ZeroDim,
+    /// A tensor with dimensions.
+    Dimensioned,
+}
+
+/// The dtype in which an operation of these operands computes, as `torch.result_type`: among tensors with dimensions
+/// types promote; 0-d tensors and plain numbers matter only if they are of a higher family.
+///
+/// `default_float` is what a plain real number becomes where only integers stand beside it (`F32` in PyTorch).
+pub fn result_type(
+    operands: impl IntoIterator<Item = (DType, Weight)>,
+    default_float: DType,
+) -> Option<DType> {
+    let mut groups: [Option<DType>; 3] = [None; 3];
+    for (dtype, weight) in operands {
+        // A plain number has no width of its own.
+        let dtype = match (weight, dtype.kind()) {
+            (Weight::Number, DTypeKind::Float) => default_float,
+            (Weight::Number, DTypeKind::Complex) => default_float.to_complex(),
+            _ => dtype,
+        };
+        let group = &mut groups[weight as usize];
+        *group = Some(match *group {
+            None => dtype,
+            Some(have) => promote_types(have, dtype)?,
+        });
+    }
+    // From the weightiest group down, a lower group counts only if it is of a higher family.
+    let mut result: Option<DType> = None;
+    for dtype in groups.into_iter().rev().flatten() {
+        result = Some(match result {
+            None => dtype,
+            Some(have) if dtype.kind() > have.kind() => promote_types(have, dtype)?,
+            Some(have) => have,
+        });
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DType::*;
+
+    // torch.result_type of tensors of these dtypes, PyTorch 2.x.
+    #[test]
+    fn weights_decide() {
+        let rt = |ops: &[(DType, Weight)]| result_type(ops.iter().copied(), F32).unwrap();
+        use Weight::*;
+        assert_eq!(rt(&[(I32, Dimensioned), (F64, Number)]), F32);
+        assert_eq!(rt(&[(F16, Dimensioned), (F64, ZeroDim)]), F16);
+        assert_eq!(rt(&[(F16, Dimensioned), (F64, Number)]), F16);
+        assert_eq!(rt(&[(I32, Dimensioned), (F64, ZeroDim)]), F64);
+        assert_eq!(rt(&[(U8, Dimensioned), (I64, ZeroDim)]), U8);
+        assert_eq!(rt(&[(F64, Dimensioned), (C64, Number)]), C128);
+        assert_eq!(rt(&[(F32, Dimensioned), (C128, Number)]), C64);
+        assert_eq!(rt(&[(Bool, Dimensioned), (I64, Number)]), I64);
+        assert_eq!(rt(&[(F32, ZeroDim), (F16, ZeroDim)]), F32);
+    }
+
+    #[test]
+    fn promotion_is_symmetric_and_idempotent() {
+        for &a in DType::DENSE {
+            assert_eq!(promote_types(a, a), Some(a));
+            for &b in DType::DENSE {
+                assert_eq!(promote_types(a, b), promote_types(b, a), "{a} {b}");
+            }
+        }
+        assert_eq!(promote_types(U8, U32), Some(U32));
+        assert_eq!(promote_types(I8, U32), Some(I64));
+        assert_eq!(promote_types(I32, U32), Some(I64));
+        assert_eq!(promote_types(F16, BF16), Some(F32));
+        assert_eq!(promote_types(F16, F64), Some(F64));
+    }
+}

@@ -1,0 +1,205 @@
+//! Shapes, axes and broadcasting.
+
+use crate::{Error, Result};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Deref;
+
+/// A short list of sizes, strides or axes, held inline up to rank 6.
+pub type Dims = SmallVec<[usize; 6]>;
+
+/// The lengths of a tensor's dimensions, outermost first. Rank 0 is a scalar; a zero length makes an empty tensor.
+///
+/// The product of the lengths always fits in `usize`, so [`elements`](Shape::elements) cannot overflow.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Dims);
+
+impl Shape {
+    /// A shape of the given lengths.
+    ///
+    /// # Errors
+    /// If the number of elements overflows `usize`.
+    pub fn new(dims: impl Into<Dims>) -> Result<Shape> {
+        let dims = dims.into();
+        let mut elements = 1usize;
+        // Zero lengths are left out of the product, so that no reordering of an accepted shape can overflow.
+        for &d in dims.iter().filter(|&&d| d != 0) {
+            elements = elements.checked_mul(d).ok_or_else(|| {
+                Error::argument(
+                    "shape",
+                    format!("a tensor of shape {:?} has more elements than can be addressed", &dims[..]),
+                )
+            })?;
+        }
+        Ok(Shape(dims))
+    }
+
+    /// The shape of a scalar.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// A shape whose lengths are a subset, a permutation or a product-preserving regrouping of an existing shape's,
+    /// so that no overflow is possible.
+    pub(crate) fn trusted(dims: Dims) -> Shape {
+        Shape(dims)
+    }
+
+    /// The lengths.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of elements: the product of the lengths, 1 for a scalar.
+    #[inline]
+    pub fn elements(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// The row-major strides, in elements.
+    pub fn contiguous_strides(&self) -> Dims {
+        let mut strides: Dims = SmallVec::from_elem(1, self.rank());
+        let mut step = 1usize;
+        for (stride, &dim) in strides.iter_mut().zip(self.0.iter()).rev() {
+            *stride = step;
+            step = step.saturating_mul(dim.max(1));
+        }
+        strides
+    }
+
+    /// Turns an axis that may count from the end (−1 is the last) into an index.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] if it is out of range. A scalar accepts 0 and −1, as in PyTorch.
+    pub fn axis(&self, op: &'static str, axis: isize) -> Result<usize> {
+        resolve_axis(op, axis, self.rank())
+    }
+
+    /// The shape to which both broadcast: aligned at the last dimension, lengths equal or 1.
+    pub fn broadcast(&self, other: &Shape, op: &'static str) -> Result<Shape> {
+        if self == other {
+            return Ok(self.clone());
+        }
+        let rank = self.rank().max(other.rank());
+        let mut dims: Dims = SmallVec::from_elem(1, rank);
+        for (i, dim) in dims.iter_mut().enumerate() {
+            let a = self.dim_from_end(rank - i);
+            let b = other.dim_from_end(rank - i);
+            *dim = match (a, b) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                _ => {
+                    return Err(Error::shape(
+                        op,
+                        format!(
+                            "sizes {a} and {b} of dimension {i} do not broadcast; they must be equal or one of them 1"
+                        ),
+                        [self, other],
+                    ));
+                }
+            };
+        }
+        Shape::new(dims)
+    }
+
+    /// The length `n` places from the end (1 is the last), 1 beyond the first.
+    #[inline]
+    fn dim_from_end(&self, n: usize) -> usize {
+        if n <= self.rank() { self.0[self.rank() - n] } else { 1 }
+    }
+
+    /// The shape with dimension `axis` given another length.
+    pub fn with_dim(&self, axis: usize, len: usize) -> Result<Shape> {
+        let mut dims = self.0.clone();
+        dims[axis] = len;
+        Shape::new(dims)
+    }
+
+    /// The shape that a reduction over `axes` leaves; `keepdim` keeps them with length 1.
+    pub fn reduced(&self, axes: &[usize], keepdim: bool) -> Shape {
+        let kept = self.0.iter().enumerate();
+        Shape(if keepdim {
+            kept.map(|(i, &d)| if axes.contains(&i) { 1 } else { d }).collect()
+        } else {
+            kept.filter(|(i, _)| !axes.contains(i)).map(|(_, &d)| d).collect()
+        })
+    }
+}
+
+/// Turns an axis that may count from the end into an index below `rank`; a scalar accepts 0 and −1.
+pub fn resolve_axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> {
+    let n = rank.max(1) as isize;
+    if axis < -n || axis >= n {
+        return Err(Error::Axis { op, axis, rank });
+    }
+    Ok(if axis < 0 { axis + n } else { axis } as usize)
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    #[inline]
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0[..], f)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0[..], f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(dims: &[usize]) -> Shape {
+        Shape::new(dims).unwrap()
+    }
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        type Case<'a> = (&'a [usize], &'a [usize], Option<&'a [usize]>);
+        let cases: &[Case<'_>] = &[
+            (&[], &[], Some(&[])),
+            (&[3], &[], Some(&[3])),
+            (&[2, 1], &[3], Some(&[2, 3])),
+            (&[0], &[1], Some(&[0])),
+            (&[4, 1, 5], &[3, 1], Some(&[4, 3, 5])),
+            (&[2], &[3], None),
+            (&[0], &[2], None),
+        ];
+        for (a, b, want) in cases {
+            let got = shape(a).broadcast(&shape(b), "add").ok();
+            assert_eq!(got.as_ref().map(|s| s.dims()), *want, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn axes_count_from_either_end() {
+        assert_eq!(resolve_axis("sum", -1, 3).unwrap(), 2);
+        assert_eq!(resolve_axis("sum", 0, 0).unwrap(), 0);
+        assert!(resolve_axis("sum", 3, 3).is_err());
+        assert!(resolve_axis("sum", -4, 3).is_err());
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_addressed_is_refused_even_beside_a_zero() {
+        assert!(Shape::new([usize::MAX, 2].as_slice()).is_err());
+        assert!(Shape::new([usize::MAX, 0, 2].as_slice()).is_err());
+    }
+}
