@@ -173,6 +173,8 @@ impl ChatTemplate {
         environment.set_unknown_method_callback(pycompat::unknown_method_callback);
         environment.set_fuel(Some(FUEL));
         environment.add_filter("tojson", python::tojson);
+        environment.add_filter("length", python::length);
+        environment.add_filter("count", python::length);
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, "raised by the template").with_source(Refusal(message)))
         });

@@ -19,6 +19,11 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
+/// The `length` filter; in Python's Jinja what is undefined has length 0.
+pub(super) fn length(value: &Value) -> Result<usize, Error> {
+    if value.is_undefined() { Ok(0) } else { minijinja::filters::length(value) }
+}
+
 fn write_json(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => out.push_str("null"),
