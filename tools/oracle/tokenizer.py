@@ -5,16 +5,17 @@
 
 DATA holds vocab/ggml-vocab-*.gguf and text/tinyshakespeare.txt. For every vocabulary: ids of the corpus (plain, and
 with special tokens added and parsed), ids of tinyshakespeare, the pieces of all tokens, and which tokens end a
-generation. For every pre-tokenizer name: ids of the corpus with GPT-2's vocabulary under that name. Ids are kept as
+generation. For every pre-tokenizer name: ids of the corpus with a vocabulary of all pairs of bytes, which show the split. Ids are kept as
 their number and the FNV-1a hash of their little-endian bytes, texts being separated by 0xFFFFFFFF.
 """
-import ctypes, json, os, random, re, sys, tempfile, unicodedata
+import ctypes, json, os, random, re, struct, sys, tempfile, unicodedata
 import numpy as np
 import gguf
 import llama_cpp
 
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../crates/rustorch-llm/tests/fixtures/tokenizer")
 VOCABS = ["llama-spm", "phi-3", "llama-bpe", "qwen2", "gpt-2", "falcon", "deepseek-llm"]
+PLACEHOLDER = "NAME-OF-THE-PRE-TOKENIZER"
 PIECES = [
     *"the The THE Hello world hello HelloWorld XMLHttpRequest it's I'M they'LL we've You'Re 'tis d'accord can't".split(),
     " a", " the", " of", "ing", "tion", "x", "Z", "_", "__init__", "fooBar2", "0", "7", "12", "123", "1234", "1234567",
@@ -37,7 +38,7 @@ def corpus():
     rng = random.Random(20240726)
     assigned = [c for c in range(0x80, 0x32000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
     texts = ["", " ", "\n", "a", "'", "''s", "1", "12345", "▁"]
-    while len(texts) < 400:
+    while len(texts) < 700:
         count = rng.choice([1, 2, 3, 5, 8, 13, 21])
         parts = []
         for _ in range(count):
@@ -92,20 +93,24 @@ def names():
     return [n for block in re.findall(r"names: &\[(.*?)\]", source, re.S) for n in re.findall(r'"([^"]+)"', block)]
 
 
-def renamed(path, pre, out):
-    """GPT-2's vocabulary under another pre-tokenizer name."""
-    reader = gguf.GGUFReader(path)
-    strings = lambda key: [bytes(reader.fields[key].parts[i]) for i in reader.fields[key].data]
+def byte_characters():
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+
+
+def pairs_vocab(out):
+    """All bytes and all pairs of bytes, every pair merging: the tokens of a text show where it was split."""
+    byte = byte_characters()
     writer = gguf.GGUFWriter(out, "gpt2")
     writer.add_context_length(1024); writer.add_embedding_length(8); writer.add_block_count(1)
     writer.add_feed_forward_length(8); writer.add_head_count(1); writer.add_layer_norm_eps(1e-5)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(strings("tokenizer.ggml.tokens"))
-    types = reader.fields["tokenizer.ggml.token_type"]
-    writer.add_token_types([int(types.parts[i][0]) for i in types.data])
-    writer.add_token_merges([m.decode() for m in strings("tokenizer.ggml.merges")])
-    writer.add_bos_token_id(50256); writer.add_eos_token_id(50256)
+    writer.add_tokenizer_pre(PLACEHOLDER)
+    writer.add_token_list(byte + [a + b for a in byte for b in byte])
+    writer.add_token_types([1] * (256 + 65536))
+    writer.add_token_merges([a + " " + b for a in byte for b in byte])
+    writer.add_bos_token_id(0); writer.add_eos_token_id(0)
     writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tensors_to_file(); writer.close()
 
 
@@ -131,9 +136,13 @@ def main():
         print(name, vocabs[name])
     pres = {}
     with tempfile.TemporaryDirectory() as folder:
+        pairs_vocab(os.path.join(folder, "pairs.gguf"))
+        template = open(os.path.join(folder, "pairs.gguf"), "rb").read()
+        old = struct.pack("<Q", len(PLACEHOLDER)) + PLACEHOLDER.encode()
+        assert template.count(old) == 1
         for pre in names():
             path = os.path.join(folder, "v.gguf")
-            renamed(os.path.join(data, "vocab/ggml-vocab-gpt-2.gguf"), pre, path)
+            open(path, "wb").write(template.replace(old, struct.pack("<Q", len(pre)) + pre.encode()))
             v = Vocab(path)
             ids = [v.encode(t, False) for t in texts]
             pres[pre] = digest(ids)

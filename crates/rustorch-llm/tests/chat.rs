@@ -31,8 +31,8 @@ fn check(folder: &Path) -> (usize, Vec<String>) {
         }
         let conversation = case["conversation"].as_str().unwrap();
         let messages = messages(&expected["conversations"][conversation]);
-        let found =
-            ChatTemplate::new(&source, "<s>", "</s>").and_then(|template| template.render(&messages, &options));
+        let found = ChatTemplate::new(&source, "<s>", "</s>")
+            .and_then(|template| template.render(&messages, &options));
         let right = match (&found, &case["text"], &case["refused"]) {
             (Ok(found), Value::String(text), _) => found == text,
             (Err(ChatError::Refused(found)), _, Value::String(message)) => found == message,
@@ -43,7 +43,8 @@ fn check(folder: &Path) -> (usize, Vec<String>) {
         if right {
             agreed += 1;
         } else {
-            different.push(format!("{name}, {conversation}, {}: {found:?}\nexpected {case}", case["variables"]));
+            different
+                .push(format!("{name}, {conversation}, {}: {found:?}\nexpected {case}", case["variables"]));
         }
     }
     (agreed, different)

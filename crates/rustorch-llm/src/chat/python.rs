@@ -216,7 +216,9 @@ mod tests {
 
     #[test]
     fn json_as_python_writes_it() {
-        let value = Value::from(minijinja::value::Serde(serde_json::json!({"a": [1, 2.5, true, null], "b": {}, "é": "<\"\n\u{1}>"})));
+        let value = Value::from(minijinja::value::Serde(
+            serde_json::json!({"a": [1, 2.5, true, null], "b": {}, "é": "<\"\n\u{1}>"}),
+        ));
         let write = |indent| {
             let mut out = String::new();
             write_json(&value, indent, 0, &mut out).unwrap();

@@ -132,13 +132,13 @@ impl Tokenizer {
         if lost > 0 {
             warnings.push(format!("{lost} byte values have no token; text that needs them loses them"));
         }
-        for (flag, id, what) in [
-            (&mut vocab.add_bos, roles.special.bos, "begin"),
-            (&mut vocab.add_eos, roles.special.eos, "end"),
-        ] {
+        for (flag, id, what) in
+            [(&mut vocab.add_bos, roles.special.bos, "begin"), (&mut vocab.add_eos, roles.special.eos, "end")]
+        {
             if *flag && id.is_none() {
                 *flag = false;
-                warnings.push(format!("the file asks for a {what}-of-text token but has none; none is added"));
+                warnings
+                    .push(format!("the file asks for a {what}-of-text token but has none; none is added"));
             }
         }
         vocab.merges = Vec::new();
@@ -313,7 +313,9 @@ fn pre_tokenizer(name: &str, warnings: &mut Vec<String>) -> PreTokenizer {
         return pre;
     }
     if name.is_empty() {
-        warnings.push("the file names no pre-tokenizer; the default one is used, results may be worse".to_owned());
+        warnings.push(
+            "the file names no pre-tokenizer; the default one is used, results may be worse".to_owned(),
+        );
     } else {
         let known: Vec<_> = pretokenizer::known_names().collect();
         warnings.push(format!(
