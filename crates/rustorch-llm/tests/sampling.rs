@@ -1,5 +1,7 @@
 //! Samplers against distributions computed by numpy (`tools/oracle/sampling.py`), and their draws against chi-square.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use rustorch_llm::sampling::{Sampler, SamplerConfig, SamplingError};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -90,8 +90,8 @@ pub struct Tokenizer {
 
 #[derive(Debug)]
 enum Model {
-    Spm(Spm),
-    Bpe(Bpe),
+    Spm(Box<Spm>),
+    Bpe(Box<Bpe>),
 }
 
 impl Tokenizer {
@@ -114,7 +114,7 @@ impl Tokenizer {
         }
         let roles = Roles::of(&vocab);
         let model = match vocab.kind {
-            ModelKind::Spm => Model::Spm(Spm::new(&vocab, roles.special.unk)),
+            ModelKind::Spm => Model::Spm(Box::new(Spm::new(&vocab, roles.special.unk))),
             ModelKind::Bpe => {
                 let pre = pre_tokenizer(&vocab.pre, &mut warnings);
                 if vocab.merges.is_empty() {
@@ -122,7 +122,7 @@ impl Tokenizer {
                         "the file lists no merges; they are inferred from the order of the tokens".to_owned(),
                     );
                 }
-                Model::Bpe(Bpe::new(&vocab, pre, roles.special.unk))
+                Model::Bpe(Box::new(Bpe::new(&vocab, pre, roles.special.unk)))
             }
         };
         let lost = match &model {

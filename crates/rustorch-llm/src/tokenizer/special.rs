@@ -146,7 +146,7 @@ impl Roles {
         ] {
             if role.is_none() {
                 *role = first(texts);
-                role.into_iter().for_each(|id| control(*id));
+                role.iter().copied().for_each(&mut control);
             }
         }
         let mut ends =
