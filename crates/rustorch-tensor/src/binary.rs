@@ -61,9 +61,15 @@ impl<'a> TensorOrScalar<'a> {
     }
 }
 
-/// Checks that an integer has a place in an integer dtype. Negative numbers wrap around in unsigned ones down to minus
+/// Checks that a number has a place in an integer dtype, and that a complex one is not to lose a part. Negative numbers wrap around in unsigned ones down to minus
 /// their largest, as in PyTorch, so that −1 means "all bits".
 pub(crate) fn expect_fits(op: &'static str, number: Scalar, dtype: DType) -> Result<()> {
+    if let Scalar::Complex(z) = number
+        && z.im != 0.0
+        && !matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Complex)
+    {
+        return Err(Error::argument(op, format!("{number} has an imaginary part, which {dtype} cannot hold")));
+    }
     let (low, high) = match dtype {
         DType::U8 => (-(u8::MAX as i64), u8::MAX as i64),
         DType::I8 => (i8::MIN as i64, i8::MAX as i64),
