@@ -26,6 +26,8 @@ fn operators_take_tensors_and_numbers_on_either_side() {
     assert_eq!(floats(&(1 - &a)), [0.0, -1.0]);
     assert_eq!(floats(&(2.0 / a.clone())), [2.0, 1.0]);
     assert_eq!(floats(&(&a * 2 + 1.5)), [3.5, 5.5]);
+    // Literals need no annotation before a method.
+    assert_eq!((2.0 * &a).add(1).unwrap().item_at(&[0]).unwrap().to_f64() + (&a * 2).elements() as f64, 5.0);
     assert_eq!(floats(&-&a), [-1.0, -2.0]);
     assert_eq!((!a.gt(1).unwrap()).to_vec::<bool>().unwrap(), [true, false]);
     assert_eq!((Scalar::Int(1) + &a).dtype(), DType::F32);
