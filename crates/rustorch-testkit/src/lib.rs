@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+pub mod conformance;
 mod fake;
 mod tolerance;
 
