@@ -4,6 +4,8 @@
 //! with AVX-512: ggml rounds the activations and multiplies, from the same blocks and the same `f32`. Only the order in
 //! which block sums are added differs.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, QuantType, Shape, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 

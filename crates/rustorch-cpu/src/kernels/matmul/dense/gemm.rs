@@ -29,16 +29,16 @@ struct Panel<E> {
 /// Multiplies, for each job, its matrix with its rows of `x`, and writes the results.
 ///
 /// # Safety
-/// Every job's matrix has the elements that `w` describes; `out` has the rows of the jobs, `w.n` columns each, and nobody
+/// The processor has `isa`. Every job's matrix has the elements that `w` describes; `out` has the rows of the jobs, `w.n` columns each, and nobody
 /// else uses them.
 pub(super) unsafe fn product<A: Arithmetic>(
     pool: &Pool,
+    isa: Isa,
     w: Strided,
     jobs: &[Job<'_>],
     x: &Rows<'_, A::X>,
     out: &Results<'_, A::X>,
 ) {
-    let isa = Isa::detect();
     let tiles = A::E::tiles(isa);
     let (columns, most) = (tiles.columns, tiles.most_rows());
     let panels: Vec<Vec<Panel<A::E>>> = jobs
@@ -145,4 +145,63 @@ fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
     }
     run(scratch.as_mut_ptr().cast());
     SCRATCH.set(scratch);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Same;
+    use super::*;
+    use crate::kernels::matmul::tests::Random;
+    use rustorch_core::C64;
+
+    fn compute<T>(isa: Isa, (m, n, k): (usize, usize, usize), a: &[T], b: &[T], zero: T) -> Vec<T>
+    where
+        T: Copy,
+        Same<T>: Arithmetic<X = T, W = T>,
+    {
+        let mut out = vec![zero; m * n];
+        let (starts, to): (Vec<usize>, Vec<usize>) = (0..m).map(|i| (i * k, i * n)).unzip();
+        let ids: Vec<u32> = (0..m as u32).collect();
+        let job = Job { w: b.as_ptr().cast(), x: &ids, out: &ids };
+        let w = Strided { n, k, k_stride: 1, n_stride: k };
+        // SAFETY: sizes agree; the caller's processor has `isa`.
+        unsafe {
+            let rows = Rows::new(a.as_ptr(), &starts, k, 1);
+            let results = Results { base: out.as_mut_ptr(), starts: &to, stride: 1, bias: None };
+            product::<Same<T>>(&Pool::new(1), isa, w, &[job], &rows, &results);
+        }
+        out
+    }
+
+    #[test]
+    fn instruction_sets_agree() {
+        let random = &mut Random::new(21);
+        let size = (23, 41, 600);
+        let (a, b) = (random.floats(size.0 * size.2), random.floats(size.1 * size.2));
+        let complex = |v: &[f32]| v.iter().map(|&v| C64::new(v, 0.5 - v)).collect::<Vec<_>>();
+        let (ca, cb) = (complex(&a), complex(&b));
+        let (ia, ib): (Vec<i64>, Vec<i64>) = (
+            ca.iter().map(|z| (z.re * 1e18) as i64).collect(),
+            cb.iter().map(|z| (z.re * 1e18) as i64).collect(),
+        );
+        let portable = compute(Isa::Portable, size, &a, &b, 0.0);
+        let complex_portable = compute(Isa::Portable, size, &ca, &cb, C64::new(0.0, 0.0));
+        let whole = compute(Isa::Portable, size, &ia, &ib, 0);
+        let mut before: Option<(Vec<f32>, Vec<C64>)> = None;
+        for isa in [Isa::Avx2, Isa::Avx512] {
+            if isa > Isa::detect() {
+                continue;
+            }
+            let real = compute(isa, size, &a, &b, 0.0);
+            let complex = compute(isa, size, &ca, &cb, C64::new(0.0, 0.0));
+            assert!(real.iter().zip(&portable).all(|(a, b)| (a - b).abs() < 1e-4), "{isa:?}");
+            assert!(complex.iter().zip(&complex_portable).all(|(a, b)| (a - b).norm() < 1e-3), "{isa:?}");
+            assert_eq!(compute(isa, size, &ia, &ib, 0), whole);
+            // With fused multiply-adds, bit for bit.
+            if let Some(before) = &before {
+                assert_eq!((&real, &complex), (&before.0, &before.1));
+            }
+            before = Some((real, complex));
+        }
+    }
 }

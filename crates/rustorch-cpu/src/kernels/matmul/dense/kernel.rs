@@ -148,7 +148,7 @@ unsafe fn plain<E: Scalar, const N: usize, const H: usize>(k: usize, x: *const E
 const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 macro_rules! scalars {
-    ($($ty:ty: $zero:expr, $lanes:literal lanes, $add_product:expr, $tiles:ident;)*) => {$(
+    ($($ty:ty: $zero:expr, $lanes:literal lanes, $add_product:expr;)*) => {$(
         impl Scalar for $ty {
             const ZERO: Self = $zero;
 
@@ -167,66 +167,23 @@ macro_rules! scalars {
                         (4, plain::<$ty, $lanes, 4>),
                     ],
                 };
-                $tiles!($ty, $lanes, isa, PORTABLE)
+                #[cfg(target_arch = "x86_64")]
+                if let Some(tiles) = <$ty as super::x86::ByHand>::tiles(isa) {
+                    return tiles;
+                }
+                let _ = isa;
+                &PORTABLE
             }
         }
     )*};
 }
 
-/// Kernels written with intrinsics.
-macro_rules! by_hand {
-    ($ty:ty, $lanes:literal, $isa:ident, $portable:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        if let Some(tiles) = <$ty as super::x86::ByHand>::tiles($isa) {
-            return tiles;
-        }
-        let _ = $isa;
-        &$portable
-    }};
-}
-
-/// The portable kernels, compiled for wider vectors.
-macro_rules! compiled {
-    ($ty:ty, $lanes:literal, $isa:ident, $portable:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            use super::x86::{wide256, wide512};
-            static AVX2: Tiles<$ty> = Tiles {
-                columns: $lanes,
-                by_rows: &[
-                    (1, wide256::<$ty, $lanes, 1>),
-                    (2, wide256::<$ty, $lanes, 2>),
-                    (4, wide256::<$ty, $lanes, 4>),
-                ],
-            };
-            static AVX512: Tiles<$ty> = Tiles {
-                columns: $lanes,
-                by_rows: &[
-                    (1, wide512::<$ty, $lanes, 1>),
-                    (2, wide512::<$ty, $lanes, 2>),
-                    (4, wide512::<$ty, $lanes, 4>),
-                ],
-            };
-            match $isa {
-                Isa::Avx512 => return &AVX512,
-                Isa::Avx2 => return &AVX2,
-                _ => {}
-            }
-        }
-        let _ = $isa;
-        &$portable
-    }};
-}
-
 scalars! {
-    f32: 0.0, 16 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b }, by_hand;
-    f64: 0.0, 8 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b }, by_hand;
-    C64: C64::new(0.0, 0.0), 8 lanes, |acc, a, b| acc + a * b, compiled;
-    C128: C128::new(0.0, 0.0), 4 lanes, |acc, a, b| acc + a * b, compiled;
-    u8: 0, 64 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
-    i8: 0, 64 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
-    i16: 0, 32 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
-    i32: 0, 16 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
-    u32: 0, 16 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
-    i64: 0, 8 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b)), compiled;
+    f32: 0.0, 16 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b };
+    f64: 0.0, 8 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b };
+    C64: C64::new(0.0, 0.0), 8 lanes, |acc, a, b| acc + a * b;
+    C128: C128::new(0.0, 0.0), 4 lanes, |acc, a, b| acc + a * b;
+    i16: 0, 32 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
+    i32: 0, 16 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
+    i64: 0, 8 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
 }

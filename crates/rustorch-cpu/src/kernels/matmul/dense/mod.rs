@@ -11,7 +11,7 @@ mod x86;
 
 use super::problem::{Problem, address, address_mut, bias};
 use super::rows::{Job, Results, Rows};
-use crate::Pool;
+use crate::{Isa, Pool};
 use kernel::Scalar;
 use rustorch_core::{C64, C128, DType, Element, Error, Fault, View, ViewMut, bf16, f16};
 
@@ -89,16 +89,48 @@ macro_rules! same {
 }
 
 same! {
-    u8: u8::wrapping_add;
-    i8: i8::wrapping_add;
     i16: i16::wrapping_add;
     i32: i32::wrapping_add;
-    u32: u32::wrapping_add;
     i64: i64::wrapping_add;
     f32: |a, b| a + b, x86::load_f32;
     f64: |a, b| a + b;
     C64: |a, b| a + b;
     C128: |a, b| a + b;
+}
+
+/// An integer dtype times itself, wrapping, by way of another: the low bits of sums and products depend on the low bits of
+/// the factors only.
+struct Wrapping<T>(std::marker::PhantomData<T>);
+
+macro_rules! wrapping {
+    ($($ty:ty as $e:ty;)*) => {$(
+        impl Arithmetic for Wrapping<$ty> {
+            type X = $ty;
+            type W = $ty;
+            type E = $e;
+
+            #[inline(always)]
+            fn x(x: $ty) -> $e {
+                x as $e
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> $e {
+                w as $e
+            }
+
+            #[inline(always)]
+            fn out(sum: $e, bias: Option<$ty>) -> $ty {
+                (sum as $ty).wrapping_add(bias.unwrap_or(0))
+            }
+        }
+    )*};
+}
+
+wrapping! {
+    u8 as i16;
+    i8 as i16;
+    u32 as i32;
 }
 
 macro_rules! half {
@@ -187,11 +219,11 @@ macro_rules! dispatch {
             (DType::F64, DType::F64) => arm!(Same<f64>),
             (DType::C64, DType::C64) => arm!(Same<C64>),
             (DType::C128, DType::C128) => arm!(Same<C128>),
-            (DType::U8, DType::U8) => arm!(Same<u8>),
-            (DType::I8, DType::I8) => arm!(Same<i8>),
+            (DType::U8, DType::U8) => arm!(Wrapping<u8>),
+            (DType::I8, DType::I8) => arm!(Wrapping<i8>),
             (DType::I16, DType::I16) => arm!(Same<i16>),
             (DType::I32, DType::I32) => arm!(Same<i32>),
-            (DType::U32, DType::U32) => arm!(Same<u32>),
+            (DType::U32, DType::U32) => arm!(Wrapping<u32>),
             (DType::I64, DType::I64) => arm!(Same<i64>),
             (a, b) => Err(Error::dtype("matmul", "has no product for these dtypes", [a, b]).into()),
         }
@@ -232,7 +264,7 @@ fn run_typed<A: Arithmetic>(
         unsafe {
             let rows = Rows::new(x, &group.a_rows, problem.k, problem.a_strides[1]);
             let results = Results { base, starts: &group.out_rows, stride: problem.out_strides[1], bias };
-            gemm::product::<A>(pool, matrix, &[job], &rows, &results);
+            gemm::product::<A>(pool, Isa::detect(), matrix, &[job], &rows, &results);
         }
     }
     Ok(())
@@ -262,7 +294,7 @@ pub(super) fn run_experts(
         unsafe {
             let rows = Rows::new(address::<<A as Arithmetic>::X>(x)?, x_rows, k, strides.x);
             let results = Results { base, starts: out_rows, stride: strides.out, bias: None };
-            gemm::product::<A>(pool, matrix, jobs, &rows, &results);
+            gemm::product::<A>(pool, Isa::detect(), matrix, jobs, &rows, &results);
         }
         Ok(())
     })
