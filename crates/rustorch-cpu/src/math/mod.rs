@@ -51,6 +51,8 @@ pub(crate) trait Real:
     fn fmod(self, b: Self) -> Self;
 
     fn exp<L: Level>(self, l: L) -> Self;
+    /// More precise where `exp` is quick.
+    fn fine_exp<L: Level>(self, l: L) -> Self;
     fn expm1<L: Level>(self, l: L) -> Self;
     fn ln<L: Level>(self, l: L) -> Self;
     fn log2<L: Level>(self, l: L) -> Self;
@@ -110,14 +112,14 @@ pub(crate) trait Real:
     /// 1/(1 + e⁻ˣ)
     #[inline(always)]
     fn sigmoid<L: Level>(self, l: L) -> Self {
-        let e = (-self.abs()).exp(l);
+        let e = (-self.abs()).fine_exp(l);
         over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, e)
     }
 
     /// x·sigmoid(x)
     #[inline(always)]
     fn silu<L: Level>(self, l: L) -> Self {
-        let e = (-self.abs()).exp(l);
+        let e = (-self.abs()).fine_exp(l);
         over_one_plus(if self < Self::ZERO { self * e } else { self }, e)
     }
 
@@ -247,7 +249,7 @@ macro_rules! by_single {
 }
 
 real!(f32 {
-    by_single!(exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    by_single!(exp, fine_exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
         atanh, erf);
     #[inline(always)]
     fn pow<L: Level>(self, l: L, b: f32) -> f32 {
@@ -273,7 +275,7 @@ real!(f32 {
 });
 
 real!(f64 {
-    by_std!(f64: exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
+    by_std!(f64: exp = exp, fine_exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
         tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh, asinh = asinh,
         acosh = acosh, atanh = atanh);
     #[inline(always)]

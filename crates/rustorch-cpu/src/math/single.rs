@@ -24,6 +24,24 @@ fn polynomial<L: Level, const N: usize>(l: L, x: f32, c: [f32; N]) -> f32 {
 /// eˣ = 2ⁿ·eʳ with |r| ≤ ½ log 2.
 #[inline(always)]
 pub(super) fn exp<L: Level>(l: L, x: f32) -> f32 {
+    let (r, _, n) = reduce(l, x);
+    let p = polynomial(l, r, EXP);
+    scale(l.fma(p * r, r, r) + 1.0, n)
+}
+
+/// The same to 0.6 units in the last place, for functions that add errors of their own.
+#[inline(always)]
+pub(super) fn fine_exp<L: Level>(l: L, x: f32) -> f32 {
+    let (r, lost, n) = reduce(l, x);
+    let p = polynomial(l, r, EXP);
+    let most = 1.0 + r;
+    let rest = l.fma(p * r, r, lost + (r - (most - 1.0)));
+    scale(most + rest, n)
+}
+
+/// r, what rounding it lost, and n.
+#[inline(always)]
+fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
     // Beyond these the result is 0 or ∞; a NaN fails both tests.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
@@ -31,11 +49,14 @@ pub(super) fn exp<L: Level>(l: L, x: f32) -> f32 {
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
     let whole = shifted - ROUNDER;
     // log 2 in two parts, the first short, so that its multiples are exact.
-    let r = l.fma(whole, -0.693_359_375, x);
-    let r = l.fma(whole, 2.121_944_4e-4, r);
-    let p = polynomial(l, r, EXP);
-    let e = l.fma(p * r, r, r) + 1.0;
-    // 2ⁿ in two factors, because n may exceed the exponents at either end.
+    let high = l.fma(whole, -0.693_359_375, x);
+    let r = l.fma(whole, 2.121_944_4e-4, high);
+    (r, l.fma(whole, 2.121_944_4e-4, high - r), n)
+}
+
+/// `e`·2ⁿ, in two factors, because n may exceed the exponents at either end.
+#[inline(always)]
+fn scale(e: f32, n: i32) -> f32 {
     let half = n >> 1;
     let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
     e * power(half) * power(n.wrapping_sub(half))
@@ -67,7 +88,17 @@ pub(super) fn ln<L: Level>(l: L, x: f32) -> f32 {
 }
 
 /// (ln(1 + f) − f + f²/2)/f³
-const LN: [f32; 9] = [0.06746642, -0.11675652, 0.11888162, -0.124055885, 0.14219552, -0.16667996, 0.20002119, -0.2500001, 0.33333313];
+const LN: [f32; 9] = [
+    0.06746642,
+    -0.11675652,
+    0.11888162,
+    -0.124055885,
+    0.14219552,
+    -0.16667996,
+    0.20002119,
+    -0.2500001,
+    0.33333313,
+];
 
 /// Sine and cosine of the remainder of x by π/2, and the quadrant.
 #[inline(always)]
@@ -126,9 +157,19 @@ pub(super) fn erf<L: Level>(l: L, x: f32) -> f32 {
 }
 
 /// erf(x)/x − 1, in x²
-const ERF: [f32; 7] = [8.296613e-05, -0.00081258075, 0.0051996, -0.026858851, 0.11283686, -0.37612632, 0.12837917];
+const ERF: [f32; 7] =
+    [8.296613e-05, -0.00081258075, 0.0051996, -0.026858851, 0.11283686, -0.37612632, 0.12837917];
 /// −ln(1 − erf t) for t from 0.93 to 4
-const ERFC: [f32; 8] = [2.1278682e-05, -0.0004365741, 0.004181237, -0.025146069, 0.108321056, 0.6333099, 1.1295332, -0.00017845111];
+const ERFC: [f32; 8] = [
+    2.1278682e-05,
+    -0.0004365741,
+    0.004181237,
+    -0.025146069,
+    0.108321056,
+    0.6333099,
+    1.1295332,
+    -0.00017845111,
+];
 
 macro_rules! through_double {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
