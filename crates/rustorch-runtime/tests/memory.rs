@@ -1,4 +1,5 @@
 //! Pools and their statistics.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What the tests of the executor share.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use rustorch_core::{Backend, Device, Element, Layout, Shape};
