@@ -1,0 +1,164 @@
+//! The one decoder that runs every architecture, over ordinary tensor operations.
+
+use super::{
+    BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Hyperparameters, KvCache, LinearWeights, Model, RopeScaling,
+};
+use crate::arch::Architecture;
+use crate::{Error, Result};
+use rustorch_core::{Attention, DType, GateOp, Rope};
+use rustorch_tensor::Tensor;
+
+/// What the blocks of one call share.
+struct Pass<'a> {
+    architecture: &'a Architecture,
+    hyper: &'a Hyperparameters,
+    rope: Rope,
+    rope_factors: Option<&'a Tensor>,
+    /// Positions of the new tokens, `[n]`.
+    positions: Tensor,
+    /// The position of the first.
+    start: usize,
+    /// How many they are.
+    n: usize,
+}
+
+pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_rows: bool) -> Result<Tensor> {
+    let (hyper, weights) = (&model.hyper, &model.weights);
+    if tokens.is_empty() {
+        return Err(Error::Request("no tokens to decode".into()));
+    }
+    if let Some(&id) = tokens.iter().find(|&&id| id as usize >= hyper.vocabulary) {
+        return Err(Error::Token { id, vocabulary: hyper.vocabulary });
+    }
+    cache.check_room(tokens.len())?;
+
+    let (start, n) = (cache.len(), tokens.len());
+    let ids: Vec<i64> = tokens.iter().map(|&id| id.into()).collect();
+    let positions: Vec<i64> = (start as i64..).take(n).collect();
+    let pass = Pass {
+        architecture: model.architecture,
+        hyper,
+        rope: rope(model.architecture, hyper),
+        rope_factors: weights.rope_factors.as_ref(),
+        positions: Tensor::from_slice(&positions, [n])?,
+        start,
+        n,
+    };
+
+    let mut x = weights.embedding.embedding(&Tensor::from_slice(&ids, [n])?)?.to_dtype(DType::F32)?;
+    for (i, block) in weights.blocks.iter().enumerate() {
+        let last = i + 1 == weights.blocks.len();
+        x = pass.block(i, block, cache, &x, last && !all_rows)?;
+    }
+    cache.advance(n);
+    let x = x.rms_norm(Some(&weights.output_norm), hyper.norm_eps)?;
+    Ok(x.linear(&weights.output, None)?)
+}
+
+/// The rotation of an architecture with a file's numbers.
+fn rope(architecture: &Architecture, hyper: &Hyperparameters) -> Rope {
+    let (scale, yarn) = match &hyper.rope_scaling {
+        RopeScaling::None => (1.0, None),
+        RopeScaling::Linear(factor) => (1.0 / factor, None),
+        RopeScaling::Yarn(factor, yarn) => (1.0 / factor, Some(yarn.clone())),
+    };
+    Rope { style: architecture.block.attention.rope, rotated: hyper.rope_dims, base: hyper.rope_base, scale, yarn }
+}
+
+impl Pass<'_> {
+    /// `x: [n, embedding]` through block `i`. With `last_row`, all but the last row are dropped as soon as their keys
+    /// and values are in the cache: nobody will ask for their logits.
+    fn block(
+        &self,
+        i: usize,
+        weights: &BlockWeights,
+        cache: &mut KvCache,
+        x: &Tensor,
+        last_row: bool,
+    ) -> Result<Tensor> {
+        let eps = self.hyper.norm_eps;
+        let normed = x.rms_norm(Some(&weights.attention_norm), eps)?;
+        let (x, attended) = self.attention(i, weights, cache, x, &normed, last_row)?;
+        let x = x.add(&attended)?;
+        let normed = x.rms_norm(Some(&weights.feed_forward_norm), eps)?;
+        let gate = self.architecture.block.feed_forward.gate;
+        let fed = match &weights.feed_forward {
+            FeedForwardWeights::Dense(dense) => feed_forward(gate, dense, &normed)?,
+            FeedForwardWeights::Experts(experts) => mixture(gate, experts, &normed)?,
+        };
+        Ok(x.add(&fed)?)
+    }
+
+    /// Attention over the cache; returns the rows of `x` that are left, and what to add to them.
+    fn attention(
+        &self,
+        i: usize,
+        weights: &BlockWeights,
+        cache: &mut KvCache,
+        x: &Tensor,
+        normed: &Tensor,
+        last_row: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let h = self.hyper;
+        let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
+        let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
+        let key = key.rope(&self.rope, &self.positions, self.rope_factors)?;
+        let value = self.heads(&weights.value, normed, kv_heads, None)?;
+        let (keys, values) = cache.extend(i, &key, &value)?;
+
+        let (first, rows) = if last_row { (self.n - 1, 1) } else { (0, self.n) };
+        let keep = |t: &Tensor| t.narrow(0, first, rows);
+        let (x, normed, positions) = (keep(x)?, keep(normed)?, keep(&self.positions)?);
+        let query = self.heads(&weights.query, &normed, heads, weights.query_norm.as_ref())?;
+        let query = query.rope(&self.rope, &positions, self.rope_factors)?;
+        let causal = Attention {
+            scale: h.attention_scale,
+            causal: Some(self.start + first),
+            window: None,
+            softcap: None,
+        };
+        let attended = query.attention(&keys, &values, None, &causal)?;
+        let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;
+        Ok((x, linear(&attended, &weights.output)?))
+    }
+
+    /// A projection of `x: [n, embedding]`, split into heads `[heads, n, length]` and normalised in each if asked.
+    fn heads(&self, weights: &LinearWeights, x: &Tensor, heads: usize, norm: Option<&Tensor>) -> Result<Tensor> {
+        let y = linear(x, weights)?;
+        let (rows, width) = (y.dims()[0], y.dims()[1]);
+        let y = y.reshape([rows, heads, width / heads])?;
+        let y = match norm {
+            Some(weight) => y.rms_norm(Some(weight), self.hyper.norm_eps)?,
+            None => y,
+        };
+        Ok(y.transpose(0, 1)?)
+    }
+}
+
+fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
+    Ok(x.linear(&weights.weight, weights.bias.as_ref())?)
+}
+
+/// `down(act(gate(x)) · up(x))`.
+fn feed_forward(gate: GateOp, weights: &Dense, x: &Tensor) -> Result<Tensor> {
+    let inner = linear(x, &weights.gate)?.gate(gate, &linear(x, &weights.up)?)?;
+    linear(&inner, &weights.down)
+}
+
+/// The weighted sum of the experts that the router picks for each row of `x: [n, embedding]`.
+fn mixture(gate: GateOp, weights: &ExpertWeights, x: &Tensor) -> Result<Tensor> {
+    let probabilities = x.linear(&weights.router, None)?.softmax(-1)?;
+    let (mut share, chosen) = probabilities.topk(weights.used, -1, true)?;
+    if weights.normalize {
+        // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.
+        let total = share.sum_dim(-1, true)?.clamp(Some(F16_LEAST_NORMAL.into()), None)?;
+        share = share.div(&total)?;
+    }
+    let x = x.unsqueeze(1)?;
+    let inner = x.expert_matmul(&weights.gate, &chosen)?.gate(gate, &x.expert_matmul(&weights.up, &chosen)?)?;
+    let outputs = inner.expert_matmul(&weights.down, &chosen)?;
+    Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum_dim(1, false)?)
+}
+
+/// 2⁻¹⁴, the least normal `f16`.
+const F16_LEAST_NORMAL: f64 = 6.103_515_625e-5;

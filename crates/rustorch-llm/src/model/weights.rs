@@ -1,0 +1,232 @@
+//! Weights, as tensors over the file's mapping.
+
+use super::Hyperparameters;
+use crate::arch::{Architecture, Attention, Bias, Experts, FeedForward, Gated, Linear};
+use crate::{Error, Result};
+use rustorch_core::{Buffer, DType, Shape};
+use rustorch_formats::gguf;
+use rustorch_tensor::Tensor;
+use std::sync::Arc;
+
+/// All weights of a network.
+pub struct Weights {
+    /// `[vocabulary, embedding]`.
+    pub embedding: Tensor,
+    /// The blocks, first to last.
+    pub blocks: Vec<BlockWeights>,
+    /// `[embedding]`.
+    pub output_norm: Tensor,
+    /// `[vocabulary, embedding]`; the embedding table where the file ties them.
+    pub output: Tensor,
+    /// Divisors of the rotation frequencies, `[rotated / 2]`.
+    pub rope_factors: Option<Tensor>,
+}
+
+/// The weights of one block.
+pub struct BlockWeights {
+    /// `[embedding]`.
+    pub attention_norm: Tensor,
+    /// `[heads · key_length, embedding]`.
+    pub query: LinearWeights,
+    /// `[kv_heads · key_length, embedding]`.
+    pub key: LinearWeights,
+    /// `[kv_heads · value_length, embedding]`.
+    pub value: LinearWeights,
+    /// `[key_length]`.
+    pub query_norm: Option<Tensor>,
+    /// `[key_length]`.
+    pub key_norm: Option<Tensor>,
+    /// `[embedding, heads · value_length]`.
+    pub output: LinearWeights,
+    /// `[embedding]`.
+    pub feed_forward_norm: Tensor,
+    /// The feed-forward network or networks.
+    pub feed_forward: FeedForwardWeights,
+}
+
+/// A linear layer's weights.
+pub struct LinearWeights {
+    /// `[out, in]`.
+    pub weight: Tensor,
+    /// `[out]`, `f32`.
+    pub bias: Option<Tensor>,
+}
+
+/// The feed-forward half of a block.
+pub enum FeedForwardWeights {
+    /// One network for all tokens.
+    Dense(Dense),
+    /// A network chosen per token.
+    Experts(ExpertWeights),
+}
+
+/// A gated network.
+pub struct Dense {
+    /// `[ff, embedding]`.
+    pub gate: LinearWeights,
+    /// `[ff, embedding]`.
+    pub up: LinearWeights,
+    /// `[embedding, ff]`.
+    pub down: LinearWeights,
+}
+
+/// Gated networks and their router.
+pub struct ExpertWeights {
+    /// `[experts, embedding]`.
+    pub router: Tensor,
+    /// `[experts, ff, embedding]`.
+    pub gate: Tensor,
+    /// `[experts, ff, embedding]`.
+    pub up: Tensor,
+    /// `[experts, embedding, ff]`.
+    pub down: Tensor,
+    /// How many experts a token uses.
+    pub used: usize,
+    /// Whether the chosen experts' weights are scaled to sum to 1.
+    pub normalize: bool,
+}
+
+struct Loader<'a> {
+    file: &'a gguf::File,
+    progress: &'a mut dyn FnMut(usize, usize),
+    done: usize,
+}
+
+impl Weights {
+    pub(super) fn load(
+        architecture: &Architecture,
+        hyper: &Hyperparameters,
+        file: &gguf::File,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Weights> {
+        let mut loader = Loader { file, progress, done: 0 };
+        let (dim, vocabulary) = (hyper.embedding, hyper.vocabulary);
+        let embedding = loader.tensor(architecture.embedding, &[vocabulary, dim])?;
+        let blocks = (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<_>>()?;
+        let output_norm = loader.vector(architecture.output_norm, dim)?;
+        let output = loader.find(architecture.output, &[vocabulary, dim])?.unwrap_or_else(|| embedding.clone());
+        let rope_factors = match architecture.block.attention.rope_factors {
+            Some(name) => loader.find(name, &[hyper.rope_dims / 2])?,
+            None => None,
+        };
+        Ok(Weights { embedding, blocks, output_norm, output, rope_factors })
+    }
+}
+
+impl Loader<'_> {
+    fn block(&mut self, architecture: &Architecture, hyper: &Hyperparameters, index: usize) -> Result<BlockWeights> {
+        let Attention { norm, query, key, value, query_norm, key_norm, output, .. } = architecture.block.attention;
+        let name = |part: &str| format!("blk.{index}.{part}");
+        let dim = hyper.embedding;
+        let (heads, kv_heads) = (hyper.heads[index], hyper.kv_heads[index]);
+        let mut head_norm = |loader: &mut Self, part: Option<&str>| {
+            part.map(|part| loader.vector(&name(part), hyper.key_length)).transpose()
+        };
+        Ok(BlockWeights {
+            attention_norm: self.vector(&name(norm), dim)?,
+            query: self.linear(index, query, heads * hyper.key_length, dim)?,
+            key: self.linear(index, key, kv_heads * hyper.key_length, dim)?,
+            value: self.linear(index, value, kv_heads * hyper.value_length, dim)?,
+            query_norm: head_norm(self, query_norm)?,
+            key_norm: head_norm(self, key_norm)?,
+            output: self.linear(index, output, dim, heads * hyper.value_length)?,
+            feed_forward_norm: self.vector(&name(architecture.block.feed_forward.norm), dim)?,
+            feed_forward: self.feed_forward(&architecture.block.feed_forward, hyper, index)?,
+        })
+    }
+
+    fn feed_forward(&mut self, part: &FeedForward, hyper: &Hyperparameters, index: usize) -> Result<FeedForwardWeights> {
+        let dim = hyper.embedding;
+        match (hyper.experts, part.experts, part.dense) {
+            (Some(counts), Some(Experts { router, gate, up, down, normalize }), _) => {
+                let name = |part: &str| format!("blk.{index}.{part}");
+                let (n, ff) = (counts.count, counts.feed_forward);
+                Ok(FeedForwardWeights::Experts(ExpertWeights {
+                    router: self.tensor(&name(router), &[n, dim])?,
+                    gate: self.tensor(&name(gate), &[n, ff, dim])?,
+                    up: self.tensor(&name(up), &[n, ff, dim])?,
+                    down: self.tensor(&name(down), &[n, dim, ff])?,
+                    used: counts.used,
+                    normalize,
+                }))
+            }
+            (_, _, Some(Gated { gate, up, down })) => {
+                let ff = hyper.feed_forward[index];
+                Ok(FeedForwardWeights::Dense(Dense {
+                    gate: self.linear(index, gate, ff, dim)?,
+                    up: self.linear(index, up, ff, dim)?,
+                    down: self.linear(index, down, dim, ff)?,
+                }))
+            }
+            // `Hyperparameters::read` refuses a file whose kind of feed-forward the architecture lacks.
+            _ => Err(Error::Request("the architecture has no feed-forward network for this file".into())),
+        }
+    }
+
+    fn linear(&mut self, index: usize, layer: Linear, outputs: usize, inputs: usize) -> Result<LinearWeights> {
+        let weight = self.tensor(&format!("blk.{index}.{}", layer.name), &[outputs, inputs])?;
+        let bias = format!("blk.{index}.{}.bias", layer.name);
+        let bias = match layer.bias {
+            Bias::None => None,
+            Bias::Required => Some(self.load(&bias, &[outputs])?),
+            Bias::Optional if self.file.find_tensor(&bias).is_some() => Some(self.load(&bias, &[outputs])?),
+            Bias::Optional => None,
+        };
+        let bias = bias.map(|b| b.to_dtype(DType::F32)).transpose()?;
+        Ok(LinearWeights { weight, bias })
+    }
+
+    /// A vector of norm weights, in `f32`.
+    fn vector(&mut self, name: &str, len: usize) -> Result<Tensor> {
+        Ok(self.tensor(name, &[len])?.to_dtype(DType::F32)?)
+    }
+
+    fn find(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>> {
+        let name = format!("{name}.weight");
+        self.file.find_tensor(&name).is_some().then(|| self.load(&name, shape)).transpose()
+    }
+
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
+        self.load(&format!("{name}.weight"), shape)
+    }
+
+    fn load(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
+        let tensor = self.file.tensor(name)?;
+        if tensor.shape() != shape {
+            return Err(Error::TensorShape { name: name.into(), found: tensor.shape().into(), expected: shape.into() });
+        }
+        let bytes = tensor.shared_bytes();
+        // Mapped files align tensors to 32 bytes; embedded or heap data may lie anywhere.
+        let align = if tensor.dtype().is_quant() { 1 } else { tensor.dtype().block_bytes() };
+        let buffer = if bytes.as_ptr().addr().is_multiple_of(align) {
+            // SAFETY: `SharedBytes` owns its bytes through an `Arc` and never moves or writes them.
+            unsafe { Buffer::shared(Arc::new(bytes)) }
+        } else {
+            // SAFETY: an aligned copy in a fresh allocation, never written again.
+            unsafe { Buffer::shared(Arc::new(Aligned::copy(&bytes))) }
+        };
+        self.done += 1;
+        (self.progress)(self.done, self.file.tensors().len());
+        Ok(Tensor::from_buffer(buffer, tensor.dtype(), Shape::new(shape)?)?)
+    }
+}
+
+/// A copy of bytes at an address fit for every dtype.
+struct Aligned {
+    words: Vec<u128>,
+    len: usize,
+}
+
+impl Aligned {
+    fn copy(bytes: &[u8]) -> Aligned {
+        let mut words = vec![0u128; bytes.len().div_ceil(size_of::<u128>())];
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        Aligned { words, len: bytes.len() }
+    }
+}
+
+impl AsRef<[u8]> for Aligned {
+    fn as_ref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+}
