@@ -1,6 +1,8 @@
 //! What can go wrong with a language model.
 
 use crate::arch::Architecture;
+use crate::chat::ChatError;
+use crate::sampling::SamplingError;
 use crate::tokenizer::TokenizerError;
 use rustorch_formats::gguf;
 
@@ -20,6 +22,15 @@ pub enum Error {
     /// The tokenizer could not be built.
     #[error("tokenizer: {0}")]
     Tokenizer(#[from] TokenizerError),
+    /// The file's chat template is broken, or does not accept the conversation.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// Sampling options make no sense, or no token can be chosen.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+    /// The file's tokenizer is of a kind that is not implemented, so that the model can be used by token ids only.
+    #[error("this model can be used by token ids only (--ids): {0}")]
+    NoTokenizer(String),
     /// The file's architecture is not one that the decoder runs.
     #[error("architecture `{0}` is not supported; supported are {}", names())]
     Architecture(String),

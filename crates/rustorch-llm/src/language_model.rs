@@ -2,7 +2,7 @@
 
 use crate::chat::ChatTemplate;
 use crate::model::Model;
-use crate::tokenizer::{Tokenizer, Vocab};
+use crate::tokenizer::{Tokenizer, TokenizerError, Vocab};
 use crate::{Error, Result};
 use rustorch_formats::gguf;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::path::Path;
 pub struct LanguageModel {
     file: gguf::File,
     network: Model,
-    tokenizer: Tokenizer,
-    chat: ChatTemplate,
+    /// The tokenizer and the template that goes with it, or why there is none.
+    text: std::result::Result<(Tokenizer, ChatTemplate), String>,
 }
 
 impl LanguageModel {
@@ -30,9 +30,16 @@ impl LanguageModel {
     /// As [`LanguageModel::open`].
     pub fn from_file(file: gguf::File, progress: &mut dyn FnMut(usize, usize)) -> Result<LanguageModel> {
         let network = Model::load(&file, progress)?;
-        let tokenizer = Tokenizer::new(Vocab::from_gguf(file.metadata())?)?;
-        let chat = ChatTemplate::from_gguf(file.metadata(), &tokenizer).map_err(|e| Error::Request(e.to_string()))?;
-        Ok(LanguageModel { file, network, tokenizer, chat })
+        let text = match Vocab::from_gguf(file.metadata()) {
+            Ok(vocab) => {
+                let tokenizer = Tokenizer::new(vocab)?;
+                let chat = ChatTemplate::from_gguf(file.metadata(), &tokenizer)?;
+                Ok((tokenizer, chat))
+            }
+            Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(LanguageModel { file, network, text })
     }
 
     /// The file.
@@ -51,12 +58,22 @@ impl LanguageModel {
     }
 
     /// The tokenizer.
-    pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`] if the file's is of a kind that is not implemented.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        Ok(&self.text()?.0)
     }
 
     /// How conversations become text.
-    pub fn chat_template(&self) -> &ChatTemplate {
-        &self.chat
+    ///
+    /// # Errors
+    /// As [`tokenizer`](Self::tokenizer).
+    pub fn chat_template(&self) -> Result<&ChatTemplate> {
+        Ok(&self.text()?.1)
+    }
+
+    fn text(&self) -> Result<&(Tokenizer, ChatTemplate)> {
+        self.text.as_ref().map_err(|why| Error::NoTokenizer(why.clone()))
     }
 }

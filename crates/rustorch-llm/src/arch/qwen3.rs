@@ -1,4 +1,4 @@
-//! Qwen 3 (dense): no biases; queries and keys normalised in each head.
+//! Qwen 3 (dense): queries and keys normalised in each head. Its own files have no biases; those of kin may.
 
 use super::{Architecture, Attention, Block, FeedForward, Linear, SWIGLU};
 use rustorch_core::{GateOp, RopeStyle};
@@ -6,9 +6,9 @@ use rustorch_core::{GateOp, RopeStyle};
 /// Shared with the mixture-of-experts variant.
 pub(super) const ATTENTION: Attention = Attention {
     norm: "attn_norm",
-    query: Linear::plain("attn_q"),
-    key: Linear::plain("attn_k"),
-    value: Linear::plain("attn_v"),
+    query: Linear::maybe_biased("attn_q"),
+    key: Linear::maybe_biased("attn_k"),
+    value: Linear::maybe_biased("attn_v"),
     query_norm: Some("attn_q_norm"),
     key_norm: Some("attn_k_norm"),
     rope: RopeStyle::Halves,

@@ -3,6 +3,7 @@
 use super::StopFilter;
 use crate::model::KvCache;
 use crate::sampling::Sampler;
+use crate::tokenizer::{StreamDecoder, Tokenizer};
 use crate::{Error, LanguageModel, Result};
 use rustorch_core::Error as TensorError;
 use std::ops::ControlFlow;
@@ -121,6 +122,42 @@ impl Generation {
 
 fn rate(tokens: usize, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { tokens as f64 / time.as_secs_f64() }
+}
+
+/// The text that tokens become: decoded, and watched for stop texts. Without a tokenizer there is none.
+struct TextOf<'a> {
+    tokenizer: Option<&'a Tokenizer>,
+    decoder: Option<StreamDecoder<'a>>,
+    filter: StopFilter,
+}
+
+impl<'a> TextOf<'a> {
+    fn new(model: &'a LanguageModel, options: &GenerationOptions) -> TextOf<'a> {
+        let tokenizer = model.tokenizer().ok();
+        TextOf {
+            tokenizer,
+            decoder: tokenizer.map(|t| t.stream(options.show_special)),
+            filter: StopFilter::new(options.stop.iter().cloned()),
+        }
+    }
+
+    /// The text that has become certain, and whether a stop text has appeared.
+    fn push(&mut self, id: u32) -> (String, bool) {
+        match &mut self.decoder {
+            Some(decoder) => self.filter.push(&decoder.push(id)),
+            None => (String::new(), false),
+        }
+    }
+
+    /// What was held back.
+    fn finish(&mut self) -> String {
+        let tail = self.decoder.as_mut().map(|d| d.finish()).unwrap_or_default();
+        let (mut rest, stopped) = self.filter.push(&tail);
+        if !stopped {
+            rest.push_str(&self.filter.finish());
+        }
+        rest
+    }
 }
 
 /// A sequence of tokens that a model has read, ready to be continued.
@@ -265,45 +302,38 @@ impl Session {
         run: &mut Generation,
     ) -> Result<()> {
         let model = Arc::clone(&self.model);
-        let tokenizer = model.tokenizer();
-        let mut decoder = tokenizer.stream(options.show_special);
-        let mut filter = StopFilter::new(options.stop.iter().cloned());
+        let mut text = TextOf::new(&model, options);
         run.finish = loop {
-            if options.max_tokens.is_some_and(|most| run.tokens.len() >= most) {
+            if options.max_tokens == Some(run.tokens.len()) {
                 break Finish::Length;
             }
-            let id = sampler.sample(&self.logits, &self.tokens).map_err(|e| Error::Request(e.to_string()))?;
-            if !options.ignore_end && tokenizer.is_eog(id) {
+            let id = sampler.sample(&self.logits, &self.tokens)?;
+            if !options.ignore_end && text.tokenizer.is_some_and(|t| t.is_eog(id)) {
                 break Finish::End;
             }
             run.tokens.push(id);
-            let (text, stopped) = filter.push(&decoder.push(id));
-            run.text.push_str(&text);
-            let go_on = observe(Step::Token { id, text: &text });
+            let (shown, stopped) = text.push(id);
+            run.text.push_str(&shown);
+            let go_on = observe(Step::Token { id, text: &shown });
             if stopped {
-                break Finish::Stop;
+                return Ok(run.finish = Finish::Stop);
+            }
+            if go_on.is_break() {
+                break Finish::Interrupted;
+            }
+            if options.max_tokens == Some(run.tokens.len()) {
+                break Finish::Length;
             }
             if self.tokens.len() == self.options.context && !self.make_room()? {
                 break Finish::ContextFull;
             }
-            // The token is read even when it is the last, so that a next turn finds it in the cache.
             self.feed(&[id])?;
-            if go_on.is_break() {
-                break Finish::Interrupted;
-            }
         };
-        if run.finish != Finish::Stop {
-            let (mut rest, stopped) = filter.push(&decoder.finish());
-            if !stopped {
-                rest.push_str(&filter.finish());
-            }
-            if !rest.is_empty() {
-                run.text.push_str(&rest);
-                if let Some(&id) = run.tokens.last() {
-                    // The last word was the observer's already; its answer has no consequence any more.
-                    let _ = observe(Step::Token { id, text: &rest });
-                }
-            }
+        let rest = text.finish();
+        if let (false, Some(&id)) = (rest.is_empty(), run.tokens.last()) {
+            run.text.push_str(&rest);
+            // The generation has ended; the observer's answer has no consequence any more.
+            let _ = observe(Step::Token { id, text: &rest });
         }
         Ok(())
     }

@@ -85,8 +85,10 @@ impl Reader<'_> {
         self.checked(name, value)
     }
 
+    /// An optional size; converters also write 0 for "not given".
     fn find_size(&self, name: &str) -> Result<Option<usize>> {
-        self.metadata.find::<u64>(&self.key(name))?.map(|value| self.checked(name, value)).transpose()
+        let value = self.metadata.find::<u64>(&self.key(name))?.filter(|&value| value != 0);
+        value.map(|value| self.checked(name, value)).transpose()
     }
 
     fn checked(&self, name: &str, value: u64) -> Result<usize> {
