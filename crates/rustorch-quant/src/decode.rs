@@ -75,7 +75,7 @@ impl Visitor for Expand<'_> {
     }
 }
 
-fn mismatch(quant: QuantType, bytes: usize, values: usize) -> QuantError {
+pub(crate) fn mismatch(quant: QuantType, bytes: usize, values: usize) -> QuantError {
     let held = bytes / quant.block_bytes() * quant.block_len();
     QuantError::LengthMismatch { quant, bytes, held, values }
 }

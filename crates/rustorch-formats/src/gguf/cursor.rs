@@ -24,17 +24,20 @@ impl<'a> Cursor<'a> {
     /// The next `n` bytes; `what` is being read, for the error.
     #[inline]
     pub(super) fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], ErrorKind> {
-        match self.bytes[self.pos..].get(..n) {
-            Some(bytes) => {
-                self.pos += n;
-                Ok(bytes)
-            }
-            None => Err(ErrorKind::Truncated {
-                what,
-                expected: (self.pos as u64).saturating_add(n as u64),
-                actual: self.bytes.len() as u64,
-            }),
+        self.require(n, what)?;
+        let bytes = &self.bytes[self.pos..self.pos + n];
+        self.pos += n;
+        Ok(bytes)
+    }
+
+    /// Checks that `n` more bytes are there.
+    #[inline]
+    pub(super) fn require(&self, n: usize, what: &'static str) -> Result<(), ErrorKind> {
+        if n <= self.remaining() {
+            return Ok(());
         }
+        let expected = (self.pos as u64).saturating_add(n as u64);
+        Err(ErrorKind::Truncated { what, expected, actual: self.bytes.len() as u64 })
     }
 
     #[inline]

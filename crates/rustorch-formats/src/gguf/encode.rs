@@ -16,8 +16,8 @@ pub(super) struct Entry<'a> {
     pub(super) offset: u64,
 }
 
-/// Header, metadata and tensor table, padded to where tensor data begins if there are tensors.
-pub(super) fn head(metadata: &Metadata, alignment: u32, tensors: &[Entry<'_>]) -> Result<Vec<u8>, ErrorKind> {
+/// Header, metadata and tensor table.
+pub(super) fn head(metadata: &Metadata, tensors: &[Entry<'_>]) -> Result<Vec<u8>, ErrorKind> {
     let mut out = Vec::new();
     out.extend_from_slice(&MAGIC);
     put_u32(&mut out, VERSION);
@@ -38,9 +38,6 @@ pub(super) fn head(metadata: &Metadata, alignment: u32, tensors: &[Entry<'_>]) -
         }
         put_u32(&mut out, tensor.dtype.ggml_id().ok_or_else(unsupported)?);
         put_u64(&mut out, tensor.offset);
-    }
-    if !tensors.is_empty() {
-        out.resize(out.len().next_multiple_of(alignment as usize), 0);
     }
     Ok(out)
 }

@@ -100,20 +100,20 @@ pub enum ErrorKind {
         version: u32,
     },
 
-    /// More metadata entries are claimed than the file could hold or than [`MAX_METADATA`](super::MAX_METADATA).
-    #[error("file claims {count} metadata entries, at most {max} are possible in a file of its size")]
+    /// More metadata entries are claimed than [`MAX_METADATA`](super::MAX_METADATA).
+    #[error("{count} metadata entries are claimed, the limit is {max}; the file is damaged")]
     TooManyKeys {
         /// The claimed number.
         count: u64,
-        /// The largest number accepted here.
+        /// The limit.
         max: u64,
     },
-    /// More tensors are claimed than the file could hold or than [`MAX_TENSORS`](super::MAX_TENSORS).
-    #[error("file claims {count} tensors, at most {max} are possible in a file of its size")]
+    /// More tensors are claimed than [`MAX_TENSORS`](super::MAX_TENSORS).
+    #[error("{count} tensors are claimed, the limit is {max}; the file is damaged")]
     TooManyTensors {
         /// The claimed number.
         count: u64,
-        /// The largest number accepted here.
+        /// The limit.
         max: u64,
     },
     /// A metadata key is longer than [`MAX_KEY_LEN`](super::MAX_KEY_LEN).
@@ -154,7 +154,8 @@ pub enum ErrorKind {
     },
     /// A string is longer than the rest of the file.
     #[error(
-        "metadata key `{key}` has a string of {len} bytes, but only {remaining} bytes are left in the file"
+        "metadata key `{key}` has a string of {len} bytes, but only {remaining} bytes are left in the file; \
+         it is truncated or damaged"
     )]
     StringTooLong {
         /// The key.
@@ -166,7 +167,8 @@ pub enum ErrorKind {
     },
     /// An array has more elements than the rest of the file can hold.
     #[error(
-        "metadata key `{key}` has an array of {count} elements, but only {remaining} bytes are left in the file"
+        "metadata key `{key}` has an array of {count} elements, but only {remaining} bytes are left in the file; \
+         it is truncated or damaged"
     )]
     ArrayTooLong {
         /// The key.

@@ -98,8 +98,9 @@ impl File {
     ///
     /// # Errors
     /// As [`open`](Self::open), and [`ErrorKind::SplitPartsGiven`] where parts are missing or too many.
-    pub fn from_parts(parts: impl IntoIterator<Item = SharedBytes>) -> Result<Self> {
-        let parts = parts.into_iter().map(|bytes| Opened::parse(None, bytes)).collect::<Result<_>>()?;
+    pub fn from_parts<B: Into<SharedBytes>>(parts: impl IntoIterator<Item = B>) -> Result<Self> {
+        let parts =
+            parts.into_iter().map(|bytes| Opened::parse(None, bytes.into())).collect::<Result<_>>()?;
         Self::join(parts)
     }
 
@@ -201,10 +202,10 @@ fn map(path: &Path) -> Result<SharedBytes, ErrorKind> {
         return Ok(SharedBytes::from(&[]));
     }
     let file = std::fs::File::open(path)?;
-    // SAFETY: the mapping is private to this process and read-only. What the type system cannot rule out is that
-    // someone else changes the file meanwhile: `File` documents that this must not happen, parsing never trusts a byte
-    // that it read before (every value is copied out once and then checked), and ranges are checked against the length
-    // of the mapping, which does not change.
+    // SAFETY: the mapping is read-only, and nothing in this process writes to the file through it. What remains is that
+    // someone changes or truncates the file while it is mapped; no user of mappings can rule that out, and the documents
+    // of `File` forbid it. So that a change could do no worse than show other values, what is needed later (metadata,
+    // names, ranges) is copied out, and ranges are checked against the length of the mapping, which does not change.
     let map = unsafe { Mmap::map(&file)? };
     Ok(map.into())
 }

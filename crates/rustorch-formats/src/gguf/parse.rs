@@ -29,10 +29,12 @@ pub(super) fn parse(bytes: &SharedBytes, part: usize) -> Result<Parsed, ErrorKin
     let tensor_count = cursor.u64("the header")?;
     let key_count = cursor.u64("the header")?;
 
-    let key_count = capped(&cursor, key_count, MIN_ENTRY_BYTES, MAX_METADATA)
-        .map_err(|max| ErrorKind::TooManyKeys { count: key_count, max })?;
-    let tensor_count = capped(&cursor, tensor_count, MIN_TENSOR_BYTES, MAX_TENSORS)
-        .map_err(|max| ErrorKind::TooManyTensors { count: tensor_count, max })?;
+    let key_count = capped(key_count, MAX_METADATA)
+        .ok_or(ErrorKind::TooManyKeys { count: key_count, max: MAX_METADATA as u64 })?;
+    let tensor_count = capped(tensor_count, MAX_TENSORS)
+        .ok_or(ErrorKind::TooManyTensors { count: tensor_count, max: MAX_TENSORS as u64 })?;
+    // Before anything is reserved: the file must be long enough for so many.
+    cursor.require(key_count * MIN_ENTRY_BYTES, "the metadata")?;
 
     let mut metadata = Metadata::with_capacity(key_count);
     for _ in 0..key_count {
@@ -46,6 +48,7 @@ pub(super) fn parse(bytes: &SharedBytes, part: usize) -> Result<Parsed, ErrorKin
     }
     let alignment = alignment(&metadata)?;
 
+    cursor.require(tensor_count * MIN_TENSOR_BYTES, "the tensor table")?;
     let mut raw = Vec::with_capacity(tensor_count);
     let mut names = HashSet::with_capacity(tensor_count);
     for index in 0..tensor_count {
@@ -64,10 +67,8 @@ const MIN_ENTRY_BYTES: usize = LEN_BYTES + 4 + 1;
 /// The fewest bytes of an entry in the tensor table: an empty name, no dimensions, a type, an offset.
 const MIN_TENSOR_BYTES: usize = LEN_BYTES + 4 + 4 + 8;
 
-/// `count` where so many entries may follow; else the largest number that may.
-fn capped(cursor: &Cursor<'_>, count: u64, entry_bytes: usize, limit: usize) -> Result<usize, u64> {
-    let max = limit.min(cursor.remaining() / entry_bytes);
-    usize::try_from(count).ok().filter(|&count| count <= max).ok_or(max as u64)
+fn capped(count: u64, limit: usize) -> Option<usize> {
+    usize::try_from(count).ok().filter(|&count| count <= limit)
 }
 
 fn header(cursor: &mut Cursor<'_>) -> Result<u32, ErrorKind> {

@@ -11,7 +11,7 @@ use rustorch_core::DType;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes GGUF files: version 3, little-endian.
@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
         let path = path.as_ref();
         let at = |kind| Error::at(Some(path), kind);
         let mut file = AtomicFile::create(path).map_err(|e| at(e.into()))?;
-        write(file.file(), &self.metadata, &self.tensors).map_err(at)?;
+        write(&mut BufWriter::new(file.file()), &self.metadata, &self.tensors).map_err(at)?;
         file.commit().map_err(|e| at(e.into()))
     }
 
@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
             // The type by which llama.cpp reads it; there are fewer than 2^18 tensors, or writing fails.
             metadata.set(split::TENSORS_KEY, self.tensors.len() as i32)?;
             let mut file = AtomicFile::create(&path).map_err(|e| at(e.into()))?;
-            write(file.file(), &metadata, tensors).map_err(at)?;
+            write(&mut BufWriter::new(file.file()), &metadata, tensors).map_err(at)?;
             files.push(file);
             paths.push(path);
         }
@@ -270,17 +270,28 @@ fn write(out: &mut dyn Write, metadata: &Metadata, tensors: &[Tensor<'_>]) -> Re
             .and_then(|end| end.checked_next_multiple_of(alignment.into()))
             .ok_or_else(|| ErrorKind::OffsetOverflow { tensor: name.clone(), offset })?;
     }
-    out.write_all(&encode::head(&metadata, alignment, &entries)?)?;
+    let head = encode::head(&metadata, &entries)?;
+    out.write_all(&head)?;
+    if !tensors.is_empty() {
+        pad(out, head.len(), alignment)?;
+    }
     for tensor in tensors {
         match &tensor.data {
             Data::Bytes(bytes) => out.write_all(bytes)?,
             Data::Produced(produce) => produced(out, tensor, produce)?,
         }
         // Behind the last one too: llama.cpp reads it.
-        let padding = tensor.bytes.next_multiple_of(alignment as usize) - tensor.bytes;
-        io::copy(&mut io::Read::take(io::repeat(0), padding as u64), out)?;
+        pad(out, tensor.bytes, alignment)?;
     }
     Ok(out.flush()?)
+}
+
+/// Writes zeros behind `len` bytes up to a multiple of `alignment`.
+fn pad(out: &mut dyn Write, len: usize, alignment: u32) -> io::Result<()> {
+    let len = len as u64;
+    let padding = len.next_multiple_of(alignment.into()) - len;
+    io::copy(&mut io::Read::take(io::repeat(0), padding), out)?;
+    Ok(())
 }
 
 /// Writes what `produce` gives, which must be as long as `tensor`.

@@ -78,9 +78,9 @@ impl Bpe {
         Bpe { pre, symbols, tokens, merges, bytes, fallback }
     }
 
-    /// Number of byte values that cannot be encoded at all.
+    /// Number of byte values of UTF-8 text that cannot be encoded at all.
     pub(super) fn bytes_without_token(&self) -> usize {
-        self.fallback.iter().filter(|token| token.is_none()).count()
+        (0..=255).filter(|&b| bytes::occurs_in_text(b) && self.fallback[usize::from(b)].is_none()).count()
     }
 
     /// See [`PreTokenizer::clean_spaces`].

@@ -56,6 +56,11 @@ pub(super) fn decode_or_mark(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether UTF-8 text can hold the byte.
+pub(super) fn occurs_in_text(byte: u8) -> bool {
+    !matches!(byte, 0xC0 | 0xC1 | 0xF5..)
+}
+
 /// The value of a byte token's text `<0xXX>`.
 pub(super) fn parse_byte_token(text: &[u8]) -> Option<u8> {
     let hex = text.strip_prefix(b"<0x")?.strip_suffix(b">")?;

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// Why a [`Vocab`](super::Vocab) cannot be read or cannot make a tokenizer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
     /// The file's `tokenizer.ggml.model` is not one that is implemented.
@@ -12,17 +12,9 @@ pub enum TokenizerError {
          text cannot be converted for this model, only token ids can be fed to it"
     )]
     UnsupportedModel(String),
-    /// A key that every vocabulary has is missing.
-    #[error("metadata key '{0}' is missing; the file holds no usable vocabulary")]
-    MissingKey(&'static str),
-    /// A key holds a value of another type than the format says.
-    #[error("metadata key '{key}' should hold {expected}")]
-    WrongType {
-        /// The key.
-        key: &'static str,
-        /// The expected type, in words.
-        expected: &'static str,
-    },
+    /// A key of the vocabulary is missing or holds a value of another type.
+    #[error("the file holds no usable vocabulary: {0}")]
+    Metadata(#[from] rustorch_formats::gguf::Error),
     /// A per-token array is shorter than the token list.
     #[error("the vocabulary has {tokens} tokens but only {found} {what}")]
     TooFew {

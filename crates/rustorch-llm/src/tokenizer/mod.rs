@@ -19,6 +19,7 @@
 mod bpe;
 mod bytes;
 mod error;
+mod gguf;
 mod hash;
 mod merge;
 mod pretokenizer;
@@ -104,7 +105,7 @@ impl Tokenizer {
     /// When the vocabulary is empty, a per-token array is too short, or a special id lies outside.
     pub fn new(mut vocab: Vocab) -> Result<Tokenizer, TokenizerError> {
         vocab.validate()?;
-        let mut warnings = Vec::new();
+        let mut warnings = std::mem::take(&mut vocab.warnings);
         for (id, text) in vocab.tokens.iter_mut().enumerate() {
             // As llama.cpp names them; an empty text would match everywhere.
             if text.is_empty() {
@@ -129,7 +130,7 @@ impl Tokenizer {
             Model::Bpe(bpe) => bpe.bytes_without_token(),
         };
         if lost > 0 {
-            warnings.push(format!("{lost} of 256 byte values have no token; text that needs them loses them"));
+            warnings.push(format!("{lost} byte values have no token; text that needs them loses them"));
         }
         for (flag, id, what) in [
             (&mut vocab.add_bos, roles.special.bos, "begin"),

@@ -85,9 +85,9 @@ impl Spm {
         }
     }
 
-    /// Number of byte values that cannot be encoded at all.
+    /// Number of byte values of UTF-8 text that cannot be encoded at all.
     pub(super) fn bytes_without_token(&self) -> usize {
-        self.fallback.iter().filter(|token| token.is_none()).count()
+        (0..=255).filter(|&b| bytes::occurs_in_text(b) && self.fallback[usize::from(b)].is_none()).count()
     }
 
     /// Appends the tokens of `text`, with a space before it if `prefix`.

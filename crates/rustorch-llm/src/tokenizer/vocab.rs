@@ -112,6 +112,8 @@ pub struct Vocab {
     pub remove_extra_whitespaces: bool,
     /// Name of the model (`general.name`): some models are told apart by it.
     pub model_name: String,
+    /// What was doubtful when the vocabulary was read; passed on to [`Tokenizer::warnings`](super::Tokenizer::warnings).
+    pub warnings: Vec<String>,
 }
 
 impl Vocab {
@@ -144,6 +146,7 @@ impl Vocab {
             add_space_prefix: kind == ModelKind::Spm,
             remove_extra_whitespaces: false,
             model_name: String::new(),
+            warnings: Vec::new(),
             tokens,
         }
     }

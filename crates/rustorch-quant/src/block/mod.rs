@@ -11,6 +11,7 @@ mod legacy;
 mod ternary;
 
 pub use fp4::{BlockMxfp4, BlockNvfp4};
+pub(crate) use fp4::{e2m1_doubled, e8m0_halved, ue4m3_halved};
 pub use iq1::{BlockIq1M, BlockIq1S};
 pub use iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
 pub use iq3::{BlockIq3S, BlockIq3Xxs};

@@ -80,13 +80,15 @@ impl PreTokenizer {
 pub(super) struct Defaults {
     pub(super) add_bos: bool,
     pub(super) has_bos: bool,
+    /// The token is added whatever the file says.
+    pub(super) always_bos: bool,
 }
 
 /// Defaults implied by `name` (those of an unknown name are the default pre-tokenizer's).
 pub(super) fn defaults(name: &str) -> Defaults {
     let spec = SPECS.iter().find(|spec| spec.names.contains(&name)).unwrap_or(&SPECS[0]);
     let no_bos = spec.no_default_bos || name == "chatglm-bpe";
-    Defaults { add_bos: spec.add_bos, has_bos: !no_bos }
+    Defaults { add_bos: spec.add_bos, has_bos: !no_bos, always_bos: spec.newline_tokens }
 }
 
 /// Every name of `tokenizer.ggml.pre` that has a pre-tokenizer here.
