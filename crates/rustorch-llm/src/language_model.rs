@@ -33,7 +33,7 @@ impl LanguageModel {
         let text = match Vocab::from_gguf(file.metadata()) {
             Ok(vocab) => {
                 let tokenizer = Tokenizer::new(vocab)?;
-                let chat = ChatTemplate::from_gguf(file.metadata(), &tokenizer)?;
+                let chat = chat_template(&file, &tokenizer)?;
                 Ok((tokenizer, chat))
             }
             Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
@@ -76,4 +76,16 @@ impl LanguageModel {
     fn text(&self) -> Result<&(Tokenizer, ChatTemplate)> {
         self.text.as_ref().map_err(|why| Error::NoTokenizer(why.clone()))
     }
+}
+
+/// The file's chat template, or the one that its vocabulary suggests.
+fn chat_template(file: &gguf::File, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+    let source: Option<&str> = file.metadata().find("tokenizer.chat_template")?;
+    let special = tokenizer.special();
+    let text = |id: Option<u32>| {
+        let bytes = id.and_then(|id| tokenizer.token_text(id)).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    let has_token = |text: &str| tokenizer.token(text).is_some();
+    Ok(ChatTemplate::choose(source, has_token, &text(special.bos), &text(special.eos))?)
 }
