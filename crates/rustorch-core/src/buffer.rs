@@ -52,7 +52,10 @@ impl Buffer {
     }
 
     /// Read-only host memory kept alive by `owner`, for example a mapped file.
-    pub fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Buffer {
+    ///
+    /// # Safety
+    /// The bytes that `owner` gives now stay where they are, and unchanged, for as long as it lives.
+    pub unsafe fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Buffer {
         let bytes = T::as_ref(&owner);
         let (host, len) = (NonNull::from(bytes).cast::<u8>(), bytes.len());
         Buffer { device: Device::Cpu, bytes: len, host: Some(host), owner: Owner::Shared(owner) }

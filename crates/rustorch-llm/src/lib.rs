@@ -1,1 +1,3 @@
 //! Language models from GGUF files: tokenizers, architectures, decoding, sampling.
+
+pub mod tokenizer;
