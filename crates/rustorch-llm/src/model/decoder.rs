@@ -51,7 +51,7 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         x = pass.block(i, block, cache, &x, last && !all_rows)?;
     }
     cache.advance(n);
-    let x = x.rms_norm(Some(&weights.output_norm), hyper.norm_eps)?;
+    let x = norm(&x, &weights.output_norm, hyper.norm_eps)?;
     Ok(x.linear(&weights.output, None)?)
 }
 
@@ -77,10 +77,10 @@ impl Pass<'_> {
         last_row: bool,
     ) -> Result<Tensor> {
         let eps = self.hyper.norm_eps;
-        let normed = x.rms_norm(Some(&weights.attention_norm), eps)?;
+        let normed = norm(x, &weights.attention_norm, eps)?;
         let (x, attended) = self.attention(i, weights, cache, x, &normed, last_row)?;
         let x = x.add(&attended)?;
-        let normed = x.rms_norm(Some(&weights.feed_forward_norm), eps)?;
+        let normed = norm(&x, &weights.feed_forward_norm, eps)?;
         let gate = self.architecture.block.feed_forward.gate;
         let fed = match &weights.feed_forward {
             FeedForwardWeights::Dense(dense) => feed_forward(gate, dense, &normed)?,
@@ -102,7 +102,7 @@ impl Pass<'_> {
         let h = self.hyper;
         let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
         let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
-        let key = key.rope(&self.rope, &self.positions, self.rope_factors)?;
+        let key = key.rope(&self.positions, &self.rope, self.rope_factors)?;
         let value = self.heads(&weights.value, normed, kv_heads, None)?;
         let (keys, values) = cache.extend(i, &key, &value)?;
 
@@ -110,14 +110,14 @@ impl Pass<'_> {
         let keep = |t: &Tensor| t.narrow(0, first, rows);
         let (x, normed, positions) = (keep(x)?, keep(normed)?, keep(&self.positions)?);
         let query = self.heads(&weights.query, &normed, heads, weights.query_norm.as_ref())?;
-        let query = query.rope(&self.rope, &positions, self.rope_factors)?;
+        let query = query.rope(&positions, &self.rope, self.rope_factors)?;
         let causal = Attention {
             scale: h.attention_scale,
             causal: Some(self.start + first),
             window: None,
             softcap: None,
         };
-        let attended = query.attention(&keys, &values, None, &causal)?;
+        let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
         let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;
         Ok((x, linear(&attended, &weights.output)?))
     }
@@ -128,11 +128,26 @@ impl Pass<'_> {
         let (rows, width) = (y.dims()[0], y.dims()[1]);
         let y = y.reshape([rows, heads, width / heads])?;
         let y = match norm {
-            Some(weight) => y.rms_norm(Some(weight), self.hyper.norm_eps)?,
+            Some(weight) => norm(&y, weight, self.hyper.norm_eps)?,
             None => y,
         };
         Ok(y.transpose(0, 1)?)
     }
+}
+
+/// RMS norm over the last dimension.
+fn norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+    Ok(x.rms_norm(weight.dims(), Some(weight), eps)?)
+}
+
+/// `activation(gate) · up`.
+fn gated(op: GateOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    Ok(match op {
+        GateOp::Silu => gate.silu_gate(up),
+        GateOp::Gelu => gate.gelu_gate(up),
+        GateOp::GeluTanh => gate.gelu_tanh_gate(up),
+        GateOp::Relu => gate.relu_gate(up),
+    }?)
 }
 
 fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
@@ -141,7 +156,7 @@ fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
 
 /// `down(act(gate(x)) · up(x))`.
 fn feed_forward(gate: GateOp, weights: &Dense, x: &Tensor) -> Result<Tensor> {
-    let inner = linear(x, &weights.gate)?.gate(gate, &linear(x, &weights.up)?)?;
+    let inner = gated(gate, &linear(x, &weights.gate)?, &linear(x, &weights.up)?)?;
     linear(&inner, &weights.down)
 }
 
@@ -151,13 +166,13 @@ fn mixture(gate: GateOp, weights: &ExpertWeights, x: &Tensor) -> Result<Tensor> 
     let (mut share, chosen) = probabilities.topk(weights.used, -1, true)?;
     if weights.normalize {
         // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.
-        let total = share.sum_dim(-1, true)?.clamp(Some(F16_LEAST_NORMAL.into()), None)?;
+        let total = share.sum(-1, true)?.clamp_min(F16_LEAST_NORMAL)?;
         share = share.div(&total)?;
     }
     let x = x.unsqueeze(1)?;
-    let inner = x.expert_matmul(&weights.gate, &chosen)?.gate(gate, &x.expert_matmul(&weights.up, &chosen)?)?;
+    let inner = gated(gate, &x.expert_matmul(&weights.gate, &chosen)?, &x.expert_matmul(&weights.up, &chosen)?)?;
     let outputs = inner.expert_matmul(&weights.down, &chosen)?;
-    Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum_dim(1, false)?)
+    Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?)
 }
 
 /// 2⁻¹⁴, the least normal `f16`.

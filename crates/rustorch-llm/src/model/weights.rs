@@ -3,7 +3,7 @@
 use super::Hyperparameters;
 use crate::arch::{Architecture, Attention, Bias, Experts, FeedForward, Gated, Linear};
 use crate::{Error, Result};
-use rustorch_core::{Buffer, DType, Shape};
+use rustorch_core::DType;
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
 use std::sync::Arc;
@@ -195,38 +195,9 @@ impl Loader<'_> {
         if tensor.shape() != shape {
             return Err(Error::TensorShape { name: name.into(), found: tensor.shape().into(), expected: shape.into() });
         }
-        let bytes = tensor.shared_bytes();
-        // Mapped files align tensors to 32 bytes; embedded or heap data may lie anywhere.
-        let align = if tensor.dtype().is_quant() { 1 } else { tensor.dtype().block_bytes() };
-        let buffer = if bytes.as_ptr().addr().is_multiple_of(align) {
-            // SAFETY: `SharedBytes` owns its bytes through an `Arc` and never moves or writes them.
-            unsafe { Buffer::shared(Arc::new(bytes)) }
-        } else {
-            // SAFETY: an aligned copy in a fresh allocation, never written again.
-            unsafe { Buffer::shared(Arc::new(Aligned::copy(&bytes))) }
-        };
         self.done += 1;
         (self.progress)(self.done, self.file.tensors().len());
-        Ok(Tensor::from_buffer(buffer, tensor.dtype(), Shape::new(shape)?)?)
-    }
-}
-
-/// A copy of bytes at an address fit for every dtype.
-struct Aligned {
-    words: Vec<u128>,
-    len: usize,
-}
-
-impl Aligned {
-    fn copy(bytes: &[u8]) -> Aligned {
-        let mut words = vec![0u128; bytes.len().div_ceil(size_of::<u128>())];
-        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Aligned { words, len: bytes.len() }
-    }
-}
-
-impl AsRef<[u8]> for Aligned {
-    fn as_ref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        let bytes = Arc::new(tensor.shared_bytes());
+        Ok(Tensor::from_shared(bytes, tensor.dtype(), shape, 0)?)
     }
 }
