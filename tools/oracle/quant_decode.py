@@ -114,4 +114,5 @@ def main(folder):
         print(f"{name:8} {n:3} blocks, {len(np.unique(expected)):5} distinct values, digest {sum_:016x}")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

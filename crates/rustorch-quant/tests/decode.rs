@@ -132,3 +132,30 @@ fn wrong_lengths_are_errors() {
         }
     }
 }
+
+/// The digests are those of `tools/oracle/quant_models.py`.
+#[test]
+fn tensors_of_models_decode_as_in_gguf_py() {
+    let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/models");
+    if !std::path::Path::new(models).is_dir() {
+        println!("skipped: {models} does not exist");
+        return;
+    }
+    let (mut file, mut tensors) = ((String::new(), Vec::new()), 0);
+    for line in include_str!("fixtures/models.txt").lines() {
+        if let Some(name) = line.strip_prefix("= ") {
+            file =
+                (name.to_owned(), std::fs::read(format!("{models}/{name}")).expect("a model of the fixture"));
+            continue;
+        }
+        let fields: Vec<_> = line.split(' ').collect();
+        let offset: usize = fields[0].parse().expect("offset");
+        let q = QuantType::from_name(fields[1]).expect("type");
+        let mut values = vec![0.0; fields[2].parse().expect("number of values")];
+        let bytes = q.bytes_for(values.len()).expect("whole blocks");
+        decode(q, &file.1[offset..][..bytes], &mut values).unwrap();
+        assert_eq!(format!("{:016x}", digest(&values)), fields[3], "{}: tensor at {offset}", file.0);
+        tensors += 1;
+    }
+    println!("{tensors} tensors");
+}

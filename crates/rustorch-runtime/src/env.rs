@@ -1,6 +1,6 @@
 //! What the environment asks for. Read once, when an executor is built.
 
-use rustorch_core::Device;
+use rustorch_core::{Device, Error, Result};
 
 /// Wishes from environment variables.
 ///
@@ -20,39 +20,49 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads the process's variables. The second part says what made no sense and was left out.
-    pub fn read() -> (Environment, Vec<String>) {
+    /// Reads the process's variables.
+    ///
+    /// # Errors
+    /// If one makes no sense; the error names it and says what it takes.
+    pub fn read() -> Result<Environment> {
         Environment::parse(|name| std::env::var(name).ok())
     }
 
     /// The same from any source of variables.
-    pub fn parse(var: impl Fn(&str) -> Option<String>) -> (Environment, Vec<String>) {
-        let mut complaints = Vec::new();
+    pub fn parse(var: impl Fn(&str) -> Option<String>) -> Result<Environment> {
+        const NAME: &str = "environment";
         let get = |name: &str| var(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
         let mut environment = Environment::default();
         if let Some(list) = get("RUSTORCH_DEVICES") {
             let mut devices = Vec::new();
             for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-                match name.parse::<Device>() {
-                    Ok(device) if devices.contains(&device) => {}
-                    Ok(device) => devices.push(device),
-                    Err(error) => complaints.push(format!("RUSTORCH_DEVICES: {error}")),
+                let device = name
+                    .parse::<Device>()
+                    .map_err(|error| Error::argument(NAME, format!("RUSTORCH_DEVICES: {error}")))?;
+                if !devices.contains(&device) {
+                    devices.push(device);
                 }
             }
             environment.devices = Some(devices).filter(|d| !d.is_empty());
         }
-        match get("RUSTORCH_DISABLE_GPU").as_deref() {
-            None | Some("0" | "false") => {}
-            Some("1" | "true") => environment.disable_gpu = true,
-            Some(other) => complaints.push(format!("RUSTORCH_DISABLE_GPU is `{other}`; it takes 0 or 1")),
-        }
-        if let Some(text) = get("RUSTORCH_THREADS") {
-            match text.parse::<usize>() {
-                Ok(n) if n > 0 => environment.threads = Some(n),
-                _ => complaints.push(format!("RUSTORCH_THREADS is `{text}`; it takes a number from 1 up")),
+        environment.disable_gpu = match get("RUSTORCH_DISABLE_GPU").as_deref() {
+            None | Some("0" | "false") => false,
+            Some("1" | "true") => true,
+            Some(other) => {
+                let message = format!("RUSTORCH_DISABLE_GPU is `{other}`; it takes 0 or 1");
+                return Err(Error::argument(NAME, message));
             }
+        };
+        if let Some(text) = get("RUSTORCH_THREADS") {
+            environment.threads = match text.parse::<usize>() {
+                Ok(n) if n > 0 => Some(n),
+                _ => {
+                    let message = format!("RUSTORCH_THREADS is `{text}`; it takes a number from 1 up");
+                    return Err(Error::argument(NAME, message));
+                }
+            };
         }
-        (environment, complaints)
+        Ok(environment)
     }
 }
 
@@ -60,29 +70,35 @@ impl Environment {
 mod tests {
     use super::*;
 
-    fn parse(vars: &[(&str, &str)]) -> (Environment, Vec<String>) {
+    fn parse(vars: &[(&str, &str)]) -> Result<Environment> {
         Environment::parse(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
     }
 
     #[test]
-    fn wishes_are_read_and_nonsense_is_named() {
-        assert_eq!(parse(&[]), (Environment::default(), vec![]));
-        let (env, complaints) = parse(&[
+    fn wishes_are_read() {
+        assert_eq!(parse(&[]).unwrap(), Environment::default());
+        let env = parse(&[
             ("RUSTORCH_DEVICES", " cuda:1, cpu,cuda:1 "),
             ("RUSTORCH_THREADS", "3"),
             ("RUSTORCH_DISABLE_GPU", "1"),
         ]);
-        assert_eq!(env.devices, Some(vec![Device::Cuda(1), Device::Cpu]));
-        assert_eq!((env.threads, env.disable_gpu), (Some(3), true));
-        assert!(complaints.is_empty());
+        assert_eq!(
+            env.unwrap(),
+            Environment {
+                devices: Some(vec![Device::Cuda(1), Device::Cpu]),
+                disable_gpu: true,
+                threads: Some(3)
+            }
+        );
+    }
 
-        let (env, complaints) = parse(&[
-            ("RUSTORCH_DEVICES", "gpu"),
-            ("RUSTORCH_THREADS", "0"),
-            ("RUSTORCH_DISABLE_GPU", "maybe"),
-        ]);
-        assert_eq!(env, Environment::default());
-        assert_eq!(complaints.len(), 3);
-        assert!(complaints[0].contains("`gpu`"), "{complaints:?}");
+    #[test]
+    fn nonsense_is_an_error_that_names_the_variable() {
+        for (name, value) in
+            [("RUSTORCH_DEVICES", "cpu,gpu"), ("RUSTORCH_THREADS", "0"), ("RUSTORCH_DISABLE_GPU", "maybe")]
+        {
+            let error = parse(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 }

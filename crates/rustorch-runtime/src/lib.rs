@@ -19,14 +19,24 @@
 //! # Ok::<(), rustorch_core::Error>(())
 //! ```
 
+mod chain;
 mod env;
 mod executor;
+mod explain;
+mod health;
 mod memory;
+mod placement;
+mod record;
 mod storage;
 mod transfers;
 
+pub use chain::{Platform, Probe};
 pub use env::Environment;
-pub use executor::{Builder, HybridExecutor, OnFault, Operand, Output, OutputVec};
+pub use executor::{Builder, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
+pub use explain::Explanation;
+pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
+pub use placement::{OpTable, Placement};
+pub use record::{DeviceCounts, Record};
 pub use storage::Storage;
 pub use transfers::{TransferCount, TransferMethod, Transfers};

@@ -5,8 +5,8 @@ use rustorch_core::{Buffer, DType, Device};
 use std::fmt;
 use std::hint;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A piece of memory on one device, shared by every tensor that is a view of it. Cloning shares.
@@ -25,7 +25,18 @@ pub(crate) struct Block {
     align: u8,
     guard: Guard,
     version: AtomicU64,
+    /// What the memory is a copy of, where that costs nothing to keep. Never set on the processor's blocks, which are
+    /// used again.
+    origin: OnceLock<Box<Origin>>,
     pool: Option<Arc<Pool>>,
+}
+
+/// Read-only memory of which another device has a copy, so that the device's loss is not the data's.
+pub(crate) struct Origin {
+    pub(crate) storage: Storage,
+    pub(crate) dtype: DType,
+    /// The element of the storage that is the copy's first.
+    pub(crate) start: usize,
 }
 
 impl Storage {
@@ -87,6 +98,18 @@ impl Storage {
     /// How many handles there are: 1 means that nobody else can see the memory.
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.0)
+    }
+
+    /// Notes what fresh memory is a copy of.
+    pub(crate) fn set_origin(&self, origin: Origin) {
+        debug_assert!(!self.device().is_cpu());
+        // Set once: the memory is fresh.
+        let _ = self.0.origin.set(Box::new(origin));
+    }
+
+    /// What the memory is a copy of, if it has not been written since.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.0.origin.get().map(|origin| &**origin).filter(|_| self.version() == 0)
     }
 
     #[inline]
@@ -159,6 +182,7 @@ impl Block {
             align,
             guard: Guard(AtomicU32::new(0)),
             version: AtomicU64::new(0),
+            origin: OnceLock::new(),
             pool,
         }
     }

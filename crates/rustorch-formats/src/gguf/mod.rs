@@ -3,22 +3,10 @@
 //! [`File`] reads versions 2 and 3 (little-endian), whole or split into parts; [`Writer`] writes version 3.
 //! Dimensions are given in row-major order, outermost first: the reverse of their order in the file.
 //!
-//! ```
-//! use rustorch_core::DType;
-//! use rustorch_formats::gguf::{File, Writer};
-//! # fn main() -> Result<(), rustorch_formats::gguf::Error> {
-//! let mut writer = Writer::new();
-//! writer.metadata("general.architecture", "llama")?;
-//! writer.metadata("llama.block_count", 2u32)?;
-//! writer.tensor("output_norm.weight", &[2], DType::F32, [1.0f32, 2.0].map(f32::to_le_bytes).concat())?;
-//! let file = File::from_bytes(writer.to_bytes()?)?;
-//! assert_eq!(file.metadata().get_str("general.architecture")?, "llama");
-//! assert_eq!(file.metadata().get_usize("llama.block_count")?, 2);
-//! let norm = file.tensor("output_norm.weight")?;
-//! assert_eq!((norm.shape(), norm.dtype(), norm.bytes().len()), (&[2][..], DType::F32, 8));
-//! # Ok(())
-//! # }
-//! ```
+//! What departs from the format is refused, each way by its own [`ErrorKind`]; what is merely unusual is read: gaps
+//! between tensors, tensors in another order than their data, strings and tokens that are not UTF-8, nested arrays.
+//! Overlapping tensors, dimensions of length zero and arrays nested more than four deep are refused although the format
+//! does not forbid them, since no model has them.
 //!
 //! The format is specified in ggml's `docs/gguf.md`.
 

@@ -200,8 +200,12 @@ impl<'a> Writer<'a> {
     /// As [`write_file`](Self::write_file), and [`ErrorKind::TooManyParts`].
     pub fn write_split(&self, prefix: impl AsRef<Path>, max_bytes: u64) -> Result<Vec<PathBuf>> {
         let prefix = prefix.as_ref();
-        let name = prefix.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.strip_suffix(".gguf").unwrap_or(&name);
+        let Some(name) = prefix.file_name().and_then(|name| name.to_str()) else {
+            let error =
+                io::Error::new(io::ErrorKind::InvalidInput, "the path does not end in a file name of UTF-8");
+            return Err(Error::at(Some(prefix), error.into()));
+        };
+        let name = name.strip_suffix(".gguf").unwrap_or(name);
         let groups = self.groups(max_bytes);
         let count = u16::try_from(groups.len())
             .map_err(|_| Error::at(Some(prefix), ErrorKind::TooManyParts { parts: groups.len() }))?;

@@ -4,6 +4,7 @@ use crate::support::{Raw, crc32, describe, exercise, fixture, floats, key, share
 use rustorch_core::{DType, QuantType};
 use rustorch_formats::SharedBytes;
 use rustorch_formats::gguf::{Array, DTypeSummary, File, Value};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -143,7 +144,7 @@ fn tensors_are_totalled_by_dtype() {
     assert!(text.starts_with("9 tensors, 771 parameters, 687 B, 7.13 bits per parameter\n  Q4_K"), "{text}");
 }
 
-/// The data of a gigabyte is not touched: the file has no blocks on the disk behind it.
+/// Opening a gigabyte reads its first pages only. (The file is sparse: it has no blocks on the disk behind it.)
 #[test]
 fn a_large_file_opens_without_reading_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +165,19 @@ fn a_large_file_opens_without_reading_it() {
     let tensor = file.tensor("a").unwrap();
     println!("opened 1 GiB in {:?}", start.elapsed());
     assert_eq!((tensor.shape(), tensor.nbytes()), (&[1 << 14, 1 << 14][..], 1 << 30));
+    if let Some(kib) = resident_kib(&path) {
+        println!("{kib} KiB resident");
+        assert!(kib <= 1024, "{kib} KiB are resident");
+    }
     assert_eq!(tensor.bytes().last(), Some(&0));
+}
+
+/// How much of the mapping of `path` is in memory, where the system tells.
+fn resident_kib(path: &Path) -> Option<usize> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let mapping = maps.split_once(path.to_str()?)?.1;
+    let rss = mapping.lines().find_map(|line| line.strip_prefix("Rss:"))?;
+    rss.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 #[test]

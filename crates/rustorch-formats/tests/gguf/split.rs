@@ -179,3 +179,17 @@ fn one_part_is_a_whole_file() {
     assert_eq!(File::open(&paths[0]).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3, 4]);
     assert_eq!(Writer::new().write_split(dir.path().join("empty"), 0).unwrap().len(), 1);
 }
+
+#[test]
+fn parts_that_cannot_be_named_are_refused() {
+    let mut writer = Writer::new();
+    for i in 0..65_536 {
+        writer.tensor(&i.to_string(), &[1], DType::I8, vec![0]).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = writer.write_split(dir.path().join("m"), 0).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooManyParts { parts: 65_536 }), "{error}");
+    let error = writer.write_split("/", u64::MAX).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Io(_)), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -45,12 +45,13 @@ impl Block for BlockNvfp4 {
         for (group, qs) in self.qs.chunks_exact(8).enumerate() {
             let q = &mut out.q[16 * group..][..16];
             for (i, &byte) in qs.iter().enumerate() {
-                q[i] = e2m1_doubled((byte & 15) as i8);
-                q[8 + i] = e2m1_doubled((byte >> 4) as i8);
+                q[i] = (byte & 15) as i8;
+                q[8 + i] = (byte >> 4) as i8;
             }
             out.scale[group] = ue4m3_halved(self.d[group]);
             out.min[group] = 0.0;
         }
+        out.q[..64].iter_mut().for_each(|q| *q = e2m1_doubled(*q));
     }
 }
 

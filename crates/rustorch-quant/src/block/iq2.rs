@@ -27,7 +27,7 @@ impl Block for BlockIq2Xxs {
             let indices = u32::from(qs[0].get()) | u32::from(qs[1].get()) << 16;
             let signs_and_scale = u32::from(qs[2].get()) | u32::from(qs[3].get()) << 16;
             for (j, index) in indices.to_le_bytes().into_iter().enumerate() {
-                let levels = &grid::IQ2_XXS[usize::from(index)];
+                let levels = grid::IQ2_XXS[usize::from(index)];
                 let signs = even_signs(signs_and_scale >> (7 * j));
                 out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(levels, signs));
             }
@@ -57,7 +57,7 @@ impl Block for BlockIq2Xs {
     fn expand(&self, out: &mut Levels) {
         for (part, qs) in self.qs.iter().enumerate() {
             let qs = qs.get();
-            let levels = &grid::IQ2_XS[usize::from(qs & 511)];
+            let levels = grid::IQ2_XS[usize::from(qs & 511)];
             out.q[8 * part..][..8].copy_from_slice(&signed(levels, even_signs(u32::from(qs >> 9))));
         }
         nibble_scales(self.d.get(), &self.scales, out);
@@ -87,7 +87,7 @@ impl Block for BlockIq2S {
     fn expand(&self, out: &mut Levels) {
         for part in 0..32 {
             let high = usize::from(self.qh[part / 4] >> (2 * (part % 4)) & 3);
-            let levels = &grid::IQ2_S[usize::from(self.qs[part]) | high << 8];
+            let levels = grid::IQ2_S[usize::from(self.qs[part]) | high << 8];
             out.q[8 * part..][..8].copy_from_slice(&signed(levels, self.signs[part]));
         }
         nibble_scales(self.d.get(), &self.scales, out);

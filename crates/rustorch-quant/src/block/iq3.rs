@@ -32,7 +32,7 @@ impl Block for BlockIq3Xxs {
                 let qs = &self.qs[8 * part + 2 * j..][..2];
                 let levels = pair(&grid::IQ3_XXS[usize::from(qs[0])], &grid::IQ3_XXS[usize::from(qs[1])]);
                 let signs = even_signs(signs_and_scale >> (7 * j));
-                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(&levels, signs));
+                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(levels, signs));
             }
             let scale = d * (0.5 + (signs_and_scale >> 28) as f32) * 0.5;
             out.scale[2 * part..2 * part + 2].fill(scale);
@@ -67,7 +67,7 @@ impl Block for BlockIq3S {
             let a = usize::from(self.qs[2 * part]) | (high & 1) << 8;
             let b = usize::from(self.qs[2 * part + 1]) | (high & 2) << 7;
             let levels = pair(&grid::IQ3_S[a], &grid::IQ3_S[b]);
-            out.q[8 * part..][..8].copy_from_slice(&signed(&levels, self.signs[part]));
+            out.q[8 * part..][..8].copy_from_slice(&signed(levels, self.signs[part]));
         }
         let d = self.d.get();
         for (j, &sc) in self.scales.iter().enumerate() {

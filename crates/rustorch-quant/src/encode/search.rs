@@ -24,16 +24,12 @@ pub(super) fn clamp(v: f32, low: f32, high: f32) -> f32 {
     if v < high { v } else { high }
 }
 
-/// The first value with the largest magnitude; `x` is not empty.
+/// The first value with the largest magnitude; `x` is not empty, and finite.
 #[inline(always)]
 pub(super) fn largest(x: &[f32]) -> f32 {
-    let mut largest = x[0];
-    for &v in x {
-        if v.abs() > largest.abs() {
-            largest = v;
-        }
-    }
-    largest
+    // Two loops that vectorise instead of one that does not.
+    let magnitude = x.iter().fold(0, |m: u32, v| m.max(v.to_bits() & 0x7fff_ffff));
+    x.iter().copied().find(|v| v.to_bits() & 0x7fff_ffff == magnitude).unwrap_or(x[0])
 }
 
 /// The sum of `term(0), …, term(n - 1)` in eight partial sums, which vectorises; `n` is a multiple of eight.
@@ -178,8 +174,8 @@ pub(super) fn best_scale_and_min<const N: usize>(x: &[f32; N], w: &[f32; N], n: 
         (scale > 0.0).then_some((error, scale, min))
     };
     let mut best = (f32::INFINITY, (high - low) / n, -low);
-    for k in 0..=36 {
-        let reach = n - 0.9 + 0.05 * k as f32;
+    for k in 0..=18 {
+        let reach = n - 0.9 + 0.1 * k as f32;
         if let Some(found) = fit(reach / (high - low), -low)
             && found.0 < best.0
         {

@@ -27,26 +27,30 @@ const fn unpack<const N: usize, const ENTRIES: usize>(
     grid
 }
 
-/// For each set of eight sign bits, eight masks: 0 keeps a level, -1 negates it.
-static SIGN_MASKS: [[i8; 8]; 256] = {
-    let mut masks = [[0; 8]; 256];
+/// For each set of eight sign bits, eight bytes: 0 keeps a level, 0xff negates it.
+static SIGN_MASKS: [u64; 256] = {
+    let mut masks = [0; 256];
     let mut signs = 0;
     while signs < 256 {
+        let mut bytes = [0; 8];
         let mut i = 0;
         while i < 8 {
-            masks[signs][i] = -((signs >> i & 1) as i8);
+            bytes[i] = if signs >> i & 1 == 1 { 0xff } else { 0 };
             i += 1;
         }
+        masks[signs] = u64::from_ne_bytes(bytes);
         signs += 1;
     }
     masks
 };
 
-/// `levels` with those negated whose bit in `signs` is set.
+/// `levels`, which are positive, with those negated whose bit in `signs` is set.
 #[inline(always)]
-pub(crate) fn signed(levels: &[i8; 8], signs: u8) -> [i8; 8] {
-    let masks = &SIGN_MASKS[usize::from(signs)];
-    std::array::from_fn(|i| (levels[i] ^ masks[i]) - masks[i])
+pub(crate) fn signed(levels: [i8; 8], signs: u8) -> [i8; 8] {
+    let mask = SIGN_MASKS[usize::from(signs)];
+    // All eight at once: -x is !x + 1, and no sum carries into the next byte since no level is zero.
+    let levels: u64 = bytemuck::cast(levels);
+    bytemuck::cast((levels ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101))
 }
 
 /// Eight sign bits out of the low seven of `stored`: the eighth makes their number even.
@@ -73,7 +77,14 @@ mod tests {
     }
 
     #[test]
+    fn signed_levels_are_positive() {
+        let eight = [&IQ2_XXS[..], &IQ2_XS, &IQ2_S].concat();
+        let four = [&IQ3_XXS[..], &IQ3_S].concat();
+        assert!(eight.as_flattened().iter().chain(four.as_flattened()).all(|&level| level > 0));
+    }
+
+    #[test]
     fn signs_negate() {
-        assert_eq!(signed(&[1, 2, 3, 4, 5, 6, 7, 43], 0b1000_0101), [-1, 2, -3, 4, 5, 6, 7, -43]);
+        assert_eq!(signed([1, 2, 3, 4, 5, 6, 7, 43], 0b1000_0101), [-1, 2, -3, 4, 5, 6, 7, -43]);
     }
 }

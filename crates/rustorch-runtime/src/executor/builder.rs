@@ -1,12 +1,17 @@
 //! Putting an executor together.
 
-use super::{Handle, HybridExecutor, Shared, Slot};
+use super::{HybridExecutor, Shared, Slot};
+use crate::chain::Probe;
 use crate::env::Environment;
+use crate::health::Health;
 use crate::memory::{MemoryManager, Pool};
+use crate::placement::Placement;
+use crate::record::Recorder;
 use crate::transfers::Transfers;
 use rustorch_core::{Backend, Device, Error, Result};
 use rustorch_cpu::CpuBackend;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What an executor does when a device fails while running an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +28,9 @@ pub enum OnFault {
 pub struct Builder {
     backends: Vec<Arc<dyn Backend>>,
     chain: Option<Vec<Device>>,
+    placement: Option<Placement>,
     on_fault: OnFault,
+    check_numbers: bool,
     threads: Option<usize>,
     cpu_only: bool,
 }
@@ -35,9 +42,22 @@ impl Builder {
         self
     }
 
-    /// Sets the order in which devices are tried. The processor is added at the end where it is missing.
+    /// Sets the order in which devices are tried; by default [`Probe::chain`]'s for those that were added. The processor is added at the end where it is missing.
     pub fn chain(mut self, chain: impl Into<Vec<Device>>) -> Builder {
         self.chain = Some(chain.into());
+        self
+    }
+
+    /// Sets the placement policy; [`Placement::Auto`] by default.
+    pub fn placement(mut self, placement: Placement) -> Builder {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// Sets whether results of devices other than the processor are searched for NaN; see
+    /// [`with_number_check`](HybridExecutor::with_number_check).
+    pub fn check_numbers(mut self, check: bool) -> Builder {
+        self.check_numbers = check;
         self
     }
 
@@ -64,7 +84,7 @@ impl Builder {
     /// The executor.
     ///
     /// # Errors
-    /// If two backends are for one device, or the chain names a device that has none.
+    /// If two backends are for one device, or the chain or the policy names a device that has none.
     pub fn build(self) -> Result<HybridExecutor> {
         let mut backends = self.backends;
         if self.cpu_only {
@@ -88,8 +108,12 @@ impl Builder {
         }
         let position = |device: Device| slots.iter().position(|slot| slot.device == device);
         let cpu = position(Device::Cpu).expect("a backend for the processor was added above");
+        let wanted = match self.chain {
+            Some(chain) if !self.cpu_only => chain,
+            _ => Probe::here(slots.iter().map(|s| s.device).collect::<Vec<_>>()).chain(),
+        };
         let mut chain = Vec::new();
-        for device in self.chain.filter(|_| !self.cpu_only).unwrap_or_default() {
+        for device in wanted {
             let slot = position(device).ok_or_else(|| {
                 let present: Vec<String> = slots.iter().map(|s| s.device.to_string()).collect();
                 Error::argument(
@@ -103,8 +127,25 @@ impl Builder {
         }
         chain.push(cpu);
         let memory = MemoryManager::new(slots.iter().map(|slot| Arc::clone(&slot.pool)).collect());
-        let shared = Shared { slots, chain: chain.into(), cpu, memory, transfers: Transfers::default() };
-        let fast_bytes = if shared.chain.len() == 1 { usize::MAX } else { 0 };
-        Ok(HybridExecutor(Arc::new(Handle { shared: Arc::new(shared), on_fault: self.on_fault, fast_bytes })))
+        let shared = Shared {
+            recorder: Recorder::new(slots.len()),
+            slots,
+            chain: chain.into(),
+            cpu,
+            memory,
+            transfers: Transfers::default(),
+            health: Health::default(),
+            recording: AtomicBool::new(false),
+        };
+        let executor = HybridExecutor::assemble(
+            Arc::new(shared),
+            Placement::default(),
+            self.on_fault,
+            self.check_numbers,
+        );
+        match self.placement {
+            None => Ok(executor),
+            Some(placement) => executor.with_policy(placement),
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! The executor that code without one in hand uses.
 
-use super::HybridExecutor;
+use super::{Builder, HybridExecutor};
 use crate::env::Environment;
+use crate::placement::Placement;
+use rustorch_core::{Backend, Result};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 thread_local! {
     /// The executor of the innermost scope on this thread, or null.
@@ -46,19 +48,40 @@ impl HybridExecutor {
         f(unsafe { &*current })
     }
 
-    /// The executor of threads outside any scope: made at first use, from the environment, with every device that the
-    /// program was built with.
+    /// Runs `f` with the current executor's devices under another policy.
+    ///
+    /// # Errors
+    /// If the policy names a device that is not here; `f` does not run then.
+    pub fn with_placement<R>(placement: Placement, f: impl FnOnce() -> R) -> Result<R> {
+        let executor = HybridExecutor::with_current(|current| current.with_policy(placement))?;
+        Ok(executor.scope(f))
+    }
+
+    /// The executor of threads outside any scope: the one that was [set](Self::set_process_default), else one of the
+    /// processor alone, made at first use from the environment. If the environment asks for the impossible, that is
+    /// logged as a warning; programs that want the error build an executor by
+    /// [`from_environment`](Self::from_environment) and set it.
     pub fn process_default() -> &'static HybridExecutor {
         DEFAULT.get_or_init(|| {
-            let (environment, complaints) = Environment::read();
-            for complaint in complaints {
-                tracing::warn!("{complaint}");
-            }
-            HybridExecutor::builder()
-                .environment(&environment)
-                .build()
-                .expect("an executor of the processor alone cannot lack a device")
+            HybridExecutor::from_environment([]).unwrap_or_else(|error| {
+                tracing::warn!("{error}; the processor runs everything");
+                HybridExecutor::builder().build().expect("the processor is always here")
+            })
         })
+    }
+
+    /// An executor of these devices and the processor, following `RUSTORCH_DEVICES`, `RUSTORCH_DISABLE_GPU` and
+    /// `RUSTORCH_THREADS` (see [`Environment`]), which are read now.
+    ///
+    /// # Errors
+    /// If a variable makes no sense or names a device that is not here.
+    pub fn from_environment(backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Result<HybridExecutor> {
+        let environment = Environment::read()?;
+        backends
+            .into_iter()
+            .fold(HybridExecutor::builder(), Builder::backend)
+            .environment(&environment)
+            .build()
     }
 
     /// Makes this the executor of threads outside any scope.

@@ -1,8 +1,10 @@
 //! Writing results into existing memory: caches, optimizers, assignment to slices.
 
+use super::dispatch::{Done, Request};
+use super::plan::Wish;
 use super::run::Metas;
 use super::transfer::host_bytes_mut;
-use super::{HybridExecutor, Operand, Output, OutputVec, Slot};
+use super::{HybridExecutor, Operand, Output, Slot};
 use crate::storage::{Backoff, ReadGuard, WriteGuard};
 use rustorch_core::{Error, Fault, Layout, Op, Result, View, ViewMut};
 use smallvec::SmallVec;
@@ -52,38 +54,33 @@ impl HybridExecutor {
             args.iter().chain(&destinations[..i]).all(|other| !other.storage.same(to.storage))
         });
         let on_cpu = args.iter().chain(destinations).all(|x| x.device().is_cpu());
-        if apart && on_cpu && self.0.fast_bytes == usize::MAX {
-            return match write(self.cpu(), op, args, destinations) {
-                Ok(()) => Ok(()),
-                Err(Fault::Invalid(error)) => Err(*error),
-                // Computed apart, where every device has its turn.
-                Err(_) => self.stage(op, args, &metas, &outs, destinations),
-            };
+        let mut early = None;
+        if apart && on_cpu && self.is_small(&metas, &outs) {
+            match write(self.cpu(), op, args, destinations) {
+                Ok(()) => return Ok(()),
+                Err(Fault::Invalid(error)) => return Err(*error),
+                Err(fault) => early = Some(fault),
+            }
         }
-        self.stage(op, args, &metas, &outs, destinations)
-    }
-
-    fn stage(
-        &self,
-        op: &Op,
-        args: &[Operand<'_>],
-        metas: &Metas<'_>,
-        outs: &[rustorch_core::OutputMeta],
-        destinations: &[Operand<'_>],
-    ) -> Result<()> {
-        let asked = destinations.first().map(|to| to.device());
-        let outputs = self.dispatch(op, args, metas, outs, asked, None)?;
-        self.store(outputs, destinations)
-    }
-
-    /// Copies results to their destinations, wherever either are.
-    fn store(&self, outputs: OutputVec, destinations: &[Operand<'_>]) -> Result<()> {
-        for (output, to) in outputs.iter().zip(destinations) {
-            self.store_one(output, to)?;
+        for to in destinations {
+            // A device that is gone takes nothing.
+            self.backend_of(to.device())?;
         }
-        Ok(())
+        let wish = destinations.first().map_or(Wish::Anywhere, |to| Wish::At(to.device()));
+        let places = apart.then_some(destinations);
+        let request = Request { op, args, metas: &metas, outs: &outs, wish, places, early };
+        match self.dispatch(request)? {
+            Done::InPlace => Ok(()),
+            Done::Fresh(outputs) => {
+                for (output, to) in outputs.iter().zip(destinations) {
+                    self.store_one(output, to)?;
+                }
+                Ok(())
+            }
+        }
     }
 
+    /// Copies a result to its destination, wherever either is.
     fn store_one(&self, output: &Output, to: &Operand<'_>) -> Result<(), Fault> {
         if to.layout.elements() == 0 {
             return Ok(());
@@ -130,7 +127,12 @@ impl HybridExecutor {
 }
 
 /// Runs an operation on a device that holds all arguments and destinations, straight into the destinations.
-fn write(slot: &Slot, op: &Op, args: &[Operand<'_>], destinations: &[Operand<'_>]) -> Result<(), Fault> {
+pub(super) fn write(
+    slot: &Slot,
+    op: &Op,
+    args: &[Operand<'_>],
+    destinations: &[Operand<'_>],
+) -> Result<(), Fault> {
     let (_reading, _writing) = lock(args, destinations);
     // SAFETY: checked by `run_into` or made by the executor, and guarded.
     let views: SmallVec<[View<'_>; 4]> = args.iter().map(|arg| unsafe { arg.view() }).collect();

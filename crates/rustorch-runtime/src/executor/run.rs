@@ -1,5 +1,7 @@
 //! Running an operation: the short way for what plainly belongs on the processor, else planning.
 
+use super::dispatch::{Done, Request};
+use super::plan::Wish;
 use super::{HybridExecutor, Operand, Output, OutputVec, Slot};
 use crate::storage::ReadGuard;
 use rustorch_core::{
@@ -29,6 +31,7 @@ impl HybridExecutor {
     /// # Errors
     /// As [`run`](Self::run), and if the executor does not have the device.
     pub fn run_on(&self, device: Device, op: &Op, args: &[Operand<'_>]) -> Result<OutputVec> {
+        self.index(device)?;
         self.run_asked(op, args, Some(device))
     }
 
@@ -50,12 +53,20 @@ impl HybridExecutor {
                 Err(fault) => early = Some(fault),
             }
         }
-        self.dispatch(op, args, &metas, &outs, asked, early)
+        let wish = asked.map_or(Wish::Anywhere, Wish::At);
+        let request = Request { op, args, metas: &metas, outs: &outs, wish, places: None, early };
+        match self.dispatch(request)? {
+            Done::Fresh(outputs) => Ok(outputs),
+            Done::InPlace => unreachable!("no places were given"),
+        }
     }
 
     /// Whether so little data, on the processor, stays there without planning.
     #[inline]
-    fn is_small(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
+    pub(super) fn is_small(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
+        if self.0.shared.recorder.is_watched() {
+            return false;
+        }
         match self.0.fast_bytes {
             usize::MAX => true,
             0 => false,

@@ -1,11 +1,13 @@
 //! Moving bytes between devices.
 
+use super::dispatch::lost_data;
 use super::run::fresh;
 use super::{HybridExecutor, Operand, Output, Slot};
-use crate::storage::Storage;
+use crate::storage::{Origin, Storage};
 use crate::transfers::TransferMethod;
 use rustorch_core::{
-    DType, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, copy_mismatch, packed_bytes,
+    DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, bf16, copy_mismatch, f16,
+    packed_bytes,
 };
 
 impl HybridExecutor {
@@ -32,6 +34,7 @@ impl HybridExecutor {
             return Err(Error::argument(NAME, format!("the byte {bad} is no bool; it must be 0 or 1")));
         }
         let slot = self.slot(device)?;
+        self.backend_of(device)?;
         let output = self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
             copy_in(slot, bytes, &output)?;
@@ -63,15 +66,17 @@ impl HybridExecutor {
                 [source.layout.shape()],
             ));
         }
-        let packed;
-        let source = if source.layout.is_contiguous() {
-            source
+        let copy;
+        let source = if self.0.shared.health.is_lost(source.device()) {
+            copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
+            copy.operand()
         } else {
-            packed = self.packed(source)?;
-            &packed.operand()
+            *source
         };
-        self.copy_out(source, bytes)?;
-        Ok(())
+        if source.layout.is_contiguous() {
+            return Ok(self.copy_out(&source, bytes)?);
+        }
+        Ok(self.copy_out(&self.packed(&source)?.operand(), bytes)?)
     }
 
     /// A copy of `source` on `device`, packed and in row-major order; also where it is there already.
@@ -83,6 +88,14 @@ impl HybridExecutor {
         source.check_for(NAME)?;
         source.meta().check(NAME)?;
         let slot = self.slot(device)?;
+        self.backend_of(device)?;
+        let copy;
+        let source = if self.0.shared.health.is_lost(source.device()) {
+            copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
+            &copy.operand()
+        } else {
+            source
+        };
         if source.layout.is_contiguous() {
             return Ok(self.with_memory(slot, || self.move_run(source, slot))?);
         }
@@ -143,6 +156,13 @@ impl HybridExecutor {
         if from != to {
             self.0.shared.transfers.add(from, to, method, bytes);
         }
+        if from.is_cpu() && !to.is_cpu() && source.storage.is_read_only() {
+            output.storage.set_origin(Origin {
+                storage: source.storage.clone(),
+                dtype: source.dtype,
+                start: source.layout.offset(),
+            });
+        }
         Ok(output)
     }
 
@@ -176,9 +196,48 @@ impl HybridExecutor {
         slot.backend.copy_from_peer(view, &mut place)
     }
 
+    /// A device's backend; a fault if the device is gone.
     pub(super) fn backend_of(&self, device: Device) -> Result<&dyn rustorch_core::Backend, Fault> {
+        if self.0.shared.health.is_lost(device) {
+            let message = "it failed earlier in this process".to_owned();
+            return Err(Fault::DeviceLost { device, message });
+        }
         self.backend(device).map_err(Fault::from)
     }
+
+    /// A view, on another device, of the same elements, where the memory is a copy of a file that is still there.
+    pub(super) fn copy_elsewhere(&self, source: &Operand<'_>) -> Option<Output> {
+        let origin = source.storage.origin().filter(|origin| origin.dtype == source.dtype)?;
+        let layout = Layout::new(
+            source.layout.shape().clone(),
+            source.layout.strides(),
+            source.layout.offset() + origin.start,
+        )
+        .ok()?;
+        Some(Output { storage: origin.storage.clone(), dtype: source.dtype, layout })
+    }
+
+    /// Whether elements that lie in one run have NaN among them.
+    pub(super) fn holds_nan(&self, source: &Operand<'_>) -> Result<bool, Fault> {
+        if !matches!(source.dtype.kind(), DTypeKind::Float | DTypeKind::Complex) {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; packed_bytes(source.dtype, source.layout.elements())];
+        match source.layout.is_contiguous() {
+            true => self.copy_out(source, &mut bytes)?,
+            false => self.copy_out(&self.packed(source)?.operand(), &mut bytes)?,
+        }
+        Ok(match source.dtype {
+            DType::F16 => any_nan(&bytes, |b| f16::from_ne_bytes(b).is_nan()),
+            DType::BF16 => any_nan(&bytes, |b| bf16::from_ne_bytes(b).is_nan()),
+            DType::F32 | DType::C64 => any_nan(&bytes, |b| f32::from_ne_bytes(b).is_nan()),
+            _ => any_nan(&bytes, |b| f64::from_ne_bytes(b).is_nan()),
+        })
+    }
+}
+
+fn any_nan<const N: usize>(bytes: &[u8], is_nan: impl Fn([u8; N]) -> bool) -> bool {
+    bytes.as_chunks().0.iter().any(|&b| is_nan(b))
 }
 
 /// Copies host bytes to fresh memory.

@@ -1,0 +1,48 @@
+//! Values per second of decoding and encoding, for every type, on blocks that stay in the cache.
+
+#![allow(missing_docs)]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rustorch_core::QuantType;
+use rustorch_quant::{ENCODABLE, decode, encode};
+
+const VALUES: usize = 16 * 1024;
+
+fn samples() -> Vec<f32> {
+    let mut z = 1u64;
+    (0..VALUES)
+        .map(|_| {
+            z = z.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            let wide = (z >> 40) as i32 - (1 << 23);
+            (wide as f32 / (1 << 23) as f32).powi(3)
+        })
+        .collect()
+}
+
+fn decoding(c: &mut Criterion) {
+    let mut group = c.benchmark_group("decode");
+    group.throughput(Throughput::Elements(VALUES as u64));
+    for &q in QuantType::ALL {
+        let blocks: Vec<u8> =
+            (0..q.bytes_for(VALUES).expect("whole blocks")).map(|i| (i * 37 % 127) as u8).collect();
+        let mut out = vec![0.0; VALUES];
+        group.bench_function(q.name(), |b| b.iter(|| decode(q, black_box(&blocks), black_box(&mut out))));
+    }
+    group.finish();
+}
+
+fn encoding(c: &mut Criterion) {
+    let mut group = c.benchmark_group("encode");
+    group.throughput(Throughput::Elements(VALUES as u64));
+    let x = samples();
+    for &q in ENCODABLE {
+        let mut out = vec![0; q.bytes_for(VALUES).expect("whole blocks")];
+        group.bench_function(q.name(), |b| b.iter(|| encode(q, black_box(&x), None, black_box(&mut out))));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decoding, encoding);
+criterion_main!(benches);
