@@ -1,8 +1,8 @@
 //! The devices of this build on this machine.
 
-use rustorch_core::{Backend, Device, DeviceType, Error, Result};
+use rustorch_core::{Backend, DeviceType, Error, Result};
 use rustorch_cpu::CpuBackend;
-use rustorch_runtime::{Environment, HybridExecutor};
+use rustorch_runtime::{Builder, Environment, HybridExecutor};
 use std::sync::Arc;
 
 /// What became of one kind of device.
@@ -27,13 +27,16 @@ pub fn discover(threads: Option<usize>) -> Vec<Found> {
     std::iter::once(Found::Present(cpu)).chain(absent).collect()
 }
 
-/// An executor for what a person asks for. `threads` and the environment (`RUSTORCH_THREADS`, `RUSTORCH_DEVICES`,
-/// `RUSTORCH_DISABLE_GPU`) say how; an explicit argument wins over the environment.
+/// An executor for what a person asks for, over every device found.
+///
+/// `threads` compute on the processor; if not given, `RUSTORCH_THREADS` says, else there is one for each core.
+/// `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU` narrow the devices down.
 ///
 /// # Errors
-/// If this build or machine lacks the device; the error lists what exists.
+/// If this build or machine lacks the device, which the error answers with those that exist, or if the environment makes
+/// no sense.
 pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExecutor> {
-    let (environment, _) = Environment::read();
+    let environment = Environment::read()?;
     let present: Vec<Arc<dyn Backend>> = discover(threads.or(environment.threads))
         .into_iter()
         .filter_map(|found| match found {
@@ -41,23 +44,35 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
             Found::Absent { .. } => None,
         })
         .collect();
-    let lacking = |what: &dyn std::fmt::Display| {
-        let mut names = vec!["auto".to_owned(), "hybrid".to_owned()];
-        names.extend(present.iter().map(|backend| backend.device().to_string()));
-        Error::argument("backend", format!("`{what}` is not available here; there is {}", names.join(", ")))
-    };
-    let chain: Option<Vec<Device>> = match wanted {
-        DeviceType::Auto | DeviceType::Hybrid => None,
-        DeviceType::Only(device) if present.iter().any(|b| b.device() == device) => Some(vec![device]),
-        DeviceType::Only(device) => return Err(lacking(&device)),
-        DeviceType::HybridF32 => return Err(lacking(&wanted)),
-    };
-    let mut builder = HybridExecutor::builder().environment(&environment);
-    if let Some(chain) = chain {
-        builder = builder.chain(chain);
+    let names: Vec<String> = present.iter().map(|backend| backend.device().to_string()).collect();
+    let executor =
+        present.into_iter().fold(HybridExecutor::builder(), Builder::backend).environment(&environment).build()?;
+    match executor.resolve(wanted) {
+        // Models compute in the precision of their weights; a uniform one is not built.
+        Ok(target) if target.compute.is_none() => Ok(target.executor),
+        _ => Err(Error::argument(
+            "backend",
+            format!("`{wanted}` is not available here; there is auto, hybrid, {}", names.join(", ")),
+        )),
     }
-    for backend in &present {
-        builder = builder.backend(Arc::clone(backend));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_core::Device;
+
+    #[test]
+    fn every_name_gives_an_executor_or_an_error_that_lists_what_exists() {
+        for name in DeviceType::NAMES {
+            match executor(name.parse().unwrap(), Some(1)) {
+                Ok(executor) => assert_eq!(executor.chain().last(), Some(Device::Cpu), "{name}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains(name) && text.contains("auto, hybrid, cpu"), "{text}");
+                }
+            }
+        }
+        assert!(executor(DeviceType::Auto, None).is_ok());
     }
-    builder.build()
 }
