@@ -1,5 +1,7 @@
 //! Samplers against distributions computed by numpy (`tools/oracle/sampling.py`), and their draws against chi-square.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use rustorch_llm::sampling::{Sampler, SamplerConfig, SamplingError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,9 +75,12 @@ fn distributions_match_numpy() {
 fn draws_follow_the_distribution() {
     let fixture = fixture();
     let logits = floats(&fixture["small"]);
-    for settings in [r#"{}"#, r#"{"temperature": 2.5}"#, r#"{"top_k": 4}"#, r#"{"top_p": 0.7}"#, r#"{"min_p": 0.15}"#] {
+    for settings in
+        [r#"{}"#, r#"{"temperature": 2.5}"#, r#"{"top_k": 4}"#, r#"{"top_p": 0.7}"#, r#"{"min_p": 0.15}"#]
+    {
         let mut sampler =
-            Sampler::new(SamplerConfig { seed: 42, ..config(&serde_json::from_str(settings).unwrap()) }).unwrap();
+            Sampler::new(SamplerConfig { seed: 42, ..config(&serde_json::from_str(settings).unwrap()) })
+                .unwrap();
         const DRAWS: usize = 50_000;
         let mut counts = BTreeMap::<u32, usize>::new();
         for _ in 0..DRAWS {
@@ -100,7 +105,8 @@ fn draws_follow_the_distribution() {
 #[test]
 fn top_k_equals_a_full_sort() {
     // Many ties, in a vocabulary of real size.
-    let logits: Vec<f32> = (0..151_936u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as f32 / 64.0).collect();
+    let logits: Vec<f32> =
+        (0..151_936u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as f32 / 64.0).collect();
     let mut order: Vec<u32> = (0..logits.len() as u32).collect();
     order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b)));
     for k in [1, 2, 40, 1000, 100_000] {
@@ -134,7 +140,8 @@ fn greedy_takes_the_first_of_the_greatest() {
     assert_eq!(greedy.sample(&[-5.0, f32::NAN, -4.0], &[]), Ok(2));
     let penalized = SamplerConfig { repeat_penalty: 2.0, ..SamplerConfig::greedy() };
     assert_eq!(Sampler::new(penalized).unwrap().sample(&[1.0, 3.0, 2.0], &[1, 900]), Ok(2));
-    let banned = SamplerConfig { logit_bias: vec![(1, f32::NEG_INFINITY), (70, 1.0)], ..SamplerConfig::greedy() };
+    let banned =
+        SamplerConfig { logit_bias: vec![(1, f32::NEG_INFINITY), (70, 1.0)], ..SamplerConfig::greedy() };
     assert_eq!(Sampler::new(banned).unwrap().sample(&[1.0, 3.0, 2.0], &[]), Ok(2));
 }
 
@@ -147,7 +154,12 @@ fn any_logits_end_in_a_token_or_an_error() {
         open(),
         SamplerConfig { top_k: 2, top_p: 0.0, min_p: 1.0, temperature: 1e-30, ..open() },
         SamplerConfig { temperature: f32::MAX, presence_penalty: f32::MAX, ..open() },
-        SamplerConfig { repeat_penalty: f32::MIN_POSITIVE, frequency_penalty: -f32::MAX, top_p: 0.5, ..open() },
+        SamplerConfig {
+            repeat_penalty: f32::MIN_POSITIVE,
+            frequency_penalty: -f32::MAX,
+            top_p: 0.5,
+            ..open()
+        },
     ];
     for config in configs {
         let mut sampler = Sampler::new(config.clone()).unwrap();
@@ -156,7 +168,9 @@ fn any_logits_end_in_a_token_or_an_error() {
         assert_eq!(nan, Err(SamplingError::NoCandidate { count: 3, nan: 2 }));
         assert_eq!(sampler.sample(&[-INF, f32::NAN, -7.0], &[]), Ok(2));
         assert!(matches!(sampler.sample(&[0.0, INF, f32::NAN, INF], &[]), Ok(1 | 3)));
-        for logits in [[f32::MAX, f32::MIN, 0.0, f32::MAX], [0.0; 4], [f32::MIN; 4], [-0.0, 0.0, 1e-45, -1e-45]] {
+        for logits in
+            [[f32::MAX, f32::MIN, 0.0, f32::MAX], [0.0; 4], [f32::MIN; 4], [-0.0, 0.0, 1e-45, -1e-45]]
+        {
             for recent in [&[][..], &[0, 0, 1, 2, 3], &[u32::MAX; 100]] {
                 // Extreme penalties may forbid everything, which must be told and not chosen from.
                 match sampler.sample(&logits, recent) {

@@ -3,6 +3,8 @@
 //! `ggml-vocab-*.gguf.inp` holds texts separated by a marker, `.out` one line of ids per text, without begin-of-text
 //! and with control tokens not recognised (llama.cpp, `tests/test-tokenizer-0.cpp`).
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod common;
 
 use common::{shared, tokenizer};

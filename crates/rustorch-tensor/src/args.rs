@@ -149,7 +149,11 @@ impl Sizes {
             if known == 0 || !from.elements().is_multiple_of(known) {
                 return Err(Error::shape(
                     op,
-                    format!("no length in place of −1 in {:?} gives {} elements", &self.0[..], from.elements()),
+                    format!(
+                        "no length in place of −1 in {:?} gives {} elements",
+                        &self.0[..],
+                        from.elements()
+                    ),
                     [from],
                 ));
             }

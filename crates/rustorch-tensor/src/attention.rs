@@ -47,7 +47,10 @@ impl Tensor {
         attention: &Attention,
     ) -> Result<Tensor> {
         let rank = query.rank();
-        if rank >= 3 && key.rank() == rank && value.rank() == rank && query.dims()[..rank - 3] == key.dims()[..rank - 3]
+        if rank >= 3
+            && key.rank() == rank
+            && value.rank() == rank
+            && query.dims()[..rank - 3] == key.dims()[..rank - 3]
         {
             return call(attention, query, key, value, mask);
         }

@@ -2,7 +2,9 @@
 
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{BinaryOp, CompareOp, DType, DTypeKind, Error, GateOp, Op, Result, Scalar, Weight, result_type};
+use rustorch_core::{
+    BinaryOp, CompareOp, DType, DTypeKind, Error, GateOp, Op, Result, Scalar, Weight, result_type,
+};
 use std::borrow::Cow;
 
 /// What a plain real number becomes beside integers, as PyTorch's default dtype.
@@ -40,7 +42,12 @@ impl<'a> TensorOrScalar<'a> {
     }
 
     /// The operand as a tensor of `dtype`; numbers become 0-d tensors on the device of `beside`.
-    pub(crate) fn to_tensor(self, op: &'static str, dtype: DType, beside: &Tensor) -> Result<Cow<'a, Tensor>> {
+    pub(crate) fn to_tensor(
+        self,
+        op: &'static str,
+        dtype: DType,
+        beside: &Tensor,
+    ) -> Result<Cow<'a, Tensor>> {
         match self {
             TensorOrScalar::Tensor(tensor) if tensor.dtype() == dtype => Ok(Cow::Borrowed(tensor)),
             TensorOrScalar::Tensor(tensor) => tensor.to_dtype(dtype).map(Cow::Owned),
@@ -216,6 +223,21 @@ compare_methods! {
 }
 
 impl Tensor {
+    /// number − self.
+    pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Sub, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
+    /// number / self; integers give `F32`.
+    pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Div, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
+    /// number to the power of self.
+    pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Pow, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
     /// a/b rounded towards zero.
     ///
     /// # Errors
@@ -328,7 +350,10 @@ impl Tensor {
     pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
         let mut close = self.eq(other)?;
         if !matches!(self.dtype().kind(), DTypeKind::Bool) || other.dtype() != DType::Bool {
-            let dtype = meet("allclose", &[(self.dtype(), Weight::Dimensioned), (other.dtype(), Weight::Dimensioned)])?;
+            let dtype = meet(
+                "allclose",
+                &[(self.dtype(), Weight::Dimensioned), (other.dtype(), Weight::Dimensioned)],
+            )?;
             let dtype = if dtype.is_complex() { DType::C128 } else { DType::F64 };
             let (a, b) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);
             let gap = a.sub(&b)?.abs()?;

@@ -1,10 +1,9 @@
 //! Other dtypes, other devices, and the way back to plain Rust values.
 
-use crate::dispatch::run;
 use crate::Tensor;
+use crate::dispatch::run;
 use rustorch_core::{DType, Device, Element, Error, Op, Result, Scalar, dispatch_dtype};
 use rustorch_runtime::HybridExecutor;
-use std::borrow::Cow;
 
 impl Tensor {
     /// The same numbers in another dtype: rounded, truncated towards zero, compared with zero (`Bool`), reduced to
@@ -94,8 +93,7 @@ impl Tensor {
     }
 
     fn read_bytes(&self, bytes: &mut [u8]) -> Result<()> {
-        let packed = if self.is_contiguous() { Cow::Borrowed(self) } else { Cow::Owned(self.copy()?) };
-        HybridExecutor::with_current(|exec| exec.download(&packed.operand(), bytes))
+        HybridExecutor::with_current(|exec| exec.download(&self.operand(), bytes))
     }
 
     /// The value of a tensor of one element.
@@ -125,11 +123,7 @@ impl Tensor {
     /// If there are not as many indices as dimensions, or one is out of range.
     pub fn item_at(&self, place: &[isize]) -> Result<Scalar> {
         if place.len() != self.rank() {
-            return Err(Error::shape(
-                "item",
-                format!("{} indices were given", place.len()),
-                [self.shape()],
-            ));
+            return Err(Error::shape("item", format!("{} indices were given", place.len()), [self.shape()]));
         }
         let mut x = self.clone();
         for &index in place {

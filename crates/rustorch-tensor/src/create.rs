@@ -1,6 +1,6 @@
 //! Making tensors.
 
-use crate::dispatch::run;
+use crate::dispatch::{run, run_on};
 use crate::{IntoShape, NestedArray, Tensor, TensorOptions};
 use rustorch_core::{
     Arange, Buffer, DType, Device, Dims, Element, Error, Fill, FromScalar, Layout, Op, Result, Scalar, Shape,
@@ -34,12 +34,11 @@ fn upload_bytes(bytes: &[u8], dtype: DType, shape: &Shape, device: Device) -> Re
     Ok(Tensor::from_parts(out.storage, out.dtype, out.layout))
 }
 
-impl TensorOptions {
-    fn place(self, tensor: Tensor) -> Result<Tensor> {
-        match self.device {
-            Some(device) => tensor.to_device(device),
-            None => Ok(tensor),
-        }
+/// Runs an operation without arguments, on the device that the options ask for.
+pub(crate) fn generate(op: &Op, options: TensorOptions) -> Result<Tensor> {
+    match options.device {
+        Some(device) => run_on(device, op),
+        None => run(op, &[]),
     }
 }
 
@@ -89,59 +88,44 @@ impl Tensor {
     /// If their number is not what dtype and shape take, rows are not whole blocks, or a `Bool` is neither 0 nor 1.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape()?;
-        check_bytes("from_bytes", bytes, dtype, &shape)?;
+        byte_len("from_bytes", dtype, &shape)?;
         upload_bytes(bytes, dtype, &shape, Device::Cpu)
     }
 
-    /// A tensor in memory that something else owns, such as a mapped file, without a copy: the elements (or blocks, of
-    /// a block type) start `byte_offset` bytes into `owner`, in row-major order. Writing to it is an error.
+    /// A tensor in read-only memory that something else owns, such as a mapped file, without a copy: the elements (or
+    /// blocks, of a block type) start `byte_offset` bytes into `buffer`, in row-major order. Writing to it is an error.
     ///
     /// Where the address is not aligned for the dtype, which only careless file formats cause, and for `Bool`, the
     /// elements are copied.
     ///
     /// # Errors
-    /// If they reach beyond the end, rows are not whole blocks, or a `Bool` is neither 0 nor 1.
-    pub fn from_shared<T: AsRef<[u8]> + Send + Sync + 'static>(
-        owner: Arc<T>,
-        dtype: DType,
-        shape: impl IntoShape,
-        byte_offset: usize,
-    ) -> Result<Tensor> {
-        let shape = shape.into_shape()?;
-        let len = byte_len("from_shared", dtype, &shape)?;
-        let whole = T::as_ref(&owner).len();
-        let Some(bytes) = byte_offset.checked_add(len).and_then(|end| T::as_ref(&owner).get(byte_offset..end))
-        else {
-            return Err(Error::shape(
-                "from_shared",
-                format!("{len} bytes of {dtype} from {byte_offset} reach beyond the {whole} bytes there are"),
-                [&shape],
-            ));
-        };
-        if dtype == DType::Bool || !bytes.as_ptr().addr().is_multiple_of(alignment(dtype)) {
-            return Tensor::from_bytes(bytes, dtype, shape);
-        }
-        let window = Window { owner, start: byte_offset, len };
-        Ok(Tensor::from_parts(Storage::shared(Arc::new(window)), dtype, Layout::contiguous(shape)))
-    }
-
-    /// As [`from_shared`](Self::from_shared), for read-only memory that is a [`Buffer`] already.
-    ///
-    /// # Errors
-    /// Also if the buffer is not made by [`Buffer::shared`]: the contents of others may be uninitialised.
+    /// If the elements reach beyond the end, rows are not whole blocks, a `Bool` is neither 0 nor 1, or the buffer is not
+    /// made by [`Buffer::shared`] (others may be uninitialised).
     pub fn from_buffer(
         buffer: Buffer,
         dtype: DType,
         shape: impl IntoShape,
         byte_offset: usize,
     ) -> Result<Tensor> {
-        match SharedBuffer::new(buffer) {
-            Some(shared) => Tensor::from_shared(Arc::new(shared), dtype, shape, byte_offset),
-            None => Err(Error::argument(
-                "from_buffer",
-                "needs read-only memory made by Buffer::shared; copy other memory by from_bytes",
-            )),
+        const NAME: &str = "from_buffer";
+        let shape = shape.into_shape()?;
+        let len = byte_len(NAME, dtype, &shape)?;
+        let Some(window) = Window::new(buffer, byte_offset, len) else {
+            return Err(Error::shape(
+                NAME,
+                format!(
+                    "no {len} bytes of {dtype} lie at {byte_offset}, or the buffer is not read-only host memory"
+                ),
+                [&shape],
+            ));
+        };
+        let bytes = window.as_ref();
+        if dtype == DType::Bool || !bytes.as_ptr().addr().is_multiple_of(alignment(dtype)) {
+            return Tensor::from_bytes(bytes, dtype, shape);
         }
+        // SAFETY: a window gives the same bytes every time; that they do not change was promised to `Buffer::shared`.
+        let storage = unsafe { Storage::shared(Arc::new(window)) };
+        Ok(Tensor::from_parts(storage, dtype, Layout::contiguous(shape)))
     }
 
     /// A 0-d tensor of one number: `Bool`, `I64`, `F32` or `C64` by the kind of the number, as in PyTorch.
@@ -168,7 +152,7 @@ impl Tensor {
         let (value, options) = (value.into(), options.into());
         crate::binary::expect_fits("full", value, options.dtype)?;
         let fill = Fill { shape: shape.into_shape()?, dtype: options.dtype, value };
-        options.place(run(&Op::Fill(fill), &[])?)
+        generate(&Op::Fill(fill), options)
     }
 
     /// A tensor of zeros.
@@ -206,7 +190,11 @@ impl Tensor {
     ///
     /// # Errors
     /// If `step` is zero or leads away from `end`.
-    pub fn arange(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn arange(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         let (start, end, step) = (start.into(), end.into(), step.into());
         let whole = [start, end, step].iter().all(|n| matches!(n, Scalar::Int(_)));
         Tensor::arange_with(start, end, step, if whole { DType::I64 } else { DType::F32 })
@@ -220,9 +208,8 @@ impl Tensor {
         options: impl Into<TensorOptions>,
     ) -> Result<Tensor> {
         let (start, end, step, options) = (start.into(), end.into(), step.into(), options.into());
-        let refuse = |why: &str| {
-            Err(Error::argument("arange", format!("from {start} to {end} by {step}: {why}")))
-        };
+        let refuse =
+            |why: &str| Err(Error::argument("arange", format!("from {start} to {end} by {step}: {why}")));
         let len = if let (Scalar::Int(a), Scalar::Int(b), Scalar::Int(s)) = (start, end, step) {
             let (a, b, s) = (i128::from(a), i128::from(b), i128::from(s));
             if s == 0 {
@@ -245,29 +232,27 @@ impl Tensor {
             steps as i128
         };
         match usize::try_from(len) {
-            Ok(len) => {
-                options.place(run(&Op::Arange(Arange { start, step, len, dtype: options.dtype }), &[])?)
-            }
+            Ok(len) => generate(&Op::Arange(Arange { start, step, len, dtype: options.dtype }), options),
             Err(_) => refuse("that is more numbers than can be addressed"),
         }
     }
 
     /// `steps` numbers from `start` to `end`, both included.
-    pub fn linspace(
-        start: f64,
-        end: f64,
-        steps: usize,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
+    pub fn linspace(start: f64, end: f64, steps: usize, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         let step = (end - start) / steps.saturating_sub(1).max(1) as f64;
         // From both ends to the middle, so that both ends are exact.
         let numbers: Vec<f64> = (0..steps)
             .map(|i| {
-                if i < steps.div_ceil(2) { start + step * i as f64 } else { end - step * (steps - 1 - i) as f64 }
+                if i < steps.div_ceil(2) {
+                    start + step * i as f64
+                } else {
+                    end - step * (steps - 1 - i) as f64
+                }
             })
             .collect();
-        options.place(Tensor::from_vec(numbers, steps)?.to_dtype(options.dtype)?)
+        let line = Tensor::from_vec(numbers, steps)?.to_dtype(options.dtype)?;
+        options.device.map_or(Ok(line.clone()), |device| line.to_device(device))
     }
 
     /// The identity matrix of `rows` and `columns`: ones on the main diagonal, zeros elsewhere.
@@ -293,57 +278,30 @@ fn byte_len(op: &'static str, dtype: DType, shape: &Shape) -> Result<usize> {
         .ok_or_else(|| Error::shape(op, format!("{dtype} of this shape has no size in bytes"), [shape]))
 }
 
-fn check_bytes(op: &'static str, bytes: &[u8], dtype: DType, shape: &Shape) -> Result<()> {
-    let len = byte_len(op, dtype, shape)?;
-    if len != bytes.len() {
-        return Err(Error::shape(
-            op,
-            format!("{dtype} takes {len} bytes, {} were given", bytes.len()),
-            [shape],
-        ));
-    }
-    if dtype == DType::Bool
-        && let Some(place) = bytes.iter().position(|&byte| byte > 1)
-    {
-        return Err(Error::argument(
-            op,
-            format!("a bool must be 0 or 1, element {place} is {}", bytes[place]),
-        ));
-    }
-    Ok(())
-}
-
 fn alignment(dtype: DType) -> usize {
     dispatch_dtype!(dtype, all, T => align_of::<T>(), _ => 1)
 }
 
-/// Part of memory that something else owns.
-struct Window<T> {
-    owner: Arc<T>,
+/// Part of read-only memory.
+struct Window {
+    buffer: Buffer,
     start: usize,
     len: usize,
 }
 
-impl<T: AsRef<[u8]>> AsRef<[u8]> for Window<T> {
-    fn as_ref(&self) -> &[u8] {
-        &T::as_ref(&self.owner)[self.start..self.start + self.len]
+impl Window {
+    fn new(buffer: Buffer, start: usize, len: usize) -> Option<Window> {
+        let inside = start.checked_add(len).is_some_and(|end| end <= buffer.bytes());
+        let readable = buffer.is_read_only() && buffer.host_address().is_some();
+        (inside && readable).then_some(Window { buffer, start, len })
     }
 }
 
-/// A buffer that is a byte slice.
-struct SharedBuffer(Buffer);
-
-impl SharedBuffer {
-    fn new(buffer: Buffer) -> Option<SharedBuffer> {
-        (buffer.is_read_only() && buffer.host_address().is_some()).then_some(SharedBuffer(buffer))
-    }
-}
-
-impl AsRef<[u8]> for SharedBuffer {
+impl AsRef<[u8]> for Window {
     fn as_ref(&self) -> &[u8] {
-        let address = self.0.host_address().expect("checked when it was made");
-        // SAFETY: a read-only buffer comes from `Buffer::shared`, which keeps a byte slice of this address and length
-        // alive; nobody may write it.
-        unsafe { std::slice::from_raw_parts(address.as_ptr(), self.0.bytes()) }
+        let address = self.buffer.host_address().expect("checked when it was made");
+        // SAFETY: a read-only buffer comes from `Buffer::shared`, whose bytes are initialised, stay where they are, and
+        // do not change; the window was checked to lie inside.
+        unsafe { std::slice::from_raw_parts(address.as_ptr().add(self.start), self.len) }
     }
 }

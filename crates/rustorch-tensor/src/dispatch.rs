@@ -1,7 +1,7 @@
 //! The one door to the executor: every operation of every family passes here.
 
 use crate::Tensor;
-use rustorch_core::{Op, Result};
+use rustorch_core::{Device, Op, Result};
 use rustorch_runtime::{HybridExecutor, Operand, OutputVec};
 use smallvec::SmallVec;
 
@@ -13,6 +13,12 @@ impl Tensor {
 }
 
 #[inline]
+fn first(outs: OutputVec) -> Tensor {
+    let out = outs.into_iter().next().expect("every operation has a result");
+    Tensor::from_parts(out.storage, out.dtype, out.layout)
+}
+
+#[inline]
 fn results(op: &Op, args: &[&Tensor]) -> Result<OutputVec> {
     let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
     HybridExecutor::with_current(|exec| exec.run(op, &operands))
@@ -21,8 +27,12 @@ fn results(op: &Op, args: &[&Tensor]) -> Result<OutputVec> {
 /// Runs an operation that has one result.
 #[inline]
 pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
-    let out = results(op, args)?.into_iter().next().expect("every operation has a result");
-    Ok(Tensor::from_parts(out.storage, out.dtype, out.layout))
+    Ok(first(results(op, args)?))
+}
+
+/// Runs an operation that has no argument, for a device.
+pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
+    Ok(first(HybridExecutor::with_current(|exec| exec.run_on(device, op, &[]))?))
 }
 
 /// Runs an operation that has two results.

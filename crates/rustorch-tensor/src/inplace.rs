@@ -22,9 +22,6 @@ impl Tensor {
     /// If the shapes do not broadcast, the memory is read-only, or this view reaches an element twice.
     pub fn copy_(&self, source: &Tensor) -> Result<()> {
         let mut source = source.clone();
-        if source.shares_memory(self) {
-            source = source.copy()?;
-        }
         if source.device() != self.device() {
             source = source.to_device(self.device())?;
         }

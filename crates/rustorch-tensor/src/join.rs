@@ -71,7 +71,10 @@ impl Tensor {
         if !widths.len().is_multiple_of(2) || widths.len() / 2 > self.rank() {
             return Err(Error::shape(
                 "pad",
-                format!("needs a pair of widths for each of at most {} dimensions, got {widths:?}", self.rank()),
+                format!(
+                    "needs a pair of widths for each of at most {} dimensions, got {widths:?}",
+                    self.rank()
+                ),
                 [self.shape()],
             ));
         }

@@ -47,7 +47,7 @@ mod view;
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
-    Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar, Shape,
-    UnaryOp, bf16, f16,
+    Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,
+    Shape, UnaryOp, bf16, f16,
 };
 pub use tensor::Tensor;

@@ -28,7 +28,11 @@ impl Tensor {
             return run(&Op::MatMul(MatMul::default()), &[self, other]);
         }
         if self.rank() == 0 || other.rank() == 0 {
-            return Err(Error::shape("matmul", "a scalar is no matrix; use mul", [self.shape(), other.shape()]));
+            return Err(Error::shape(
+                "matmul",
+                "a scalar is no matrix; use mul",
+                [self.shape(), other.shape()],
+            ));
         }
         let a = if self.rank() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
         let b = if other.rank() == 1 { Cow::Owned(other.unsqueeze(1)?) } else { Cow::Borrowed(other) };
@@ -159,12 +163,7 @@ impl Tensor {
 }
 
 /// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
-fn product(
-    a: &Tensor,
-    b: &Tensor,
-    bias: Option<&Tensor>,
-    activation: Option<UnaryOp>,
-) -> Result<Tensor> {
+fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, activation: Option<UnaryOp>) -> Result<Tensor> {
     let op = Op::MatMul(MatMul { activation });
     let multiply = |a: &Tensor| match bias {
         Some(bias) => run(&op, &[a, b, bias]),

@@ -2,7 +2,7 @@
 
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, DTypeKind, Error, Op, Result, Scalar, UnaryOp};
+use rustorch_core::{DType, DTypeKind, Op, Result, Scalar, UnaryOp};
 
 /// Runs a unary function, taking integers and truth values to `F32` where the function has irrational values.
 pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
@@ -174,7 +174,10 @@ impl Tensor {
     fn bounded(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         let mut dtype = self.dtype();
         for bound in [min, max].into_iter().flatten() {
-            dtype = crate::binary::meet("clamp", &[(dtype, self.weight()), (bound.default_dtype(), crate::binary::NUMBER)])?;
+            dtype = crate::binary::meet(
+                "clamp",
+                &[(dtype, self.weight()), (bound.default_dtype(), crate::binary::NUMBER)],
+            )?;
         }
         run(&Op::Clamp { min, max }, &[&self.to_dtype(dtype)?])
     }
@@ -182,13 +185,5 @@ impl Tensor {
     /// `self + weight · (end − self)`.
     pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
         self.add(&end.sub(self)?.mul(weight)?)
-    }
-
-    /// Checks that there are no complex numbers, for operations that need an order.
-    pub(crate) fn expect_real(&self, op: &'static str) -> Result<()> {
-        if self.dtype().is_complex() {
-            return Err(Error::dtype(op, "complex numbers have no order", [self.dtype()]));
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Random numbers.
 
-use crate::dispatch::run;
+use crate::create::generate;
 use crate::{IntoShape, Tensor, TensorOptions};
 use rustorch_core::{DType, Distribution, Error, Op, PhiloxKey, Random, Result, Shape};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,11 +63,7 @@ impl Generator {
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
         let key = self.draw(shape.elements());
-        let out = run(&Op::Random(Random { distribution, shape, dtype: options.dtype, key }), &[])?;
-        match options.device {
-            Some(device) => out.to_device(device),
-            None => Ok(out),
-        }
+        generate(&Op::Random(Random { distribution, shape, dtype: options.dtype, key }), options)
     }
 
     /// Numbers uniform in [0, 1).
@@ -123,7 +119,10 @@ impl Generator {
         for bound in [low, high.saturating_sub(1)] {
             crate::binary::expect_fits("randint", bound.into(), options.dtype)?;
             if low < 0 && matches!(options.dtype, DType::U8 | DType::U32) {
-                return Err(Error::argument("randint", format!("{low} is outside the range of {}", options.dtype)));
+                return Err(Error::argument(
+                    "randint",
+                    format!("{low} is outside the range of {}", options.dtype),
+                ));
             }
         }
         self.fill(shape.into_shape()?, options, Distribution::Integer { low, high })

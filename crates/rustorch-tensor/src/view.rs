@@ -202,7 +202,7 @@ impl Tensor {
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&at) if at == -1 => size,
+            Bound::Included(&-1) => size,
             Bound::Included(&at) => place(at.saturating_add(1)),
             Bound::Excluded(&at) => place(at),
             Bound::Unbounded => size,
@@ -384,12 +384,14 @@ impl Tensor {
         };
         let empty = self.elements() == 0;
         let paired = |(&dim, &stride): (&usize, &usize)| dim == 1 || stride.is_multiple_of(2);
-        if !empty
-            && !(dims.iter().zip(strides).all(paired) && self.layout().offset().is_multiple_of(2))
-        {
+        let even = dims.iter().zip(strides).all(paired) && self.layout().offset().is_multiple_of(2);
+        if !empty && !even {
             return Err(Error::shape(
                 NAME,
-                format!("strides {strides:?} at offset {} do not fall on pairs; use copy", self.layout().offset()),
+                format!(
+                    "strides {strides:?} at offset {} do not fall on pairs; use copy",
+                    self.layout().offset()
+                ),
                 [self.shape()],
             ));
         }

@@ -161,7 +161,12 @@ impl ChatTemplate {
         }
     }
 
-    fn with_origin(source: &str, bos: &str, eos: &str, origin: TemplateOrigin) -> Result<ChatTemplate, ChatError> {
+    fn with_origin(
+        source: &str,
+        bos: &str,
+        eos: &str,
+        origin: TemplateOrigin,
+    ) -> Result<ChatTemplate, ChatError> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
@@ -173,8 +178,11 @@ impl ChatTemplate {
         environment.set_unknown_method_callback(pycompat::unknown_method_callback);
         environment.set_fuel(Some(FUEL));
         environment.add_filter("tojson", python::tojson);
+        environment.add_filter("length", python::length);
+        environment.add_filter("count", python::length);
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, "raised by the template").with_source(Refusal(message)))
+            Err(Error::new(ErrorKind::InvalidOperation, "raised by the template")
+                .with_source(Refusal(message)))
         });
         environment
             .add_template_owned("chat", without_generation_tags(source))
@@ -205,8 +213,7 @@ impl ChatTemplate {
         ];
         let given = options.variables.iter().map(|(name, value)| (name.as_str(), value.clone()));
         let context = Value::from_pairs(fixed.into_iter().chain(given));
-        let template =
-            self.environment.get_template("chat").map_err(|error| ChatError::render(&error))?;
+        let template = self.environment.get_template("chat").map_err(|error| ChatError::render(&error))?;
         template.render(context).map_err(|error| ChatError::render(&error))
     }
 }
@@ -243,7 +250,10 @@ mod tests {
     #[test]
     fn errors_are_typed() {
         assert!(matches!(render("{% if %}"), Err(ChatError::Syntax { line: 1, .. })));
-        assert_eq!(render("a\n{{ raise_exception('no ' + messages[0].role) }}"), Err(ChatError::Refused("no user".into())));
+        assert_eq!(
+            render("a\n{{ raise_exception('no ' + messages[0].role) }}"),
+            Err(ChatError::Refused("no user".into()))
+        );
         let unknown = render("a\n{{ messages | no_such_filter }}");
         assert!(matches!(unknown, Err(ChatError::Syntax { .. } | ChatError::Render { .. })), "{unknown:?}");
         assert!(matches!(render("{{ messages[0].a.b }}"), Err(ChatError::Render { line: 1, .. })));
@@ -257,7 +267,8 @@ mod tests {
 
     #[test]
     fn generation_marks_print_nothing() {
-        let source = "{% for m in messages %}\n{%- generation -%}\n {{ m.content }}{% endgeneration %}{% endfor %}";
+        let source =
+            "{% for m in messages %}\n{%- generation -%}\n {{ m.content }}{% endgeneration %}{% endfor %}";
         assert_eq!(render(source).unwrap(), "HiHello");
     }
 
@@ -285,7 +296,8 @@ mod tests {
 
     #[test]
     fn variables_reach_the_template() {
-        let template = ChatTemplate::new("{{ tools | tojson }}{% if thinking %}!{% endif %}", "", "").unwrap();
+        let template =
+            ChatTemplate::new("{{ tools | tojson }}{% if thinking %}!{% endif %}", "", "").unwrap();
         let options = RenderOptions::default()
             .variable("tools", serde_json::json!([{"name": "f"}]))
             .variable("thinking", true);

@@ -19,6 +19,11 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
+/// The `length` filter; in Python's Jinja what is undefined has length 0.
+pub(super) fn length(value: &Value) -> Result<usize, Error> {
+    if value.is_undefined() { Ok(0) } else { minijinja::filters::length(value) }
+}
+
 fn write_json(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => out.push_str("null"),
@@ -211,7 +216,9 @@ mod tests {
 
     #[test]
     fn json_as_python_writes_it() {
-        let value = Value::from(minijinja::value::Serde(serde_json::json!({"a": [1, 2.5, true, null], "b": {}, "é": "<\"\n\u{1}>"})));
+        let value = Value::from(minijinja::value::Serde(
+            serde_json::json!({"a": [1, 2.5, true, null], "b": {}, "é": "<\"\n\u{1}>"}),
+        ));
         let write = |indent| {
             let mut out = String::new();
             write_json(&value, indent, 0, &mut out).unwrap();

@@ -99,7 +99,12 @@ impl SamplerConfig {
                 "a number above 0",
             ),
             ("presence_penalty", self.presence_penalty, self.presence_penalty.is_finite(), "a finite number"),
-            ("frequency_penalty", self.frequency_penalty, self.frequency_penalty.is_finite(), "a finite number"),
+            (
+                "frequency_penalty",
+                self.frequency_penalty,
+                self.frequency_penalty.is_finite(),
+                "a finite number",
+            ),
         ] {
             if !good {
                 return Err(SamplingError::OutOfRange { name, value, range });

@@ -46,7 +46,13 @@ impl Sampler {
     /// [`SamplingError::OutOfRange`] where a setting is.
     pub fn new(config: SamplerConfig) -> Result<Sampler, SamplingError> {
         config.validate()?;
-        Ok(Sampler { config, step: 0, logits: Vec::new(), recent: Vec::new(), candidates: Candidates::default() })
+        Ok(Sampler {
+            config,
+            step: 0,
+            logits: Vec::new(),
+            recent: Vec::new(),
+            candidates: Candidates::default(),
+        })
     }
 
     /// The settings.
@@ -93,7 +99,11 @@ impl Sampler {
     /// As [`Sampler::sample`].
     pub fn distribution(&mut self, logits: &[f32], recent: &[u32]) -> Result<&[Candidate], SamplingError> {
         self.prepare(logits, recent);
-        if self.candidates.as_slice().is_empty() { Err(no_candidate(logits)) } else { Ok(self.candidates.as_slice()) }
+        if self.candidates.as_slice().is_empty() {
+            Err(no_candidate(logits))
+        } else {
+            Ok(self.candidates.as_slice())
+        }
     }
 
     fn changes_logits(&self) -> bool {

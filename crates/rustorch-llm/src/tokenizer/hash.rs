@@ -16,7 +16,8 @@ impl MultiplyHasher {
     #[inline]
     fn fold(&mut self, word: u64) {
         // An odd constant with well-spread bits (the fractional part of the golden ratio).
-        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15) * u128::from(0xD6E8_FEB8_6659_FD93u64);
+        let product =
+            u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15) * u128::from(0xD6E8_FEB8_6659_FD93u64);
         self.0 = (product as u64) ^ (product >> 64) as u64;
     }
 }

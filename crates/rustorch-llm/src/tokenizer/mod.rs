@@ -90,8 +90,8 @@ pub struct Tokenizer {
 
 #[derive(Debug)]
 enum Model {
-    Spm(Spm),
-    Bpe(Bpe),
+    Spm(Box<Spm>),
+    Bpe(Box<Bpe>),
 }
 
 impl Tokenizer {
@@ -114,7 +114,7 @@ impl Tokenizer {
         }
         let roles = Roles::of(&vocab);
         let model = match vocab.kind {
-            ModelKind::Spm => Model::Spm(Spm::new(&vocab, roles.special.unk)),
+            ModelKind::Spm => Model::Spm(Box::new(Spm::new(&vocab, roles.special.unk))),
             ModelKind::Bpe => {
                 let pre = pre_tokenizer(&vocab.pre, &mut warnings);
                 if vocab.merges.is_empty() {
@@ -122,7 +122,7 @@ impl Tokenizer {
                         "the file lists no merges; they are inferred from the order of the tokens".to_owned(),
                     );
                 }
-                Model::Bpe(Bpe::new(&vocab, pre, roles.special.unk))
+                Model::Bpe(Box::new(Bpe::new(&vocab, pre, roles.special.unk)))
             }
         };
         let lost = match &model {
@@ -132,13 +132,13 @@ impl Tokenizer {
         if lost > 0 {
             warnings.push(format!("{lost} byte values have no token; text that needs them loses them"));
         }
-        for (flag, id, what) in [
-            (&mut vocab.add_bos, roles.special.bos, "begin"),
-            (&mut vocab.add_eos, roles.special.eos, "end"),
-        ] {
+        for (flag, id, what) in
+            [(&mut vocab.add_bos, roles.special.bos, "begin"), (&mut vocab.add_eos, roles.special.eos, "end")]
+        {
             if *flag && id.is_none() {
                 *flag = false;
-                warnings.push(format!("the file asks for a {what}-of-text token but has none; none is added"));
+                warnings
+                    .push(format!("the file asks for a {what}-of-text token but has none; none is added"));
             }
         }
         vocab.merges = Vec::new();
@@ -313,7 +313,9 @@ fn pre_tokenizer(name: &str, warnings: &mut Vec<String>) -> PreTokenizer {
         return pre;
     }
     if name.is_empty() {
-        warnings.push("the file names no pre-tokenizer; the default one is used, results may be worse".to_owned());
+        warnings.push(
+            "the file names no pre-tokenizer; the default one is used, results may be worse".to_owned(),
+        );
     } else {
         let known: Vec<_> = pretokenizer::known_names().collect();
         warnings.push(format!(

@@ -146,10 +146,11 @@ impl Roles {
         ] {
             if role.is_none() {
                 *role = first(texts);
-                role.into_iter().for_each(|id| control(*id));
+                role.iter().copied().for_each(&mut control);
             }
         }
-        let mut ends = vec![special.fim_pad, special.fim_rep, special.fim_sep, special.eos, special.eot, special.eom];
+        let mut ends =
+            vec![special.fim_pad, special.fim_rep, special.fim_sep, special.eos, special.eot, special.eom];
         for text in END_OF_TURN.iter().chain(END_OF_GENERATION) {
             let id = find(text);
             id.into_iter().for_each(&mut control);

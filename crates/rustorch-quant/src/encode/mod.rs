@@ -35,14 +35,15 @@ macro_rules! encoders {
         /// `importance` says how much an error in each column weighs: one number for each value of a row (ggml's
         /// importance matrix). The columns repeat over `src`, which may hold several rows.
         ///
-        /// Without importances, the types with one or two scales a block (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0,
-        /// MXFP4) are written byte for byte as gguf-py's `quantize` and ggml's reference code do, Q8_1, Q8_K, Q1_0,
-        /// Q2_0 and NVFP4 as ggml's reference code does. This rounds halves away from zero, unlike ggml's vector code
-        /// for activations: that is [`quantize_q8_0`](crate::quantize_q8_0) and its kin. Importances are of no
-        /// consequence for the types of eight bits, of fewer than three bits without a search, and of FP4.
+        /// Without importances, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 and MXFP4 are written byte for byte as by
+        /// gguf-py's `quantize`; Q8_1, Q8_K, NVFP4, Q1_0 and Q2_0 as by ggml's reference code. All but Q8_K round halves
+        /// away from zero, unlike ggml's vector code for activations: for that see
+        /// [`quantize_q8_0`](crate::quantize_q8_0) and its kin. With importances, Q4_0, Q4_1, Q5_0 and Q5_1 are
+        /// searched for; for the other types of this paragraph importances are checked, but change nothing.
         ///
-        /// K types and IQ4 types are searched for, minimising the weighted square error. The bytes differ from ggml's;
-        /// the error is not larger.
+        /// K types and IQ4 types are always searched for, minimising a weighted square error. The bytes differ from
+        /// ggml's; the error is about the same or smaller. A group of columns without any importance is encoded as if
+        /// these were equal.
         ///
         /// # Errors
         /// [`QuantError::NoEncoder`] for a type that is not [`ENCODABLE`]; [`QuantError::LengthMismatch`],

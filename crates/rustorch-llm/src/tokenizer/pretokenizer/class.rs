@@ -19,11 +19,9 @@ const OTHER_WHITESPACE: char = '\u{0B}';
 pub(super) fn category_of(c: char) -> u8 {
     use GeneralCategory as G;
     match get_general_category(c) {
-        G::UppercaseLetter
-        | G::LowercaseLetter
-        | G::TitlecaseLetter
-        | G::ModifierLetter
-        | G::OtherLetter => category::LETTER,
+        G::UppercaseLetter | G::LowercaseLetter | G::TitlecaseLetter | G::ModifierLetter | G::OtherLetter => {
+            category::LETTER
+        }
         G::DecimalNumber | G::LetterNumber | G::OtherNumber => category::NUMBER,
         G::ConnectorPunctuation
         | G::DashPunctuation

@@ -146,7 +146,9 @@ pub(super) const SPECS: &[Spec] = &[
         names: &["deepseek-llm"],
         steps: &[
             Pattern(r"[\r\n]"),
-            Pattern(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"),
+            Pattern(
+                r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+",
+            ),
             Pattern(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"),
             Pattern(r"\s+$"),
             DEEPSEEK_CJK,
@@ -223,15 +225,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec { names: &["trillion", "granite-docling"], steps: &[GPT2], ..KEEP },
     Spec { names: &["stablelm2", "megrez"], steps: &[QWEN2], ..BASE },
     Spec {
-        names: &[
-            "qwen2",
-            "deepseek-r1-qwen",
-            "kormo",
-            "f2llmv2",
-            "hunyuan",
-            "solar-open",
-            "grok-2",
-        ],
+        names: &["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "hunyuan", "solar-open", "grok-2"],
         steps: &[QWEN2],
         ..KEEP
     },
@@ -329,7 +323,15 @@ pub(super) const SPECS: &[Spec] = &[
         )],
         ..KEEP
     },
-    Spec { names: &["afmoe"], steps: &[NumbersFromRight, Pattern("[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"), DEEPSEEK3_MAIN], ..KEEP },
+    Spec {
+        names: &["afmoe"],
+        steps: &[
+            NumbersFromRight,
+            Pattern("[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"),
+            DEEPSEEK3_MAIN,
+        ],
+        ..KEEP
+    },
     Spec { names: &["laguna"], steps: &[NEWLINE_RUNS, QWEN2], ..KEEP },
     Spec {
         names: &["exaone-moe"],
@@ -354,12 +356,5 @@ pub(super) const SPECS: &[Spec] = &[
         newline_tokens: true,
         ..BASE
     },
-    Spec {
-        names: &["sarvam-moe"],
-        steps: &[NEWLINE_RUNS],
-        raw_utf8: true,
-        escape_spaces: true,
-        ..KEEP
-    },
-    Spec { names: &["whitespace"], steps: &[Pattern(r"\S+")], raw_utf8: true, ..BASE },
+    Spec { names: &["sarvam-moe"], steps: &[NEWLINE_RUNS], raw_utf8: true, escape_spaces: true, ..KEEP },
 ];
