@@ -64,7 +64,7 @@ impl From<io::Error> for Failure {
 impl From<llm::Error> for Failure {
     fn from(error: llm::Error) -> Failure {
         match error {
-            llm::Error::File(_) | llm::Error::Architecture(_) | llm::Error::Hyperparameter { .. } => {
+            llm::Error::File(_) | llm::Error::Architecture { .. } | llm::Error::Hyperparameter { .. } => {
                 Failure::Model(error.to_string())
             }
             llm::Error::TensorShape { .. } | llm::Error::Tokenizer(_) => Failure::Model(error.to_string()),

@@ -32,8 +32,11 @@ pub enum Error {
     #[error("this model can be used by token ids only (--ids): {0}")]
     NoTokenizer(String),
     /// The file's architecture is not one that the decoder runs.
-    #[error("architecture `{0}` is not supported; supported are {}", names())]
-    Architecture(String),
+    #[error("architecture `{name}` is not supported; supported are {}", names())]
+    Architecture {
+        /// Its name in the file.
+        name: String,
+    },
     /// A hyperparameter makes no sense.
     #[error("metadata `{key}`: {message}")]
     Hyperparameter {

@@ -123,11 +123,11 @@ impl Pass<'_> {
     }
 
     /// A projection of `x: [n, embedding]`, split into heads `[heads, n, length]` and normalised in each if asked.
-    fn heads(&self, weights: &LinearWeights, x: &Tensor, heads: usize, norm: Option<&Tensor>) -> Result<Tensor> {
+    fn heads(&self, weights: &LinearWeights, x: &Tensor, heads: usize, head_norm: Option<&Tensor>) -> Result<Tensor> {
         let y = linear(x, weights)?;
         let (rows, width) = (y.dims()[0], y.dims()[1]);
         let y = y.reshape([rows, heads, width / heads])?;
-        let y = match norm {
+        let y = match head_norm {
             Some(weight) => norm(&y, weight, self.hyper.norm_eps)?,
             None => y,
         };

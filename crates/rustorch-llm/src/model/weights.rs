@@ -3,7 +3,7 @@
 use super::Hyperparameters;
 use crate::arch::{Architecture, Attention, Bias, Experts, FeedForward, Gated, Linear};
 use crate::{Error, Result};
-use rustorch_core::DType;
+use rustorch_core::{Buffer, DType};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
 use std::sync::Arc;
@@ -197,7 +197,8 @@ impl Loader<'_> {
         }
         self.done += 1;
         (self.progress)(self.done, self.file.tensors().len());
-        let bytes = Arc::new(tensor.shared_bytes());
-        Ok(Tensor::from_shared(bytes, tensor.dtype(), shape, 0)?)
+        // SAFETY: `SharedBytes` holds its owner, which neither moves nor writes its bytes, by a reference count.
+        let buffer = unsafe { Buffer::shared(Arc::new(tensor.shared_bytes())) };
+        Ok(Tensor::from_buffer(buffer, tensor.dtype(), shape, 0)?)
     }
 }
