@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::dispatch::run;
-use rustorch_core::{Attention, Dims, Error, Op, Result, Rope, Shape};
+use rustorch_core::{Attention, DType, Dims, Error, Op, Result, Rope, Shape};
 use std::borrow::Cow;
 
 impl Tensor {
@@ -29,12 +29,16 @@ impl Tensor {
         value: &Tensor,
         mask: Option<&Tensor>,
         is_causal: bool,
-        scale: Option<f32>,
+        scale: Option<f64>,
     ) -> Result<Tensor> {
         let width = query.dims().last().copied().unwrap_or(1).max(1);
-        let scale = scale.unwrap_or(1.0 / (width as f32).sqrt());
-        let causal = is_causal.then_some(0);
-        Tensor::attention(query, key, value, mask, &Attention { scale, causal, window: None, softcap: None })
+        let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
+        let plain = |scale| Attention { scale, causal: is_causal.then_some(0), window: None, softcap: None };
+        if query.dtype() == DType::F64 {
+            // The operation's own factor is single precision.
+            return Tensor::attention(&query.mul(scale)?, key, value, mask, &plain(1.0));
+        }
+        Tensor::attention(query, key, value, mask, &plain(scale as f32))
     }
 
     /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with everything that [`Attention`] can

@@ -15,13 +15,15 @@ pub(crate) const NUMBER: Weight = Weight::Number;
 
 /// The dtype in which these operands meet.
 pub(crate) fn meet(op: &'static str, operands: &[(DType, Weight)]) -> Result<DType> {
-    result_type(operands.iter().copied(), DEFAULT_FLOAT).ok_or_else(|| {
-        Error::dtype(
+    let quantized = operands.iter().any(|(dtype, _)| dtype.is_quant());
+    match result_type(operands.iter().copied(), DEFAULT_FLOAT) {
+        Some(dtype) if !quantized => Ok(dtype),
+        _ => Err(Error::dtype(
             op,
-            "block-quantized tensors do not take part in arithmetic; use to_dtype(F32) first",
+            "block-quantized tensors do not take part in this; use to_dtype(F32) first",
             operands.iter().map(|&(dtype, _)| dtype),
-        )
-    })
+        )),
+    }
 }
 
 impl Tensor {

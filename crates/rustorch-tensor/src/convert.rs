@@ -13,8 +13,8 @@ impl Tensor {
     /// # use rustorch_tensor::{DType, QuantType, Tensor};
     /// let x = Tensor::new([1.9f32, -1.9])?.to_dtype(DType::I32)?;
     /// assert_eq!(x.to_vec::<i32>()?, [1, -1]);
-    /// let weights = Tensor::ones([4, 32], DType::F32)?.to_dtype(DType::Quant(QuantType::Q8_0))?;
-    /// assert_eq!(weights.to_dtype(DType::F32)?.to_vec::<f32>()?, [1.0; 128]);
+    /// let weights = Tensor::full([4, 32], 127, DType::F32)?.to_dtype(DType::Quant(QuantType::Q8_0))?;
+    /// assert_eq!(weights.to_dtype(DType::F32)?.to_vec::<f32>()?, [127.0; 128]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ///

@@ -47,7 +47,7 @@ unary_methods! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     abs => Abs;
-    /// −1, 0 or 1; NaN stays.
+    /// −1, 0 or 1; 0 for NaN, as in PyTorch.
     sign => Sign;
     /// The integer below; integers are copied.
     floor => Floor;

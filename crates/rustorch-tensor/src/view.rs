@@ -28,7 +28,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         match self.layout().reshape(shape)? {
-            Some(layout) => Ok(self.with_layout(layout)),
+            Some(layout) => self.viewed("reshape", layout),
             None => Ok(self.copy()?.with_layout(Layout::contiguous(shape.clone()))),
         }
     }
@@ -37,7 +37,7 @@ impl Tensor {
     pub fn view(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
         let shape = sizes.into().resolve("view", self.shape())?;
         match self.layout().reshape(&shape)? {
-            Some(layout) => Ok(self.with_layout(layout)),
+            Some(layout) => self.viewed("view", layout),
             None => Err(Error::shape(
                 "view",
                 format!("strides {:?} do not allow it without a copy; use reshape", self.strides()),
@@ -174,7 +174,7 @@ impl Tensor {
     /// If the range leaves the dimension.
     pub fn narrow(&self, dim: isize, start: usize, len: usize) -> Result<Tensor> {
         let axis = self.dimension("narrow", dim)?;
-        Ok(self.with_layout(self.layout().slice(axis, start, len, 1)?))
+        self.viewed("narrow", self.layout().slice(axis, start, len, 1)?)
     }
 
     /// Every `step`th element of a range of dimension `dim`. As in Python, bounds may count from the end and are
@@ -208,7 +208,7 @@ impl Tensor {
             Bound::Unbounded => size,
         };
         let len = end.saturating_sub(start).div_ceil(step);
-        Ok(self.with_layout(self.layout().slice(axis, start, len, step)?))
+        self.viewed("slice", self.layout().slice(axis, start, len, step)?)
     }
 
     /// Without dimension `dim`, at one index of it, which may count from the end.
@@ -220,7 +220,7 @@ impl Tensor {
         let len = self.dims()[axis];
         let at = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
         match at.and_then(|at| usize::try_from(at).ok()).filter(|&at| at < len) {
-            Some(at) => Ok(self.with_layout(self.layout().select(axis, at)?)),
+            Some(at) => self.viewed("select", self.layout().select(axis, at)?),
             None => Err(Error::Index { op: "select", index: index as i64, len }),
         }
     }
@@ -297,8 +297,7 @@ impl Tensor {
         dims.push(len);
         steps.push(strides[a] + strides[b]);
         let skip = if len == 0 { 0 } else { down * strides[a] + right * strides[b] };
-        let layout = Layout::new(Shape::new(dims)?, steps, self.layout().offset() + skip)?;
-        Ok(self.with_layout(layout))
+        self.viewed("diagonal", Layout::new(Shape::new(dims)?, steps, self.layout().offset() + skip)?)
     }
 
     /// Windows of `size` elements of a dimension, `step` apart: the dimension's length becomes the number of windows,
@@ -319,7 +318,7 @@ impl Tensor {
         dims.push(size);
         strides.push(strides[axis]);
         strides[axis] = strides[axis].saturating_mul(step);
-        Ok(self.with_layout(Layout::new(Shape::new(dims)?, strides, self.layout().offset())?))
+        self.viewed("unfold", Layout::new(Shape::new(dims)?, strides, self.layout().offset())?)
     }
 
     /// The real parts of complex numbers, as a view; real tensors are returned as they are.

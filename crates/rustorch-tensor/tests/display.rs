@@ -47,10 +47,10 @@ fn tensors_print_as_in_pytorch() {
 
 #[test]
 fn block_types_print_their_numbers() {
-    let x = Tensor::full([2, 32], 1.5, DType::F32).unwrap();
+    let x = Tensor::full([2, 32], 63.5, DType::F32).unwrap();
     let q = x.to_dtype(DType::Quant(QuantType::Q8_0)).unwrap();
     let text = q.to_string();
-    assert!(text.starts_with("tensor([[1.5"), "{text}");
+    assert!(text.starts_with("tensor([[63.5000, 63.5000,"), "{text}");
     assert!(text.ends_with("dtype=Q8_0)"), "{text}");
     let wide = Tensor::ones([40, 64], DType::F32).unwrap().to_dtype(DType::Quant(QuantType::Q8_0)).unwrap();
     let text = wide.to_string();

@@ -84,7 +84,8 @@ fn block_types_say_what_to_do() {
     expect(q.add(&q), &["add", "Q4_0"]);
     expect(q.neg(), &["neg", "Q4_0"]);
     expect(q.sum_all(), &["sum", "Q4_0"]);
-    expect(q.narrow(1, 0, 16).unwrap().copy(), &["copy", "blocks of 32"]);
+    expect(q.narrow(1, 0, 16), &["narrow", "blocks of 32", "Q4_0", "[2, 16]"]);
+    expect(q.reshape([4, 16]), &["reshape", "blocks of 32"]);
     expect(
         Tensor::zeros([2, 33], DType::F32).unwrap().to_dtype(q.dtype()),
         &["cast", "blocks of 32", "[2, 33]"],

@@ -272,7 +272,7 @@ fn norms_and_attention() {
                 &case.inputs[2],
                 case.inputs.get(3),
                 case.flag("is_causal"),
-                case.float("scale").map(|s| s as f32),
+                case.float("scale"),
             )?,
         }])
     });

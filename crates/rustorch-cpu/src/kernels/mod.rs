@@ -23,8 +23,8 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     if matches!(op, Op::Sort(_) | Op::TopK(_)) {
         return sort::run(pool, op, &args[0], outs);
     }
-    if let Op::MatMul(_) = op {
-        return matmul::run(pool, op, args, outs);
+    if let Op::MatMul(matmul) = op {
+        return matmul::run(pool, matmul, args, outs);
     }
     if let Op::ExpertMatMul = op {
         return matmul::run_experts(pool, args, outs);
