@@ -12,7 +12,9 @@ use rustorch_llm::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 
 const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
 
-fn cases(name: &str) -> Option<(Tokenizer, Vec<(String, Vec<u32>)>)> {
+type Case = (String, Vec<u32>);
+
+fn cases(name: &str) -> Option<(Tokenizer, Vec<Case>)> {
     let tokenizer = tokenizer(name)?;
     let read = |suffix: &str| {
         let path = shared(&format!("vocab/ggml-vocab-{name}.gguf.{suffix}")).unwrap();

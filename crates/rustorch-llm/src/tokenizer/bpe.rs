@@ -36,13 +36,22 @@ impl Bpe {
     /// Builds the model. `unk` replaces bytes without a token.
     pub(super) fn new(vocab: &Vocab, pre: PreTokenizer, unk: Option<u32>) -> Bpe {
         let raw = pre.raw_utf8();
-        let content = |text: &[u8]| if raw { Some(text.to_vec()) } else { bytes::decode(text) };
+        let append = |text: &[u8], buffer: &mut Vec<u8>| {
+            if raw {
+                buffer.extend_from_slice(text);
+                Some(())
+            } else {
+                bytes::decode_into(text, buffer)
+            }
+        };
+        let mut buffer = Vec::new();
         let tokens = vocab.tokens.len() as u32;
         let mut symbols: FastMap<Box<[u8]>, u32> = FastMap::default();
         symbols.reserve(vocab.tokens.len());
         for (id, text) in vocab.tokens.iter().enumerate() {
-            if let Some(bytes) = content(text) {
-                symbols.insert(bytes.into(), id as u32);
+            buffer.clear();
+            if append(text, &mut buffer).is_some() {
+                symbols.insert(buffer.as_slice().into(), id as u32);
             }
         }
         let mut next = tokens;
@@ -61,9 +70,12 @@ impl Bpe {
             // The left part is never empty, and may itself start with a space only in broken files.
             let Some(space) = merge.iter().skip(1).position(|&b| b == b' ') else { continue };
             let (left, right) = (&merge[..space + 1], &merge[space + 2..]);
-            let (Some(left), Some(right)) = (content(left), content(right)) else { continue };
-            let key = pair(intern(&mut symbols, &left), intern(&mut symbols, &right));
-            let id = intern(&mut symbols, &[left, right].concat());
+            buffer.clear();
+            let Some(()) = append(left, &mut buffer) else { continue };
+            let cut = buffer.len();
+            let Some(()) = append(right, &mut buffer) else { continue };
+            let key = pair(intern(&mut symbols, &buffer[..cut]), intern(&mut symbols, &buffer[cut..]));
+            let id = intern(&mut symbols, &buffer);
             merges.entry(key).or_insert(Merge { priority: rank as u32, id });
         }
         if vocab.merges.is_empty() {

@@ -27,9 +27,18 @@ pub(super) fn byte_of(c: char) -> Option<u8> {
     BYTES.get(c as usize).copied().flatten()
 }
 
+/// Appends the bytes that `text` stands for; `None` (and some of them) if a character of it stands for none.
+pub(super) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    for c in std::str::from_utf8(text).ok()?.chars() {
+        out.push(byte_of(c)?);
+    }
+    Some(())
+}
+
 /// The bytes that `text` stands for, or `None` if a character of it stands for none.
-pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    std::str::from_utf8(text).ok()?.chars().map(byte_of).collect()
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    decode_into(text, &mut out).map(|()| out)
 }
 
 /// The bytes that `text` stands for; a character that stands for none is written as llama.cpp writes it.
