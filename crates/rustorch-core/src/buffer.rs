@@ -125,10 +125,12 @@ impl fmt::Debug for Buffer {
 }
 
 /// The bytes from the start of a buffer that a layout of this dtype reaches; `None` if its end is not on a block border.
+#[inline]
 pub fn bytes_reached(dtype: DType, layout: &Layout) -> Option<usize> {
-    match layout.elements() {
-        0 => Some(0),
-        _ => dtype.bytes_for(layout.end()),
+    match layout.end() {
+        // Empty: the end of a layout with elements lies behind its offset.
+        end if end == layout.offset() => Some(0),
+        end => dtype.bytes_for(end),
     }
 }
 

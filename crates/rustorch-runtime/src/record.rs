@@ -136,7 +136,8 @@ impl<'a> Scope<'a> {
     }
 
     pub(crate) fn finish(self) -> Vec<Record> {
-        SCOPES.with_borrow_mut(|scopes| scopes.last_mut().map(std::mem::take)).unwrap_or_default()
+        // Copied: they belong to the outer scopes, too.
+        SCOPES.with_borrow(|scopes| scopes.last().cloned()).unwrap_or_default()
     }
 }
 

@@ -1,27 +1,14 @@
 //! Operations on the processor, through the executor's public face.
 
-use rustorch_core::{BinaryOp, DType, Device, Element, Layout, Op, Shape, UnaryOp};
-use rustorch_runtime::{HybridExecutor, Operand, Output, Storage};
+mod common;
+
+use common::{floats, shape, upload};
+use rustorch_core::{BinaryOp, DType, Device, Layout, Op, UnaryOp};
+use rustorch_runtime::{HybridExecutor, Operand, Storage};
 use std::sync::Arc;
 
 fn executor() -> HybridExecutor {
     HybridExecutor::builder().threads(2).build().unwrap()
-}
-
-fn shape(dims: &[usize]) -> Shape {
-    Shape::new(dims).unwrap()
-}
-
-fn upload<T: Element>(exec: &HybridExecutor, values: &[T], dims: &[usize]) -> Output {
-    // SAFETY: elements are plain data without padding.
-    let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) };
-    exec.upload(bytes, T::DTYPE, &shape(dims), Device::Cpu).unwrap()
-}
-
-fn floats(exec: &HybridExecutor, x: &Operand<'_>) -> Vec<f32> {
-    let mut bytes = vec![0; 4 * x.layout.elements()];
-    exec.download(x, &mut bytes).unwrap();
-    bytes.chunks_exact(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect()
 }
 
 #[test]

@@ -61,9 +61,18 @@ impl<'a> TensorOrScalar<'a> {
     }
 }
 
-/// Checks that an integer has a place in an integer dtype. Negative numbers wrap around in unsigned ones down to minus
+/// Checks that a number has a place in an integer dtype, and that a complex one is not to lose a part. Negative numbers wrap around in unsigned ones down to minus
 /// their largest, as in PyTorch, so that −1 means "all bits".
 pub(crate) fn expect_fits(op: &'static str, number: Scalar, dtype: DType) -> Result<()> {
+    if let Scalar::Complex(z) = number
+        && z.im != 0.0
+        && !matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Complex)
+    {
+        return Err(Error::argument(
+            op,
+            format!("{number} has an imaginary part, which {dtype} cannot hold"),
+        ));
+    }
     let (low, high) = match dtype {
         DType::U8 => (-(u8::MAX as i64), u8::MAX as i64),
         DType::I8 => (i8::MIN as i64, i8::MAX as i64),
@@ -105,6 +114,15 @@ pub(crate) fn binary(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>)
     let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
     if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
         dtype = DEFAULT_FLOAT;
+    }
+    if let (BinaryOp::Pow, Scalar(exponent)) = (op, b)
+        && dtype.is_int()
+        && exponent.to_i64() < 0
+    {
+        return Err(Error::argument(
+            name,
+            format!("{dtype} has no power {exponent}: a negative exponent needs floats"),
+        ));
     }
     let beside = match (a, b) {
         (Tensor(x), _) | (_, Tensor(x)) => x,
@@ -168,10 +186,10 @@ binary_methods! {
     /// # Errors
     /// Among others if an integer is divided by zero.
     remainder => Remainder;
-    /// aᵇ.
+    /// aᵇ. In integers, tensors of negative exponents give what is left of the fraction: 0, or ±1 for ±1.
     ///
     /// # Errors
-    /// Among others if an integer has a negative exponent.
+    /// Among others for integers to the power of a negative number.
     pow => Pow;
     /// The larger; NaN if either is.
     maximum => Maximum;

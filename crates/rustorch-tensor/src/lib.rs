@@ -7,7 +7,7 @@
 //! use rustorch_tensor::{DType, Tensor};
 //! let x = Tensor::arange(0, 6, 1)?.reshape([2, 3])?;
 //! let y = x.to_dtype(DType::F32)?.softmax(-1)?;
-//! assert_eq!(y.sum(1, false)?.to_string(), "tensor([1., 1.])");
+//! assert_eq!(y.select(0, 1)?.to_string(), "tensor([0.0900, 0.2447, 0.6652])");
 //! assert_eq!(x.add(0.5)?.dtype(), DType::F32);
 //! assert_eq!(x.narrow(1, 1, 2)?.t()?.to_string(), "tensor([[1, 4],\n        [2, 5]])");
 //! # Ok::<(), rustorch_tensor::Error>(())

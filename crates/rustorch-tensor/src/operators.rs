@@ -1,8 +1,10 @@
 //! `+ - * /`, and unary `-` and `!`: the methods of the same meaning, panicking with their error.
+//!
+//! Of the number types only one per kind takes part, so that `(&x * 2.0).exp()` needs no annotation; the methods take all.
 
 use crate::binary::binary;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{BinaryOp, C64, C128, Result, Scalar, bf16, f16};
+use rustorch_core::{BinaryOp, C64, C128, Result, Scalar};
 use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 
 #[track_caller]
@@ -23,7 +25,7 @@ fn refuse(error: &rustorch_core::Error) -> ! {
 macro_rules! binary_operators {
     ($($trait:ident::$method:ident => $op:ident;)*) => {$(
         binary_operators!(@tensors $trait $method $op, &Tensor, &Tensor, &Tensor, Tensor, Tensor, &Tensor, Tensor, Tensor);
-        binary_operators!(@numbers $trait $method $op, Scalar bool u8 i8 i16 i32 u32 i64 f16 bf16 f32 f64 C64 C128);
+        binary_operators!(@numbers $trait $method $op, Scalar i64 f64 C64 C128);
     )*};
     (@tensors $trait:ident $method:ident $op:ident $(, $left:ty, $right:ty)*) => {$(
         impl $trait<$right> for $left {

@@ -17,7 +17,9 @@ pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Re
         (DTypeKind::Bool, None) => Cow::Owned(x.to_dtype(DType::U8)?),
         _ => Cow::Borrowed(x),
     };
-    run(&Op::Reduce(Reduce { op, axes, keepdim }), &[&x])
+    let logical = matches!(op, ReduceOp::Any | ReduceOp::All);
+    let out = run(&Op::Reduce(Reduce { op, axes, keepdim }), &[&x])?;
+    if logical && x.dtype() == DType::U8 { out.to_dtype(DType::U8) } else { Ok(out) }
 }
 
 macro_rules! reductions {
@@ -62,9 +64,9 @@ reductions! {
     /// # Errors
     /// Among others over no elements.
     amin, min_all => ReduceOp::Min;
-    /// Whether any element is not zero, as `Bool`.
+    /// Whether any element is not zero, as `Bool`; as `U8` for `U8`, like PyTorch.
     any, any_all => ReduceOp::Any;
-    /// Whether no element is zero, as `Bool`.
+    /// Whether no element is zero, as `Bool`; as `U8` for `U8`, like PyTorch.
     all, all_all => ReduceOp::All;
     /// log Σ eˣ over dimensions, without overflow. Integers give `F32`.
     logsumexp, logsumexp_all => ReduceOp::LogSumExp;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
-use rustorch_tensor::{DType, QuantType, Result, Tensor};
+use rustorch_tensor::{C128, DType, QuantType, Result, Tensor};
 
 fn message<T>(result: Result<T>) -> String {
     match result {
@@ -68,6 +68,7 @@ fn messages_name_operation_shapes_and_dtypes() {
     expect(Tensor::arange(0, 5, -1), &["arange", "away"]);
     expect(Tensor::arange(0.0, f64::NAN, 1.0), &["arange", "finite"]);
     expect(Tensor::full([1], 300, DType::U8), &["full", "300", "u8"]);
+    expect(Tensor::full([1], C128::new(1.0, 2.0), DType::F32), &["full", "imaginary", "f32"]);
     expect(Tensor::randint(5, 5, [1], DType::I64), &["randint", "low < high"]);
     expect(Tensor::randint(0, 300, [1], DType::U8), &["randint", "299", "u8"]);
     expect(Tensor::bernoulli(1.5, [1], DType::F32), &["bernoulli"]);

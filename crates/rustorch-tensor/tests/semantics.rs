@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{
     Attention, C64, DType, Device, Generator, QuantType, Result, Scalar, Tensor, bf16, f16, manual_seed,
 };
@@ -26,6 +27,8 @@ fn operators_take_tensors_and_numbers_on_either_side() {
     assert_eq!(floats(&(1 - &a)), [0.0, -1.0]);
     assert_eq!(floats(&(2.0 / a.clone())), [2.0, 1.0]);
     assert_eq!(floats(&(&a * 2 + 1.5)), [3.5, 5.5]);
+    // Literals need no annotation before a method.
+    assert_eq!((2.0 * &a).add(1).unwrap().item_at(&[0]).unwrap().to_f64() + (&a * 2).elements() as f64, 5.0);
     assert_eq!(floats(&-&a), [-1.0, -2.0]);
     assert_eq!((!a.gt(1).unwrap()).to_vec::<bool>().unwrap(), [true, false]);
     assert_eq!((Scalar::Int(1) + &a).dtype(), DType::F32);
@@ -215,6 +218,22 @@ fn random_numbers_repeat_by_seed_and_follow_their_laws() -> Result<()> {
     let a = Tensor::randn([4], DType::F32)?;
     assert_eq!(a.device(), Device::Cpu);
     assert_eq!(a.rand_like()?.dims(), [4]);
+    Ok(())
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() -> Result<()> {
+    let compute = |threads| {
+        HybridExecutor::builder().threads(threads).build()?.scope(|| -> Result<[Vec<f32>; 4]> {
+            let g = Generator::new(5);
+            let x = g.randn([300, 1001], DType::F32)?;
+            let total = x.sum_all()?.to_vec()?;
+            let product = x.matmul(&x.t()?)?.narrow(0, 0, 3)?.to_vec()?;
+            Ok([x.to_vec()?, total, product, x.softmax(1)?.cumsum(0)?.to_vec()?])
+        })
+    };
+    assert_eq!(compute(1)?, compute(2)?);
+    assert_eq!(compute(1)?, compute(5)?);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Moving elements without looking at them.
 
-use super::strided::{self, map1, unreachable_memory};
+use super::strided::{self, fill_with, for_rows, map1, unreachable_memory};
 use crate::Pool;
-use rustorch_core::{DType, Error, Fault, View, ViewMut, dispatch_dtype};
+use rustorch_core::{DType, Error, Fault, FromScalar, Pad, Scalar, Triangle, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
@@ -57,4 +57,42 @@ pub(super) fn concat(
         start += len;
     }
     Ok(())
+}
+
+/// Surrounds a tensor with a border of one value.
+pub(super) fn pad(pool: &Pool, pad: &Pad, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    if pad.widths.iter().any(|&(before, after)| before + after != 0) {
+        dispatch_dtype!(x.dtype(), all, T => {
+            let value = T::from_scalar(pad.value);
+            fill_with(pool, out, GRAIN, &|_, out: &mut [T]| out.fill(value))
+        }, _ => Err(unreachable_memory()))?;
+    }
+    let mut place = out.layout().clone();
+    for (axis, &(before, _)) in pad.widths.iter().enumerate() {
+        place = place.slice(axis, before, x.layout().dims()[axis], 1)?;
+    }
+    copy(pool, x, &mut strided::part_mut(out, &place))
+}
+
+/// Keeps one triangle of the last two dimensions.
+pub(super) fn triangle(
+    pool: &Pool,
+    triangle: &Triangle,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let dims = x.layout().dims();
+    let (rows, cols) = (dims[dims.len() - 2], dims[dims.len() - 1]);
+    dispatch_dtype!(x.dtype(), all, T => {
+        let zero = T::from_scalar(Scalar::Int(0));
+        for_rows(pool, x, out, dims.len() - 1, cols, &|i, x: &[T], out: &mut [T]| {
+            // The diagonal's column in this row, as if rows were endless.
+            let diagonal = ((i % rows) as i64).saturating_add(triangle.diagonal);
+            let column = |c: i64| c.clamp(0, cols as i64) as usize;
+            let kept = if triangle.upper { column(diagonal)..cols } else { 0..column(diagonal.saturating_add(1)) };
+            out[..kept.start].fill(zero);
+            out[kept.clone()].copy_from_slice(&x[kept.clone()]);
+            out[kept.end..].fill(zero);
+        })
+    }, _ => Err(unreachable_memory()))
 }

@@ -3,7 +3,7 @@
 use super::pointwise::decode_run;
 use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
 use crate::Pool;
-use rustorch_core::{DType, Element, Fault, View, ViewMut, dispatch_dtype};
+use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
@@ -113,20 +113,8 @@ pub(super) fn gather(
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
     let chosen = indices("gather", index, len)?;
     dispatch_dtype!(x.dtype(), all, T => {
-        // Lines along the axis of the part of x that the index covers, beside those of the index and the output.
-        let mut covered = x.layout().clone();
-        for (i, &dim) in index.layout().dims().iter().enumerate() {
-            if i != axis {
-                covered = covered.slice(i, 0, dim, 1)?;
-            }
-        }
-        let packed = rustorch_core::Layout::contiguous(index.layout().shape().clone());
-        let mut starts = packed.clone();
-        if axis < starts.rank() && starts.dims()[axis] != 0 {
-            starts = starts.select(axis, 0)?;
-        }
-        let starts: Vec<usize> = starts.indices().collect();
-        let step = packed.strides().get(axis).copied().unwrap_or(1);
+        let covered = covered(x.layout(), index.layout().dims(), axis)?;
+        let (starts, step) = lines(index.layout().shape(), axis)?;
         let part = strided::part(x, &covered);
         if chosen.is_empty() {
             return Ok(());
@@ -138,4 +126,24 @@ pub(super) fn gather(
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+/// The part of a layout that an index of shape `dims` covers: cut in all dimensions but `axis`.
+pub(super) fn covered(layout: &Layout, dims: &[usize], axis: usize) -> Result<Layout, Fault> {
+    let mut covered = layout.clone();
+    for (i, &dim) in dims.iter().enumerate() {
+        if i != axis {
+            covered = covered.slice(i, 0, dim, 1)?;
+        }
+    }
+    Ok(covered)
+}
+
+/// Where the lines along an axis start in a packed tensor, and the distance of a line's elements.
+pub(super) fn lines(shape: &Shape, axis: usize) -> Result<(Vec<usize>, usize), Fault> {
+    let packed = Layout::contiguous(shape.clone());
+    let step = packed.strides().get(axis).copied().unwrap_or(1);
+    let starts =
+        if axis < packed.rank() && packed.elements() != 0 { packed.select(axis, 0)? } else { packed };
+    Ok((starts.indices().collect(), step))
 }

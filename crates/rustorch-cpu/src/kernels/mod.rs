@@ -10,7 +10,11 @@ mod index;
 mod matmul;
 mod norm;
 mod pointwise;
+mod random;
+mod reduce;
 mod rope;
+mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 mod strided;
@@ -23,8 +27,8 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     if matches!(op, Op::Sort(_) | Op::TopK(_)) {
         return sort::run(pool, op, &args[0], outs);
     }
-    if let Op::MatMul(matmul) = op {
-        return matmul::run(pool, matmul, args, outs);
+    if let Op::MatMul(op) = op {
+        return matmul::run(pool, op, args, outs);
     }
     if let Op::ExpertMatMul = op {
         return matmul::run_experts(pool, args, outs);
@@ -33,6 +37,7 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     match (op, args) {
         (Op::Fill(fill), []) => create::fill(pool, fill, out),
         (Op::Arange(arange), []) => create::arange(pool, arange, out),
+        (Op::Random(random), []) => random::run(pool, random, out),
         (Op::Unary(op), [x]) => pointwise::unary(pool, *op, x, out),
         (Op::Binary(op), [a, b]) => pointwise::binary(pool, *op, [a, b], out),
         (Op::Compare(op), [a, b]) => pointwise::compare(pool, *op, [a, b], out),
@@ -42,6 +47,10 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::Cast(_), [x]) => pointwise::cast(pool, x, out),
         (Op::Copy, [x]) => copy::copy(pool, x, out),
         (Op::Concat { axis }, parts) => copy::concat(pool, *axis, parts, out),
+        (Op::Pad(pad), [x]) => copy::pad(pool, pad, x, out),
+        (Op::Triangle(triangle), [x]) => copy::triangle(pool, triangle, x, out),
+        (Op::Reduce(reduce), [x]) => reduce::run(pool, reduce, x, out),
+        (Op::Scan { op, axis }, [x]) => scan::run(pool, *op, *axis, x, out),
         (Op::Softmax(softmax), [x]) => softmax::run(pool, softmax, x, out),
         (Op::LayerNorm(norm), [x, affine @ ..]) => norm::layer_norm(pool, norm, x, affine, out),
         (Op::RmsNorm(norm), [x, affine @ ..]) => norm::rms_norm(pool, norm, x, affine, out),
@@ -53,6 +62,9 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         }
         (Op::IndexSelect { axis }, [x, index]) => index::index_select(pool, *axis, x, index, out),
         (Op::Gather { axis }, [x, index]) => index::gather(pool, *axis, x, index, out),
+        (Op::Scatter { axis, mode }, [x, index, src]) => {
+            scatter::run(pool, *axis, *mode, [x, index, src], out)
+        }
         (Op::Embedding, [table, ids]) => index::embedding(pool, table, ids, out),
         _ => Err(Error::argument(op.name(), format!("has no kernel for {} arguments", args.len())).into()),
     }

@@ -2,8 +2,8 @@
 
 use super::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
-    Arange, BinaryOp, CompareOp, DType, Error, Fill, GateOp, LayerNorm, Op, QuantType, RmsNorm, Rope,
-    RopeStyle, Scalar, Shape, Softmax, Sort, TopK, UnaryOp, Yarn, bf16, f16,
+    Arange, BinaryOp, C64, C128, CompareOp, DType, Error, Fill, GateOp, LayerNorm, Op, Pad, QuantType,
+    RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16, f16,
 };
 
 #[test]
@@ -344,4 +344,42 @@ fn sorts_are_stable_and_put_nan_last() {
             .values::<i64>(),
         [0]
     );
+}
+
+#[test]
+fn borders_and_triangles() {
+    let x = Tensor::new(&[2, 2], &[1i32, 2, 3, 4]);
+    let pad = Op::Pad(Pad { widths: [(1, 0), (0, 2)].into_iter().collect(), value: Scalar::Int(9) });
+    assert_eq!(run1::<i32>(&pad, &[&x]), [9, 9, 9, 9, 1, 2, 9, 9, 3, 4, 9, 9]);
+    let x = Tensor::new(&[3, 4], &(1..13).collect::<Vec<i32>>());
+    let cut = |upper, diagonal| Op::Triangle(Triangle { upper, diagonal });
+    assert_eq!(run1::<i32>(&cut(false, 0), &[&x]), [1, 0, 0, 0, 5, 6, 0, 0, 9, 10, 11, 0]);
+    assert_eq!(run1::<i32>(&cut(true, 1), &[&x]), [0, 2, 3, 4, 0, 0, 7, 8, 0, 0, 0, 12]);
+    assert_eq!(run1::<i32>(&cut(true, i64::MIN), &[&x]), x.values::<i32>());
+    assert_eq!(run1::<i32>(&cut(false, -2), &[&x]), [0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0]);
+}
+
+#[test]
+fn complex_functions() {
+    // Python's cmath
+    let z = C128::new(0.5, -1.25);
+    let cases = [
+        (UnaryOp::Exp, C128::new(0.5198786860084937, -1.5646111274988195)),
+        (UnaryOp::Log, C128::new(0.2973535538733464, -1.1902899496825317)),
+        (UnaryOp::Sqrt, C128::new(0.9608046632337985, -0.6504964265019547)),
+        (UnaryOp::Sin, C128::new(0.9053586344209573, -1.4058162504314684)),
+        (UnaryOp::Tanh, C128::new(1.5839635482844239, -0.8066346988510739)),
+        (UnaryOp::Reciprocal, C128::new(0.27586206896551724, 0.6896551724137931)),
+    ];
+    for (op, want) in cases {
+        let got: Vec<C128> = run1(&Op::Unary(op), &[&Tensor::new(&[1], &[z])]);
+        assert!((got[0] - want).norm() < 1e-14, "{op:?} {}", got[0]);
+    }
+    let z = Tensor::new(&[2], &[C64::new(3.0, -4.0), C64::new(-1.0, 0.0)]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Abs), &[&z]), [5.0, 1.0]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Imag), &[&z]), [-4.0, 0.0]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Angle), &[&z])[1], std::f32::consts::PI);
+    assert_eq!(run1::<C64>(&Op::Unary(UnaryOp::Conj), &[&z])[0], C64::new(3.0, 4.0));
+    let div = run1::<C64>(&Op::Binary(BinaryOp::Div), &[&z, &z]);
+    assert_eq!(div, [C64::new(1.0, 0.0); 2]);
 }

@@ -98,7 +98,7 @@ impl HybridExecutor {
     }
 
     /// A copy on `slot`'s device of everything from the first element to the last, with the same strides.
-    fn move_span(&self, arg: &Operand<'_>, slot: &Slot) -> Result<Output, Fault> {
+    pub(super) fn move_span(&self, arg: &Operand<'_>, slot: &Slot) -> Result<Output, Fault> {
         let layout = arg.layout;
         let len = layout.end() - layout.offset();
         let run = Layout::new(Shape::new([len].as_slice())?, [1].as_slice(), layout.offset())?;

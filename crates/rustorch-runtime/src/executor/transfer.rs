@@ -79,7 +79,8 @@ impl HybridExecutor {
         Ok(self.copy_out(&self.packed(&source)?.operand(), bytes)?)
     }
 
-    /// A copy of `source` on `device`, packed and in row-major order; also where it is there already.
+    /// A copy of `source` on `device`, packed and in row-major order (a transposed matrix of a block type stays
+    /// transposed); also where it is there already.
     ///
     /// # Errors
     /// If the executor does not have the device, or one of the devices fails.
@@ -98,6 +99,10 @@ impl HybridExecutor {
         };
         if source.layout.is_contiguous() {
             return Ok(self.with_memory(slot, || self.move_run(source, slot))?);
+        }
+        if source.dtype.is_quant() {
+            // The rows of a block type cannot be turned into columns.
+            return Ok(self.with_memory(slot, || self.move_span(source, slot))?);
         }
         let packed = self.packed(source)?;
         if packed.storage.device() == device {

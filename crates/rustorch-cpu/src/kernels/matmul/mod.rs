@@ -5,6 +5,8 @@
 //! Each result depends on its own row and column only, by an order of summation that is the same for any number of rows,
 //! any tile and any number of threads.
 
+#![allow(clippy::needless_range_loop, reason = "tiles of registers are indexed by row and column")]
+
 mod dense;
 mod experts;
 mod problem;

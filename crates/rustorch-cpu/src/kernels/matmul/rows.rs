@@ -264,7 +264,7 @@ mod tests {
                 let mut seen: Vec<Vec<u8>> = ms.iter().map(|m| vec![0; m * n]).collect();
                 for i in 0..tasks.len() {
                     let task = tasks.get(i);
-                    assert!(task.columns.start % 16 == 0 && task.rows.start % 32 == 0);
+                    assert!(task.columns.start.is_multiple_of(16) && task.rows.start.is_multiple_of(32));
                     for r in task.rows.clone() {
                         for c in task.columns.clone() {
                             seen[task.job][r * n + c] += 1;

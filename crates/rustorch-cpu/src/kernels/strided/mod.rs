@@ -11,10 +11,12 @@
 //! written from different threads. Output memory may be uninitialised: it is plain data, and kernels write every
 //! element before they read any.
 
+mod grid;
 mod map;
 mod matrices;
 mod rows;
 
+pub(crate) use grid::Grid;
 pub(crate) use map::{fill_with, map1, map2, map3};
 pub(crate) use matrices::Matrices;
 pub(crate) use rows::{Rows, RowsMut, for_rows, for_rows2};

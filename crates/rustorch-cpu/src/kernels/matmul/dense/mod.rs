@@ -51,7 +51,7 @@ struct Half<T>(std::marker::PhantomData<T>);
 struct Weight<T>(std::marker::PhantomData<T>);
 
 macro_rules! same {
-    ($($ty:ty: $add:expr, $load8:expr;)*) => {$(
+    ($($ty:ty: $add:expr $(, $load:path)?;)*) => {$(
         impl Arithmetic for Same<$ty> {
             type X = $ty;
             type W = $ty;
@@ -76,28 +76,29 @@ macro_rules! same {
                 }
             }
 
-            #[cfg(target_arch = "x86_64")]
-            #[inline(always)]
-            unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
-                let load: unsafe fn(*const $ty) -> Option<std::arch::x86_64::__m256> = $load8;
-                // SAFETY: this function's contract.
-                unsafe { load(w) }
-            }
+            $(
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
+                    // SAFETY: this function's contract.
+                    Some(unsafe { $load(w) })
+                }
+            )?
         }
     )*};
 }
 
 same! {
-    u8: u8::wrapping_add, |_| None;
-    i8: i8::wrapping_add, |_| None;
-    i16: i16::wrapping_add, |_| None;
-    i32: i32::wrapping_add, |_| None;
-    u32: u32::wrapping_add, |_| None;
-    i64: i64::wrapping_add, |_| None;
-    f32: |a, b| a + b, |w| Some(unsafe { x86::load_f32(w) });
-    f64: |a, b| a + b, |_| None;
-    C64: |a, b| a + b, |_| None;
-    C128: |a, b| a + b, |_| None;
+    u8: u8::wrapping_add;
+    i8: i8::wrapping_add;
+    i16: i16::wrapping_add;
+    i32: i32::wrapping_add;
+    u32: u32::wrapping_add;
+    i64: i64::wrapping_add;
+    f32: |a, b| a + b, x86::load_f32;
+    f64: |a, b| a + b;
+    C64: |a, b| a + b;
+    C128: |a, b| a + b;
 }
 
 macro_rules! half {

@@ -67,3 +67,73 @@ fn an_expert_that_does_not_exist_is_the_callers_mistake() {
         assert_eq!(fault, Fault::from(Error::Index { op: "expert_matmul", index: bad, len: 2 }));
     }
 }
+
+/// Memory in which only the chosen expert can be read at all: another page touched ends the process.
+#[cfg(target_os = "linux")]
+#[test]
+fn experts_that_nobody_chose_are_not_touched() {
+    use rustorch_core::{Buffer, Device};
+    use std::ptr::NonNull;
+
+    struct Mapping(*mut u8, usize);
+    // SAFETY: an owned mapping.
+    unsafe impl Send for Mapping {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapping {}
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: mapped with this length below.
+            unsafe { libc::munmap(self.0.cast(), self.1) };
+        }
+    }
+
+    let random = &mut Random::new(9);
+    let (experts, chosen) = (4, 2);
+    for (dtype, k) in
+        [(DType::Quant(QuantType::Q8_0), 2048), (DType::Quant(QuantType::IQ4_XS), 2048), (DType::BF16, 256)]
+    {
+        // A matrix of whole 64 KiB, which are whole pages everywhere.
+        let row = dtype.bytes_for(k).unwrap();
+        let n = (1 << 16) / (1usize << row.trailing_zeros());
+        let (matrix, step) = (n * row, n * row / (1 << 16));
+        assert_eq!(step << 16, matrix);
+        let bytes = match dtype {
+            DType::Quant(quant) => random_blocks(quant, n * k, random),
+            _ => {
+                (0..n * k).flat_map(|_| rustorch_core::bf16::from_f32(random.float()).to_ne_bytes()).collect()
+            }
+        };
+        // SAFETY: a fresh private mapping; the part that is written is made writable first.
+        let buffer = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let base = libc::mmap(std::ptr::null_mut(), experts * matrix, libc::PROT_NONE, flags, -1, 0);
+            assert_ne!(base, libc::MAP_FAILED);
+            let base = base.cast::<u8>();
+            let open = base.add(chosen * matrix);
+            assert_eq!(libc::mprotect(open.cast(), matrix, libc::PROT_READ | libc::PROT_WRITE), 0);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), open, matrix);
+            let address = NonNull::new(base).unwrap();
+            Buffer::device(
+                Device::Cpu,
+                experts * matrix,
+                Some(address),
+                Box::new(Mapping(base, experts * matrix)),
+            )
+        };
+        let w = Tensor {
+            buffer,
+            dtype,
+            layout: Layout::contiguous(Shape::new([experts, n, k].as_slice()).unwrap()),
+        };
+        for t in [1, 20] {
+            let x = activations(t * k, random);
+            let ids = vec![chosen as i32; t];
+            let args = [&Tensor::of(&[t, 1, k], &x), &w, &Tensor::of(&[t, 1], &ids)];
+            let got = run(2, &Op::ExpertMatMul, &args).values::<f32>();
+            let plain =
+                Tensor::new(dtype, Layout::contiguous(Shape::new([n, k].as_slice()).unwrap()), &bytes);
+            let want = run(1, &matmul(), &[&Tensor::of(&[t, k], &x), &plain.transposed()]).values::<f32>();
+            assert_eq!(bits(&got), bits(&want), "{dtype} {t}");
+        }
+    }
+}
