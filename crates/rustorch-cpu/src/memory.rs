@@ -9,20 +9,14 @@ use rustorch_core::{Buffer, Fault};
 /// Memory with unspecified contents.
 pub(crate) fn alloc(bytes: usize) -> Result<Buffer, Fault> {
     #[cfg(target_os = "linux")]
-<<<<<<< HEAD
     if bytes >= huge::PAGE
         && let Some(buffer) = huge::alloc(bytes)
     {
         return Ok(buffer);
-=======
-    if bytes >= huge::PAGE {
-        return huge::alloc(bytes);
->>>>>>> runtime
     }
     Buffer::host(bytes)
 }
 
-<<<<<<< HEAD
 #[cfg(target_os = "linux")]
 mod huge {
     use rustorch_core::{Buffer, Device};
@@ -34,24 +28,10 @@ mod huge {
 
     /// Whole huge pages.
     struct Pages {
-=======
-/// Large blocks on huge pages: walking a matrix of many megabytes misses the address cache far less often.
-#[cfg(target_os = "linux")]
-mod huge {
-    use rustorch_core::{Buffer, Device, Fault};
-    use std::alloc::{self, Layout};
-    use std::ptr::NonNull;
-
-    /// The size of a huge page.
-    pub(super) const PAGE: usize = 2 << 20;
-
-    struct Block {
->>>>>>> runtime
         address: NonNull<u8>,
         layout: Layout,
     }
 
-<<<<<<< HEAD
     // SAFETY: an owned allocation, which may be freed by any thread.
     unsafe impl Send for Pages {}
     // SAFETY: nothing is reached through a shared reference.
@@ -74,37 +54,12 @@ mod huge {
         let pages = Box::new(Pages { address, layout });
         // SAFETY: the allocation has at least this many bytes and lives as long as `pages`.
         Some(unsafe { Buffer::device(Device::Cpu, bytes, Some(address), pages) })
-=======
-    // SAFETY: the block owns its memory and gives no access to it; `Buffer`'s users govern that.
-    unsafe impl Send for Block {}
-    // SAFETY: as above.
-    unsafe impl Sync for Block {}
-
-    impl Drop for Block {
-        fn drop(&mut self) {
-            // SAFETY: allocated with this layout below and freed only here.
-            unsafe { alloc::dealloc(self.address.as_ptr(), self.layout) }
-        }
-    }
-
-    pub(super) fn alloc(bytes: usize) -> Result<Buffer, Fault> {
-        let fault = Fault::OutOfMemory { device: Device::Cpu, requested: bytes };
-        let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| fault.clone())?;
-        // SAFETY: the layout has non-zero size: callers ask for a page at least.
-        let address = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or(fault)?;
-        // Advice: a system without huge pages goes on with small ones, so the answer does not matter.
-        // SAFETY: the range was just allocated; this advice does not change its contents.
-        let _ = unsafe { libc::madvise(address.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        // SAFETY: the block keeps `bytes` bytes at this address for as long as it lives.
-        Ok(unsafe { Buffer::device(Device::Cpu, bytes, Some(address), Box::new(Block { address, layout })) })
->>>>>>> runtime
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-<<<<<<< HEAD
     use rustorch_core::{DType, Device, HOST_ALIGN, Layout, Shape, View, ViewMut};
 
     #[test]
@@ -131,19 +86,5 @@ mod tests {
                 Fault::OutOfMemory { device: Device::Cpu, requested: bytes }
             );
         }
-=======
-
-    #[test]
-    fn blocks_of_every_size_can_be_written() {
-        for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 3] {
-            let buffer = alloc(bytes).unwrap();
-            assert!(buffer.bytes() >= bytes && !buffer.is_read_only());
-            let address = buffer.host_address().unwrap();
-            assert_eq!(address.addr().get() % 64, 0);
-            // SAFETY: fresh memory of this size.
-            unsafe { address.as_ptr().write_bytes(7, bytes) };
-        }
-        assert!(alloc(usize::MAX).is_err());
->>>>>>> runtime
     }
 }
