@@ -55,6 +55,16 @@ pub enum Error {
         /// The shape that follows from the metadata.
         expected: Vec<usize>,
     },
+    /// A tensor that the architecture has no use for: the file holds another network than its metadata says.
+    #[error(
+        "tensor `{name}` is not part of architecture `{architecture}`; this variant of it is not supported"
+    )]
+    UnknownTensor {
+        /// The tensor's name.
+        name: String,
+        /// The architecture's name.
+        architecture: &'static str,
+    },
     /// A token id beyond the vocabulary.
     #[error("token id {id} is out of range: the model has {vocabulary} tokens")]
     Token {

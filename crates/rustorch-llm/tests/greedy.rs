@@ -25,7 +25,8 @@ fn continuations_equal_those_of_llama_cpp() {
         let mut session = Session::new(Arc::clone(&model), SessionOptions::for_model(&model)).unwrap();
         let options = GenerationOptions { max_tokens: Some(64), show_special: true, ..Default::default() };
         let mut sampler = Sampler::new(SamplerConfig::greedy()).unwrap();
-        let done = session.generate(&prompt, &mut sampler, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+        let done =
+            session.generate(&prompt, &mut sampler, &options, &mut |_| ControlFlow::Continue(())).unwrap();
 
         let all: Vec<u32> = prompt.iter().chain(&done.tokens).copied().collect();
         let shown = DecodeOptions { special: true, strip_space_prefix: false, ..DecodeOptions::default() };
@@ -37,7 +38,10 @@ fn continuations_equal_those_of_llama_cpp() {
             for &id in &done.tokens {
                 least = least.min(common::margin(again.feed(&[id]).unwrap()));
             }
-            wrong.push(format!("{} (least margin {least}):\n  ours  {text:?}\n  llama {expected:?}", path.display()));
+            wrong.push(format!(
+                "{} (least margin {least}):\n  ours  {text:?}\n  llama {expected:?}",
+                path.display()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -23,7 +23,10 @@ struct Expected {
 impl Expected {
     fn all() -> HashMap<String, Expected> {
         let text = include_str!("fixtures/logits.jsonl");
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).map(|e: Expected| (e.model.clone(), e)).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .map(|e: Expected| (e.model.clone(), e))
+            .collect()
     }
 
     fn logits(&self) -> Vec<f32> {
@@ -34,7 +37,8 @@ impl Expected {
 
 fn base64(text: &str) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits = text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
+    let digits =
+        text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
     let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
     for digit in digits {
         bits = bits << 6 | digit;
@@ -80,7 +84,8 @@ fn compare(folder: &Path) -> Vec<String> {
         let error = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / (high - low);
         let kl = divergence(&theirs, &ours);
         println!("{name}: largest error {error:.2e} of the range, KL {kl:.2e}, margin {}", want.margin);
-        let dense = session.model().file().summary().by_dtype.iter().all(|d| d.dtype == rustorch_core::DType::F32);
+        let dense =
+            session.model().file().summary().by_dtype.iter().all(|d| d.dtype == rustorch_core::DType::F32);
         if dense && error > 1e-4 {
             wrong.push(format!("{name}: an error of {error:.2e} of the logits' range"));
         }
@@ -94,7 +99,10 @@ fn compare(folder: &Path) -> Vec<String> {
             greedy.push(next);
         }
         if greedy != want.greedy {
-            wrong.push(format!("{name}: greedy ids\n  ours  {greedy:?}\n  llama {:?} (margin {})", want.greedy, want.margin));
+            wrong.push(format!(
+                "{name}: greedy ids\n  ours  {greedy:?}\n  llama {:?} (margin {})",
+                want.greedy, want.margin
+            ));
         }
     }
     wrong

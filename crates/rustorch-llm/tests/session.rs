@@ -178,7 +178,10 @@ fn the_same_seed_gives_the_same_text_on_any_number_of_threads() {
             executor.scope(|| {
                 let config = SamplerConfig { temperature: 1.0, seed: 11, ..SamplerConfig::default() };
                 let mut sampler = Sampler::new(config).unwrap();
-                new(&model, options(&model)).generate(&ids, &mut sampler, &options_, &mut quiet).unwrap().tokens
+                new(&model, options(&model))
+                    .generate(&ids, &mut sampler, &options_, &mut quiet)
+                    .unwrap()
+                    .tokens
             })
         })
         .into();

@@ -136,7 +136,8 @@ pub struct Experts {
 
 impl Architecture {
     /// Every architecture that the decoder runs.
-    pub const ALL: &'static [&'static Architecture] = &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &qwen3moe::QWEN3MOE];
+    pub const ALL: &'static [&'static Architecture] =
+        &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &qwen3moe::QWEN3MOE];
 
     /// The architecture of this name.
     pub fn find(name: &str) -> Option<&'static Architecture> {

@@ -18,7 +18,12 @@ pub(super) const QWEN2: Architecture = Architecture {
             rope_factors: None,
             output: Linear::plain("attn_output"),
         },
-        feed_forward: FeedForward { norm: "ffn_norm", gate: GateOp::Silu, dense: Some(SWIGLU), experts: None },
+        feed_forward: FeedForward {
+            norm: "ffn_norm",
+            gate: GateOp::Silu,
+            dense: Some(SWIGLU),
+            experts: None,
+        },
     },
     output_norm: "output_norm",
     output: "output",

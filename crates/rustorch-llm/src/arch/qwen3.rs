@@ -21,7 +21,12 @@ pub(super) const QWEN3: Architecture = Architecture {
     embedding: "token_embd",
     block: Block {
         attention: ATTENTION,
-        feed_forward: FeedForward { norm: "ffn_norm", gate: GateOp::Silu, dense: Some(SWIGLU), experts: None },
+        feed_forward: FeedForward {
+            norm: "ffn_norm",
+            gate: GateOp::Silu,
+            dense: Some(SWIGLU),
+            experts: None,
+        },
     },
     output_norm: "output_norm",
     output: "output",

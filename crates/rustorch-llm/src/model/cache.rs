@@ -66,13 +66,20 @@ impl KvCache {
     pub(super) fn check_room(&self, more: usize) -> Result<()> {
         match self.len.checked_add(more) {
             Some(needed) if needed <= self.capacity => Ok(()),
-            needed => Err(Error::ContextFull { capacity: self.capacity, needed: needed.unwrap_or(usize::MAX) }),
+            needed => {
+                Err(Error::ContextFull { capacity: self.capacity, needed: needed.unwrap_or(usize::MAX) })
+            }
         }
     }
 
     /// Writes a block's keys and values `[kv_heads, n, length]` of the tokens after [`len`](Self::len), and returns all
     /// up to them.
-    pub(super) fn extend(&mut self, block: usize, keys: &Tensor, values: &Tensor) -> Result<(Tensor, Tensor)> {
+    pub(super) fn extend(
+        &mut self,
+        block: usize,
+        keys: &Tensor,
+        values: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
         let n = keys.dims()[1];
         let cache = &self.blocks[block];
         let put = |place: &Tensor, new: &Tensor| -> Result<Tensor> {

@@ -1,7 +1,8 @@
 //! The one decoder that runs every architecture, over ordinary tensor operations.
 
 use super::{
-    BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Hyperparameters, KvCache, LinearWeights, Model, RopeScaling,
+    BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Hyperparameters, KvCache, LinearWeights, Model,
+    RopeScaling,
 };
 use crate::arch::Architecture;
 use crate::{Error, Result};
@@ -52,7 +53,7 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
     }
     cache.advance(n);
     let x = norm(&x, &weights.output_norm, hyper.norm_eps)?;
-    Ok(x.linear(&weights.output, None)?)
+    linear(&x, &weights.output)
 }
 
 /// The rotation of an architecture with a file's numbers.
@@ -62,7 +63,13 @@ fn rope(architecture: &Architecture, hyper: &Hyperparameters) -> Rope {
         RopeScaling::Linear(factor) => (1.0 / factor, None),
         RopeScaling::Yarn(factor, yarn) => (1.0 / factor, Some(yarn.clone())),
     };
-    Rope { style: architecture.block.attention.rope, rotated: hyper.rope_dims, base: hyper.rope_base, scale, yarn }
+    Rope {
+        style: architecture.block.attention.rope,
+        rotated: hyper.rope_dims,
+        base: hyper.rope_base,
+        scale,
+        yarn,
+    }
 }
 
 impl Pass<'_> {
@@ -123,7 +130,13 @@ impl Pass<'_> {
     }
 
     /// A projection of `x: [n, embedding]`, split into heads `[heads, n, length]` and normalised in each if asked.
-    fn heads(&self, weights: &LinearWeights, x: &Tensor, heads: usize, head_norm: Option<&Tensor>) -> Result<Tensor> {
+    fn heads(
+        &self,
+        weights: &LinearWeights,
+        x: &Tensor,
+        heads: usize,
+        head_norm: Option<&Tensor>,
+    ) -> Result<Tensor> {
         let y = linear(x, weights)?;
         let (rows, width) = (y.dims()[0], y.dims()[1]);
         let y = y.reshape([rows, heads, width / heads])?;
@@ -150,14 +163,39 @@ fn gated(op: GateOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     }?)
 }
 
+/// A linear layer whose scale multiplies the products only: llama.cpp's order everywhere but in feed-forward networks.
 fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
-    Ok(x.linear(&weights.weight, weights.bias.as_ref())?)
+    let LinearWeights { weight, scale, bias } = weights;
+    let Some(scale) = scale else { return Ok(x.linear(weight, bias.as_ref())?) };
+    let y = x.linear(weight, None)?.mul(scale)?;
+    Ok(match bias {
+        Some(bias) => y.add(bias)?,
+        None => y,
+    })
+}
+
+/// `x: [t, k or 1, in]` times the experts `chosen: [t, k]`.
+fn expert_linear(x: &Tensor, weights: &LinearWeights, chosen: &Tensor) -> Result<Tensor> {
+    let y = x.expert_matmul(&weights.weight, chosen)?;
+    let Some(scale) = &weights.scale else { return Ok(y) };
+    let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
+    let scale = scale.index_select(0, &chosen.reshape([tokens * used])?)?.reshape([tokens, used, 1])?;
+    Ok(y.mul(&scale)?)
 }
 
 /// `down(act(gate(x)) · up(x))`.
 fn feed_forward(gate: GateOp, weights: &Dense, x: &Tensor) -> Result<Tensor> {
-    let inner = gated(gate, &linear(x, &weights.gate)?, &linear(x, &weights.up)?)?;
-    linear(&inner, &weights.down)
+    let inner = gated(gate, &scaled_whole(x, &weights.gate)?, &scaled_whole(x, &weights.up)?)?;
+    scaled_whole(&inner, &weights.down)
+}
+
+/// A linear layer whose scale multiplies the bias, too: llama.cpp's order in feed-forward networks.
+fn scaled_whole(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
+    let y = x.linear(&weights.weight, weights.bias.as_ref())?;
+    Ok(match &weights.scale {
+        Some(scale) => y.mul(scale)?,
+        None => y,
+    })
 }
 
 /// The weighted sum of the experts that the router picks for each row of `x: [n, embedding]`.
@@ -169,9 +207,13 @@ fn mixture(gate: GateOp, weights: &ExpertWeights, x: &Tensor) -> Result<Tensor> 
         let total = share.sum(-1, true)?.clamp_min(F16_LEAST_NORMAL)?;
         share = share.div(&total)?;
     }
+    if weights.factor != 1.0 {
+        share = share.mul(weights.factor)?;
+    }
     let x = x.unsqueeze(1)?;
-    let inner = gated(gate, &x.expert_matmul(&weights.gate, &chosen)?, &x.expert_matmul(&weights.up, &chosen)?)?;
-    let outputs = inner.expert_matmul(&weights.down, &chosen)?;
+    let inner =
+        gated(gate, &expert_linear(&x, &weights.gate, &chosen)?, &expert_linear(&x, &weights.up, &chosen)?)?;
+    let outputs = expert_linear(&inner, &weights.down, &chosen)?;
     Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?)
 }
 

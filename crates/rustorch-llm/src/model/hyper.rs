@@ -41,7 +41,7 @@ pub struct Hyperparameters {
 }
 
 /// Sizes of a mixture of experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExpertCounts {
     /// How many there are.
     pub count: usize,
@@ -49,6 +49,8 @@ pub struct ExpertCounts {
     pub used: usize,
     /// Inner width of each.
     pub feed_forward: usize,
+    /// Factor of the chosen experts' weights.
+    pub scale: f32,
 }
 
 /// How rotary positions extend beyond the training context.
@@ -136,18 +138,24 @@ impl Hyperparameters {
         if blocks > 4096 {
             return Err(r.error("block_count", format!("{blocks} is more than 4096")));
         }
-        let heads = r.per_block("attention.head_count", blocks)?.ok_or_else(|| missing(&r, "attention.head_count"))?;
+        let heads = r
+            .per_block("attention.head_count", blocks)?
+            .ok_or_else(|| missing(&r, "attention.head_count"))?;
         let kv_heads = r.per_block("attention.head_count_kv", blocks)?.unwrap_or_else(|| heads.clone());
         for (&h, &kv) in heads.iter().zip(&kv_heads) {
             if !h.is_multiple_of(kv) {
-                return Err(r.error("attention.head_count_kv", format!("{kv} does not divide the {h} query heads")));
+                return Err(
+                    r.error("attention.head_count_kv", format!("{kv} does not divide the {h} query heads"))
+                );
             }
         }
         let head = match r.find_size("attention.key_length")? {
             Some(length) => length,
             None if embedding.is_multiple_of(heads[0]) => embedding / heads[0],
             None => {
-                return Err(r.error("attention.head_count", format!("{} does not divide {embedding}", heads[0])));
+                return Err(
+                    r.error("attention.head_count", format!("{} does not divide {embedding}", heads[0]))
+                );
             }
         };
         let rope_dims = r.find_size("rope.dimension_count")?.unwrap_or(head);
@@ -157,14 +165,17 @@ impl Hyperparameters {
         }
         let norm_eps = r.metadata.get::<f32>(&r.key("attention.layer_norm_rms_epsilon"))?;
         if !(norm_eps.is_finite() && norm_eps >= 0.0) {
-            return Err(r.error("attention.layer_norm_rms_epsilon", format!("{norm_eps} is not a small number ≥ 0")));
+            return Err(
+                r.error("attention.layer_norm_rms_epsilon", format!("{norm_eps} is not a small number ≥ 0"))
+            );
         }
         let rope_base = r.find_f32("rope.freq_base")?.unwrap_or(10_000.0);
         if rope_base <= 0.0 {
             return Err(r.error("rope.freq_base", format!("{rope_base} is not positive")));
         }
         let context = r.size("context_length")?;
-        let scale = r.find_f32("attention.scale")?.filter(|&s| s != 0.0).unwrap_or(1.0 / (head as f32).sqrt());
+        let scale =
+            r.find_f32("attention.scale")?.filter(|&s| s != 0.0).unwrap_or(1.0 / (head as f32).sqrt());
         let vocabulary = match file.find_tensor(&format!("{}.weight", architecture.embedding)) {
             Some(table) => table.shape().first().copied().unwrap_or(0),
             None => r.size("vocab_size")?,
@@ -205,11 +216,15 @@ fn read_experts(r: &Reader<'_>, architecture: &Architecture, blocks: usize) -> R
     if count == 0 {
         return match feed_forward.dense {
             Some(_) => Ok(None),
-            None => Err(r.error("expert_count", "is missing, and the architecture has no files without experts")),
+            None => {
+                Err(r.error("expert_count", "is missing, and the architecture has no files without experts"))
+            }
         };
     }
     if feed_forward.experts.is_none() {
-        return Err(r.error("expert_count", format!("is {count}, but `{}` has no experts", architecture.name)));
+        return Err(
+            r.error("expert_count", format!("is {count}, but `{}` has no experts", architecture.name))
+        );
     }
     let count = r.checked("expert_count", count)?;
     let used = r.size("expert_used_count")?;
@@ -223,7 +238,8 @@ fn read_experts(r: &Reader<'_>, architecture: &Architecture, blocks: usize) -> R
             .and_then(|sizes| sizes.first().copied())
             .ok_or_else(|| missing(r, "feed_forward_length"))?,
     };
-    Ok(Some(ExpertCounts { count, used, feed_forward }))
+    let scale = r.find_f32("expert_weights_scale")?.filter(|&s| s != 0.0).unwrap_or(1.0);
+    Ok(Some(ExpertCounts { count, used, feed_forward, scale }))
 }
 
 fn read_scaling(r: &Reader<'_>, context: usize) -> Result<RopeScaling> {
@@ -250,6 +266,9 @@ fn read_scaling(r: &Reader<'_>, context: usize) -> Result<RopeScaling> {
             };
             Ok(RopeScaling::Yarn(factor.unwrap_or(1.0), yarn))
         }
-        (other, _) => Err(r.error("rope.scaling.type", format!("`{other}` is not supported; none, linear and yarn are"))),
+        (other, _) => {
+            Err(r
+                .error("rope.scaling.type", format!("`{other}` is not supported; none, linear and yarn are")))
+        }
     }
 }

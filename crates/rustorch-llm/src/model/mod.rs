@@ -30,7 +30,8 @@ impl Model {
     /// If the architecture is unknown, metadata is missing or senseless, or a tensor is missing or of the wrong shape.
     pub fn load(file: &gguf::File, progress: &mut dyn FnMut(usize, usize)) -> Result<Model> {
         let name = file.metadata().get::<&str>("general.architecture")?;
-        let architecture = Architecture::find(name).ok_or_else(|| Error::Architecture { name: name.to_owned() })?;
+        let architecture =
+            Architecture::find(name).ok_or_else(|| Error::Architecture { name: name.to_owned() })?;
         let hyper = Hyperparameters::read(architecture, file)?;
         let weights = Weights::load(architecture, &hyper, file, progress)?;
         Ok(Model { architecture, hyper, weights })

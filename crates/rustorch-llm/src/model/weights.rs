@@ -6,6 +6,7 @@ use crate::{Error, Result};
 use rustorch_core::{Buffer, DType};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// All weights of a network.
@@ -17,7 +18,7 @@ pub struct Weights {
     /// `[embedding]`.
     pub output_norm: Tensor,
     /// `[vocabulary, embedding]`; the embedding table where the file ties them.
-    pub output: Tensor,
+    pub output: LinearWeights,
     /// Divisors of the rotation frequencies, `[rotated / 2]`.
     pub rope_factors: Option<Tensor>,
 }
@@ -46,9 +47,11 @@ pub struct BlockWeights {
 
 /// A linear layer's weights.
 pub struct LinearWeights {
-    /// `[out, in]`.
+    /// `[out, in]`; of experts `[experts, out, in]`.
     pub weight: Tensor,
-    /// `[out]`, `f32`.
+    /// A factor of the products, `[1]`; of experts `[experts]`. Formats with little range keep it beside the blocks.
+    pub scale: Option<Tensor>,
+    /// Added to the products, `[out]`, `f32`. Experts have none.
     pub bias: Option<Tensor>,
 }
 
@@ -75,21 +78,24 @@ pub struct ExpertWeights {
     /// `[experts, embedding]`.
     pub router: Tensor,
     /// `[experts, ff, embedding]`.
-    pub gate: Tensor,
+    pub gate: LinearWeights,
     /// `[experts, ff, embedding]`.
-    pub up: Tensor,
+    pub up: LinearWeights,
     /// `[experts, embedding, ff]`.
-    pub down: Tensor,
+    pub down: LinearWeights,
     /// How many experts a token uses.
     pub used: usize,
     /// Whether the chosen experts' weights are scaled to sum to 1.
     pub normalize: bool,
+    /// A factor of the chosen experts' weights after that.
+    pub factor: f32,
 }
 
 struct Loader<'a> {
     file: &'a gguf::File,
     progress: &'a mut dyn FnMut(usize, usize),
-    done: usize,
+    /// The names loaded so far.
+    loaded: HashSet<String>,
 }
 
 impl Weights {
@@ -99,27 +105,40 @@ impl Weights {
         file: &gguf::File,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Weights> {
-        let mut loader = Loader { file, progress, done: 0 };
+        let mut loader = Loader { file, progress, loaded: HashSet::new() };
         let (dim, vocabulary) = (hyper.embedding, hyper.vocabulary);
         let embedding = loader.tensor(architecture.embedding, &[vocabulary, dim])?;
-        let blocks = (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<_>>()?;
+        let blocks =
+            (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<_>>()?;
         let output_norm = loader.vector(architecture.output_norm, dim)?;
-        let output = loader.find(architecture.output, &[vocabulary, dim])?.unwrap_or_else(|| embedding.clone());
+        let output = match loader.find(architecture.output, &[vocabulary, dim])? {
+            Some(weight) => {
+                LinearWeights { weight, scale: loader.scale(architecture.output, 1)?, bias: None }
+            }
+            None => LinearWeights { weight: embedding.clone(), scale: None, bias: None },
+        };
         let rope_factors = match architecture.block.attention.rope_factors {
             Some(name) => loader.find(name, &[hyper.rope_dims / 2])?,
             None => None,
         };
+        loader.check_all_used(architecture)?;
         Ok(Weights { embedding, blocks, output_norm, output, rope_factors })
     }
 }
 
 impl Loader<'_> {
-    fn block(&mut self, architecture: &Architecture, hyper: &Hyperparameters, index: usize) -> Result<BlockWeights> {
-        let Attention { norm, query, key, value, query_norm, key_norm, output, .. } = architecture.block.attention;
+    fn block(
+        &mut self,
+        architecture: &Architecture,
+        hyper: &Hyperparameters,
+        index: usize,
+    ) -> Result<BlockWeights> {
+        let Attention { norm, query, key, value, query_norm, key_norm, output, .. } =
+            architecture.block.attention;
         let name = |part: &str| format!("blk.{index}.{part}");
         let dim = hyper.embedding;
         let (heads, kv_heads) = (hyper.heads[index], hyper.kv_heads[index]);
-        let mut head_norm = |loader: &mut Self, part: Option<&str>| {
+        let head_norm = |loader: &mut Self, part: Option<&str>| {
             part.map(|part| loader.vector(&name(part), hyper.key_length)).transpose()
         };
         Ok(BlockWeights {
@@ -135,7 +154,12 @@ impl Loader<'_> {
         })
     }
 
-    fn feed_forward(&mut self, part: &FeedForward, hyper: &Hyperparameters, index: usize) -> Result<FeedForwardWeights> {
+    fn feed_forward(
+        &mut self,
+        part: &FeedForward,
+        hyper: &Hyperparameters,
+        index: usize,
+    ) -> Result<FeedForwardWeights> {
         let dim = hyper.embedding;
         match (hyper.experts, part.experts, part.dense) {
             (Some(counts), Some(Experts { router, gate, up, down, normalize }), _) => {
@@ -143,11 +167,12 @@ impl Loader<'_> {
                 let (n, ff) = (counts.count, counts.feed_forward);
                 Ok(FeedForwardWeights::Experts(ExpertWeights {
                     router: self.tensor(&name(router), &[n, dim])?,
-                    gate: self.tensor(&name(gate), &[n, ff, dim])?,
-                    up: self.tensor(&name(up), &[n, ff, dim])?,
-                    down: self.tensor(&name(down), &[n, dim, ff])?,
+                    gate: self.experts(&name(gate), [n, ff, dim])?,
+                    up: self.experts(&name(up), [n, ff, dim])?,
+                    down: self.experts(&name(down), [n, dim, ff])?,
                     used: counts.used,
                     normalize,
+                    factor: counts.scale,
                 }))
             }
             (_, _, Some(Gated { gate, up, down })) => {
@@ -163,17 +188,48 @@ impl Loader<'_> {
         }
     }
 
-    fn linear(&mut self, index: usize, layer: Linear, outputs: usize, inputs: usize) -> Result<LinearWeights> {
-        let weight = self.tensor(&format!("blk.{index}.{}", layer.name), &[outputs, inputs])?;
-        let bias = format!("blk.{index}.{}.bias", layer.name);
-        let bias = match layer.bias {
-            Bias::None => None,
-            Bias::Required => Some(self.load(&bias, &[outputs])?),
-            Bias::Optional if self.file.find_tensor(&bias).is_some() => Some(self.load(&bias, &[outputs])?),
-            Bias::Optional => None,
+    fn linear(
+        &mut self,
+        index: usize,
+        layer: Linear,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<LinearWeights> {
+        let name = format!("blk.{index}.{}", layer.name);
+        let weight = self.tensor(&name, &[outputs, inputs])?;
+        let scale = self.scale(&name, 1)?;
+        let bias = format!("{name}.bias");
+        let wanted = match layer.bias {
+            Bias::None => false,
+            Bias::Required => true,
+            Bias::Optional => self.file.find_tensor(&bias).is_some(),
         };
-        let bias = bias.map(|b| b.to_dtype(DType::F32)).transpose()?;
-        Ok(LinearWeights { weight, bias })
+        let bias = wanted
+            .then(|| self.load(&bias, &[outputs])?.to_dtype(DType::F32).map_err(Error::from))
+            .transpose()?;
+        Ok(LinearWeights { weight, scale, bias })
+    }
+
+    fn experts(&mut self, name: &str, shape: [usize; 3]) -> Result<LinearWeights> {
+        let weight = self.tensor(name, &shape)?;
+        Ok(LinearWeights { weight, scale: self.scale(name, shape[0])?, bias: None })
+    }
+
+    /// The factor of a layer's products, where the file has one.
+    fn scale(&mut self, name: &str, len: usize) -> Result<Option<Tensor>> {
+        let name = format!("{name}.scale");
+        let found = self.file.find_tensor(&name).is_some();
+        found.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
+    }
+
+    /// Fails if the file has tensors that were not loaded: a network without them would be another one.
+    fn check_all_used(&self, architecture: &Architecture) -> Result<()> {
+        // The scale of a layer's input serves hardware that quantizes activations by it; nothing here does.
+        let unused = |name: &&str| !self.loaded.contains(*name) && !name.ends_with(".input_scale");
+        match self.file.tensors().map(|t| t.name()).find(unused) {
+            None => Ok(()),
+            Some(name) => Err(Error::UnknownTensor { name: name.into(), architecture: architecture.name }),
+        }
     }
 
     /// A vector of norm weights, in `f32`.
@@ -193,10 +249,14 @@ impl Loader<'_> {
     fn load(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
         let tensor = self.file.tensor(name)?;
         if tensor.shape() != shape {
-            return Err(Error::TensorShape { name: name.into(), found: tensor.shape().into(), expected: shape.into() });
+            return Err(Error::TensorShape {
+                name: name.into(),
+                found: tensor.shape().into(),
+                expected: shape.into(),
+            });
         }
-        self.done += 1;
-        (self.progress)(self.done, self.file.tensors().len());
+        self.loaded.insert(name.to_owned());
+        (self.progress)(self.loaded.len(), self.file.tensors().len());
         // SAFETY: `SharedBytes` holds its owner, which neither moves nor writes its bytes, by a reference count.
         let buffer = unsafe { Buffer::shared(Arc::new(tensor.shared_bytes())) };
         Ok(Tensor::from_buffer(buffer, tensor.dtype(), shape, 0)?)

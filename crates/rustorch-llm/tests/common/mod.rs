@@ -52,6 +52,7 @@ pub fn argmax(logits: &[f32]) -> u32 {
 /// The difference between the largest and the second.
 pub fn margin(logits: &[f32]) -> f32 {
     let best = argmax(logits) as usize;
-    let second = logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);
+    let second =
+        logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);
     logits[best] - second
 }
