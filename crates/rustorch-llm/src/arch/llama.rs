@@ -30,5 +30,5 @@ pub(super) const LLAMA: Architecture = Architecture {
         },
     },
     output_norm: "output_norm",
-    output: "output",
+    output: Linear::maybe_biased("output"),
 };

@@ -22,8 +22,8 @@ pub struct Architecture {
     pub block: Block,
     /// The norm after the last block.
     pub output_norm: &'static str,
-    /// The matrix that gives the logits. Where a file lacks it, the embedding table serves (tied weights).
-    pub output: &'static str,
+    /// The layer that gives the logits. Where a file lacks its matrix, the embedding table serves (tied weights).
+    pub output: Linear,
 }
 
 /// A pre-norm residual block: `x + attention(norm(x))`, then `x + feed_forward(norm(x))`.

@@ -26,5 +26,5 @@ pub(super) const QWEN2: Architecture = Architecture {
         },
     },
     output_norm: "output_norm",
-    output: "output",
+    output: Linear::maybe_biased("output"),
 };

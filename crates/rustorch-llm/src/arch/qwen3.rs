@@ -29,5 +29,5 @@ pub(super) const QWEN3: Architecture = Architecture {
         },
     },
     output_norm: "output_norm",
-    output: "output",
+    output: Linear::maybe_biased("output"),
 };

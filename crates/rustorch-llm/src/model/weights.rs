@@ -111,12 +111,7 @@ impl Weights {
         let blocks =
             (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<_>>()?;
         let output_norm = loader.vector(architecture.output_norm, dim)?;
-        let output = match loader.find(architecture.output, &[vocabulary, dim])? {
-            Some(weight) => {
-                LinearWeights { weight, scale: loader.scale(architecture.output, 1)?, bias: None }
-            }
-            None => LinearWeights { weight: embedding.clone(), scale: None, bias: None },
-        };
+        let output = loader.output(architecture, hyper, &embedding)?;
         let rope_factors = match architecture.block.attention.rope_factors {
             Some(name) => loader.find(name, &[hyper.rope_dims / 2])?,
             None => None,
@@ -198,21 +193,38 @@ impl Loader<'_> {
         let name = format!("blk.{index}.{}", layer.name);
         let weight = self.tensor(&name, &[outputs, inputs])?;
         let scale = self.scale(&name, 1)?;
-        let bias = format!("{name}.bias");
-        let wanted = match layer.bias {
-            Bias::None => false,
-            Bias::Required => true,
-            Bias::Optional => self.file.find_tensor(&bias).is_some(),
-        };
-        let bias = wanted
-            .then(|| self.load(&bias, &[outputs])?.to_dtype(DType::F32).map_err(Error::from))
-            .transpose()?;
+        let bias = self.bias(&name, layer.bias, outputs)?;
         Ok(LinearWeights { weight, scale, bias })
     }
 
     fn experts(&mut self, name: &str, shape: [usize; 3]) -> Result<LinearWeights> {
         let weight = self.tensor(name, &shape)?;
         Ok(LinearWeights { weight, scale: self.scale(name, shape[0])?, bias: None })
+    }
+
+    fn output(
+        &mut self,
+        architecture: &Architecture,
+        hyper: &Hyperparameters,
+        table: &Tensor,
+    ) -> Result<LinearWeights> {
+        let Linear { name, bias } = architecture.output;
+        let found = self.find(name, &[hyper.vocabulary, hyper.embedding])?;
+        Ok(LinearWeights {
+            weight: found.unwrap_or_else(|| table.clone()),
+            scale: self.scale(name, 1)?,
+            bias: self.bias(name, bias, hyper.vocabulary)?,
+        })
+    }
+
+    fn bias(&mut self, name: &str, bias: Bias, len: usize) -> Result<Option<Tensor>> {
+        let name = format!("{name}.bias");
+        let wanted = match bias {
+            Bias::None => false,
+            Bias::Required => true,
+            Bias::Optional => self.file.find_tensor(&name).is_some(),
+        };
+        wanted.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
     }
 
     /// The factor of a layer's products, where the file has one.
