@@ -99,7 +99,8 @@ impl Layout {
             }
             if dim != 1 {
                 if stride != step {
-                    return false;
+                    // An outer dimension may yet be of length zero.
+                    return self.shape.contains(&0);
                 }
                 step *= dim;
             }
@@ -445,6 +446,14 @@ mod tests {
             }
         }
         assert!(l.reshape(&Shape::new([5].as_slice()).unwrap()).is_err());
+    }
+
+    #[test]
+    fn empty_layouts_are_contiguous_whatever_their_strides() {
+        let l = contiguous(&[2, 0, 5]).slice(2, 0, 2, 2).unwrap();
+        assert!(l.is_contiguous());
+        let to = Shape::new([0, 7].as_slice()).unwrap();
+        assert_eq!(l.reshape(&to).unwrap().unwrap().dims(), [0, 7]);
     }
 
     #[test]

@@ -27,22 +27,12 @@ pub(crate) trait Level: Copy {
     fn store(self, v: Self::F, out: &mut [f32; LANES]);
     /// `a·b + c` in each lane, fused where the processor can.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// `a·b` in each lane.
-    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     /// The sums of the lanes of four vectors: lanes `i` and `i + 8` first, then 4, 2 and 1 apart.
     fn sum4(self, v: [Self::F; 4]) -> [f32; 4];
     /// Half to single precision.
     fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]);
     /// Single to half precision, to nearest even.
     fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]);
-
-    /// The sum of the lanes.
-    #[inline(always)]
-    fn sum(self, v: Self::F) -> f32 {
-        let mut x = [0.0; LANES];
-        self.store(v, &mut x);
-        tree_sum(&x)
-    }
 
     /// Half to single precision for slices of equal length.
     #[inline(always)]
@@ -162,13 +152,6 @@ impl Level for Portable {
         c
     }
     #[inline(always)]
-    fn mul(self, mut a: Self::F, b: Self::F) -> Self::F {
-        for i in 0..LANES {
-            a[i] *= b[i];
-        }
-        a
-    }
-    #[inline(always)]
     fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
         v.map(|v| tree_sum(&v))
     }
@@ -243,11 +226,6 @@ mod x86 {
         fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
             // SAFETY: see above.
             unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
-        }
-        #[inline(always)]
-        fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-            // SAFETY: see above.
-            unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
         }
         #[inline(always)]
         fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
@@ -330,11 +308,6 @@ mod x86 {
             unsafe { _mm512_fmadd_ps(a, b, c) }
         }
         #[inline(always)]
-        fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-            // SAFETY: see above.
-            unsafe { _mm512_mul_ps(a, b) }
-        }
-        #[inline(always)]
         fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
             let [a, b, c, d] = v;
             // SAFETY: see above.
@@ -394,7 +367,6 @@ mod tests {
             let sums = l.sum4(vectors.map(|v| l.load(&v)));
             for (sum, v) in sums.iter().zip(&vectors) {
                 assert_eq!(*sum, tree_sum(v));
-                assert_eq!(*sum, l.sum(l.load(v)));
             }
             let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
             let mut wide = vec![0.0; all.len()];

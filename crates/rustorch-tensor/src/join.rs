@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::binary::meet;
-use crate::dispatch::run;
+use crate::dispatch::{run, run_many};
 use rustorch_core::{Dims, Error, Op, Pad, Result, Scalar, Shape};
 use smallvec::SmallVec;
 use std::borrow::{Borrow, Cow};
@@ -34,7 +34,7 @@ impl Tensor {
         };
         let axis = part.dimension("cat", dim)?;
         let args: SmallVec<[&Tensor; 8]> = parts.iter().map(|x| &**x).collect();
-        run(&Op::Concat { axis }, &args)
+        run_many(&Op::Concat { axis }, &args)
     }
 
     /// Tensors of one shape joined along a new dimension.

@@ -78,10 +78,11 @@ impl<T: Real> Task for Angles<'_, T> {
             angle = angle * step;
         }
         let magnitude = T::of(magnitude.into());
+        let far = cos.iter().fold(false, |far, theta| far | theta.is_far());
         for (cos, sin) in cos.iter_mut().zip(sin) {
             let theta = *cos;
-            *sin = theta.sin(l) * magnitude;
-            *cos = theta.cos(l) * magnitude;
+            let turned = if far { (theta.far_sin(), theta.far_cos()) } else { (theta.sin(l), theta.cos(l)) };
+            (*sin, *cos) = (turned.0 * magnitude, turned.1 * magnitude);
         }
     }
 }

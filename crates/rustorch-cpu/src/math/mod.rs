@@ -2,6 +2,7 @@
 //!
 //! The `f32` functions are branch-free, so that the compiler turns loops over them into vector code at every [`Level`].
 
+mod double;
 mod single;
 mod wide;
 
@@ -10,6 +11,9 @@ pub(crate) use wide::{Half, Wide};
 use crate::simd::Level;
 use rustorch_core::Element;
 use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Where the reduction of an `f32` by π/2 stops being precise.
+const FAR: f32 = 1e6;
 
 /// `f32` or `f64`.
 pub(crate) trait Real:
@@ -35,8 +39,6 @@ pub(crate) trait Real:
     fn of(x: f64) -> Self;
     /// Exact for both.
     fn to_f64(self) -> f64;
-    /// `self·a + b`, fused where the processor can.
-    fn fma<L: Level>(self, l: L, a: Self, b: Self) -> Self;
 
     fn abs(self) -> Self;
     fn copysign(self, sign: Self) -> Self;
@@ -70,6 +72,21 @@ pub(crate) trait Real:
     fn pow<L: Level>(self, l: L, b: Self) -> Self;
     fn atan2<L: Level>(self, l: L, x: Self) -> Self;
 
+    /// Whether the argument is too large for `sin`, `cos` and `tan`: use their `far` twins.
+    #[inline(always)]
+    fn is_far(self) -> bool {
+        false
+    }
+    fn far_sin(self) -> Self {
+        self
+    }
+    fn far_cos(self) -> Self {
+        self
+    }
+    fn far_tan(self) -> Self {
+        self
+    }
+
     #[inline(always)]
     fn is_nan(self) -> bool {
         self != self
@@ -93,13 +110,15 @@ pub(crate) trait Real:
     /// 1/(1 + e⁻ˣ)
     #[inline(always)]
     fn sigmoid<L: Level>(self, l: L) -> Self {
-        Self::ONE / (Self::ONE + (-self).exp(l))
+        let e = (-self.abs()).exp(l);
+        over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, e)
     }
 
     /// x·sigmoid(x)
     #[inline(always)]
     fn silu<L: Level>(self, l: L) -> Self {
-        self / (Self::ONE + (-self).exp(l))
+        let e = (-self.abs()).exp(l);
+        over_one_plus(if self < Self::ZERO { self * e } else { self }, e)
     }
 
     /// x·Φ(x)
@@ -145,6 +164,15 @@ pub(crate) trait Real:
         let rest = self.fmod(b);
         if rest != Self::ZERO && (b < Self::ZERO) != (rest < Self::ZERO) { rest + b } else { rest }
     }
+}
+
+/// `a/(1 + e)` for e from 0 to 1, mending the rounding of the divisor.
+#[inline(always)]
+fn over_one_plus<T: Real>(a: T, e: T) -> T {
+    let divisor = T::ONE + e;
+    let lost = e - (divisor - T::ONE);
+    let quotient = a / divisor;
+    quotient - quotient * lost
 }
 
 macro_rules! real {
@@ -219,29 +247,32 @@ macro_rules! by_single {
 }
 
 real!(f32 {
+    by_single!(exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+        atanh, erf);
     #[inline(always)]
-    fn fma<L: Level>(self, l: L, a: f32, b: f32) -> f32 {
-        l.fma(self, a, b)
-    }
-    by_single!(exp, ln, erf);
-    by_std!(f32: expm1 = exp_m1, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos, tan = tan,
-        asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh, asinh = asinh, acosh = acosh,
-        atanh = atanh);
-    #[inline(always)]
-    fn pow<L: Level>(self, _: L, b: f32) -> f32 {
-        self.powf(b)
+    fn pow<L: Level>(self, l: L, b: f32) -> f32 {
+        single::pow(l, self, b)
     }
     #[inline(always)]
-    fn atan2<L: Level>(self, _: L, x: f32) -> f32 {
-        f32::atan2(self, x)
+    fn atan2<L: Level>(self, l: L, x: f32) -> f32 {
+        single::atan2(l, self, x)
+    }
+    #[inline(always)]
+    fn is_far(self) -> bool {
+        self.abs() > FAR
+    }
+    fn far_sin(self) -> f32 {
+        f32::sin(self)
+    }
+    fn far_cos(self) -> f32 {
+        f32::cos(self)
+    }
+    fn far_tan(self) -> f32 {
+        f32::tan(self)
     }
 });
 
 real!(f64 {
-    #[inline(always)]
-    fn fma<L: Level>(self, _: L, a: f64, b: f64) -> f64 {
-        self * a + b
-    }
     by_std!(f64: exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
         tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh, asinh = asinh,
         acosh = acosh, atanh = atanh);
@@ -258,3 +289,6 @@ real!(f64 {
         f64::atan2(self, x)
     }
 });
+
+#[cfg(test)]
+mod tests;

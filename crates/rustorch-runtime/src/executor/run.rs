@@ -47,8 +47,9 @@ impl HybridExecutor {
         let outs = op.infer(&metas)?;
         let mut early = None;
         if on_cpu && self.is_small(&metas, &outs) {
-            match compute(self.cpu(), op, args, &outs) {
-                Ok(outputs) => return Ok(outputs),
+            let mut outputs = OutputVec::new();
+            match compute_to(self.cpu(), op, args, &outs, &mut outputs) {
+                Ok(()) => return Ok(outputs),
                 Err(Fault::Invalid(error)) => return Err(*error),
                 Err(fault) => early = Some(fault),
             }
@@ -90,7 +91,6 @@ pub(super) fn fresh(slot: &Slot, dtype: DType, layout: Layout) -> Result<Output,
 }
 
 /// Runs an operation on a device whose backend can read every argument where it is.
-#[inline]
 pub(super) fn compute(
     slot: &Slot,
     op: &Op,
@@ -98,24 +98,37 @@ pub(super) fn compute(
     outs: &[OutputMeta],
 ) -> Result<OutputVec, Fault> {
     let mut outputs = OutputVec::new();
-    for out in outs {
-        outputs.push(fresh(slot, out.dtype, Layout::contiguous(out.shape.clone()))?);
-    }
-    {
-        let mut guards: SmallVec<[ReadGuard<'_>; 4]> = SmallVec::new();
-        let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
-        for arg in args {
-            guards.push(arg.storage.read());
-            // SAFETY: checked by `run_asked` or made by the executor, and the guard outlives the view.
-            views.push(unsafe { arg.view() });
-        }
-        let mut places: SmallVec<[ViewMut<'_>; 1]> = SmallVec::new();
-        for out in &outputs {
-            // SAFETY: fresh memory of the layout's size, of which nobody else has a handle; contiguous layouts do not
-            // overlap themselves.
-            places.push(unsafe { ViewMut::from_shared(out.storage.buffer(), out.dtype, &out.layout) });
-        }
-        slot.backend.run(op, &views, &mut places)?;
-    }
+    compute_to(slot, op, args, outs, &mut outputs)?;
     Ok(outputs)
+}
+
+/// [`compute`], with the results added to a list: they are too large to be handed from function to function where a
+/// tenth of a microsecond counts.
+#[inline]
+fn compute_to(
+    slot: &Slot,
+    op: &Op,
+    args: &[Operand<'_>],
+    outs: &[OutputMeta],
+    outputs: &mut OutputVec,
+) -> Result<(), Fault> {
+    for out in outs {
+        let bytes = packed_bytes(out.dtype, out.shape.elements());
+        let storage = slot.pool.storage(bytes, out.dtype == DType::Bool)?;
+        outputs.push(Output { storage, dtype: out.dtype, layout: Layout::contiguous(out.shape.clone()) });
+    }
+    let mut guards: SmallVec<[ReadGuard<'_>; 4]> = SmallVec::new();
+    let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
+    for arg in args {
+        guards.push(arg.storage.read());
+        // SAFETY: checked by `run_asked` or made by the executor, and the guard outlives the view.
+        views.push(unsafe { arg.view() });
+    }
+    let mut places: SmallVec<[ViewMut<'_>; 1]> = SmallVec::new();
+    for out in outputs.iter() {
+        // SAFETY: fresh memory of the layout's size, of which nobody else has a handle; contiguous layouts do not
+        // overlap themselves.
+        places.push(unsafe { ViewMut::from_shared(out.storage.buffer(), out.dtype, &out.layout) });
+    }
+    slot.backend.run(op, &views, &mut places)
 }

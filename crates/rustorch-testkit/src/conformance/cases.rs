@@ -194,12 +194,12 @@ impl Cases {
                             self.add(Op::Reduce(Reduce { op, axes, keepdim: false }), vec![x.clone()]);
                         }
                     }
-                    for axis in 0..dims.len() {
+                    for (axis, &len) in dims.iter().enumerate() {
                         self.add(Op::Scan { op: ScanOp::Sum, axis }, vec![x.clone()]);
                         self.add(Op::Scan { op: ScanOp::Prod, axis }, vec![x.clone()]);
                         for flag in [false, true] {
                             self.add(Op::Sort(Sort { axis, descending: flag }), vec![x.clone()]);
-                            let k = dims[axis].min(2);
+                            let k = len.min(2);
                             self.add(Op::TopK(TopK { k, axis, largest: flag }), vec![x.clone()]);
                         }
                     }
@@ -281,15 +281,15 @@ impl Cases {
             for &dims in SHAPES {
                 for how in ARRANGEMENTS {
                     let x = self.argument(dtype, dims, how);
-                    for axis in 0..dims.len() {
+                    for (axis, &len) in dims.iter().enumerate() {
                         self.add(Op::Concat { axis }, vec![x.clone(), x.clone(), x.packed()]);
-                        if dims[axis] == 0 {
+                        if len == 0 {
                             continue;
                         }
                         for index in [DType::I32, DType::I64] {
-                            let ids = self.indices(index, &[4], dims[axis]);
+                            let ids = self.indices(index, &[4], len);
                             self.add(Op::IndexSelect { axis }, vec![x.clone(), ids]);
-                            let ids = self.indices(index, dims, dims[axis]);
+                            let ids = self.indices(index, dims, len);
                             self.add(Op::Gather { axis }, vec![x.clone(), ids.clone()]);
                             for mode in [ScatterMode::Replace, ScatterMode::Add] {
                                 self.add(

@@ -1,11 +1,11 @@
 //! Conversion between dtypes: dense ones, and decoding and encoding of block types.
 
-use super::GRAIN;
+use super::{GRAIN, each};
 use crate::Pool;
 use crate::kernels::copy;
 use crate::kernels::strided::{self, map1, unreachable_memory};
 use crate::math::Half;
-use crate::simd::{self, Level, Task};
+use crate::simd;
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, QuantType, View, ViewMut, bf16, dispatch_dtype, f16,
 };
@@ -25,21 +25,9 @@ pub(crate) fn cast(pool: &Pool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(
         }
         (from, to) => dispatch_dtype!(from, all, A => {
             dispatch_dtype!(to, all, B => {
-                map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| simd::run(Cast(x, out)))
+                map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| each!(out, x in x => B::from_wide(x.to_wide())))
             }, _ => Err(unreachable_memory()))
         }, _ => Err(unreachable_memory())),
-    }
-}
-
-struct Cast<'a, A, B>(&'a [A], &'a mut [B]);
-
-impl<A: Convert, B: Convert> Task for Cast<'_, A, B> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Level>(self, _: L) {
-        for (x, out) in self.0.iter().zip(self.1) {
-            *out = B::from_wide(x.to_wide());
-        }
     }
 }
 

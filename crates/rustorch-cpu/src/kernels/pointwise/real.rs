@@ -52,9 +52,18 @@ impl<T: Real> Task for Unary<'_, T> {
             Rsqrt => each!(out, x in xs => T::ONE / x.sqrt()),
             Reciprocal => each!(out, x in xs => T::ONE / x),
             Square => each!(out, x in xs => x * x),
-            Sin => each!(out, x in xs => x.sin(l)),
-            Cos => each!(out, x in xs => x.cos(l)),
-            Tan => each!(out, x in xs => x.tan(l)),
+            Sin => {
+                each!(out, x in xs => x.sin(l));
+                mend(xs, out, T::far_sin);
+            }
+            Cos => {
+                each!(out, x in xs => x.cos(l));
+                mend(xs, out, T::far_cos);
+            }
+            Tan => {
+                each!(out, x in xs => x.tan(l));
+                mend(xs, out, T::far_tan);
+            }
             Asin => each!(out, x in xs => x.asin(l)),
             Acos => each!(out, x in xs => x.acos(l)),
             Atan => each!(out, x in xs => x.atan(l)),
@@ -73,6 +82,17 @@ impl<T: Real> Task for Unary<'_, T> {
             Softplus => each!(out, x in xs => x.softplus(l)),
             LogicalNot | BitwiseNot | IsNan | IsInf | IsFinite | Conj | Real | Imag | Angle => {
                 unreachable!("{} is not inferred for floats with a float result", op.name())
+            }
+        }
+    }
+}
+
+/// Computes anew where arguments are too large for the vector code.
+fn mend<T: Real>(xs: &[T], out: &mut [T], f: impl Fn(T) -> T) {
+    if xs.iter().fold(false, |far, x| far | x.is_far()) {
+        for (out, &x) in out.iter_mut().zip(xs) {
+            if x.is_far() {
+                *out = f(x);
             }
         }
     }

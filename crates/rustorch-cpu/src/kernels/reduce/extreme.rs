@@ -16,27 +16,20 @@ pub(super) trait Order: Element {
     fn above(self, b: Self) -> bool;
 }
 
-macro_rules! whole {
-    ($($t:ty: $min:expr, $max:expr);*) => {$(
-        impl Order for $t {
-            #[inline(always)]
-            fn worst(largest: bool) -> $t {
-                if largest { $min } else { $max }
-            }
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                false
-            }
-            #[inline(always)]
-            fn above(self, b: $t) -> bool {
-                self > b
-            }
-        }
-    )*};
+impl Order for i64 {
+    #[inline(always)]
+    fn worst(largest: bool) -> i64 {
+        if largest { i64::MIN } else { i64::MAX }
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn above(self, b: i64) -> bool {
+        self > b
+    }
 }
-
-whole!(bool: false, true; u8: u8::MIN, u8::MAX; i8: i8::MIN, i8::MAX; i16: i16::MIN, i16::MAX;
-    i32: i32::MIN, i32::MAX; u32: u32::MIN, u32::MAX; i64: i64::MIN, i64::MAX);
 
 macro_rules! float {
     ($($t:ty),*) => {$(

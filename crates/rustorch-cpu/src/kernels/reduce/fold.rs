@@ -187,12 +187,6 @@ fn multiply<R: Ring>(a: R, b: R) -> R {
 }
 
 sums! {
-    bool: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
-    u8: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
-    i8: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
-    i16: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
-    i32: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
-    u32: i64, i64, 0, |s, x| s + i64::from(x), |y| y;
     i64: i64, i64, 0, |s, x| s.wrapping_add(x), |y| y;
     f32: f32, f64, 0.0, |s, x| s + x, |y| f64::from(y);
     f64: f64, f64, 0.0, |s, x| s + x, |y| y;
@@ -201,12 +195,6 @@ sums! {
 }
 
 products! {
-    bool: i64, 1, |s, x| s * i64::from(x);
-    u8: i64, 1, |s, x| s.wrapping_mul(x.into());
-    i8: i64, 1, |s, x| s.wrapping_mul(x.into());
-    i16: i64, 1, |s, x| s.wrapping_mul(x.into());
-    i32: i64, 1, |s, x| s.wrapping_mul(x.into());
-    u32: i64, 1, |s, x| s.wrapping_mul(x.into());
     i64: i64, 1, |s, x| s.wrapping_mul(x);
     f32: f64, 1.0, |s, x| s * f64::from(x);
     f64: f64, 1.0, |s, x| s * x;
@@ -227,7 +215,7 @@ impl NonZero {
     }
 }
 
-impl<C: Element + Zero> Fold<C> for NonZero {
+impl Fold<bool> for NonZero {
     type Short = bool;
     type Long = bool;
     #[inline(always)]
@@ -235,8 +223,8 @@ impl<C: Element + Zero> Fold<C> for NonZero {
         !self.any
     }
     #[inline(always)]
-    fn take(self, s: bool, x: C) -> bool {
-        self.either(s, x != C::ZERO)
+    fn take(self, s: bool, x: bool) -> bool {
+        self.either(s, x)
     }
     #[inline(always)]
     fn join(self, a: bool, b: bool) -> bool {
@@ -251,19 +239,3 @@ impl<C: Element + Zero> Fold<C> for NonZero {
         self.either(a, b)
     }
 }
-
-/// A type with a zero.
-pub(super) trait Zero {
-    const ZERO: Self;
-}
-
-macro_rules! zero {
-    ($($t:ty: $zero:expr),*) => {$(
-        impl Zero for $t {
-            const ZERO: $t = $zero;
-        }
-    )*};
-}
-
-zero!(bool: false, u8: 0, i8: 0, i16: 0, i32: 0, u32: 0, i64: 0, f32: 0.0, f64: 0.0, C64: C64::new(0.0, 0.0),
-    C128: C128::new(0.0, 0.0));

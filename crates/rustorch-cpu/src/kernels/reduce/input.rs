@@ -1,84 +1,131 @@
-//! The types in which reductions compute.
+//! Between the elements of tensors and the few types in which reductions compute.
 
+use crate::kernels::strided::Grid;
 use crate::math::Wide;
 use rustorch_core::{C64, C128, Element, bf16, f16};
 
-/// An element, and the type in which it is reduced: 16-bit floats as `f32`, others as themselves.
-pub(super) trait Input: Element {
-    /// The type in which comparisons and the like are made.
-    type Computed: Element;
-    /// The dtype of sums and products.
-    type Sum: Output;
-    fn compute<'s>(x: &'s [Self], scratch: &'s mut Vec<Self::Computed>) -> &'s [Self::Computed];
-    /// Back from the computed type, for values that were elements.
-    fn restore(x: Self::Computed) -> Self;
+/// An element that reductions compute as a `C`: integers as `i64`, 16-bit floats as `f32`, truth values of elements as
+/// `bool`, others as themselves.
+pub(super) trait As<C>: Element {
+    /// `len` elements of sequence `i` from `start` on: as they lie, or gathered and converted into `scratch`.
+    fn fetch<'s>(
+        grid: &'s Grid<'_, Self>,
+        i: usize,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<C>,
+    ) -> &'s [C];
 }
 
-/// A type of sums.
-pub(super) trait Output: Element {
-    /// The type of totals.
-    type Total: Copy;
-    /// Scales and rounds a total.
-    fn scaled(total: Self::Total, factor: f64) -> Self;
+/// Sequences of numbers of type `C`, whatever the elements are.
+pub(super) trait Source<C>: Sync {
+    /// See [`As::fetch`].
+    fn fetch<'s>(&'s self, i: usize, start: usize, len: usize, scratch: &'s mut Vec<C>) -> &'s [C];
+}
+
+impl<C, T: As<C>> Source<C> for Grid<'_, T> {
+    fn fetch<'s>(&'s self, i: usize, start: usize, len: usize, scratch: &'s mut Vec<C>) -> &'s [C] {
+        T::fetch(self, i, start, len, scratch)
+    }
 }
 
 macro_rules! itself {
-    ($($t:ty => $sum:ty),*) => {$(
-        impl Input for $t {
-            type Computed = $t;
-            type Sum = $sum;
-            #[inline]
-            fn compute<'s>(x: &'s [$t], _: &'s mut Vec<$t>) -> &'s [$t] {
-                x
-            }
-            #[inline]
-            fn restore(x: $t) -> $t {
-                x
-            }
-        }
-    )*};
-}
-
-itself!(bool => i64, u8 => i64, i8 => i64, i16 => i64, i32 => i64, u32 => i64, i64 => i64, f32 => f32, f64 => f64,
-    C64 => C64, C128 => C128);
-
-macro_rules! half {
     ($($t:ty),*) => {$(
-        impl Input for $t {
-            type Computed = f32;
-            type Sum = $t;
-            #[inline]
-            fn compute<'s>(x: &'s [$t], scratch: &'s mut Vec<f32>) -> &'s [f32] {
-                <$t as Wide>::widen(x, scratch)
-            }
-            #[inline]
-            fn restore(x: f32) -> $t {
-                <$t>::from_f32(x)
+        impl As<$t> for $t {
+            fn fetch<'s>(
+                grid: &'s Grid<'_, $t>,
+                i: usize,
+                start: usize,
+                len: usize,
+                scratch: &'s mut Vec<$t>,
+            ) -> &'s [$t] {
+                grid.piece(i, start, len, scratch)
             }
         }
     )*};
 }
 
-half!(f16, bf16);
+macro_rules! converted {
+    ($($t:ty as $c:ty: |$x:ident, $scratch:ident| $convert:expr;)*) => {$(
+        impl As<$c> for $t {
+            fn fetch<'s>(
+                grid: &'s Grid<'_, $t>,
+                i: usize,
+                start: usize,
+                len: usize,
+                $scratch: &'s mut Vec<$c>,
+            ) -> &'s [$c] {
+                let mut gathered = Vec::new();
+                let $x = grid.piece(i, start, len, &mut gathered);
+                $convert;
+                $scratch
+            }
+        }
+    )*};
+}
 
-macro_rules! outputs {
-    ($($t:ty: $total:ty, $x:ident, $factor:ident => $value:expr;)*) => {$(
-        impl Output for $t {
-            type Total = $total;
+itself!(i64, f32, f64, C64, C128, bool);
+
+converted! {
+    bool as i64: |x, scratch| fill(x, scratch, i64::from);
+    u8 as i64: |x, scratch| fill(x, scratch, i64::from);
+    i8 as i64: |x, scratch| fill(x, scratch, i64::from);
+    i16 as i64: |x, scratch| fill(x, scratch, i64::from);
+    i32 as i64: |x, scratch| fill(x, scratch, i64::from);
+    u32 as i64: |x, scratch| fill(x, scratch, i64::from);
+    f16 as f32: |x, scratch| { <f16 as Wide>::widen(x, scratch); };
+    bf16 as f32: |x, scratch| { <bf16 as Wide>::widen(x, scratch); };
+    u8 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    i8 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    i16 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    i32 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    u32 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    i64 as bool: |x, scratch| fill(x, scratch, |x| x != 0);
+    f16 as bool: |x, scratch| fill(x, scratch, |x| x != f16::ZERO);
+    bf16 as bool: |x, scratch| fill(x, scratch, |x| x != bf16::ZERO);
+    f32 as bool: |x, scratch| fill(x, scratch, |x| x != 0.0);
+    f64 as bool: |x, scratch| fill(x, scratch, |x| x != 0.0);
+    C64 as bool: |x, scratch| fill(x, scratch, |x| x != C64::new(0.0, 0.0));
+    C128 as bool: |x, scratch| fill(x, scratch, |x| x != C128::new(0.0, 0.0));
+}
+
+fn fill<T: Copy, C>(x: &[T], scratch: &mut Vec<C>, convert: impl Fn(T) -> C) {
+    scratch.clear();
+    scratch.extend(x.iter().map(|&x| convert(x)));
+}
+
+/// A dtype of results, made from the values of type `V` that reductions end with.
+pub(super) trait Rounded<V>: Element {
+    /// Scales and rounds.
+    fn rounded(value: V, factor: f64) -> Self;
+}
+
+macro_rules! results {
+    ($($t:ty, $v:ty: $x:ident, $factor:ident => $value:expr;)*) => {$(
+        impl Rounded<$v> for $t {
             #[inline]
-            fn scaled($x: $total, $factor: f64) -> $t {
+            fn rounded($x: $v, $factor: f64) -> $t {
                 $value
             }
         }
     )*};
 }
 
-outputs! {
-    i64: i64, x, _factor => x;
-    f16: f64, x, factor => f16::from_f64(x * factor);
-    bf16: f64, x, factor => bf16::from_f64(x * factor);
-    f32: f64, x, factor => (x * factor) as f32;
-    f64: f64, x, factor => x * factor;
-    C64: C128, x, factor => C64::new((x.re * factor) as f32, (x.im * factor) as f32);
-    C128: C128, x, factor => x * factor;
+results! {
+    bool, i64: x, _factor => x != 0;
+    u8, i64: x, _factor => x as u8;
+    i8, i64: x, _factor => x as i8;
+    i16, i64: x, _factor => x as i16;
+    i32, i64: x, _factor => x as i32;
+    u32, i64: x, _factor => x as u32;
+    i64, i64: x, _factor => x;
+    f16, f64: x, factor => f16::from_f64(x * factor);
+    bf16, f64: x, factor => bf16::from_f64(x * factor);
+    f32, f64: x, factor => (x * factor) as f32;
+    f64, f64: x, factor => x * factor;
+    f16, f32: x, _factor => f16::from_f32(x);
+    bf16, f32: x, _factor => bf16::from_f32(x);
+    f32, f32: x, _factor => x;
+    C64, C128: x, factor => C64::new((x.re * factor) as f32, (x.im * factor) as f32);
+    C128, C128: x, factor => x * factor;
 }

@@ -9,14 +9,16 @@ mod fold;
 mod input;
 mod moments;
 
-use super::strided::{self, Grid, unreachable_memory};
+use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::Pool;
 use crate::simd::{self, Level, Task};
 use extreme::{ArgExtreme, Extreme};
-use fold::{Folded, NonZero, Product, Sum};
-use input::{Input, Output};
+use fold::{Fold, Folded, NonZero, Product, Sum};
+use input::{As, Rounded, Source};
 use moments::{LogSumExp, Moments};
-use rustorch_core::{DTypeKind, Dims, Element, Fault, Reduce, ReduceOp, View, ViewMut, dispatch_dtype};
+use rustorch_core::{
+    C64, C128, DType, Dims, Element, Fault, Reduce, ReduceOp, View, ViewMut, bf16, dispatch_dtype, f16,
+};
 
 /// Elements of a sequence reduced as one piece.
 const PIECE: usize = 4096;
@@ -44,45 +46,45 @@ pub(super) fn run(pool: &Pool, reduce: &Reduce, x: &View<'_>, out: &mut ViewMut<
     let axes = &reduce.axes[..];
     let n: usize = axes.iter().map(|&axis| x.layout().dims()[axis]).product();
     let problem = Problem { pool, x, axes, n };
-    let kind = x.dtype().kind();
     match reduce.op {
-        ReduceOp::Sum | ReduceOp::Mean => {
-            let scale = if reduce.op == ReduceOp::Mean { 1.0 / n as f64 } else { 1.0 };
-            dispatch_dtype!(x.dtype(), all, T => {
-                problem.solve::<T, _, <T as Input>::Sum>(Folded(Sum), out, |s| <T as Input>::Sum::scaled(s, scale))
-            }, _ => Err(unreachable_memory()))
-        }
-        ReduceOp::Prod => dispatch_dtype!(x.dtype(), all, T => {
-            problem.solve::<T, _, <T as Input>::Sum>(Folded(Product), out, |s| <T as Input>::Sum::scaled(s, 1.0))
-        }, _ => Err(unreachable_memory())),
+        ReduceOp::Sum => problem.fold(Sum, out, 1.0),
+        ReduceOp::Mean => problem.fold(Sum, out, 1.0 / n as f64),
+        ReduceOp::Prod => problem.fold(Product, out, 1.0),
         ReduceOp::Any | ReduceOp::All => {
-            let any = reduce.op == ReduceOp::Any;
+            let reducer = Folded(NonZero { any: reduce.op == ReduceOp::Any });
             dispatch_dtype!(x.dtype(), all, T => {
-                problem.solve::<T, _, bool>(Folded(NonZero { any }), out, |s| s)
+                problem.solve::<T, bool, _, bool>(reducer, out, &|s| s)
             }, _ => Err(unreachable_memory()))
         }
-        _ if kind == DTypeKind::Complex => Err(unreachable_memory()),
         ReduceOp::Max | ReduceOp::Min => {
-            let largest = reduce.op == ReduceOp::Max;
-            dispatch_dtype!(x.dtype(), [Bool U8 I8 I16 I32 U32 I64 F16 BF16 F32 F64], T => {
-                problem.solve::<T, _, T>(Extreme { largest }, out, <T as Input>::restore)
-            }, _ => Err(unreachable_memory()))
+            let reducer = Extreme { largest: reduce.op == ReduceOp::Max };
+            match x.dtype() {
+                DType::F16 => problem.solve::<f16, f32, _, f16>(reducer, out, &|s| Rounded::rounded(s, 1.0)),
+                DType::BF16 => problem.solve::<bf16, f32, _, bf16>(reducer, out, &|s| Rounded::rounded(s, 1.0)),
+                DType::F32 => problem.solve::<f32, f32, _, f32>(reducer, out, &|s| s),
+                DType::F64 => problem.solve::<f64, f64, _, f64>(reducer, out, &|s| s),
+                integer => dispatch_dtype!(integer, [Bool U8 I8 I16 I32 U32 I64], T => {
+                    problem.solve::<T, i64, _, T>(reducer, out, &|s| Rounded::rounded(s, 1.0))
+                }, _ => Err(unreachable_memory())),
+            }
         }
         ReduceOp::ArgMax | ReduceOp::ArgMin => {
-            let largest = reduce.op == ReduceOp::ArgMax;
-            dispatch_dtype!(x.dtype(), [U8 I8 I16 I32 U32 I64 F16 BF16 F32 F64], T => {
-                problem.solve::<T, _, i64>(ArgExtreme { largest }, out, |s| s.index as i64)
-            }, _ => Err(unreachable_memory()))
+            let reducer = ArgExtreme { largest: reduce.op == ReduceOp::ArgMax };
+            match x.dtype() {
+                DType::F16 => problem.solve::<f16, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::BF16 => problem.solve::<bf16, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::F32 => problem.solve::<f32, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::F64 => problem.solve::<f64, f64, _, i64>(reducer, out, &|s| s.index as i64),
+                integer => dispatch_dtype!(integer, [U8 I8 I16 I32 U32 I64], T => {
+                    problem.solve::<T, i64, _, i64>(reducer, out, &|s| s.index as i64)
+                }, _ => Err(unreachable_memory())),
+            }
         }
-        ReduceOp::LogSumExp => dispatch_dtype!(x.dtype(), float, T => {
-            problem.solve::<T, _, T>(LogSumExp, out, |s| T::scaled(s.finish(), 1.0))
-        }, _ => Err(unreachable_memory())),
-        ReduceOp::Var { correction } => dispatch_dtype!(x.dtype(), float, T => {
-            problem.solve::<T, _, T>(Moments, out, |s| T::scaled(s.variance(correction), 1.0))
-        }, _ => Err(unreachable_memory())),
-        ReduceOp::Std { correction } => dispatch_dtype!(x.dtype(), float, T => {
-            problem.solve::<T, _, T>(Moments, out, |s| T::scaled(s.variance(correction).sqrt(), 1.0))
-        }, _ => Err(unreachable_memory())),
+        ReduceOp::LogSumExp => problem.floats(LogSumExp, LogSumExp, out, |s| s.finish()),
+        ReduceOp::Var { correction } => problem.floats(Moments, Moments, out, |s| s.variance(correction)),
+        ReduceOp::Std { correction } => {
+            problem.floats(Moments, Moments, out, |s| s.variance(correction).sqrt())
+        }
     }
 }
 
@@ -95,11 +97,51 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    fn solve<T: Input, R: Reducer<T::Computed>, U: Element>(
+    /// Sums and products.
+    fn fold<F>(&self, fold: F, out: &mut ViewMut<'_>, factor: f64) -> Result<(), Fault>
+    where
+        F: Fold<i64, Long = i64>
+            + Fold<f32, Long = f64>
+            + Fold<f64, Long = f64>
+            + Fold<C64, Long = C128>
+            + Fold<C128, Long = C128>,
+    {
+        let fold = Folded(fold);
+        match self.x.dtype() {
+            DType::F16 => self.solve::<f16, f32, _, f16>(fold, out, &|s| Rounded::rounded(s, factor)),
+            DType::BF16 => self.solve::<bf16, f32, _, bf16>(fold, out, &|s| Rounded::rounded(s, factor)),
+            DType::F32 => self.solve::<f32, f32, _, f32>(fold, out, &|s| Rounded::rounded(s, factor)),
+            DType::F64 => self.solve::<f64, f64, _, f64>(fold, out, &|s| Rounded::rounded(s, factor)),
+            DType::C64 => self.solve::<C64, C64, _, C64>(fold, out, &|s| Rounded::rounded(s, factor)),
+            DType::C128 => self.solve::<C128, C128, _, C128>(fold, out, &|s| Rounded::rounded(s, factor)),
+            integer => dispatch_dtype!(integer, [Bool U8 I8 I16 I32 U32 I64], T => {
+                self.solve::<T, i64, _, i64>(fold, out, &|s| s)
+            }, _ => Err(unreachable_memory())),
+        }
+    }
+
+    /// Reductions of floats to a number.
+    fn floats<S: Copy + Send + Sync, R: Reducer<f32, State = S>, D: Reducer<f64, State = S>>(
+        &self,
+        single: R,
+        double: D,
+        out: &mut ViewMut<'_>,
+        finish: impl Fn(S) -> f64 + Sync,
+    ) -> Result<(), Fault> {
+        match self.x.dtype() {
+            DType::F16 => self.solve::<f16, f32, _, f16>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
+            DType::BF16 => self.solve::<bf16, f32, _, bf16>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
+            DType::F32 => self.solve::<f32, f32, _, f32>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
+            DType::F64 => self.solve::<f64, f64, _, f64>(double, out, &|s| finish(s)),
+            _ => Err(unreachable_memory()),
+        }
+    }
+
+    fn solve<T: As<C>, C: Element, R: Reducer<C>, U: Element>(
         &self,
         reducer: R,
         out: &mut ViewMut<'_>,
-        finish: impl Fn(R::State) -> U + Sync,
+        finish: &(dyn Fn(R::State) -> U + Sync),
     ) -> Result<(), Fault> {
         let layout = self.x.layout();
         let kept: Dims = (0..layout.rank()).filter(|axis| !self.axes.contains(axis)).collect();
@@ -110,101 +152,100 @@ impl Problem<'_> {
             layout.strides()[kept[i]] == 1 && layout.dims()[kept[i]] >= 8 && !(grid.is_packed() && self.n > 1)
         });
         strided::with_slice(self.pool, out, |out: &mut [U]| {
-            if out.is_empty() {
+            let outputs = out.len();
+            let shared = Disjoint::new(out);
+            let emit = |i: usize, state: R::State| {
+                // SAFETY: each output is emitted once.
+                unsafe { shared.slice(i, 1)[0] = finish(state) };
+            };
+            if outputs == 0 {
                 return Ok(());
             }
             if self.n == 0 {
-                out.fill_with(|| finish(reducer.empty()));
+                (0..outputs).for_each(|i| emit(i, reducer.empty()));
                 return Ok(());
             }
             match columns {
                 Some(i) => {
                     let outer: Dims = kept[..i].iter().chain(self.axes).copied().collect();
                     let rows = Grid::<T>::new(self.x, &outer, &kept[i..=i])?;
-                    self.by_columns(&rows, reducer, out, finish);
+                    self.by_columns(&rows, rows.len(), outputs, reducer, &emit);
                 }
-                None => self.by_sequence(&grid, reducer, out, finish),
+                None => self.by_sequence(&grid, outputs, reducer, &emit),
             }
             Ok(())
         })
     }
 
     /// One output after another.
-    fn by_sequence<T: Input, R: Reducer<T::Computed>, U: Element>(
+    fn by_sequence<C, R: Reducer<C>>(
         &self,
-        grid: &Grid<'_, T>,
+        source: &dyn Source<C>,
+        outputs: usize,
         reducer: R,
-        out: &mut [U],
-        finish: impl Fn(R::State) -> U + Sync,
+        emit: &(dyn Fn(usize, R::State) + Sync),
     ) {
         let n = self.n;
         let pieces = n.div_ceil(PIECE);
-        let piece = |i: usize, gathered: &mut Vec<T>, wide: &mut Vec<T::Computed>| {
+        let piece = |i: usize, scratch: &mut Vec<C>| {
             let (sequence, start) = (i / pieces, i % pieces * PIECE);
-            let x = grid.piece(sequence, start, PIECE.min(n - start), gathered);
-            simd::run(Piece(reducer, T::compute(x, wide), start))
+            simd::run(Piece(reducer, source.fetch(sequence, start, PIECE.min(n - start), scratch), start))
         };
         if pieces == 1 {
-            strided::par_units(self.pool, out, 1, (1 << 14) / n, |first, out| {
-                let (mut gathered, mut wide) = (Vec::new(), Vec::new());
-                for (i, out) in (first..).zip(out) {
-                    *out = finish(piece(i, &mut gathered, &mut wide));
-                }
+            return self.pool.ranges(outputs, (1 << 14) / n, |range| {
+                let mut scratch = Vec::new();
+                range.for_each(|i| emit(i, piece(i, &mut scratch)));
             });
-            return;
         }
-        let mut states = vec![reducer.empty(); out.len() * pieces];
+        let mut states = vec![reducer.empty(); outputs * pieces];
         strided::par_units(self.pool, &mut states, 1, 4, |first, states| {
-            let (mut gathered, mut wide) = (Vec::new(), Vec::new());
+            let mut scratch = Vec::new();
             for (i, state) in (first..).zip(states) {
-                *state = piece(i, &mut gathered, &mut wide);
+                *state = piece(i, &mut scratch);
             }
         });
-        for (states, out) in states.chunks_exact(pieces).zip(out) {
-            *out = finish(merge(reducer, states.iter().copied()));
+        for (i, states) in states.chunks_exact(pieces).enumerate() {
+            emit(i, merge(reducer, states.iter().copied()));
         }
     }
 
-    /// Outputs side by side, together.
-    fn by_columns<T: Input, R: Reducer<T::Computed>, U: Element>(
+    /// Outputs side by side, `width` of them in a row, together.
+    fn by_columns<C: Element, R: Reducer<C>>(
         &self,
-        grid: &Grid<'_, T>,
+        source: &dyn Source<C>,
+        width: usize,
+        outputs: usize,
         reducer: R,
-        out: &mut [U],
-        finish: impl Fn(R::State) -> U + Sync,
+        emit: &(dyn Fn(usize, R::State) + Sync),
     ) {
-        let (n, width) = (self.n, grid.len());
+        let n = self.n;
         let (slabs, tiles) = (n.div_ceil(SLAB), width.div_ceil(COLUMNS));
-        let groups = out.len() / width;
+        let groups = outputs / width;
         // By slab, then by output.
-        let mut states = vec![reducer.empty(); slabs * out.len()];
-        let shared = strided::Disjoint::new(&mut states);
-        let tasks = slabs * groups * tiles;
+        let mut states = vec![reducer.empty(); slabs * outputs];
+        let shared = Disjoint::new(&mut states);
         let grain = (1 << 14) / (n.min(SLAB) * width.min(COLUMNS));
-        self.pool.ranges(tasks, grain, |range| {
-            let mut wide = vec![Vec::new(); ROWS];
+        self.pool.ranges(slabs * groups * tiles, grain, |range| {
+            let mut scratch = vec![Vec::new(); ROWS];
             for task in range {
                 let (slab, group, tile) = (task / tiles / groups, task / tiles % groups, task % tiles);
                 let (from, to) = (tile * COLUMNS, width.min((tile + 1) * COLUMNS));
-                let place = slab * groups * width + group * width + from;
                 // SAFETY: tasks have different slabs, groups or tiles.
-                let states = unsafe { shared.slice(place, to - from) };
+                let states = unsafe { shared.slice((slab * groups + group) * width + from, to - from) };
                 let last = n.min((slab + 1) * SLAB);
                 for start in (slab * SLAB..last).step_by(ROWS) {
-                    let mut rows: [&[T::Computed]; ROWS] = [&[]; ROWS];
+                    let mut rows: [&[C]; ROWS] = [&[]; ROWS];
                     let count = ROWS.min(last - start);
-                    for ((i, row), wide) in rows[..count].iter_mut().enumerate().zip(&mut wide) {
-                        let x = grid.packed(group * n + start + i, from, to - from);
-                        *row = T::compute(x, wide);
+                    for ((i, row), scratch) in rows[..count].iter_mut().enumerate().zip(&mut scratch) {
+                        *row = source.fetch(group * n + start + i, from, to - from, scratch);
                     }
                     simd::run(RowsOf(reducer, &rows[..count], start, states));
                 }
             }
         });
-        let outputs = out.len();
-        strided::par_units(self.pool, out, 1, 1 << 14, |first, out| {
-            for (i, out) in (first..).zip(out) {
-                *out = finish(merge(reducer, (0..slabs).map(|slab| states[slab * outputs + i])));
+        self.pool.ranges(outputs, 1 << 14, |range| {
+            for i in range {
+                emit(i, merge(reducer, (0..slabs).map(|slab| states[slab * outputs + i])));
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use super::{base, base_mut};
 use crate::Pool;
-use rustorch_core::{Dims, Element, Fault, Layout, View, ViewMut};
+use rustorch_core::{DType, Dims, Element, Fault, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
@@ -38,7 +38,7 @@ unsafe impl Sync for Loop {}
 impl Loop {
     fn new(out: &mut ViewMut<'_>, args: &[View<'_>]) -> Result<Loop, Fault> {
         let shape = out.layout().shape();
-        let size = |dtype: rustorch_core::DType| dtype.size().ok_or_else(super::unreachable_memory);
+        let size = |dtype: DType| dtype.size().ok_or_else(super::unreachable_memory);
         let operand = |base, size, layout: &Layout| Operand {
             base,
             size,
@@ -284,6 +284,24 @@ unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
     unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
 }
 
+/// Runs `f` on addresses of runs at equal positions, the output's first; `grain` elements at least go to a thread.
+fn for_runs(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    args: &[View<'_>],
+    dtypes: &[DType],
+    grain: usize,
+    f: &(dyn Fn(&[*mut u8], usize) + Sync),
+) -> Result<(), Fault> {
+    let fits = out.dtype() == dtypes[0] && args.iter().zip(&dtypes[1..]).all(|(x, &dtype)| x.dtype() == dtype);
+    if !fits {
+        return Err(super::unreachable_memory());
+    }
+    let joint = Loop::new(out, args)?;
+    pool.ranges(joint.elements(), grain, |range| joint.walk(range, &|_, addresses, n| f(addresses, n)));
+    Ok(())
+}
+
 /// `out[i] = f(x[i])` for runs of elements. `f` gets slices of equal length; `grain` elements at least go to a thread.
 pub(crate) fn map1<T: Element, U: Element>(
     pool: &Pool,
@@ -292,16 +310,10 @@ pub(crate) fn map1<T: Element, U: Element>(
     grain: usize,
     f: &(dyn Fn(&[T], &mut [U]) + Sync),
 ) -> Result<(), Fault> {
-    check::<U>(out)?;
-    check_arg::<T>(x)?;
-    let joint = Loop::new(out, &[*x])?;
-    pool.ranges(joint.elements(), grain, |range| {
-        joint.walk(range, &|_, p, n| {
-            // SAFETY: runs of `n` elements of the views or of scratch buffers, of the types just checked.
-            unsafe { f(source(p[1], n), target(p[0], n)) }
-        });
-    });
-    Ok(())
+    for_runs(pool, out, &[*x], &[U::DTYPE, T::DTYPE], grain, &|p, n| {
+        // SAFETY: runs of `n` elements of the views or of scratch buffers, of types that were checked.
+        unsafe { f(source(p[1], n), target(p[0], n)) }
+    })
 }
 
 /// `out[i] = f(a[i], b[i])`, broadcasting; see [`map1`].
@@ -312,17 +324,10 @@ pub(crate) fn map2<A: Element, B: Element, U: Element>(
     grain: usize,
     f: &(dyn Fn(&[A], &[B], &mut [U]) + Sync),
 ) -> Result<(), Fault> {
-    check::<U>(out)?;
-    check_arg::<A>(a)?;
-    check_arg::<B>(b)?;
-    let joint = Loop::new(out, &[*a, *b])?;
-    pool.ranges(joint.elements(), grain, |range| {
-        joint.walk(range, &|_, p, n| {
-            // SAFETY: as in `map1`.
-            unsafe { f(source(p[1], n), source(p[2], n), target(p[0], n)) }
-        });
-    });
-    Ok(())
+    for_runs(pool, out, &[*a, *b], &[U::DTYPE, A::DTYPE, B::DTYPE], grain, &|p, n| {
+        // SAFETY: as in `map1`.
+        unsafe { f(source(p[1], n), source(p[2], n), target(p[0], n)) }
+    })
 }
 
 /// `out[i] = f(a[i], b[i], c[i])`, broadcasting; see [`map1`].
@@ -333,18 +338,10 @@ pub(crate) fn map3<A: Element, B: Element, C: Element, U: Element>(
     grain: usize,
     f: &(dyn Fn(&[A], &[B], &[C], &mut [U]) + Sync),
 ) -> Result<(), Fault> {
-    check::<U>(out)?;
-    check_arg::<A>(a)?;
-    check_arg::<B>(b)?;
-    check_arg::<C>(c)?;
-    let joint = Loop::new(out, &[*a, *b, *c])?;
-    pool.ranges(joint.elements(), grain, |range| {
-        joint.walk(range, &|_, p, n| {
-            // SAFETY: as in `map1`.
-            unsafe { f(source(p[1], n), source(p[2], n), source(p[3], n), target(p[0], n)) }
-        });
-    });
-    Ok(())
+    for_runs(pool, out, &[*a, *b, *c], &[U::DTYPE, A::DTYPE, B::DTYPE, C::DTYPE], grain, &|p, n| {
+        // SAFETY: as in `map1`.
+        unsafe { f(source(p[1], n), source(p[2], n), source(p[3], n), target(p[0], n)) }
+    })
 }
 
 /// Writes runs of an output in row-major order; `f` gets the position of a run's first element.
@@ -354,7 +351,9 @@ pub(crate) fn fill_with<U: Element>(
     grain: usize,
     f: &(dyn Fn(usize, &mut [U]) + Sync),
 ) -> Result<(), Fault> {
-    check::<U>(out)?;
+    if out.dtype() != U::DTYPE {
+        return Err(super::unreachable_memory());
+    }
     let layout = out.layout();
     let packed = layout.is_contiguous();
     let joint = Loop {
@@ -373,14 +372,6 @@ pub(crate) fn fill_with<U: Element>(
         });
     });
     Ok(())
-}
-
-fn check<T: Element>(x: &ViewMut<'_>) -> Result<(), Fault> {
-    if x.dtype() == T::DTYPE { Ok(()) } else { Err(super::unreachable_memory()) }
-}
-
-fn check_arg<T: Element>(x: &View<'_>) -> Result<(), Fault> {
-    if x.dtype() == T::DTYPE { Ok(()) } else { Err(super::unreachable_memory()) }
 }
 
 /// # Safety

@@ -121,6 +121,16 @@ pub(crate) fn par_units<T: Send>(
     grain: usize,
     each: impl Fn(usize, &mut [T]) + Sync,
 ) {
+    units_dyn(pool, out, unit, grain, &each);
+}
+
+fn units_dyn<T: Send>(
+    pool: &Pool,
+    out: &mut [T],
+    unit: usize,
+    grain: usize,
+    each: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
     if out.is_empty() || unit == 0 {
         return;
     }

@@ -16,6 +16,22 @@ pub(crate) trait Vectored: Weight {
     /// The processor has AVX2, and the block that many levels.
     unsafe fn levels(&self, i: usize) -> __m256i;
 
+    /// The groups of 32 levels that [`pair`](Self::pair) gives ([`Kind::Integer`] only): those that unpack together.
+    ///
+    /// [`Kind::Integer`]: crate::kernels::matmul::weight::types::Kind::Integer
+    const PAIRS: [(usize, usize); 4] = [(0, 1), (2, 3), (4, 5), (6, 7)];
+
+    /// The levels plus the offset of two groups of 32, in order.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, BW and VL; the type is of 256 values.
+    #[inline(always)]
+    unsafe fn pair(&self, i: usize) -> __m512i {
+        let (low, high) = Self::PAIRS[i];
+        // SAFETY: this function's contract.
+        unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(self.levels(low)), self.levels(high), 1) }
+    }
+
     /// Scales and minima of four blocks, as [`Weight::factors`].
     ///
     /// # Safety
@@ -99,6 +115,43 @@ unsafe fn bits(v: __m256i, at: usize, mask: i8) -> __m256i {
     unsafe { _mm256_and_si256(_mm256_srl_epi16(v, _mm_cvtsi32_si128(at as i32)), _mm256_set1_epi8(mask)) }
 }
 
+/// Sixty-four bytes.
+///
+/// # Safety
+/// The processor has AVX-512 F; they can be read.
+#[inline(always)]
+unsafe fn load512(qs: *const u8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe { _mm512_loadu_si512(qs.cast()) }
+}
+
+/// Bits `at..` of each byte, as many as `mask` has.
+///
+/// # Safety
+/// The processor has AVX-512 F and BW.
+#[inline(always)]
+unsafe fn bits512(v: __m512i, at: usize, mask: i8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe { _mm512_and_si512(_mm512_srl_epi16(v, _mm_cvtsi32_si128(at as i32)), _mm512_set1_epi8(mask)) }
+}
+
+/// Adds `weight` to each byte whose bit is set in 32 bytes of `planes`: one bit for each half of the register.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and DQ; the bytes can be read.
+#[inline(always)]
+unsafe fn with_bit(low: __m512i, planes: *const u8, bits: (usize, usize), weight: i8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let planes = _mm512_broadcast_i64x4(load(planes));
+        let [first, second] =
+            [_mm256_set1_epi8((1u8 << bits.0) as i8), _mm256_set1_epi8((1u8 << bits.1) as i8)];
+        let select = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+        let set = _mm512_test_epi8_mask(planes, select);
+        _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(weight))
+    }
+}
+
 /// 16 in each byte whose bit in `qh` is set.
 ///
 /// # Safety
@@ -140,7 +193,8 @@ static IQ4: [u8; 16] = raised(IQ4_LEVELS);
 static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
 
 macro_rules! vectored {
-    ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $levels:expr;)*) => {$(
+    ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $levels:expr
+       $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
         impl Vectored for $block {
             #[inline(always)]
             unsafe fn levels(&self, $i: usize) -> __m256i {
@@ -148,6 +202,17 @@ macro_rules! vectored {
                 // SAFETY: the contract of the trait; fields have the bytes that are read.
                 unsafe { $levels }
             }
+
+            $(
+                const PAIRS: [(usize, usize); 4] = $pairs;
+
+                #[inline(always)]
+                unsafe fn pair(&self, $pi: usize) -> __m512i {
+                    let $pb = self;
+                    // SAFETY: the contract of the trait; fields have the bytes that are read.
+                    unsafe { $pair }
+                }
+            )?
 
             #[inline(always)]
             fn halves(&self) -> (u16, u16) {
@@ -172,27 +237,53 @@ vectored! {
         _mm256_xor_si256(load(b.qs.as_ptr().cast()), _mm256_set1_epi8(-128))
     };
     BlockIq4Nl: halves |b| (b.d.to_bits(), 0), |b, _i| lookup(&IQ4, nibbles(b.qs.as_ptr()));
-    BlockIq4Xs: halves |b| (b.d.to_bits(), 0), |b, i| lookup(&IQ4, nibbles(b.qs.as_ptr().add(16 * i)));
+    BlockIq4Xs: halves |b| (b.d.to_bits(), 0), |b, i| lookup(&IQ4, nibbles(b.qs.as_ptr().add(16 * i))), pairs [(0, 1), (2, 3), (4, 5), (6, 7)], |b, i| {
+        // Each sixteen bytes twice, for their low and their high nibbles.
+        let codes = _mm512_castsi256_si512(load(b.qs.as_ptr().add(32 * i)));
+        let twice = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), codes);
+        let codes = _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+        let table = _mm512_broadcast_i32x4(_mm_loadu_si128(IQ4.as_ptr().cast()));
+        _mm512_shuffle_epi8(table, _mm512_and_si512(codes, _mm512_set1_epi8(15)))
+    };
     BlockQ2K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
         bits(load(b.qs.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3)
-    };
+    }, pairs [(0, 4), (1, 5), (2, 6), (3, 7)], |b, i| bits512(load512(b.qs.as_ptr()), 2 * i, 3);
     BlockQ3K: halves |b| (b.d.to_bits(), 0), |b, i| {
         let low = bits(load(b.qs.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3);
         let high = bits(load(b.hmask.as_ptr()), i, 1);
         _mm256_or_si256(low, _mm256_slli_epi16(high, 2))
+    }, pairs [(0, 4), (1, 5), (2, 6), (3, 7)], |b, i| {
+        let low = bits512(load512(b.qs.as_ptr()), 2 * i, 3);
+        with_bit(low, b.hmask.as_ptr(), (i, 4 + i), 4)
     };
     BlockQ4K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
         bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15)
+    }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
+        bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15)
     };
     BlockQ5K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
         let low = bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15);
         let high = bits(load(b.qh.as_ptr()), i, 1);
         _mm256_or_si256(low, _mm256_slli_epi16(high, 4))
+    }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
+        let low = bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15);
+        with_bit(low, b.qh.as_ptr(), Self::PAIRS[i], 16)
     };
     BlockQ6K: halves |b| (b.d.to_bits(), 0), |b, i| {
         let low = bits(load(b.ql.as_ptr().add(64 * (i / 4) + 32 * (i % 2))), 4 * (i % 4 / 2), 15);
         let high = bits(load(b.qh.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3);
         _mm256_or_si256(low, _mm256_slli_epi16(high, 4))
+    }, pairs [(0, 1), (2, 3), (4, 5), (6, 7)], |b, i| {
+        let low = bits512(load512(b.ql.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15);
+        let high = _mm512_broadcast_i64x4(load(b.qh.as_ptr().add(32 * (i / 2))));
+        // Bits 4i and 4i + 2, by half, moved to bit 4.
+        let at = 4 * (i % 2) as i64;
+        let high = if i.is_multiple_of(2) {
+            _mm512_sllv_epi64(high, _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2))
+        } else {
+            _mm512_srlv_epi64(high, _mm512_setr_epi64(at - 4, at - 4, at - 4, at - 4, at - 2, at - 2, at - 2, at - 2))
+        };
+        _mm512_or_si512(low, _mm512_and_si512(high, _mm512_set1_epi8(0x30)))
     };
 }
 

@@ -1,9 +1,11 @@
 //! Vector kernels for x86-64.
 
+mod grouped;
 mod levels;
 mod panel256;
 mod panel512;
 mod row;
+mod row512;
 
 pub(crate) use levels::Vectored;
 
@@ -30,7 +32,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
         Isa::Avx2 => panels_avx2::<W>,
         _ => return Kernels::portable::<W>(),
     };
-    Kernels { rows: plain_rows::<W>, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
+    Kernels { rows: rows_grouped::<W>, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
 }
 
 macro_rules! wrappers {
@@ -47,10 +49,10 @@ macro_rules! wrappers {
 
 wrappers! {
     "avx2,fma,f16c,bmi2": rows_avx2<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, false>;
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, true>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row512::rows::<W>;
     "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = levels::unpack_row::<W>;
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
-    "avx2,fma,f16c,bmi2": plain_rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = portable::rows::<W>;
+    "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
     "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = portable::unpack_row::<W>;
 }

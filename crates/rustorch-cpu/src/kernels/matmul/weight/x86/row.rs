@@ -3,7 +3,7 @@
 use super::levels::Vectored;
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
-use crate::kernels::matmul::weight::types::{Kind, wide};
+use crate::kernels::matmul::weight::types::{Kind, Weight, wide};
 use std::arch::x86_64::*;
 
 /// Four rows of blocks times one row of activations.
@@ -35,25 +35,47 @@ pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
 unsafe fn blocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
-        let (qs, d, s, sums) = (x.qs.as_ptr(), x.d.as_ptr(), x.s.as_ptr(), x.sums32.as_ptr());
         let mut acc = _mm_setzero_ps();
         for b in 0..n {
-            let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
-            let q = _mm256_loadu_si256(qs.add(32 * b).cast());
-            let mut sum = reduce(
-                products::<W, VNNI>(w0.levels(0), q),
-                products::<W, VNNI>(w1.levels(0), q),
-                products::<W, VNNI>(w2.levels(0), q),
-                products::<W, VNNI>(w3.levels(0), q),
-            );
-            if W::OFFSET != 0 && (VNNI || !wide::<W>()) {
-                sum = _mm_sub_epi32(sum, _mm_set1_epi32(i32::from(W::OFFSET) * i32::from(*sums.add(b))));
+            if b % 2 == 0 {
+                prefetch(w, b, 2 * size_of::<W>());
             }
-            let (dw, mw) = W::factors4([w0, w1, w2, w3]);
-            acc = _mm_fmadd_ps(_mm_cvtepi32_ps(sum), _mm_mul_ps(dw, _mm_set1_ps(*d.add(b))), acc);
-            if W::MINS {
-                acc = _mm_fmadd_ps(mw, _mm_set1_ps(*s.add(b)), acc);
-            }
+            acc = block::<W, VNNI>(w, b, x, acc);
+        }
+        acc
+    }
+}
+
+/// Adds block `b` of each row.
+///
+/// # Safety
+/// As [`rows`]; the rows have that block.
+#[inline(always)]
+pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
+    w: [*const W; ROWS],
+    b: usize,
+    x: &Row<'_>,
+    mut acc: __m128,
+) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
+        let q = _mm256_loadu_si256(x.qs.as_ptr().add(32 * b).cast());
+        let mut sum = reduce(
+            products::<W, VNNI>(w0.levels(0), q),
+            products::<W, VNNI>(w1.levels(0), q),
+            products::<W, VNNI>(w2.levels(0), q),
+            products::<W, VNNI>(w3.levels(0), q),
+        );
+        if W::OFFSET != 0 && (VNNI || !wide::<W>()) {
+            let offset = i32::from(W::OFFSET) * i32::from(*x.sums32.as_ptr().add(b));
+            sum = _mm_sub_epi32(sum, _mm_set1_epi32(offset));
+        }
+        let (dw, mw) = W::factors4([w0, w1, w2, w3]);
+        let d = _mm_mul_ps(dw, _mm_set1_ps(*x.d.as_ptr().add(b)));
+        acc = _mm_fmadd_ps(_mm_cvtepi32_ps(sum), d, acc);
+        if W::MINS {
+            acc = _mm_fmadd_ps(mw, _mm_set1_ps(*x.s.as_ptr().add(b)), acc);
         }
         acc
     }
@@ -67,6 +89,7 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
     unsafe {
         let mut acc = _mm_setzero_ps();
         for b in 0..n {
+            prefetch(w, b, size_of::<W>());
             let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
             let (s0, m0) = superblock::<W, VNNI>(w0, x, b);
             let (s1, m1) = superblock::<W, VNNI>(w1, x, b);
@@ -91,12 +114,9 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
 /// As [`rows`].
 #[inline(always)]
 unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize) -> (__m256i, __m256i) {
-    const { assert!(W::MINS || W::OFFSET == 128 || W::GROUP == 16) };
     // SAFETY: this function's contract.
     unsafe {
         let qs = x.qs.as_ptr().add(256 * b);
-        let sums16 = x.sums16.as_ptr().add(16 * b).cast::<__m256i>();
-        let sums32 = x.sums32.as_ptr().add(8 * b).cast::<__m128i>();
         let (scales, mins) = w.scales();
         let scales = _mm_loadu_si128(scales.as_ptr().cast());
         // Each half of the register holds the scales of that half of every 32 values.
@@ -117,21 +137,40 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
                 _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale))
             };
         }
-        let mut min = _mm256_setzero_si256();
-        if W::MINS {
-            let mins = _mm256_cvtepu8_epi16(_mm_loadu_si128(mins.as_ptr().cast()));
-            min = if W::GROUP == 32 {
-                let low = _mm_madd_epi16(_mm256_castsi256_si128(mins), _mm_loadu_si128(sums32));
-                _mm256_zextsi128_si256(low)
-            } else {
-                _mm256_madd_epi16(mins, _mm256_loadu_si256(sums16))
-            };
-        } else if !wide::<W>() {
-            let offset = _mm256_madd_epi16(_mm256_cvtepi8_epi16(scales), _mm256_loadu_si256(sums16));
-            let by = _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32);
-            sum = _mm256_sub_epi32(sum, _mm256_sll_epi32(offset, by));
+        let mins = group_sums::<W>(scales, _mm_loadu_si128(mins.as_ptr().cast()), x, b);
+        if !W::MINS && !wide::<W>() {
+            sum = _mm256_sub_epi32(sum, mins);
         }
-        (sum, min)
+        (sum, mins)
+    }
+}
+
+/// The lanes of `Σ mn·Σ x` over 256 values; without minima, of `Σ sc·Σ offset·x`, unless the type needs neither.
+///
+/// # Safety
+/// The processor has AVX2; `x` has block `b`.
+#[inline(always)]
+pub(super) unsafe fn group_sums<W: Vectored>(
+    scales: __m128i,
+    mins: __m128i,
+    x: &Row<'_>,
+    b: usize,
+) -> __m256i {
+    const { assert!(W::MINS || W::OFFSET == 128 || W::GROUP == 16) };
+    // SAFETY: this function's contract.
+    unsafe {
+        let sums16 = x.sums16.as_ptr().add(16 * b).cast::<__m256i>();
+        let sums32 = x.sums32.as_ptr().add(8 * b).cast::<__m128i>();
+        if W::MINS && W::GROUP == 32 {
+            _mm256_zextsi128_si256(_mm_madd_epi16(_mm_cvtepu8_epi16(mins), _mm_loadu_si128(sums32)))
+        } else if W::MINS {
+            _mm256_madd_epi16(_mm256_cvtepu8_epi16(mins), _mm256_loadu_si256(sums16))
+        } else if !wide::<W>() {
+            let sums = _mm256_madd_epi16(_mm256_cvtepi8_epi16(scales), _mm256_loadu_si256(sums16));
+            _mm256_sll_epi32(sums, _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32))
+        } else {
+            _mm256_setzero_si256()
+        }
     }
 }
 
@@ -141,7 +180,7 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn pairs<W: Vectored>(levels: __m256i, q: __m256i) -> __m256i {
+unsafe fn pairs<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
     unsafe {
         if wide::<W>() {
@@ -164,7 +203,34 @@ unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -
         if VNNI {
             _mm256_dpbusd_epi32(_mm256_setzero_si256(), levels, q)
         } else {
-            _mm256_madd_epi16(pairs::<W>(levels, q), _mm256_set1_epi16(1))
+            level_products::<W>(levels, q)
+        }
+    }
+}
+
+/// Sums of four products, of levels as [`pairs`] takes them.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn level_products<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_madd_epi16(pairs::<W>(levels, q), _mm256_set1_epi16(1)) }
+}
+
+/// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the processor to
+/// foresee where reading goes on.
+///
+/// # Safety
+/// The processor has SSE.
+#[inline(always)]
+pub(super) unsafe fn prefetch<W>(w: [*const W; ROWS], b: usize, bytes: usize) {
+    let row = (w[1] as usize).wrapping_sub(w[0] as usize);
+    for w in w {
+        let next = w.wrapping_add(b).wrapping_byte_add(ROWS * row).cast::<i8>();
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: nothing is read; any address will do.
+            unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T0) };
         }
     }
 }
@@ -174,7 +240,7 @@ unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn reduce(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
+pub(super) unsafe fn reduce(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
     // SAFETY: this function's contract.
     unsafe {
         let sums = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
