@@ -2,8 +2,8 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    Attention, Backend, BinaryOp, Buffer, DType, Device, Dims, Distribution, Layout, LayerNorm, Op, PhiloxKey, Random,
-    Reduce, ReduceOp, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
+    Attention, Backend, BinaryOp, Buffer, DType, Device, Dims, Distribution, LayerNorm, Layout, Op,
+    PhiloxKey, Random, Reduce, ReduceOp, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -73,7 +73,9 @@ fn pointwise(c: &mut Criterion) {
     const N: &[usize] = &[1_000_000];
     const SQUARE: &[usize] = &[4096, 4096];
     let f = DType::F32;
-    for op in [UnaryOp::Exp, UnaryOp::Tanh, UnaryOp::Gelu, UnaryOp::Log, UnaryOp::Sin, UnaryOp::Silu, UnaryOp::Atan] {
+    for op in
+        [UnaryOp::Exp, UnaryOp::Tanh, UnaryOp::Gelu, UnaryOp::Log, UnaryOp::Sin, UnaryOp::Silu, UnaryOp::Atan]
+    {
         measure(c, &format!("{} 1e6", op.name()), &Op::Unary(op), &[(f, N)]);
     }
     measure(c, "add 1e6", &Op::Binary(BinaryOp::Add), &[(f, N), (f, N)]);
@@ -82,7 +84,12 @@ fn pointwise(c: &mut Criterion) {
     measure(c, "pow 1e6", &Op::Binary(BinaryOp::Pow), &[(f, N), (f, N)]);
     measure(c, "where 1e6", &Op::Where, &[(DType::Bool, N), (f, N), (f, N)]);
     measure(c, "softmax 4096²", &Op::Softmax(Softmax { axis: 1, log: false }), &[(f, SQUARE)]);
-    measure(c, "layer_norm 4096×1024", &Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), &[(f, &[4096, 1024])]);
+    measure(
+        c,
+        "layer_norm 4096×1024",
+        &Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }),
+        &[(f, &[4096, 1024])],
+    );
     for (op, axis) in [
         (ReduceOp::Sum, 1),
         (ReduceOp::Sum, 0),
@@ -101,7 +108,9 @@ fn pointwise(c: &mut Criterion) {
 }
 
 fn attention(c: &mut Criterion) {
-    let op = |causal| Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None });
+    let op = |causal| {
+        Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None, cache_precision: false })
+    };
     let f = DType::F32;
     let full: &[usize] = &[12, 512, 64];
     measure(c, "attention 12×512×64", &op(None), &[(f, full), (f, full), (f, full)]);

@@ -55,10 +55,8 @@ fn ln(x: f64) -> f64 {
     let m = f64::from_bits((bits & 0x000F_FFFF_FFFF_FFFF).wrapping_add(HALF_ROOT));
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
-    let series = polynomial(
-        z,
-        [2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0],
-    );
+    let series =
+        polynomial(z, [2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0]);
     let y = n * consts::LN_2 + s * series;
     let y = if x == f64::INFINITY { x } else { y };
     let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
@@ -140,7 +138,15 @@ pub(super) fn tan(x: f64) -> f64 {
     let z = r * r;
     let sin = r * polynomial(
         z,
-        [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5_040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0],
+        [
+            1.0 / 6_227_020_800.0,
+            -1.0 / 39_916_800.0,
+            1.0 / 362_880.0,
+            -1.0 / 5_040.0,
+            1.0 / 120.0,
+            -1.0 / 6.0,
+            1.0,
+        ],
     );
     let cos = polynomial(
         z,

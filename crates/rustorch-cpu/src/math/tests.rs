@@ -37,7 +37,8 @@ macro_rules! each_function {
 }
 
 each_function!(
-    exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf
+    exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    atanh, erf
 );
 
 /// Numbers of every magnitude, both signs, zeros, infinities and NaN.
@@ -59,7 +60,8 @@ fn ulps(got: f32, want: f64) -> f64 {
         let edge = if got.is_finite() { got } else { rounded };
         return if edge.abs() > 3.402e38 { 1.0 } else { f64::INFINITY };
     }
-    let unit = f64::from(rounded.abs().max(f32::MIN_POSITIVE).next_up()) - f64::from(rounded.abs().max(f32::MIN_POSITIVE));
+    let unit = f64::from(rounded.abs().max(f32::MIN_POSITIVE).next_up())
+        - f64::from(rounded.abs().max(f32::MIN_POSITIVE));
     (f64::from(got) - want).abs() / unit
 }
 
@@ -124,8 +126,23 @@ impl Task for Pairs<'_> {
 
 #[test]
 fn powers_and_angles() {
-    let special =
-        [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, 3e38];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        1e-40,
+        3e38,
+    ];
     let mut pairs: Vec<(f32, f32)> =
         special.iter().flat_map(|&a| special.iter().map(move |&b| (a, b))).collect();
     let mut random = rustorch_core::Philox::new(1);

@@ -123,6 +123,7 @@ impl Pass<'_> {
             causal: Some(self.start + first),
             window: None,
             softcap: None,
+            cache_precision: true,
         };
         let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
         let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;

@@ -60,7 +60,9 @@ pub(super) fn run(pool: &Pool, reduce: &Reduce, x: &View<'_>, out: &mut ViewMut<
             let reducer = Extreme { largest: reduce.op == ReduceOp::Max };
             match x.dtype() {
                 DType::F16 => problem.solve::<f16, f32, _, f16>(reducer, out, &|s| Rounded::rounded(s, 1.0)),
-                DType::BF16 => problem.solve::<bf16, f32, _, bf16>(reducer, out, &|s| Rounded::rounded(s, 1.0)),
+                DType::BF16 => {
+                    problem.solve::<bf16, f32, _, bf16>(reducer, out, &|s| Rounded::rounded(s, 1.0))
+                }
                 DType::F32 => problem.solve::<f32, f32, _, f32>(reducer, out, &|s| s),
                 DType::F64 => problem.solve::<f64, f64, _, f64>(reducer, out, &|s| s),
                 integer => dispatch_dtype!(integer, [Bool U8 I8 I16 I32 U32 I64], T => {
@@ -130,7 +132,9 @@ impl Problem<'_> {
     ) -> Result<(), Fault> {
         match self.x.dtype() {
             DType::F16 => self.solve::<f16, f32, _, f16>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
-            DType::BF16 => self.solve::<bf16, f32, _, bf16>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
+            DType::BF16 => {
+                self.solve::<bf16, f32, _, bf16>(single, out, &|s| Rounded::rounded(finish(s), 1.0))
+            }
             DType::F32 => self.solve::<f32, f32, _, f32>(single, out, &|s| Rounded::rounded(finish(s), 1.0)),
             DType::F64 => self.solve::<f64, f64, _, f64>(double, out, &|s| finish(s)),
             _ => Err(unreachable_memory()),

@@ -293,7 +293,8 @@ fn for_runs(
     grain: usize,
     f: &(dyn Fn(&[*mut u8], usize) + Sync),
 ) -> Result<(), Fault> {
-    let fits = out.dtype() == dtypes[0] && args.iter().zip(&dtypes[1..]).all(|(x, &dtype)| x.dtype() == dtype);
+    let fits =
+        out.dtype() == dtypes[0] && args.iter().zip(&dtypes[1..]).all(|(x, &dtype)| x.dtype() == dtype);
     if !fits {
         return Err(super::unreachable_memory());
     }
