@@ -1,5 +1,6 @@
 //! The inner loops: scores of a block of keys, running softmax, weighted sum of values.
 
+use super::half;
 use crate::kernels::softmax::{map_sum, max};
 use crate::math::Real;
 use crate::simd::{self, LANES, Level, Task};
@@ -26,10 +27,12 @@ pub(super) struct Rows {
     acc: Vec<f32>,
     /// The largest score so far of each row, and the sum of weights relative to it.
     state: Vec<(f32, f32)>,
+    /// Whether queries and sums are kept in half precision.
+    half: bool,
 }
 
 impl Rows {
-    pub(super) fn new(rows: usize, d: usize, e: usize) -> Rows {
+    pub(super) fn new(rows: usize, d: usize, e: usize, half: bool) -> Rows {
         let widths = (d, e);
         let (d, e) = (d.next_multiple_of(LANES), e.next_multiple_of(LANES));
         Rows {
@@ -43,12 +46,20 @@ impl Rows {
             s: vec![0.0; rows * KEYS],
             acc: vec![0.0; rows * e],
             state: vec![(f32::NEG_INFINITY, 0.0); rows],
+            half,
         }
     }
 
     /// The place of query `slot`.
     pub(super) fn query(&mut self, slot: usize) -> &mut [f32] {
         &mut self.q[slot * self.d..][..self.widths.0]
+    }
+
+    /// To be called when all queries are in place: rounds them where half precision is asked for.
+    pub(super) fn settle_queries(&mut self) {
+        if self.half {
+            simd::run(half::RoundAll(&mut self.q));
+        }
     }
 
     /// The place of key `i` of the block.
@@ -180,6 +191,13 @@ impl Task for Absorb<'_> {
     fn run<L: Level>(self, l: L) {
         let Absorb { work, count } = self;
         let (rows, e) = (work.rows, work.e);
+        if work.half {
+            for row in 0..rows {
+                let (s, acc) = (&work.s[row * KEYS..][..count], &mut work.acc[row * e..][..e]);
+                half::absorb(l, s, &work.v, acc, &mut work.state[row]);
+            }
+            return;
+        }
         for row in 0..rows {
             let s: &mut [f32; KEYS] =
                 work.s[row * KEYS..].first_chunk_mut().expect("every row has a block of scores");

@@ -6,6 +6,7 @@
 
 mod double;
 mod flash;
+mod half;
 
 use super::strided::{self, Matrices, unreachable_memory};
 use crate::Pool;
@@ -166,10 +167,11 @@ fn single<Q: Load, K: Load>(
             let range = chunk * share..rows.min((chunk + 1) * share);
             // SAFETY: tasks have different heads or disjoint ranges of rows.
             let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
-            let mut work = Rows::new(range.len(), sizes.d, sizes.e);
+            let mut work = Rows::new(range.len(), sizes.d, sizes.e, attention.cache_precision);
             for (slot, row) in range.clone().enumerate() {
                 Q::load(q.row(head * sizes.group + row / sizes.m, row % sizes.m), work.query(slot));
             }
+            work.settle_queries();
             let seen = range.clone().map(|row| sizes.visible(attention, row % sizes.m));
             let seen = seen.filter(|keys| !keys.is_empty());
             let (first, end) =
