@@ -23,8 +23,10 @@ mod backend;
 mod calibrate;
 mod isa;
 mod kernels;
+mod math;
 mod memory;
 mod pool;
+mod simd;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;

@@ -91,6 +91,11 @@ impl Pool {
     /// # Panics
     /// If `run` panics.
     pub fn run(&self, chunks: usize, run: impl Fn(usize) + Sync) {
+        self.run_dyn(chunks, &run);
+    }
+
+    /// One copy of the code for all closures.
+    fn run_dyn(&self, chunks: usize, run: &(dyn Fn(usize) + Sync)) {
         if chunks <= 1 || self.workers.is_empty() {
             return (0..chunks).for_each(run);
         }
@@ -98,7 +103,7 @@ impl Pool {
             return (0..chunks).for_each(run);
         };
         let shared = &*self.shared;
-        let erased: *const (dyn Fn(usize) + Sync + '_) = &run;
+        let erased: *const (dyn Fn(usize) + Sync + '_) = run;
         // SAFETY: only the lifetime changes; `run` outlives every use because `Closing` waits for all who joined.
         let erased: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(erased) };
         let epoch = (shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1);
@@ -111,7 +116,7 @@ impl Pool {
             drop(shared.sleep.lock().unwrap_or_else(PoisonError::into_inner));
             shared.wake.notify_all();
         }
-        claim(&shared.next, chunks, &run);
+        claim(&shared.next, chunks, run);
         drop(closing);
         if shared.panicked.swap(false, Ordering::Relaxed) {
             resume_unwind(Box::new("a worker thread panicked in a parallel kernel"));
@@ -122,6 +127,10 @@ impl Pool {
     ///
     /// The cuts depend on the number of threads; results must not.
     pub fn ranges(&self, n: usize, grain: usize, run: impl Fn(Range<usize>) + Sync) {
+        self.ranges_dyn(n, grain, &run);
+    }
+
+    fn ranges_dyn(&self, n: usize, grain: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
         let most = if self.threads() == 1 { 1 } else { self.threads() * 4 };
         let chunks = (n / grain.max(1)).clamp(1, most);
         if chunks == 1 {
@@ -130,7 +139,7 @@ impl Pool {
             }
             return;
         }
-        self.run(chunks, |i| run(n * i / chunks..n * (i + 1) / chunks));
+        self.run_dyn(chunks, &|i| run(n * i / chunks..n * (i + 1) / chunks));
     }
 }
 
@@ -163,7 +172,7 @@ impl Drop for Closing<'_> {
 }
 
 /// Runs chunks until none is left.
-fn claim(next: &AtomicUsize, chunks: usize, run: &(impl Fn(usize) + ?Sized)) {
+fn claim(next: &AtomicUsize, chunks: usize, run: &dyn Fn(usize)) {
     loop {
         let i = next.fetch_add(1, Ordering::Relaxed);
         if i >= chunks {

@@ -3,16 +3,74 @@
 //! Every kernel takes the pool, the operation's parameters, and views that `Op::infer` has accepted; outputs may be
 //! strided. Loops over strides live in `strided`, so that kernels themselves see slices.
 
+mod attention;
+mod copy;
+mod create;
+mod index;
 mod matmul;
+mod norm;
+mod pointwise;
+mod random;
+mod reduce;
+mod rope;
+mod scan;
+mod scatter;
+mod softmax;
+mod sort;
+mod strided;
 
 use crate::Pool;
-use rustorch_core::{Fault, Op, View, ViewMut};
+use rustorch_core::{Error, Fault, Op, View, ViewMut};
 
 /// Runs any operation.
 pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
-    match op {
-        Op::MatMul(op) => matmul::run(pool, op, args, outs),
-        Op::ExpertMatMul => matmul::run_experts(pool, args, outs),
-        _ => Err(rustorch_core::Error::argument(op.name(), "no kernel").into()),
+    if matches!(op, Op::Sort(_) | Op::TopK(_)) {
+        return sort::run(pool, op, &args[0], outs);
+    }
+    if let Op::MatMul(op) = op {
+        return matmul::run(pool, op, args, outs);
+    }
+    if let Op::ExpertMatMul = op {
+        return matmul::run_experts(pool, args, outs);
+    }
+    let [out] = outs else { return Err(strided::unreachable_memory()) };
+    match (op, args) {
+        (Op::Fill(fill), []) => create::fill(pool, fill, out),
+        (Op::Arange(arange), []) => create::arange(pool, arange, out),
+        (Op::Random(random), []) => random::run(pool, random, out),
+        (Op::Unary(op), [x]) => pointwise::unary(pool, *op, x, out),
+        (Op::Binary(op), [a, b]) => pointwise::binary(pool, *op, [a, b], out),
+        (Op::Compare(op), [a, b]) => pointwise::compare(pool, *op, [a, b], out),
+        (Op::Where, [condition, a, b]) => pointwise::select(pool, [condition, a, b], out),
+        (Op::Clamp { min, max }, [x]) => pointwise::clamp(pool, [*min, *max], x, out),
+        (Op::Gate(op), [gate, up]) => pointwise::gate(pool, *op, [gate, up], out),
+        (Op::Cast(_), [x]) => pointwise::cast(pool, x, out),
+        (Op::Copy, [x]) => copy::copy(pool, x, out),
+        (Op::Concat { axis }, parts) => copy::concat(pool, *axis, parts, out),
+        (Op::Pad(pad), [x]) => copy::pad(pool, pad, x, out),
+        (Op::Triangle(triangle), [x]) => copy::triangle(pool, triangle, x, out),
+        (Op::Reduce(reduce), [x]) => reduce::run(pool, reduce, x, out),
+        (Op::Scan { op, axis }, [x]) => scan::run(pool, *op, *axis, x, out),
+        (Op::Softmax(softmax), [x]) => softmax::run(pool, softmax, x, out),
+        (Op::LayerNorm(norm), [x, affine @ ..]) => norm::layer_norm(pool, norm, x, affine, out),
+        (Op::RmsNorm(norm), [x, affine @ ..]) => norm::rms_norm(pool, norm, x, affine, out),
+        (Op::Attention(attention), [q, k, v, mask @ ..]) => {
+            attention::run(pool, attention, [q, k, v], mask.first(), out)
+        }
+        (Op::Rope(rope), [x, positions, factors @ ..]) => {
+            rope::run(pool, rope, x, positions, factors.first(), out)
+        }
+        (Op::IndexSelect { axis }, [x, index]) => index::index_select(pool, *axis, x, index, out),
+        (Op::Gather { axis }, [x, index]) => index::gather(pool, *axis, x, index, out),
+        (Op::Scatter { axis, mode }, [x, index, src]) => {
+            scatter::run(pool, *axis, *mode, [x, index, src], out)
+        }
+        (Op::Embedding, [table, ids]) => index::embedding(pool, table, ids, out),
+        _ => Err(Error::argument(op.name(), format!("has no kernel for {} arguments", args.len())).into()),
     }
 }
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! The inner loops: scores of a block of keys, running softmax, weighted sum of values.
+
+use super::half;
+use crate::kernels::softmax::{map_sum, max};
+use crate::math::Real;
+use crate::simd::{self, LANES, Level, Task};
+use rustorch_core::Attention;
+
+/// Keys of a block.
+pub(super) const KEYS: usize = 32;
+
+/// Some query rows on their way over the keys, and the block of keys and values that they meet.
+///
+/// Rows of queries, keys and values are padded with zeros to whole vectors.
+pub(super) struct Rows {
+    rows: usize,
+    /// Padded widths of queries and keys, and of values.
+    d: usize,
+    e: usize,
+    widths: (usize, usize),
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+    /// Scores, then weights: `KEYS` of each row.
+    s: Vec<f32>,
+    /// Weighted sums of values.
+    acc: Vec<f32>,
+    /// The largest score so far of each row, and the sum of weights relative to it.
+    state: Vec<(f32, f32)>,
+    /// Whether queries and sums are kept in half precision.
+    half: bool,
+}
+
+impl Rows {
+    pub(super) fn new(rows: usize, d: usize, e: usize, half: bool) -> Rows {
+        let widths = (d, e);
+        let (d, e) = (d.next_multiple_of(LANES), e.next_multiple_of(LANES));
+        Rows {
+            rows,
+            d,
+            e,
+            widths,
+            q: vec![0.0; rows * d],
+            k: vec![0.0; KEYS * d],
+            v: vec![0.0; KEYS * e],
+            s: vec![0.0; rows * KEYS],
+            acc: vec![0.0; rows * e],
+            state: vec![(f32::NEG_INFINITY, 0.0); rows],
+            half,
+        }
+    }
+
+    /// The place of query `slot`.
+    pub(super) fn query(&mut self, slot: usize) -> &mut [f32] {
+        &mut self.q[slot * self.d..][..self.widths.0]
+    }
+
+    /// To be called when all queries are in place: rounds them where half precision is asked for.
+    pub(super) fn settle_queries(&mut self) {
+        if self.half {
+            simd::run(half::RoundAll(&mut self.q));
+        }
+    }
+
+    /// The place of key `i` of the block.
+    pub(super) fn key(&mut self, i: usize) -> &mut [f32] {
+        &mut self.k[i * self.d..][..self.widths.0]
+    }
+
+    /// The place of value `i` of the block.
+    pub(super) fn value(&mut self, i: usize) -> &mut [f32] {
+        &mut self.v[i * self.e..][..self.widths.1]
+    }
+
+    /// The scores of query `slot` against the block.
+    pub(super) fn row_scores(&mut self, slot: usize) -> &mut [f32] {
+        &mut self.s[slot * KEYS..][..KEYS]
+    }
+
+    /// The sums of query `slot`: its result after [`finish`](Self::finish).
+    pub(super) fn result(&self, slot: usize) -> &[f32] {
+        &self.acc[slot * self.e..][..self.widths.1]
+    }
+
+    /// Computes the scores against the first `count` keys, scaled and capped.
+    pub(super) fn scores(&mut self, count: usize, attention: &Attention) {
+        simd::run(Scores { work: self, count, attention });
+    }
+
+    /// Takes the block into the running sums; scores that do not count are −∞.
+    pub(super) fn absorb(&mut self, count: usize) {
+        simd::run(Absorb { work: self, count });
+    }
+
+    /// Divides by the sums of weights.
+    pub(super) fn finish(&mut self) {
+        for (acc, &(_, total)) in self.acc.chunks_exact_mut(self.e.max(1)).zip(&self.state) {
+            // A query that saw no key has sums of zero.
+            let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
+            for x in acc {
+                *x *= factor;
+            }
+        }
+    }
+}
+
+struct Scores<'a> {
+    work: &'a mut Rows,
+    count: usize,
+    attention: &'a Attention,
+}
+
+impl Task for Scores<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let Scores { work, count, attention } = self;
+        let (rows, d) = (work.rows, work.d);
+        let mut row = 0;
+        while row < rows {
+            let (q, s) = (&work.q[row * d..], &mut work.s[row * KEYS..]);
+            let step = match rows - row {
+                4.. if L::WIDE => {
+                    score_rows::<L, 4>(l, q, &work.k, s, d, count);
+                    4
+                }
+                2.. => {
+                    score_rows::<L, 2>(l, q, &work.k, s, d, count);
+                    2
+                }
+                _ => {
+                    score_rows::<L, 1>(l, q, &work.k, s, d, count);
+                    1
+                }
+            };
+            row += step;
+        }
+        for s in work.s.as_chunks_mut::<KEYS>().0 {
+            for score in s.iter_mut() {
+                *score *= attention.scale;
+            }
+            if let Some(cap) = attention.softcap {
+                for score in s.iter_mut() {
+                    *score = Real::tanh(*score / cap, l) * cap;
+                }
+            }
+        }
+    }
+}
+
+/// Scores of `ROWS` queries against the block, four keys at a time. Every score is summed in the same order, whatever
+/// `ROWS` is.
+#[inline(always)]
+fn score_rows<L: Level, const ROWS: usize>(
+    l: L,
+    q: &[f32],
+    k: &[f32],
+    s: &mut [f32],
+    d: usize,
+    count: usize,
+) {
+    let q: [&[[f32; LANES]]; ROWS] = std::array::from_fn(|r| q[r * d..][..d].as_chunks().0);
+    for key in (0..count).step_by(4) {
+        let k: [&[[f32; LANES]]; 4] = std::array::from_fn(|i| k[(key + i) * d..][..d].as_chunks().0);
+        let mut acc = [[l.splat(0.0); 4]; ROWS];
+        for i in 0..d / LANES {
+            let k = k.map(|k| l.load(&k[i]));
+            for r in 0..ROWS {
+                let q = l.load(&q[r][i]);
+                for j in 0..4 {
+                    acc[r][j] = l.mul_add(q, k[j], acc[r][j]);
+                }
+            }
+        }
+        for r in 0..ROWS {
+            s[r * KEYS + key..][..4].copy_from_slice(&l.sum4(acc[r]));
+        }
+    }
+}
+
+struct Absorb<'a> {
+    work: &'a mut Rows,
+    count: usize,
+}
+
+impl Task for Absorb<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let Absorb { work, count } = self;
+        let (rows, e) = (work.rows, work.e);
+        if work.half {
+            for row in 0..rows {
+                let (s, acc) = (&work.s[row * KEYS..][..count], &mut work.acc[row * e..][..e]);
+                half::absorb(l, s, &work.v, acc, &mut work.state[row]);
+            }
+            return;
+        }
+        for row in 0..rows {
+            let s: &mut [f32; KEYS] =
+                work.s[row * KEYS..].first_chunk_mut().expect("every row has a block of scores");
+            let (largest, total) = work.state[row];
+            let most = max(&s[..]);
+            if most == f32::NEG_INFINITY {
+                // The query sees nothing of this block.
+                s.fill(0.0);
+                continue;
+            }
+            let most = largest.larger(most);
+            for score in s.iter_mut() {
+                *score = Real::exp(*score - most, l);
+            }
+            let shrink = Real::exp(largest - most, l);
+            work.state[row] = (most, total * shrink + map_sum(&s[..], |x| x));
+            if shrink != 1.0 {
+                for x in &mut work.acc[row * e..][..e] {
+                    *x *= shrink;
+                }
+            }
+        }
+        let mut row = 0;
+        while row < rows {
+            let (s, acc) = (&work.s[row * KEYS..], &mut work.acc[row * e..]);
+            let step = match rows - row {
+                4.. if L::WIDE => {
+                    add_values::<L, 4>(l, s, &work.v, acc, e, count);
+                    4
+                }
+                2.. => {
+                    add_values::<L, 2>(l, s, &work.v, acc, e, count);
+                    2
+                }
+                _ => {
+                    add_values::<L, 1>(l, s, &work.v, acc, e, count);
+                    1
+                }
+            };
+            row += step;
+        }
+    }
+}
+
+/// Adds the weighted values of the block to the sums of `ROWS` queries, keys in ascending order.
+#[inline(always)]
+fn add_values<L: Level, const ROWS: usize>(
+    l: L,
+    s: &[f32],
+    v: &[f32],
+    acc: &mut [f32],
+    e: usize,
+    count: usize,
+) {
+    let mut at = 0;
+    while at < e {
+        if e - at >= 4 * LANES && L::WIDE {
+            add_columns::<L, ROWS, 4>(l, s, v, acc, (e, at), count);
+            at += 4 * LANES;
+        } else if e - at >= 2 * LANES {
+            add_columns::<L, ROWS, 2>(l, s, v, acc, (e, at), count);
+            at += 2 * LANES;
+        } else {
+            add_columns::<L, ROWS, 1>(l, s, v, acc, (e, at), count);
+            at += LANES;
+        }
+    }
+}
+
+#[inline(always)]
+fn add_columns<L: Level, const ROWS: usize, const VECTORS: usize>(
+    l: L,
+    s: &[f32],
+    v: &[f32],
+    acc: &mut [f32],
+    (e, at): (usize, usize),
+    count: usize,
+) {
+    let s: [&[f32]; ROWS] = std::array::from_fn(|r| &s[r * KEYS..][..count]);
+    let mut sums: [[L::F; VECTORS]; ROWS] = std::array::from_fn(|r| {
+        let acc = acc[r * e + at..][..VECTORS * LANES].as_chunks().0;
+        std::array::from_fn(|c| l.load(&acc[c]))
+    });
+    for (key, v) in v.chunks_exact(e).take(count).enumerate() {
+        let v = v[at..][..VECTORS * LANES].as_chunks().0;
+        let v: [L::F; VECTORS] = std::array::from_fn(|c| l.load(&v[c]));
+        for r in 0..ROWS {
+            let weight = l.splat(s[r][key]);
+            for c in 0..VECTORS {
+                sums[r][c] = l.mul_add(weight, v[c], sums[r][c]);
+            }
+        }
+    }
+    for (r, sums) in sums.into_iter().enumerate() {
+        let acc = acc[r * e + at..][..VECTORS * LANES].as_chunks_mut().0;
+        for (sum, acc) in sums.into_iter().zip(acc) {
+            l.store(sum, acc);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Scaled dot-product attention.
+//!
+//! One pass over the keys in blocks of [`flash::KEYS`], counted from key 0, with a running maximum and sum (Dao et al.:
+//! *FlashAttention*, 2022). Scores and sums are `f32`. Queries that share keys go together, but each one's arithmetic is
+//! its own: its result does not depend on the others, on their number, or on threads.
+
+mod double;
+mod flash;
+mod half;
+
+use super::strided::{self, Matrices, unreachable_memory};
+use crate::Pool;
+use flash::{KEYS, Rows};
+use rustorch_core::{Attention, DType, Element, Fault, Layout, View, ViewMut, bf16, f16};
+
+/// Query rows that share one pass over the keys at most.
+const MOST_ROWS: usize = 64;
+
+pub(super) fn run(
+    pool: &Pool,
+    attention: &Attention,
+    [q, k, v]: [&View<'_>; 3],
+    mask: Option<&View<'_>>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let sizes = Sizes::new(q, k, v);
+    let mask_layout = mask.map(|mask| sizes.mask_layout(q, mask)).transpose()?;
+    let mask = mask.zip(mask_layout.as_ref()).map(|(mask, layout)| strided::part(mask, layout));
+    let views = [q, k, v];
+    match (q.dtype(), k.dtype()) {
+        (DType::F32, DType::F32) => single::<f32, f32>(pool, attention, sizes, views, mask, out),
+        (DType::F32, DType::F16) => single::<f32, f16>(pool, attention, sizes, views, mask, out),
+        (DType::F32, DType::BF16) => single::<f32, bf16>(pool, attention, sizes, views, mask, out),
+        (DType::F16, DType::F16) => single::<f16, f16>(pool, attention, sizes, views, mask, out),
+        (DType::BF16, DType::BF16) => single::<bf16, bf16>(pool, attention, sizes, views, mask, out),
+        (DType::F64, DType::F64) => double::run(pool, attention, sizes, views, mask, out),
+        _ => Err(unreachable_memory()),
+    }
+}
+
+/// The lengths of a problem.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Key/value heads of all batches.
+    kv_heads: usize,
+    /// Query heads that share one of them.
+    group: usize,
+    /// Queries of a head.
+    m: usize,
+    /// Keys.
+    n: usize,
+    /// Width of queries and keys.
+    d: usize,
+    /// Width of values.
+    e: usize,
+}
+
+impl Sizes {
+    fn new(q: &View<'_>, k: &View<'_>, v: &View<'_>) -> Sizes {
+        let (qd, kd, vd) = (q.layout().dims(), k.layout().dims(), v.layout().dims());
+        let rank = qd.len();
+        Sizes {
+            kv_heads: kd[..rank - 2].iter().product(),
+            group: qd[rank - 3] / kd[rank - 3].max(1),
+            m: qd[rank - 2],
+            n: kd[rank - 2],
+            d: qd[rank - 1],
+            e: vd[rank - 1],
+        }
+    }
+
+    /// Query rows of a key/value head: all queries of its first query head, then of the next.
+    fn rows(&self) -> usize {
+        self.group * self.m
+    }
+
+    /// The mask broadcast to `[.., heads, m, n]`.
+    fn mask_layout(&self, q: &View<'_>, mask: &View<'_>) -> Result<Layout, Fault> {
+        let rank = q.layout().rank();
+        let shape = q.layout().shape().with_dim(rank - 1, self.n)?;
+        Ok(mask.layout().broadcast_to(&shape, "attention")?)
+    }
+
+    /// The keys that query `i` sees, the mask aside.
+    fn visible(&self, attention: &Attention, i: usize) -> std::ops::Range<usize> {
+        // One past the query's own place among the keys.
+        let here = i.saturating_add(attention.causal.unwrap_or(0)).saturating_add(1);
+        let end = if attention.causal.is_some() { here.min(self.n) } else { self.n };
+        let start = attention.window.map_or(0, |window| here.saturating_sub(window));
+        start.min(end)..end
+    }
+}
+
+/// A mask of truth values, or one to add.
+enum Mask<'a, T> {
+    Keep(Matrices<'a, bool>),
+    Add(Matrices<'a, T>),
+}
+
+impl<'a, T: Element> Mask<'a, T> {
+    fn new(mask: &View<'a>) -> Result<Mask<'a, T>, Fault> {
+        Ok(match mask.dtype() {
+            DType::Bool => Mask::Keep(Matrices::new(mask)?),
+            _ => Mask::Add(Matrices::new(mask)?),
+        })
+    }
+}
+
+/// Elements that are computed in `f32`.
+trait Load: Element {
+    fn load(x: &[Self], out: &mut [f32]);
+    fn save(x: &[f32], out: &mut [Self]);
+}
+
+impl Load for f32 {
+    fn load(x: &[f32], out: &mut [f32]) {
+        out.copy_from_slice(x);
+    }
+    fn save(x: &[f32], out: &mut [f32]) {
+        out.copy_from_slice(x);
+    }
+}
+
+macro_rules! load_half {
+    ($($t:ty),*) => {$(
+        impl Load for $t {
+            fn load(x: &[$t], out: &mut [f32]) {
+                <$t as crate::math::Half>::widen_all(x, out);
+            }
+            fn save(x: &[f32], out: &mut [$t]) {
+                <$t as crate::math::Half>::narrow_all(x, out);
+            }
+        }
+    )*};
+}
+
+load_half!(f16, bf16);
+
+/// Attention in `f32` over queries of type `Q`, keys and values of type `K`.
+fn single<Q: Load, K: Load>(
+    pool: &Pool,
+    attention: &Attention,
+    sizes: Sizes,
+    [q, k, v]: [&View<'_>; 3],
+    mask: Option<View<'_>>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let (q, k, v) = (Matrices::<Q>::new(q)?, Matrices::<K>::new(k)?, Matrices::<K>::new(v)?);
+    let mask = mask.as_ref().map(Mask::<Q>::new).transpose()?;
+    let rows = sizes.rows();
+    if rows == 0 || sizes.kv_heads == 0 || sizes.e == 0 {
+        return Ok(());
+    }
+    // Whole groups where that keeps every thread busy.
+    let threads = pool.threads();
+    let share = if sizes.kv_heads * rows.div_ceil(MOST_ROWS) >= threads {
+        rows
+    } else {
+        (sizes.kv_heads * rows).div_ceil(2 * threads).max(4)
+    };
+    let share = share.min(MOST_ROWS).min(rows);
+    let chunks = rows.div_ceil(share);
+    strided::with_slice(pool, out, |out: &mut [Q]| {
+        let shared = strided::Disjoint::new(out);
+        pool.run(sizes.kv_heads * chunks, |task| {
+            let (head, chunk) = (task / chunks, task % chunks);
+            let range = chunk * share..rows.min((chunk + 1) * share);
+            // SAFETY: tasks have different heads or disjoint ranges of rows.
+            let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
+            let mut work = Rows::new(range.len(), sizes.d, sizes.e, attention.cache_precision);
+            for (slot, row) in range.clone().enumerate() {
+                Q::load(q.row(head * sizes.group + row / sizes.m, row % sizes.m), work.query(slot));
+            }
+            work.settle_queries();
+            let seen = range.clone().map(|row| sizes.visible(attention, row % sizes.m));
+            let seen = seen.filter(|keys| !keys.is_empty());
+            let (first, end) =
+                seen.fold((usize::MAX, 0), |(a, b), keys| (a.min(keys.start), b.max(keys.end)));
+            // Blocks are counted from key 0, whatever is visible.
+            for start in (first / KEYS * KEYS..end).step_by(KEYS) {
+                let count = KEYS.min(end - start);
+                for i in 0..count {
+                    K::load(k.row(head, start + i), work.key(i));
+                    K::load(v.row(head, start + i), work.value(i));
+                }
+                work.scores(count, attention);
+                for (slot, row) in range.clone().enumerate() {
+                    let (i, keys) = (row % sizes.m, sizes.visible(attention, row % sizes.m));
+                    let scores = work.row_scores(slot);
+                    let to = keys.end.clamp(start, start + count) - start;
+                    let from = (keys.start.clamp(start, start + count) - start).min(to);
+                    scores[..from].fill(f32::NEG_INFINITY);
+                    scores[to..].fill(f32::NEG_INFINITY);
+                    let matrix = head * sizes.group + row / sizes.m;
+                    match &mask {
+                        None => {}
+                        Some(Mask::Keep(mask)) => {
+                            for (score, &keep) in
+                                scores.iter_mut().zip(&mask.row(matrix, i)[start..start + count])
+                            {
+                                if !keep {
+                                    *score = f32::NEG_INFINITY;
+                                }
+                            }
+                        }
+                        Some(Mask::Add(mask)) => {
+                            let mut add = [0.0; KEYS];
+                            Q::load(&mask.row(matrix, i)[start..start + count], &mut add[..count]);
+                            for (score, add) in scores[from..to].iter_mut().zip(&add[from..to]) {
+                                *score += add;
+                            }
+                        }
+                    }
+                }
+                work.absorb(count);
+            }
+            work.finish();
+            for (slot, out) in out.chunks_exact_mut(sizes.e).enumerate() {
+                Q::save(work.result(slot), out);
+            }
+        });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests;

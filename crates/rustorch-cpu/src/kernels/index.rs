@@ -1,0 +1,149 @@
+//! Reading elements at given indices.
+
+use super::pointwise::decode_run;
+use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
+use crate::Pool;
+use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
+
+/// Elements that make a thread worth its while.
+const GRAIN: usize = 1 << 14;
+
+/// Rows of a table.
+pub(super) fn embedding(
+    pool: &Pool,
+    table: &View<'_>,
+    ids: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let layout = table.layout();
+    let (rows, dim) = (layout.dims()[0], layout.dims()[1]);
+    let ids = indices("embedding", ids, rows)?;
+    if let DType::Quant(quant) = table.dtype() {
+        let stride = layout.strides()[0];
+        let rows: Vec<&[u8]> = ids
+            .iter()
+            .map(|&id| strided::quant_bytes(table, layout.offset() + id * stride, dim))
+            .collect::<Result<_, _>>()?;
+        return strided::with_slice(pool, out, |out: &mut [f32]| {
+            strided::par_units(pool, out, dim, 1 << 12, |first, out| {
+                for (row, out) in rows[first..].iter().zip(out.chunks_exact_mut(dim)) {
+                    decode_run(quant, row, out);
+                }
+            });
+            Ok(())
+        });
+    }
+    dispatch_dtype!(table.dtype(), all, T => copy_rows::<T>(pool, table, &ids, out), _ => Err(unreachable_memory()))
+}
+
+fn copy_rows<T: Element>(
+    pool: &Pool,
+    table: &View<'_>,
+    ids: &[usize],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let (source, target) = (Rows::<T>::new(table, 1)?, RowsMut::<T>::new(out, out_axis(out))?);
+    pool.ranges(ids.len(), GRAIN / source.len().max(1), |range| {
+        let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
+        for i in range {
+            let row = source.row(ids[i], &mut gathered);
+            // SAFETY: each row of the output belongs to one range, and is written whole.
+            unsafe { target.with_row(i, &mut scattered, |out| out.copy_from_slice(row)) };
+        }
+    });
+    Ok(())
+}
+
+/// The last axis.
+fn out_axis(out: &ViewMut<'_>) -> usize {
+    out.layout().rank().saturating_sub(1)
+}
+
+/// Slices along an axis.
+pub(super) fn index_select(
+    pool: &Pool,
+    axis: usize,
+    x: &View<'_>,
+    index: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let index = indices("index_select", index, x.layout().dims()[axis])?;
+    dispatch_dtype!(x.dtype(), all, T => select::<T>(pool, axis, x, &index, out), _ => Err(unreachable_memory()))
+}
+
+fn select<T: Element>(
+    pool: &Pool,
+    axis: usize,
+    x: &View<'_>,
+    index: &[usize],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let rank = x.layout().rank();
+    if axis == rank - 1 {
+        return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
+            for (&i, out) in index.iter().zip(out) {
+                *out = x[i];
+            }
+        });
+    }
+    // Lines along the last axis, numbered [outer, axis, inner].
+    let (len, n) = (x.layout().dims()[axis], index.len());
+    let inner: usize = x.layout().dims()[axis + 1..rank - 1].iter().product();
+    let (source, target) = (Rows::<T>::new(x, rank - 1)?, RowsMut::<T>::new(out, rank - 1)?);
+    pool.ranges(target.count(), GRAIN / source.len().max(1), |range| {
+        let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
+        for i in range {
+            let (outer, at, rest) = (i / inner / n, i / inner % n, i % inner);
+            let row = source.row((outer * len + index[at]) * inner + rest, &mut gathered);
+            // SAFETY: each line of the output belongs to one range, and is written whole.
+            unsafe { target.with_row(i, &mut scattered, |out| out.copy_from_slice(row)) };
+        }
+    });
+    Ok(())
+}
+
+/// `out[.., i, ..] = x[.., index[.., i, ..], ..]`
+pub(super) fn gather(
+    pool: &Pool,
+    axis: usize,
+    x: &View<'_>,
+    index: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let len = x.layout().dims().get(axis).copied().unwrap_or(1);
+    let chosen = indices("gather", index, len)?;
+    dispatch_dtype!(x.dtype(), all, T => {
+        let covered = covered(x.layout(), index.layout().dims(), axis)?;
+        let (starts, step) = lines(index.layout().shape(), axis)?;
+        let part = strided::part(x, &covered);
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let n = index.layout().dims().get(axis).copied().unwrap_or(1);
+        strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
+            for (k, out) in out.iter_mut().enumerate() {
+                *out = x[chosen[starts[i] + k * step]];
+            }
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// The part of a layout that an index of shape `dims` covers: cut in all dimensions but `axis`.
+pub(super) fn covered(layout: &Layout, dims: &[usize], axis: usize) -> Result<Layout, Fault> {
+    let mut covered = layout.clone();
+    for (i, &dim) in dims.iter().enumerate() {
+        if i != axis {
+            covered = covered.slice(i, 0, dim, 1)?;
+        }
+    }
+    Ok(covered)
+}
+
+/// Where the lines along an axis start in a packed tensor, and the distance of a line's elements.
+pub(super) fn lines(shape: &Shape, axis: usize) -> Result<(Vec<usize>, usize), Fault> {
+    let packed = Layout::contiguous(shape.clone());
+    let step = packed.strides().get(axis).copied().unwrap_or(1);
+    let starts =
+        if axis < packed.rank() && packed.elements() != 0 { packed.select(axis, 0)? } else { packed };
+    Ok((starts.indices().collect(), step))
+}

@@ -1,0 +1,135 @@
+//! Layer and RMS normalisation.
+
+use super::softmax::{map_sum, sum};
+use super::strided::{self, for_rows, unreachable_memory};
+use crate::Pool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, Level, Task};
+use rustorch_core::{Fault, LayerNorm, RmsNorm, Shape, View, ViewMut, dispatch_dtype};
+
+/// `x / √(mean(x²) + eps) · weight`
+pub(super) fn rms_norm(
+    pool: &Pool,
+    norm: &RmsNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    dispatch_dtype!(x.dtype(), float, T => {
+        let weight = affine.first().map(wide::<T>).transpose()?;
+        let axis = x.layout().rank() - 1;
+        for_rows(pool, x, out, axis, 2 * x.layout().dims()[axis], &|_, x: &[T], out: &mut [T]| {
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            let x = T::widen(x, &mut wide);
+            T::narrow(out, &mut result, |out| {
+                simd::run(Rms { eps: norm.eps, x, weight: weight.as_deref(), out });
+            });
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// `(x − mean) / √(variance + eps) · weight + bias` over the trailing dimensions.
+pub(super) fn layer_norm(
+    pool: &Pool,
+    norm: &LayerNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    dispatch_dtype!(x.dtype(), float, T => {
+        let weight = affine.first().map(wide::<T>).transpose()?;
+        let bias = affine.get(1).map(wide::<T>).transpose()?;
+        let row = |_: usize, x: &[T], out: &mut [T]| {
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            let x = T::widen(x, &mut wide);
+            T::narrow(out, &mut result, |out| {
+                simd::run(Layer { eps: norm.eps, x, weight: weight.as_deref(), bias: bias.as_deref(), out });
+            });
+        };
+        let merged = (strided::merge_last(x.layout(), norm.dims)?, strided::merge_last(out.layout(), norm.dims)?);
+        if let (Some(from), Some(to)) = merged {
+            let axis = from.rank() - 1;
+            let cost = 3 * from.dims()[axis];
+            return for_rows(pool, &strided::part(x, &from), &mut strided::part_mut(out, &to), axis, cost, &row);
+        }
+        // The trailing dimensions are scattered: work on packed copies.
+        let packed = strided::dense::<T>(x)?;
+        let len = Shape::new(&x.layout().dims()[x.layout().rank() - norm.dims..])?.elements();
+        strided::with_slice(pool, out, |out: &mut [T]| {
+            strided::par_units(pool, out, len, 1 << 12, |first, out| {
+                for (i, out) in (first..).zip(out.chunks_exact_mut(len.max(1))) {
+                    row(i, &packed[i * len..][..len], out);
+                }
+            });
+            Ok(())
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// A weight or bias, as the kernels compute.
+fn wide<T: Wide>(x: &View<'_>) -> Result<Vec<T::Acc>, Fault> {
+    let mut scratch = Vec::new();
+    Ok(T::widen(&strided::dense::<T>(x)?, &mut scratch).to_vec())
+}
+
+struct Rms<'a, T> {
+    eps: f64,
+    x: &'a [T],
+    weight: Option<&'a [T]>,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Rms<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Rms { eps, x, weight, out } = self;
+        let mean = map_sum(x, |x| x * x) / T::of(x.len() as f64);
+        let factor = T::ONE / (mean + T::of(eps)).sqrt();
+        match weight {
+            Some(weight) => {
+                for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight) {
+                    *out = x * factor * w;
+                }
+            }
+            None => {
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = x * factor;
+                }
+            }
+        }
+    }
+}
+
+struct Layer<'a, T> {
+    eps: f64,
+    x: &'a [T],
+    weight: Option<&'a [T]>,
+    bias: Option<&'a [T]>,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Layer<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Layer { eps, x, weight, bias, out } = self;
+        let n = T::of(x.len() as f64);
+        let mean = sum(x) / n;
+        let variance = map_sum(x, |x| (x - mean) * (x - mean)) / n;
+        let factor = T::ONE / (variance + T::of(eps)).sqrt();
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = (x - mean) * factor;
+        }
+        if let Some(weight) = weight {
+            for (out, &w) in out.iter_mut().zip(weight) {
+                *out = *out * w;
+            }
+        }
+        if let Some(bias) = bias {
+            for (out, &b) in out.iter_mut().zip(bias) {
+                *out = *out + b;
+            }
+        }
+    }
+}

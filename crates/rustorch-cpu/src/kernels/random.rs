@@ -1,0 +1,301 @@
+//! Random numbers, each a function of the key and its own position.
+
+use super::strided::{fill_with, unreachable_memory};
+use crate::Pool;
+use crate::math::Real;
+use crate::simd::{self, Level, Task};
+use rustorch_core::{
+    DType, Distribution, Element, Fault, FromScalar, PhiloxKey, Random, Scalar, ViewMut, bf16,
+    dispatch_dtype, f16, unit_f32, unit_f64,
+};
+
+/// Elements made at a time: sixteen blocks of four words, or 32 of two pairs.
+const CHUNK: usize = 64;
+/// Elements that make a thread worth its while.
+const GRAIN: usize = 1 << 11;
+
+pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    let key = random.key;
+    match (random.distribution, out.dtype()) {
+        (Distribution::Uniform { low, high }, DType::F64) => {
+            chunks(pool, out, |at, out: &mut [f64; CHUNK]| {
+                let below = high.next_down().max(low);
+                pairs(key, at, out, |w| (low + (high - low) * unit_f64(w[0], w[1])).min(below));
+            })
+        }
+        (Distribution::Uniform { low, high }, DType::F32) => uniform::<f32>(pool, key, low, high, out),
+        (Distribution::Uniform { low, high }, DType::F16) => uniform::<f16>(pool, key, low, high, out),
+        (Distribution::Uniform { low, high }, DType::BF16) => uniform::<bf16>(pool, key, low, high, out),
+        (Distribution::Normal { mean, std }, DType::F64) => {
+            chunks(pool, out, |at, out: &mut [f64; CHUNK]| {
+                let mut units = [0.0; CHUNK];
+                pairs(key, at, &mut units, |w| unit_f64(w[0], w[1]));
+                simd::run(Normal { mean, std, units: &units, out });
+            })
+        }
+        (Distribution::Normal { mean, std }, DType::F32) => normal::<f32>(pool, key, mean, std, out),
+        (Distribution::Normal { mean, std }, DType::F16) => normal::<f16>(pool, key, mean, std, out),
+        (Distribution::Normal { mean, std }, DType::BF16) => normal::<bf16>(pool, key, mean, std, out),
+        (Distribution::Integer { low, high }, DType::I64) => {
+            let range = high.wrapping_sub(low) as u64;
+            chunks(pool, out, |at, out: &mut [i64; CHUNK]| {
+                pairs(key, at, out, |w| {
+                    let word = u128::from(w[1]) << 32 | u128::from(w[0]);
+                    low.wrapping_add((word * u128::from(range) >> 64) as i64)
+                });
+            })
+        }
+        (Distribution::Integer { low, high }, DType::F64) => {
+            let range = high.wrapping_sub(low) as u64;
+            chunks(pool, out, |at, out: &mut [f64; CHUNK]| {
+                pairs(key, at, out, |w| {
+                    let word = u128::from(w[1]) << 32 | u128::from(w[0]);
+                    low.wrapping_add((word * u128::from(range) >> 64) as i64) as f64
+                });
+            })
+        }
+        (Distribution::Integer { low, high }, _) => {
+            let range = high.wrapping_sub(low) as u64;
+            dispatch_dtype!(out.dtype(), [U8 I8 I16 I32 U32 F16 BF16 F32], T => {
+                chunks(pool, out, |at, out: &mut [T; CHUNK]| {
+                    for (out, word) in out.iter_mut().zip(words(key, at)) {
+                        let value = (u128::from(word) * u128::from(range) >> 32) as i64;
+                        *out = T::from_scalar(Scalar::Int(low.wrapping_add(value)));
+                    }
+                })
+            }, _ => Err(unreachable_memory()))
+        }
+        (Distribution::Bernoulli { p }, DType::F64) => chunks(pool, out, |at, out: &mut [f64; CHUNK]| {
+            pairs(key, at, out, |w| f64::from(u8::from(unit_f64(w[0], w[1]) < p)));
+        }),
+        (Distribution::Bernoulli { p }, _) => dispatch_dtype!(out.dtype(), all, T => {
+            let values = [false, true].map(|b| T::from_scalar(Scalar::Bool(b)));
+            chunks(pool, out, |at, out: &mut [T; CHUNK]| {
+                for (out, word) in out.iter_mut().zip(words(key, at)) {
+                    *out = values[usize::from(f64::from(unit_f32(word)) < p)];
+                }
+            })
+        }, _ => Err(unreachable_memory())),
+        _ => Err(unreachable_memory()),
+    }
+}
+
+/// Fills the output by chunks; `make` gets the position of a chunk's first element, a multiple of [`CHUNK`].
+fn chunks<T: Element>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    make: impl Fn(usize, &mut [T; CHUNK]) + Sync,
+) -> Result<(), Fault>
+where
+    T: FromScalar,
+{
+    fill_with(pool, out, GRAIN, &|start, out: &mut [T]| {
+        let mut chunk = [T::from_scalar(Scalar::Int(0)); CHUNK];
+        let mut at = start;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let skip = at % CHUNK;
+            let n = rest.len().min(CHUNK - skip);
+            let (now, later) = rest.split_at_mut(n);
+            match now.first_chunk_mut() {
+                Some(whole) => make(at, whole),
+                None => {
+                    make(at - skip, &mut chunk);
+                    now.copy_from_slice(&chunk[skip..skip + n]);
+                }
+            }
+            rest = later;
+            at += n;
+        }
+    })
+}
+
+fn uniform<T: FromScalar>(
+    pool: &Pool,
+    key: PhiloxKey,
+    low: f64,
+    high: f64,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let (low32, width) = (low as f32, (high - low) as f32);
+    let least = T::from_scalar(Scalar::Float(low));
+    chunks(pool, out, |at, out: &mut [T; CHUNK]| {
+        for (out, word) in out.iter_mut().zip(words(key, at)) {
+            let unit = unit_f32(word);
+            let mut value = T::from_scalar(Scalar::Float((low32 + width * unit).into()));
+            let mut trial = unit;
+            // Rounding may reach the upper bound, which does not belong to the interval: step back.
+            while <T as Into<Scalar>>::into(value).to_f64() >= high && value != least {
+                trial = if trial > 0.5 { trial - (1.0 - trial).max(1e-7) } else { 0.0 };
+                value = T::from_scalar(Scalar::Float((low32 + width * trial).into()));
+            }
+            *out = value;
+        }
+    })
+}
+
+fn normal<T: FromScalar>(
+    pool: &Pool,
+    key: PhiloxKey,
+    mean: f64,
+    std: f64,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let (mean, std) = (mean as f32, std as f32);
+    chunks(pool, out, |at, out: &mut [T; CHUNK]| {
+        let units = words(key, at).map(unit_f32);
+        let mut wide = [0.0; CHUNK];
+        simd::run(Normal { mean, std, units: &units, out: &mut wide });
+        for (out, x) in out.iter_mut().zip(wide) {
+            *out = T::from_scalar(Scalar::Float(x.into()));
+        }
+    })
+}
+
+/// Box and Muller's transform of pairs of uniform numbers.
+struct Normal<'a, T> {
+    mean: T,
+    std: T,
+    units: &'a [T; CHUNK],
+    out: &'a mut [T; CHUNK],
+}
+
+impl<T: Real> Task for Normal<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let Normal { mean, std, units, out } = self;
+        let mut radius = [T::ZERO; CHUNK / 2];
+        let mut angle = [T::ZERO; CHUNK / 2];
+        for i in 0..CHUNK / 2 {
+            // 1 − u lies in (0, 1].
+            radius[i] = (T::of(-2.0) * (T::ONE - units[2 * i]).ln(l)).sqrt() * std;
+            angle[i] = T::of(std::f64::consts::TAU) * units[2 * i + 1];
+        }
+        let mut cosine = [T::ZERO; CHUNK / 2];
+        for i in 0..CHUNK / 2 {
+            cosine[i] = angle[i].cos(l);
+            angle[i] = angle[i].sin(l);
+        }
+        for i in 0..CHUNK / 2 {
+            out[2 * i] = mean + radius[i] * cosine[i];
+            out[2 * i + 1] = mean + radius[i] * angle[i];
+        }
+    }
+}
+
+/// The words of elements `at … at + 63`, of which each takes one.
+fn words(key: PhiloxKey, at: usize) -> [u32; CHUNK] {
+    let blocks = simd::run(Blocks(key, at as u64 / 4));
+    std::array::from_fn(|i| blocks[i % 4][i / 4])
+}
+
+/// The elements `at … at + 63`, of which each is made of two words, the lower first.
+fn pairs<T>(key: PhiloxKey, at: usize, out: &mut [T; CHUNK], make: impl Fn([u32; 2]) -> T) {
+    for (half, out) in out.chunks_exact_mut(CHUNK / 2).enumerate() {
+        let blocks = simd::run(Blocks(key, at as u64 / 2 + half as u64 * BLOCKS as u64));
+        for (i, out) in out.iter_mut().enumerate() {
+            let word = i % 2 * 2;
+            *out = make([blocks[word][i / 2], blocks[word + 1][i / 2]]);
+        }
+    }
+}
+
+/// Blocks made side by side.
+const BLOCKS: usize = 16;
+
+/// Sixteen Philox blocks in a row: word `w` of block `b` is `[w][b]`.
+struct Blocks(PhiloxKey, u64);
+
+impl Task for Blocks {
+    type Output = [[u32; BLOCKS]; 4];
+
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> Self::Output {
+        let Blocks(PhiloxKey { seed, offset }, first) = self;
+        let start = offset.wrapping_add(first);
+        let mut x = [[0u32; BLOCKS]; 4];
+        for b in 0..BLOCKS {
+            let n = start.wrapping_add(b as u64);
+            (x[0][b], x[1][b]) = (n as u32, (n >> 32) as u32);
+        }
+        let mut key = [seed as u32, (seed >> 32) as u32];
+        for round in 0..10 {
+            if round != 0 {
+                key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
+            }
+            for b in 0..BLOCKS {
+                let p = u64::from(x[0][b]) * 0xD251_1F53;
+                let q = u64::from(x[2][b]) * 0xCD9E_8D57;
+                let next = [
+                    (q >> 32) as u32 ^ x[1][b] ^ key[0],
+                    q as u32,
+                    (p >> 32) as u32 ^ x[3][b] ^ key[1],
+                    p as u32,
+                ];
+                (x[0][b], x[1][b], x[2][b], x[3][b]) = (next[0], next[1], next[2], next[3]);
+            }
+        }
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::testing::run1;
+    use rustorch_core::{Op, Shape};
+
+    fn op(distribution: Distribution, n: usize, dtype: DType) -> Op {
+        let shape = Shape::new([n].as_slice()).unwrap();
+        Op::Random(Random { distribution, shape, dtype, key: KEY })
+    }
+
+    const KEY: PhiloxKey = PhiloxKey { seed: 0x1234_5678_9ABC, offset: u64::MAX - 3 };
+
+    /// The documented meaning of each element, one at a time.
+    #[test]
+    fn every_element_is_a_function_of_its_position() {
+        let uniform = Distribution::Uniform { low: -1.0, high: 3.0 };
+        let got: Vec<f32> = run1(&op(uniform, 5000, DType::F32), &[]);
+        for (i, x) in got.iter().enumerate() {
+            assert_eq!(*x, -1.0 + 4.0 * unit_f32(KEY.block(i as u64 / 4)[i % 4]));
+        }
+        let got: Vec<f64> = run1(&op(uniform, 5001, DType::F64), &[]);
+        for (i, x) in got.iter().enumerate() {
+            let block = KEY.block(i as u64 / 2);
+            assert_eq!(*x, -1.0 + 4.0 * unit_f64(block[i % 2 * 2], block[i % 2 * 2 + 1]));
+        }
+        let normal = Distribution::Normal { mean: 1.0, std: 2.0 };
+        let got: Vec<f32> = run1(&op(normal, 5003, DType::F32), &[]);
+        for (i, x) in got.iter().enumerate() {
+            let block = KEY.block(i as u64 / 4);
+            let (u, v) = (unit_f32(block[i % 4 / 2 * 2]), unit_f32(block[i % 4 / 2 * 2 + 1]));
+            let radius = (-2.0 * (1.0 - f64::from(u)).ln()).sqrt();
+            let angle = std::f64::consts::TAU * f64::from(v);
+            let want = 1.0 + 2.0 * radius * if i % 2 == 0 { angle.cos() } else { angle.sin() };
+            assert!((f64::from(*x) - want).abs() < 1e-5, "{x} {want}");
+        }
+    }
+
+    #[test]
+    fn distributions_have_their_moments() {
+        let n = 200_000;
+        let got: Vec<f64> = run1(&op(Distribution::Normal { mean: -1.0, std: 0.5 }, n, DType::F64), &[]);
+        let mean = got.iter().sum::<f64>() / n as f64;
+        let var = got.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+        assert!((mean + 1.0).abs() < 0.005 && (var - 0.25).abs() < 0.005, "{mean} {var}");
+        let got: Vec<bool> = run1(&op(Distribution::Bernoulli { p: 0.3 }, n, DType::Bool), &[]);
+        let share = got.iter().filter(|&&b| b).count() as f64 / n as f64;
+        assert!((share - 0.3).abs() < 0.005, "{share}");
+        let got: Vec<i8> = run1(&op(Distribution::Integer { low: -3, high: 4 }, n, DType::I8), &[]);
+        let mut counts = [0usize; 7];
+        got.iter().for_each(|&x| counts[(x + 3) as usize] += 1);
+        assert!(counts.iter().all(|&c| c.abs_diff(n / 7) < n / 50), "{counts:?}");
+        let got: Vec<i64> =
+            run1(&op(Distribution::Integer { low: i64::MIN, high: i64::MAX }, 1000, DType::I64), &[]);
+        assert!(got.iter().any(|&x| x < 0) && got.iter().any(|&x| x > 1 << 40));
+        let got: Vec<bf16> = run1(&op(Distribution::Uniform { low: 0.0, high: 1.0 }, n, DType::BF16), &[]);
+        assert!(got.iter().all(|x| (0.0..1.0).contains(&x.to_f32())));
+    }
+}

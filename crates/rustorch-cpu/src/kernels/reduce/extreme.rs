@@ -1,0 +1,174 @@
+//! Largest and smallest elements, and where they are.
+
+use super::{COLUMNS, Reducer};
+use crate::simd::Level;
+use rustorch_core::Element;
+
+/// Lanes of a piece.
+const LANES: usize = 64;
+
+/// Elements with an order in which NaN, where there is one, comes before everything in either direction.
+pub(super) trait Order: Element {
+    /// Not preferred to anything when looking for the largest, or smallest.
+    fn worst(largest: bool) -> Self;
+    /// Whether it is a NaN.
+    fn is_nan(self) -> bool;
+    fn above(self, b: Self) -> bool;
+}
+
+impl Order for i64 {
+    #[inline(always)]
+    fn worst(largest: bool) -> i64 {
+        if largest { i64::MIN } else { i64::MAX }
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn above(self, b: i64) -> bool {
+        self > b
+    }
+}
+
+macro_rules! float {
+    ($($t:ty),*) => {$(
+        impl Order for $t {
+            #[inline(always)]
+            fn worst(largest: bool) -> $t {
+                if largest { <$t>::NEG_INFINITY } else { <$t>::INFINITY }
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+            #[inline(always)]
+            fn above(self, b: $t) -> bool {
+                self > b
+            }
+        }
+    )*};
+}
+
+float!(f32, f64);
+
+/// Whether `b` is to replace `a`, which comes before it.
+#[inline(always)]
+fn better<C: Order>(largest: bool, a: C, b: C) -> bool {
+    let beyond = if largest { b.above(a) } else { a.above(b) };
+    // A NaN is beyond nothing, and nothing is beyond a NaN.
+    beyond | (b.is_nan() & !a.is_nan())
+}
+
+#[inline(always)]
+fn best<C: Order>(largest: bool, a: C, b: C) -> C {
+    if better(largest, a, b) { b } else { a }
+}
+
+/// The largest or smallest element.
+#[derive(Clone, Copy)]
+pub(super) struct Extreme {
+    pub(super) largest: bool,
+}
+
+impl<C: Order> Reducer<C> for Extreme {
+    type State = C;
+
+    fn empty(self) -> C {
+        C::worst(self.largest)
+    }
+
+    #[inline(always)]
+    fn piece<L: Level>(self, _: L, x: &[C], _: usize) -> C {
+        // The direction is fixed outside the loops.
+        if self.largest { extreme::<C, true>(x) } else { extreme::<C, false>(x) }
+    }
+
+    #[inline(always)]
+    fn rows<L: Level>(self, _: L, rows: &[&[C]], _: usize, states: &mut [C]) {
+        for row in rows {
+            if self.largest {
+                for (state, &x) in states.iter_mut().zip(*row) {
+                    *state = best(true, *state, x);
+                }
+            } else {
+                for (state, &x) in states.iter_mut().zip(*row) {
+                    *state = best(false, *state, x);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn merge(self, a: C, b: C) -> C {
+        best(self.largest, a, b)
+    }
+}
+
+#[inline(always)]
+fn extreme<C: Order, const LARGEST: bool>(x: &[C]) -> C {
+    let (chunks, tail) = x.as_chunks::<LANES>();
+    let mut lanes = [C::worst(LARGEST); LANES];
+    for chunk in chunks {
+        for i in 0..LANES {
+            lanes[i] = best(LARGEST, lanes[i], chunk[i]);
+        }
+    }
+    lanes.iter().chain(tail).fold(C::worst(LARGEST), |a, &b| best(LARGEST, a, b))
+}
+
+/// Where the largest or smallest element is; the first of equals.
+#[derive(Clone, Copy)]
+pub(super) struct ArgExtreme {
+    pub(super) largest: bool,
+}
+
+/// An element and its number.
+#[derive(Clone, Copy)]
+pub(super) struct Found<C> {
+    value: C,
+    pub(super) index: usize,
+}
+
+impl<C: Order> Reducer<C> for ArgExtreme {
+    type State = Found<C>;
+
+    fn empty(self) -> Found<C> {
+        Found { value: C::worst(self.largest), index: usize::MAX }
+    }
+
+    #[inline(always)]
+    fn piece<L: Level>(self, l: L, x: &[C], start: usize) -> Found<C> {
+        let value = Extreme { largest: self.largest }.piece(l, x, start);
+        let here = x.iter().position(|&x| if value.is_nan() { x.is_nan() } else { x == value });
+        Found { value, index: start + here.unwrap_or(0) }
+    }
+
+    #[inline(always)]
+    fn rows<L: Level>(self, _: L, rows: &[&[C]], start: usize, states: &mut [Found<C>]) {
+        let n = states.len();
+        let (mut values, mut places) = ([C::worst(self.largest); COLUMNS], [0u32; COLUMNS]);
+        let (values, places) = (&mut values[..n], &mut places[..n]);
+        values.copy_from_slice(&rows[0][..n]);
+        for (i, row) in (0u32..).zip(rows).skip(1) {
+            for ((value, place), &x) in values.iter_mut().zip(places.iter_mut()).zip(&row[..n]) {
+                let take = better(self.largest, *value, x);
+                *value = if take { x } else { *value };
+                *place = if take { i } else { *place };
+            }
+        }
+        for ((state, &value), &place) in states.iter_mut().zip(values.iter()).zip(places.iter()) {
+            *state = Reducer::<C>::merge(self, *state, Found { value, index: start + place as usize });
+        }
+    }
+
+    #[inline(always)]
+    fn merge(self, a: Found<C>, b: Found<C>) -> Found<C> {
+        // The worst value itself may be all there is: an index that is none gives way to any.
+        if a.index == usize::MAX || better(self.largest, a.value, b.value) && b.index != usize::MAX {
+            b
+        } else {
+            a
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Running sums and products.
+
+use super::strided::{for_rows, unreachable_memory};
+use crate::Pool;
+use rustorch_core::{C64, C128, Element, Fault, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
+
+pub(super) fn run(
+    pool: &Pool,
+    op: ScanOp,
+    axis: usize,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let len = x.layout().dims().get(axis).copied().unwrap_or(1);
+    dispatch_dtype!(x.dtype(), all, T => {
+        for_rows(pool, x, out, axis, 2 * len, &|_, x: &[T], out: &mut [<T as Scanned>::Out]| {
+            let mut total = T::start(op);
+            for (x, out) in x.iter().zip(out) {
+                total = x.take(op, total);
+                *out = T::result(total);
+            }
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// An element of a running sum or product, which runs in the widest type of its family.
+trait Scanned: Element {
+    /// The type of the results.
+    type Out: Element;
+    /// The type of the running value.
+    type Total: Copy;
+    fn start(op: ScanOp) -> Self::Total;
+    fn take(self, op: ScanOp, total: Self::Total) -> Self::Total;
+    fn result(total: Self::Total) -> Self::Out;
+}
+
+macro_rules! scanned {
+    ($total:ty, $out:ty, |$t:ident| $result:expr, |$a:ident, $b:ident| $sum:expr, $product:expr, $from:expr;
+     $($x:ident: $in:ty => $wide:expr),*) => {$(
+        impl Scanned for $in {
+            type Out = $out;
+            type Total = $total;
+            #[inline(always)]
+            fn start(op: ScanOp) -> $total {
+                match op {
+                    ScanOp::Sum => $from(0u8),
+                    ScanOp::Prod => $from(1u8),
+                }
+            }
+            #[inline(always)]
+            fn take(self, op: ScanOp, $a: $total) -> $total {
+                let $x = self;
+                let $b: $total = $wide;
+                match op {
+                    ScanOp::Sum => $sum,
+                    ScanOp::Prod => $product,
+                }
+            }
+            #[inline(always)]
+            fn result($t: $total) -> $out {
+                $result
+            }
+        }
+    )*};
+}
+
+scanned!(i64, i64, |t| t, |a, b| a.wrapping_add(b), a.wrapping_mul(b), i64::from;
+    x: bool => x.into(), x: u8 => x.into(), x: i8 => x.into(), x: i16 => x.into(), x: i32 => x.into(),
+    x: u32 => x.into(), x: i64 => x);
+scanned!(f64, f16, |t| f16::from_f64(t), |a, b| a + b, a * b, f64::from; x: f16 => x.to_f64());
+scanned!(f64, bf16, |t| bf16::from_f64(t), |a, b| a + b, a * b, f64::from; x: bf16 => x.to_f64());
+scanned!(f64, f32, |t| t as f32, |a, b| a + b, a * b, f64::from; x: f32 => x.into());
+scanned!(f64, f64, |t| t, |a, b| a + b, a * b, f64::from; x: f64 => x);
+scanned!(C128, C64, |t| C64::new(t.re as f32, t.im as f32), |a, b| a + b, a * b,
+    |n: u8| C128::new(n.into(), 0.0); x: C64 => C128::new(x.re.into(), x.im.into()));
+scanned!(C128, C128, |t| t, |a, b| a + b, a * b, |n: u8| C128::new(n.into(), 0.0); x: C128 => x);

@@ -1,0 +1,94 @@
+//! Softmax and its logarithm.
+
+use super::strided::{for_rows, unreachable_memory};
+use crate::Pool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, LANES, Level, Task};
+use rustorch_core::{Fault, Softmax, View, ViewMut, dispatch_dtype};
+
+pub(super) fn run(pool: &Pool, softmax: &Softmax, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    let log = softmax.log;
+    let len = x.layout().dims().get(softmax.axis).copied().unwrap_or(1);
+    dispatch_dtype!(x.dtype(), float, T => {
+        for_rows(pool, x, out, softmax.axis, 4 * len, &|_, x: &[T], out: &mut [T]| {
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            let x = T::widen(x, &mut wide);
+            T::narrow(out, &mut result, |out| simd::run(Row { log, x, out }));
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+struct Row<'a, T> {
+    log: bool,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Row<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let Row { log, x, out } = self;
+        let largest = max(x);
+        // Where everything is −∞ there is no distribution; the difference is NaN, as in PyTorch.
+        for (x, out) in x.iter().zip(out.iter_mut()) {
+            *out = (*x - largest).exp(l);
+        }
+        let total = sum(out);
+        if log {
+            // The largest is taken off first: beside it, the logarithm would lose its digits.
+            let shift = total.ln(l);
+            for (x, out) in x.iter().zip(out) {
+                *out = (*x - largest) - shift;
+            }
+        } else {
+            let factor = T::ONE / total;
+            for out in out {
+                *out = *out * factor;
+            }
+        }
+    }
+}
+
+/// The largest element; NaN if any is, −∞ if there is none.
+#[inline(always)]
+pub(super) fn max<T: Real>(x: &[T]) -> T {
+    let (chunks, tail) = x.as_chunks::<LANES>();
+    let mut lanes = [T::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.larger(x);
+        }
+    }
+    lanes.iter().chain(tail).fold(T::NEG_INFINITY, |most, &x| most.larger(x))
+}
+
+/// The sum, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn sum<T: Real>(x: &[T]) -> T {
+    map_sum(x, |x| x)
+}
+
+/// The sum of a function of the elements: in four groups of sixteen lanes, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
+    const WIDTH: usize = 4 * LANES;
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
+    let mut lanes = [T::ZERO; WIDTH];
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = *lane + f(x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(tail) {
+        *lane = *lane + f(x);
+    }
+    let mut width = WIDTH / 2;
+    while width != 0 {
+        for i in 0..width {
+            lanes[i] = lanes[i] + lanes[i + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}

@@ -1,0 +1,392 @@
+//! Functions of elements at equal positions of several views.
+
+use super::{base, base_mut};
+use crate::Pool;
+use rustorch_core::{DType, Dims, Element, Fault, Layout, View, ViewMut};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+
+/// Elements gathered at a time.
+const BLOCK: usize = 512;
+/// Rows shorter than this are gathered several together.
+const SHORT: usize = 64;
+/// Operands of a loop at most: three inputs and an output.
+const MOST: usize = 4;
+
+/// Room for a block of elements of up to 16 bytes.
+type Scratch = [MaybeUninit<u128>; BLOCK];
+
+/// One view in a joint loop.
+#[derive(Clone)]
+struct Operand {
+    base: *mut u8,
+    size: usize,
+    strides: Dims,
+    /// Whether the elements lie in the order of the loop without gaps.
+    packed: bool,
+}
+
+/// Dimensions shared by several views, as few as possible. The output comes first.
+struct Loop {
+    dims: Dims,
+    operands: SmallVec<[Operand; MOST]>,
+}
+
+// SAFETY: the addresses are those of views that outlive the loop; see the documentation of `strided`.
+unsafe impl Sync for Loop {}
+
+impl Loop {
+    fn new(out: &mut ViewMut<'_>, args: &[View<'_>]) -> Result<Loop, Fault> {
+        let shape = out.layout().shape();
+        let size = |dtype: DType| dtype.size().ok_or_else(super::unreachable_memory);
+        let operand = |base, size, layout: &Layout| Operand {
+            base,
+            size,
+            strides: layout.strides().into(),
+            packed: false,
+        };
+        let mut operands = SmallVec::new();
+        operands.push(operand(base_mut(out)?, size(out.dtype())?, out.layout()));
+        for x in args {
+            let (at, size) = (base(x)?.cast_mut(), size(x.dtype())?);
+            if x.layout().shape() == shape {
+                operands.push(operand(at, size, x.layout()));
+            } else {
+                operands.push(operand(at, size, &x.layout().broadcast_to(shape, "broadcast")?));
+            }
+        }
+        let mut this = Loop { dims: shape.dims().into(), operands };
+        this.collapse();
+        Ok(this)
+    }
+
+    /// Orders dimensions as the output has them in memory, drops those of length 1, and merges neighbours that every
+    /// operand steps through as one.
+    fn collapse(&mut self) {
+        let contiguous = |o: &Operand| {
+            let mut step = 1;
+            self.dims.iter().zip(&o.strides).rev().all(|(&dim, &stride)| {
+                let fits = dim == 1 || stride == step;
+                step *= dim;
+                fits
+            })
+        };
+        if self.operands.iter().all(contiguous) {
+            self.dims = Dims::from_slice(&[self.dims.iter().product()]);
+            for o in &mut self.operands {
+                o.strides = Dims::from_slice(&[1]);
+                o.packed = true;
+            }
+            return;
+        }
+        let mut order: Dims = (0..self.dims.len()).filter(|&i| self.dims[i] != 1).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(self.operands[0].strides[i]));
+        let mut dims = Dims::new();
+        let mut kept: SmallVec<[Dims; MOST]> = self.operands.iter().map(|_| Dims::new()).collect();
+        for &axis in &order {
+            let dim = self.dims[axis];
+            let merges = !dims.is_empty()
+                && self.operands.iter().zip(&kept).all(|(o, kept)| {
+                    // The farther of two neighbours steps over the whole nearer one.
+                    kept.last() == o.strides[axis].checked_mul(dim).as_ref()
+                });
+            if merges {
+                if let Some(last) = dims.last_mut() {
+                    *last *= dim;
+                }
+            } else {
+                dims.push(dim);
+            }
+            for (o, kept) in self.operands.iter().zip(&mut kept) {
+                match kept.last_mut() {
+                    Some(last) if merges => *last = o.strides[axis],
+                    _ => kept.push(o.strides[axis]),
+                }
+            }
+        }
+        if dims.is_empty() {
+            dims.push(1);
+            kept.iter_mut().for_each(|k| k.push(1));
+        }
+        self.dims = dims;
+        for (o, kept) in self.operands.iter_mut().zip(kept) {
+            o.strides = kept;
+            let mut step = 1;
+            o.packed = self.dims.iter().zip(&o.strides).rev().all(|(&dim, &stride)| {
+                let fits = stride == step;
+                step *= dim;
+                fits
+            });
+        }
+    }
+
+    fn elements(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Calls `each` with the addresses of runs of equal length that together cover `range`, output first, and the
+    /// position of the run in the loop.
+    fn walk(&self, range: std::ops::Range<usize>, each: &(dyn Fn(usize, &[*mut u8], usize) + Sync)) {
+        let rank = self.dims.len();
+        let inner = self.dims[rank - 1];
+        let mut scratch: [Scratch; MOST] = [const { [MaybeUninit::uninit(); BLOCK] }; MOST];
+        // The element that fills a scratch buffer, for operands that repeat one.
+        let mut filled: [*mut u8; MOST] = [std::ptr::null_mut(); MOST];
+        let simple = self.operands.iter().all(|o| o.strides[rank - 1] == 1);
+        let grouped = inner < SHORT && rank > 1;
+        let mut position: Dims = SmallVec::from_elem(0, rank);
+        let mut at = range.start;
+        while at < range.end {
+            let mut rest = at;
+            for axis in (0..rank).rev() {
+                position[axis] = rest % self.dims[axis];
+                rest /= self.dims[axis];
+            }
+            let col = position[rank - 1];
+            let len = if grouped {
+                BLOCK.min(range.end - at)
+            } else {
+                let row = (inner - col).min(range.end - at);
+                if simple { row } else { row.min(BLOCK) }
+            };
+            let mut addresses = [std::ptr::null_mut(); MOST];
+            for (i, o) in self.operands.iter().enumerate() {
+                let first = o.at(&position);
+                let stride = o.strides[rank - 1];
+                addresses[i] = if (!grouped && stride == 1) || o.packed {
+                    first
+                } else {
+                    let buffer = scratch[i].as_mut_ptr().cast::<u8>();
+                    if i == 0 {
+                        // The output is scattered after the call.
+                    } else if !grouped && stride == 0 {
+                        if filled[i] != first {
+                            // SAFETY: `first` is an element, and the buffer holds a block of them.
+                            unsafe { repeat(first, buffer, o.size) };
+                            filled[i] = first;
+                        }
+                    } else {
+                        // SAFETY: the positions are inside the dimensions, and the buffer holds a block.
+                        unsafe { self.gather(o, &position, len, buffer) };
+                    }
+                    buffer
+                };
+            }
+            each(at, &addresses[..self.operands.len()], len);
+            let out = &self.operands[0];
+            if addresses[0] != out.at(&position) {
+                // SAFETY: as for gathering; the call wrote `len` elements to the buffer.
+                unsafe { self.scatter(out, &position, len, addresses[0]) };
+            }
+            at += len;
+        }
+    }
+
+    /// Copies `len` elements from `position` on into `buffer`.
+    ///
+    /// # Safety
+    /// The positions are inside the dimensions, and `buffer` has room.
+    unsafe fn gather(&self, o: &Operand, position: &Dims, len: usize, buffer: *mut u8) {
+        let stride = o.strides[self.dims.len() - 1];
+        self.runs(o, position, len, |done, first, run| {
+            // SAFETY: the run is inside one row of the view, the target inside the buffer.
+            unsafe { copy_run(first, stride, buffer.add(done * o.size), 1, run, o.size) };
+        });
+    }
+
+    /// The reverse of [`gather`](Self::gather).
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn scatter(&self, o: &Operand, position: &Dims, len: usize, buffer: *mut u8) {
+        let stride = o.strides[self.dims.len() - 1];
+        self.runs(o, position, len, |done, first, run| {
+            // SAFETY: as in `gather`.
+            unsafe { copy_run(buffer.add(done * o.size), 1, first, stride, run, o.size) };
+        });
+    }
+
+    /// Cuts `len` elements from `position` on into runs along the last dimension.
+    fn runs(&self, o: &Operand, position: &Dims, len: usize, mut each: impl FnMut(usize, *mut u8, usize)) {
+        let last = self.dims.len() - 1;
+        let mut position = position.clone();
+        let mut done = 0;
+        while done < len {
+            let run = (self.dims[last] - position[last]).min(len - done);
+            each(done, o.at(&position), run);
+            done += run;
+            position[last] += run;
+            for axis in (1..=last).rev() {
+                if position[axis] < self.dims[axis] {
+                    break;
+                }
+                position[axis] = 0;
+                position[axis - 1] += 1;
+            }
+        }
+    }
+}
+
+impl Operand {
+    #[inline]
+    fn at(&self, position: &Dims) -> *mut u8 {
+        let index: usize = position.iter().zip(&self.strides).map(|(p, s)| p * s).sum();
+        // `wrapping_add`: computing the address is no access; those that are accessed are inside the view.
+        self.base.wrapping_add(index * self.size)
+    }
+}
+
+/// Copies `n` elements of `size` bytes between strides given in elements.
+///
+/// # Safety
+/// All elements are valid for reading and writing, and the two sides do not overlap.
+#[inline]
+pub(super) unsafe fn copy_run(
+    from: *const u8,
+    step: usize,
+    to: *mut u8,
+    to_step: usize,
+    n: usize,
+    size: usize,
+) {
+    /// # Safety
+    /// As of `copy_run`, with elements of type `W`.
+    #[inline]
+    unsafe fn typed<W: Copy>(from: *const u8, step: usize, to: *mut u8, to_step: usize, n: usize) {
+        let (from, to) = (from.cast::<W>(), to.cast::<W>());
+        for i in 0..n {
+            // SAFETY: by the contract.
+            unsafe { *to.add(i * to_step) = *from.add(i * step) };
+        }
+    }
+    // SAFETY: by the contract. Words have the size of the elements and at most their alignment.
+    unsafe {
+        if step == 1 && to_step == 1 {
+            return std::ptr::copy_nonoverlapping(from, to, n * size);
+        }
+        match size {
+            1 => typed::<u8>(from, step, to, to_step, n),
+            2 => typed::<u16>(from, step, to, to_step, n),
+            4 => typed::<u32>(from, step, to, to_step, n),
+            // Complex numbers are aligned like their parts.
+            8 => typed::<[u32; 2]>(from, step, to, to_step, n),
+            _ => typed::<[u64; 2]>(from, step, to, to_step, n),
+        }
+    }
+}
+
+/// Fills a block with one element.
+///
+/// # Safety
+/// `element` is valid for reading `size` bytes; `buffer` is a whole [`Scratch`].
+unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
+    // SAFETY: by the contract.
+    unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
+}
+
+/// Runs `f` on addresses of runs at equal positions, the output's first; `grain` elements at least go to a thread.
+fn for_runs(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    args: &[View<'_>],
+    dtypes: &[DType],
+    grain: usize,
+    f: &(dyn Fn(&[*mut u8], usize) + Sync),
+) -> Result<(), Fault> {
+    let fits =
+        out.dtype() == dtypes[0] && args.iter().zip(&dtypes[1..]).all(|(x, &dtype)| x.dtype() == dtype);
+    if !fits {
+        return Err(super::unreachable_memory());
+    }
+    let joint = Loop::new(out, args)?;
+    pool.ranges(joint.elements(), grain, |range| joint.walk(range, &|_, addresses, n| f(addresses, n)));
+    Ok(())
+}
+
+/// `out[i] = f(x[i])` for runs of elements. `f` gets slices of equal length; `grain` elements at least go to a thread.
+pub(crate) fn map1<T: Element, U: Element>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    x: &View<'_>,
+    grain: usize,
+    f: &(dyn Fn(&[T], &mut [U]) + Sync),
+) -> Result<(), Fault> {
+    for_runs(pool, out, &[*x], &[U::DTYPE, T::DTYPE], grain, &|p, n| {
+        // SAFETY: runs of `n` elements of the views or of scratch buffers, of types that were checked.
+        unsafe { f(source(p[1], n), target(p[0], n)) }
+    })
+}
+
+/// `out[i] = f(a[i], b[i])`, broadcasting; see [`map1`].
+pub(crate) fn map2<A: Element, B: Element, U: Element>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    (a, b): (&View<'_>, &View<'_>),
+    grain: usize,
+    f: &(dyn Fn(&[A], &[B], &mut [U]) + Sync),
+) -> Result<(), Fault> {
+    for_runs(pool, out, &[*a, *b], &[U::DTYPE, A::DTYPE, B::DTYPE], grain, &|p, n| {
+        // SAFETY: as in `map1`.
+        unsafe { f(source(p[1], n), source(p[2], n), target(p[0], n)) }
+    })
+}
+
+/// `out[i] = f(a[i], b[i], c[i])`, broadcasting; see [`map1`].
+pub(crate) fn map3<A: Element, B: Element, C: Element, U: Element>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    (a, b, c): (&View<'_>, &View<'_>, &View<'_>),
+    grain: usize,
+    f: &(dyn Fn(&[A], &[B], &[C], &mut [U]) + Sync),
+) -> Result<(), Fault> {
+    for_runs(pool, out, &[*a, *b, *c], &[U::DTYPE, A::DTYPE, B::DTYPE, C::DTYPE], grain, &|p, n| {
+        // SAFETY: as in `map1`.
+        unsafe { f(source(p[1], n), source(p[2], n), source(p[3], n), target(p[0], n)) }
+    })
+}
+
+/// Writes runs of an output in row-major order; `f` gets the position of a run's first element.
+pub(crate) fn fill_with<U: Element>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    grain: usize,
+    f: &(dyn Fn(usize, &mut [U]) + Sync),
+) -> Result<(), Fault> {
+    if out.dtype() != U::DTYPE {
+        return Err(super::unreachable_memory());
+    }
+    let layout = out.layout();
+    let packed = layout.is_contiguous();
+    let joint = Loop {
+        dims: if packed { Dims::from_slice(&[layout.elements()]) } else { layout.dims().into() },
+        operands: SmallVec::from_iter([Operand {
+            base: base_mut(out)?,
+            size: size_of::<U>(),
+            strides: if packed { Dims::from_slice(&[1]) } else { layout.strides().into() },
+            packed,
+        }]),
+    };
+    pool.ranges(joint.elements(), grain, |range| {
+        joint.walk(range, &|at, p, n| {
+            // SAFETY: as in `map1`.
+            unsafe { f(at, target(p[0], n)) }
+        });
+    });
+    Ok(())
+}
+
+/// # Safety
+/// `address` points to `n` valid elements that stay unchanged meanwhile.
+#[inline]
+unsafe fn source<'a, T>(address: *mut u8, n: usize) -> &'a [T] {
+    // SAFETY: by the contract.
+    unsafe { std::slice::from_raw_parts(address.cast_const().cast(), n) }
+}
+
+/// # Safety
+/// `address` points to room for `n` elements that nobody else uses meanwhile.
+#[inline]
+unsafe fn target<'a, T>(address: *mut u8, n: usize) -> &'a mut [T] {
+    // SAFETY: by the contract.
+    unsafe { std::slice::from_raw_parts_mut(address.cast(), n) }
+}

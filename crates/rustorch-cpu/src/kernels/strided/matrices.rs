@@ -1,0 +1,61 @@
+//! A view as a stack of matrices.
+
+use super::{dense, unreachable_memory};
+use rustorch_core::{Dims, Element, Fault, View};
+use std::marker::PhantomData;
+
+/// The matrices of a view's last two dimensions, with rows in one piece. The leading dimensions number them in
+/// row-major order.
+pub(crate) struct Matrices<'a, T> {
+    base: *const T,
+    dims: Dims,
+    strides: Dims,
+    /// Keeps a copy alive where the view's rows are not in one piece.
+    _copy: Option<Vec<T>>,
+    life: PhantomData<&'a [T]>,
+}
+
+// SAFETY: reads elements of a view that outlives this value; see the documentation of `strided`.
+unsafe impl<T: Element> Sync for Matrices<'_, T> {}
+
+impl<'a, T: Element> Matrices<'a, T> {
+    /// The view must have two dimensions at least. It is copied if the last one's stride is not 1.
+    pub(crate) fn new(x: &View<'a>) -> Result<Matrices<'a, T>, Fault> {
+        let layout = x.layout();
+        let rank = layout.rank();
+        let dims: Dims = layout.dims().into();
+        if layout.strides()[rank - 1] == 1 || layout.dims()[rank - 1] == 1 {
+            let base = x.address::<T>().ok_or_else(unreachable_memory)?;
+            return Ok(Matrices {
+                base,
+                dims,
+                strides: layout.strides().into(),
+                _copy: None,
+                life: PhantomData,
+            });
+        }
+        let copy = dense::<T>(x)?.into_owned();
+        let strides = layout.shape().contiguous_strides();
+        Ok(Matrices { base: copy.as_ptr(), dims, strides, _copy: Some(copy), life: PhantomData })
+    }
+
+    /// Row `row` of matrix `i`.
+    #[inline]
+    pub(crate) fn row(&self, i: usize, row: usize) -> &[T] {
+        let rank = self.dims.len();
+        let (rows, cols) = (self.dims[rank - 2], self.dims[rank - 1]);
+        assert!(row < rows, "row outside the matrix");
+        let mut index = row * self.strides[rank - 2];
+        let mut rest = i;
+        for axis in (0..rank - 2).rev() {
+            index += rest % self.dims[axis] * self.strides[axis];
+            rest /= self.dims[axis];
+        }
+        assert!(rest == 0, "matrix outside the stack");
+        if cols == 0 {
+            return &[];
+        }
+        // SAFETY: the index of a row's first element, and the row is in one piece.
+        unsafe { std::slice::from_raw_parts(self.base.add(index), cols) }
+    }
+}

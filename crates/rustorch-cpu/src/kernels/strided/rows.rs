@@ -1,0 +1,201 @@
+//! Lines of a view along one axis.
+
+use super::{base, base_mut, map::copy_run, unreachable_memory};
+use crate::Pool;
+use rustorch_core::{Dims, Element, Fault, View, ViewMut};
+use std::marker::PhantomData;
+
+/// The lines of a view along an axis, numbered in row-major order of the other axes.
+pub(crate) struct Rows<'a, T> {
+    lines: Lines,
+    life: PhantomData<&'a [T]>,
+}
+
+/// The lines of an output along an axis.
+pub(crate) struct RowsMut<'a, T> {
+    lines: Lines,
+    life: PhantomData<&'a mut [T]>,
+}
+
+struct Lines {
+    base: *mut u8,
+    dims: Dims,
+    strides: Dims,
+    len: usize,
+    stride: usize,
+}
+
+// SAFETY: addresses of a view that outlives this value; see the documentation of `strided`.
+unsafe impl Sync for Lines {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for Rows<'_, T> {}
+// SAFETY: as above; rows are handed out under a contract of exclusion.
+unsafe impl<T: Element> Sync for RowsMut<'_, T> {}
+
+impl Lines {
+    /// A scalar has one line of one element along axis 0.
+    fn new(base: *mut u8, dims: &[usize], strides: &[usize], axis: usize) -> Lines {
+        let others =
+            |x: &[usize]| x.iter().enumerate().filter(|&(i, _)| i != axis).map(|(_, &v)| v).collect();
+        let mut lines = Lines {
+            base,
+            dims: others(dims),
+            strides: others(strides),
+            len: dims.get(axis).copied().unwrap_or(1),
+            stride: strides.get(axis).copied().unwrap_or(1),
+        };
+        if lines.len == 1 {
+            lines.stride = 1;
+        }
+        lines
+    }
+
+    fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// The address of the first element of line `i`.
+    #[inline]
+    fn at<T>(&self, mut i: usize) -> *mut T {
+        let mut index = 0;
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            index += i % dim * stride;
+            i /= dim;
+        }
+        self.base.cast::<T>().wrapping_add(index)
+    }
+}
+
+impl<'a, T: Element> Rows<'a, T> {
+    pub(crate) fn new(x: &View<'a>, axis: usize) -> Result<Rows<'a, T>, Fault> {
+        if x.dtype() != T::DTYPE {
+            return Err(unreachable_memory());
+        }
+        let lines = Lines::new(base(x)?.cast_mut(), x.layout().dims(), x.layout().strides(), axis);
+        Ok(Rows { lines, life: PhantomData })
+    }
+
+    /// How many lines there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lines.count()
+    }
+
+    /// The elements of a line.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len
+    }
+
+    /// Line `i`: borrowed if it lies in one piece, else gathered into `scratch`.
+    #[inline]
+    pub(crate) fn row<'s>(&self, i: usize, scratch: &'s mut Vec<T>) -> &'s [T]
+    where
+        'a: 's,
+    {
+        let (first, len, stride) = (self.lines.at::<T>(i), self.lines.len, self.lines.stride);
+        if len == 0 {
+            return &[];
+        }
+        assert!(i < self.count(), "line outside the view");
+        if stride == 1 {
+            // SAFETY: a line of the view, in one piece.
+            return unsafe { std::slice::from_raw_parts(first, len) };
+        }
+        scratch.clear();
+        scratch.reserve(len);
+        // SAFETY: a line of the view, and room for it; then the elements are initialised.
+        unsafe {
+            copy_run(first.cast(), stride, scratch.as_mut_ptr().cast(), 1, len, size_of::<T>());
+            scratch.set_len(len);
+        }
+        scratch
+    }
+}
+
+impl<'a, T: Element> RowsMut<'a, T> {
+    pub(crate) fn new(x: &'a mut ViewMut<'_>, axis: usize) -> Result<RowsMut<'a, T>, Fault> {
+        if x.dtype() != T::DTYPE {
+            return Err(unreachable_memory());
+        }
+        let lines = Lines::new(base_mut(x)?, x.layout().dims(), x.layout().strides(), axis);
+        Ok(RowsMut { lines, life: PhantomData })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lines.count()
+    }
+
+    /// Runs `fill` on line `i`, in place or on `scratch` which is scattered afterwards.
+    ///
+    /// # Safety
+    /// Nobody else uses line `i` meanwhile, and `fill` writes every element before it reads any.
+    #[inline]
+    pub(crate) unsafe fn with_row(&self, i: usize, scratch: &mut Vec<T>, fill: impl FnOnce(&mut [T])) {
+        let (first, len, stride) = (self.lines.at::<T>(i), self.lines.len, self.lines.stride);
+        if len == 0 {
+            return fill(&mut []);
+        }
+        assert!(i < self.count(), "line outside the view");
+        if stride == 1 {
+            // SAFETY: a line of the output, in one piece, ours alone by the contract.
+            return fill(unsafe { std::slice::from_raw_parts_mut(first, len) });
+        }
+        scratch.clear();
+        scratch.reserve(len);
+        // SAFETY: room for the line, written by `fill` by the contract; the line is ours alone.
+        unsafe {
+            fill(std::slice::from_raw_parts_mut(scratch.as_mut_ptr(), len));
+            copy_run(scratch.as_ptr().cast(), 1, first.cast(), stride, len, size_of::<T>());
+        }
+    }
+}
+
+/// Runs `each(i, line of x, line of out)` for every line along `axis`, in parallel. The shapes agree but along the axis.
+/// `cost` is the work of a line in elements, for deciding how many go to a thread.
+pub(crate) fn for_rows<T: Element, U: Element>(
+    pool: &Pool,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+    axis: usize,
+    cost: usize,
+    each: &(dyn Fn(usize, &[T], &mut [U]) + Sync),
+) -> Result<(), Fault> {
+    let (xs, outs) = (Rows::<T>::new(x, axis)?, RowsMut::<U>::new(out, axis)?);
+    debug_assert_eq!(xs.count(), outs.count());
+    pool.ranges(xs.count().min(outs.count()), (1 << 13) / cost.max(1), |range| {
+        let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
+        for i in range {
+            let row = xs.row(i, &mut gathered);
+            // SAFETY: each line belongs to one range, and kernels write before they read.
+            unsafe { outs.with_row(i, &mut scattered, |out| each(i, row, out)) };
+        }
+    });
+    Ok(())
+}
+
+/// As [`for_rows`], with two outputs.
+pub(crate) fn for_rows2<T: Element, U: Element, V: Element>(
+    pool: &Pool,
+    x: &View<'_>,
+    outs: &mut [ViewMut<'_>],
+    axis: usize,
+    cost: usize,
+    each: &(dyn Fn(&[T], &mut [U], &mut [V]) + Sync),
+) -> Result<(), Fault> {
+    let [first, second] = outs else { return Err(unreachable_memory()) };
+    let xs = Rows::<T>::new(x, axis)?;
+    let (us, vs) = (RowsMut::<U>::new(first, axis)?, RowsMut::<V>::new(second, axis)?);
+    let count = xs.count().min(us.count()).min(vs.count());
+    pool.ranges(count, (1 << 13) / cost.max(1), |range| {
+        let (mut gathered, mut scattered, mut scattered2) = (Vec::new(), Vec::new(), Vec::new());
+        for i in range {
+            let row = xs.row(i, &mut gathered);
+            // SAFETY: as in `for_rows`.
+            unsafe {
+                us.with_row(i, &mut scattered, |u| {
+                    vs.with_row(i, &mut scattered2, |v| each(row, u, v));
+                });
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! Tests of the simpler kernels, against definitions written as plain loops.
+
+use super::testing::{Tensor, close, fails, noise, run, run1};
+use rustorch_core::{
+    Arange, BinaryOp, C64, C128, CompareOp, DType, Error, Fill, GateOp, LayerNorm, Op, Pad, QuantType,
+    RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16, f16,
+};
+
+#[test]
+fn pairs_in_every_layout() {
+    let (m, n, k) = (37, 75, 5);
+    let a = noise(1, m * n * k);
+    let full = |x: &[f32]| Tensor::new(&[m, n, k], x);
+    let cases: Vec<(Tensor, Tensor)> = vec![
+        (full(&a), full(&noise(2, m * n * k))),
+        (full(&a), Tensor::new(&[], &[0.5f32])),
+        (full(&a), Tensor::new(&[k], &noise(3, k))),
+        (full(&a), Tensor::new(&[n, 1], &noise(4, n))),
+        (Tensor::new(&[m, 1, 1], &noise(5, m)), Tensor::new(&[n, k], &noise(6, n * k))),
+        (
+            Tensor::new(&[k, n, m], &a).with(|l| l.transpose(0, 2).unwrap()),
+            Tensor::new(&[n, m, k], &a).with(|l| l.transpose(0, 1).unwrap()),
+        ),
+        (
+            Tensor::new(&[m, 2 * n, k], &noise(7, 2 * m * n * k)).with(|l| l.slice(1, 1, n, 2).unwrap()),
+            full(&a),
+        ),
+        (Tensor::new(&[0, 3], &[0f32; 0]), Tensor::new(&[1], &[1f32])),
+        (Tensor::new(&[], &[1f32]), Tensor::new(&[], &[2f32])),
+    ];
+    for (a, b) in &cases {
+        let shape = a.layout.shape().broadcast(b.layout.shape(), "test").unwrap();
+        let spread = |t: &Tensor| {
+            let layout = t.layout.broadcast_to(&shape, "test").unwrap();
+            let base = t.view().address::<f32>().unwrap();
+            // SAFETY: indices of a broadcast of the tensor's layout.
+            layout.indices().map(|i| unsafe { *base.add(i - layout.offset()) }).collect::<Vec<_>>()
+        };
+        let want: Vec<f32> = spread(a).iter().zip(spread(b)).map(|(a, b)| a - b).collect();
+        assert_eq!(run1::<f32>(&Op::Binary(BinaryOp::Sub), &[a, b]), want, "{shape:?}");
+        let want: Vec<bool> = spread(a).iter().zip(spread(b)).map(|(a, b)| *a < b).collect();
+        assert_eq!(run1::<bool>(&Op::Compare(CompareOp::Lt), &[a, b]), want, "{shape:?}");
+    }
+}
+
+#[test]
+fn integers_and_floats_divide_as_pytorch() {
+    // torch.floor_divide, torch.remainder
+    let a = Tensor::new(&[6], &[7i32, -7, 7, -7, i32::MIN, 0]);
+    let b = Tensor::new(&[6], &[2i32, 2, -2, -2, -1, 5]);
+    assert_eq!(run1::<i32>(&Op::Binary(BinaryOp::FloorDiv), &[&a, &b]), [3, -4, -4, 3, i32::MIN, 0]);
+    assert_eq!(run1::<i32>(&Op::Binary(BinaryOp::Remainder), &[&a, &b]), [1, 1, -1, -1, 0, 0]);
+    let a = Tensor::new(&[5], &[7.0f32, -7.0, 1.0, -1.0, 5.3]);
+    let b = Tensor::new(&[5], &[2.0f32, 2.0, 0.0, f32::INFINITY, -0.9]);
+    assert_eq!(
+        run1::<f32>(&Op::Binary(BinaryOp::FloorDiv), &[&a, &b]),
+        [3.0, -4.0, f32::INFINITY, -1.0, -6.0]
+    );
+    let got = run1::<f32>(&Op::Binary(BinaryOp::Remainder), &[&a, &b]);
+    assert_eq!(got[..2], [1.0, 1.0]);
+    assert!(got[2].is_nan() && got[3] == f32::INFINITY && (got[4] + 0.1).abs() < 1e-6);
+    let zero = Tensor::new(&[1], &[0i32]);
+    let error = fails(&Op::Binary(BinaryOp::Remainder), &[&Tensor::new(&[2], &[1i32, 2]), &zero]);
+    assert!(error.to_string().contains("divided by zero"), "{error}");
+    // torch.pow of integers, torch.bitwise_left_shift, torch.bitwise_right_shift
+    let a = Tensor::new(&[6], &[2i64, -1, 3, 1, -1, 0]);
+    let b = Tensor::new(&[6], &[10i64, -3, -1, -5, -2, 0]);
+    assert_eq!(run1::<i64>(&Op::Binary(BinaryOp::Pow), &[&a, &b]), [1024, -1, 0, 1, 1, 1]);
+    let a = Tensor::new(&[4], &[-5i8, 3, -1, 64]);
+    let b = Tensor::new(&[4], &[1i8, 9, 8, 1]);
+    assert_eq!(run1::<i8>(&Op::Binary(BinaryOp::ShiftRight), &[&a, &b]), [-3, 0, -1, 32]);
+    assert_eq!(run1::<i8>(&Op::Binary(BinaryOp::ShiftLeft), &[&a, &b]), [-10, 0, 0, -128]);
+}
+
+#[test]
+fn nan_rules() {
+    let nan = f32::NAN;
+    let a = Tensor::new(&[4], &[nan, 1.0, 2.0, -0.0]);
+    let b = Tensor::new(&[4], &[1.0, nan, 1.0, 0.0]);
+    let max = run1::<f32>(&Op::Binary(BinaryOp::Maximum), &[&a, &b]);
+    assert!(max[0].is_nan() && max[1].is_nan() && max[2] == 2.0);
+    let min = run1::<f32>(&Op::Binary(BinaryOp::Minimum), &[&a, &b]);
+    assert!(min[0].is_nan() && min[1].is_nan() && min[2] == 1.0);
+    assert_eq!(run1::<bool>(&Op::Compare(CompareOp::Ne), &[&a, &b]), [true, true, true, false]);
+    let x = Tensor::new(&[4], &[nan, -3.0, 3.0, 0.5]);
+    let clamp = Op::Clamp { min: Some(Scalar::Float(-1.0)), max: Some(Scalar::Float(1.0)) };
+    let got = run1::<f32>(&clamp, &[&x]);
+    assert!(got[0].is_nan() && got[1..] == [-1.0, 1.0, 0.5]);
+    let x = Tensor::new(&[3], &[5u8, 100, 255]);
+    let clamp = Op::Clamp { min: Some(Scalar::Int(-7)), max: Some(Scalar::Int(1000)) };
+    assert_eq!(run1::<u8>(&clamp, &[&x]), [5, 100, 255]);
+    let relu = run1::<f32>(&Op::Unary(UnaryOp::Relu), &[&Tensor::new(&[3], &[nan, -1.0, 2.0])]);
+    assert!(relu[0].is_nan() && relu[1..] == [0.0, 2.0]);
+    let sign = run1::<f32>(&Op::Unary(UnaryOp::Sign), &[&Tensor::new(&[3], &[-0.5f32, 0.0, 2.0])]);
+    assert_eq!(sign, [-1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn halves_round_once() {
+    let x: Vec<f32> = noise(1, 1000);
+    let half: Vec<f16> = x.iter().map(|&x| f16::from_f32(x)).collect();
+    let brain: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x)).collect();
+    let got: Vec<f16> = run1(&Op::Unary(UnaryOp::Square), &[&Tensor::new(&[1000], &half)]);
+    let want: Vec<f16> = half.iter().map(|x| f16::from_f32(x.to_f32() * x.to_f32())).collect();
+    assert_eq!(got, want);
+    let pair = [&Tensor::new(&[1000], &brain), &Tensor::new(&[1000], &brain)];
+    let got: Vec<bf16> = run1(&Op::Binary(BinaryOp::Add), &pair);
+    let want: Vec<bf16> = brain.iter().map(|x| bf16::from_f32(x.to_f32() + x.to_f32())).collect();
+    assert_eq!(got, want);
+    let c = Tensor::new(&[1000], &half.iter().map(|x| x.to_f32() > 0.0).collect::<Vec<_>>());
+    let zero = Tensor::new(&[1], &[f16::ZERO]);
+    let got: Vec<f16> = run1(&Op::Where, &[&c, &Tensor::new(&[1000], &half), &zero]);
+    assert!(got.iter().zip(&half).all(|(g, h)| *g == if h.to_f32() > 0.0 { *h } else { f16::ZERO }));
+}
+
+#[test]
+fn casts() {
+    let x = Tensor::new(&[5], &[1.9f32, -1.9, 300.0, f32::NAN, 0.0]);
+    assert_eq!(run1::<i32>(&Op::Cast(DType::I32), &[&x]), [1, -1, 300, 0, 0]);
+    assert_eq!(run1::<bool>(&Op::Cast(DType::Bool), &[&x]), [true, true, true, true, false]);
+    assert_eq!(run1::<u8>(&Op::Cast(DType::U8), &[&Tensor::new(&[2], &[-1i64, 257])]), [255, 1]);
+    let wide: Vec<f32> = noise(3, 777);
+    let got: Vec<f16> = run1(&Op::Cast(DType::F16), &[&Tensor::new(&[777], &wide)]);
+    assert!(got.iter().zip(&wide).all(|(g, w)| *g == f16::from_f32(*w)));
+    let back: Vec<f32> = run1(&Op::Cast(DType::F32), &[&Tensor::new(&[777], &got)]);
+    assert!(got.iter().zip(&back).all(|(g, b)| g.to_f32() == *b));
+}
+
+#[test]
+fn block_types_decode_and_encode() {
+    let quant = QuantType::Q8_0;
+    let values = noise(5, 6 * 64);
+    let blocks = run(&Op::Cast(DType::Quant(quant)), &[&Tensor::new(&[6, 64], &values)]).unwrap();
+    let mut bytes = vec![0; quant.bytes_for(values.len()).unwrap()];
+    rustorch_quant::encode(quant, &values, None, &mut bytes).unwrap();
+    assert_eq!(blocks[0].bytes(), bytes);
+    let mut want = vec![0.0; values.len()];
+    rustorch_quant::decode(quant, &bytes, &mut want).unwrap();
+    let decoded: Vec<f32> = run1(&Op::Cast(DType::F32), &[&blocks[0]]);
+    assert_eq!(decoded, want);
+    let half: Vec<f16> = run1(&Op::Cast(DType::F16), &[&blocks[0]]);
+    assert!(half.iter().zip(&want).all(|(h, w)| *h == f16::from_f32(*w)));
+    let table = Tensor::quant(DType::Quant(quant), &[6, 64], &bytes);
+    let ids = Tensor::new(&[2, 2], &[5i32, 0, 3, 5]);
+    let got: Vec<f32> = run1(&Op::Embedding, &[&table, &ids]);
+    for (row, id) in got.chunks(64).zip([5, 0, 3, 5]) {
+        assert_eq!(row, &want[id * 64..][..64]);
+    }
+    // Some rows, as a view.
+    let rows = Tensor::quant(DType::Quant(quant), &[6, 64], &bytes).with(|l| l.slice(0, 1, 3, 2).unwrap());
+    let got: Vec<f32> = run1(&Op::Cast(DType::F32), &[&rows]);
+    assert_eq!(got[64..128], want[3 * 64..4 * 64]);
+    let bad = Tensor::new(&[1, 32], &[f32::NAN; 32]);
+    assert!(fails(&Op::Cast(DType::Quant(quant)), &[&bad]).to_string().contains("finite"));
+}
+
+#[test]
+fn indices_are_checked() {
+    let table = Tensor::new(&[3, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let ids = Tensor::new(&[3], &[2i64, 0, 2]);
+    assert_eq!(run1::<f32>(&Op::Embedding, &[&table, &ids]), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
+    assert_eq!(run1::<f32>(&Op::IndexSelect { axis: 0 }, &[&table, &ids]), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
+    let columns = Tensor::new(&[3], &[1i32, 1, 0]);
+    assert_eq!(
+        run1::<f32>(&Op::IndexSelect { axis: 1 }, &[&table, &columns]),
+        [1.0, 1.0, 0.0, 3.0, 3.0, 2.0, 5.0, 5.0, 4.0]
+    );
+    let deep: Vec<i32> = (0..2 * 3 * 4).collect();
+    let deep = Tensor::new(&[2, 3, 4], &deep);
+    let got: Vec<i32> = run1(&Op::IndexSelect { axis: 1 }, &[&deep, &Tensor::new(&[2], &[2i64, 0])]);
+    assert_eq!(got, [8, 9, 10, 11, 0, 1, 2, 3, 20, 21, 22, 23, 12, 13, 14, 15]);
+    // torch.gather
+    let index = Tensor::new(&[2, 2], &[0i64, 1, 2, 0]);
+    assert_eq!(run1::<f32>(&Op::Gather { axis: 0 }, &[&table, &index]), [0.0, 3.0, 4.0, 1.0]);
+    let index = Tensor::new(&[3, 1], &[1i64, 0, 1]);
+    assert_eq!(run1::<f32>(&Op::Gather { axis: 1 }, &[&table, &index]), [1.0, 2.0, 5.0]);
+    for bad in [3i64, -1] {
+        let error = fails(&Op::Embedding, &[&table, &Tensor::new(&[1], &[bad])]);
+        assert_eq!(error, Error::Index { op: "embedding", index: bad, len: 3 });
+    }
+    let joined: Vec<f32> = run1(&Op::Concat { axis: 1 }, &[&table, &Tensor::new(&[3, 1], &[9f32, 8.0, 7.0])]);
+    assert_eq!(joined, [0.0, 1.0, 9.0, 2.0, 3.0, 8.0, 4.0, 5.0, 7.0]);
+}
+
+#[test]
+fn fills_and_counts() {
+    let shape = Shape::new([3, 4].as_slice()).unwrap();
+    let op = Op::Fill(Fill { shape, dtype: DType::BF16, value: Scalar::Float(1.5) });
+    assert_eq!(run1::<bf16>(&op, &[]), vec![bf16::from_f32(1.5); 12]);
+    let arange = |start, step, len, dtype| Op::Arange(Arange { start, step, len, dtype });
+    assert_eq!(run1::<i64>(&arange(Scalar::Int(5), Scalar::Int(-2), 4, DType::I64), &[]), [5, 3, 1, -1]);
+    let got = run1::<f32>(&arange(Scalar::Float(0.0), Scalar::Float(0.1), 100_000, DType::F32), &[]);
+    assert_eq!(got[99_999], (99_999.0f64 * 0.1) as f32);
+}
+
+#[test]
+fn softmax_and_norms() {
+    let (rows, n) = (7, 133);
+    let x = noise(9, rows * n);
+    let t = Tensor::new(&[rows, n], &x);
+    let wide: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+    let soft = |row: &[f64], log: bool| {
+        let total: f64 = row.iter().map(|x| x.exp()).sum();
+        row.iter().map(|x| if log { x - total.ln() } else { x.exp() / total }).collect::<Vec<_>>()
+    };
+    for log in [false, true] {
+        let want: Vec<f64> = wide.chunks(n).flat_map(|row| soft(row, log)).collect();
+        close(&run1::<f32>(&Op::Softmax(Softmax { axis: 1, log }), &[&t]), &want, 1e-6);
+        // Along the other axis of the transposed matrix.
+        let turned = Tensor::new(&[rows, n], &x).with(|l| l.transpose(0, 1).unwrap());
+        let got: Vec<f32> = run1(&Op::Softmax(Softmax { axis: 0, log }), &[&turned]);
+        let back = Tensor::new(&[n, rows], &got).with(|l| l.transpose(0, 1).unwrap()).values::<f32>();
+        close(&back, &want, 1e-6);
+    }
+    let (w, b) = (noise(10, n), noise(11, n));
+    let (wt, bt) = (Tensor::new(&[n], &w), Tensor::new(&[n], &b));
+    let mut want = Vec::new();
+    let mut want_rms = Vec::new();
+    for row in wide.chunks(n) {
+        let mean = row.iter().sum::<f64>() / n as f64;
+        let var = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+        let square = row.iter().map(|x| x * x).sum::<f64>() / n as f64;
+        for i in 0..n {
+            want.push((row[i] - mean) / (var + 1e-5).sqrt() * f64::from(w[i]) + f64::from(b[i]));
+            want_rms.push(row[i] / (square + 1e-6).sqrt() * f64::from(w[i]));
+        }
+    }
+    close(&run1::<f32>(&Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), &[&t, &wt, &bt]), &want, 2e-6);
+    close(&run1::<f32>(&Op::RmsNorm(RmsNorm { eps: 1e-6 }), &[&t, &wt]), &want_rms, 2e-6);
+    // Two trailing dimensions, as they lie and scattered.
+    let shaped = Tensor::new(&[rows, 7, 19], &x);
+    let shape = |x: &[f32]| Tensor::new(&[7, 19], x);
+    let op = Op::LayerNorm(LayerNorm { dims: 2, eps: 1e-5 });
+    close(&run1::<f32>(&op, &[&shaped, &shape(&w), &shape(&b)]), &want, 2e-6);
+    let mut turned = vec![0.0; x.len()];
+    for (i, x) in x.iter().enumerate() {
+        let (r, p, q) = (i / 133, i / 19 % 7, i % 19);
+        turned[r * 133 + q * 7 + p] = *x;
+    }
+    let scattered = Tensor::new(&[rows, 19, 7], &turned).with(|l| l.transpose(1, 2).unwrap());
+    close(&run1::<f32>(&op, &[&scattered, &shape(&w), &shape(&b)]), &want, 2e-6);
+}
+
+#[test]
+fn gates() {
+    let (g, u) = (noise(1, 500), noise(2, 500));
+    let tensors = [Tensor::new(&[5, 100], &g), Tensor::new(&[5, 100], &u)];
+    let cases: [(GateOp, fn(f64) -> f64); 4] = [
+        (GateOp::Silu, |x| x / (1.0 + (-x).exp())),
+        (GateOp::Gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()))),
+        (GateOp::GeluTanh, |x| {
+            0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+        }),
+        (GateOp::Relu, |x| x.max(0.0)),
+    ];
+    for (op, f) in cases {
+        let want: Vec<f64> = g.iter().zip(&u).map(|(&g, &u)| f(g.into()) * f64::from(u)).collect();
+        close(&run1::<f32>(&Op::Gate(op), &tensors.each_ref()), &want, 1e-6);
+    }
+}
+
+#[test]
+fn rope_turns_pairs() {
+    let (heads, seq, dim) = (3, 5, 10);
+    let x = noise(1, heads * seq * dim);
+    let positions = [0i32, 1, 7, 100, 3];
+    let tensors = [Tensor::new(&[heads, seq, dim], &x), Tensor::new(&[seq], &positions)];
+    let factors = [1.0f32, 2.0, 4.0, 1.5];
+    for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
+        let rope = Rope { style, rotated: 8, base: 10_000.0, scale: 0.5, yarn: None };
+        let mut want: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+        for (row, out) in want.chunks_mut(dim).enumerate() {
+            for i in 0..4 {
+                let angle = f64::from(positions[row % seq]) * 0.5 * 10_000f64.powf(-2.0 * i as f64 / 8.0)
+                    / f64::from(factors[i]);
+                let (a, b) = if style == RopeStyle::Adjacent { (2 * i, 2 * i + 1) } else { (i, i + 4) };
+                let (x, y) = (out[a], out[b]);
+                out[a] = x * angle.cos() - y * angle.sin();
+                out[b] = x * angle.sin() + y * angle.cos();
+            }
+        }
+        let factors = Tensor::new(&[4], &factors);
+        let got: Vec<f32> = run1(&Op::Rope(rope), &[&tensors[0], &tensors[1], &factors]);
+        close(&got, &want, 2e-5);
+    }
+}
+
+/// The formulas of the YaRN paper's reference code (`yarn_find_correction_range`, `yarn_linear_ramp_mask`), in f64.
+#[test]
+fn yarn_blends_frequencies() {
+    let dim = 64usize;
+    let (base, factor, context) = (10_000f64, 4.0f64, 2048.0f64);
+    let rope = Rope {
+        style: RopeStyle::Halves,
+        rotated: dim,
+        base: base as f32,
+        scale: (1.0 / factor) as f32,
+        yarn: Some(Yarn {
+            ext_factor: 1.0,
+            attn_factor: 1.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            original_context: context as usize,
+        }),
+    };
+    let correction = |rotations: f64| {
+        dim as f64 * (context / (rotations * 2.0 * std::f64::consts::PI)).ln() / (2.0 * base.ln())
+    };
+    let (low, high) = (correction(32.0).floor().max(0.0), correction(1.0).ceil().min(dim as f64 - 1.0));
+    let magnitude = 0.1 * factor.ln() + 1.0;
+    let x = noise(1, dim);
+    let position = 1000i64;
+    let got: Vec<f32> =
+        run1(&Op::Rope(rope), &[&Tensor::new(&[1, dim], &x), &Tensor::new(&[1], &[position])]);
+    let mut want = vec![0.0; dim];
+    for i in 0..dim / 2 {
+        let extrapolated = base.powf(-2.0 * i as f64 / dim as f64);
+        let keep = 1.0 - ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+        let angle = position as f64 * (extrapolated / factor * (1.0 - keep) + extrapolated * keep);
+        let (a, b) = (f64::from(x[i]), f64::from(x[i + dim / 2]));
+        want[i] = magnitude * (a * angle.cos() - b * angle.sin());
+        want[i + dim / 2] = magnitude * (a * angle.sin() + b * angle.cos());
+    }
+    // The angles reach 1000 radians in f32.
+    close(&got, &want, 5e-4);
+}
+
+#[test]
+fn sorts_are_stable_and_put_nan_last() {
+    let x = Tensor::new(&[2, 5], &[3.0f32, f32::NAN, -1.0, 3.0, 0.0, -0.0, 0.0, f32::NEG_INFINITY, 1.0, 0.0]);
+    let out = run(&Op::Sort(Sort { axis: 1, descending: false }), &[&x]).unwrap();
+    assert_eq!(out[1].values::<i64>(), [2, 4, 0, 3, 1, 2, 0, 1, 4, 3]);
+    let out = run(&Op::Sort(Sort { axis: 1, descending: true }), &[&x]).unwrap();
+    assert_eq!(out[1].values::<i64>(), [1, 0, 3, 4, 2, 3, 0, 1, 4, 2]);
+    let out = run(&Op::Sort(Sort { axis: 0, descending: false }), &[&x]).unwrap();
+    assert_eq!(out[1].values::<i64>(), [1, 1, 1, 1, 0, 0, 0, 0, 0, 1]);
+    let out = run(&Op::TopK(TopK { k: 2, axis: 1, largest: true }), &[&x]).unwrap();
+    assert_eq!(out[1].values::<i64>(), [1, 0, 3, 0]);
+    let long = Tensor::new(&[4], &[i64::MAX, i64::MIN, 0, -1]);
+    let out = run(&Op::TopK(TopK { k: 3, axis: 0, largest: false }), &[&long]).unwrap();
+    assert_eq!(out[0].values::<i64>(), [i64::MIN, -1, 0]);
+    assert_eq!(
+        run(&Op::Sort(Sort { axis: 0, descending: false }), &[&Tensor::new(&[], &[2u8])]).unwrap()[1]
+            .values::<i64>(),
+        [0]
+    );
+}
+
+#[test]
+fn borders_and_triangles() {
+    let x = Tensor::new(&[2, 2], &[1i32, 2, 3, 4]);
+    let pad = Op::Pad(Pad { widths: [(1, 0), (0, 2)].into_iter().collect(), value: Scalar::Int(9) });
+    assert_eq!(run1::<i32>(&pad, &[&x]), [9, 9, 9, 9, 1, 2, 9, 9, 3, 4, 9, 9]);
+    let x = Tensor::new(&[3, 4], &(1..13).collect::<Vec<i32>>());
+    let cut = |upper, diagonal| Op::Triangle(Triangle { upper, diagonal });
+    assert_eq!(run1::<i32>(&cut(false, 0), &[&x]), [1, 0, 0, 0, 5, 6, 0, 0, 9, 10, 11, 0]);
+    assert_eq!(run1::<i32>(&cut(true, 1), &[&x]), [0, 2, 3, 4, 0, 0, 7, 8, 0, 0, 0, 12]);
+    assert_eq!(run1::<i32>(&cut(true, i64::MIN), &[&x]), x.values::<i32>());
+    assert_eq!(run1::<i32>(&cut(false, -2), &[&x]), [0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0]);
+}
+
+#[test]
+fn complex_functions() {
+    // Python's cmath
+    let z = C128::new(0.5, -1.25);
+    let cases = [
+        (UnaryOp::Exp, C128::new(0.5198786860084937, -1.5646111274988195)),
+        (UnaryOp::Log, C128::new(0.2973535538733464, -1.1902899496825317)),
+        (UnaryOp::Sqrt, C128::new(0.9608046632337985, -0.6504964265019547)),
+        (UnaryOp::Sin, C128::new(0.9053586344209573, -1.4058162504314684)),
+        (UnaryOp::Tanh, C128::new(1.5839635482844239, -0.8066346988510739)),
+        (UnaryOp::Reciprocal, C128::new(0.27586206896551724, 0.6896551724137931)),
+    ];
+    for (op, want) in cases {
+        let got: Vec<C128> = run1(&Op::Unary(op), &[&Tensor::new(&[1], &[z])]);
+        assert!((got[0] - want).norm() < 1e-14, "{op:?} {}", got[0]);
+    }
+    let z = Tensor::new(&[2], &[C64::new(3.0, -4.0), C64::new(-1.0, 0.0)]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Abs), &[&z]), [5.0, 1.0]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Imag), &[&z]), [-4.0, 0.0]);
+    assert_eq!(run1::<f32>(&Op::Unary(UnaryOp::Angle), &[&z])[1], std::f32::consts::PI);
+    assert_eq!(run1::<C64>(&Op::Unary(UnaryOp::Conj), &[&z])[0], C64::new(3.0, 4.0));
+    let div = run1::<C64>(&Op::Binary(BinaryOp::Div), &[&z, &z]);
+    assert_eq!(div, [C64::new(1.0, 0.0); 2]);
+}

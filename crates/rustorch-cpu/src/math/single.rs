@@ -1,0 +1,223 @@
+//! Functions of `f32`, free of branches.
+//!
+//! The common ones are computed in `f32`; their polynomials are fitted by `tools/fit_math.py`. The rest is computed in
+//! `f64` by series that are far more precise than the result, and rounded once. All are within 2 units in the last
+//! place, results below the normal range aside.
+
+use super::double;
+use crate::simd::Level;
+use std::f32::consts;
+
+/// 1.5·2²³: adding it rounds to an integer, which then stands in the low bits.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// `c₀·xⁿ + … + cₙ`
+#[inline(always)]
+fn polynomial<L: Level, const N: usize>(l: L, x: f32, c: [f32; N]) -> f32 {
+    let mut p = c[0];
+    for c in &c[1..] {
+        p = l.fma(p, x, *c);
+    }
+    p
+}
+
+/// eˣ = 2ⁿ·eʳ with |r| ≤ ½ log 2.
+#[inline(always)]
+pub(super) fn exp<L: Level>(l: L, x: f32) -> f32 {
+    let (r, _, n) = reduce(l, x);
+    let p = polynomial(l, r, EXP);
+    scale(l.fma(p * r, r, r) + 1.0, n)
+}
+
+/// The same to 0.6 units in the last place, for functions that add errors of their own.
+#[inline(always)]
+pub(super) fn fine_exp<L: Level>(l: L, x: f32) -> f32 {
+    let (r, lost, n) = reduce(l, x);
+    let p = polynomial(l, r, EXP);
+    let most = 1.0 + r;
+    let rest = l.fma(p * r, r, lost + (r - (most - 1.0)));
+    scale(most + rest, n)
+}
+
+/// r, what rounding it lost, and n.
+#[inline(always)]
+fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
+    // Beyond these the result is 0 or ∞; a NaN fails both tests.
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    let shifted = l.fma(x, consts::LOG2_E, ROUNDER);
+    let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
+    let whole = shifted - ROUNDER;
+    // log 2 in two parts, the first short, so that its multiples are exact.
+    let high = l.fma(whole, -0.693_359_375, x);
+    let r = l.fma(whole, 2.121_944_4e-4, high);
+    (r, l.fma(whole, 2.121_944_4e-4, high - r), n)
+}
+
+/// `e`·2ⁿ, in two factors, because n may exceed the exponents at either end.
+#[inline(always)]
+fn scale(e: f32, n: i32) -> f32 {
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    e * power(half) * power(n.wrapping_sub(half))
+}
+
+/// (eʳ − 1 − r)/r²
+const EXP: [f32; 5] = [0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.49999994];
+
+/// Natural logarithm: x = 2ⁿ·(1 + f) with √½ ≤ 1 + f < √2.
+#[inline(always)]
+pub(super) fn ln<L: Level>(l: L, x: f32) -> f32 {
+    // Numbers below the normal range are scaled into it.
+    let small = x < f32::MIN_POSITIVE;
+    let scaled = if small { x * 8_388_608.0 } else { x };
+    let extra = if small { -23.0 } else { 0.0 };
+    // The bits of √½ taken away leave the exponent n in the upper bits.
+    let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
+    let n = ((bits as i32) >> 23) as f32 + extra;
+    let f = f32::from_bits((bits & 0x007F_FFFF).wrapping_add(0x3F35_04F3)) - 1.0;
+    let square = f * f;
+    let p = polynomial(l, f, LN) * f * square;
+    let p = l.fma(n, -2.121_944_4e-4, p);
+    let p = l.fma(-0.5, square, p);
+    let y = l.fma(n, 0.693_359_375, f + p);
+    // Zero, negative numbers, infinity, NaN.
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    if x >= 0.0 { y } else { f32::NAN }
+}
+
+/// (ln(1 + f) − f + f²/2)/f³
+const LN: [f32; 9] = [
+    0.06746642,
+    -0.11675652,
+    0.11888162,
+    -0.124055885,
+    0.14219552,
+    -0.16667996,
+    0.20002119,
+    -0.2500001,
+    0.33333313,
+];
+
+/// Sine and cosine of the remainder of x by π/2, and the quadrant.
+#[inline(always)]
+fn sin_cos<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
+    let (r, quadrant) = double::quarter(f64::from(x));
+    let r = r as f32;
+    let z = r * r;
+    let sin = l.fma(polynomial(l, z, SIN) * z, r, r);
+    let cos = l.fma(polynomial(l, z, COS) * z, z, l.fma(-0.5, z, 1.0));
+    (sin, cos, quadrant)
+}
+
+/// (sin r − r)/r³, in r²
+const SIN: [f32; 4] = [2.7183025e-06, -0.00019839333, 0.008333329, -0.16666667];
+/// (cos r − 1 + r²/2)/r⁴, in r²
+const COS: [f32; 4] = [-2.7205667e-07, 2.479946e-05, -0.0013888883, 0.041666668];
+
+/// Sine; for |x| above [`FAR`](super::FAR) use the standard library's.
+#[inline(always)]
+pub(super) fn sin<L: Level>(l: L, x: f32) -> f32 {
+    let (sin, cos, quadrant) = sin_cos(l, x);
+    let y = if quadrant & 1 == 0 { sin } else { cos };
+    if quadrant & 2 == 0 { y } else { -y }
+}
+
+/// Cosine; for |x| above [`FAR`](super::FAR) use the standard library's.
+#[inline(always)]
+pub(super) fn cos<L: Level>(l: L, x: f32) -> f32 {
+    let (sin, cos, quadrant) = sin_cos(l, x);
+    let y = if quadrant & 1 == 0 { cos } else { sin };
+    if (quadrant + 1) & 2 == 0 { y } else { -y }
+}
+
+/// Hyperbolic tangent.
+#[inline(always)]
+pub(super) fn tanh<L: Level>(l: L, x: f32) -> f32 {
+    let t = x.abs();
+    let z = x * x;
+    let near = l.fma(polynomial(l, z, TANH) * z, x, x);
+    let far = 1.0 - 2.0 / (exp(l, 2.0 * t) + 1.0);
+    if t < 0.625 { near } else { far.copysign(x) }
+}
+
+/// (tanh x − x)/x³, in x²
+const TANH: [f32; 5] = [-0.0057049915, 0.020639092, -0.053739715, 0.13331442, -0.3333328];
+
+/// The error function.
+#[inline(always)]
+pub(super) fn erf<L: Level>(l: L, x: f32) -> f32 {
+    let t = x.abs();
+    let near = l.fma(polynomial(l, x * x, ERF), x, x);
+    // Beyond 4 the result is 1; a NaN fails the test.
+    let capped = if t > 4.0 { 4.0 } else { t };
+    let far = 1.0 - exp(l, -polynomial(l, capped, ERFC));
+    if t < 0.9375 { near } else { far.copysign(x) }
+}
+
+/// erf(x)/x − 1, in x²
+const ERF: [f32; 7] =
+    [8.296613e-05, -0.00081258075, 0.0051996, -0.026858851, 0.11283686, -0.37612632, 0.12837917];
+/// −ln(1 − erf t) for t from 0.93 to 4
+const ERFC: [f32; 8] = [
+    2.1278682e-05,
+    -0.0004365741,
+    0.004181237,
+    -0.025146069,
+    0.108321056,
+    0.6333099,
+    1.1295332,
+    -0.00017845111,
+];
+
+macro_rules! through_double {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub(super) fn $name<L: Level>(_: L, x: f32) -> f32 {
+            double::$name(f64::from(x)) as f32
+        }
+    )*};
+}
+
+through_double! {
+    /// eˣ − 1
+    expm1;
+    /// Binary logarithm.
+    log2;
+    /// Decimal logarithm.
+    log10;
+    /// log(1 + x)
+    log1p;
+    /// Tangent.
+    tan;
+    /// Inverse sine.
+    asin;
+    /// Inverse cosine.
+    acos;
+    /// Inverse tangent.
+    atan;
+    /// Hyperbolic sine.
+    sinh;
+    /// Hyperbolic cosine.
+    cosh;
+    /// Inverse hyperbolic sine.
+    asinh;
+    /// Inverse hyperbolic cosine.
+    acosh;
+    /// Inverse hyperbolic tangent.
+    atanh;
+}
+
+/// aᵇ
+#[inline(always)]
+pub(super) fn pow<L: Level>(_: L, a: f32, b: f32) -> f32 {
+    double::pow(f64::from(a), f64::from(b)) as f32
+}
+
+/// The angle of the point (x, y).
+#[inline(always)]
+pub(super) fn atan2<L: Level>(_: L, y: f32, x: f32) -> f32 {
+    double::atan2(f64::from(y), f64::from(x)) as f32
+}

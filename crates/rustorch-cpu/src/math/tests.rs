@@ -1,0 +1,167 @@
+//! The precision of the `f32` functions, against the standard library in `f64`.
+
+use super::{Real, single};
+use crate::simd::{self, Level, Task};
+
+/// A function applied to all numbers at the level of this processor.
+struct Each<'a>(&'a str, &'a [f32], &'a mut [f32]);
+
+macro_rules! each_function {
+    ($($name:ident),*) => {
+        impl Task for Each<'_> {
+            type Output = ();
+            #[inline(always)]
+            fn run<L: Level>(self, l: L) {
+                let Each(name, xs, out) = self;
+                match name {
+                    $(stringify!($name) => {
+                        for (out, &x) in out.iter_mut().zip(xs) {
+                            *out = single::$name(l, x);
+                        }
+                    })*
+                    "silu" => {
+                        for (out, &x) in out.iter_mut().zip(xs) {
+                            *out = Real::silu(x, l);
+                        }
+                    }
+                    "sigmoid" => {
+                        for (out, &x) in out.iter_mut().zip(xs) {
+                            *out = Real::sigmoid(x, l);
+                        }
+                    }
+                    _ => panic!("no function {name}"),
+                }
+            }
+        }
+    };
+}
+
+each_function!(
+    exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
+    atanh, erf
+);
+
+/// Numbers of every magnitude, both signs, zeros, infinities and NaN.
+fn sample() -> Vec<f32> {
+    let mut all: Vec<f32> = (0..=u32::MAX).step_by(9_973).map(f32::from_bits).collect();
+    all.extend((-40_000..40_000).map(|i| i as f32 * 2.5e-3 + 1e-4));
+    all.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE]);
+    all
+}
+
+/// The distance in units in the last place of the exact result.
+fn ulps(got: f32, want: f64) -> f64 {
+    let rounded = want as f32;
+    if got == rounded || got.is_nan() && want.is_nan() {
+        return 0.0;
+    }
+    if !got.is_finite() || !rounded.is_finite() {
+        // Overflow may begin an ulp apart.
+        let edge = if got.is_finite() { got } else { rounded };
+        return if edge.abs() > 3.402e38 { 1.0 } else { f64::INFINITY };
+    }
+    let unit = f64::from(rounded.abs().max(f32::MIN_POSITIVE).next_up())
+        - f64::from(rounded.abs().max(f32::MIN_POSITIVE));
+    (f64::from(got) - want).abs() / unit
+}
+
+#[test]
+fn within_two_units_in_the_last_place() {
+    let xs = sample();
+    let near = |x: f32| x.is_nan() || x.abs() <= super::FAR;
+    let all = |_: f32| true;
+    type Case = (&'static str, fn(f64) -> f64, fn(f32) -> bool);
+    let cases: [Case; 21] = [
+        ("exp", f64::exp, all),
+        ("expm1", f64::exp_m1, all),
+        ("ln", f64::ln, all),
+        ("log2", f64::log2, all),
+        ("log10", f64::log10, all),
+        ("log1p", f64::ln_1p, all),
+        ("sin", f64::sin, near),
+        ("cos", f64::cos, near),
+        ("tan", f64::tan, near),
+        ("asin", f64::asin, all),
+        ("acos", f64::acos, all),
+        ("atan", f64::atan, all),
+        ("sinh", f64::sinh, all),
+        ("cosh", f64::cosh, all),
+        ("tanh", f64::tanh, all),
+        ("asinh", f64::asinh, all),
+        ("acosh", f64::acosh, all),
+        ("atanh", f64::atanh, all),
+        ("erf", libm::erf, all),
+        ("sigmoid", |x| 1.0 / (1.0 + (-x).exp()), all),
+        ("silu", |x| x / (1.0 + (-x).exp()), |x| x.is_nan() || x > -87.0),
+    ];
+    let mut out = vec![0.0; xs.len()];
+    let mut worse = Vec::new();
+    for (name, exact, domain) in cases {
+        simd::run(Each(name, &xs, &mut out));
+        let worst = xs
+            .iter()
+            .zip(&out)
+            .filter(|(x, _)| domain(**x))
+            .map(|(&x, &got)| (ulps(got, exact(x.into())), x, got))
+            .fold((0.0, 0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
+        println!("{name}: {:.3} at {:e} ({:e})", worst.0, worst.1, worst.2);
+        if worst.0 > 2.0 {
+            worse.push((name, worst));
+        }
+    }
+    assert!(worse.is_empty(), "{worse:?}");
+}
+
+struct Pairs<'a>(bool, &'a [(f32, f32)], &'a mut [f32]);
+
+impl Task for Pairs<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        for (&(a, b), out) in self.1.iter().zip(self.2) {
+            *out = if self.0 { a.pow(l, b) } else { Real::atan2(a, l, b) };
+        }
+    }
+}
+
+#[test]
+fn powers_and_angles() {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        1e-40,
+        3e38,
+    ];
+    let mut pairs: Vec<(f32, f32)> =
+        special.iter().flat_map(|&a| special.iter().map(move |&b| (a, b))).collect();
+    let mut random = rustorch_core::Philox::new(1);
+    for _ in 0..200_000 {
+        let mut bits = || f32::from_bits(random.next_u32());
+        pairs.push((bits(), bits()));
+        let mut small = |scale: f64| ((random.next_f64() - 0.5) * scale) as f32;
+        pairs.push((small(100.0).abs(), small(40.0)));
+    }
+    let mut out = vec![0.0; pairs.len()];
+    for power in [true, false] {
+        simd::run(Pairs(power, &pairs, &mut out));
+        for (&(a, b), &got) in pairs.iter().zip(&out) {
+            let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+            let want = if power { wide_a.powf(wide_b) } else { wide_a.atan2(wide_b) };
+            assert!(ulps(got, want) <= 1.0, "{power} {a:e} {b:e}: {got:e} instead of {want:e}");
+            if want == 0.0 {
+                assert_eq!(got.is_sign_negative(), want.is_sign_negative(), "{power} {a:e} {b:e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Vectors of sixteen `f32` lanes, at every instruction set.
+//!
+//! Kernels are written once, generic over [`Level`], and run through [`run`], which compiles them for each instruction
+//! set and picks the best one present. A value of a level exists only where its instructions do, so its methods are
+//! safe. Sums over lanes take the same tree everywhere.
+
+use crate::Isa;
+use rustorch_core::{bf16, f16};
+
+/// Lanes of a vector.
+pub(crate) const LANES: usize = 16;
+
+/// An instruction set, as a value that proves that the processor has it.
+pub(crate) trait Level: Copy {
+    /// Sixteen `f32`.
+    type F: Copy;
+    /// Rows and columns of register tiles for which there are registers.
+    const WIDE: bool;
+
+    /// `a·b + c`, fused where the processor can: for loops that the compiler vectorises.
+    fn fma(self, a: f32, b: f32, c: f32) -> f32;
+    /// All lanes equal.
+    fn splat(self, x: f32) -> Self::F;
+    /// Sixteen consecutive numbers.
+    fn load(self, x: &[f32; LANES]) -> Self::F;
+    /// Stores sixteen numbers.
+    fn store(self, v: Self::F, out: &mut [f32; LANES]);
+    /// `a·b + c` in each lane, fused where the processor can.
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// The sums of the lanes of four vectors: lanes `i` and `i + 8` first, then 4, 2 and 1 apart.
+    fn sum4(self, v: [Self::F; 4]) -> [f32; 4];
+    /// Half to single precision.
+    fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]);
+    /// Single to half precision, to nearest even.
+    fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]);
+
+    /// Half to single precision for slices of equal length.
+    #[inline(always)]
+    fn widen(self, x: &[f16], out: &mut [f32]) {
+        let (xs, x_tail) = x.as_chunks::<LANES>();
+        let (outs, out_tail) = out.as_chunks_mut::<LANES>();
+        for (x, out) in xs.iter().zip(outs) {
+            self.widen16(x, out);
+        }
+        if !x_tail.is_empty() {
+            let mut padded = [f16::ZERO; LANES];
+            padded[..x_tail.len()].copy_from_slice(x_tail);
+            let mut wide = [0.0; LANES];
+            self.widen16(&padded, &mut wide);
+            out_tail.copy_from_slice(&wide[..x_tail.len()]);
+        }
+    }
+
+    /// Single to half precision for slices of equal length.
+    #[inline(always)]
+    fn narrow(self, x: &[f32], out: &mut [f16]) {
+        let (xs, x_tail) = x.as_chunks::<LANES>();
+        let (outs, out_tail) = out.as_chunks_mut::<LANES>();
+        for (x, out) in xs.iter().zip(outs) {
+            self.narrow16(x, out);
+        }
+        if !x_tail.is_empty() {
+            let mut padded = [0.0; LANES];
+            padded[..x_tail.len()].copy_from_slice(x_tail);
+            let mut half = [f16::ZERO; LANES];
+            self.narrow16(&padded, &mut half);
+            out_tail.copy_from_slice(&half[..x_tail.len()]);
+        }
+    }
+}
+
+/// Work that is compiled for every level.
+pub(crate) trait Task {
+    /// What it returns.
+    type Output;
+    /// The work; must be `#[inline(always)]`, with everything that it calls in its loops.
+    fn run<L: Level>(self, level: L) -> Self::Output;
+}
+
+/// Runs a task at the best level of this processor.
+#[inline]
+pub(crate) fn run<T: Task>(task: T) -> T::Output {
+    match Isa::detect() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: detection found these features.
+        Isa::Avx512 => unsafe { x86::avx512(task) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: detection found these features.
+        Isa::Avx2 => unsafe { x86::avx2(task) },
+        _ => task.run(Portable),
+    }
+}
+
+/// Narrows to `bf16`, to nearest even; NaN stays NaN. The compiler vectorises loops over it.
+#[inline(always)]
+pub(crate) fn to_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
+    let kept = if x.is_nan() { bits | 0x0040_0000 } else { rounded };
+    bf16::from_bits((kept >> 16) as u16)
+}
+
+/// Widens from `bf16`.
+#[inline(always)]
+pub(crate) fn from_bf16(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
+}
+
+/// The sum in the order of [`Level::sum4`].
+#[inline(always)]
+fn tree_sum(x: &[f32; LANES]) -> f32 {
+    let mut x = *x;
+    let mut half = LANES / 2;
+    while half != 0 {
+        for i in 0..half {
+            x[i] += x[i + half];
+        }
+        half /= 2;
+    }
+    x[0]
+}
+
+/// What the compiler assumes for the target.
+#[derive(Clone, Copy)]
+struct Portable;
+
+impl Level for Portable {
+    type F = [f32; LANES];
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn fma(self, a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        [x; LANES]
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::F {
+        *x
+    }
+    #[inline(always)]
+    fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+        *out = v;
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, mut c: Self::F) -> Self::F {
+        for i in 0..LANES {
+            c[i] += a[i] * b[i];
+        }
+        c
+    }
+    #[inline(always)]
+    fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
+        v.map(|v| tree_sum(&v))
+    }
+    #[inline(always)]
+    fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
+        for (x, out) in x.iter().zip(out) {
+            *out = x.to_f32();
+        }
+    }
+    #[inline(always)]
+    fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]) {
+        for (x, out) in x.iter().zip(out) {
+            *out = f16::from_f32(*x);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LANES, Level, Task};
+    use rustorch_core::f16;
+    use std::arch::x86_64::*;
+
+    /// AVX2, FMA and F16C. Made only in [`avx2`].
+    #[derive(Clone, Copy)]
+    pub(super) struct Avx2(());
+
+    /// AVX-512 F, BW, DQ and VL. Made only in [`avx512`].
+    #[derive(Clone, Copy)]
+    pub(super) struct Avx512(());
+
+    #[target_feature(enable = "avx2,fma,f16c,bmi2")]
+    pub(super) fn avx2<T: Task>(task: T) -> T::Output {
+        task.run(Avx2(()))
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2")]
+    pub(super) fn avx512<T: Task>(task: T) -> T::Output {
+        task.run(Avx512(()))
+    }
+
+    // SAFETY of all intrinsics below: the level's value was made where the processor was found to have the features
+    // (`run` above), and the array types make every load and store in bounds.
+
+    impl Level for Avx2 {
+        type F = [__m256; 2];
+        const WIDE: bool = false;
+
+        #[inline(always)]
+        fn fma(self, a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+        #[inline(always)]
+        fn splat(self, x: f32) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_set1_ps(x); 2] }
+        }
+        #[inline(always)]
+        fn load(self, x: &[f32; LANES]) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))] }
+        }
+        #[inline(always)]
+        fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+            // SAFETY: see above.
+            unsafe {
+                _mm256_storeu_ps(out.as_mut_ptr(), v[0]);
+                _mm256_storeu_ps(out.as_mut_ptr().add(8), v[1]);
+            }
+        }
+        #[inline(always)]
+        fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+        }
+        #[inline(always)]
+        fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
+            // SAFETY: see above.
+            unsafe {
+                // 8 apart, then 4 apart, leaving four partial sums of each vector.
+                let quads = v.map(|v| {
+                    let eight = _mm256_add_ps(v[0], v[1]);
+                    _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight))
+                });
+                finish(quads)
+            }
+        }
+        #[inline(always)]
+        fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
+            // SAFETY: see above; an f16 is two bytes.
+            unsafe {
+                let p = x.as_ptr().cast::<__m128i>();
+                let wide = [_mm256_cvtph_ps(_mm_loadu_si128(p)), _mm256_cvtph_ps(_mm_loadu_si128(p.add(1)))];
+                self.store(wide, out);
+            }
+        }
+        #[inline(always)]
+        fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]) {
+            let v = self.load(x);
+            // SAFETY: see above; an f16 is two bytes.
+            unsafe {
+                let p = out.as_mut_ptr().cast::<__m128i>();
+                _mm_storeu_si128(p, _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[0]));
+                _mm_storeu_si128(p.add(1), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[1]));
+            }
+        }
+    }
+
+    /// Lanes 2 apart, then 1 apart, of four vectors at once.
+    ///
+    /// # Safety
+    /// The processor has AVX.
+    #[inline(always)]
+    unsafe fn finish(q: [__m128; 4]) -> [f32; 4] {
+        // SAFETY: by the contract; the store is in bounds.
+        unsafe {
+            // [a0+a2, a1+a3, b0+b2, b1+b3] and likewise of c and d.
+            let ab = _mm_add_ps(_mm_movelh_ps(q[0], q[1]), _mm_movehl_ps(q[1], q[0]));
+            let cd = _mm_add_ps(_mm_movelh_ps(q[2], q[3]), _mm_movehl_ps(q[3], q[2]));
+            let sums =
+                _mm_add_ps(_mm_shuffle_ps::<0b10_00_10_00>(ab, cd), _mm_shuffle_ps::<0b11_01_11_01>(ab, cd));
+            let mut out = [0.0; 4];
+            _mm_storeu_ps(out.as_mut_ptr(), sums);
+            out
+        }
+    }
+
+    impl Level for Avx512 {
+        type F = __m512;
+        const WIDE: bool = true;
+
+        #[inline(always)]
+        fn fma(self, a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+        #[inline(always)]
+        fn splat(self, x: f32) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_set1_ps(x) }
+        }
+        #[inline(always)]
+        fn load(self, x: &[f32; LANES]) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_loadu_ps(x.as_ptr()) }
+        }
+        #[inline(always)]
+        fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+            // SAFETY: see above.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
+        }
+        #[inline(always)]
+        fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
+            let [a, b, c, d] = v;
+            // SAFETY: see above.
+            unsafe {
+                // 8 apart: the halves of a and b side by side; then 4 apart: quarters of a, c, b, d… in one vector.
+                let ab = _mm512_add_ps(
+                    _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
+                    _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
+                );
+                let cd = _mm512_add_ps(
+                    _mm512_shuffle_f32x4::<0b01_00_01_00>(c, d),
+                    _mm512_shuffle_f32x4::<0b11_10_11_10>(c, d),
+                );
+                // Quarters of ab: a, a', b, b'. Even quarters plus odd ones: a, b, c, d.
+                let abcd = _mm512_add_ps(
+                    _mm512_shuffle_f32x4::<0b10_00_10_00>(ab, cd),
+                    _mm512_shuffle_f32x4::<0b11_01_11_01>(ab, cd),
+                );
+                let two = _mm512_add_ps(abcd, _mm512_permute_ps::<0b11_10_11_10>(abcd));
+                let one = _mm512_add_ps(two, _mm512_permute_ps::<0b01_01_01_01>(two));
+                let mut all = [0.0; LANES];
+                _mm512_storeu_ps(all.as_mut_ptr(), one);
+                [all[0], all[4], all[8], all[12]]
+            }
+        }
+        #[inline(always)]
+        fn widen16(self, x: &[f16; LANES], out: &mut [f32; LANES]) {
+            // SAFETY: see above; an f16 is two bytes.
+            unsafe {
+                let wide = _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast::<__m256i>()));
+                _mm512_storeu_ps(out.as_mut_ptr(), wide);
+            }
+        }
+        #[inline(always)]
+        fn narrow16(self, x: &[f32; LANES], out: &mut [f16; LANES]) {
+            // SAFETY: see above; an f16 is two bytes.
+            unsafe {
+                let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(x.as_ptr()));
+                _mm256_storeu_si256(out.as_mut_ptr().cast::<__m256i>(), half);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Check;
+
+    impl Task for Check {
+        type Output = ();
+
+        fn run<L: Level>(self, l: L) {
+            let vectors: [[f32; LANES]; 4] =
+                std::array::from_fn(|v| std::array::from_fn(|i| ((v * 31 + i * 7) % 13) as f32 * 0.37 - 1.9));
+            let sums = l.sum4(vectors.map(|v| l.load(&v)));
+            for (sum, v) in sums.iter().zip(&vectors) {
+                assert_eq!(*sum, tree_sum(v));
+            }
+            let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+            let mut wide = vec![0.0; all.len()];
+            l.widen(&all, &mut wide);
+            let mut back = vec![f16::ZERO; all.len()];
+            l.narrow(&wide, &mut back);
+            for ((x, w), b) in all.iter().zip(&wide).zip(&back) {
+                assert!(x.to_f32().to_bits() == w.to_bits() || x.is_nan() && w.is_nan(), "{x:?} {w}");
+                assert!(x.to_bits() == b.to_bits() || x.is_nan() && b.is_nan(), "{x:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_agrees() {
+        run(Check);
+        Check.run(Portable);
+        #[cfg(target_arch = "x86_64")]
+        if Isa::detect() >= Isa::Avx2 {
+            // SAFETY: detection found these features.
+            unsafe { x86::avx2(Check) };
+        }
+    }
+
+    #[test]
+    fn bf16_rounds_to_nearest_even() {
+        for bits in (0..u32::MAX).step_by(65_537 / 3) {
+            let x = f32::from_bits(bits);
+            let (got, want) = (to_bf16(x), bf16::from_f32(x));
+            assert!(got.to_bits() == want.to_bits() || x.is_nan() && got.is_nan(), "{x} {got} {want}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+"""Fits the polynomials of crates/rustorch-cpu/src/math/single.rs: minimax by Lawson's iteration. Needs numpy."""
+import math
+import numpy as np
+
+
+def fit(name, f, low, high, powers, weight):
+    """Minimises max |p(x) - f(x)|·weight(x) over polynomials with the given powers; prints highest power first."""
+    x = low + (high - low) * (1 - np.cos(np.pi * (np.arange(4000) + 0.5) / 4000)) / 2
+    y = np.array([f(v) for v in x])
+    basis = np.stack([x**p for p in powers], axis=1)
+    w = np.array([weight(v) for v in x])
+    lawson = np.ones_like(x) / len(x)
+    best = None
+    for _ in range(3000):
+        scale = np.sqrt(lawson) * w
+        c = np.linalg.lstsq(basis * scale[:, None], y * scale, rcond=None)[0]
+        error = np.abs(basis @ c - y) * w
+        if best is None or error.max() < best[0]:
+            best = (error.max(), c)
+        lawson = lawson * (error + 1e-300)
+        lawson /= lawson.sum()
+    print(f"// {name}: relative error {best[0]:.2e}")
+    print("[" + ", ".join(str(np.float32(v)) for v in best[1][::-1]) + "]")
+
+
+def taylor(f, series):
+    return lambda x: series(x) if abs(x) < 0.03 else f(x)
+
+
+half_log2 = math.log(2) / 2 * 1.0001
+fit("exp: (e^r - 1 - r)/r^2", taylor(lambda r: (math.exp(r) - 1 - r) / r**2, lambda r: 1/2 + r/6 + r*r/24 + r**3/120 + r**4/720 + r**5/5040 + r**6/40320),
+    -half_log2, half_log2, range(5), lambda r: r * r / math.exp(r))
+fit("ln: (ln(1+f) - f + f^2/2)/f^3", taylor(lambda f: (math.log1p(f) - f + f*f/2) / f**3, lambda f: sum((-1)**k * f**k / (k + 3) for k in range(12))),
+    math.sqrt(0.5) - 1, math.sqrt(2) - 1, range(9), lambda f: abs(f**3 / math.log1p(f)) if f else 0.0)
+fit("sin: (sin r - r)/r^3, in r^2", taylor(lambda z: (math.sin(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: -1/6 + z/120 - z*z/5040 + z**3/362880),
+    0.0, 0.6170, range(4), lambda z: z)
+fit("cos: (cos r - 1 + r^2/2)/r^4, in r^2", taylor(lambda z: (math.cos(math.sqrt(z)) - 1 + z / 2) / z**2, lambda z: 1/24 - z/720 + z*z/40320 - z**3/3628800),
+    0.0, 0.6170, range(4), lambda z: z * z / math.cos(math.sqrt(z)))
+fit("tanh: (tanh x - x)/x^3, in x^2", taylor(lambda z: (math.tanh(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: -1/3 + 2*z/15 - 17*z*z/315 + 62*z**3/2835 - 1382*z**4/155925),
+    0.0, 0.625**2, range(5), lambda z: z**1.5 / math.tanh(math.sqrt(z)) if z else 0.0)
+fit("erf: erf(x)/x - 1, in x^2", taylor(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 2/math.sqrt(math.pi) * (1 - z/3 + z*z/10 - z**3/42 + z**4/216) - 1),
+    0.0, 0.9375**2, range(7), lambda z: 1.0)
+fit("erfc: -ln(erfc t), t in 0.9375..4", lambda t: -math.log(math.erfc(t)), 0.93, 4.0, range(8), lambda t: math.erfc(t))
