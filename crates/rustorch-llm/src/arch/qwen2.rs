@@ -21,7 +21,7 @@ pub(super) const QWEN2: Architecture = Architecture {
         feed_forward: FeedForward {
             norm: "ffn_norm",
             gate: GateOp::Silu,
-            dense: Some(SWIGLU),
+            dense: Some(Gated { scaled: false, ..SWIGLU }),
             experts: None,
         },
     },
