@@ -2,7 +2,7 @@
 
 use super::strided::{fill_with, unreachable_memory};
 use crate::Pool;
-use crate::math::Real;
+use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
     DType, Distribution, Element, Fault, FromScalar, PhiloxKey, Random, Scalar, ViewMut, bf16,
@@ -134,7 +134,7 @@ fn uniform<T: FromScalar>(
     })
 }
 
-fn normal<T: FromScalar>(
+fn normal<T: Wide<Acc = f32> + FromScalar>(
     pool: &Pool,
     key: PhiloxKey,
     mean: f64,
@@ -144,11 +144,10 @@ fn normal<T: FromScalar>(
     let (mean, std) = (mean as f32, std as f32);
     chunks(pool, out, |at, out: &mut [T; CHUNK]| {
         let units = words(key, at).map(unit_f32);
-        let mut wide = [0.0; CHUNK];
-        simd::run(Normal { mean, std, units: &units, out: &mut wide });
-        for (out, x) in out.iter_mut().zip(wide) {
-            *out = T::from_scalar(Scalar::Float(x.into()));
-        }
+        T::narrow(out, &mut Vec::new(), |out| {
+            let out = out.first_chunk_mut().expect("a chunk is narrowed whole");
+            simd::run(Normal { mean, std, units: &units, out });
+        });
     })
 }
 
