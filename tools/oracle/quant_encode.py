@@ -7,7 +7,7 @@ with gguf 0.19.0, numpy 2.4.6, and ggml of llama-cpp-python 0.3.36 on x86-64, th
 
 source.bin: f32. NAME.bin: the bytes of the source as blocks of type NAME, by gguf-py where it has an encoder, else by
 ggml. activation.NAME.bin: the same by ggml's CPU library, as it does for activations. errors.txt: for the types that are searched for, a line `NAME plain weighted`: the mean square error of ggml's
-blocks of `samples(65536)`, without and with `importances(1024)`, the second weighted by these.
+blocks of `samples(16384)`, without and with `importances(1024)`, the second weighted by these.
 """
 
 import ctypes
@@ -21,8 +21,9 @@ from gguf.quants import dequantize, quantize
 T = gguf.GGMLQuantizationType
 BY_GGUF = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"]
 BY_GGML = {"Q8_1": (32, 36), "Q8_K": (256, 292), "NVFP4": (64, 36), "Q1_0": (128, 18), "Q2_0": (64, 18)}
-SEARCHED = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
+SEARCHED = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "IQ3_XXS", "IQ3_S", "IQ2_S"]
 # With importances, these are searched for, too.
+NEEDS_WEIGHTS = ["IQ2_XXS", "IQ2_XS"]
 WEIGHTED_ONLY = ["Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 
 
@@ -109,13 +110,19 @@ def main(folder, library, cpu_library):
         (folder / f"activation.{name}.bin").write_bytes(out.tobytes())
         reference = (folder / f"{name}.bin").read_bytes()
         print(f"{name:8} bytes that the CPU library writes otherwise: {(out != np.frombuffer(reference, np.uint8)).sum()}")
-    x = samples(65536)
+    x = samples(16384)
     w = importances(1024)
-    all_w = np.tile(w, 64).astype(np.float64)
+    all_w = np.tile(w, len(x) // len(w)).astype(np.float64)
     lines = []
-    for name in SEARCHED + WEIGHTED_ONLY:
+    for t in (T.IQ2_XXS, T.IQ2_XS, T.IQ2_S):
+        lib.iq2xs_init_impl(ctypes.c_int(t))
+    for entries in (256, 512):
+        lib.iq3xs_init_impl(ctypes.c_int(entries))
+    for name in SEARCHED + NEEDS_WEIGHTS + WEIGHTED_ONLY:
         error = lambda b: (dequantize(b, T[name]).astype(np.float64) - x) ** 2
-        plain = error(by_ggml(lib, name, x, columns=1024)).mean()
+        # Without importances ggml refuses the two smallest types; equal ones are the same.
+        ones = np.ones(1024, np.float32) if name in NEEDS_WEIGHTS else None
+        plain = error(by_ggml(lib, name, x, ones, 1024)).mean()
         weighted = (error(by_ggml(lib, name, x, w, 1024)) * all_w).sum() / all_w.sum()
         lines.append(f"{name} {plain:.9e} {weighted:.9e}")
     (folder / "errors.txt").write_text("\n".join(lines) + "\n")

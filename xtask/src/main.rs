@@ -1,2 +1,53 @@
-//! `cargo xtask`: developer commands.
-fn main() {}
+//! Developer commands: `cargo xtask --help`.
+
+mod oracle;
+
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Developer commands of the RusTorch repository.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// The scripts that make the expected numbers of tests
+    #[command(subcommand)]
+    Oracle(oracle::Oracle),
+    /// Everything that CI checks
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Oracle(task) => oracle::run(&task),
+        Task::Ci => execute(Command::new(root().join(".ci/run"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            oracle::note(format_args!("error: {message}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    // The manifest's folder is `xtask`, one below the root.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Runs a command in the root of the repository and waits for it.
+fn execute(mut command: Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    match command.current_dir(root()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}

@@ -52,7 +52,10 @@ impl Buffer {
     }
 
     /// Read-only host memory kept alive by `owner`, for example a mapped file.
-    pub fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Buffer {
+    ///
+    /// # Safety
+    /// The bytes that `owner` gives now stay where they are, and unchanged, for as long as it lives.
+    pub unsafe fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Buffer {
         let bytes = T::as_ref(&owner);
         let (host, len) = (NonNull::from(bytes).cast::<u8>(), bytes.len());
         Buffer { device: Device::Cpu, bytes: len, host: Some(host), owner: Owner::Shared(owner) }
@@ -122,10 +125,12 @@ impl fmt::Debug for Buffer {
 }
 
 /// The bytes from the start of a buffer that a layout of this dtype reaches; `None` if its end is not on a block border.
+#[inline]
 pub fn bytes_reached(dtype: DType, layout: &Layout) -> Option<usize> {
-    match layout.elements() {
-        0 => Some(0),
-        _ => dtype.bytes_for(layout.end()),
+    match layout.end() {
+        // Empty: the end of a layout with elements lies behind its offset.
+        end if end == layout.offset() => Some(0),
+        end => dtype.bytes_for(end),
     }
 }
 

@@ -7,11 +7,19 @@ use smallvec::SmallVec;
 ///
 /// For block dtypes the innermost stride of a row is 1 and offsets fall on block borders; that is checked where a
 /// layout meets a dtype (see [`crate::TensorMeta::check`]).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Shape,
     strides: Dims,
     offset: usize,
+}
+
+impl Clone for Layout {
+    /// Copies the lists at once; the derived one goes from element to element.
+    #[inline]
+    fn clone(&self) -> Layout {
+        Layout { shape: self.shape.clone(), strides: Dims::from_slice(&self.strides), offset: self.offset }
+    }
 }
 
 impl Layout {
@@ -91,7 +99,8 @@ impl Layout {
             }
             if dim != 1 {
                 if stride != step {
-                    return false;
+                    // An outer dimension may yet be of length zero.
+                    return self.shape.contains(&0);
                 }
                 step *= dim;
             }
@@ -100,11 +109,17 @@ impl Layout {
     }
 
     /// One past the index of the farthest element; equal to the offset for an empty layout.
+    #[inline]
     pub fn end(&self) -> usize {
-        if self.elements() == 0 {
-            return self.offset;
+        // Only for an empty layout can this wrap around.
+        let mut end = self.offset.wrapping_add(1);
+        for (&dim, &stride) in self.shape.iter().zip(&self.strides) {
+            if dim == 0 {
+                return self.offset;
+            }
+            end = end.wrapping_add((dim - 1).wrapping_mul(stride));
         }
-        self.offset + 1 + self.shape.iter().zip(&self.strides).map(|(&d, &s)| (d - 1) * s).sum::<usize>()
+        end
     }
 
     /// Whether two indices may reach the same element, so that writing through the layout is ambiguous.
@@ -431,6 +446,14 @@ mod tests {
             }
         }
         assert!(l.reshape(&Shape::new([5].as_slice()).unwrap()).is_err());
+    }
+
+    #[test]
+    fn empty_layouts_are_contiguous_whatever_their_strides() {
+        let l = contiguous(&[2, 0, 5]).slice(2, 0, 2, 2).unwrap();
+        assert!(l.is_contiguous());
+        let to = Shape::new([0, 7].as_slice()).unwrap();
+        assert_eq!(l.reshape(&to).unwrap().unwrap().dims(), [0, 7]);
     }
 
     #[test]

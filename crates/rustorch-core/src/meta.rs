@@ -63,7 +63,11 @@ impl<'a> TensorMeta<'a> {
 }
 
 /// Bytes of `elements` packed elements, block types rounded up to whole blocks.
+#[inline]
 pub fn packed_bytes(dtype: DType, elements: usize) -> usize {
+    if let Some(size) = dtype.size() {
+        return elements.saturating_mul(size);
+    }
     elements.div_ceil(dtype.block_len()).saturating_mul(dtype.block_bytes())
 }
 

@@ -92,6 +92,8 @@ pub fn result_type(
     for dtype in groups.into_iter().rev().flatten() {
         result = Some(match result {
             None => dtype,
+            // The weightier group keeps its width where it has one.
+            Some(have) if have.is_float() && dtype.is_complex() => have.to_complex(),
             Some(have) if dtype.kind() > have.kind() => promote_types(have, dtype)?,
             Some(have) => have,
         });
@@ -116,6 +118,8 @@ mod tests {
         assert_eq!(rt(&[(U8, Dimensioned), (I64, ZeroDim)]), U8);
         assert_eq!(rt(&[(F64, Dimensioned), (C64, Number)]), C128);
         assert_eq!(rt(&[(F32, Dimensioned), (C128, Number)]), C64);
+        assert_eq!(rt(&[(F32, Dimensioned), (C128, ZeroDim)]), C64);
+        assert_eq!(rt(&[(I64, Dimensioned), (C128, ZeroDim)]), C128);
         assert_eq!(rt(&[(Bool, Dimensioned), (I64, Number)]), I64);
         assert_eq!(rt(&[(F32, ZeroDim), (F16, ZeroDim)]), F32);
     }

@@ -11,8 +11,16 @@ pub type Dims = SmallVec<[usize; 6]>;
 /// The lengths of a tensor's dimensions, outermost first. Rank 0 is a scalar; a zero length makes an empty tensor.
 ///
 /// The product of the lengths always fits in `usize`, so [`elements`](Shape::elements) cannot overflow.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(Dims);
+
+impl Clone for Shape {
+    /// Copies the list at once; the derived one goes from element to element.
+    #[inline]
+    fn clone(&self) -> Shape {
+        Shape(Dims::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// A shape of the given lengths.
@@ -65,7 +73,8 @@ impl Shape {
 
     /// The row-major strides, in elements.
     pub fn contiguous_strides(&self) -> Dims {
-        let mut strides: Dims = SmallVec::from_elem(1, self.rank());
+        // The lengths are overwritten: copying them at once makes room faster than pushing.
+        let mut strides = Dims::from_slice(&self.0);
         let mut step = 1usize;
         for (stride, &dim) in strides.iter_mut().zip(self.0.iter()).rev() {
             *stride = step;

@@ -108,7 +108,9 @@ fn pointwise(c: &mut Criterion) {
 }
 
 fn attention(c: &mut Criterion) {
-    let op = |causal| Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None });
+    let op = |causal| {
+        Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None, cache_precision: false })
+    };
     let f = DType::F32;
     let full: &[usize] = &[12, 512, 64];
     measure(c, "attention 12×512×64", &op(None), &[(f, full), (f, full), (f, full)]);

@@ -1,8 +1,90 @@
 //! Host memory for tensors.
+//!
+//! Blocks of 2 MiB and more are aligned to huge pages and ask the system for them: the first touch of fresh memory is
+//! then ten times as fast as by 4 KiB pages, and streaming through it misses the translation cache no more. Where the
+//! system has no such thing or refuses, they are ordinary memory.
 
 use rustorch_core::{Buffer, Fault};
 
 /// Memory with unspecified contents.
 pub(crate) fn alloc(bytes: usize) -> Result<Buffer, Fault> {
+    #[cfg(target_os = "linux")]
+    if bytes >= huge::PAGE
+        && let Some(buffer) = huge::alloc(bytes)
+    {
+        return Ok(buffer);
+    }
     Buffer::host(bytes)
+}
+
+#[cfg(target_os = "linux")]
+mod huge {
+    use rustorch_core::{Buffer, Device};
+    use std::alloc::{Layout, alloc as allocate, dealloc};
+    use std::ptr::NonNull;
+
+    /// The size of a huge page on x86-64, and the usual one on 64-bit Arm.
+    pub(super) const PAGE: usize = 2 << 20;
+
+    /// Whole huge pages.
+    struct Pages {
+        address: NonNull<u8>,
+        layout: Layout,
+    }
+
+    // SAFETY: an owned allocation, which may be freed by any thread.
+    unsafe impl Send for Pages {}
+    // SAFETY: nothing is reached through a shared reference.
+    unsafe impl Sync for Pages {}
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: allocated with this layout, and freed only here.
+            unsafe { dealloc(self.address.as_ptr(), self.layout) }
+        }
+    }
+
+    /// `None` where memory or address space run out.
+    pub(super) fn alloc(bytes: usize) -> Option<Buffer> {
+        let layout = Layout::from_size_align(bytes.checked_next_multiple_of(PAGE)?, PAGE).ok()?;
+        // SAFETY: the layout has non-zero size.
+        let address = NonNull::new(unsafe { allocate(layout) })?;
+        // SAFETY: the range is ours, and the advice changes no contents. A refusal changes nothing at all.
+        unsafe { libc::madvise(address.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        let pages = Box::new(Pages { address, layout });
+        // SAFETY: the allocation has at least this many bytes and lives as long as `pages`.
+        Some(unsafe { Buffer::device(Device::Cpu, bytes, Some(address), pages) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_core::{DType, Device, HOST_ALIGN, Layout, Shape, View, ViewMut};
+
+    #[test]
+    fn memory_of_every_size_is_aligned_and_can_be_written() {
+        for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (6 << 20) + 5] {
+            let mut buffer = alloc(bytes).unwrap();
+            assert_eq!((buffer.location(), buffer.bytes()), (Device::Cpu, bytes));
+            let align = if cfg!(target_os = "linux") && bytes >= 2 << 20 { 2 << 20 } else { HOST_ALIGN };
+            assert_eq!(buffer.host_address().unwrap().as_ptr() as usize % align, 0);
+            let layout = Layout::contiguous(Shape::new([bytes].as_slice()).unwrap());
+            let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+            // SAFETY: as many bytes as were allocated.
+            assert!(unsafe { ViewMut::new(&mut buffer, DType::U8, &layout) }.write_bytes(&data));
+            // SAFETY: as above, and written.
+            assert_eq!(unsafe { View::new(&buffer, DType::U8, &layout) }.as_bytes(), Some(&data[..]));
+        }
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
+            assert_eq!(
+                alloc(bytes).unwrap_err(),
+                Fault::OutOfMemory { device: Device::Cpu, requested: bytes }
+            );
+        }
+    }
 }

@@ -1,1 +1,27 @@
-//! Model file formats: GGUF.
+//! Model file formats: [`gguf`], read through a memory mapping and written atomically.
+//!
+//! Files come from strangers. Every parser here checks each count, length, offset and size before it uses it, allocates
+//! no more than the file's own size warrants, and reports each malformation as its own error.
+//!
+//! ```
+//! use rustorch_core::DType;
+//! use rustorch_formats::gguf::{File, Writer};
+//! # fn main() -> Result<(), rustorch_formats::gguf::Error> {
+//! let mut writer = Writer::new();
+//! writer.metadata("general.architecture", "llama")?;
+//! writer.metadata("llama.block_count", 2u32)?;
+//! writer.tensor("output_norm.weight", &[2], DType::F32, [1.0f32, 2.0].map(f32::to_le_bytes).concat())?;
+//! let file = File::from_bytes(writer.to_bytes()?)?;
+//! assert_eq!(file.metadata().get_str("general.architecture")?, "llama");
+//! assert_eq!(file.metadata().get_usize("llama.block_count")?, 2);
+//! let norm = file.tensor("output_norm.weight")?;
+//! assert_eq!((norm.shape(), norm.dtype(), norm.bytes().len()), (&[2][..], DType::F32, 8));
+//! # Ok(())
+//! # }
+//! ```
+
+mod atomic;
+mod bytes;
+pub mod gguf;
+
+pub use bytes::SharedBytes;

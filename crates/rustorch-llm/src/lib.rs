@@ -1,1 +1,13 @@
 //! Language models from GGUF files: tokenizers, architectures, decoding, sampling.
+
+pub mod arch;
+pub mod chat;
+mod error;
+pub mod generate;
+mod language_model;
+pub mod model;
+pub mod sampling;
+pub mod tokenizer;
+
+pub use error::{Error, Result};
+pub use language_model::LanguageModel;

@@ -1,8 +1,8 @@
 //! Activations as integers, for products with quantized weights.
 //!
 //! These are the conversions that llama.cpp's CPU backend applies on x86 (AVX2) before each product: halves go to the
-//! even neighbour, and the factor is `127 / largest`, not the inverse of the scale. [`encode`](crate::encode) differs in
-//! both, as ggml's reference code does. A block with an infinite or NaN value gets a NaN scale, so that products show it.
+//! even neighbour, and the factor is `127 / largest`, not the inverse of the scale. [`encode`](fn@crate::encode) differs
+//! in both, as ggml's reference code does. A block with an infinite or NaN value gets a NaN scale, so that products show it.
 
 use crate::block::{BlockQ8_0, BlockQ8_1, BlockQ8K};
 use crate::le::{F16Le, F32Le, I16Le};

@@ -76,9 +76,9 @@ fn weighted_error(x: &[f32], y: &[f32], w: &[f32]) -> f64 {
 
 #[test]
 fn searched_types_come_as_close_as_ggml() {
-    let (x, w) = (samples(65536), importances(1024));
+    let (x, w) = (samples(16384), importances(1024));
     let square = weighted_error(&x, &vec![0.0; x.len()], &[1.0]);
-    assert!((square - 6.403039161e-04).abs() < 1e-12, "the samples are not those of the oracle: {square:e}");
+    assert!((square - 6.301836646e-04).abs() < 1e-12, "the samples are not those of the oracle: {square:e}");
     let errors = String::from_utf8(fixture("errors.txt")).expect("text");
     for line in errors.lines() {
         let mut fields = line.split(' ');

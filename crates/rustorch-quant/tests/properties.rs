@@ -32,6 +32,10 @@ fn error_bound(q: QuantType) -> f32 {
         Q4_K => 0.25,
         Q5_K => 0.15,
         Q6_K => 0.08,
+        // One of eight signs may be wrong, whatever the values.
+        IQ2_XXS | IQ2_XS | IQ3_XXS => 1.3,
+        IQ2_S => 1.0,
+        IQ3_S => 0.6,
         _ => unreachable!("{q} has no encoder"),
     }
 }
@@ -65,7 +69,7 @@ fn decoded(q: QuantType, blocks: &[u8]) -> Vec<f32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes_decode_or_are_an_error((q, bytes, values) in any_type().prop_flat_map(|q| {
@@ -102,8 +106,10 @@ proptest! {
     ) {
         let largest = x.iter().fold(0f32, |m, v| m.max(v.abs()));
         let y = decoded(q, &encoded(q, &x, Some(&w[..x.len()])));
+        // An entry of a codebook may have a high level where it hardly matters.
+        let most = if matches!(q, IQ2_XXS | IQ2_XS | IQ2_S | IQ3_XXS | IQ3_S) { 5.0 } else { 2.0 };
         for y in y {
-            prop_assert!(y.abs() <= 2.0 * largest + 1e-4, "{}: {} out of at most {}", q, y, largest);
+            prop_assert!(y.abs() <= most * largest + 1e-4, "{}: {} out of at most {}", q, y, largest);
         }
     }
 

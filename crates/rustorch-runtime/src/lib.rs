@@ -1,1 +1,42 @@
 //! The hybrid executor: chooses a device for every operation, falls back, and says why.
+//!
+//! A [`HybridExecutor`] owns one [`Backend`](rustorch_core::Backend) per device, a caching memory pool for each, and a
+//! [`Placement`] policy. [`run`](HybridExecutor::run) takes an operation and its operands and returns fresh results;
+//! [`run_into`](HybridExecutor::run_into) writes them into views of existing storages.
+//!
+//! ```
+//! use rustorch_core::{BinaryOp, DType, Device, Op, Shape};
+//! use rustorch_runtime::HybridExecutor;
+//!
+//! let exec = HybridExecutor::builder().build()?;
+//! let shape = Shape::new([2].as_slice())?;
+//! let bytes: Vec<u8> = [1f32, 2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+//! let a = exec.upload(&bytes, DType::F32, &shape, Device::Cpu)?;
+//! let sum = exec.run(&Op::Binary(BinaryOp::Add), &[a.operand(), a.operand()])?;
+//! let mut out = [0u8; 8];
+//! exec.download(&sum[0].operand(), &mut out)?;
+//! assert_eq!(f32::from_ne_bytes(out[4..].try_into().unwrap()), 4.0);
+//! # Ok::<(), rustorch_core::Error>(())
+//! ```
+
+mod chain;
+mod env;
+mod executor;
+mod explain;
+mod health;
+mod memory;
+mod placement;
+mod record;
+mod storage;
+mod transfers;
+
+pub use chain::{Platform, Probe};
+pub use env::Environment;
+pub use executor::{Builder, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
+pub use explain::Explanation;
+pub use health::{Health, OpKey};
+pub use memory::{MemoryManager, MemoryStats};
+pub use placement::{OpTable, Placement};
+pub use record::{DeviceCounts, Record};
+pub use storage::Storage;
+pub use transfers::{TransferCount, TransferMethod, Transfers};

@@ -1,1 +1,53 @@
 //! Tensors with PyTorch's semantics on the hybrid executor.
+//!
+//! Names, broadcasting, type promotion, negative dimensions, `keepdim`, 0-d and empty tensors are PyTorch's. Every
+//! operation goes to the executor as an [`Op`](rustorch_core::Op), which chooses a device for it.
+//!
+//! ```
+//! use rustorch_tensor::{DType, Tensor};
+//! let x = Tensor::arange(0, 6, 1)?.reshape([2, 3])?;
+//! let y = x.to_dtype(DType::F32)?.softmax(-1)?;
+//! assert_eq!(y.select(0, 1)?.to_string(), "tensor([0.0900, 0.2447, 0.6652])");
+//! assert_eq!(x.add(0.5)?.dtype(), DType::F32);
+//! assert_eq!(x.narrow(1, 1, 2)?.t()?.to_string(), "tensor([[1, 4],\n        [2, 5]])");
+//! # Ok::<(), rustorch_tensor::Error>(())
+//! ```
+//!
+//! | family | file |
+//! |---|---|
+//! | making tensors, random numbers | `create`, `random` |
+//! | views of the same memory | `view` |
+//! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
+//! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
+//! | sums, extrema, scans | `reduce` |
+//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm` |
+//! | gathering, joining, sorting | `index`, `join`, `sort` |
+//! | printing | `display` |
+
+mod args;
+mod attention;
+mod binary;
+mod convert;
+mod create;
+mod dispatch;
+mod display;
+mod index;
+mod inplace;
+mod join;
+mod matmul;
+mod norm;
+mod operators;
+mod pointwise;
+mod random;
+mod reduce;
+mod sort;
+mod tensor;
+mod view;
+
+pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use random::{Generator, manual_seed};
+pub use rustorch_core::{
+    Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,
+    Shape, UnaryOp, bf16, f16,
+};
+pub use tensor::Tensor;

@@ -1,1 +1,22 @@
-//! Conformance suite and scripted fake devices for testing RusTorch backends and the executor.
+//! What tests of devices and of the executor need: fake devices that fail by script, and comparisons that say what
+//! differs.
+//!
+//! A [`FakeDevice`] computes by another backend but keeps its memory apart, so that code which forgets to move data
+//! cannot work by luck. It declines, fails, runs out of memory and slows down as told:
+//!
+//! ```
+//! use rustorch_core::{Backend, Device};
+//! use rustorch_testkit::{Act, FakeDevice, Point, Rule};
+//! # fn example(cpu: std::sync::Arc<dyn Backend>) {
+//! let cuda = FakeDevice::new(Device::Cuda(0), cpu).memory_limit(1 << 20);
+//! // The second matrix product finds the device gone.
+//! cuda.script(Rule::at(Point::Run).op("matmul").after(1).act(Act::Lose));
+//! # }
+//! ```
+
+pub mod conformance;
+mod fake;
+mod tolerance;
+
+pub use fake::{Act, Call, FakeDevice, Point, Rule};
+pub use tolerance::{assert_close, assert_same_bits, assert_ulps, ulps};

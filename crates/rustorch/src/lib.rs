@@ -1,1 +1,53 @@
-//! Deep learning in Rust with hybrid execution.
+//! Deep learning in Rust with hybrid execution: an operation is data, a device is a plug-in, and an executor decides
+//! where each operation runs, falls back where a device cannot, and says why.
+//!
+//! ```
+//! use rustorch::{DType, Tensor};
+//!
+//! let x = Tensor::arange(0, 6, 1)?.to_dtype(DType::F32)?.reshape([2, 3])?;
+//! let y = x.matmul(&x.t()?)?.softmax(-1)?;
+//! println!("{y}");
+//! assert_eq!(y.dims(), [2, 2]);
+//! # Ok::<(), rustorch::Error>(())
+//! ```
+//!
+//! Language models from GGUF files:
+//!
+//! ```no_run
+//! use rustorch::llm::generate::{GenerationOptions, Session, SessionOptions, Step};
+//! use rustorch::llm::sampling::{Sampler, SamplerConfig};
+//! use rustorch::llm::tokenizer::EncodeOptions;
+//! use rustorch::llm::LanguageModel;
+//! use std::{ops::ControlFlow, sync::Arc};
+//!
+//! let model = Arc::new(LanguageModel::open("model.gguf")?);
+//! let prompt = model.tokenizer()?.encode("Once upon a time", EncodeOptions::default());
+//! let mut session = Session::new(Arc::clone(&model), SessionOptions::for_model(&model))?;
+//! let options = GenerationOptions { max_tokens: Some(64), ..Default::default() };
+//! session.generate(&prompt, &mut Sampler::new(SamplerConfig::greedy())?, &options, &mut |step| {
+//!     if let Step::Token { text, .. } = step {
+//!         print!("{text}");
+//!     }
+//!     ControlFlow::Continue(())
+//! })?;
+//! # Ok::<(), rustorch::llm::Error>(())
+//! ```
+
+pub mod devices;
+
+#[doc(inline)]
+pub use rustorch_core::{DType, Device, DeviceType, Error, QuantType, Result, Scalar, Shape};
+#[doc(inline)]
+pub use rustorch_formats::gguf;
+#[doc(inline)]
+pub use rustorch_tensor::{Tensor, manual_seed};
+
+/// The vocabulary: operations, layouts, the contract of a device.
+#[doc(inline)]
+pub use rustorch_core as core;
+/// Language models from GGUF files.
+#[doc(inline)]
+pub use rustorch_llm as llm;
+/// The executor: placement, fallback, memory, records.
+#[doc(inline)]
+pub use rustorch_runtime as runtime;

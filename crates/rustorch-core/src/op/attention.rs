@@ -21,6 +21,10 @@ pub struct Attention {
     pub window: Option<usize>,
     /// If given, scores become `softcap · tanh(score / softcap)` after scaling and before masks.
     pub softcap: Option<f32>,
+    /// Computes in the precision of an `F16` cache, as ggml does when it generates: queries are rounded to `f16`, and the
+    /// running sums of weighted values too, after each key in order. Less precise than the plain way; for results that
+    /// have to equal ggml's. Needs `F32` queries over `F16` keys and values.
+    pub cache_precision: bool,
 }
 
 impl Attention {
@@ -37,6 +41,13 @@ impl Attention {
                 NAME,
                 "keys and values must have the queries' dtype, or be f16 or bf16 under f32",
                 [q.dtype, k.dtype, v.dtype],
+            ));
+        }
+        if self.cache_precision && (q.dtype, k.dtype) != (DType::F32, DType::F16) {
+            return Err(Error::dtype(
+                NAME,
+                "the cache's precision is for f32 queries over an f16 cache",
+                [q.dtype, k.dtype],
             ));
         }
         let rank = q.shape().rank();

@@ -29,7 +29,7 @@ op_names! {
         Neg = "neg",
         /// |x|; real for complex numbers.
         Abs = "abs",
-        /// −1, 0 or 1; NaN stays.
+        /// −1, 0 or 1; 0 for NaN, as in PyTorch.
         Sign = "sign",
         /// The integer below.
         Floor = "floor",

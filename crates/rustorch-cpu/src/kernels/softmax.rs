@@ -36,9 +36,10 @@ impl<T: Real> Task for Row<'_, T> {
         }
         let total = sum(out);
         if log {
-            let shift = largest + total.ln(l);
+            // The largest is taken off first: beside it, the logarithm would lose its digits.
+            let shift = total.ln(l);
             for (x, out) in x.iter().zip(out) {
-                *out = *x - shift;
+                *out = (*x - largest) - shift;
             }
         } else {
             let factor = T::ONE / total;

@@ -246,7 +246,7 @@ fn round_positive(values: &[f32; 16], weight: &[f32; 16], n: f32) -> (F16Le, [f3
 }
 
 #[inline(always)]
-fn group_weights<const N: usize>(x: &[f32; 256], importance: Option<&[f32]>) -> [f32; 256] {
+pub(super) fn group_weights<const N: usize>(x: &[f32; 256], importance: Option<&[f32]>) -> [f32; 256] {
     let mut weights = [0f32; 256];
     for (j, w) in weights.as_chunks_mut::<N>().0.iter_mut().enumerate() {
         let x: &[f32; N] = x[N * j..][..N].try_into().expect("N values");

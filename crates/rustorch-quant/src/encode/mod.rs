@@ -3,8 +3,9 @@
 //! | module | types | result |
 //! |---|---|---|
 //! | [`legacy`], [`ternary`], [`fp4`] | Q4_0 … Q8_1, TQ, Q1_0, Q2_0, FP4 | ggml's reference, byte for byte |
-//! | [`k`], [`iq4`] | K types, IQ4 | our own [`search`], at least as close as ggml's |
+//! | [`k`], [`iq4`], [`codebook`] | K types, IQ2, IQ3, IQ4 | our own [`search`], as close as ggml's or closer |
 
+mod codebook;
 mod fp4;
 mod iq4;
 mod k;
@@ -35,14 +36,15 @@ macro_rules! encoders {
         /// `importance` says how much an error in each column weighs: one number for each value of a row (ggml's
         /// importance matrix). The columns repeat over `src`, which may hold several rows.
         ///
-        /// Without importances, the types with one or two scales a block (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0,
-        /// MXFP4) are written byte for byte as gguf-py's `quantize` and ggml's reference code do, Q8_1, Q8_K, Q1_0,
-        /// Q2_0 and NVFP4 as ggml's reference code does. This rounds halves away from zero, unlike ggml's vector code
-        /// for activations: that is [`quantize_q8_0`](crate::quantize_q8_0) and its kin. Importances are of no
-        /// consequence for the types of eight bits, of fewer than three bits without a search, and of FP4.
+        /// Without importances, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 and MXFP4 are written byte for byte as by
+        /// gguf-py's `quantize`; Q8_1, Q8_K, NVFP4, Q1_0 and Q2_0 as by ggml's reference code. All but Q8_K round halves
+        /// away from zero, unlike ggml's vector code for activations: for that see
+        /// [`quantize_q8_0`](crate::quantize_q8_0) and its kin. With importances, Q4_0, Q4_1, Q5_0 and Q5_1 are
+        /// searched for; for the other types of this paragraph importances are checked, but change nothing.
         ///
-        /// K types and IQ4 types are searched for, minimising the weighted square error. The bytes differ from ggml's;
-        /// the error is not larger.
+        /// K, IQ2, IQ3 and IQ4 types are always searched for, minimising a weighted square error. The bytes differ from
+        /// ggml's; the error is about the same or smaller. A group of columns without any importance is encoded as if
+        /// these were equal.
         ///
         /// # Errors
         /// [`QuantError::NoEncoder`] for a type that is not [`ENCODABLE`]; [`QuantError::LengthMismatch`],
@@ -77,7 +79,12 @@ encoders! {
     Q5_K = BlockQ5K;
     Q6_K = BlockQ6K;
     Q8_K = BlockQ8K;
+    IQ2_XXS = BlockIq2Xxs;
+    IQ2_XS = BlockIq2Xs;
+    IQ3_XXS = BlockIq3Xxs;
     IQ4_NL = BlockIq4Nl;
+    IQ3_S = BlockIq3S;
+    IQ2_S = BlockIq2S;
     IQ4_XS = BlockIq4Xs;
     TQ1_0 = BlockTq1_0;
     TQ2_0 = BlockTq2_0;

@@ -27,6 +27,32 @@ const fn unpack<const N: usize, const ENTRIES: usize>(
     grid
 }
 
+/// A codebook level by level, entries side by side, for searching it.
+const fn transpose<const N: usize, const ENTRIES: usize>(grid: &[[i8; N]; ENTRIES]) -> [[f32; ENTRIES]; N] {
+    let mut levels = [[0.0; ENTRIES]; N];
+    let mut entry = 0;
+    while entry < ENTRIES {
+        let mut i = 0;
+        while i < N {
+            levels[i][entry] = grid[entry][i] as f32;
+            i += 1;
+        }
+        entry += 1;
+    }
+    levels
+}
+
+/// [`IQ2_XXS`] for searching.
+pub(crate) static IQ2_XXS_LEVELS: [[f32; 256]; 8] = transpose(&IQ2_XXS);
+/// [`IQ2_XS`] for searching.
+pub(crate) static IQ2_XS_LEVELS: [[f32; 512]; 8] = transpose(&IQ2_XS);
+/// [`IQ2_S`] for searching.
+pub(crate) static IQ2_S_LEVELS: [[f32; 1024]; 8] = transpose(&IQ2_S);
+/// [`IQ3_XXS`] for searching.
+pub(crate) static IQ3_XXS_LEVELS: [[f32; 256]; 4] = transpose(&IQ3_XXS);
+/// [`IQ3_S`] for searching.
+pub(crate) static IQ3_S_LEVELS: [[f32; 512]; 4] = transpose(&IQ3_S);
+
 /// For each set of eight sign bits, eight bytes: 0 keeps a level, 0xff negates it.
 static SIGN_MASKS: [u64; 256] = {
     let mut masks = [0; 256];

@@ -1,5 +1,6 @@
 //! The inner loops: scores of a block of keys, running softmax, weighted sum of values.
 
+use super::half;
 use crate::math::Real;
 use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::Attention;
@@ -17,8 +18,8 @@ pub(super) struct Rows {
     /// Padded widths of queries and keys, and of values.
     d: usize,
     e: usize,
-    /// Width of a result.
-    width: usize,
+    /// Widths of a query and of a result.
+    widths: (usize, usize),
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
@@ -30,19 +31,21 @@ pub(super) struct Rows {
     largest: Vec<f32>,
     /// The sum of each row's weights relative to its largest.
     total: Vec<f32>,
+    /// Whether queries and sums are kept in half precision.
+    half: bool,
 }
 
 impl Rows {
     /// Up to [`MOST_ROWS`] rows.
-    pub(super) fn new(rows: usize, d: usize, e: usize) -> Rows {
+    pub(super) fn new(rows: usize, d: usize, e: usize, half: bool) -> Rows {
         assert!(rows <= MOST_ROWS, "too many rows for one pass");
-        let width = e;
+        let widths = (d, e);
         let (d, e) = (d.next_multiple_of(LANES), e.next_multiple_of(LANES));
         Rows {
             rows,
             d,
             e,
-            width,
+            widths,
             q: vec![0.0; rows * d],
             k: vec![0.0; KEYS * d],
             v: vec![0.0; KEYS * e],
@@ -50,12 +53,20 @@ impl Rows {
             acc: vec![0.0; rows * e],
             largest: vec![f32::NEG_INFINITY; rows],
             total: vec![0.0; rows],
+            half,
         }
     }
 
     /// The place of query `slot`, and the distance of rows.
     pub(super) fn query(&mut self, slot: usize) -> (&mut [f32], usize) {
         (&mut self.q[slot * self.d..][..self.d], self.d.max(1))
+    }
+
+    /// To be called when all queries are in place: rounds them where half precision is asked for.
+    pub(super) fn settle_queries(&mut self) {
+        if self.half {
+            simd::run(half::RoundAll(&mut self.q));
+        }
     }
 
     /// The places of the block's keys, and their distance.
@@ -75,7 +86,7 @@ impl Rows {
 
     /// The sums of query `slot`: its result after [`finish`](Self::finish).
     pub(super) fn result(&self, slot: usize) -> &[f32] {
-        &self.acc[slot * self.e..][..self.width]
+        &self.acc[slot * self.e..][..self.widths.1]
     }
 
     /// Computes the scores against the first `count` keys, scaled and capped.
@@ -113,7 +124,13 @@ impl Task for Scores<'_> {
     fn run<L: Level>(self, l: L) {
         let Scores { work, count, attention } = self;
         let (rows, d) = (work.rows, work.d);
-        let mut row = 0;
+        let mut row = if work.half { rows } else { 0 };
+        for row in 0..row {
+            for key in 0..count {
+                let (q, k) = (&work.q[row * d..][..d], &work.k[key * d..][..d]);
+                work.s[row * KEYS + key] = half::score(l, q, k, work.widths.0);
+            }
+        }
         while row < rows {
             let (q, s) = (&work.q[row * d..], &mut work.s[row * KEYS..]);
             let step = match rows - row {
@@ -192,6 +209,15 @@ impl Task for Absorb<'_> {
     fn run<L: Level>(self, l: L) {
         let Absorb { work, count } = self;
         let (rows, e) = (work.rows, work.e);
+        if work.half {
+            for row in 0..rows {
+                let (s, acc) = (&work.s[row * KEYS..][..count], &mut work.acc[row * e..][..e]);
+                let mut state = (work.largest[row], work.total[row]);
+                half::absorb(l, s, &work.v, acc, &mut state);
+                (work.largest[row], work.total[row]) = state;
+            }
+            return;
+        }
         let blocks = work.s.as_chunks_mut::<KEYS>().0;
         // What the sums so far shrink by where a larger score appears.
         let mut shrink = [0.0; MOST_ROWS];

@@ -6,6 +6,7 @@
 
 mod double;
 mod flash;
+mod half;
 
 use super::strided::{self, Matrices, Matrix, unreachable_memory};
 use crate::Pool;
@@ -225,13 +226,14 @@ fn single<Q: Load, K: Load>(
             // SAFETY: tasks have different heads or disjoint ranges of rows.
             let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
             let (k, v) = (k.matrix(head), v.matrix(head));
-            let mut work = Rows::new(range.len(), sizes.d, sizes.e);
+            let mut work = Rows::new(range.len(), sizes.d, sizes.e, attention.cache_precision);
             for (slot, row) in range.clone().enumerate() {
                 let from = q.matrix(head * sizes.group + row / sizes.m);
                 let i = row % sizes.m;
                 let (to, stride) = work.query(slot);
                 simd::run(LoadRows { from, rows: i..i + 1, to, stride });
             }
+            work.settle_queries();
             let seen = range.clone().map(|row| sizes.visible(attention, row % sizes.m));
             let seen = seen.filter(|keys| !keys.is_empty());
             let (first, end) =

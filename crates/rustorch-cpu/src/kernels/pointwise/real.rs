@@ -33,10 +33,10 @@ impl<T: Real> Task for Unary<'_, T> {
         match op {
             Neg => each!(out, x in xs => -x),
             Abs => each!(out, x in xs => x.abs()),
+            // NaN is neither above nor below zero.
             Sign => each!(out, x in xs => {
                 let sign = if x > T::ZERO { T::ONE } else { T::ZERO };
-                let sign = if x < T::ZERO { -T::ONE } else { sign };
-                if x.is_nan() { x } else { sign }
+                if x < T::ZERO { -T::ONE } else { sign }
             }),
             Floor => each!(out, x in xs => x.floor()),
             Ceil => each!(out, x in xs => x.ceil()),

@@ -40,7 +40,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
-                self != self
+                <$t>::is_nan(self)
             }
             #[inline(always)]
             fn above(self, b: $t) -> bool {

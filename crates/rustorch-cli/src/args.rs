@@ -1,0 +1,260 @@
+//! The command line.
+
+use crate::failure::EXIT_CODES;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use rustorch::DeviceType;
+use std::path::PathBuf;
+
+/// Run GGUF language models on whatever hardware there is.
+///
+/// Without a model file, the small embedded model writes a scene. With -m FILE, a chat opens on a terminal; -p PROMPT or
+/// text on standard input is answered once.
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Show what is in a model file
+    Inspect(InspectArgs),
+    /// Turn text into token ids, or ids into text
+    Tokenize(TokenizeArgs),
+    /// Measure prompt processing and generation
+    Bench(BenchArgs),
+    /// List the devices found, and why others were not
+    Devices(DevicesArgs),
+    /// Show which device ran which operation, for how long and why
+    Explain(ExplainArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// Generate text, once or in a chat.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Answer this once instead of opening a chat; `-` reads it from standard input
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    /// The most tokens to generate [default: until the model ends, the context is full; 256 for the embedded model]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) n_predict: Option<usize>,
+    /// Tokens that the context holds [default: the model's own, at most 4096]
+    #[arg(short, long, value_name = "N", value_parser = positive)]
+    pub(crate) ctx_size: Option<usize>,
+    /// The system prompt of the conversation
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// End the generation at this text, which is not shown (may be repeated)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+    /// Forget the older half of a full context and go on, instead of ending there
+    #[arg(long)]
+    pub(crate) shift: bool,
+    /// Feed the prompt as it is, without the model's chat template
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Take the prompt as token ids, and print ids
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// Show control tokens as text
+    #[arg(long)]
+    pub(crate) special: bool,
+    /// Print one JSON object instead of a stream of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Tell on standard error what is going on
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// Which model.
+#[derive(Args, Debug)]
+pub(crate) struct ModelArgs {
+    /// The model file; of a split model, any part [default: the embedded model]
+    #[arg(short, long, value_name = "FILE.gguf")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// Where it runs.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceArgs {
+    /// The device to compute on: a name, with an index where there are several (cuda:1)
+    #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = device())]
+    pub(crate) backend: DeviceType,
+    /// Threads that compute on the CPU [default: one for each core]
+    #[arg(short, long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+}
+
+/// How tokens are chosen.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SamplingArgs {
+    /// Randomness: 0 always takes the likeliest token
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    pub(crate) temp: f32,
+    /// Choose among the K likeliest tokens; 0 among all
+    #[arg(long, value_name = "K", default_value_t = 40)]
+    pub(crate) top_k: usize,
+    /// Choose among the likeliest tokens that together have this probability; 1 among all
+    #[arg(long, value_name = "P", default_value_t = 0.95, allow_negative_numbers = true)]
+    pub(crate) top_p: f32,
+    /// Leave out tokens less likely than this fraction of the likeliest; 0 for none
+    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
+    pub(crate) min_p: f32,
+    /// Make recent tokens less likely by this factor; 1 for no change
+    #[arg(long, value_name = "F", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) repeat_penalty: f32,
+    /// How many recent tokens the penalty looks at; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) repeat_last_n: usize,
+    /// The seed of the random choices [default: another one each time]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The model file; of a split model, any part [default: the embedded model]
+    #[arg(value_name = "FILE.gguf")]
+    pub(crate) file: Option<PathBuf>,
+    /// The model file
+    #[arg(short, long, value_name = "FILE.gguf", conflicts_with = "file")]
+    pub(crate) model: Option<PathBuf>,
+    /// List every tensor
+    #[arg(long)]
+    pub(crate) tensors: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TokenizeArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The text; with --decode, the ids
+    #[arg(value_name = "TEXT", required_unless_present = "stdin")]
+    pub(crate) text: Vec<String>,
+    /// Read the text from standard input
+    #[arg(long, conflicts_with = "text")]
+    pub(crate) stdin: bool,
+    /// Print only the ids, as a list
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// Leave out the beginning-of-text token
+    #[arg(long)]
+    pub(crate) no_bos: bool,
+    /// Take the texts of control tokens as plain text; with --decode, leave control tokens out
+    #[arg(long)]
+    pub(crate) no_special: bool,
+    /// Turn ids into text
+    #[arg(long, conflicts_with_all = ["ids", "no_bos"])]
+    pub(crate) decode: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Prompt lengths to process, separated by commas; 0 leaves prompts out
+    #[arg(short = 'p', long, value_name = "N,..", value_delimiter = ',', default_value = "512")]
+    pub(crate) n_prompt: Vec<usize>,
+    /// Numbers of tokens to generate, separated by commas; 0 leaves generation out
+    #[arg(short = 'n', long, value_name = "N,..", value_delimiter = ',', default_value = "128")]
+    pub(crate) n_gen: Vec<usize>,
+    /// How often each measurement is repeated
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = positive)]
+    pub(crate) repetitions: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// The prompt
+    #[arg(short, long, value_name = "TEXT", default_value = "Once upon a time")]
+    pub(crate) prompt: String,
+    /// Tokens to generate after the prompt
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 8)]
+    pub(crate) n_predict: usize,
+    /// Show every operation instead of a summary
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 at least".into()),
+        Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
+/// Parses device names; shells complete the ones without index.
+fn device() -> impl TypedValueParser<Value = DeviceType> {
+    #[derive(Clone)]
+    struct Device;
+    impl TypedValueParser for Device {
+        type Value = DeviceType;
+
+        fn parse_ref(
+            &self,
+            cmd: &clap::Command,
+            arg: Option<&clap::Arg>,
+            value: &std::ffi::OsStr,
+        ) -> Result<DeviceType, clap::Error> {
+            let parse = |text: &str| text.parse::<DeviceType>().map_err(|e| e.to_string());
+            clap::builder::StringValueParser::new().try_map(move |text| parse(&text)).parse_ref(cmd, arg, value)
+        }
+
+        fn possible_values(&self) -> Option<Box<dyn Iterator<Item = clap::builder::PossibleValue> + '_>> {
+            let names = PossibleValuesParser::new(DeviceType::NAMES);
+            let names: Vec<_> = names.possible_values()?.collect();
+            Some(Box::new(names.into_iter()))
+        }
+    }
+    Device
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,130 @@
+//! `bench`: prompt processing and generation, measured as llama-bench does.
+
+use crate::args::BenchArgs;
+use crate::failure::Failure;
+use crate::{backend, model, output};
+use rustorch::core::Philox;
+use rustorch::llm::LanguageModel;
+use rustorch::llm::generate::{Session, SessionOptions};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One measurement.
+#[derive(Serialize)]
+struct Measurement {
+    /// `pp512`: a prompt of 512 tokens; `tg128`: 128 tokens generated one by one.
+    test: String,
+    tokens: usize,
+    /// Tokens per second of each repetition.
+    samples: Vec<f64>,
+    median: f64,
+    mean: f64,
+    deviation: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    model: String,
+    architecture: &'static str,
+    parameters: u64,
+    bytes: u64,
+    backend: String,
+    devices: Vec<String>,
+    measurements: Vec<Measurement>,
+}
+
+pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
+    let executor = backend::executor(&args.device)?;
+    executor.scope(|| {
+        let model = model::load(args.model.model.as_deref())?;
+        let mut measurements = Vec::new();
+        for &n in args.n_prompt.iter().filter(|&&n| n > 0) {
+            measurements.push(measure(format!("pp{n}"), n, args.repetitions, || prompt(&model, n))?);
+        }
+        for &n in args.n_gen.iter().filter(|&&n| n > 0) {
+            measurements.push(measure(format!("tg{n}"), n, args.repetitions, || generation(&model, n))?);
+        }
+        let summary = model.file().summary();
+        let devices = executor.chain().map(|d| {
+            let name = executor.backend(d).map(|b| b.capability().name.clone()).unwrap_or_default();
+            format!("{d} ({name})")
+        });
+        let report = Report {
+            model: model.name().unwrap_or("unnamed").into(),
+            architecture: model.network().architecture().name,
+            parameters: summary.parameters,
+            bytes: summary.bytes,
+            backend: args.device.backend.to_string(),
+            devices: devices.collect(),
+            measurements,
+        };
+        if args.json { output::json(&report) } else { print(&report) }
+    })
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    output::line(format_args!(
+        "{} ({}), {} parameters, {}; on {}",
+        report.model,
+        report.architecture,
+        output::count(report.parameters),
+        output::bytes(report.bytes),
+        report.devices.join(", "),
+    ))?;
+    let row = |m: &Measurement| {
+        vec![m.test.clone(), format!("{:.2}", m.median), format!("{:.2}", m.mean), format!("{:.2}", m.deviation)]
+    };
+    let rows: Vec<Vec<String>> = report.measurements.iter().map(row).collect();
+    output::table(&["test", "tokens/s (median)", "mean", "±"], &rows)
+}
+
+/// Runs a test once to warm up, then `repetitions` times. The test returns its seconds.
+fn measure(
+    test: String,
+    tokens: usize,
+    repetitions: usize,
+    mut run: impl FnMut() -> Result<f64, Failure>,
+) -> Result<Measurement, Failure> {
+    run()?;
+    let samples = (0..repetitions).map(|_| Ok(tokens as f64 / run()?)).collect::<Result<Vec<f64>, Failure>>()?;
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let mut sorted = samples.clone();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let median = if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+    Ok(Measurement { test, tokens, samples, median, mean, deviation: variance.sqrt() })
+}
+
+/// Tokens without meaning: speed does not depend on which they are.
+fn tokens(model: &LanguageModel, n: usize) -> Vec<u32> {
+    let mut random = Philox::new(1);
+    let vocabulary = model.network().hyperparameters().vocabulary as u32;
+    (0..n).map(|_| random.next_u32() % vocabulary).collect()
+}
+
+fn session(model: &Arc<LanguageModel>, context: usize) -> Result<Session, Failure> {
+    let options = SessionOptions { context, ..SessionOptions::for_model(model) };
+    Ok(Session::new(Arc::clone(model), options)?)
+}
+
+fn prompt(model: &Arc<LanguageModel>, n: usize) -> Result<f64, Failure> {
+    let mut session = session(model, n)?;
+    let tokens = tokens(model, n);
+    let start = Instant::now();
+    session.feed(&tokens)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Token by token from an empty context, without sampling: what llama-bench calls generation.
+fn generation(model: &Arc<LanguageModel>, n: usize) -> Result<f64, Failure> {
+    let mut session = session(model, n)?;
+    let tokens = tokens(model, n);
+    let start = Instant::now();
+    for token in tokens {
+        session.feed(&[token])?;
+    }
+    Ok(start.elapsed().as_secs_f64())
+}

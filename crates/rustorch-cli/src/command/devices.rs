@@ -1,0 +1,70 @@
+//! `devices`: what was found, and why others were not.
+
+use crate::args::DevicesArgs;
+use crate::failure::Failure;
+use crate::output;
+use rustorch::devices::{Found, discover};
+use serde::Serialize;
+
+/// A device as `--json` prints it.
+#[derive(Serialize)]
+struct Row {
+    device: String,
+    present: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flops_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
+    let rows: Vec<Row> = discover(None).into_iter().map(row).collect();
+    if args.json {
+        return output::json(&rows);
+    }
+    for row in rows {
+        let about = match (&row.name, row.reason) {
+            (Some(name), _) => {
+                let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
+                let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
+                let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
+                format!("{name}{memory}; measured {flops} GFLOP/s in plain loops, {bytes} GB/s")
+            }
+            (None, reason) => format!("not found: {}", reason.unwrap_or("unknown")),
+        };
+        output::line(format_args!("{:8} {about}", row.device))?;
+    }
+    Ok(())
+}
+
+fn row(found: Found) -> Row {
+    match found {
+        Found::Present(backend) => {
+            let (capability, cost) = (backend.capability(), backend.cost());
+            Row {
+                device: backend.device().to_string(),
+                present: true,
+                name: Some(capability.name.clone()),
+                memory_bytes: capability.memory,
+                flops_per_second: Some(cost.flops),
+                bytes_per_second: Some(cost.bandwidth),
+                reason: None,
+            }
+        }
+        Found::Absent { family, reason } => Row {
+            device: family.into(),
+            present: false,
+            name: None,
+            memory_bytes: None,
+            flops_per_second: None,
+            bytes_per_second: None,
+            reason: Some(reason),
+        },
+    }
+}

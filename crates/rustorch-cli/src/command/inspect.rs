@@ -1,0 +1,99 @@
+//! `inspect`: what is in a model file.
+
+use crate::args::InspectArgs;
+use crate::failure::Failure;
+use crate::{model, output};
+use rustorch::gguf::{Array, File, TensorRef, Value};
+use serde_json::{Map, Value as Json, json};
+
+/// Metadata keys that hold whole vocabularies; the text form shows only their length and beginning.
+const LONG: usize = 100;
+
+pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    let path = args.file.as_deref().or(args.model.as_deref());
+    let file = model::open_file(path)?;
+    let shown = path.map_or(model::EMBEDDED_NAME.into(), |p| p.display().to_string());
+    if args.json { print_json(&file, &shown) } else { print_text(&file, &shown, args.tensors) }
+}
+
+fn print_text(file: &File, name: &str, tensors: bool) -> Result<(), Failure> {
+    output::line(name)?;
+    for part in file.parts() {
+        let path = part.path().map_or(String::new(), |p| format!(" {}", p.display()));
+        let (version, alignment) = (part.version(), part.alignment());
+        let size = output::bytes(part.bytes().len() as u64);
+        output::line(format_args!("GGUF version {version}, {size}, alignment {alignment}{path}"))?;
+    }
+    output::line(format_args!("\nmetadata: {} entries", file.metadata().len()))?;
+    for (key, value) in file.metadata().iter() {
+        let text = value.to_string();
+        let cut = text.char_indices().nth(LONG).map_or(text.len(), |(i, _)| i);
+        let dots = if cut < text.len() { " …" } else { "" };
+        output::line(format_args!("  {key}: {} = {}{dots}", value.type_name(), &text[..cut]))?;
+    }
+    output::line(format_args!("\n{}", file.summary()))?;
+    if tensors {
+        output::line("")?;
+        let rows: Vec<Vec<String>> = file.tensors().map(|t| tensor_row(&t)).collect();
+        output::table(&["tensor", "dtype", "shape", "bytes"], &rows)?;
+    }
+    Ok(())
+}
+
+fn tensor_row(tensor: &TensorRef<'_>) -> Vec<String> {
+    let shape: Vec<String> = tensor.shape().iter().map(usize::to_string).collect();
+    vec![tensor.name().into(), tensor.dtype().to_string(), shape.join("×"), tensor.nbytes().to_string()]
+}
+
+fn print_json(file: &File, name: &str) -> Result<(), Failure> {
+    let metadata: Map<String, Json> =
+        file.metadata().iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect();
+    let tensors: Vec<Json> = file
+        .tensors()
+        .map(|t| json!({ "name": t.name(), "dtype": t.dtype().name(), "shape": t.shape(), "bytes": t.nbytes() }))
+        .collect();
+    let summary = file.summary();
+    output::json(&json!({
+        "file": name,
+        "parameters": summary.parameters,
+        "bytes": summary.bytes,
+        "metadata": metadata,
+        "tensors": tensors,
+    }))
+}
+
+fn to_json(value: &Value) -> Json {
+    match value {
+        Value::U8(v) => json!(v),
+        Value::I8(v) => json!(v),
+        Value::U16(v) => json!(v),
+        Value::I16(v) => json!(v),
+        Value::U32(v) => json!(v),
+        Value::I32(v) => json!(v),
+        Value::U64(v) => json!(v),
+        Value::I64(v) => json!(v),
+        Value::F32(v) => json!(v),
+        Value::F64(v) => json!(v),
+        Value::Bool(v) => json!(v),
+        Value::Str(v) => json!(v.to_string()),
+        Value::Array(v) => array_to_json(v),
+    }
+}
+
+fn array_to_json(array: &Array) -> Json {
+    match array {
+        Array::U8(v) => json!(v),
+        Array::I8(v) => json!(v),
+        Array::U16(v) => json!(v),
+        Array::I16(v) => json!(v),
+        Array::U32(v) => json!(v),
+        Array::I32(v) => json!(v),
+        Array::U64(v) => json!(v),
+        Array::I64(v) => json!(v),
+        Array::F32(v) => json!(v),
+        Array::F64(v) => json!(v),
+        Array::Bool(v) => json!(v),
+        Array::Str(v) => v.iter().map(|s| Json::from(String::from_utf8_lossy(s))).collect(),
+        Array::Array(v) => v.iter().map(array_to_json).collect(),
+    }
+}

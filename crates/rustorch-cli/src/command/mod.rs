@@ -1,0 +1,9 @@
+//! The commands, a file each.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod devices;
+pub(crate) mod explain;
+pub(crate) mod generate;
+pub(crate) mod inspect;
+pub(crate) mod tokenize;

@@ -1,0 +1,48 @@
+//! Opening models.
+
+use crate::failure::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustorch::gguf;
+use rustorch::llm::LanguageModel;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Data at an address fit for every dtype, so that tensors need no copy.
+#[repr(C, align(64))]
+struct Aligned<T: ?Sized>(T);
+
+static EMBEDDED: &Aligned<[u8]> = &Aligned(*include_bytes!("../assets/shakespeare.gguf"));
+
+/// What the program calls the embedded model.
+pub(crate) const EMBEDDED_NAME: &str = "the embedded model";
+
+/// Opens a file, or the embedded model.
+pub(crate) fn open_file(path: Option<&Path>) -> Result<gguf::File, Failure> {
+    match path {
+        Some(path) => gguf::File::open(path).map_err(|e| Failure::Model(e.to_string())),
+        None => gguf::File::from_bytes(&EMBEDDED.0).map_err(|e| Failure::Model(e.to_string())),
+    }
+}
+
+/// Loads a model; on a terminal, with a progress bar where it takes a while.
+pub(crate) fn load(path: Option<&Path>) -> Result<Arc<LanguageModel>, Failure> {
+    let file = open_file(path)?;
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+    // The template is a constant of ours; a mistake in it shows in every test on a terminal.
+    if let Ok(style) = ProgressStyle::with_template("loading {bar:32} {pos}/{len} tensors") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let model = LanguageModel::from_file(file, &mut |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let model = model.map_err(|e| match path {
+        Some(path) => Failure::Model(format!("{}: {e}", path.display())),
+        None => Failure::Model(format!("{EMBEDDED_NAME}: {e}")),
+    })?;
+    Ok(Arc::new(model))
+}

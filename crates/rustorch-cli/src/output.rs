@@ -1,0 +1,82 @@
+//! Writing to people and programs: text to standard output, everything else to standard error.
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints text to standard output at once.
+pub(crate) fn stream(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints a line to standard output.
+pub(crate) fn line(text: impl Display) -> Result<(), Failure> {
+    writeln!(io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// Prints a value as JSON to standard output.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Prints a line for the person at the terminal to standard error. Where that fails nobody is listening.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints an error to standard error.
+pub(crate) fn error(text: impl Display) {
+    let mut out = io::stderr().lock();
+    let _ = match out.is_terminal() {
+        true => writeln!(out, "\x1b[1;31merror:\x1b[0m {text}"),
+        false => writeln!(out, "error: {text}"),
+    };
+}
+
+/// A table with aligned columns: the first to the left, all others to the right.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        let mut text = format!("{:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            text += &format!("  {cell:>width$}");
+        }
+        line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Bytes in a unit that people read.
+pub(crate) fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} B") } else { format!("{value:.2} {}", UNITS[unit]) }
+}
+
+/// A count in a unit that people read.
+pub(crate) fn count(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..1_000_000 => format!("{:.2} K", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} M", n as f64 / 1e6),
+        _ => format!("{:.2} B", n as f64 / 1e9),
+    }
+}

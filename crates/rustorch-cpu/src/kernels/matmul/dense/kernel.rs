@@ -1,0 +1,189 @@
+//! The innermost loop: a tile of results in registers, along the whole inner dimension.
+
+use crate::Isa;
+use rustorch_core::{C64, C128};
+
+/// `acc[i][j] += Σ x[p][i] · w[p][j]` over `k` values of `p`, in order; `x` is `[k][H]`, `w` is `[k][columns]`, `acc` is
+/// `[H][columns]`.
+pub(crate) type Tile<E> = unsafe fn(k: usize, x: *const E, w: *const E, acc: *mut E);
+
+/// The kernels of a type on an instruction set.
+pub(crate) struct Tiles<E: 'static> {
+    /// Columns of every tile.
+    pub(crate) columns: usize,
+    /// Rows and kernels, ascending from 1 row.
+    pub(crate) by_rows: &'static [(usize, Tile<E>)],
+}
+
+impl<E> Tiles<E> {
+    /// Rows of the highest tile.
+    pub(crate) fn most_rows(&self) -> usize {
+        self.by_rows[self.by_rows.len() - 1].0
+    }
+
+    /// The highest tile of at most `rows` rows.
+    pub(crate) fn at_most(&self, rows: usize) -> (usize, Tile<E>) {
+        let fits = self.by_rows.partition_point(|&(height, _)| height <= rows);
+        self.by_rows[fits.max(1) - 1]
+    }
+}
+
+/// A type in which products are summed.
+pub(crate) trait Scalar: Copy + Send + Sync + 'static {
+    /// Zero.
+    const ZERO: Self;
+
+    /// `acc + a·b`; integers wrap.
+    fn add_product(acc: Self, a: Self, b: Self) -> Self;
+
+    /// The kernels for an instruction set of this processor.
+    fn tiles(isa: Isa) -> &'static Tiles<Self>;
+}
+
+/// A vector register, or several that act as one.
+pub(crate) trait Vector: Copy {
+    /// The type of its elements.
+    type E: Scalar;
+    /// How many.
+    const LANES: usize;
+
+    /// # Safety
+    /// The processor has the instruction set, as in all functions here.
+    unsafe fn splat(value: Self::E) -> Self;
+    /// # Safety
+    /// `LANES` elements can be read.
+    unsafe fn load(from: *const Self::E) -> Self;
+    /// # Safety
+    /// `LANES` elements can be written.
+    unsafe fn store(self, to: *mut Self::E);
+    /// `acc + a·b`.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn add_product(acc: Self, a: Self, b: Self) -> Self;
+}
+
+/// A tile of `H` rows and `V` vectors.
+///
+/// # Safety
+/// As [`Tile`], on a processor with the vectors' instruction set.
+#[inline(always)]
+pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
+    k: usize,
+    x: *const T::E,
+    w: *const T::E,
+    acc: *mut T::E,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut sums = [[T::splat(T::E::ZERO); V]; H];
+        for i in 0..H {
+            for v in 0..V {
+                sums[i][v] = T::load(acc.add((i * V + v) * T::LANES));
+            }
+        }
+        for p in 0..k {
+            let mut right = [T::splat(T::E::ZERO); V];
+            for v in 0..V {
+                right[v] = T::load(w.add((p * V + v) * T::LANES));
+            }
+            for i in 0..H {
+                let left = T::splat(*x.add(p * H + i));
+                for v in 0..V {
+                    sums[i][v] = T::add_product(sums[i][v], left, right[v]);
+                }
+            }
+        }
+        for i in 0..H {
+            for v in 0..V {
+                sums[i][v].store(acc.add((i * V + v) * T::LANES));
+            }
+        }
+    }
+}
+
+/// Elements as a vector that the compiler maps to registers as it can.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<E, const N: usize>([E; N]);
+
+impl<E: Scalar, const N: usize> Vector for Plain<E, N> {
+    type E = E;
+    const LANES: usize = N;
+
+    #[inline(always)]
+    unsafe fn splat(value: E) -> Self {
+        Plain([value; N])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const E) -> Self {
+        // SAFETY: this function's contract.
+        Plain(unsafe { from.cast::<[E; N]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut E) {
+        // SAFETY: this function's contract.
+        unsafe { to.cast::<[E; N]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(mut acc: Self, a: Self, b: Self) -> Self {
+        for i in 0..N {
+            acc.0[i] = E::add_product(acc.0[i], a.0[i], b.0[i]);
+        }
+        acc
+    }
+}
+
+/// # Safety
+/// As [`Tile`].
+unsafe fn plain<E: Scalar, const N: usize, const H: usize>(k: usize, x: *const E, w: *const E, acc: *mut E) {
+    // SAFETY: this function's contract.
+    unsafe { tile::<Plain<E, N>, H, 1>(k, x, w, acc) }
+}
+
+/// Whether fused multiply-adds are an instruction on every processor of the target; elsewhere portable code rounds twice
+/// rather than call a library for each.
+const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
+macro_rules! scalars {
+    ($($ty:ty: $zero:expr, $lanes:literal lanes, $add_product:expr;)*) => {$(
+        impl Scalar for $ty {
+            const ZERO: Self = $zero;
+
+            #[inline(always)]
+            fn add_product(acc: Self, a: Self, b: Self) -> Self {
+                let add_product: fn(Self, Self, Self) -> Self = $add_product;
+                add_product(acc, a, b)
+            }
+
+            fn tiles(isa: Isa) -> &'static Tiles<Self> {
+                static PORTABLE: Tiles<$ty> = Tiles {
+                    columns: $lanes,
+                    by_rows: &[
+                        (1, plain::<$ty, $lanes, 1>),
+                        (2, plain::<$ty, $lanes, 2>),
+                        (4, plain::<$ty, $lanes, 4>),
+                    ],
+                };
+                #[cfg(target_arch = "x86_64")]
+                if let Some(tiles) = <$ty as super::x86::ByHand>::tiles(isa) {
+                    return tiles;
+                }
+                let _ = isa;
+                &PORTABLE
+            }
+        }
+    )*};
+}
+
+scalars! {
+    f32: 0.0, 16 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b };
+    f64: 0.0, 8 lanes, |acc, a, b| if FUSED { a.mul_add(b, acc) } else { acc + a * b };
+    C64: C64::new(0.0, 0.0), 8 lanes, |acc, a, b| acc + a * b;
+    C128: C128::new(0.0, 0.0), 4 lanes, |acc, a, b| acc + a * b;
+    i16: 0, 32 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
+    i32: 0, 16 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
+    i64: 0, 8 lanes, |acc, a, b| acc.wrapping_add(a.wrapping_mul(b));
+}

@@ -1,0 +1,301 @@
+//! Products of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
+//!
+//! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
+//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order.
+
+mod gemm;
+mod kernel;
+mod pack;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::problem::{Problem, address, address_mut, bias};
+use super::rows::{Job, Results, Rows};
+use crate::{Isa, Pool};
+use kernel::Scalar;
+use rustorch_core::{C64, C128, DType, Element, Error, Fault, View, ViewMut, bf16, f16};
+
+/// How the operands of a product become numbers of one type, and how the result becomes an element.
+pub(crate) trait Arithmetic: 'static {
+    /// Elements of the left operand and of the result.
+    type X: Element;
+    /// Elements of the right operand.
+    type W: Element;
+    /// What is multiplied and summed.
+    type E: Scalar;
+
+    /// An element of the left operand as a factor.
+    fn x(x: Self::X) -> Self::E;
+    /// An element of the right operand as a factor.
+    fn w(w: Self::W) -> Self::E;
+    /// A sum, with the bias, as an element.
+    fn out(sum: Self::E, bias: Option<Self::X>) -> Self::X;
+
+    /// Eight elements of the right operand side by side, converted: where rows lie along the inner dimension, they are
+    /// packed by eight.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C; eight elements can be read.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn load8(_w: *const Self::W) -> Option<std::arch::x86_64::__m256> {
+        None
+    }
+}
+
+/// A dtype times itself, in itself.
+struct Same<T>(std::marker::PhantomData<T>);
+/// A 16-bit float times itself, summed in `f32` and rounded once.
+struct Half<T>(std::marker::PhantomData<T>);
+/// `f32` activations times a weight in 16 bits: activations are rounded to 16 bits as in ggml, sums stay `f32`.
+struct Weight<T>(std::marker::PhantomData<T>);
+
+macro_rules! same {
+    ($($ty:ty: $add:expr $(, $load:path)?;)*) => {$(
+        impl Arithmetic for Same<$ty> {
+            type X = $ty;
+            type W = $ty;
+            type E = $ty;
+
+            #[inline(always)]
+            fn x(x: $ty) -> $ty {
+                x
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> $ty {
+                w
+            }
+
+            #[inline(always)]
+            fn out(sum: $ty, bias: Option<$ty>) -> $ty {
+                let add: fn($ty, $ty) -> $ty = $add;
+                match bias {
+                    Some(bias) => add(sum, bias),
+                    None => sum,
+                }
+            }
+
+            $(
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
+                    // SAFETY: this function's contract.
+                    Some(unsafe { $load(w) })
+                }
+            )?
+        }
+    )*};
+}
+
+same! {
+    i16: i16::wrapping_add;
+    i32: i32::wrapping_add;
+    i64: i64::wrapping_add;
+    f32: |a, b| a + b, x86::load_f32;
+    f64: |a, b| a + b;
+    C64: |a, b| a + b;
+    C128: |a, b| a + b;
+}
+
+/// An integer dtype times itself, wrapping, by way of another: the low bits of sums and products depend on the low bits of
+/// the factors only.
+struct Wrapping<T>(std::marker::PhantomData<T>);
+
+macro_rules! wrapping {
+    ($($ty:ty as $e:ty;)*) => {$(
+        impl Arithmetic for Wrapping<$ty> {
+            type X = $ty;
+            type W = $ty;
+            type E = $e;
+
+            #[inline(always)]
+            fn x(x: $ty) -> $e {
+                x as $e
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> $e {
+                w as $e
+            }
+
+            #[inline(always)]
+            fn out(sum: $e, bias: Option<$ty>) -> $ty {
+                (sum as $ty).wrapping_add(bias.unwrap_or(0))
+            }
+        }
+    )*};
+}
+
+wrapping! {
+    u8 as i16;
+    i8 as i16;
+    u32 as i32;
+}
+
+macro_rules! half {
+    ($($ty:ty: $load:path;)*) => {$(
+        impl Arithmetic for Half<$ty> {
+            type X = $ty;
+            type W = $ty;
+            type E = f32;
+
+            #[inline(always)]
+            fn x(x: $ty) -> f32 {
+                x.to_f32()
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> f32 {
+                w.to_f32()
+            }
+
+            #[inline(always)]
+            fn out(sum: f32, bias: Option<$ty>) -> $ty {
+                <$ty>::from_f32(match bias {
+                    Some(bias) => sum + bias.to_f32(),
+                    None => sum,
+                })
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
+                // SAFETY: this function's contract.
+                Some(unsafe { $load(w) })
+            }
+        }
+
+        impl Arithmetic for Weight<$ty> {
+            type X = f32;
+            type W = $ty;
+            type E = f32;
+
+            #[inline(always)]
+            fn x(x: f32) -> f32 {
+                <$ty>::from_f32(x).to_f32()
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> f32 {
+                w.to_f32()
+            }
+
+            #[inline(always)]
+            fn out(sum: f32, bias: Option<f32>) -> f32 {
+                super::rows::with_bias(sum, bias)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
+                // SAFETY: this function's contract.
+                Some(unsafe { $load(w) })
+            }
+        }
+    )*};
+}
+
+half! {
+    f16: x86::load_f16;
+    bf16: x86::load_bf16;
+}
+
+/// Runs `$call::<A>(args)` for the arithmetic of two dtypes.
+macro_rules! dispatch {
+    ($dtypes:expr, $A:ident => $call:expr) => {{
+        macro_rules! arm {
+            ($ty:ty) => {{
+                type $A = $ty;
+                $call
+            }};
+        }
+        match $dtypes {
+            (DType::F32, DType::F32) => arm!(Same<f32>),
+            (DType::F32, DType::F16) => arm!(Weight<f16>),
+            (DType::F32, DType::BF16) => arm!(Weight<bf16>),
+            (DType::F16, DType::F16) => arm!(Half<f16>),
+            (DType::BF16, DType::BF16) => arm!(Half<bf16>),
+            (DType::F64, DType::F64) => arm!(Same<f64>),
+            (DType::C64, DType::C64) => arm!(Same<C64>),
+            (DType::C128, DType::C128) => arm!(Same<C128>),
+            (DType::U8, DType::U8) => arm!(Wrapping<u8>),
+            (DType::I8, DType::I8) => arm!(Wrapping<i8>),
+            (DType::I16, DType::I16) => arm!(Same<i16>),
+            (DType::I32, DType::I32) => arm!(Same<i32>),
+            (DType::U32, DType::U32) => arm!(Wrapping<u32>),
+            (DType::I64, DType::I64) => arm!(Same<i64>),
+            (a, b) => Err(Error::dtype("matmul", "has no product for these dtypes", [a, b]).into()),
+        }
+    }};
+}
+
+/// A product of dense operands.
+pub(super) fn run(
+    pool: &Pool,
+    dtypes: (DType, DType),
+    problem: &Problem,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    dispatch!(dtypes, A => run_typed::<A>(pool, problem, args, out))
+}
+
+fn run_typed<A: Arithmetic>(
+    pool: &Pool,
+    problem: &Problem,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let x = address::<A::X>(&args[0])?;
+    let w = address::<A::W>(&args[1])?.cast::<u8>();
+    let base = address_mut::<A::X>(out)?;
+    let bias = bias::<A::X>(args.get(2))?;
+    let matrix = gemm::Strided {
+        n: problem.n,
+        k: problem.k,
+        k_stride: problem.b_strides[0],
+        n_stride: problem.b_strides[1],
+    };
+    for group in problem.groups() {
+        let ids: Vec<u32> = (0..group.a_rows.len() as u32).collect();
+        let job = Job { w: w.wrapping_add(group.b_start * size_of::<A::W>()), x: &ids, out: &ids };
+        // SAFETY: the operands' views are valid, and the group's rows are theirs.
+        unsafe {
+            let rows = Rows::new(x, &group.a_rows, problem.k, problem.a_strides[1]);
+            let results = Results { base, starts: &group.out_rows, stride: problem.out_strides[1], bias };
+            gemm::product::<A>(pool, Isa::detect(), matrix, &[job], &rows, &results);
+        }
+    }
+    Ok(())
+}
+
+/// Elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the output.
+pub(super) struct Strides {
+    pub(super) x: usize,
+    pub(super) w: [usize; 2],
+    pub(super) out: usize,
+}
+
+/// Products of rows with the matrices that they chose; `jobs` say which.
+pub(super) fn run_experts(
+    pool: &Pool,
+    (n, k): (usize, usize),
+    strides: &Strides,
+    jobs: &[Job<'_>],
+    (x, x_rows): (&View<'_>, &[usize]),
+    w: &View<'_>,
+    (out, out_rows): (&mut ViewMut<'_>, &[usize]),
+) -> Result<(), Fault> {
+    dispatch!((x.dtype(), w.dtype()), A => {
+        let matrix = gemm::Strided { n, k, k_stride: strides.w[0], n_stride: strides.w[1] };
+        let base = address_mut::<<A as Arithmetic>::X>(out)?;
+        // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
+        unsafe {
+            let rows = Rows::new(address::<<A as Arithmetic>::X>(x)?, x_rows, k, strides.x);
+            let results = Results { base, starts: out_rows, stride: strides.out, bias: None };
+            gemm::product::<A>(pool, Isa::detect(), matrix, jobs, &rows, &results);
+        }
+        Ok(())
+    })
+}

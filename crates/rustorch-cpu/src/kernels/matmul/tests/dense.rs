@@ -1,0 +1,179 @@
+//! Products of dense operands.
+
+use super::{Random, Tensor, bits, matmul, run};
+use rustorch_core::{C64, C128, MatMul, Op, UnaryOp, bf16, f16};
+
+/// Sizes `m`, `n`, `k` about the edges of tiles.
+const SIZES: [(usize, usize, usize); 9] = [
+    (1, 1, 1),
+    (1, 33, 70),
+    (3, 5, 7),
+    (13, 65, 300),
+    (12, 32, 256),
+    (29, 16, 513),
+    (2, 100, 31),
+    (64, 64, 64),
+    (7, 8, 9),
+];
+
+fn reference<T: Copy, S: Copy>(
+    (m, n, k): (usize, usize, usize),
+    a: &[T],
+    b: &[T],
+    zero: S,
+    add: impl Fn(S, T, T) -> S,
+) -> Vec<S> {
+    let mut out = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            out.push((0..k).fold(zero, |sum, p| add(sum, a[i * k + p], b[p * n + j])));
+        }
+    }
+    out
+}
+
+#[test]
+fn floats_are_as_exact_as_their_dtype() {
+    let random = &mut Random::new(11);
+    for size in SIZES {
+        let (m, n, k) = size;
+        let (a, b) = (random.floats(m * k), random.floats(k * n));
+        let close = |got: &[f64], want: &[f64], tolerance: f64| {
+            for (got, want) in got.iter().zip(want) {
+                assert!((got - want).abs() <= tolerance, "{size:?}: {got} not {want}");
+            }
+        };
+        let widen = |v: &[f32]| v.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+        let exact = |a: &[f64], b: &[f64]| reference(size, a, b, 0.0f64, |s, a, b| s + a * b);
+        let (wa, wb) = (widen(&a), widen(&b));
+        let want = exact(&wa, &wb);
+
+        let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &a), &Tensor::of(&[k, n], &b)]).values::<f32>();
+        close(&widen(&got), &want, 1e-6 * k as f64);
+        let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &wa), &Tensor::of(&[k, n], &wb)]).values::<f64>();
+        close(&got, &want, 1e-15 * k as f64);
+
+        macro_rules! sixteen_bits {
+            ($ty:ty, $epsilon:expr) => {
+                let round = |v: &[f32]| v.iter().map(|&v| <$ty>::from_f32(v)).collect::<Vec<_>>();
+                let back = |v: &[$ty]| v.iter().map(|v| v.to_f64()).collect::<Vec<_>>();
+                let (ha, hb) = (round(&a), round(&b));
+                let want = exact(&back(&ha), &back(&hb));
+                let (ta, tb) = (Tensor::of(&[m, k], &ha), Tensor::of(&[k, n], &hb));
+                let got = run(2, &matmul(), &[&ta, &tb]).values::<$ty>();
+                let largest = want.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+                close(&back(&got), &want, largest * $epsilon + 1e-6 * k as f64);
+                // As a weight, for activations in f32, which are rounded first.
+                let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &a), &tb]).values::<f32>();
+                close(&widen(&got), &want, 1e-6 * k as f64);
+            };
+        }
+        sixteen_bits!(f16, 0.5f64.powi(11));
+        sixteen_bits!(bf16, 0.5f64.powi(8));
+    }
+}
+
+#[test]
+fn integers_wrap() {
+    let random = &mut Random::new(12);
+    macro_rules! check {
+        ($($ty:ty),*) => {$(
+            for size in SIZES {
+                let (m, n, k) = size;
+                let a: Vec<$ty> = (0..m * k).map(|_| random.bits() as $ty).collect();
+                let b: Vec<$ty> = (0..k * n).map(|_| random.bits() as $ty).collect();
+                let bias: Vec<$ty> = (0..n).map(|_| random.bits() as $ty).collect();
+                let mut want = reference(size, &a, &b, 0, |s: $ty, a, b| s.wrapping_add(a.wrapping_mul(b)));
+                want.iter_mut().zip(bias.iter().cycle()).for_each(|(sum, bias)| *sum = sum.wrapping_add(*bias));
+                let args = [&Tensor::of(&[m, k], &a), &Tensor::of(&[k, n], &b), &Tensor::of(&[n], &bias)];
+                assert_eq!(run(2, &matmul(), &args).values::<$ty>(), want, "{size:?}");
+            }
+        )*};
+    }
+    check!(u8, i8, i16, i32, u32, i64);
+}
+
+#[test]
+fn complex_numbers() {
+    let random = &mut Random::new(13);
+    for size in SIZES {
+        let (m, n, k) = size;
+        let mut complex =
+            |n: usize| (0..n).map(|_| C64::new(random.float(), random.float())).collect::<Vec<_>>();
+        let (a, b) = (complex(m * k), complex(k * n));
+        let widen = |v: &[C64]| v.iter().map(|z| C128::new(z.re.into(), z.im.into())).collect::<Vec<_>>();
+        let (wa, wb) = (widen(&a), widen(&b));
+        let want = reference(size, &wa, &wb, C128::new(0.0, 0.0), |s, a, b| s + a * b);
+        let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &a), &Tensor::of(&[k, n], &b)]).values::<C64>();
+        for (got, want) in widen(&got).iter().zip(&want) {
+            assert!((got - want).norm() <= 2e-6 * k as f64, "{size:?}");
+        }
+        let got = run(2, &matmul(), &[&Tensor::of(&[m, k], &wa), &Tensor::of(&[k, n], &wb)]).values::<C128>();
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got - want).norm() <= 2e-15 * k as f64, "{size:?}");
+        }
+    }
+}
+
+#[test]
+fn strides_do_not_change_a_bit() {
+    let random = &mut Random::new(14);
+    for (m, n, k) in SIZES {
+        let (a, b) = (random.floats(m * k), random.floats(k * n));
+        let turned = |v: &[f32], rows: usize, columns: usize| {
+            (0..rows * columns).map(|i| v[i % rows * columns + i / rows]).collect::<Vec<_>>()
+        };
+        let plain = [Tensor::of(&[m, k], &a), Tensor::of(&[k, n], &b)];
+        let want = bits(&run(1, &matmul(), &[&plain[0], &plain[1]]).values());
+        let a_turned = Tensor::of(&[k, m], &turned(&a, m, k)).transposed();
+        let b_turned = Tensor::of(&[n, k], &turned(&b, k, n)).transposed();
+        assert_eq!(bits(&run(1, &matmul(), &[&plain[0], &b_turned]).values()), want);
+        assert_eq!(bits(&run(3, &matmul(), &[&a_turned, &plain[1]]).values()), want);
+        assert_eq!(bits(&run(2, &matmul(), &[&a_turned, &b_turned]).values()), want);
+        // Every row alone.
+        for i in 0..m {
+            let row = Tensor::of(&[1, k], &a[i * k..][..k]);
+            for b in [&plain[1], &b_turned] {
+                assert_eq!(bits(&run(2, &matmul(), &[&row, b]).values()), want[i * n..][..n]);
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_broadcast() {
+    let random = &mut Random::new(15);
+    let (m, n, k) = (5, 6, 40);
+    let (a, b) = (random.floats(3 * m * k), random.floats(2 * k * n));
+    let args = [Tensor::of(&[3, 1, m, k], &a), Tensor::of(&[2, k, n], &b)];
+    let got = run(2, &matmul(), &[&args[0], &args[1]]);
+    assert_eq!(got.layout.dims(), [3, 2, m, n]);
+    let got = bits(&got.values());
+    for i in 0..3 {
+        for j in 0..2 {
+            let pair = [
+                Tensor::of(&[m, k], &a[i * m * k..][..m * k]),
+                Tensor::of(&[k, n], &b[j * k * n..][..k * n]),
+            ];
+            let want = bits(&run(1, &matmul(), &[&pair[0], &pair[1]]).values());
+            assert_eq!(got[(i * 2 + j) * m * n..][..m * n], want);
+        }
+    }
+}
+
+#[test]
+fn the_activation_comes_after_the_bias() {
+    let random = &mut Random::new(16);
+    let (m, n, k) = (9, 35, 64);
+    let args = [
+        Tensor::of(&[m, k], &random.floats(m * k)),
+        Tensor::of(&[k, n], &random.floats(k * n)),
+        Tensor::of(&[n], &random.floats(n)),
+    ];
+    let args = [&args[0], &args[1], &args[2]];
+    let plain = run(2, &matmul(), &args).values::<f32>();
+    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu) });
+    let want: Vec<f32> = plain.iter().map(|v| v.max(0.0)).collect();
+    assert!(plain.iter().any(|&v| v < 0.0));
+    assert_eq!(run(2, &relu, &args).values::<f32>(), want);
+}

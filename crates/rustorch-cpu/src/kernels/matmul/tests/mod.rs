@@ -1,0 +1,113 @@
+//! Tests of products.
+
+mod dense;
+mod experts;
+mod weight;
+
+use crate::Pool;
+use crate::kernels;
+use rustorch_core::{Buffer, DType, Layout, Op, Shape, TensorMeta, View, ViewMut};
+
+/// Numbers from a seed.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// In -1..1.
+    pub(super) fn float(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub(super) fn floats(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.float()).collect()
+    }
+}
+
+/// Bytes with a dtype and a layout.
+pub(super) struct Tensor {
+    pub(super) buffer: Buffer,
+    pub(super) dtype: DType,
+    pub(super) layout: Layout,
+}
+
+impl Tensor {
+    pub(super) fn new(dtype: DType, layout: Layout, bytes: &[u8]) -> Tensor {
+        let mut buffer = Buffer::host(bytes.len()).unwrap();
+        let all = Layout::contiguous(Shape::new([bytes.len()].as_slice()).unwrap());
+        // SAFETY: as many bytes as were allocated.
+        assert!(unsafe { ViewMut::new(&mut buffer, DType::U8, &all) }.write_bytes(bytes));
+        Tensor { buffer, dtype, layout }
+    }
+
+    pub(super) fn of<T: rustorch_core::Element + bytemuck::NoUninit>(dims: &[usize], values: &[T]) -> Tensor {
+        let layout = Layout::contiguous(Shape::new(dims).unwrap());
+        assert_eq!(layout.elements(), values.len());
+        Tensor::new(T::DTYPE, layout, bytemuck::cast_slice(values))
+    }
+
+    /// The same bytes by another layout.
+    pub(super) fn with(mut self, layout: impl FnOnce(&Layout) -> Layout) -> Tensor {
+        self.layout = layout(&self.layout);
+        self
+    }
+
+    pub(super) fn transposed(self) -> Tensor {
+        self.with(|l| l.transpose(l.rank() - 2, l.rank() - 1).unwrap())
+    }
+
+    fn view(&self) -> View<'_> {
+        // SAFETY: made by `new` for this layout, and written.
+        unsafe { View::new(&self.buffer, self.dtype, &self.layout) }
+    }
+
+    pub(super) fn values<T: rustorch_core::Element>(&self) -> Vec<T> {
+        let base = self.view().address::<T>().unwrap();
+        // SAFETY: indices of the layout.
+        self.layout.indices().map(|i| unsafe { *base.add(i - self.layout.offset()) }).collect()
+    }
+}
+
+/// Runs an operation; the result is contiguous.
+pub(super) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
+    let metas: Vec<TensorMeta<'_>> = args
+        .iter()
+        .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: rustorch_core::Device::Cpu })
+        .collect();
+    let outs = op.infer(&metas).unwrap();
+    let layout = Layout::contiguous(outs[0].shape.clone());
+    let bytes = outs[0].dtype.bytes_for(layout.elements()).unwrap();
+    // What is not written shows.
+    let mut out = Tensor::new(outs[0].dtype, layout, &vec![0xa5; bytes]);
+    run_into(threads, op, args, &mut out).unwrap();
+    out
+}
+
+pub(super) fn run_into(
+    threads: usize,
+    op: &Op,
+    args: &[&Tensor],
+    out: &mut Tensor,
+) -> Result<(), rustorch_core::Fault> {
+    let views: Vec<View<'_>> = args.iter().map(|x| x.view()).collect();
+    // SAFETY: made by `new` for this layout.
+    let mut to = unsafe { ViewMut::new(&mut out.buffer, out.dtype, &out.layout) };
+    kernels::run(&Pool::new(threads), op, &views, std::slice::from_mut(&mut to))
+}
+
+pub(super) fn matmul() -> Op {
+    Op::MatMul(rustorch_core::MatMul { activation: None })
+}
+
+pub(super) fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}

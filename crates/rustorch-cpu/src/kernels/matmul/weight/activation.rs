@@ -1,0 +1,214 @@
+//! Activations rounded to the weight's companion type: as rows, and as panels of sixteen interleaved rows.
+
+use super::chunk::CHUNK;
+use super::types::Companion;
+use crate::kernels::matmul::rows::{Parts, Rows};
+use crate::{Isa, Pool};
+use bytemuck::Zeroable;
+use rustorch_quant::{BlockQ8_0, BlockQ8_1, BlockQ8K, quantize_q8_0, quantize_q8_1, quantize_q8_k};
+
+/// Rows in a panel.
+pub(crate) const LANES: usize = 16;
+
+/// Rounded activations, row by row, with levels, scales and sums apart.
+pub(crate) struct Activations {
+    companion: Companion,
+    k: usize,
+    qs: Vec<i8>,
+    d: Vec<f32>,
+    s: Vec<f32>,
+    sums16: Vec<i16>,
+    sums32: Vec<i16>,
+}
+
+/// One row of [`Activations`].
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    /// Levels.
+    pub(crate) qs: &'a [i8],
+    /// Scales, for each block of the companion.
+    pub(crate) d: &'a [f32],
+    /// Scaled sums, for each 32 values (Q8_1 only).
+    pub(crate) s: &'a [f32],
+    /// Sums of the levels, for each 16 values.
+    pub(crate) sums16: &'a [i16],
+    /// Sums of the levels, for each 32 values.
+    pub(crate) sums32: &'a [i16],
+}
+
+/// 256 values of sixteen rows, interleaved so that one vector holds four values of each row.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct PanelChunk {
+    /// Levels: `[value / 4][row][value % 4]`.
+    pub(crate) qs: [[[i8; 4]; LANES]; CHUNK / 4],
+    /// Scales: `[block][row]`.
+    pub(crate) d: [[f32; LANES]; 8],
+    /// Scaled sums: `[value / 32][row]`.
+    pub(crate) s: [[f32; LANES]; 8],
+    /// Sums of the levels of groups, two groups together: `[group / 2][row][group % 2]`.
+    pub(crate) sums: [[[i16; 2]; LANES]; 8],
+}
+
+impl PanelChunk {
+    const ZERO: PanelChunk = PanelChunk {
+        qs: [[[0; 4]; LANES]; CHUNK / 4],
+        d: [[0.0; LANES]; 8],
+        s: [[0.0; LANES]; 8],
+        sums: [[[0; 2]; LANES]; 8],
+    };
+}
+
+impl Activations {
+    /// Rounds the rows of `x`, whose length is a multiple of the companion's block.
+    pub(crate) fn new(pool: &Pool, companion: Companion, x: &Rows<'_, f32>) -> Activations {
+        let (rows, k) = (x.starts.len(), x.len);
+        let mut all = Activations {
+            companion,
+            k,
+            qs: vec![0; rows * k],
+            d: vec![0.0; rows * (k / companion.block())],
+            s: vec![0.0; if companion == Companion::Q8_1 { rows * (k / 32) } else { 0 }],
+            sums16: vec![0; rows * (k / 16)],
+            sums32: vec![0; rows * (k / 32)],
+        };
+        let parts = (
+            Parts::new(&mut all.qs),
+            Parts::new(&mut all.d),
+            Parts::new(&mut all.s),
+            Parts::new(&mut all.sums16),
+            Parts::new(&mut all.sums32),
+        );
+        let round = match Isa::detect() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => round_avx2,
+            _ => round_row as unsafe fn(Companion, &[f32], RowMut<'_>),
+        };
+        let blocks = k / companion.block();
+        pool.ranges(rows, (GRAIN / k.max(1)).max(1), |range| {
+            let mut gathered = Vec::new();
+            for i in range {
+                let values = x.row(i, &mut gathered);
+                let s = if companion == Companion::Q8_1 { k / 32 } else { 0 };
+                // SAFETY: every row is claimed by one thread, and its parts are its own. The processor has the
+                // instruction set by which `round` was chosen.
+                unsafe {
+                    let row = RowMut {
+                        qs: parts.0.part(i * k, k),
+                        d: parts.1.part(i * blocks, blocks),
+                        s: parts.2.part(i * s, s),
+                        sums16: parts.3.part(i * (k / 16), k / 16),
+                        sums32: parts.4.part(i * (k / 32), k / 32),
+                    };
+                    round(companion, values, row);
+                }
+            }
+        });
+        all
+    }
+
+    /// Row `i`.
+    #[inline]
+    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+        let part = |len: usize| i * len..(i + 1) * len;
+        let s = if self.s.is_empty() { 0 } else { self.k / 32 };
+        Row {
+            qs: &self.qs[part(self.k)],
+            d: &self.d[part(self.k / self.companion.block())],
+            s: &self.s[part(s)],
+            sums16: &self.sums16[part(self.k / 16)],
+            sums32: &self.sums32[part(self.k / 32)],
+        }
+    }
+
+    /// The rows `rows` as panels, one after the other, with sums of groups of `group` values; lanes without a row stay
+    /// zero.
+    pub(crate) fn panels(&self, pool: &Pool, rows: &[u32], group: usize) -> Vec<PanelChunk> {
+        let chunks = self.k.div_ceil(CHUNK);
+        let mut panels = vec![PanelChunk::ZERO; rows.len().div_ceil(LANES) * chunks];
+        let parts = Parts::new(&mut panels);
+        pool.run(rows.len().div_ceil(LANES), |p| {
+            // SAFETY: panel `p` is claimed by one thread.
+            let panel = unsafe { parts.part(p * chunks, chunks) };
+            for (lane, &row) in rows[p * LANES..].iter().take(LANES).enumerate() {
+                interleave(self.companion, &self.row(row as usize), group, lane, panel);
+            }
+        });
+        panels
+    }
+}
+
+/// Values for a thread to round at least.
+const GRAIN: usize = 16 << 10;
+
+struct RowMut<'a> {
+    qs: &'a mut [i8],
+    d: &'a mut [f32],
+    s: &'a mut [f32],
+    sums16: &'a mut [i16],
+    sums32: &'a mut [i16],
+}
+
+/// # Safety
+/// The processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn round_avx2(companion: Companion, x: &[f32], out: RowMut<'_>) {
+    round_row(companion, x, out);
+}
+
+#[inline(always)]
+fn round_row(companion: Companion, x: &[f32], out: RowMut<'_>) {
+    match companion {
+        Companion::Q8_0 => {
+            let mut block = [BlockQ8_0::zeroed()];
+            for (i, x) in x.chunks_exact(32).enumerate() {
+                quantize_q8_0(x, &mut block);
+                out.d[i] = block[0].d.get();
+                out.qs[32 * i..32 * i + 32].copy_from_slice(&block[0].qs);
+            }
+        }
+        Companion::Q8_1 => {
+            let mut block = [BlockQ8_1::zeroed()];
+            for (i, x) in x.chunks_exact(32).enumerate() {
+                quantize_q8_1(x, &mut block);
+                out.d[i] = block[0].d.get();
+                out.s[i] = block[0].s.get();
+                out.qs[32 * i..32 * i + 32].copy_from_slice(&block[0].qs);
+            }
+        }
+        Companion::Q8K => {
+            let mut block = [BlockQ8K::zeroed()];
+            for (i, x) in x.chunks_exact(256).enumerate() {
+                quantize_q8_k(x, &mut block);
+                out.d[i] = block[0].d.get();
+                out.qs[256 * i..256 * i + 256].copy_from_slice(&block[0].qs);
+            }
+        }
+    }
+    for (sum, qs) in out.sums16.iter_mut().zip(out.qs.as_chunks::<16>().0) {
+        *sum = qs.iter().map(|&q| i16::from(q)).sum();
+    }
+    for (sum, halves) in out.sums32.iter_mut().zip(out.sums16.as_chunks::<2>().0) {
+        *sum = halves[0] + halves[1];
+    }
+}
+
+fn interleave(companion: Companion, row: &Row<'_>, group: usize, lane: usize, panel: &mut [PanelChunk]) {
+    for (i, qs) in row.qs.as_chunks::<4>().0.iter().enumerate() {
+        panel[i / (CHUNK / 4)].qs[i % (CHUNK / 4)][lane] = *qs;
+    }
+    let blocks = CHUNK / companion.block();
+    for (i, &d) in row.d.iter().enumerate() {
+        panel[i / blocks].d[i % blocks][lane] = d;
+    }
+    for (i, &s) in row.s.iter().enumerate() {
+        panel[i / 8].s[i % 8][lane] = s;
+    }
+    let sums = if group == 16 { row.sums16 } else { row.sums32 };
+    let groups = CHUNK / group;
+    for (i, &sum) in sums.iter().enumerate() {
+        let at = i % groups;
+        panel[i / groups].sums[at / 2][lane][at % 2] = sum;
+    }
+}

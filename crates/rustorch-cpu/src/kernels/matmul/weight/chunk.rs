@@ -1,0 +1,80 @@
+//! 256 values of a weight's row, unpacked for products with many rows of activations.
+
+use super::types::{Kind, Weight};
+use rustorch_quant::Levels;
+
+/// Values in a chunk. The last chunk of a row may have fewer, in steps of 32.
+pub(crate) const CHUNK: usize = 256;
+
+/// An unpacked chunk. Which fields have meaning depends on the type's [`Kind`].
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Chunk {
+    /// Levels plus the type's offset.
+    pub(crate) levels: [u8; CHUNK],
+    /// Scales: one for each 32 values ([`Kind::Blocks`]) or 16 ([`Kind::Groups`]).
+    pub(crate) scale: [f32; 16],
+    /// Minima, for each 32 values ([`Kind::Blocks`]).
+    pub(crate) min: [f32; 8],
+    /// Scales of groups ([`Kind::Integer`]).
+    pub(crate) int_scale: [i32; 16],
+    /// What the sums of the activations of each group are multiplied with ([`Kind::Integer`]): minima, or else
+    /// the scale times the negative of the offset, which is then part of the main sum.
+    pub(crate) int_min: [i16; 16],
+    /// Scale of the scales ([`Kind::Integer`]).
+    pub(crate) d: f32,
+    /// Scale of the minima ([`Kind::Integer`]).
+    pub(crate) dmin: f32,
+}
+
+impl Chunk {
+    pub(crate) const ZERO: Chunk = Chunk {
+        levels: [0; CHUNK],
+        scale: [0.0; 16],
+        min: [0.0; 8],
+        int_scale: [0; 16],
+        int_min: [0; 16],
+        d: 0.0,
+        dmin: 0.0,
+    };
+}
+
+/// Unpacks up to 256 values; scales, minima and levels alike.
+#[inline(always)]
+pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
+    let mut levels = Levels::new();
+    for (i, block) in blocks.iter().enumerate() {
+        block.expand(&mut levels);
+        let at = i * W::LEN;
+        for (to, from) in chunk.levels[at..at + W::LEN].iter_mut().zip(&levels.q[..W::LEN]) {
+            *to = (*from as u8).wrapping_add(W::OFFSET);
+        }
+        if matches!(W::KIND, Kind::Groups) {
+            chunk.scale[at / 16..(at + W::LEN) / 16].copy_from_slice(&levels.scale[..W::LEN / 16]);
+        }
+    }
+    unpack_scales(blocks, chunk);
+}
+
+/// Unpacks the scales and minima of [`Kind::Blocks`] and [`Kind::Integer`].
+#[inline(always)]
+pub(crate) fn unpack_scales<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
+    match W::KIND {
+        Kind::Blocks => {
+            for (i, block) in blocks.iter().enumerate() {
+                (chunk.scale[i], chunk.min[i]) = block.factors();
+            }
+        }
+        Kind::Integer => {
+            let block = &blocks[0];
+            (chunk.d, chunk.dmin) = block.factors();
+            let (scales, mins) = block.scales();
+            for i in 0..CHUNK / W::GROUP {
+                chunk.int_scale[i] = i32::from(scales[i]);
+                chunk.int_min[i] =
+                    if W::MINS { i16::from(mins[i]) } else { -i16::from(W::OFFSET) * i16::from(scales[i]) };
+            }
+        }
+        Kind::Groups => {}
+    }
+}

@@ -1,0 +1,112 @@
+//! Products of `f32` activations with block-quantized weights.
+//!
+//! Activations are rounded once to the 8-bit companion of the weight's type, as in ggml; products of levels are summed
+//! as integers. There are two ways through the weights, with the same result bit for bit:
+//! - few rows of activations: [`row`](x86) kernels read blocks in place, four rows of the weight at a time;
+//! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of
+//!   activations, one vector lane for each.
+//!
+//! An output element is one chain of fused multiply-adds over the blocks of its row, starting from zero, in order. Nothing
+//! else in its environment changes it.
+
+mod activation;
+mod chunk;
+mod portable;
+mod product;
+mod types;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub(crate) use activation::Activations;
+pub(crate) use product::product;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::Vectored;
+
+use crate::Isa;
+use activation::{LANES, PanelChunk, Row};
+use chunk::Chunk;
+use rustorch_core::QuantType;
+use types::{Companion, Kind, Weight};
+
+/// Without vector code, every type is plain.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) trait Vectored: Weight {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<W: Weight> Vectored for W {}
+
+/// Rows of the weight that kernels take at a time.
+const ROWS: usize = 4;
+
+/// Sums in the making: four rows of the weight times a panel.
+type Acc = [[f32; LANES]; ROWS];
+
+type RowsFn = unsafe fn([*const u8; ROWS], usize, &Row<'_>, &mut [f32; ROWS]);
+type UnpackFn = unsafe fn(*const u8, usize, *mut Chunk, usize);
+type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
+
+/// The kernels of a block type.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernels {
+    /// What activations are rounded to.
+    companion: Companion,
+    /// Values whose sums panels have to carry.
+    group: usize,
+    /// Four rows of the weight times a row of activations; see [`portable::rows`].
+    rows: RowsFn,
+    /// A row of the weight as chunks; see [`portable::unpack_row`].
+    unpack: UnpackFn,
+    /// Chunks of four rows times panels; see [`portable::panels`].
+    panels: PanelsFn,
+}
+
+impl Kernels {
+    /// The kernels of a type on an instruction set that this processor has.
+    pub(crate) fn get(quant: QuantType, isa: Isa) -> Kernels {
+        types::visit(quant, Choose(isa))
+    }
+
+    fn portable<W: Weight>() -> Kernels {
+        Kernels {
+            companion: W::COMPANION,
+            group: match W::KIND {
+                Kind::Blocks => 32,
+                Kind::Integer => W::GROUP,
+                Kind::Groups => 16,
+            },
+            rows: portable::rows::<W>,
+            unpack: portable::unpack_row::<W>,
+            panels: portable::panels::<W>,
+        }
+    }
+
+    /// What activations are rounded to.
+    pub(crate) fn companion(&self) -> Companion {
+        self.companion
+    }
+}
+
+struct Choose(Isa);
+
+impl types::Visitor for Choose {
+    type Output = Kernels;
+
+    #[cfg(target_arch = "x86_64")]
+    fn plain<W: Weight>(self) -> Kernels {
+        x86::plain::<W>(self.0)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn vector<W: Vectored>(self) -> Kernels {
+        x86::vector::<W>(self.0)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn plain<W: Weight>(self) -> Kernels {
+        Kernels::portable::<W>()
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn vector<W: Vectored>(self) -> Kernels {
+        Kernels::portable::<W>()
+    }
+}

@@ -1,0 +1,307 @@
+//! Levels of each type in AVX2 registers.
+
+use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
+use crate::kernels::matmul::weight::types::Weight;
+use rustorch_quant::{
+    BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
+    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, IQ4_LEVELS,
+};
+use std::arch::x86_64::*;
+
+/// A block type whose levels can be unpacked in registers.
+pub(crate) trait Vectored: Weight {
+    /// Levels `32 * i..32 * i + 32` plus the offset, in order.
+    ///
+    /// # Safety
+    /// The processor has AVX2, and the block that many levels.
+    unsafe fn levels(&self, i: usize) -> __m256i;
+
+    /// The groups of 32 levels that [`pair`](Self::pair) gives ([`Kind::Integer`] only): those that unpack together.
+    ///
+    /// [`Kind::Integer`]: crate::kernels::matmul::weight::types::Kind::Integer
+    const PAIRS: [(usize, usize); 4] = [(0, 1), (2, 3), (4, 5), (6, 7)];
+
+    /// The levels plus the offset of two groups of 32, in order.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, BW and VL; the type is of 256 values.
+    #[inline(always)]
+    unsafe fn pair(&self, i: usize) -> __m512i {
+        let (low, high) = Self::PAIRS[i];
+        // SAFETY: this function's contract.
+        unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(self.levels(low)), self.levels(high), 1) }
+    }
+
+    /// Scales and minima of four blocks, as [`Weight::factors`].
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C.
+    #[inline(always)]
+    unsafe fn factors4(blocks: [&Self; 4]) -> (__m128, __m128) {
+        let [a, b, c, d] = [blocks[0].halves(), blocks[1].halves(), blocks[2].halves(), blocks[3].halves()];
+        // SAFETY: this function's contract.
+        unsafe {
+            (
+                _mm_cvtph_ps(_mm_cvtsi64_si128(join([a.0, b.0, c.0, d.0]))),
+                _mm_cvtph_ps(_mm_cvtsi64_si128(join([a.1, b.1, c.1, d.1]))),
+            )
+        }
+    }
+
+    /// The bits of scale and minimum as f16.
+    fn halves(&self) -> (u16, u16);
+}
+
+#[inline(always)]
+fn join(halves: [u16; 4]) -> i64 {
+    let [a, b, c, d] =
+        [u64::from(halves[0]), u64::from(halves[1]), u64::from(halves[2]), u64::from(halves[3])];
+    (a | b << 16 | c << 32 | d << 48) as i64
+}
+
+/// The blocks of a row as chunks, `step` apart.
+///
+/// # Safety
+/// The processor has AVX2; `w` has `k` values in blocks of `W`, and there is room for their chunks.
+#[inline(always)]
+pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) {
+    // SAFETY: this function's contract; blocks have alignment 1.
+    let blocks = unsafe { std::slice::from_raw_parts(w.cast::<W>(), k / W::LEN) };
+    for (c, blocks) in blocks.chunks(CHUNK / W::LEN).enumerate() {
+        // SAFETY: this function's contract; a chunk is aligned and holds 256 levels.
+        unsafe {
+            let chunk = &mut *out.add(c * step);
+            let to = chunk.levels.as_mut_ptr().cast::<__m256i>();
+            for (b, block) in blocks.iter().enumerate() {
+                for i in 0..W::LEN / 32 {
+                    _mm256_store_si256(to.add(b * (W::LEN / 32) + i), block.levels(i));
+                }
+            }
+            unpack_scales(blocks, chunk);
+        }
+    }
+}
+
+/// Sixteen bytes as 32 nibbles: the low ones, then the high ones.
+///
+/// # Safety
+/// The processor has AVX2; sixteen bytes can be read.
+#[inline(always)]
+unsafe fn nibbles(qs: *const u8) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let both = _mm_loadu_si128(qs.cast());
+        _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(both, 4), both), _mm256_set1_epi8(15))
+    }
+}
+
+/// Thirty-two bytes.
+///
+/// # Safety
+/// The processor has AVX2; they can be read.
+#[inline(always)]
+unsafe fn load(qs: *const u8) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_loadu_si256(qs.cast()) }
+}
+
+/// Bits `at..` of each byte, as many as `mask` has.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn bits(v: __m256i, at: usize, mask: i8) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_and_si256(_mm256_srl_epi16(v, _mm_cvtsi32_si128(at as i32)), _mm256_set1_epi8(mask)) }
+}
+
+/// Sixty-four bytes.
+///
+/// # Safety
+/// The processor has AVX-512 F; they can be read.
+#[inline(always)]
+unsafe fn load512(qs: *const u8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe { _mm512_loadu_si512(qs.cast()) }
+}
+
+/// Bits `at..` of each byte, as many as `mask` has.
+///
+/// # Safety
+/// The processor has AVX-512 F and BW.
+#[inline(always)]
+unsafe fn bits512(v: __m512i, at: usize, mask: i8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe { _mm512_and_si512(_mm512_srl_epi16(v, _mm_cvtsi32_si128(at as i32)), _mm512_set1_epi8(mask)) }
+}
+
+/// Adds `weight` to each byte whose bit is set in 32 bytes of `planes`: one bit for each half of the register.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and DQ; the bytes can be read.
+#[inline(always)]
+unsafe fn with_bit(low: __m512i, planes: *const u8, bits: (usize, usize), weight: i8) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let planes = _mm512_broadcast_i64x4(load(planes));
+        let [first, second] =
+            [_mm256_set1_epi8((1u8 << bits.0) as i8), _mm256_set1_epi8((1u8 << bits.1) as i8)];
+        let select = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+        let set = _mm512_test_epi8_mask(planes, select);
+        _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(weight))
+    }
+}
+
+/// 16 in each byte whose bit in `qh` is set.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn fifth_bits(qh: [u8; 4]) -> __m256i {
+    const ONES: i64 = 0x0101_0101_0101_0101;
+    // SAFETY: this function's contract.
+    unsafe {
+        let spread = _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES);
+        let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(i32::from_le_bytes(qh)), spread);
+        let select = _mm256_set1_epi64x(0x8040_2010_0804_0201u64 as i64);
+        let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, select), select);
+        _mm256_and_si256(set, _mm256_set1_epi8(16))
+    }
+}
+
+/// The entries of a table of sixteen bytes.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn lookup(table: &[u8; 16], codes: __m256i) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), codes) }
+}
+
+const fn raised(levels: [i8; 16]) -> [u8; 16] {
+    let mut out = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        out[i] = (levels[i] as u8).wrapping_add(128);
+        i += 1;
+    }
+    out
+}
+
+static IQ4: [u8; 16] = raised(IQ4_LEVELS);
+static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
+
+macro_rules! vectored {
+    ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $levels:expr
+       $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
+        impl Vectored for $block {
+            #[inline(always)]
+            unsafe fn levels(&self, $i: usize) -> __m256i {
+                let $b = self;
+                // SAFETY: the contract of the trait; fields have the bytes that are read.
+                unsafe { $levels }
+            }
+
+            $(
+                const PAIRS: [(usize, usize); 4] = $pairs;
+
+                #[inline(always)]
+                unsafe fn pair(&self, $pi: usize) -> __m512i {
+                    let $pb = self;
+                    // SAFETY: the contract of the trait; fields have the bytes that are read.
+                    unsafe { $pair }
+                }
+            )?
+
+            #[inline(always)]
+            fn halves(&self) -> (u16, u16) {
+                let halves: fn(&Self) -> (u16, u16) = $halves;
+                halves(self)
+            }
+        }
+    )*};
+}
+
+vectored! {
+    BlockQ4_0: halves |b| (b.d.to_bits(), 0), |b, _i| nibbles(b.qs.as_ptr());
+    BlockQ4_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| nibbles(b.qs.as_ptr());
+    BlockQ5_0: halves |b| (b.d.to_bits(), 0), |b, _i| _mm256_or_si256(nibbles(b.qs.as_ptr()), fifth_bits(b.qh));
+    BlockQ5_1: halves |b| (b.d.to_bits(), b.m.to_bits()), |b, _i| {
+        _mm256_or_si256(nibbles(b.qs.as_ptr()), fifth_bits(b.qh))
+    };
+    BlockQ8_0: halves |b| (b.d.to_bits(), 0), |b, _i| {
+        _mm256_xor_si256(load(b.qs.as_ptr().cast()), _mm256_set1_epi8(-128))
+    };
+    BlockQ8_1: halves |b| (b.d.to_bits(), 0), |b, _i| {
+        _mm256_xor_si256(load(b.qs.as_ptr().cast()), _mm256_set1_epi8(-128))
+    };
+    BlockIq4Nl: halves |b| (b.d.to_bits(), 0), |b, _i| lookup(&IQ4, nibbles(b.qs.as_ptr()));
+    BlockIq4Xs: halves |b| (b.d.to_bits(), 0), |b, i| lookup(&IQ4, nibbles(b.qs.as_ptr().add(16 * i))), pairs [(0, 1), (2, 3), (4, 5), (6, 7)], |b, i| {
+        // Each sixteen bytes twice, for their low and their high nibbles.
+        let codes = _mm512_castsi256_si512(load(b.qs.as_ptr().add(32 * i)));
+        let twice = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), codes);
+        let codes = _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+        let table = _mm512_broadcast_i32x4(_mm_loadu_si128(IQ4.as_ptr().cast()));
+        _mm512_shuffle_epi8(table, _mm512_and_si512(codes, _mm512_set1_epi8(15)))
+    };
+    BlockQ2K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
+        bits(load(b.qs.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3)
+    }, pairs [(0, 4), (1, 5), (2, 6), (3, 7)], |b, i| bits512(load512(b.qs.as_ptr()), 2 * i, 3);
+    BlockQ3K: halves |b| (b.d.to_bits(), 0), |b, i| {
+        let low = bits(load(b.qs.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3);
+        let high = bits(load(b.hmask.as_ptr()), i, 1);
+        _mm256_or_si256(low, _mm256_slli_epi16(high, 2))
+    }, pairs [(0, 4), (1, 5), (2, 6), (3, 7)], |b, i| {
+        let low = bits512(load512(b.qs.as_ptr()), 2 * i, 3);
+        with_bit(low, b.hmask.as_ptr(), (i, 4 + i), 4)
+    };
+    BlockQ4K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
+        bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15)
+    }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
+        bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15)
+    };
+    BlockQ5K: halves |b| (b.d.to_bits(), b.dmin.to_bits()), |b, i| {
+        let low = bits(load(b.qs.as_ptr().add(32 * (i / 2))), 4 * (i % 2), 15);
+        let high = bits(load(b.qh.as_ptr()), i, 1);
+        _mm256_or_si256(low, _mm256_slli_epi16(high, 4))
+    }, pairs [(0, 2), (1, 3), (4, 6), (5, 7)], |b, i| {
+        let low = bits512(load512(b.qs.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15);
+        with_bit(low, b.qh.as_ptr(), Self::PAIRS[i], 16)
+    };
+    BlockQ6K: halves |b| (b.d.to_bits(), 0), |b, i| {
+        let low = bits(load(b.ql.as_ptr().add(64 * (i / 4) + 32 * (i % 2))), 4 * (i % 4 / 2), 15);
+        let high = bits(load(b.qh.as_ptr().add(32 * (i / 4))), 2 * (i % 4), 3);
+        _mm256_or_si256(low, _mm256_slli_epi16(high, 4))
+    }, pairs [(0, 1), (2, 3), (4, 5), (6, 7)], |b, i| {
+        let low = bits512(load512(b.ql.as_ptr().add(64 * (i / 2))), 4 * (i % 2), 15);
+        let high = _mm512_broadcast_i64x4(load(b.qh.as_ptr().add(32 * (i / 2))));
+        // Bits 4i and 4i + 2, by half, moved to bit 4.
+        let at = 4 * (i % 2) as i64;
+        let high = if i.is_multiple_of(2) {
+            _mm512_sllv_epi64(high, _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2))
+        } else {
+            _mm512_srlv_epi64(high, _mm512_setr_epi64(at - 4, at - 4, at - 4, at - 4, at - 2, at - 2, at - 2, at - 2))
+        };
+        _mm512_or_si512(low, _mm512_and_si512(high, _mm512_set1_epi8(0x30)))
+    };
+}
+
+impl Vectored for BlockMxfp4 {
+    #[inline(always)]
+    unsafe fn levels(&self, _i: usize) -> __m256i {
+        // SAFETY: the contract of the trait; the field has sixteen bytes.
+        unsafe { lookup(&E2M1, nibbles(self.qs.as_ptr())) }
+    }
+
+    #[inline(always)]
+    unsafe fn factors4(blocks: [&Self; 4]) -> (__m128, __m128) {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|r| blocks[r].factors().0);
+        // SAFETY: the contract of the trait.
+        unsafe { (_mm_setr_ps(a, b, c, d), _mm_setzero_ps()) }
+    }
+
+    fn halves(&self) -> (u16, u16) {
+        (0, 0)
+    }
+}

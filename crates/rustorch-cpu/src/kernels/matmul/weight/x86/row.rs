@@ -1,0 +1,249 @@
+//! One row of activations times four rows of blocks in place: the kernel of generation, which reads each weight once.
+
+use super::levels::Vectored;
+use crate::kernels::matmul::weight::ROWS;
+use crate::kernels::matmul::weight::activation::Row;
+use crate::kernels::matmul::weight::types::{Kind, Weight, wide};
+use std::arch::x86_64::*;
+
+/// Four rows of blocks times one row of activations.
+///
+/// # Safety
+/// The processor has AVX2, FMA and F16C, and AVX-512 VL and VNNI if `VNNI`. Each pointer has `k` values in blocks of `W`.
+#[inline(always)]
+pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
+    w: [*const u8; ROWS],
+    k: usize,
+    x: &Row<'_>,
+    out: &mut [f32; ROWS],
+) {
+    let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
+    // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
+    unsafe {
+        let acc = match W::KIND {
+            Kind::Blocks => blocks::<W, VNNI>(w, k / 32, x),
+            Kind::Integer => superblocks::<W, VNNI>(w, k / 256, x),
+            Kind::Groups => unreachable!("these types have no vector code"),
+        };
+        _mm_storeu_ps(out.as_mut_ptr(), acc);
+    }
+}
+
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn blocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut acc = _mm_setzero_ps();
+        for b in 0..n {
+            if b % 2 == 0 {
+                prefetch(w, b, 2 * size_of::<W>());
+            }
+            acc = block::<W, VNNI>(w, b, x, acc);
+        }
+        acc
+    }
+}
+
+/// Adds block `b` of each row.
+///
+/// # Safety
+/// As [`rows`]; the rows have that block.
+#[inline(always)]
+pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
+    w: [*const W; ROWS],
+    b: usize,
+    x: &Row<'_>,
+    mut acc: __m128,
+) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
+        let q = _mm256_loadu_si256(x.qs.as_ptr().add(32 * b).cast());
+        let mut sum = reduce(
+            products::<W, VNNI>(w0.levels(0), q),
+            products::<W, VNNI>(w1.levels(0), q),
+            products::<W, VNNI>(w2.levels(0), q),
+            products::<W, VNNI>(w3.levels(0), q),
+        );
+        if W::OFFSET != 0 && (VNNI || !wide::<W>()) {
+            let offset = i32::from(W::OFFSET) * i32::from(*x.sums32.as_ptr().add(b));
+            sum = _mm_sub_epi32(sum, _mm_set1_epi32(offset));
+        }
+        let (dw, mw) = W::factors4([w0, w1, w2, w3]);
+        let d = _mm_mul_ps(dw, _mm_set1_ps(*x.d.as_ptr().add(b)));
+        acc = _mm_fmadd_ps(_mm_cvtepi32_ps(sum), d, acc);
+        if W::MINS {
+            acc = _mm_fmadd_ps(mw, _mm_set1_ps(*x.s.as_ptr().add(b)), acc);
+        }
+        acc
+    }
+}
+
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut acc = _mm_setzero_ps();
+        for b in 0..n {
+            prefetch(w, b, size_of::<W>());
+            let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
+            let (s0, m0) = superblock::<W, VNNI>(w0, x, b);
+            let (s1, m1) = superblock::<W, VNNI>(w1, x, b);
+            let (s2, m2) = superblock::<W, VNNI>(w2, x, b);
+            let (s3, m3) = superblock::<W, VNNI>(w3, x, b);
+            let (dw, mw) = W::factors4([w0, w1, w2, w3]);
+            let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
+            let sum = _mm_cvtepi32_ps(reduce(s0, s1, s2, s3));
+            acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
+            if W::MINS {
+                let min = _mm_cvtepi32_ps(reduce(m0, m1, m2, m3));
+                acc = _mm_fnmadd_ps(min, _mm_mul_ps(mw, dx), acc);
+            }
+        }
+        acc
+    }
+}
+
+/// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize) -> (__m256i, __m256i) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let qs = x.qs.as_ptr().add(256 * b);
+        let (scales, mins) = w.scales();
+        let scales = _mm_loadu_si128(scales.as_ptr().cast());
+        // Each half of the register holds the scales of that half of every 32 values.
+        let by_half = if W::GROUP == 32 {
+            _mm256_permute4x64_epi64(_mm256_cvtepi8_epi16(scales), 0x44)
+        } else {
+            let even_odd = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+            _mm256_cvtepi8_epi16(_mm_shuffle_epi8(scales, even_odd))
+        };
+        let mut sum = _mm256_setzero_si256();
+        for i in 0..8 {
+            let q = _mm256_loadu_si256(qs.add(32 * i).cast());
+            let pairs = pairs::<W>(w.levels(i), q);
+            let scale = _mm256_shuffle_epi8(by_half, _mm256_set1_epi16((0x0100 + 0x0202 * i) as i16));
+            sum = if VNNI {
+                _mm256_dpwssd_epi32(sum, pairs, scale)
+            } else {
+                _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale))
+            };
+        }
+        let mins = group_sums::<W>(scales, _mm_loadu_si128(mins.as_ptr().cast()), x, b);
+        if !W::MINS && !wide::<W>() {
+            sum = _mm256_sub_epi32(sum, mins);
+        }
+        (sum, mins)
+    }
+}
+
+/// The lanes of `Σ mn·Σ x` over 256 values; without minima, of `Σ sc·Σ offset·x`, unless the type needs neither.
+///
+/// # Safety
+/// The processor has AVX2; `x` has block `b`.
+#[inline(always)]
+pub(super) unsafe fn group_sums<W: Vectored>(
+    scales: __m128i,
+    mins: __m128i,
+    x: &Row<'_>,
+    b: usize,
+) -> __m256i {
+    const { assert!(W::MINS || W::OFFSET == 128 || W::GROUP == 16) };
+    // SAFETY: this function's contract.
+    unsafe {
+        let sums16 = x.sums16.as_ptr().add(16 * b).cast::<__m256i>();
+        let sums32 = x.sums32.as_ptr().add(8 * b).cast::<__m128i>();
+        if W::MINS && W::GROUP == 32 {
+            _mm256_zextsi128_si256(_mm_madd_epi16(_mm_cvtepu8_epi16(mins), _mm_loadu_si128(sums32)))
+        } else if W::MINS {
+            _mm256_madd_epi16(_mm256_cvtepu8_epi16(mins), _mm256_loadu_si256(sums16))
+        } else if !wide::<W>() {
+            let sums = _mm256_madd_epi16(_mm256_cvtepi8_epi16(scales), _mm256_loadu_si256(sums16));
+            _mm256_sll_epi32(sums, _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32))
+        } else {
+            _mm256_setzero_si256()
+        }
+    }
+}
+
+/// Sums of pairs of products, in 16 bits. Levels that use all eight bits are taken with their sign, the others with
+/// their offset.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn pairs<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe {
+        if wide::<W>() {
+            let w = _mm256_xor_si256(levels, _mm256_set1_epi8(-128));
+            _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w))
+        } else {
+            _mm256_maddubs_epi16(levels, q)
+        }
+    }
+}
+
+/// Sums of four products. With VNNI, levels are always taken with their offset.
+///
+/// # Safety
+/// The processor has AVX2, and AVX-512 VL and VNNI if `VNNI`.
+#[inline(always)]
+unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe {
+        if VNNI {
+            _mm256_dpbusd_epi32(_mm256_setzero_si256(), levels, q)
+        } else {
+            level_products::<W>(levels, q)
+        }
+    }
+}
+
+/// Sums of four products, of levels as [`pairs`] takes them.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn level_products<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
+    // SAFETY: this function's contract.
+    unsafe { _mm256_madd_epi16(pairs::<W>(levels, q), _mm256_set1_epi16(1)) }
+}
+
+/// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the processor to
+/// foresee where reading goes on.
+///
+/// # Safety
+/// The processor has SSE.
+#[inline(always)]
+pub(super) unsafe fn prefetch<W>(w: [*const W; ROWS], b: usize, bytes: usize) {
+    let row = (w[1] as usize).wrapping_sub(w[0] as usize);
+    for w in w {
+        let next = w.wrapping_add(b).wrapping_byte_add(ROWS * row).cast::<i8>();
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: nothing is read; any address will do.
+            unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T0) };
+        }
+    }
+}
+
+/// The sums of the lanes of each of four registers.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn reduce(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let sums = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1))
+    }
+}

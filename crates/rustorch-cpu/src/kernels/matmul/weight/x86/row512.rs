@@ -1,0 +1,183 @@
+//! The AVX-512 form of `row`: 64 values of each of four rows at a time.
+
+use super::levels::Vectored;
+use super::row;
+use crate::kernels::matmul::weight::ROWS;
+use crate::kernels::matmul::weight::activation::Row;
+use crate::kernels::matmul::weight::types::{Kind, wide};
+use std::arch::x86_64::*;
+
+/// Four rows of blocks times one row of activations.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW, DQ, VL and VNNI. Each pointer has `k` values in blocks of `W`.
+#[inline(always)]
+pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+    let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
+    // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
+    unsafe {
+        let acc = match W::KIND {
+            Kind::Blocks => blocks::<W>(w, k / 32, x),
+            Kind::Integer => superblocks::<W>(w, k / 256, x),
+            Kind::Groups => unreachable!("these types have no vector code"),
+        };
+        _mm_storeu_ps(out.as_mut_ptr(), acc);
+    }
+}
+
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let (qs, d, s, sums) = (x.qs.as_ptr(), x.d.as_ptr(), x.s.as_ptr(), x.sums32.as_ptr());
+        // Element 0 to the lower half of a register, element 1 to the upper.
+        let halves = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+        let mut acc = _mm_setzero_ps();
+        for b in (0..n & !1).step_by(2) {
+            let q = _mm512_loadu_si512(qs.add(32 * b).cast());
+            row::prefetch(w, b, 2 * size_of::<W>());
+            let mut t = [_mm512_setzero_si512(); ROWS];
+            for r in 0..ROWS {
+                let (low, high) = ((*w[r].add(b)).levels(0), (*w[r].add(b + 1)).levels(0));
+                let levels = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+                t[r] = _mm512_dpbusd_epi32(t[r], levels, q);
+            }
+            let t = transpose_add(t);
+            let (low, high) = (_mm512_castsi512_si256(t), _mm512_extracti64x4_epi64(t, 1));
+            let mut sum = _mm256_add_epi32(
+                _mm256_permute2x128_si256(low, high, 0x20),
+                _mm256_permute2x128_si256(low, high, 0x31),
+            );
+            if W::OFFSET != 0 {
+                let both = _mm_cvtepi16_epi32(_mm_cvtsi32_si128(sums.add(b).cast::<i32>().read_unaligned()));
+                let both = _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(both), halves);
+                let by = _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32);
+                sum = _mm256_sub_epi32(sum, _mm256_sll_epi32(both, by));
+            }
+            let sum = _mm256_cvtepi32_ps(sum);
+            let first = W::factors4([&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)]);
+            let b1 = b + 1;
+            let second = W::factors4([&*w[0].add(b1), &*w[1].add(b1), &*w[2].add(b1), &*w[3].add(b1)]);
+            let dx = _mm256_castpd_ps(_mm256_set1_pd(d.add(b).cast::<f64>().read_unaligned()));
+            let dx = _mm256_permutevar8x32_ps(dx, halves);
+            let scale = _mm256_mul_ps(_mm256_set_m128(second.0, first.0), dx);
+            acc = _mm_fmadd_ps(_mm256_castps256_ps128(sum), _mm256_castps256_ps128(scale), acc);
+            if W::MINS {
+                acc = _mm_fmadd_ps(first.1, _mm_set1_ps(*s.add(b)), acc);
+            }
+            acc = _mm_fmadd_ps(_mm256_extractf128_ps(sum, 1), _mm256_extractf128_ps(scale, 1), acc);
+            if W::MINS {
+                acc = _mm_fmadd_ps(second.1, _mm_set1_ps(*s.add(b1)), acc);
+            }
+        }
+        if n % 2 == 1 {
+            acc = row::block::<W, true>(w, n - 1, x, acc);
+        }
+        acc
+    }
+}
+
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut acc = _mm_setzero_ps();
+        for b in 0..n {
+            row::prefetch(w, b, size_of::<W>());
+            let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
+            let qs = x.qs.as_ptr().add(256 * b);
+            let mut q = [_mm512_setzero_si512(); 4];
+            for i in 0..4 {
+                let (low, high) = W::PAIRS[i];
+                q[i] = if high == low + 1 {
+                    _mm512_loadu_si512(qs.add(32 * low).cast())
+                } else {
+                    let low = _mm256_loadu_si256(qs.add(32 * low).cast());
+                    let high = _mm256_loadu_si256(qs.add(32 * high).cast());
+                    _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)
+                };
+            }
+            let mut sums = [_mm256_setzero_si256(); ROWS];
+            let mut mins = [_mm256_setzero_si256(); ROWS];
+            for r in 0..ROWS {
+                let (scales, m) = w[r].scales();
+                let scales = _mm_loadu_si128(scales.as_ptr().cast());
+                let sum = scaled_products(w[r], &q, scales);
+                sums[r] = _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
+                let m = _mm_loadu_si128(m.as_ptr().cast());
+                mins[r] = row::group_sums::<W>(scales, m, x, b);
+                if !W::MINS && !wide::<W>() {
+                    sums[r] = _mm256_sub_epi32(sums[r], mins[r]);
+                }
+            }
+            let (dw, mw) = W::factors4(w);
+            let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
+            let sum = _mm_cvtepi32_ps(row::reduce(sums[0], sums[1], sums[2], sums[3]));
+            acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
+            if W::MINS {
+                let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
+                acc = _mm_fnmadd_ps(min, _mm_mul_ps(mw, dx), acc);
+            }
+        }
+        acc
+    }
+}
+
+/// The lanes of `Σ sc·Σ q·x` over 256 values.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn scaled_products<W: Vectored>(w: &W, q: &[__m512i; 4], scales: __m128i) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe {
+        // Each quarter of the register holds the scales that the quarter of a pair may need, two bytes each.
+        let quarters = if W::GROUP == 32 {
+            _mm512_broadcast_i32x4(_mm_cvtepi8_epi16(scales))
+        } else {
+            let even_odd = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+            _mm512_broadcast_i64x4(_mm256_cvtepi8_epi16(_mm_shuffle_epi8(scales, even_odd)))
+        };
+        let mut sum = _mm512_setzero_si512();
+        for i in 0..4 {
+            let levels = w.pair(i);
+            let pairs = if wide::<W>() {
+                // There is no `sign` of this width: levels are negated where they are below 128.
+                let w = _mm512_xor_si512(levels, _mm512_set1_epi8(-128));
+                let negative = _mm512_movepi8_mask(w);
+                let x = _mm512_mask_sub_epi8(q[i], negative, _mm512_setzero_si512(), q[i]);
+                _mm512_maddubs_epi16(_mm512_abs_epi8(w), x)
+            } else {
+                _mm512_maddubs_epi16(levels, q[i])
+            };
+            let (low, high) = W::PAIRS[i];
+            let [low, high] = [_mm256_set1_epi16(word(low)), _mm256_set1_epi16(word(high))];
+            let index = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+            sum = _mm512_dpwssd_epi32(sum, pairs, _mm512_shuffle_epi8(quarters, index));
+        }
+        sum
+    }
+}
+
+/// The two bytes at which the scale of a group lies, as indices of a shuffle.
+const fn word(group: usize) -> i16 {
+    (0x0100 + 0x0202 * group) as i16
+}
+
+/// In each quarter of the result, the sums of that quarter of each of four registers.
+///
+/// # Safety
+/// The processor has AVX-512 F.
+#[inline(always)]
+unsafe fn transpose_add([a, b, c, d]: [__m512i; ROWS]) -> __m512i {
+    // SAFETY: this function's contract.
+    unsafe {
+        let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+    }
+}

@@ -1,0 +1,86 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file under a temporary name beside its target, which it replaces on [`commit`](Self::commit).
+///
+/// Dropped before that, it is removed.
+pub(crate) struct AtomicFile {
+    target: PathBuf,
+    temporary: PathBuf,
+    file: fs::File,
+    committed: bool,
+}
+
+impl AtomicFile {
+    /// Begins a file that is to replace `target`.
+    pub(crate) fn create(target: &Path) -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        if target.file_name().is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not end in a file name"));
+        }
+        loop {
+            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+            // In the same directory, since a rename does not cross file systems.
+            let temporary = target.with_file_name(format!(".rustorch-{}-{n}.tmp", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Ok(file) => {
+                    return Ok(Self { target: target.to_path_buf(), temporary, file, committed: false });
+                }
+                // Left behind by a process of the same number that was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The file to write to.
+    pub(crate) fn file(&mut self) -> &mut fs::File {
+        &mut self.file
+    }
+
+    /// Makes sure that the contents are on the disk and gives the file its name.
+    pub(crate) fn commit(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.temporary, &self.target)?;
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // Nothing can be done about a failure here, and the error that led here is the one to report.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn replaces_on_commit_and_leaves_nothing_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("f");
+        fs::write(&target, "old").unwrap();
+
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.file().write_all(b"dropped").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.file().write_all(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(AtomicFile::create(Path::new("/")).is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! Bytes that several holders share: a file mapping, a heap buffer, or data in the executable.
+
+use memmap2::Mmap;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// A range of immutable bytes together with whatever keeps them alive.
+///
+/// Cloning and slicing are cheap and copy nothing. A tensor that holds the `SharedBytes` of its data may outlive the
+/// file object that it came from.
+///
+/// The start of a memory-mapped range is as aligned as its offset in the file is (mappings begin on a page); ranges of
+/// heap or embedded bytes promise no alignment.
+#[derive(Clone)]
+pub struct SharedBytes {
+    owner: Owner,
+    range: Range<usize>,
+}
+
+#[derive(Clone)]
+enum Owner {
+    Map(Arc<Mmap>),
+    Shared(Arc<[u8]>),
+    Vec(Arc<Vec<u8>>),
+    Static(&'static [u8]),
+}
+
+impl Owner {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Owner::Map(map) => map,
+            Owner::Shared(bytes) => bytes,
+            Owner::Vec(bytes) => bytes,
+            Owner::Static(bytes) => bytes,
+        }
+    }
+}
+
+impl SharedBytes {
+    fn new(owner: Owner) -> Self {
+        let range = 0..owner.bytes().len();
+        Self { owner, range }
+    }
+
+    /// The bytes `range` of these bytes, sharing the owner; `None` where they reach past the end.
+    pub fn slice(&self, range: Range<usize>) -> Option<Self> {
+        if range.start > range.end || range.end > self.range.len() {
+            return None;
+        }
+        let range = self.range.start + range.start..self.range.start + range.end;
+        Some(Self { owner: self.owner.clone(), range })
+    }
+
+    /// Whether the bytes are a memory-mapped file, of which the operating system reads pages at their first use.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.owner, Owner::Map(_))
+    }
+}
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.owner.bytes()[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for SharedBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Mmap> for SharedBytes {
+    fn from(map: Mmap) -> Self {
+        Self::new(Owner::Map(Arc::new(map)))
+    }
+}
+
+impl From<Arc<[u8]>> for SharedBytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self::new(Owner::Shared(bytes))
+    }
+}
+
+impl From<Vec<u8>> for SharedBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::new(Owner::Vec(Arc::new(bytes)))
+    }
+}
+
+impl From<&'static [u8]> for SharedBytes {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::new(Owner::Static(bytes))
+    }
+}
+
+impl<const N: usize> From<&'static [u8; N]> for SharedBytes {
+    fn from(bytes: &'static [u8; N]) -> Self {
+        Self::new(Owner::Static(bytes))
+    }
+}
+
+impl fmt::Debug for SharedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = match self.owner {
+            Owner::Map(_) => "mapped",
+            Owner::Shared(_) | Owner::Vec(_) => "heap",
+            Owner::Static(_) => "static",
+        };
+        write!(f, "SharedBytes({owner}, {:?})", self.range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_share_and_stay_in_range() {
+        let bytes = SharedBytes::from(vec![0, 1, 2, 3, 4, 5]);
+        let middle = bytes.slice(1..5).unwrap();
+        drop(bytes);
+        assert_eq!(&*middle, [1, 2, 3, 4]);
+        assert_eq!(&*middle.slice(1..3).unwrap(), [2, 3]);
+        assert_eq!(&*middle.slice(4..4).unwrap(), []);
+        assert!(middle.slice(0..5).is_none());
+        assert!(middle.slice(5..5).is_none());
+        #[allow(clippy::reversed_empty_ranges)]
+        let reversed = 3..2;
+        assert!(middle.slice(reversed).is_none());
+    }
+
+    #[test]
+    fn is_send_and_sync() {
+        fn check<T: Send + Sync + Clone>() {}
+        check::<SharedBytes>();
+    }
+}

@@ -1,0 +1,7 @@
+//! Generating text: sessions, sampling loops, stop strings.
+
+mod session;
+mod stop;
+
+pub use session::{Finish, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step};
+pub use stop::StopFilter;

@@ -1,0 +1,369 @@
+//! A conversation with a model: its tokens, their cache, and the loop that adds to them.
+
+use super::StopFilter;
+use crate::model::KvCache;
+use crate::sampling::Sampler;
+use crate::tokenizer::{StreamDecoder, Tokenizer};
+use crate::{Error, LanguageModel, Result};
+use rustorch_core::Error as TensorError;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What happens when the context is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// [`Error::ContextFull`].
+    Error,
+    /// The first `keep` tokens stay, the older half of the others is forgotten, and the rest is decoded again, so that
+    /// what follows is exactly what a fresh context with these tokens would give.
+    Shift {
+        /// How many tokens at the beginning stay.
+        keep: usize,
+    },
+}
+
+/// How a session is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// How many tokens the context holds.
+    pub context: usize,
+    /// The most tokens decoded in one call; larger inputs are cut.
+    pub batch: usize,
+    /// What happens when the context is full.
+    pub overflow: Overflow,
+}
+
+impl SessionOptions {
+    /// The model's own context length, but at most 4096 tokens; batches of 512; an error at the end.
+    pub fn for_model(model: &LanguageModel) -> SessionOptions {
+        let context = model.network().hyperparameters().context.min(4096);
+        SessionOptions { context, batch: 512, overflow: Overflow::Error }
+    }
+}
+
+/// What ends a generation, besides the model's own end-of-generation tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GenerationOptions {
+    /// The most tokens to generate; `None` until the model ends or the context is full.
+    pub max_tokens: Option<usize>,
+    /// Texts that end the generation; they are not part of it.
+    pub stop: Vec<String>,
+    /// Whether control tokens are shown as text.
+    pub show_special: bool,
+    /// Whether end-of-generation tokens are generated like others.
+    pub ignore_end: bool,
+}
+
+/// One step of a generation, as its observer sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// So many of the prompt's tokens are decoded.
+    Prompt {
+        /// Decoded so far, those taken from the cache included.
+        done: usize,
+        /// All of them.
+        total: usize,
+    },
+    /// A token was chosen; the text that it completes may be empty.
+    Token {
+        /// The token's id.
+        id: u32,
+        /// Text that is certain now: whole characters, and no beginning of a stop text.
+        text: &'a str,
+    },
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended it.
+    End,
+    /// A stop text appeared.
+    Stop,
+    /// The limit was reached.
+    Length,
+    /// The context is full.
+    ContextFull,
+    /// The observer asked to stop.
+    Interrupted,
+}
+
+/// What a generation did.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// The tokens generated, an end-of-generation token not included.
+    pub tokens: Vec<u32>,
+    /// The text generated.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// Prompt tokens that were decoded.
+    pub prompt_tokens: usize,
+    /// Prompt tokens that were in the cache already.
+    pub reused_tokens: usize,
+    /// Time to decode the prompt.
+    pub prompt_time: Duration,
+    /// Time to generate, from the first choice to the last.
+    pub generation_time: Duration,
+}
+
+impl Generation {
+    /// Prompt tokens decoded per second.
+    pub fn prompt_rate(&self) -> f64 {
+        rate(self.prompt_tokens, self.prompt_time)
+    }
+
+    /// Tokens generated per second.
+    pub fn generation_rate(&self) -> f64 {
+        rate(self.tokens.len(), self.generation_time)
+    }
+}
+
+fn rate(tokens: usize, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { tokens as f64 / time.as_secs_f64() }
+}
+
+/// The text that tokens become: decoded, and watched for stop texts. Without a tokenizer there is none.
+struct TextOf<'a> {
+    tokenizer: Option<&'a Tokenizer>,
+    decoder: Option<StreamDecoder<'a>>,
+    filter: StopFilter,
+}
+
+impl<'a> TextOf<'a> {
+    fn new(model: &'a LanguageModel, options: &GenerationOptions) -> TextOf<'a> {
+        let tokenizer = model.tokenizer().ok();
+        TextOf {
+            tokenizer,
+            decoder: tokenizer.map(|t| t.stream(options.show_special)),
+            filter: StopFilter::new(options.stop.iter().cloned()),
+        }
+    }
+
+    /// The text that has become certain, and whether a stop text has appeared.
+    fn push(&mut self, id: u32) -> (String, bool) {
+        match &mut self.decoder {
+            Some(decoder) => self.filter.push(&decoder.push(id)),
+            None => (String::new(), false),
+        }
+    }
+
+    /// What was held back.
+    fn finish(&mut self) -> String {
+        let tail = self.decoder.as_mut().map(|d| d.finish()).unwrap_or_default();
+        let (mut rest, stopped) = self.filter.push(&tail);
+        if !stopped {
+            rest.push_str(&self.filter.finish());
+        }
+        rest
+    }
+}
+
+/// A sequence of tokens that a model has read, ready to be continued.
+pub struct Session {
+    model: Arc<LanguageModel>,
+    options: SessionOptions,
+    cache: KvCache,
+    /// The tokens in the cache.
+    tokens: Vec<u32>,
+    /// The logits after the last of them; empty when unknown.
+    logits: Vec<f32>,
+}
+
+impl Session {
+    /// An empty session.
+    ///
+    /// # Errors
+    /// If the context or the batch is zero, or memory for the context runs out.
+    pub fn new(model: Arc<LanguageModel>, options: SessionOptions) -> Result<Session> {
+        if options.context == 0 || options.batch == 0 {
+            return Err(Error::Request("context and batch must hold one token at least".into()));
+        }
+        let cache = model.network().new_cache(options.context)?;
+        Ok(Session { model, options, cache, tokens: Vec::new(), logits: Vec::new() })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<LanguageModel> {
+        &self.model
+    }
+
+    /// The options.
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// The tokens read so far.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// The keys and values of the tokens read so far.
+    pub fn cache(&self) -> &KvCache {
+        &self.cache
+    }
+
+    /// Forgets all tokens from position `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.tokens.len() {
+            self.tokens.truncate(len);
+            self.cache.truncate(len);
+            self.logits.clear();
+        }
+    }
+
+    /// Reads tokens and returns the logits after the last.
+    ///
+    /// # Errors
+    /// As [`crate::model::Model::forward`]. Tokens before the failing batch have been read.
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<&[f32]> {
+        self.feed_observed(tokens, &mut |_| ControlFlow::Continue(()))?;
+        Ok(&self.logits)
+    }
+
+    /// Reads tokens in batches, telling the observer how many are done after each; `false` if it asked to stop.
+    fn feed_observed(
+        &mut self,
+        tokens: &[u32],
+        observe: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let needed = self.tokens.len() + tokens.len();
+        if needed > self.options.context {
+            return Err(Error::ContextFull { capacity: self.options.context, needed });
+        }
+        let mut done = 0;
+        for batch in tokens.chunks(self.options.batch) {
+            self.logits.clear();
+            let logits = self.model.network().forward(batch, &mut self.cache, false)?;
+            self.tokens.extend_from_slice(batch);
+            done += batch.len();
+            if done == tokens.len() {
+                self.logits = logits.to_vec::<f32>()?;
+            }
+            if observe(done).is_break() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes `prompt` the session's tokens, keeping what the cache shares with it, then generates.
+    ///
+    /// The observer sees every step and may stop the generation; what was generated until then stays in the session.
+    /// `sampler` chooses; repetition penalties look back over the whole session.
+    ///
+    /// # Errors
+    /// If the prompt is empty or does not fit the context, or decoding fails. A context that fills up later ends the
+    /// generation, or shifts, as [`Overflow`] says.
+    pub fn generate(
+        &mut self,
+        prompt: &[u32],
+        sampler: &mut Sampler,
+        options: &GenerationOptions,
+        observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<Generation> {
+        if prompt.is_empty() {
+            return Err(Error::Request("the prompt has no tokens".into()));
+        }
+        let start = Instant::now();
+        let shared = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        // The last token is read again where its logits are not at hand.
+        let at_end = shared == prompt.len() && self.tokens.len() == shared && !self.logits.is_empty();
+        let reused = if at_end { shared } else { shared.min(prompt.len() - 1) };
+        self.truncate(reused);
+        let go_on = self.feed_observed(&prompt[reused..], &mut |done| {
+            observe(Step::Prompt { done: reused + done, total: prompt.len() })
+        })?;
+        let mut run = Generation {
+            tokens: Vec::new(),
+            text: String::new(),
+            finish: Finish::Interrupted,
+            prompt_tokens: self.tokens.len() - reused,
+            reused_tokens: reused,
+            prompt_time: start.elapsed(),
+            generation_time: Duration::ZERO,
+        };
+        if go_on {
+            let start = Instant::now();
+            let result = self.continue_text(sampler, options, observe, &mut run);
+            run.generation_time = start.elapsed();
+            result?;
+        }
+        Ok(run)
+    }
+
+    /// Chooses and reads tokens until something ends the generation.
+    fn continue_text(
+        &mut self,
+        sampler: &mut Sampler,
+        options: &GenerationOptions,
+        observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+        run: &mut Generation,
+    ) -> Result<()> {
+        let model = Arc::clone(&self.model);
+        let mut text = TextOf::new(&model, options);
+        run.finish = loop {
+            if options.max_tokens == Some(run.tokens.len()) {
+                break Finish::Length;
+            }
+            let id = sampler.sample(&self.logits, &self.tokens)?;
+            if !options.ignore_end && text.tokenizer.is_some_and(|t| t.is_eog(id)) {
+                break Finish::End;
+            }
+            run.tokens.push(id);
+            let (shown, stopped) = text.push(id);
+            run.text.push_str(&shown);
+            let go_on = observe(Step::Token { id, text: &shown });
+            if stopped {
+                return Ok(run.finish = Finish::Stop);
+            }
+            if go_on.is_break() {
+                break Finish::Interrupted;
+            }
+            if options.max_tokens == Some(run.tokens.len()) {
+                break Finish::Length;
+            }
+            if self.tokens.len() == self.options.context && !self.make_room()? {
+                break Finish::ContextFull;
+            }
+            self.feed(&[id])?;
+        };
+        let rest = text.finish();
+        if let (false, Some(&id)) = (rest.is_empty(), run.tokens.last()) {
+            run.text.push_str(&rest);
+            // The generation has ended; the observer's answer has no consequence any more.
+            let _ = observe(Step::Token { id, text: &rest });
+        }
+        Ok(())
+    }
+
+    /// Makes room in a full context as [`Overflow`] says; `false` if it says not to.
+    fn make_room(&mut self) -> Result<bool> {
+        let Overflow::Shift { keep } = self.options.overflow else {
+            return Ok(false);
+        };
+        let keep = keep.min(self.tokens.len());
+        let dropped = (self.tokens.len() - keep).div_ceil(2);
+        if dropped == 0 {
+            return Ok(false);
+        }
+        let rest = self.tokens[keep + dropped..].to_vec();
+        self.truncate(keep);
+        if !rest.is_empty() {
+            self.feed(&rest)?;
+        }
+        Ok(true)
+    }
+
+    /// The logits after the last token, `[vocabulary]`.
+    ///
+    /// # Errors
+    /// If nothing has been read.
+    pub fn logits(&self) -> Result<&[f32]> {
+        if self.logits.is_empty() {
+            return Err(TensorError::argument("logits", "no token has been read").into());
+        }
+        Ok(&self.logits)
+    }
+}

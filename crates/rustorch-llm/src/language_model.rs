@@ -1,0 +1,91 @@
+//! A model file with everything in it: network, tokenizer, chat template.
+
+use crate::chat::ChatTemplate;
+use crate::model::Model;
+use crate::tokenizer::{Tokenizer, TokenizerError, Vocab};
+use crate::{Error, Result};
+use rustorch_formats::gguf;
+use std::path::Path;
+
+/// A language model from a GGUF file.
+pub struct LanguageModel {
+    file: gguf::File,
+    network: Model,
+    /// The tokenizer and the template that goes with it, or why there is none.
+    text: std::result::Result<(Tokenizer, ChatTemplate), String>,
+}
+
+impl LanguageModel {
+    /// Opens a file (or, given one part of a split file, all its parts).
+    ///
+    /// # Errors
+    /// If it cannot be read, is malformed, or is not a model that this library runs.
+    pub fn open(path: impl AsRef<Path>) -> Result<LanguageModel> {
+        LanguageModel::from_file(gguf::File::open(path)?, &mut |_, _| {})
+    }
+
+    /// Takes a file that is open already; `progress` is called with the number of tensors loaded and their total.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::open`].
+    pub fn from_file(file: gguf::File, progress: &mut dyn FnMut(usize, usize)) -> Result<LanguageModel> {
+        let network = Model::load(&file, progress)?;
+        let text = match Vocab::from_gguf(file.metadata()) {
+            Ok(vocab) => {
+                let tokenizer = Tokenizer::new(vocab)?;
+                let chat = chat_template(&file, &tokenizer)?;
+                Ok((tokenizer, chat))
+            }
+            Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(LanguageModel { file, network, text })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &gguf::File {
+        &self.file
+    }
+
+    /// The name in the metadata, if any.
+    pub fn name(&self) -> Option<&str> {
+        self.file.metadata().find("general.name").ok().flatten()
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Model {
+        &self.network
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`] if the file's is of a kind that is not implemented.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        Ok(&self.text()?.0)
+    }
+
+    /// How conversations become text.
+    ///
+    /// # Errors
+    /// As [`tokenizer`](Self::tokenizer).
+    pub fn chat_template(&self) -> Result<&ChatTemplate> {
+        Ok(&self.text()?.1)
+    }
+
+    fn text(&self) -> Result<&(Tokenizer, ChatTemplate)> {
+        self.text.as_ref().map_err(|why| Error::NoTokenizer(why.clone()))
+    }
+}
+
+/// The file's chat template, or the one that its vocabulary suggests.
+fn chat_template(file: &gguf::File, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+    let source: Option<&str> = file.metadata().find("tokenizer.chat_template")?;
+    let special = tokenizer.special();
+    let text = |id: Option<u32>| {
+        let bytes = id.and_then(|id| tokenizer.token_text(id)).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    let has_token = |text: &str| tokenizer.token(text).is_some();
+    Ok(ChatTemplate::choose(source, has_token, &text(special.bos), &text(special.eos))?)
+}

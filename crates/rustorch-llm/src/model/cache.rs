@@ -1,0 +1,96 @@
+//! Keys and values of the tokens so far.
+
+use super::Hyperparameters;
+use crate::{Error, Result};
+use rustorch_core::DType;
+use rustorch_tensor::Tensor;
+
+/// The keys and values of every block for the tokens decoded so far, in `f16`.
+///
+/// Heads are outermost, so that each head's keys lie together.
+pub struct KvCache {
+    blocks: Vec<BlockCache>,
+    capacity: usize,
+    len: usize,
+}
+
+struct BlockCache {
+    /// `[kv_heads, capacity, key_length]`.
+    keys: Tensor,
+    /// `[kv_heads, capacity, value_length]`.
+    values: Tensor,
+}
+
+impl KvCache {
+    pub(super) fn new(hyper: &Hyperparameters, capacity: usize) -> Result<KvCache> {
+        let blocks = hyper
+            .kv_heads
+            .iter()
+            .map(|&heads| {
+                Ok(BlockCache {
+                    keys: Tensor::zeros([heads, capacity, hyper.key_length], DType::F16)?,
+                    values: Tensor::zeros([heads, capacity, hyper.value_length], DType::F16)?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(KvCache { blocks, capacity, len: 0 })
+    }
+
+    /// How many tokens it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no token.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many tokens fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The bytes of all keys and values at full capacity.
+    pub fn bytes(&self) -> usize {
+        let size = |t: &Tensor| t.elements() * 2;
+        self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
+    }
+
+    /// Forgets all tokens from position `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Fails unless `more` tokens fit.
+    pub(super) fn check_room(&self, more: usize) -> Result<()> {
+        match self.len.checked_add(more) {
+            Some(needed) if needed <= self.capacity => Ok(()),
+            needed => {
+                Err(Error::ContextFull { capacity: self.capacity, needed: needed.unwrap_or(usize::MAX) })
+            }
+        }
+    }
+
+    /// Writes a block's keys and values `[kv_heads, n, length]` of the tokens after [`len`](Self::len), and returns all
+    /// up to them.
+    pub(super) fn extend(
+        &mut self,
+        block: usize,
+        keys: &Tensor,
+        values: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        let n = keys.dims()[1];
+        let cache = &self.blocks[block];
+        let put = |place: &Tensor, new: &Tensor| -> Result<Tensor> {
+            place.narrow(1, self.len, n)?.copy_(new)?;
+            Ok(place.narrow(1, 0, self.len + n)?)
+        };
+        Ok((put(&cache.keys, keys)?, put(&cache.values, values)?))
+    }
+
+    /// Counts the tokens that every block has written.
+    pub(super) fn advance(&mut self, n: usize) {
+        self.len += n;
+    }
+}

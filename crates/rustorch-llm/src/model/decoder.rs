@@ -1,0 +1,222 @@
+//! The one decoder that runs every architecture, over ordinary tensor operations.
+
+use super::{
+    BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Hyperparameters, KvCache, LinearWeights, Model,
+    RopeScaling,
+};
+use crate::arch::Architecture;
+use crate::{Error, Result};
+use rustorch_core::{Attention, DType, GateOp, Rope};
+use rustorch_tensor::Tensor;
+
+/// What the blocks of one call share.
+struct Pass<'a> {
+    architecture: &'a Architecture,
+    hyper: &'a Hyperparameters,
+    rope: Rope,
+    rope_factors: Option<&'a Tensor>,
+    /// Positions of the new tokens, `[n]`.
+    positions: Tensor,
+    /// The position of the first.
+    start: usize,
+    /// How many they are.
+    n: usize,
+}
+
+pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_rows: bool) -> Result<Tensor> {
+    let (hyper, weights) = (&model.hyper, &model.weights);
+    if tokens.is_empty() {
+        return Err(Error::Request("no tokens to decode".into()));
+    }
+    if let Some(&id) = tokens.iter().find(|&&id| id as usize >= hyper.vocabulary) {
+        return Err(Error::Token { id, vocabulary: hyper.vocabulary });
+    }
+    cache.check_room(tokens.len())?;
+
+    let (start, n) = (cache.len(), tokens.len());
+    let ids: Vec<i64> = tokens.iter().map(|&id| id.into()).collect();
+    let positions: Vec<i64> = (start as i64..).take(n).collect();
+    let pass = Pass {
+        architecture: model.architecture,
+        hyper,
+        rope: rope(model.architecture, hyper),
+        rope_factors: weights.rope_factors.as_ref(),
+        positions: Tensor::from_slice(&positions, [n])?,
+        start,
+        n,
+    };
+
+    let mut x = weights.embedding.embedding(&Tensor::from_slice(&ids, [n])?)?.to_dtype(DType::F32)?;
+    for (i, block) in weights.blocks.iter().enumerate() {
+        let last = i + 1 == weights.blocks.len();
+        x = pass.block(i, block, cache, &x, last && !all_rows)?;
+    }
+    cache.advance(n);
+    let x = norm(&x, &weights.output_norm, hyper.norm_eps)?;
+    linear(&x, &weights.output)
+}
+
+/// The rotation of an architecture with a file's numbers.
+fn rope(architecture: &Architecture, hyper: &Hyperparameters) -> Rope {
+    let (scale, yarn) = match &hyper.rope_scaling {
+        RopeScaling::None => (1.0, None),
+        RopeScaling::Linear(factor) => (1.0 / factor, None),
+        RopeScaling::Yarn(factor, yarn) => (1.0 / factor, Some(yarn.clone())),
+    };
+    Rope {
+        style: architecture.block.attention.rope,
+        rotated: hyper.rope_dims,
+        base: hyper.rope_base,
+        scale,
+        yarn,
+    }
+}
+
+impl Pass<'_> {
+    /// `x: [n, embedding]` through block `i`. With `last_row`, all but the last row are dropped as soon as their keys
+    /// and values are in the cache: nobody will ask for their logits.
+    fn block(
+        &self,
+        i: usize,
+        weights: &BlockWeights,
+        cache: &mut KvCache,
+        x: &Tensor,
+        last_row: bool,
+    ) -> Result<Tensor> {
+        let eps = self.hyper.norm_eps;
+        let normed = norm(x, &weights.attention_norm, eps)?;
+        let (x, attended) = self.attention(i, weights, cache, x, &normed, last_row)?;
+        let x = x.add(&attended)?;
+        let normed = norm(&x, &weights.feed_forward_norm, eps)?;
+        let gate = self.architecture.block.feed_forward.gate;
+        let fed = match &weights.feed_forward {
+            FeedForwardWeights::Dense(dense) => feed_forward(gate, dense, &normed)?,
+            FeedForwardWeights::Experts(experts) => mixture(gate, experts, &normed)?,
+        };
+        Ok(x.add(&fed)?)
+    }
+
+    /// Attention over the cache; returns the rows of `x` that are left, and what to add to them.
+    fn attention(
+        &self,
+        i: usize,
+        weights: &BlockWeights,
+        cache: &mut KvCache,
+        x: &Tensor,
+        normed: &Tensor,
+        last_row: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let h = self.hyper;
+        let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
+        let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
+        let key = key.rope(&self.positions, &self.rope, self.rope_factors)?;
+        let value = self.heads(&weights.value, normed, kv_heads, None)?;
+        let (keys, values) = cache.extend(i, &key, &value)?;
+
+        let (first, rows) = if last_row { (self.n - 1, 1) } else { (0, self.n) };
+        let keep = |t: &Tensor| t.narrow(0, first, rows);
+        let (x, normed, positions) = (keep(x)?, keep(normed)?, keep(&self.positions)?);
+        let query = self.heads(&weights.query, &normed, heads, weights.query_norm.as_ref())?;
+        let query = query.rope(&positions, &self.rope, self.rope_factors)?;
+        let causal = Attention {
+            scale: h.attention_scale,
+            causal: Some(self.start + first),
+            window: None,
+            softcap: None,
+            cache_precision: true,
+        };
+        let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
+        let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;
+        Ok((x, linear(&attended, &weights.output)?))
+    }
+
+    /// A projection of `x: [n, embedding]`, split into heads `[heads, n, length]` and normalised in each if asked.
+    fn heads(
+        &self,
+        weights: &LinearWeights,
+        x: &Tensor,
+        heads: usize,
+        head_norm: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let y = linear(x, weights)?;
+        let (rows, width) = (y.dims()[0], y.dims()[1]);
+        let y = y.reshape([rows, heads, width / heads])?;
+        let y = match head_norm {
+            Some(weight) => norm(&y, weight, self.hyper.norm_eps)?,
+            None => y,
+        };
+        Ok(y.transpose(0, 1)?)
+    }
+}
+
+/// RMS norm over the last dimension.
+fn norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+    Ok(x.rms_norm(weight.dims(), Some(weight), eps)?)
+}
+
+/// `activation(gate) · up`.
+fn gated(op: GateOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    Ok(match op {
+        GateOp::Silu => gate.silu_gate(up),
+        GateOp::Gelu => gate.gelu_gate(up),
+        GateOp::GeluTanh => gate.gelu_tanh_gate(up),
+        GateOp::Relu => gate.relu_gate(up),
+    }?)
+}
+
+/// A linear layer whose scale multiplies the products only: llama.cpp's order everywhere but in feed-forward networks.
+fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
+    let LinearWeights { weight, scale, bias } = weights;
+    let Some(scale) = scale else { return Ok(x.linear(weight, bias.as_ref())?) };
+    let y = x.linear(weight, None)?.mul(scale)?;
+    Ok(match bias {
+        Some(bias) => y.add(bias)?,
+        None => y,
+    })
+}
+
+/// `x: [t, k or 1, in]` times the experts `chosen: [t, k]`.
+fn expert_linear(x: &Tensor, weights: &LinearWeights, chosen: &Tensor) -> Result<Tensor> {
+    let y = x.expert_matmul(&weights.weight, chosen)?;
+    let Some(scale) = &weights.scale else { return Ok(y) };
+    let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
+    let scale = scale.index_select(0, &chosen.reshape([tokens * used])?)?.reshape([tokens, used, 1])?;
+    Ok(y.mul(&scale)?)
+}
+
+/// `down(act(gate(x)) · up(x))`.
+fn feed_forward(gate: GateOp, weights: &Dense, x: &Tensor) -> Result<Tensor> {
+    let inner = gated(gate, &scaled_whole(x, &weights.gate)?, &scaled_whole(x, &weights.up)?)?;
+    scaled_whole(&inner, &weights.down)
+}
+
+/// A linear layer whose scale multiplies the bias, too: llama.cpp's order in feed-forward networks.
+fn scaled_whole(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
+    let y = x.linear(&weights.weight, weights.bias.as_ref())?;
+    Ok(match &weights.scale {
+        Some(scale) => y.mul(scale)?,
+        None => y,
+    })
+}
+
+/// The weighted sum of the experts that the router picks for each row of `x: [n, embedding]`.
+fn mixture(gate: GateOp, weights: &ExpertWeights, x: &Tensor) -> Result<Tensor> {
+    let probabilities = x.linear(&weights.router, None)?.softmax(-1)?;
+    let (mut share, chosen) = probabilities.topk(weights.used, -1, true)?;
+    if weights.normalize {
+        // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.
+        let total = share.sum(-1, true)?.clamp_min(F16_LEAST_NORMAL)?;
+        share = share.div(&total)?;
+    }
+    if weights.factor != 1.0 {
+        share = share.mul(weights.factor)?;
+    }
+    let x = x.unsqueeze(1)?;
+    let inner =
+        gated(gate, &expert_linear(&x, &weights.gate, &chosen)?, &expert_linear(&x, &weights.up, &chosen)?)?;
+    let outputs = expert_linear(&inner, &weights.down, &chosen)?;
+    Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?)
+}
+
+/// 2⁻¹⁴, the least normal `f16`.
+const F16_LEAST_NORMAL: f64 = 6.103_515_625e-5;

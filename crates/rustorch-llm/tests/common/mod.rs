@@ -1,0 +1,58 @@
+//! What the tests on real files share.
+
+// Each test file is a program of its own and uses only part of this.
+#![allow(dead_code)]
+
+use rustorch_llm::LanguageModel;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder of the shared test data, which lies beside the repository; `None`, with a message, where it does not.
+pub fn shared(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: {} does not exist", path.display());
+    None
+}
+
+/// The files of a folder that end in `.gguf`, sorted.
+pub fn models(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "gguf"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no models in {}", folder.display());
+    files
+}
+
+pub fn open(path: &Path) -> Arc<LanguageModel> {
+    Arc::new(LanguageModel::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+}
+
+/// The model that the program carries.
+pub fn carried() -> Arc<LanguageModel> {
+    open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustorch-cli/assets/shakespeare.gguf"))
+}
+
+/// The index of the largest; of equals the first.
+pub fn argmax(logits: &[f32]) -> u32 {
+    let mut best = 0;
+    for (i, &x) in logits.iter().enumerate() {
+        if x > logits[best] {
+            best = i;
+        }
+    }
+    best as u32
+}
+
+/// The difference between the largest and the second.
+pub fn margin(logits: &[f32]) -> f32 {
+    let best = argmax(logits) as usize;
+    let second =
+        logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);
+    logits[best] - second
+}

@@ -1,0 +1,349 @@
+//! Trying devices until one has run the operation.
+
+use super::arrange::Brought;
+use super::into::write;
+use super::plan::{Plan, Wish};
+use super::run::{Metas, compute};
+use super::{HybridExecutor, OnFault, Operand, Output, OutputVec, Slot};
+use crate::health::OpKey;
+use crate::record::Record;
+use rustorch_core::{Device, DispatchError, Error, Fault, Op, OutputMeta, Result, TensorMeta, Verdict};
+use smallvec::SmallVec;
+use std::time::Instant;
+
+/// An operation on its way to a device.
+pub(super) struct Request<'a> {
+    pub(super) op: &'a Op,
+    pub(super) args: &'a [Operand<'a>],
+    pub(super) metas: &'a [TensorMeta<'a>],
+    pub(super) outs: &'a [OutputMeta],
+    pub(super) wish: Wish,
+    /// Places that a device may write to directly: their storages are distinct, and distinct from the arguments'.
+    pub(super) places: Option<&'a [Operand<'a>]>,
+    /// How the processor failed already, before planning.
+    pub(super) early: Option<Fault>,
+}
+
+/// Where the results are.
+pub(super) enum Done {
+    Fresh(OutputVec),
+    /// In the places that the request named.
+    InPlace,
+}
+
+/// How an attempt failed.
+enum Failure {
+    /// Before the operation ran: in bringing arguments.
+    Moving(Fault),
+    /// In making room for the results, or running.
+    Running(Fault),
+}
+
+/// What is known so far about one dispatch.
+struct Progress {
+    considered: Vec<(Device, Verdict)>,
+    moved: u64,
+    /// Devices whose results have NaN that the processor's may not have.
+    suspects: SmallVec<[Device; 2]>,
+}
+
+impl HybridExecutor {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn dispatch(&self, request: Request<'_>) -> Result<Done> {
+        let recovered = self.recover(request.op, request.args)?;
+        if recovered.is_empty() {
+            return self.dispatch_reachable(request);
+        }
+        let args: SmallVec<[Operand<'_>; 4]> = request
+            .args
+            .iter()
+            .zip(&recovered)
+            .map(|(arg, copy)| copy.as_ref().map_or(*arg, Output::operand))
+            .collect();
+        let metas: Metas<'_> = args.iter().map(Operand::meta).collect();
+        self.dispatch_reachable(Request { args: &args, metas: &metas, ..request })
+    }
+
+    fn dispatch_reachable(&self, mut request: Request<'_>) -> Result<Done> {
+        let shared = &self.0.shared;
+        let started = Instant::now();
+        let Plan { order, considered, home } =
+            self.plan(request.op, request.metas, request.outs, request.wish);
+        let mut progress = Progress { considered, moved: 0, suspects: SmallVec::new() };
+        for (position, &index) in order.iter().enumerate() {
+            let slot = &shared.slots[index];
+            match self.attempt(slot, &mut request, &mut progress) {
+                Ok(done) => {
+                    if let Some(fault) = self.doubt(slot, &request, &done) {
+                        progress.suspects.push(slot.device);
+                        self.note_fault(index, request.op, &fault, &mut progress);
+                    } else {
+                        self.settle_suspicions(&request, &done, &progress);
+                        shared.recorder.ran(index);
+                        progress.considered.push((slot.device, Verdict::Ran));
+                        if self.chooses_by_cost() {
+                            let rest = order[position + 1..].iter().map(|&i| shared.slots[i].device);
+                            progress.considered.extend(rest.map(|d| (d, Verdict::Costlier)));
+                        }
+                        return self.finish(slot, &request, done, home, progress, started);
+                    }
+                }
+                Err(Failure::Moving(Fault::Invalid(error)) | Failure::Running(Fault::Invalid(error))) => {
+                    return Err(*error);
+                }
+                Err(failure) => {
+                    let (fault, running) = match failure {
+                        Failure::Moving(fault) => (fault, false),
+                        Failure::Running(fault) => (fault, true),
+                    };
+                    self.learn(slot.device, &request, &fault, running);
+                    self.note_fault(index, request.op, &fault, &mut progress);
+                    // The data of a device that is gone now cannot be had for the next one either.
+                    if let Fault::DeviceLost { device, .. } = &fault
+                        && request.args.iter().any(|arg| arg.device() == *device)
+                        && self.0.on_fault == OnFault::FallBack
+                    {
+                        return self.dispatch(request);
+                    }
+                }
+            }
+            if self.0.on_fault == OnFault::Error {
+                break;
+            }
+        }
+        self.record(&request, None, None, &progress, started);
+        Err(Box::new(DispatchError {
+            op: request.op.name(),
+            args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
+            considered: progress.considered,
+        })
+        .into())
+    }
+
+    /// Brings the arguments to a device and runs the operation there; again after memory has been made free, if it ran
+    /// out.
+    fn attempt(
+        &self,
+        slot: &Slot,
+        request: &mut Request<'_>,
+        progress: &mut Progress,
+    ) -> Result<Done, Failure> {
+        let mut outcome = match request.early.take_if(|_| slot.device.is_cpu()) {
+            Some(fault) => Err(Failure::Running(fault)),
+            None => self.attempt_once(slot, request, progress),
+        };
+        if let Err(
+            Failure::Moving(Fault::OutOfMemory { device, .. })
+            | Failure::Running(Fault::OutOfMemory { device, .. }),
+        ) = &outcome
+        {
+            let freed = self.0.shared.memory.release_cached(*device);
+            tracing::debug!(op = request.op.name(), %device, freed, "out of memory; trying again");
+            outcome = self.attempt_once(slot, request, progress);
+        }
+        outcome
+    }
+
+    fn attempt_once(
+        &self,
+        slot: &Slot,
+        request: &Request<'_>,
+        progress: &mut Progress,
+    ) -> Result<Done, Failure> {
+        let mut brought: SmallVec<[Brought<'_>; 4]> = SmallVec::new();
+        for arg in request.args {
+            let arg = self.bring(arg, slot).map_err(Failure::Moving)?;
+            progress.moved += arg.bytes() as u64;
+            brought.push(arg);
+        }
+        let args: SmallVec<[Operand<'_>; 4]> = brought.iter().map(Brought::operand).collect();
+        if let Some(places) = request.places
+            && places.iter().all(|to| {
+                to.device() == slot.device && (slot.backend.capability().strided || to.layout.is_contiguous())
+            })
+        {
+            write(slot, request.op, &args, places).map_err(Failure::Running)?;
+            return Ok(Done::InPlace);
+        }
+        compute(slot, request.op, &args, request.outs).map(Done::Fresh).map_err(Failure::Running)
+    }
+
+    /// Brings results to where they are wanted, and records.
+    fn finish(
+        &self,
+        slot: &Slot,
+        request: &Request<'_>,
+        done: Done,
+        home: Option<Device>,
+        mut progress: Progress,
+        started: Instant,
+    ) -> Result<Done> {
+        let goal = match request.wish {
+            Wish::At(device) => Some(device),
+            // Another device stood in for the one that holds the arguments.
+            Wish::Anywhere => home.filter(|home| {
+                progress.considered.iter().any(|(device, verdict)| {
+                    device == home && matches!(verdict, Verdict::Declined(_) | Verdict::Failed(_))
+                })
+            }),
+        };
+        let goal = goal.filter(|&goal| goal != slot.device && !self.0.shared.health.is_lost(goal));
+        let (done, returned) = match (done, goal) {
+            (Done::Fresh(outputs), Some(goal)) if request.places.is_none() => {
+                match self.send(&outputs, goal) {
+                    Ok(sent) => {
+                        let bytes: usize = sent.iter().map(|output| output.storage.bytes()).sum();
+                        progress.moved += bytes as u64;
+                        (Done::Fresh(sent), Some(goal))
+                    }
+                    Err(fault) => match request.wish {
+                        Wish::At(_) => return Err(fault.into()),
+                        // It serves as well from where it is.
+                        Wish::Anywhere => (Done::Fresh(outputs), None),
+                    },
+                }
+            }
+            (done, _) => (done, None),
+        };
+        self.record(request, Some(slot.device), returned, &progress, started);
+        Ok(done)
+    }
+
+    fn send(&self, outputs: &[Output], device: Device) -> Result<OutputVec, Fault> {
+        let slot = self.slot(device)?;
+        outputs
+            .iter()
+            .map(|output| self.with_memory(slot, || self.move_run(&output.operand(), slot)))
+            .collect()
+    }
+
+    /// Draws the consequences of a failure for later operations.
+    fn learn(&self, device: Device, request: &Request<'_>, fault: &Fault, running: bool) {
+        let health = &self.0.shared.health;
+        match fault {
+            Fault::DeviceLost { device, .. } => health.lose(*device),
+            Fault::Backend { .. } | Fault::Numeric { .. } | Fault::Timeout { .. } if running => {
+                self.quarantine(device, request);
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps an operation away from a device; not from the processor, behind which there is none.
+    fn quarantine(&self, device: Device, request: &Request<'_>) {
+        if !device.is_cpu() {
+            self.0.shared.health.quarantine(device, OpKey::new(request.op, request.metas));
+        }
+    }
+
+    fn note_fault(&self, index: usize, op: &Op, fault: &Fault, progress: &mut Progress) {
+        let shared = &self.0.shared;
+        let device = shared.slots[index].device;
+        shared.recorder.failed(index);
+        progress.considered.push((device, Verdict::Failed(fault.clone())));
+        if shared.health.warn_once(op.name(), device, kind(fault)) {
+            tracing::warn!(op = op.name(), %device, "{fault}");
+        } else {
+            tracing::debug!(op = op.name(), %device, "{fault}");
+        }
+    }
+
+    /// Where asked for: a fault if a device's results have NaN.
+    fn doubt(&self, slot: &Slot, request: &Request<'_>, done: &Done) -> Option<Fault> {
+        if !self.0.check_numbers || slot.device.is_cpu() {
+            return None;
+        }
+        match self.has_nan(request, done) {
+            Ok(false) => None,
+            Ok(true) => {
+                Some(Fault::Numeric { device: slot.device, message: "the result has NaN".to_owned() })
+            }
+            Err(fault) => Some(fault),
+        }
+    }
+
+    /// Devices whose NaN the processor does not confirm lose the operation.
+    fn settle_suspicions(&self, request: &Request<'_>, done: &Done, progress: &Progress) {
+        if progress.suspects.is_empty() || self.has_nan(request, done) != Ok(false) {
+            return;
+        }
+        for &device in &progress.suspects {
+            self.quarantine(device, request);
+        }
+    }
+
+    fn has_nan(&self, request: &Request<'_>, done: &Done) -> Result<bool, Fault> {
+        let fresh: SmallVec<[Operand<'_>; 1]>;
+        let results = match done {
+            Done::Fresh(outputs) => {
+                fresh = outputs.iter().map(Output::operand).collect();
+                &fresh[..]
+            }
+            Done::InPlace => request.places.unwrap_or_default(),
+        };
+        for result in results {
+            if self.holds_nan(result)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies, found elsewhere, of arguments whose device is gone; empty if all devices are there.
+    ///
+    /// # Errors
+    /// If there is no copy.
+    fn recover(&self, op: &Op, args: &[Operand<'_>]) -> Result<SmallVec<[Option<Output>; 4]>> {
+        let health = &self.0.shared.health;
+        if !health.is_troubled() || !args.iter().any(|arg| health.is_lost(arg.device())) {
+            return Ok(SmallVec::new());
+        }
+        args.iter()
+            .map(|arg| match health.is_lost(arg.device()) {
+                false => Ok(None),
+                true => self.copy_elsewhere(arg).map(Some).ok_or_else(|| lost_data(op.name(), arg.device())),
+            })
+            .collect()
+    }
+
+    fn record(
+        &self,
+        request: &Request<'_>,
+        device: Option<Device>,
+        returned_to: Option<Device>,
+        progress: &Progress,
+        started: Instant,
+    ) {
+        let op = request.op.name();
+        let shown = device.map_or("none", Device::family);
+        tracing::trace!(op, device = shown, moved = progress.moved, "dispatched");
+        if self.0.shared.recorder.is_watched() {
+            self.0.shared.recorder.push(Record {
+                op,
+                args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
+                device,
+                returned_to,
+                moved_bytes: progress.moved,
+                time: started.elapsed(),
+                considered: progress.considered.clone(),
+            });
+        }
+    }
+}
+
+pub(super) fn lost_data(op: &'static str, device: Device) -> Error {
+    let message = format!("it held the data of an argument of {op}, of which there is no copy elsewhere");
+    Fault::DeviceLost { device, message }.into()
+}
+
+fn kind(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Invalid(_) => "invalid",
+        Fault::OutOfMemory { .. } => "out of memory",
+        Fault::DeviceLost { .. } => "lost",
+        Fault::Numeric { .. } => "numeric",
+        Fault::Backend { .. } => "backend",
+        Fault::Timeout { .. } => "timeout",
+    }
+}

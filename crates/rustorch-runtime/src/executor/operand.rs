@@ -1,0 +1,137 @@
+//! What goes into an operation, and what comes out.
+
+use crate::storage::{Storage, truth_fits};
+use rustorch_core::{DType, Device, Error, Layout, Op, Result, TensorMeta, View, bytes_reached};
+use smallvec::SmallVec;
+
+/// An argument of an operation or a place for a result: a storage, and how to see it.
+///
+/// Checked when an operation takes it: the layout must stay inside the storage, the address must be aligned to the
+/// dtype, and truth values are read only from a storage that holds them.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The memory.
+    pub storage: &'a Storage,
+    /// The dtype of its elements.
+    pub dtype: DType,
+    /// Which of them, in which order.
+    pub layout: &'a Layout,
+}
+
+/// A result of an operation: fresh memory that nobody else holds, contiguous.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The memory.
+    pub storage: Storage,
+    /// The dtype of its elements.
+    pub dtype: DType,
+    /// Its shape, contiguous from the start of the memory.
+    pub layout: Layout,
+}
+
+/// The results of an operation; nearly always one.
+pub type OutputVec = SmallVec<[Output; 1]>;
+
+impl Output {
+    /// The result as an argument of the next operation.
+    pub fn operand(&self) -> Operand<'_> {
+        Operand { storage: &self.storage, dtype: self.dtype, layout: &self.layout }
+    }
+}
+
+impl<'a> Operand<'a> {
+    /// Where the bytes are.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.storage.device()
+    }
+
+    /// What planning sees of it.
+    #[inline]
+    pub fn meta(&self) -> TensorMeta<'a> {
+        TensorMeta { dtype: self.dtype, layout: self.layout, device: self.device() }
+    }
+
+    /// Checks that the elements may be read.
+    #[inline]
+    pub(crate) fn check(&self, op: &Op) -> Result<()> {
+        if self.is_valid() { Ok(()) } else { self.check_for(op.name()) }
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.is_inside() && self.is_aligned() && truth_fits(self.dtype, self.storage.holds_truth(), false)
+    }
+
+    #[inline]
+    fn is_inside(&self) -> bool {
+        bytes_reached(self.dtype, self.layout).is_some_and(|n| n <= self.storage.bytes())
+    }
+
+    #[inline]
+    fn is_aligned(&self) -> bool {
+        // Blocks are bytes, and a complex number is aligned like its parts.
+        let align = self.dtype.to_real().size().unwrap_or(1);
+        align <= self.storage.align()
+    }
+
+    /// Checks that the elements may be read, for what is no operation.
+    pub(crate) fn check_for(&self, op: &'static str) -> Result<()> {
+        if self.is_valid() {
+            return Ok(());
+        }
+        let message = if !self.is_inside() {
+            format!(
+                "a {} view of shape {} reaches beyond the {} bytes of its storage",
+                self.dtype,
+                self.layout.shape(),
+                self.storage.bytes()
+            )
+        } else if !self.is_aligned() {
+            format!("the storage is aligned to {} bytes, too few for {}", self.storage.align(), self.dtype)
+        } else {
+            format!("a storage that was not made for bool cannot be read as {}", self.dtype)
+        };
+        Err(Error::argument(op, message))
+    }
+
+    /// Checks that the elements may be written.
+    pub(crate) fn check_destination(&self, op: &Op) -> Result<()> {
+        self.check(op)?;
+        let op = op.name();
+        if self.storage.is_read_only() {
+            return Err(Error::argument(
+                op,
+                "the destination is read-only memory, such as a mapped file; copy it first",
+            ));
+        }
+        if !truth_fits(self.dtype, self.storage.holds_truth(), true) {
+            return Err(Error::argument(
+                op,
+                format!("a storage of bool values cannot be written as {}", self.dtype),
+            ));
+        }
+        if self.layout.overlaps_itself() {
+            return Err(Error::argument(
+                op,
+                format!(
+                    "the destination of shape {} and strides {:?} reaches elements twice; make it contiguous first",
+                    self.layout.shape(),
+                    self.layout.strides()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A window for reading.
+    ///
+    /// # Safety
+    /// The operand was checked, and the storage's guard is held for as long as the window lives.
+    #[inline]
+    pub(crate) unsafe fn view(&self) -> View<'a> {
+        // SAFETY: checked to be inside the buffer, and of valid values: every byte of a storage is initialised, and
+        // truth values are apart. The guard keeps writers out.
+        unsafe { View::new(self.storage.buffer(), self.dtype, self.layout) }
+    }
+}

@@ -1,0 +1,162 @@
+//! Records as a table for people.
+
+use crate::record::Record;
+use rustorch_core::{Device, Verdict};
+use std::fmt;
+use std::time::Duration;
+
+/// Every operation that a piece of code dispatched, in order. Prints as an aligned table.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    records: Vec<Record>,
+}
+
+impl Explanation {
+    pub(crate) fn new(records: Vec<Record>) -> Explanation {
+        Explanation { records }
+    }
+
+    /// The records.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// How many operations ran on a device.
+    pub fn ran_on(&self, device: Device) -> usize {
+        self.records.iter().filter(|r| r.device == Some(device)).count()
+    }
+
+    /// The bytes that were moved in all.
+    pub fn moved_bytes(&self) -> u64 {
+        self.records.iter().map(|r| r.moved_bytes).sum()
+    }
+
+    /// The time of all operations.
+    pub fn time(&self) -> Duration {
+        self.records.iter().map(|r| r.time).sum()
+    }
+}
+
+const HEAD: [&str; 6] = ["operation", "arguments", "device", "moved", "time", "other devices"];
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<[String; 6]> = self.records.iter().map(row).collect();
+        let width = |column: usize| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .chain([HEAD[column].len()])
+                .max()
+                .unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        let mut line = |cells: [&str; 6]| {
+            let mut text = String::new();
+            for (column, cell) in cells.into_iter().enumerate() {
+                let pad = widths[column] - cell.chars().count();
+                // Quantities are aligned to the right.
+                let (before, after) = if column == 3 || column == 4 { (pad, 0) } else { (0, pad) };
+                text.push_str(&format!("{:before$}{cell}{:after$}  ", "", ""));
+            }
+            writeln!(f, "{}", text.trim_end())
+        };
+        line(HEAD)?;
+        for row in &rows {
+            line(std::array::from_fn(|i| row[i].as_str()))?;
+        }
+        let operations = self.records.len();
+        writeln!(
+            f,
+            "{operations} operation{}, {} moved, {}",
+            if operations == 1 { "" } else { "s" },
+            Bytes(self.moved_bytes()),
+            Time(self.time())
+        )
+    }
+}
+
+fn row(record: &Record) -> [String; 6] {
+    let args: Vec<String> = record.args.iter().map(|(dtype, shape)| format!("{dtype}{shape}")).collect();
+    let device = match (record.device, record.returned_to) {
+        (None, _) => "none".to_owned(),
+        (Some(ran), None) => ran.to_string(),
+        (Some(ran), Some(home)) => format!("{ran} → {home}"),
+    };
+    let others: Vec<String> = record
+        .considered
+        .iter()
+        .filter(|(_, verdict)| *verdict != Verdict::Ran)
+        .map(|(device, verdict)| format!("{device} {verdict}"))
+        .collect();
+    [
+        record.op.to_owned(),
+        args.join(", "),
+        device,
+        Bytes(record.moved_bytes).to_string(),
+        Time(record.time).to_string(),
+        others.join("; "),
+    ]
+}
+
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("0"),
+            n if n < 1 << 10 => write!(f, "{n} B"),
+            n if n < 1 << 20 => write!(f, "{:.1} KiB", n as f64 / f64::from(1 << 10)),
+            n if n < 1 << 30 => write!(f, "{:.1} MiB", n as f64 / f64::from(1 << 20)),
+            n => write!(f, "{:.1} GiB", n as f64 / f64::from(1 << 30)),
+        }
+    }
+}
+
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = self.0.as_secs_f64() * 1e6;
+        match us {
+            _ if us < 1e3 => write!(f, "{us:.1} µs"),
+            _ if us < 1e6 => write!(f, "{:.1} ms", us / 1e3),
+            _ => write!(f, "{:.2} s", us / 1e6),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_core::{DType, Decline, Shape};
+
+    #[test]
+    fn the_table_is_aligned_and_says_why() {
+        let shape = Shape::new([2, 3].as_slice()).unwrap();
+        let record = Record {
+            op: "matmul",
+            args: vec![(DType::F32, shape.clone()), (DType::F32, shape)],
+            device: Some(Device::Cpu),
+            returned_to: Some(Device::Cuda(0)),
+            moved_bytes: 1536,
+            time: Duration::from_micros(1500),
+            considered: vec![
+                (Device::Cuda(0), Verdict::Declined(Decline::DType(DType::F64))),
+                (Device::Cpu, Verdict::Ran),
+            ],
+        };
+        let short =
+            Record { op: "add", args: vec![], returned_to: None, considered: vec![], ..record.clone() };
+        let text = Explanation::new(vec![record, short]).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "operation  arguments             device          moved    time  other devices",
+                "matmul     f32[2, 3], f32[2, 3]  cpu → cuda:0  1.5 KiB  1.5 ms  cuda:0 declined: dtype f64 is not supported",
+                "add                              cpu           1.5 KiB  1.5 ms",
+                "2 operations, 3.0 KiB moved, 3.0 ms",
+            ]
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! A device's memory, kept for reuse.
+
+use super::size_class::{class_of, rounded};
+use super::stats::{MemoryStats, ThreadCounts};
+use super::thread_cache;
+use crate::storage::{Block, Storage};
+use rustorch_core::{Backend, Buffer, Device, Fault};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How much host memory is kept at most: the system serves large blocks well enough itself.
+const HOST_CACHE: usize = 512 << 20;
+
+/// The caching allocator of one device.
+pub(crate) struct Pool {
+    device: Device,
+    backend: Arc<dyn Backend>,
+    /// Changes when thread caches must give back what they hold.
+    epoch: AtomicUsize,
+    limit: AtomicUsize,
+    shared: Mutex<Shared>,
+    faults: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// By size class.
+    free: Vec<Vec<Buffer>>,
+    cached: usize,
+    /// Blocks outside, be they in use or in a thread's cache.
+    outside: usize,
+    peak: u64,
+    hits: u64,
+    misses: u64,
+    threads: Vec<Arc<ThreadCounts>>,
+    /// The sums of threads that have ended.
+    ended_allocated: i64,
+    ended_hits: u64,
+}
+
+impl Pool {
+    pub(crate) fn new(backend: Arc<dyn Backend>) -> Arc<Pool> {
+        Arc::new(Pool {
+            device: backend.device(),
+            backend,
+            epoch: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+            shared: Mutex::default(),
+            faults: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.device
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> usize {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Memory for `bytes` bytes, contents unspecified; `truth` says whether truth values will be written there.
+    #[inline]
+    pub(crate) fn storage(self: &Arc<Pool>, bytes: usize, truth: bool) -> Result<Storage, Fault> {
+        if self.device.is_cpu()
+            && bytes <= thread_cache::LARGEST
+            && let Some(block) = thread_cache::take(self, bytes)
+        {
+            block.renew(bytes, truth);
+            return Ok(Storage::from_block(block));
+        }
+        let buffer = self.take(bytes)?;
+        Ok(Storage::from_block(Arc::new(Block::new(buffer, bytes, truth, Some(Arc::clone(self))))))
+    }
+
+    fn take(&self, bytes: usize) -> Result<Buffer, Fault> {
+        let size = rounded(bytes);
+        let class = class_of(bytes);
+        {
+            let mut shared = self.lock();
+            if (shared.in_use() as usize).saturating_add(size) > self.limit.load(Ordering::Relaxed) {
+                drop(shared);
+                return Err(self.fault(bytes));
+            }
+            if let Some(buffer) = shared.free.get_mut(class).and_then(Vec::pop) {
+                shared.hits += 1;
+                shared.cached -= buffer.bytes();
+                shared.count_out(buffer.bytes());
+                return Ok(buffer);
+            }
+        }
+        // The device is asked without the lock: it may take long.
+        match self.backend.alloc(size) {
+            Ok(buffer) => {
+                let mut shared = self.lock();
+                shared.misses += 1;
+                shared.count_out(buffer.bytes());
+                Ok(buffer)
+            }
+            Err(fault) => {
+                self.faults.fetch_add(1, Ordering::Relaxed);
+                Err(fault)
+            }
+        }
+    }
+
+    fn fault(&self, bytes: usize) -> Fault {
+        self.faults.fetch_add(1, Ordering::Relaxed);
+        Fault::OutOfMemory { device: self.device, requested: bytes }
+    }
+
+    /// Takes back what [`take`](Self::take) gave.
+    pub(crate) fn give_back(&self, buffer: Buffer) {
+        let mut shared = self.lock();
+        let size = buffer.bytes();
+        shared.outside -= size;
+        if self.device.is_cpu() && shared.cached + size > HOST_CACHE {
+            // The system may take long; not under the lock.
+            drop(shared);
+            drop(buffer);
+            return;
+        }
+        let class = class_of(size);
+        if shared.free.len() <= class {
+            shared.free.resize_with(class + 1, Vec::new);
+        }
+        shared.cached += size;
+        shared.free[class].push(buffer);
+    }
+
+    pub(crate) fn release_cached(&self) -> usize {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        thread_cache::flush();
+        let mut shared = self.lock();
+        let free = std::mem::take(&mut shared.free);
+        let released = std::mem::take(&mut shared.cached);
+        drop(shared);
+        drop(free);
+        released
+    }
+
+    pub(crate) fn set_limit(&self, bytes: Option<usize>) {
+        self.limit.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn register(&self, counts: &Arc<ThreadCounts>) {
+        self.lock().threads.push(Arc::clone(counts));
+    }
+
+    pub(crate) fn unregister(&self, counts: &Arc<ThreadCounts>) {
+        let mut shared = self.lock();
+        shared.threads.retain(|c| !Arc::ptr_eq(c, counts));
+        shared.ended_allocated += counts.allocated.load(Ordering::Relaxed);
+        shared.ended_hits += counts.hits.load(Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> MemoryStats {
+        let shared = self.lock();
+        let allocated = shared.in_use();
+        MemoryStats {
+            allocated,
+            reserved: (shared.outside + shared.cached) as u64,
+            peak: shared.peak.max(allocated),
+            hits: shared.hits
+                + shared.ended_hits
+                + shared.threads.iter().map(|t| t.hits.load(Ordering::Relaxed)).sum::<u64>(),
+            misses: shared.misses,
+            faults: self.faults.load(Ordering::Relaxed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A panic under the lock can only come from a failed allocation of the lists; they are valid at all times.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Bytes in use by tensors: outside, less what threads keep.
+    fn in_use(&self) -> u64 {
+        let kept: i64 = self.ended_allocated
+            + self.threads.iter().map(|t| t.allocated.load(Ordering::Relaxed)).sum::<i64>();
+        (self.outside as i64 + kept).max(0) as u64
+    }
+
+    fn count_out(&mut self, bytes: usize) {
+        self.outside += bytes;
+        self.peak = self.peak.max(self.in_use());
+    }
+}

@@ -1,0 +1,72 @@
+//! Counting what is copied between devices.
+
+use rustorch_core::Device;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How bytes get from one device to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TransferMethod {
+    /// Not at all: the device reads the other one's memory.
+    Alias,
+    /// From the processor's memory, or to it.
+    Copy,
+    /// Directly between two devices.
+    Peer,
+    /// By way of the processor's memory.
+    Staging,
+}
+
+impl fmt::Display for TransferMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            TransferMethod::Alias => "alias",
+            TransferMethod::Copy => "copy",
+            TransferMethod::Peer => "peer",
+            TransferMethod::Staging => "staging",
+        })
+    }
+}
+
+/// How often and how much was transferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransferCount {
+    /// How often.
+    pub count: u64,
+    /// The bytes in all.
+    pub bytes: u64,
+}
+
+/// Transfers by source, destination and method.
+#[derive(Default)]
+pub struct Transfers(Mutex<BTreeMap<(Device, Device, TransferMethod), TransferCount>>);
+
+impl Transfers {
+    /// What was transferred from one device to another by one method.
+    pub fn count(&self, from: Device, to: Device, method: TransferMethod) -> TransferCount {
+        self.lock().get(&(from, to, method)).copied().unwrap_or_default()
+    }
+
+    /// Everything that was transferred: source, destination, method, how much.
+    pub fn all(&self) -> Vec<(Device, Device, TransferMethod, TransferCount)> {
+        self.lock().iter().map(|(&(from, to, method), &count)| (from, to, method, count)).collect()
+    }
+
+    /// The bytes that were moved in all; aliases move none.
+    pub fn bytes(&self) -> u64 {
+        self.lock().iter().filter(|((_, _, m), _)| *m != TransferMethod::Alias).map(|(_, c)| c.bytes).sum()
+    }
+
+    pub(crate) fn add(&self, from: Device, to: Device, method: TransferMethod, bytes: usize) {
+        let mut all = self.lock();
+        let entry = all.entry((from, to, method)).or_default();
+        entry.count += 1;
+        entry.bytes += bytes as u64;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Device, Device, TransferMethod), TransferCount>> {
+        // Counts are valid whatever happened under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

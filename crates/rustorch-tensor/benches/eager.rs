@@ -1,0 +1,21 @@
+//! What one operation costs when there is nothing to compute: the overhead of a tensor, the executor and a kernel's call.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use rustorch_tensor::{DType, Tensor};
+use std::hint::black_box;
+
+fn eager(c: &mut Criterion) {
+    let one = Tensor::ones([1], DType::F32).expect("a tensor of one element");
+    let matrix = Tensor::ones([4, 4], DType::F32).expect("a small tensor");
+    c.bench_function("add/1", |b| b.iter(|| black_box(&one).add(black_box(&one))));
+    c.bench_function("add/4x4", |b| b.iter(|| black_box(&matrix).add(black_box(&matrix))));
+    c.bench_function("add_number/1", |b| b.iter(|| black_box(&one).add(black_box(2.0))));
+    c.bench_function("neg/1", |b| b.iter(|| black_box(&one).neg()));
+    c.bench_function("clone", |b| b.iter(|| black_box(&one).clone()));
+    c.bench_function("transpose/4x4", |b| b.iter(|| black_box(&matrix).t()));
+    c.bench_function("reshape/4x4", |b| b.iter(|| black_box(&matrix).reshape([2, 8])));
+    c.bench_function("matmul/4x4", |b| b.iter(|| black_box(&matrix).matmul(black_box(&matrix))));
+}
+
+criterion_group!(benches, eager);
+criterion_main!(benches);

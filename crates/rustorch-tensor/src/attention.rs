@@ -1,0 +1,130 @@
+//! Scaled dot-product attention and rotary position embedding.
+
+use crate::Tensor;
+use crate::dispatch::run;
+use rustorch_core::{Attention, DType, Dims, Error, Op, Result, Rope, Shape};
+use std::borrow::Cow;
+
+impl Tensor {
+    /// `softmax(q · kᵀ · scale + mask) · v`, as `torch.nn.functional.scaled_dot_product_attention`.
+    ///
+    /// For `query: [.., heads, m, d]`, `key: [.., kv_heads, n, d]` and `value: [.., kv_heads, n, e]` the result is
+    /// `[.., heads, m, e]`; `heads` is a multiple of `kv_heads`, whose heads consecutive queries share. The mask
+    /// broadcasts to `[.., heads, m, n]`: where `Bool`, true takes part; else it is added. `is_causal` lets query `i` see
+    /// the keys `j ≤ i`. `scale` is 1/√d if not given.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let x = Tensor::ones([1, 2, 3, 4], DType::F32)?;
+    /// let y = Tensor::scaled_dot_product_attention(&x, &x, &x, None, true, None)?;
+    /// assert!(y.allclose(&x, 1e-6, 0.0, false)?);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit.
+    pub fn scaled_dot_product_attention(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        mask: Option<&Tensor>,
+        is_causal: bool,
+        scale: Option<f64>,
+    ) -> Result<Tensor> {
+        let width = query.dims().last().copied().unwrap_or(1).max(1);
+        let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
+        let plain = |scale| Attention { scale, causal: is_causal.then_some(0), window: None, softcap: None, cache_precision: false };
+        if query.dtype() == DType::F64 {
+            // The operation's own factor is single precision.
+            return Tensor::attention(&query.mul(scale)?, key, value, mask, &plain(1.0));
+        }
+        Tensor::attention(query, key, value, mask, &plain(scale as f32))
+    }
+
+    /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with everything that [`Attention`] can
+    /// say: an offset of the causal mask for cached keys, sliding windows, and a soft cap of the scores.
+    pub fn attention(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        mask: Option<&Tensor>,
+        attention: &Attention,
+    ) -> Result<Tensor> {
+        let rank = query.rank();
+        if rank >= 3
+            && key.rank() == rank
+            && value.rank() == rank
+            && query.dims()[..rank - 3] == key.dims()[..rank - 3]
+        {
+            return call(attention, query, key, value, mask);
+        }
+        if rank < 2 || key.rank() < 2 || value.rank() < 2 {
+            return Err(Error::shape(
+                "attention",
+                "q, k and v need two dimensions at least",
+                [query.shape(), key.shape(), value.shape()],
+            ));
+        }
+        // One head without a dimension for it, or leading dimensions that broadcast.
+        let parts = [query, key, value].map(|x| x.with_rank(rank.max(key.rank()).max(value.rank()).max(3)));
+        let [q, k, v] = parts;
+        let (q, k, v) = (q?, k?, v?);
+        let lead = q.rank() - 3;
+        let batch = |x: &Tensor| Shape::new(&x.dims()[..lead]);
+        let shared = batch(&q)?.broadcast(&batch(&k)?, "attention")?.broadcast(&batch(&v)?, "attention")?;
+        let spread = |x: &Tensor| {
+            let mut dims: Dims = shared.dims().into();
+            dims.extend_from_slice(&x.dims()[lead..]);
+            x.broadcast_to(Shape::new(dims)?)
+        };
+        let out = call(attention, &spread(&q)?, &spread(&k)?, &spread(&v)?, mask)?;
+        if rank == 2 && out.rank() == 3 && out.dims()[0] == 1 { out.squeeze(0) } else { Ok(out) }
+    }
+
+    /// With dimensions of length 1 in front up to a rank.
+    fn with_rank(&self, rank: usize) -> Result<Tensor> {
+        let mut dims = Dims::from_elem(1, rank.saturating_sub(self.rank()));
+        dims.extend_from_slice(self.dims());
+        self.reshape_to(&Shape::new(dims)?)
+    }
+
+    /// Rotates pairs of elements by angles that grow with their position, for `x: [.., seq, dim]` and integer
+    /// `positions: [seq]`; `factors: [rotated / 2]` (`F32`) divide the frequencies.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{Rope, RopeStyle, Tensor};
+    /// let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
+    /// let x = Tensor::new([[1.0f32, 0.0], [1.0, 0.0]])?;
+    /// let y = x.rope(&Tensor::new([0i64, 1])?, &rope, None)?;
+    /// let want = Tensor::new([[1.0f32, 0.0], [1f32.cos(), 1f32.sin()]])?;
+    /// assert!(y.allclose(&want, 1e-6, 1e-7, false)?);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit.
+    pub fn rope(&self, positions: &Tensor, rope: &Rope, factors: Option<&Tensor>) -> Result<Tensor> {
+        let op = Op::Rope(rope.clone());
+        let positions = positions.to_index("rope")?;
+        match factors {
+            Some(factors) => run(&op, &[self, &positions, factors]),
+            None => run(&op, &[self, &positions]),
+        }
+    }
+}
+
+fn call(attention: &Attention, q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
+    let op = Op::Attention(attention.clone());
+    match mask {
+        None => run(&op, &[q, k, v]),
+        Some(mask) => {
+            // A mask of another float type is added in the queries' type.
+            let mask = if mask.dtype().is_float() && mask.dtype() != q.dtype() {
+                Cow::Owned(mask.to_dtype(q.dtype())?)
+            } else {
+                Cow::Borrowed(mask)
+            };
+            run(&op, &[q, k, v, &mask])
+        }
+    }
+}

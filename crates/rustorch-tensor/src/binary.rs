@@ -1,0 +1,388 @@
+//! Functions of pairs: arithmetic, comparison, selection, with broadcasting and type promotion.
+
+use crate::dispatch::run;
+use crate::{Tensor, TensorOrScalar};
+use rustorch_core::{
+    BinaryOp, CompareOp, DType, DTypeKind, Error, GateOp, Op, Result, Scalar, Weight, result_type,
+};
+use std::borrow::Cow;
+
+/// What a plain real number becomes beside integers, as PyTorch's default dtype.
+pub(crate) const DEFAULT_FLOAT: DType = DType::F32;
+
+/// The weight of a plain number in promotion.
+pub(crate) const NUMBER: Weight = Weight::Number;
+
+/// The dtype in which these operands meet.
+pub(crate) fn meet(op: &'static str, operands: &[(DType, Weight)]) -> Result<DType> {
+    let quantized = operands.iter().any(|(dtype, _)| dtype.is_quant());
+    match result_type(operands.iter().copied(), DEFAULT_FLOAT) {
+        Some(dtype) if !quantized => Ok(dtype),
+        _ => Err(Error::dtype(
+            op,
+            "block-quantized tensors do not take part in this; use to_dtype(F32) first",
+            operands.iter().map(|&(dtype, _)| dtype),
+        )),
+    }
+}
+
+impl Tensor {
+    /// How much the dtype counts in promotion.
+    #[inline]
+    pub(crate) fn weight(&self) -> Weight {
+        if self.rank() == 0 { Weight::ZeroDim } else { Weight::Dimensioned }
+    }
+}
+
+impl<'a> TensorOrScalar<'a> {
+    #[inline]
+    fn weighted(&self) -> (DType, Weight) {
+        match self {
+            TensorOrScalar::Tensor(tensor) => (tensor.dtype(), tensor.weight()),
+            TensorOrScalar::Scalar(number) => (number.default_dtype(), NUMBER),
+        }
+    }
+
+    /// The operand as a tensor of `dtype`; numbers become 0-d tensors on the device of `beside`.
+    pub(crate) fn to_tensor(
+        self,
+        op: &'static str,
+        dtype: DType,
+        beside: &Tensor,
+    ) -> Result<Cow<'a, Tensor>> {
+        match self {
+            TensorOrScalar::Tensor(tensor) if tensor.dtype() == dtype => Ok(Cow::Borrowed(tensor)),
+            TensorOrScalar::Tensor(tensor) => tensor.to_dtype(dtype).map(Cow::Owned),
+            TensorOrScalar::Scalar(number) => {
+                expect_fits(op, number, dtype)?;
+                crate::create::scalar_on(number, dtype, beside.device()).map(Cow::Owned)
+            }
+        }
+    }
+}
+
+/// Checks that a number has a place in an integer dtype, and that a complex one is not to lose a part. Negative numbers wrap around in unsigned ones down to minus
+/// their largest, as in PyTorch, so that −1 means "all bits".
+pub(crate) fn expect_fits(op: &'static str, number: Scalar, dtype: DType) -> Result<()> {
+    if let Scalar::Complex(z) = number
+        && z.im != 0.0
+        && !matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Complex)
+    {
+        return Err(Error::argument(
+            op,
+            format!("{number} has an imaginary part, which {dtype} cannot hold"),
+        ));
+    }
+    let (low, high) = match dtype {
+        DType::U8 => (-(u8::MAX as i64), u8::MAX as i64),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::U32 => (-(u32::MAX as i64), u32::MAX as i64),
+        DType::I64 => (i64::MIN, i64::MAX),
+        _ => return Ok(()),
+    };
+    let fits = match number {
+        Scalar::Float(x) => x >= low as f64 && x <= high as f64,
+        Scalar::Complex(z) => z.re >= low as f64 && z.re <= high as f64,
+        other => (low..=high).contains(&other.to_i64()),
+    };
+    if fits { Ok(()) } else { Err(Error::argument(op, format!("{number} is outside the range of {dtype}"))) }
+}
+
+/// Whether a number loses digits in a 16-bit float.
+fn is_rounded(number: Scalar, dtype: DType) -> bool {
+    match dtype {
+        DType::F16 => rustorch_core::f16::from_f64(number.to_f64()).to_f64() != number.to_f64(),
+        DType::BF16 => rustorch_core::bf16::from_f64(number.to_f64()).to_f64() != number.to_f64(),
+        _ => false,
+    }
+}
+
+/// Runs a binary function of operands of which one at least is a tensor.
+pub(crate) fn binary(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
+    use TensorOrScalar::{Scalar, Tensor};
+    // The common case takes no detour.
+    if let (Tensor(x), Tensor(y)) = (a, b)
+        && x.dtype() == y.dtype()
+        && op.accepts(x.dtype())
+    {
+        return run(&Op::Binary(op), &[x, y]);
+    }
+    let name = op.name();
+    let mut dtype = meet(name, &[a.weighted(), b.weighted()])?;
+    let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
+    if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
+        dtype = DEFAULT_FLOAT;
+    }
+    if let (BinaryOp::Pow, Scalar(exponent)) = (op, b)
+        && dtype.is_int()
+        && exponent.to_i64() < 0
+    {
+        return Err(Error::argument(
+            name,
+            format!("{dtype} has no power {exponent}: a negative exponent needs floats"),
+        ));
+    }
+    let beside = match (a, b) {
+        (Tensor(x), _) | (_, Tensor(x)) => x,
+        _ => return Err(Error::argument(name, "needs a tensor among its operands")),
+    };
+    // A number is not rounded to 16 bits before it is used.
+    if let (Tensor(_), Scalar(number)) | (Scalar(number), Tensor(_)) = (a, b)
+        && is_rounded(number, dtype)
+    {
+        let (a, b) = (a.to_tensor(name, DType::F32, beside)?, b.to_tensor(name, DType::F32, beside)?);
+        return run(&Op::Binary(op), &[&a, &b])?.to_dtype(dtype);
+    }
+    let (a, b) = (a.to_tensor(name, dtype, beside)?, b.to_tensor(name, dtype, beside)?);
+    run(&Op::Binary(op), &[&a, &b])
+}
+
+fn compare(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>) -> Result<Tensor> {
+    let this = TensorOrScalar::from(a);
+    let dtype = meet(op.name(), &[this.weighted(), b.weighted()])?;
+    let (x, y) = (this.to_tensor(op.name(), dtype, a)?, b.to_tensor(op.name(), dtype, a)?);
+    run(&Op::Compare(op), &[&x, &y])
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+                binary(BinaryOp::$op, self.into(), other.into())
+            }
+        )*}
+    };
+}
+
+binary_methods! {
+    /// a + b; "or" of truth values. Operands broadcast and promote, as in all functions of pairs.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let a = Tensor::new([[1i32], [2]])?;
+    /// let b = Tensor::new([0.5f32, 1.0])?;
+    /// assert_eq!(a.add(&b)?.to_vec::<f32>()?, [1.5, 2.0, 2.5, 3.0]);
+    /// assert_eq!(a.add(1)?.dtype(), DType::I32);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    add => Add;
+    /// a − b; not defined for truth values.
+    sub => Sub;
+    /// a·b; "and" of truth values.
+    mul => Mul;
+    /// a/b; integers give `F32`.
+    div => Div;
+    /// a/b rounded down.
+    ///
+    /// # Errors
+    /// Among others if an integer is divided by zero.
+    floor_divide => FloorDiv;
+    /// a − b·⌊a/b⌋, with the sign of b.
+    ///
+    /// # Errors
+    /// Among others if an integer is divided by zero.
+    remainder => Remainder;
+    /// aᵇ. In integers, tensors of negative exponents give what is left of the fraction: 0, or ±1 for ±1.
+    ///
+    /// # Errors
+    /// Among others for integers to the power of a negative number.
+    pow => Pow;
+    /// The larger; NaN if either is.
+    maximum => Maximum;
+    /// The smaller; NaN if either is.
+    minimum => Minimum;
+    /// The angle of the point (b, a); integers give `F32`.
+    atan2 => Atan2;
+    /// Bitwise and; "and" of truth values.
+    bitwise_and => BitwiseAnd;
+    /// Bitwise or; "or" of truth values.
+    bitwise_or => BitwiseOr;
+    /// Bitwise exclusive or; inequality of truth values.
+    bitwise_xor => BitwiseXor;
+    /// a·2ᵇ in the integers, 0 where b is not below the width.
+    bitwise_left_shift => ShiftLeft;
+    /// a/2ᵇ rounded down.
+    bitwise_right_shift => ShiftRight;
+}
+
+macro_rules! compare_methods {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+                compare(CompareOp::$op, self, other.into())
+            }
+        )*}
+    };
+}
+
+compare_methods! {
+    /// a = b, as `Bool`; false where either is NaN.
+    eq => Eq;
+    /// a ≠ b, as `Bool`; true where either is NaN.
+    ne => Ne;
+    /// a < b, as `Bool`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([1.0f32, 3.0])?.lt(2)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    lt => Lt;
+    /// a ≤ b, as `Bool`.
+    le => Le;
+    /// a > b, as `Bool`.
+    gt => Gt;
+    /// a ≥ b, as `Bool`.
+    ge => Ge;
+}
+
+impl Tensor {
+    /// number − self.
+    pub fn rsub(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Sub, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
+    /// number / self; integers give `F32`.
+    pub fn rdiv(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Div, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
+    /// number to the power of self.
+    pub fn rpow(&self, number: impl Into<Scalar>) -> Result<Tensor> {
+        binary(BinaryOp::Pow, TensorOrScalar::Scalar(number.into()), self.into())
+    }
+
+    /// a/b rounded towards zero.
+    ///
+    /// # Errors
+    /// Among others if an integer is divided by zero.
+    pub fn trunc_divide<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let other = other.into();
+        let this = TensorOrScalar::from(self);
+        let dtype = meet("trunc_divide", &[this.weighted(), other.weighted()])?;
+        let a = this.to_tensor("trunc_divide", dtype, self)?;
+        let b = other.to_tensor("trunc_divide", dtype, self)?;
+        if !dtype.is_int() {
+            return a.div(&*b)?.trunc();
+        }
+        // Rounding down differs where the signs differ and something remains.
+        let down = a.floor_divide(&*b)?;
+        let inexact = a.remainder(&*b)?.ne(0)?;
+        let differ = a.lt(0)?.bitwise_xor(&b.lt(0)?)?;
+        down.add(&inexact.bitwise_and(&differ)?.to_dtype(dtype)?)
+    }
+
+    /// Whether both are non-zero, as `Bool`.
+    pub fn logical_and(&self, other: &Tensor) -> Result<Tensor> {
+        self.to_dtype(DType::Bool)?.bitwise_and(&other.to_dtype(DType::Bool)?)
+    }
+
+    /// Whether either is non-zero, as `Bool`.
+    pub fn logical_or(&self, other: &Tensor) -> Result<Tensor> {
+        self.to_dtype(DType::Bool)?.bitwise_or(&other.to_dtype(DType::Bool)?)
+    }
+
+    /// Whether exactly one is non-zero, as `Bool`.
+    pub fn logical_xor(&self, other: &Tensor) -> Result<Tensor> {
+        self.to_dtype(DType::Bool)?.bitwise_xor(&other.to_dtype(DType::Bool)?)
+    }
+
+    /// `a` where this `Bool` tensor holds, else `b`. All three broadcast; `a` and `b` promote.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1.0f32, -2.0])?;
+    /// assert_eq!(x.gt(0)?.where_cond(&x, 0)?.to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn where_cond<'a, 'b>(
+        &self,
+        a: impl Into<TensorOrScalar<'a>>,
+        b: impl Into<TensorOrScalar<'b>>,
+    ) -> Result<Tensor> {
+        let (a, b) = (a.into(), b.into());
+        let dtype = meet("where", &[a.weighted(), b.weighted()])?;
+        let (a, b) = (a.to_tensor("where", dtype, self)?, b.to_tensor("where", dtype, self)?);
+        run(&Op::Where, &[self, &a, &b])
+    }
+
+    /// With a number in every place where the `Bool` mask, which broadcasts, holds. The dtype stays.
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
+        let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
+        run(&Op::Where, &[mask, &value, self])
+    }
+
+    /// silu(self) · up: the gate of SwiGLU.
+    pub fn silu_gate(&self, up: &Tensor) -> Result<Tensor> {
+        run(&Op::Gate(GateOp::Silu), &[self, up])
+    }
+
+    /// gelu(self) · up: the gate of GEGLU.
+    pub fn gelu_gate(&self, up: &Tensor) -> Result<Tensor> {
+        run(&Op::Gate(GateOp::Gelu), &[self, up])
+    }
+
+    /// gelu(self) · up, by the tanh approximation.
+    pub fn gelu_tanh_gate(&self, up: &Tensor) -> Result<Tensor> {
+        run(&Op::Gate(GateOp::GeluTanh), &[self, up])
+    }
+
+    /// relu(self) · up: the gate of ReGLU.
+    pub fn relu_gate(&self, up: &Tensor) -> Result<Tensor> {
+        run(&Op::Gate(GateOp::Relu), &[self, up])
+    }
+
+    /// A complex tensor of real and imaginary parts, which broadcast and promote to `F32` or `F64`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{C64, Tensor};
+    /// let z = Tensor::complex(&Tensor::new([1.0f32, 0.0])?, &Tensor::new([0.0f32, 2.0])?)?;
+    /// assert_eq!(z.mul(&z)?.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(-4.0, 0.0)]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn complex(re: &Tensor, im: &Tensor) -> Result<Tensor> {
+        let dtype = meet("complex", &[(re.dtype(), re.weight()), (im.dtype(), im.weight())])?;
+        let dtype = match dtype {
+            DType::F64 => DType::F64,
+            DType::C64 | DType::C128 => {
+                return Err(Error::dtype("complex", "parts must be real", [re.dtype(), im.dtype()]));
+            }
+            _ => DType::F32,
+        };
+        let shape = re.shape().broadcast(im.shape(), "complex")?;
+        let parts = [re, im].map(|x| x.to_dtype(dtype)?.broadcast_to(&shape));
+        let [re, im] = parts;
+        Tensor::stack(&[re?, im?], -1)?.view_as_complex()
+    }
+
+    /// A complex tensor of moduli and angles.
+    pub fn polar(modulus: &Tensor, angle: &Tensor) -> Result<Tensor> {
+        Tensor::complex(&modulus.mul(&angle.cos()?)?, &modulus.mul(&angle.sin()?)?)
+    }
+
+    /// Whether |a − b| ≤ atol + rtol·|b| for all pairs; `equal_nan` makes NaN equal to itself. Infinities must be equal.
+    pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+        let mut close = self.eq(other)?;
+        if !matches!(self.dtype().kind(), DTypeKind::Bool) || other.dtype() != DType::Bool {
+            let dtype = meet(
+                "allclose",
+                &[(self.dtype(), Weight::Dimensioned), (other.dtype(), Weight::Dimensioned)],
+            )?;
+            let dtype = if dtype.is_complex() { DType::C128 } else { DType::F64 };
+            let (a, b) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);
+            let gap = a.sub(&b)?.abs()?;
+            let near = gap.le(&b.abs()?.mul(rtol)?.add(atol)?)?.logical_and(&gap.isfinite()?)?;
+            close = close.logical_or(&near)?;
+            if equal_nan {
+                close = close.logical_or(&a.isnan()?.logical_and(&b.isnan()?)?)?;
+            }
+        }
+        Ok(close.all_all()?.item()?.to_bool())
+    }
+}

@@ -1,0 +1,134 @@
+//! Other dtypes, other devices, and the way back to plain Rust values.
+
+use crate::Tensor;
+use crate::dispatch::run;
+use rustorch_core::{DType, Device, Element, Error, Op, Result, Scalar, dispatch_dtype};
+use rustorch_runtime::HybridExecutor;
+
+impl Tensor {
+    /// The same numbers in another dtype: rounded, truncated towards zero, compared with zero (`Bool`), reduced to
+    /// their real parts. Block types quantize and dequantize, by way of `F32`. The tensor itself if it has the dtype.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, QuantType, Tensor};
+    /// let x = Tensor::new([1.9f32, -1.9])?.to_dtype(DType::I32)?;
+    /// assert_eq!(x.to_vec::<i32>()?, [1, -1]);
+    /// let weights = Tensor::full([4, 32], 127, DType::F32)?.to_dtype(DType::Quant(QuantType::Q8_0))?;
+    /// assert_eq!(weights.to_dtype(DType::F32)?.to_vec::<f32>()?, [127.0; 128]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the last dimension does not divide into the blocks of a block type.
+    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
+        let from = self.dtype();
+        if from == dtype {
+            return Ok(self.clone());
+        }
+        // Block types meet the others at f32, and decode to 16-bit floats at once.
+        let direct = match (from, dtype) {
+            (DType::Quant(_), to) => matches!(to, DType::F32 | DType::F16 | DType::BF16),
+            (from, DType::Quant(_)) => from == DType::F32,
+            _ => true,
+        };
+        if direct {
+            run(&Op::Cast(dtype), &[self])
+        } else {
+            run(&Op::Cast(dtype), &[&run(&Op::Cast(DType::F32), &[self])?])
+        }
+    }
+
+    /// On another device; the tensor itself if it is there.
+    pub fn to_device(&self, device: Device) -> Result<Tensor> {
+        if self.device() == device {
+            return Ok(self.clone());
+        }
+        let out = HybridExecutor::with_current(|exec| exec.transfer(&self.operand(), device))?;
+        Ok(Tensor::from_parts(out.storage, out.dtype, out.layout))
+    }
+
+    /// A tensor of the same numbers with memory of its own, contiguous. (`clone` shares the memory.)
+    pub fn copy(&self) -> Result<Tensor> {
+        run(&Op::Copy, &[self])
+    }
+
+    /// The tensor itself if its elements lie in row-major order without gaps, else a copy in which they do.
+    pub fn contiguous(&self) -> Result<Tensor> {
+        if self.is_contiguous() { Ok(self.clone()) } else { self.copy() }
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Errors
+    /// If `T` is not the tensor's dtype: this converts nothing; [`to_dtype`](Self::to_dtype) does.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.dtype() != T::DTYPE {
+            return Err(Error::dtype(
+                "to_vec",
+                format!("the elements are not {}; use to_dtype first", T::DTYPE),
+                [self.dtype()],
+            ));
+        }
+        let n = self.elements();
+        let mut elements: Vec<T> = Vec::with_capacity(n);
+        // SAFETY: the vector's own memory, of this size, made all zero, which every `Element` has as a valid value.
+        let bytes = unsafe {
+            elements.as_mut_ptr().write_bytes(0, n);
+            std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast::<u8>(), n * size_of::<T>())
+        };
+        self.read_bytes(bytes)?;
+        // SAFETY: all `n` elements are initialised, and hold what a tensor of their dtype holds.
+        unsafe { elements.set_len(n) };
+        Ok(elements)
+    }
+
+    /// The bytes of the elements, or of their blocks, in row-major order and the machine's byte order.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let len = self.dtype().bytes_for(self.elements()).ok_or_else(|| {
+            Error::shape("to_bytes", format!("{} elements are no whole blocks", self.dtype()), [self.shape()])
+        })?;
+        let mut bytes = vec![0; len];
+        self.read_bytes(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn read_bytes(&self, bytes: &mut [u8]) -> Result<()> {
+        HybridExecutor::with_current(|exec| exec.download(&self.operand(), bytes))
+    }
+
+    /// The value of a tensor of one element.
+    ///
+    /// # Errors
+    /// If there is not exactly one.
+    pub fn item(&self) -> Result<Scalar> {
+        if self.elements() != 1 {
+            return Err(Error::shape(
+                "item",
+                format!("needs exactly one element, there are {}", self.elements()),
+                [self.shape()],
+            ));
+        }
+        let x = if self.dtype().is_quant() { self.to_dtype(DType::F32)? } else { self.clone() };
+        dispatch_dtype!(
+            x.dtype(),
+            all,
+            T => Ok(x.to_vec::<T>()?[0].into()),
+            _ => Err(Error::dtype("item", "has no single values", [self.dtype()]))
+        )
+    }
+
+    /// The value at one place; indices may count from the end.
+    ///
+    /// # Errors
+    /// If there are not as many indices as dimensions, or one is out of range.
+    pub fn item_at(&self, place: &[isize]) -> Result<Scalar> {
+        if place.len() != self.rank() {
+            return Err(Error::shape("item", format!("{} indices were given", place.len()), [self.shape()]));
+        }
+        let mut x = self.clone();
+        for &index in place {
+            x = x.select(0, index)?;
+        }
+        x.item()
+    }
+}

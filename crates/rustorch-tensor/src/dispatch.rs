@@ -1,0 +1,54 @@
+//! The one door to the executor: every operation of every family passes here.
+
+use crate::Tensor;
+use rustorch_core::{Device, Op, Result};
+use rustorch_runtime::{HybridExecutor, Operand, OutputVec};
+use smallvec::SmallVec;
+
+impl Tensor {
+    #[inline]
+    pub(crate) fn operand(&self) -> Operand<'_> {
+        Operand { storage: self.storage(), dtype: self.dtype(), layout: self.layout() }
+    }
+}
+
+#[inline]
+fn first(mut outs: OutputVec) -> Tensor {
+    let out = outs.pop().expect("every operation has a result");
+    Tensor::from_parts(out.storage, out.dtype, out.layout)
+}
+
+#[inline]
+fn operands<'a, const N: usize>(args: &[&'a Tensor; N]) -> [Operand<'a>; N] {
+    std::array::from_fn(|i| args[i].operand())
+}
+
+/// Runs an operation that has one result.
+#[inline]
+pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor> {
+    Ok(first(HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?))
+}
+
+/// Runs an operation that takes any number of arguments and has one result.
+pub(crate) fn run_many(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
+    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+    Ok(first(HybridExecutor::with_current(|exec| exec.run(op, &operands))?))
+}
+
+/// Runs an operation that has no argument, for a device.
+pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
+    Ok(first(HybridExecutor::with_current(|exec| exec.run_on(device, op, &[]))?))
+}
+
+/// Runs an operation that has two results.
+pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(Tensor, Tensor)> {
+    let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?;
+    let mut outs = outs.into_iter().map(|out| Tensor::from_parts(out.storage, out.dtype, out.layout));
+    let mut next = || outs.next().expect("sorting and selection have two results");
+    Ok((next(), next()))
+}
+
+/// Runs an operation that writes its one result into a tensor.
+pub(crate) fn run_into<const N: usize>(op: &Op, args: &[&Tensor; N], out: &Tensor) -> Result<()> {
+    HybridExecutor::with_current(|exec| exec.run_into(op, &operands(args), &[out.operand()]))
+}

@@ -1,0 +1,167 @@
+//! Gathering, scattering, masking by place.
+
+use crate::dispatch::run;
+use crate::{Tensor, TensorOrScalar};
+use rustorch_core::{DType, Dims, Error, Op, Result, ScatterMode, Shape, Triangle};
+use std::borrow::Cow;
+
+impl Tensor {
+    /// The tensor as an index: `I32` and `I64` as they are, other integers as `I64`.
+    pub(crate) fn to_index(&self, op: &'static str) -> Result<Cow<'_, Tensor>> {
+        match self.dtype() {
+            DType::I32 | DType::I64 => Ok(Cow::Borrowed(self)),
+            dtype if dtype.is_int() => Ok(Cow::Owned(self.to_dtype(DType::I64)?)),
+            other => Err(Error::dtype(op, "indices must be integers", [other])),
+        }
+    }
+
+    /// Slices along a dimension at the places of a vector of integers.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2], [3, 4], [5, 6]])?;
+    /// let y = x.index_select(0, &Tensor::new([2i64, 0])?)?;
+    /// assert_eq!(y.to_vec::<i32>()?, [5, 6, 1, 2]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an index is negative or too large.
+    pub fn index_select(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
+        let axis = self.dimension("index_select", dim)?;
+        let index = index.to_index("index_select")?;
+        let index = if index.rank() == 0 { Cow::Owned(index.unsqueeze(0)?) } else { index };
+        run(&Op::IndexSelect { axis }, &[self, &index])
+    }
+
+    /// `out[.., i, ..] = self[.., index[.., i, ..], ..]` along a dimension. The index has the tensor's rank, and is not
+    /// longer in any other dimension.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or an index is negative or too large.
+    pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
+        let axis = self.axis("gather", dim)?;
+        run(&Op::Gather { axis }, &[self, &*index.to_index("gather")?])
+    }
+
+    /// As [`gather`](Self::gather), with other dimensions broadcast; without a dimension, from the flattened tensor.
+    pub fn take_along_dim(&self, index: &Tensor, dim: Option<isize>) -> Result<Tensor> {
+        let Some(dim) = dim else {
+            return self.flatten(0, -1)?.gather(0, &index.flatten(0, -1)?);
+        };
+        let axis = self.dimension("take_along_dim", dim)?;
+        if index.rank() != self.rank() {
+            return Err(Error::shape(
+                "take_along_dim",
+                "the index must have the tensor's rank",
+                [self.shape(), index.shape()],
+            ));
+        }
+        let one = |x: &Tensor| x.shape().with_dim(axis, 1);
+        let around = one(self)?.broadcast(&one(index)?, "take_along_dim")?;
+        let spread = |x: &Tensor| x.broadcast_to(around.with_dim(axis, x.dims()[axis])?);
+        spread(self)?.gather(dim, &spread(index)?)
+    }
+
+    fn scattered(&self, mode: ScatterMode, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let name = if mode == ScatterMode::Add { "scatter_add" } else { "scatter" };
+        let axis = self.axis(name, dim)?;
+        run(&Op::Scatter { axis, mode }, &[self, &*index.to_index(name)?, source])
+    }
+
+    /// The tensor with `source` (of the same dtype, or a number) written at `index` along a dimension:
+    /// `out[.., index[.., i, ..], ..] = source[.., i, ..]`. Where an index repeats, the last source stays.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or an index is negative or too large.
+    pub fn scatter<'a>(
+        &self,
+        dim: isize,
+        index: &Tensor,
+        source: impl Into<TensorOrScalar<'a>>,
+    ) -> Result<Tensor> {
+        match source.into() {
+            TensorOrScalar::Tensor(source) => self.scattered(ScatterMode::Replace, dim, index, source),
+            number => {
+                let value = number.to_tensor("scatter", self.dtype(), self)?;
+                self.scattered(ScatterMode::Replace, dim, index, &value.expand_as(index)?)
+            }
+        }
+    }
+
+    /// As [`scatter`](Self::scatter), but the source is added to what is there, repeated indices included.
+    pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        self.scattered(ScatterMode::Add, dim, index, source)
+    }
+
+    /// The tensor with slices of `source` added along a dimension at the places of a vector of integers.
+    ///
+    /// # Errors
+    /// As for [`scatter`](Self::scatter).
+    pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let axis = self.dimension("index_add", dim)?;
+        if index.rank() > 1 || source.rank() != self.rank() {
+            return Err(Error::shape(
+                "index_add",
+                "needs an index of one dimension, and a source of the tensor's rank",
+                [self.shape(), index.shape(), source.shape()],
+            ));
+        }
+        let mut dims = Dims::from_elem(1, self.rank());
+        dims[axis] = index.elements();
+        let index = index.reshape_to(&Shape::new(dims)?)?;
+        self.scatter_add(dim, &index.expand_as(source)?, source)
+    }
+
+    /// Rows of this table `[rows, dim]` at integer places of any shape: `[places.., dim]`. Block types decode to `F32`.
+    ///
+    /// # Errors
+    /// If an index is negative or too large.
+    pub fn embedding(&self, places: &Tensor) -> Result<Tensor> {
+        run(&Op::Embedding, &[self, &*places.to_index("embedding")?])
+    }
+
+    /// The lower triangle of the last two dimensions, up to a diagonal (0 is the main one, positive lies above), the
+    /// rest zero.
+    pub fn tril(&self, diagonal: i64) -> Result<Tensor> {
+        run(&Op::Triangle(Triangle { upper: false, diagonal }), &[self])
+    }
+
+    /// The upper triangle of the last two dimensions, from a diagonal (0 is the main one, positive lies above), the rest
+    /// zero.
+    pub fn triu(&self, diagonal: i64) -> Result<Tensor> {
+        run(&Op::Triangle(Triangle { upper: true, diagonal }), &[self])
+    }
+
+    /// The places of all elements that are not zero, in row-major order: `I64` of shape `[count, rank]`.
+    ///
+    /// How many there are depends on the values, so the tensor is read back to the processor.
+    pub fn nonzero(&self) -> Result<Tensor> {
+        let holds = self.to_dtype(DType::Bool)?.to_vec::<bool>()?;
+        let dims = self.dims();
+        let mut places: Vec<i64> = Vec::new();
+        let mut count = 0usize;
+        for flat in (0..holds.len()).filter(|&i| holds[i]) {
+            count += 1;
+            let start = places.len();
+            let mut rest = flat;
+            for &dim in dims.iter().rev() {
+                places.push((rest % dim) as i64);
+                rest /= dim;
+            }
+            places[start..].reverse();
+        }
+        Tensor::from_vec(places, [count, dims.len()])?.to_device(self.device())
+    }
+
+    /// The elements where a `Bool` mask of the tensor's shape (or one that broadcasts with it) holds, in row-major order:
+    /// a vector, whose length depends on the values, so the mask is read back to the processor.
+    pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
+        if mask.dtype() != DType::Bool {
+            return Err(Error::dtype("masked_select", "the mask must be bool", [mask.dtype()]));
+        }
+        let shape = self.shape().broadcast(mask.shape(), "masked_select")?;
+        let places = mask.broadcast_to(&shape)?.flatten(0, -1)?.nonzero()?.flatten(0, -1)?;
+        self.broadcast_to(&shape)?.flatten(0, -1)?.index_select(0, &places)
+    }
+}

@@ -1,0 +1,170 @@
+//! Joining, repeating, padding and reversing.
+
+use crate::Tensor;
+use crate::binary::meet;
+use crate::dispatch::{run, run_many};
+use rustorch_core::{Dims, Error, Op, Pad, Result, Scalar, Shape};
+use smallvec::SmallVec;
+use std::borrow::{Borrow, Cow};
+
+impl Tensor {
+    /// Tensors joined along a dimension, in the dtype to which they promote. As in PyTorch, empty vectors are left out.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (a, b) = (Tensor::new([[1i32, 2]])?, Tensor::new([[3i32, 4]])?);
+    /// assert_eq!(Tensor::cat(&[&a, &b], 1)?.to_vec::<i32>()?, [1, 2, 3, 4]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are none, or they differ in another dimension.
+    pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: isize) -> Result<Tensor> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::argument("cat", "needs one tensor at least"));
+        };
+        let weights: Vec<_> = tensors.iter().map(|x| (x.borrow().dtype(), x.borrow().weight())).collect();
+        let dtype = meet("cat", &weights)?;
+        let mut parts: SmallVec<[Cow<'_, Tensor>; 8]> = SmallVec::new();
+        for x in tensors.iter().map(Borrow::borrow).filter(|x| x.dims() != [0]) {
+            parts.push(if x.dtype() == dtype { Cow::Borrowed(x) } else { Cow::Owned(x.to_dtype(dtype)?) });
+        }
+        let Some(part) = parts.first() else {
+            return first.borrow().to_dtype(dtype)?.copy();
+        };
+        let axis = part.dimension("cat", dim)?;
+        let args: SmallVec<[&Tensor; 8]> = parts.iter().map(|x| &**x).collect();
+        run_many(&Op::Concat { axis }, &args)
+    }
+
+    /// Tensors of one shape joined along a new dimension.
+    ///
+    /// # Errors
+    /// If there are none, or their shapes differ.
+    pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: isize) -> Result<Tensor> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::argument("stack", "needs one tensor at least"));
+        };
+        let first = first.borrow();
+        if let Some(other) = tensors.iter().map(Borrow::borrow).find(|x| x.shape() != first.shape()) {
+            return Err(Error::shape("stack", "the shapes differ", [first.shape(), other.shape()]));
+        }
+        let parts: Vec<Tensor> = tensors.iter().map(|x| x.borrow().unsqueeze(dim)).collect::<Result<_>>()?;
+        let axis = rustorch_core::resolve_axis("stack", dim, first.rank() + 1)?;
+        Tensor::cat(&parts, axis as isize)
+    }
+
+    /// With a border of one number: pairs of widths before and after, for the last dimension first, as
+    /// `torch.nn.functional.pad`. Negative widths crop.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2]])?.pad([1, 0, 0, 1], 0)?;
+    /// assert_eq!((x.dims(), x.to_vec::<i32>()?), (&[2, 3][..], vec![0, 1, 2, 0, 0, 0]));
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the widths are not pairs, more than the dimensions, or crop more than there is.
+    pub fn pad(&self, widths: impl AsRef<[isize]>, value: impl Into<Scalar>) -> Result<Tensor> {
+        let widths = widths.as_ref();
+        if !widths.len().is_multiple_of(2) || widths.len() / 2 > self.rank() {
+            return Err(Error::shape(
+                "pad",
+                format!(
+                    "needs a pair of widths for each of at most {} dimensions, got {widths:?}",
+                    self.rank()
+                ),
+                [self.shape()],
+            ));
+        }
+        let value = value.into();
+        crate::binary::expect_fits("pad", value, self.dtype())?;
+        let mut x = self.clone();
+        let mut added = SmallVec::from_elem((0usize, 0usize), self.rank());
+        for (i, pair) in widths.chunks_exact(2).enumerate() {
+            let axis = self.rank() - 1 - i;
+            let len = self.dims()[axis];
+            let cut = |width: isize| width.min(0).unsigned_abs();
+            added[axis] = (pair[0].max(0) as usize, pair[1].max(0) as usize);
+            let Some(kept) = len.checked_sub(cut(pair[0])).and_then(|n| n.checked_sub(cut(pair[1]))) else {
+                return Err(Error::shape(
+                    "pad",
+                    format!("cannot crop {} and {} elements of dimension {axis}", cut(pair[0]), cut(pair[1])),
+                    [self.shape()],
+                ));
+            };
+            if kept != len {
+                x = x.narrow(axis as isize, cut(pair[0]), kept)?;
+            }
+        }
+        run(&Op::Pad(Pad { widths: added, value }), &[&x])
+    }
+
+    /// The tensor laid beside itself, so many times along each dimension; more numbers than dimensions add dimensions in
+    /// front.
+    ///
+    /// # Errors
+    /// If there are fewer numbers than dimensions.
+    pub fn repeat(&self, repeats: &[usize]) -> Result<Tensor> {
+        let Some(extra) = repeats.len().checked_sub(self.rank()) else {
+            return Err(Error::shape(
+                "repeat",
+                format!("{repeats:?} has fewer numbers than there are dimensions"),
+                [self.shape()],
+            ));
+        };
+        // Every dimension becomes a pair: repetitions and itself.
+        let (mut once, mut spread, mut merged) = (Dims::new(), Dims::new(), Dims::new());
+        for (i, &times) in repeats.iter().enumerate() {
+            let len = if i < extra { 1 } else { self.dims()[i - extra] };
+            once.extend([1, len]);
+            spread.extend([times, len]);
+            merged.push(times.checked_mul(len).ok_or_else(|| {
+                Error::argument("repeat", format!("{times} times {len} elements are too many"))
+            })?);
+        }
+        let wide = self.reshape_to(&Shape::new(once)?)?.broadcast_to(spread)?;
+        wide.copy()?.reshape_to(&Shape::new(merged)?)
+    }
+
+    /// Each slice along a dimension, so many times in a row, as `torch.repeat_interleave`.
+    pub fn repeat_interleave(&self, times: usize, dim: isize) -> Result<Tensor> {
+        let axis = self.dimension("repeat_interleave", dim)?;
+        let wide = self.unsqueeze(axis as isize + 1)?;
+        let mut dims: Dims = wide.dims().into();
+        dims[axis + 1] = times;
+        let spread = wide.broadcast_to(dims)?;
+        spread.copy()?.flatten(axis as isize, axis as isize + 1)
+    }
+
+    /// In reverse order along dimensions.
+    pub fn flip(&self, dims: impl AsRef<[isize]>) -> Result<Tensor> {
+        let mut x = self.copy()?;
+        for &dim in dims.as_ref() {
+            let last = self.dims()[self.dimension("flip", dim)?] as i64 - 1;
+            x = x.index_select(dim, &Tensor::arange(last, -1, -1)?)?;
+        }
+        Ok(x)
+    }
+
+    /// Shifted along dimensions; what leaves at one end comes in at the other.
+    ///
+    /// # Errors
+    /// If there are not as many shifts as dimensions.
+    pub fn roll(&self, shifts: &[isize], dims: &[isize]) -> Result<Tensor> {
+        if shifts.len() != dims.len() {
+            return Err(Error::argument("roll", format!("{shifts:?} and {dims:?} differ in length")));
+        }
+        let mut x = self.copy()?;
+        for (&shift, &dim) in shifts.iter().zip(dims) {
+            let len = self.dims()[self.dimension("roll", dim)?];
+            if len == 0 {
+                continue;
+            }
+            let split = len - shift.rem_euclid(len as isize) as usize;
+            x = Tensor::cat(&[x.narrow(dim, split, len - split)?, x.narrow(dim, 0, split)?], dim)?;
+        }
+        Ok(x)
+    }
+}

@@ -1,0 +1,115 @@
+//! Softmax and normalisation.
+
+use crate::binary::DEFAULT_FLOAT;
+use crate::dispatch::run;
+use crate::{IntoShape, Tensor};
+use rustorch_core::{DTypeKind, Error, LayerNorm, Op, Result, RmsNorm, Shape, Softmax};
+use std::borrow::Cow;
+
+impl Tensor {
+    /// eˣ / Σ eˣ along a dimension. Integers give `F32`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let y = Tensor::new([0.0f32, 0.0])?.softmax(-1)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn softmax(&self, dim: isize) -> Result<Tensor> {
+        self.soft("softmax", dim, false)
+    }
+
+    /// The logarithm of [`softmax`](Self::softmax), computed without it.
+    pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {
+        self.soft("log_softmax", dim, true)
+    }
+
+    fn soft(&self, name: &'static str, dim: isize, log: bool) -> Result<Tensor> {
+        let axis = self.axis(name, dim)?;
+        let x = match self.dtype().kind() {
+            DTypeKind::Bool | DTypeKind::Int => Cow::Owned(self.to_dtype(DEFAULT_FLOAT)?),
+            _ => Cow::Borrowed(self),
+        };
+        run(&Op::Softmax(Softmax { axis, log }), &[&x])
+    }
+
+    /// `(x − mean) / √(variance + eps) · weight + bias` over the trailing dimensions of `normalized_shape`, which is also
+    /// the shape of weight and bias.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1.0f32, 3.0], [2.0, 2.0]])?;
+    /// let y = x.layer_norm([2], None, None, 0.0)?;
+    /// assert_eq!(y.narrow(0, 0, 1)?.to_vec::<f32>()?, [-1.0, 1.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the trailing dimensions are others, or the dtypes differ.
+    pub fn layer_norm(
+        &self,
+        normalized_shape: impl IntoShape,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let shape = self.trailing("layer_norm", normalized_shape)?;
+        let op = Op::LayerNorm(LayerNorm { dims: shape.rank(), eps });
+        match (weight, bias) {
+            (None, None) => run(&op, &[self]),
+            (Some(weight), None) => run(&op, &[self, weight]),
+            (Some(weight), Some(bias)) => run(&op, &[self, weight, bias]),
+            (None, Some(bias)) => run(&op, &[self, &bias.ones_like()?, bias]),
+        }
+    }
+
+    /// `x / √(mean(x²) + eps) · weight` over the trailing dimensions of `normalized_shape`.
+    ///
+    /// # Errors
+    /// As for [`layer_norm`](Self::layer_norm).
+    pub fn rms_norm(
+        &self,
+        normalized_shape: impl IntoShape,
+        weight: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let shape = self.trailing("rms_norm", normalized_shape)?;
+        let op = Op::RmsNorm(RmsNorm { eps });
+        if shape.rank() == 1 {
+            return match weight {
+                Some(weight) => run(&op, &[self, weight]),
+                None => run(&op, &[self]),
+            };
+        }
+        // Several dimensions are normalised as one.
+        if let Some(weight) = weight
+            && weight.shape() != &shape
+        {
+            return Err(Error::shape(
+                "rms_norm",
+                format!("the weight must have shape {shape}"),
+                [self.shape(), weight.shape()],
+            ));
+        }
+        let first = (self.rank() - shape.rank()) as isize;
+        let flat = self.flatten(first, -1)?;
+        let out = match weight {
+            Some(weight) => run(&op, &[&flat, &weight.flatten(0, -1)?])?,
+            None => run(&op, &[&flat])?,
+        };
+        out.reshape_to(self.shape())
+    }
+
+    /// Checks that a shape is that of the trailing dimensions.
+    fn trailing(&self, op: &'static str, shape: impl IntoShape) -> Result<Shape> {
+        let shape = shape.into_shape()?;
+        if shape.rank() != 0 && self.dims().ends_with(shape.dims()) {
+            return Ok(shape);
+        }
+        Err(Error::shape(
+            op,
+            format!("the trailing dimensions are not {shape}, over which to normalise"),
+            [self.shape()],
+        ))
+    }
+}

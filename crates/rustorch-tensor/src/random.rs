@@ -1,0 +1,191 @@
+//! Random numbers.
+
+use crate::create::generate;
+use crate::{IntoShape, Tensor, TensorOptions};
+use rustorch_core::{DType, Distribution, Error, Op, PhiloxKey, Random, Result, Shape};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A source of random numbers: a seed and a place in its stream.
+///
+/// Numbers come from Philox, a function of seed and place, so they are the same whatever the thread count and the
+/// device. Every call takes the next part of the stream.
+///
+/// ```
+/// use rustorch_tensor::{DType, Generator};
+/// let a = Generator::new(42).randn([3], DType::F32)?;
+/// let b = Generator::new(42).randn([3], DType::F32)?;
+/// assert_eq!(a.to_vec::<f32>()?, b.to_vec::<f32>()?);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Generator(Mutex<PhiloxKey>);
+
+static DEFAULT: Generator = Generator::new(0);
+
+/// Seeds the process's own generator, from which `Tensor::rand` and its like draw. Unseeded, it starts from seed 0.
+pub fn manual_seed(seed: u64) {
+    DEFAULT.manual_seed(seed);
+}
+
+impl Generator {
+    /// The generator of this seed, at its start.
+    pub const fn new(seed: u64) -> Generator {
+        Generator(Mutex::new(PhiloxKey { seed, offset: 0 }))
+    }
+
+    /// Begins again with a seed.
+    pub fn manual_seed(&self, seed: u64) {
+        *self.lock() = PhiloxKey { seed, offset: 0 };
+    }
+
+    /// The seed and the place in the stream, from which [`set_state`](Self::set_state) goes on.
+    pub fn state(&self) -> PhiloxKey {
+        *self.lock()
+    }
+
+    /// Goes on from a state.
+    pub fn set_state(&self, state: PhiloxKey) {
+        *self.lock() = state;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PhiloxKey> {
+        // A key is written whole, so a panic elsewhere cannot have left half of one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next part of the stream, for this many elements.
+    fn draw(&self, elements: usize) -> PhiloxKey {
+        let mut key = self.lock();
+        let part = *key;
+        key.offset = key.offset.wrapping_add(Random::blocks(elements));
+        part
+    }
+
+    fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
+        let key = self.draw(shape.elements());
+        generate(&Op::Random(Random { distribution, shape, dtype: options.dtype, key }), options)
+    }
+
+    /// Numbers uniform in [0, 1).
+    pub fn rand(&self, shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        self.uniform(0.0, 1.0, shape, options)
+    }
+
+    /// Numbers uniform in [low, high).
+    ///
+    /// # Errors
+    /// If the bounds are not finite and in order, or the dtype is no float.
+    pub fn uniform(
+        &self,
+        low: f64,
+        high: f64,
+        shape: impl IntoShape,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        self.fill(shape.into_shape()?, options.into(), Distribution::Uniform { low, high })
+    }
+
+    /// Normal numbers of mean 0 and standard deviation 1.
+    pub fn randn(&self, shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        self.normal(0.0, 1.0, shape, options)
+    }
+
+    /// Normal numbers.
+    ///
+    /// # Errors
+    /// If `mean` is not finite, `std` is negative or not finite, or the dtype is no float.
+    pub fn normal(
+        &self,
+        mean: f64,
+        std: f64,
+        shape: impl IntoShape,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        self.fill(shape.into_shape()?, options.into(), Distribution::Normal { mean, std })
+    }
+
+    /// Integers uniform among `low`, …, `high − 1`, in an integer or floating-point dtype.
+    ///
+    /// # Errors
+    /// If there are none, or the dtype cannot hold them.
+    pub fn randint(
+        &self,
+        low: i64,
+        high: i64,
+        shape: impl IntoShape,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        for bound in [low, high.saturating_sub(1)] {
+            crate::binary::expect_fits("randint", bound.into(), options.dtype)?;
+            if low < 0 && matches!(options.dtype, DType::U8 | DType::U32) {
+                return Err(Error::argument(
+                    "randint",
+                    format!("{low} is outside the range of {}", options.dtype),
+                ));
+            }
+        }
+        self.fill(shape.into_shape()?, options, Distribution::Integer { low, high })
+    }
+
+    /// 1 with probability `p`, else 0, in any dtype.
+    ///
+    /// # Errors
+    /// If `p` is no probability.
+    pub fn bernoulli(
+        &self,
+        p: f64,
+        shape: impl IntoShape,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        self.fill(shape.into_shape()?, options.into(), Distribution::Bernoulli { p })
+    }
+
+    /// The integers 0 … n − 1 in random order, as `I64`.
+    pub fn randperm(&self, n: usize) -> Result<Tensor> {
+        self.rand(n, DType::F64)?.argsort(0, false)
+    }
+}
+
+/// From the process's own generator, which [`manual_seed`] seeds; see [`Generator`] for the methods' errors.
+impl Tensor {
+    /// Numbers uniform in [0, 1).
+    pub fn rand(shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        DEFAULT.rand(shape, options)
+    }
+
+    /// Normal numbers of mean 0 and standard deviation 1.
+    pub fn randn(shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        DEFAULT.randn(shape, options)
+    }
+
+    /// Integers uniform among `low`, …, `high − 1`.
+    pub fn randint(
+        low: i64,
+        high: i64,
+        shape: impl IntoShape,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        DEFAULT.randint(low, high, shape, options)
+    }
+
+    /// 1 with probability `p`, else 0.
+    pub fn bernoulli(p: f64, shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        DEFAULT.bernoulli(p, shape, options)
+    }
+
+    /// The integers 0 … n − 1 in random order.
+    pub fn randperm(n: usize) -> Result<Tensor> {
+        DEFAULT.randperm(n)
+    }
+
+    /// Numbers uniform in [0, 1), of this tensor's shape, dtype and device.
+    pub fn rand_like(&self) -> Result<Tensor> {
+        DEFAULT.rand(self.shape(), (self.dtype(), self.device()))
+    }
+
+    /// Normal numbers, of this tensor's shape, dtype and device.
+    pub fn randn_like(&self) -> Result<Tensor> {
+        DEFAULT.randn(self.shape(), (self.dtype(), self.device()))
+    }
+}

@@ -1,0 +1,153 @@
+//! Sums, extrema, statistics and scans.
+
+use crate::binary::DEFAULT_FLOAT;
+use crate::dispatch::run;
+use crate::{Axes, Tensor};
+use rustorch_core::{DType, DTypeKind, Dims, Op, Reduce, ReduceOp, Result, ScanOp};
+use std::borrow::Cow;
+
+/// Runs a reduction, taking integers and truth values to a dtype that has it.
+pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+    let axes: Dims = axes.resolve(op.name(), x.rank())?;
+    let x = match (x.dtype().kind(), op.output(x.dtype())) {
+        (_, Some(_)) => Cow::Borrowed(x),
+        (DTypeKind::Bool | DTypeKind::Int, None) if op.output(DEFAULT_FLOAT) == Some(DEFAULT_FLOAT) => {
+            Cow::Owned(x.to_dtype(DEFAULT_FLOAT)?)
+        }
+        (DTypeKind::Bool, None) => Cow::Owned(x.to_dtype(DType::U8)?),
+        _ => Cow::Borrowed(x),
+    };
+    let logical = matches!(op, ReduceOp::Any | ReduceOp::All);
+    let out = run(&Op::Reduce(Reduce { op, axes, keepdim }), &[&x])?;
+    if logical && x.dtype() == DType::U8 { out.to_dtype(DType::U8) } else { Ok(out) }
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident, $all:ident => $op:expr;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            pub fn $name(&self, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+                reduce($op, self, &dims.into(), keepdim)
+            }
+
+            #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") over all dimensions: a 0-d tensor.")]
+            pub fn $all(&self) -> Result<Tensor> {
+                self.$name(.., false)
+            }
+        )*}
+    };
+}
+
+reductions! {
+    /// Sum over dimensions: one, several, or all (`..`). Integers and truth values sum in `I64`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(x.sum(-1, false)?.to_vec::<f32>()?, [3.0, 7.0]);
+    /// assert_eq!(x.sum([0, 1], true)?.dims(), [1, 1]);
+    /// assert_eq!(x.sum_all()?.item()?.to_f64(), 10.0);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    sum, sum_all => ReduceOp::Sum;
+    /// Mean over dimensions. Integers give `F32`; the mean of nothing is NaN.
+    mean, mean_all => ReduceOp::Mean;
+    /// Product over dimensions. Integers and truth values multiply in `I64`.
+    prod, prod_all => ReduceOp::Prod;
+    /// Largest over dimensions; NaN if any is.
+    ///
+    /// # Errors
+    /// Among others over no elements.
+    amax, max_all => ReduceOp::Max;
+    /// Smallest over dimensions; NaN if any is.
+    ///
+    /// # Errors
+    /// Among others over no elements.
+    amin, min_all => ReduceOp::Min;
+    /// Whether any element is not zero, as `Bool`; as `U8` for `U8`, like PyTorch.
+    any, any_all => ReduceOp::Any;
+    /// Whether no element is zero, as `Bool`; as `U8` for `U8`, like PyTorch.
+    all, all_all => ReduceOp::All;
+    /// log Σ eˣ over dimensions, without overflow. Integers give `F32`.
+    logsumexp, logsumexp_all => ReduceOp::LogSumExp;
+    /// Index (`I64`) of the largest along one dimension, or in the flattened tensor; the first of equals.
+    argmax, argmax_all => ReduceOp::ArgMax;
+    /// Index (`I64`) of the smallest along one dimension, or in the flattened tensor; the first of equals.
+    argmin, argmin_all => ReduceOp::ArgMin;
+}
+
+impl Tensor {
+    /// The largest along a dimension, and their indices (`I64`), of equals the first.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (values, indices) = Tensor::new([[1i32, 5], [7, 2]])?.max(1, false)?;
+    /// assert_eq!((values.to_vec::<i32>()?, indices.to_vec::<i64>()?), (vec![5, 7], vec![1, 0]));
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn max(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        Ok((self.amax(dim, keepdim)?, self.argmax(dim, keepdim)?))
+    }
+
+    /// The smallest along a dimension, and their indices (`I64`), of equals the first.
+    pub fn min(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        Ok((self.amin(dim, keepdim)?, self.argmin(dim, keepdim)?))
+    }
+
+    /// Variance over dimensions, divided by n − `correction`: 1 for the unbiased estimate (PyTorch's default), 0 for the
+    /// population's. Integers give `F32`.
+    pub fn var(&self, dims: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
+        reduce(ReduceOp::Var { correction }, self, &dims.into(), keepdim)
+    }
+
+    /// Square root of the [variance](Self::var).
+    pub fn std(&self, dims: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
+        reduce(ReduceOp::Std { correction }, self, &dims.into(), keepdim)
+    }
+
+    /// How many elements are not zero, over dimensions, as `I64`.
+    pub fn count_nonzero(&self, dims: impl Into<Axes>) -> Result<Tensor> {
+        self.to_dtype(DType::Bool)?.sum(dims, false)
+    }
+
+    /// The p-norm (Σ|x|ᵖ)^(1/p) over dimensions. `p` may be 0 (how many are not zero) and ±∞ (largest and smallest |x|).
+    /// Integers give `F32`; 16-bit floats accumulate in `F32`.
+    pub fn norm(&self, p: f64, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        let dims = dims.into();
+        let magnitude = match self.dtype() {
+            dtype if dtype.is_complex() => self.abs()?,
+            DType::F32 | DType::F64 => self.clone(),
+            _ => self.to_dtype(DType::F32)?,
+        };
+        let norm = if p == 2.0 {
+            magnitude.square()?.sum(dims, keepdim)?.sqrt()?
+        } else if p == 1.0 {
+            magnitude.abs()?.sum(dims, keepdim)?
+        } else if p == f64::INFINITY {
+            magnitude.abs()?.amax(dims, keepdim)?
+        } else if p == f64::NEG_INFINITY {
+            magnitude.abs()?.amin(dims, keepdim)?
+        } else if p == 0.0 {
+            magnitude.ne(0)?.to_dtype(magnitude.dtype())?.sum(dims, keepdim)?
+        } else {
+            magnitude.abs()?.pow(p)?.sum(dims, keepdim)?.pow(1.0 / p)?
+        };
+        let narrow = matches!(self.dtype(), DType::F16 | DType::BF16);
+        if narrow { norm.to_dtype(self.dtype()) } else { Ok(norm) }
+    }
+
+    fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
+        let axis = self.axis(op.name(), dim)?;
+        run(&Op::Scan { op, axis }, &[self])
+    }
+
+    /// Running sums along a dimension. Integers and truth values sum in `I64`.
+    pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
+        self.scan(ScanOp::Sum, dim)
+    }
+
+    /// Running products along a dimension. Integers and truth values multiply in `I64`.
+    pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
+        self.scan(ScanOp::Prod, dim)
+    }
+}

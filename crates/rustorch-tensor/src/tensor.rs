@@ -1,0 +1,136 @@
+//! The tensor handle.
+
+use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
+use rustorch_runtime::Storage;
+use std::sync::Arc;
+
+/// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
+///
+/// Cloning and making views share the memory; [`copy`](Self::copy) does not. Methods return `Result`; the operators
+/// `+ - * /` panic with the same message instead.
+///
+/// ```
+/// use rustorch_tensor::Tensor;
+/// let a = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// let b = a.t()?.matmul(&a)?;
+/// assert_eq!(b.to_vec::<f32>()?, [10.0, 14.0, 14.0, 20.0]);
+/// assert_eq!((&b * 2.0).item_at(&[0, 0])?.to_f64(), 20.0);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor(Arc<Inner>);
+
+struct Inner {
+    storage: Storage,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Tensor {
+    /// The handle to a layout of a storage.
+    ///
+    /// The caller has checked that the layout stays inside the storage and that its elements are valid for the dtype.
+    #[inline]
+    pub(crate) fn from_parts(storage: Storage, dtype: DType, layout: Layout) -> Tensor {
+        Tensor(Arc::new(Inner { storage, layout, dtype }))
+    }
+
+    /// Another layout of the same elements.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
+        Tensor::from_parts(self.0.storage.clone(), self.0.dtype, layout)
+    }
+
+    /// Another layout of the same elements, which for a block type must keep blocks whole.
+    pub(crate) fn viewed(&self, op: &'static str, layout: Layout) -> Result<Tensor> {
+        let view = self.with_layout(layout);
+        if self.dtype().is_quant() {
+            view.meta().check(op)?;
+        }
+        Ok(view)
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// Shape, strides and offset, in elements.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// The type of the elements.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Where the memory is.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.0.storage.device()
+    }
+
+    /// The shape.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        self.0.layout.shape()
+    }
+
+    /// The lengths of the dimensions.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.0.layout.dims()
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.0.layout.rank()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn elements(&self) -> usize {
+        self.0.layout.elements()
+    }
+
+    /// The length of one dimension, which may count from the end.
+    ///
+    /// # Errors
+    /// If there is no such dimension.
+    pub fn size(&self, dim: isize) -> Result<usize> {
+        let axis = self.axis("size", dim)?;
+        self.dims().get(axis).copied().ok_or(Error::Axis { op: "size", axis: dim, rank: 0 })
+    }
+
+    /// The strides, in elements.
+    #[inline]
+    pub fn strides(&self) -> &[usize] {
+        self.0.layout.strides()
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.0.layout.is_contiguous()
+    }
+
+    /// Whether two tensors are views of the same memory.
+    pub fn shares_memory(&self, other: &Tensor) -> bool {
+        self.0.storage.same(&other.0.storage)
+    }
+
+    /// The tensor as planning sees it.
+    pub fn meta(&self) -> TensorMeta<'_> {
+        TensorMeta { dtype: self.0.dtype, layout: &self.0.layout, device: self.device() }
+    }
+
+    /// Turns an axis that may count from the end into an index. A scalar accepts 0 and −1.
+    #[inline]
+    pub(crate) fn axis(&self, op: &'static str, axis: isize) -> Result<usize> {
+        self.shape().axis(op, axis)
+    }
+}

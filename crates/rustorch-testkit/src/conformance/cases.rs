@@ -1,0 +1,409 @@
+//! The cases: every family of operations with the dtypes and layouts that it takes.
+
+use super::values;
+use rustorch_core::{
+    Arange, Attention, BinaryOp, CompareOp, DType, DTypeKind, Device, Dims, Distribution, Fill, GateOp,
+    LayerNorm, Layout, MatMul, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle,
+    Scalar, ScanOp, ScatterMode, Shape, Softmax, Sort, TensorMeta, TopK, Triangle, UnaryOp,
+};
+use std::fmt;
+
+/// An argument: all bytes of its memory, and how to see them.
+#[derive(Clone, Debug)]
+pub struct Argument {
+    /// The dtype; a dense one.
+    pub dtype: DType,
+    /// The view.
+    pub layout: Layout,
+    /// The memory.
+    pub bytes: Vec<u8>,
+}
+
+impl Argument {
+    /// The same elements in row-major order.
+    pub fn packed(&self) -> Argument {
+        let size = self.dtype.block_bytes();
+        let bytes =
+            self.layout.indices().flat_map(|i| &self.bytes[i * size..(i + 1) * size]).copied().collect();
+        Argument { dtype: self.dtype, layout: Layout::contiguous(self.layout.shape().clone()), bytes }
+    }
+}
+
+/// An operation and its arguments.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The operation.
+    pub op: Op,
+    /// Its arguments.
+    pub args: Vec<Argument>,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of", self.op)?;
+        for arg in &self.args {
+            write!(f, " {}{} (strides {:?}", arg.dtype, arg.layout.shape(), arg.layout.strides())?;
+            if arg.layout.offset() != 0 {
+                write!(f, " from {}", arg.layout.offset())?;
+            }
+            write!(f, ")")?;
+        }
+        Ok(())
+    }
+}
+
+/// How the dimensions of an argument lie in memory.
+#[derive(Clone, Copy, Debug)]
+enum Arrangement {
+    Packed,
+    /// The last two dimensions swapped.
+    Transposed,
+    /// Every second element of a larger tensor, not from its start.
+    Stepped,
+    /// The first dimension repeated without being there.
+    Repeated,
+}
+
+const ARRANGEMENTS: [Arrangement; 4] =
+    [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated];
+
+/// Empty, single, odd, and with more dimensions than two.
+const SHAPES: &[&[usize]] = &[&[], &[0], &[1], &[7], &[3, 5], &[2, 0, 3], &[67, 3], &[2, 3, 4, 5]];
+
+const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
+
+struct Cases {
+    list: Vec<Case>,
+    seed: u64,
+}
+
+/// Every case of the suite.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Cases { list: Vec::new(), seed: 1 };
+    cases.pointwise();
+    cases.reductions();
+    cases.normalisations();
+    cases.products();
+    cases.indexing();
+    cases.creation();
+    cases.list
+}
+
+impl Cases {
+    /// Adds a case if the operation accepts its arguments.
+    fn add(&mut self, op: Op, args: Vec<Argument>) {
+        let metas: Vec<TensorMeta<'_>> = args
+            .iter()
+            .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
+            .collect();
+        if op.infer(&metas).is_ok() {
+            self.list.push(Case { op, args });
+        }
+    }
+
+    fn argument(&mut self, dtype: DType, dims: &[usize], how: Arrangement) -> Argument {
+        self.within(dtype, dims, how, -3.0, 3.0)
+    }
+
+    fn within(&mut self, dtype: DType, dims: &[usize], how: Arrangement, least: f64, most: f64) -> Argument {
+        self.seed += 1;
+        let (layout, elements) = arrange(dims, how);
+        Argument { dtype, bytes: values::bytes(dtype, elements, self.seed, least, most), layout }
+    }
+
+    fn indices(&mut self, dtype: DType, dims: &[usize], below: usize) -> Argument {
+        self.within(dtype, dims, Arrangement::Packed, 0.0, below as f64 - 0.01)
+    }
+
+    fn pointwise(&mut self) {
+        for &dtype in DType::DENSE {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    for &op in UnaryOp::ALL {
+                        let (least, most) = match dtype.kind() {
+                            DTypeKind::Float | DTypeKind::Complex if positive(op) => (1.0, 1.99),
+                            DTypeKind::Float | DTypeKind::Complex => (-0.99, 0.99),
+                            _ => (-3.0, 3.0),
+                        };
+                        let x = self.within(dtype, dims, how, least, most);
+                        self.add(Op::Unary(op), vec![x]);
+                    }
+                    let x = self.argument(dtype, dims, how);
+                    for to in DType::DENSE {
+                        self.add(Op::Cast(*to), vec![x.clone()]);
+                    }
+                    self.add(
+                        Op::Clamp { min: Some(Scalar::Int(-1)), max: Some(Scalar::Int(2)) },
+                        vec![x.clone()],
+                    );
+                    self.add(Op::Copy, vec![x]);
+                }
+            }
+            for (left, right) in broadcasts() {
+                for how in ARRANGEMENTS {
+                    for &op in BinaryOp::ALL {
+                        // Powers and shifts keep to numbers that have a value; no integer is divided by zero.
+                        let a = self.within(dtype, left, how, 0.5, 5.0);
+                        let b = self.within(dtype, right, Arrangement::Packed, 1.0, 4.0);
+                        self.add(Op::Binary(op), vec![a, b]);
+                    }
+                    let (a, b) = (self.argument(dtype, left, how), self.argument(dtype, right, how));
+                    for &op in CompareOp::ALL {
+                        self.add(Op::Compare(op), vec![a.clone(), b.clone()]);
+                    }
+                    for &op in GateOp::ALL {
+                        self.add(Op::Gate(op), vec![a.clone(), b.clone()]);
+                    }
+                    let condition = self.argument(DType::Bool, left, how);
+                    self.add(Op::Where, vec![condition, a, b]);
+                }
+            }
+        }
+    }
+
+    fn reductions(&mut self) {
+        const OPS: &[ReduceOp] = &[
+            ReduceOp::Sum,
+            ReduceOp::Mean,
+            ReduceOp::Prod,
+            ReduceOp::Max,
+            ReduceOp::Min,
+            ReduceOp::ArgMax,
+            ReduceOp::ArgMin,
+            ReduceOp::Any,
+            ReduceOp::All,
+            ReduceOp::LogSumExp,
+            ReduceOp::Var { correction: 1.0 },
+            ReduceOp::Std { correction: 0.0 },
+        ];
+        for &dtype in DType::DENSE {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    // Near one, so that a product of many has a size; several of one element have no variance.
+                    let x = self.within(dtype, dims, how, 0.75, 1.3);
+                    for axes in
+                        [vec![], vec![0], vec![dims.len().saturating_sub(1)], (0..dims.len()).collect()]
+                    {
+                        let reduced: usize =
+                            axes.iter().map(|&a| dims.get(a).copied().unwrap_or(1)).product();
+                        for &op in OPS {
+                            if reduced < 2 && matches!(op, ReduceOp::Var { .. } | ReduceOp::Std { .. }) {
+                                continue;
+                            }
+                            let axes = Dims::from_slice(&axes);
+                            self.add(Op::Reduce(Reduce { op, axes, keepdim: false }), vec![x.clone()]);
+                        }
+                    }
+                    for (axis, &len) in dims.iter().enumerate() {
+                        self.add(Op::Scan { op: ScanOp::Sum, axis }, vec![x.clone()]);
+                        self.add(Op::Scan { op: ScanOp::Prod, axis }, vec![x.clone()]);
+                        for flag in [false, true] {
+                            self.add(Op::Sort(Sort { axis, descending: flag }), vec![x.clone()]);
+                            let k = len.min(2);
+                            self.add(Op::TopK(TopK { k, axis, largest: flag }), vec![x.clone()]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn normalisations(&mut self) {
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    let x = self.argument(dtype, dims, how);
+                    for axis in 0..dims.len() {
+                        for log in [false, true] {
+                            self.add(Op::Softmax(Softmax { axis, log }), vec![x.clone()]);
+                        }
+                    }
+                    for n in 1..=dims.len().min(2) {
+                        let affine = &dims[dims.len() - n..];
+                        let weight = self.argument(dtype, affine, how);
+                        let bias = self.argument(dtype, affine, Arrangement::Packed);
+                        let norm = Op::LayerNorm(LayerNorm { dims: n, eps: 1e-5 });
+                        self.add(norm.clone(), vec![x.clone()]);
+                        self.add(norm, vec![x.clone(), weight.clone(), bias]);
+                        let norm = Op::RmsNorm(RmsNorm { eps: 1e-6 });
+                        self.add(norm.clone(), vec![x.clone()]);
+                        self.add(norm, vec![x.clone(), weight]);
+                    }
+                    if let [.., seq, dim] = *dims {
+                        let positions = self.indices(DType::I32, &[seq], 50);
+                        for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
+                            let rotated = dim / 2 * 2;
+                            let rope = Rope { style, rotated, base: 10_000.0, scale: 1.0, yarn: None };
+                            self.add(Op::Rope(rope), vec![x.clone(), positions.clone()]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn products(&mut self) {
+        type Sizes<'a> = (&'a [usize], &'a [usize]);
+        const SIZES: &[Sizes<'_>] = &[
+            (&[1, 1], &[1, 1]),
+            (&[3, 5], &[5, 7]),
+            (&[0, 5], &[5, 7]),
+            (&[3, 0], &[0, 2]),
+            (&[17, 33], &[33, 19]),
+            (&[2, 1, 3, 4], &[5, 4, 6]),
+        ];
+        for &dtype in DType::DENSE {
+            for (left, right) in SIZES {
+                for how in ARRANGEMENTS {
+                    let (a, b) = (self.argument(dtype, left, how), self.argument(dtype, right, how));
+                    let bias = self.argument(dtype, &[right[right.len() - 1]], how);
+                    self.add(Op::MatMul(MatMul { activation: None }), vec![a.clone(), b.clone()]);
+                    let activated = MatMul { activation: Some(UnaryOp::Relu) };
+                    self.add(Op::MatMul(activated), vec![a, b, bias]);
+                }
+            }
+            for (heads, kv_heads, m, n) in [(1, 1, 1, 1), (4, 2, 3, 5), (2, 2, 5, 5)] {
+                for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped] {
+                    let q = self.argument(dtype, &[2, heads, m, 6], how);
+                    let k = self.argument(dtype, &[2, kv_heads, n, 6], how);
+                    let v = self.argument(dtype, &[2, kv_heads, n, 4], how);
+                    for causal in [None, Some(n - m)] {
+                        let attention = Attention { scale: 0.4, causal, window: None, softcap: None, cache_precision: false };
+                        self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn indexing(&mut self) {
+        for &dtype in DType::DENSE {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    let x = self.argument(dtype, dims, how);
+                    for (axis, &len) in dims.iter().enumerate() {
+                        self.add(Op::Concat { axis }, vec![x.clone(), x.clone(), x.packed()]);
+                        if len == 0 {
+                            continue;
+                        }
+                        for index in [DType::I32, DType::I64] {
+                            let ids = self.indices(index, &[4], len);
+                            self.add(Op::IndexSelect { axis }, vec![x.clone(), ids]);
+                            let ids = self.indices(index, dims, len);
+                            self.add(Op::Gather { axis }, vec![x.clone(), ids.clone()]);
+                            for mode in [ScatterMode::Replace, ScatterMode::Add] {
+                                self.add(
+                                    Op::Scatter { axis, mode },
+                                    vec![x.clone(), ids.clone(), x.packed()],
+                                );
+                            }
+                        }
+                    }
+                    if let [rows, _] = *dims {
+                        let ids = self.indices(DType::I64, &[2, 3], rows);
+                        self.add(Op::Embedding, vec![x.clone(), ids]);
+                    }
+                    let pad = Pad { widths: dims.iter().map(|_| (1, 2)).collect(), value: Scalar::Int(1) };
+                    self.add(Op::Pad(pad), vec![x.clone()]);
+                    for (upper, diagonal) in [(true, 0), (false, 1), (true, -1)] {
+                        self.add(Op::Triangle(Triangle { upper, diagonal }), vec![x.clone()]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn creation(&mut self) {
+        for &dtype in DType::DENSE {
+            for &dims in SHAPES {
+                let Ok(shape) = Shape::new(dims) else { continue };
+                self.add(Op::Fill(Fill { shape: shape.clone(), dtype, value: Scalar::Float(1.5) }), vec![]);
+                for distribution in [
+                    Distribution::Uniform { low: -1.0, high: 3.0 },
+                    Distribution::Normal { mean: 1.0, std: 2.0 },
+                    Distribution::Integer { low: -5, high: 9 },
+                    Distribution::Bernoulli { p: 0.3 },
+                ] {
+                    let key = PhiloxKey { seed: 42, offset: 5 };
+                    self.add(Op::Random(Random { distribution, shape: shape.clone(), dtype, key }), vec![]);
+                }
+            }
+            for len in [0, 1, 100] {
+                let arange = Arange { start: Scalar::Int(3), step: Scalar::Int(1), len, dtype };
+                self.add(Op::Arange(arange), vec![]);
+            }
+        }
+    }
+}
+
+/// Functions that grow or end towards −1, whose arguments are drawn from 1 up.
+fn positive(op: UnaryOp) -> bool {
+    use UnaryOp::*;
+    matches!(op, Log | Log2 | Log10 | Log1p | Sqrt | Rsqrt | Reciprocal | Acosh)
+}
+
+/// Pairs of shapes that broadcast.
+fn broadcasts() -> [(&'static [usize], &'static [usize]); 6] {
+    [
+        (&[], &[]),
+        (&[7], &[7]),
+        (&[3, 5], &[5]),
+        (&[3, 1], &[1, 4]),
+        (&[0, 4], &[1]),
+        (&[2, 3, 4, 5], &[3, 1, 5]),
+    ]
+}
+
+/// The layout of a view of this shape, and how many elements the memory behind it has.
+fn arrange(dims: &[usize], how: Arrangement) -> (Layout, usize) {
+    let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).expect("shapes of cases are small"));
+    let rank = dims.len();
+    let view = match how {
+        Arrangement::Transposed if rank >= 2 => {
+            let mut swapped = dims.to_vec();
+            swapped.swap(rank - 1, rank - 2);
+            layout(&swapped).transpose(rank - 1, rank - 2)
+        }
+        Arrangement::Stepped if rank >= 1 => {
+            let mut larger = dims.to_vec();
+            larger[rank - 1] = 2 * larger[rank - 1] + 1;
+            let elements = larger.iter().product();
+            let view = layout(&larger).slice(rank - 1, 1, dims[rank - 1], 2);
+            return (view.expect("twice as many and one more leave room"), elements);
+        }
+        Arrangement::Repeated if rank >= 2 => {
+            let mut one = dims.to_vec();
+            one[0] = 1;
+            let elements = one.iter().product();
+            let shape = Shape::new(dims).expect("shapes of cases are small");
+            let view = layout(&one).broadcast_to(&shape, "case");
+            return (view.expect("a dimension of length 1 repeats"), elements);
+        }
+        _ => Ok(layout(dims)),
+    };
+    (view.expect("two dimensions swap"), dims.iter().product())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_stay_inside_their_memory() {
+        for case in cases() {
+            for arg in &case.args {
+                let reached = if arg.layout.elements() == 0 { 0 } else { arg.layout.end() };
+                assert!(reached * arg.dtype.block_bytes() <= arg.bytes.len(), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_family_is_tried() {
+        let mut names: Vec<&str> = cases().iter().map(|case| case.op.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        // 43 unary, 15 binary, 6 comparisons, 4 gates, 12 reductions, and the rest.
+        assert!(names.len() >= UnaryOp::ALL.len() + BinaryOp::ALL.len() + 6 + 4 + 12 + 20, "{}", names.len());
+    }
+}

@@ -1,0 +1,47 @@
+//! When a result counts as equal.
+
+use super::values::decode;
+use rustorch_core::{DType, DTypeKind, Op};
+
+/// How two results differ, if they do.
+pub(super) fn difference(op: &Op, dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
+    if got == want {
+        return None;
+    }
+    if !matches!(dtype.kind(), DTypeKind::Float | DTypeKind::Complex) {
+        let size = dtype.block_bytes();
+        let i = got.iter().zip(want).position(|(a, b)| a != b)? / size;
+        let at = |bytes: &[u8]| decode(dtype, &bytes[i * size..(i + 1) * size])[0].re;
+        return Some(format!("element {i} is {}, not {}", at(got), at(want)));
+    }
+    let (absolute, relative) = tolerance(op, dtype);
+    let close =
+        |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs();
+    decode(dtype, got)
+        .into_iter()
+        .zip(decode(dtype, want))
+        .enumerate()
+        .find(|(_, (a, b))| !close(a.re, b.re) || !close(a.im, b.im))
+        .map(|(i, (a, b))| format!("element {i} is {a}, not {b}"))
+}
+
+/// The absolute and the relative difference that devices may have: a few units of the last place, and more where they
+/// may add in another order.
+fn tolerance(op: &Op, dtype: DType) -> (f64, f64) {
+    let unit = match dtype {
+        DType::F16 => 2f64.powi(-11),
+        DType::BF16 => 2f64.powi(-8),
+        DType::F32 | DType::C64 => 2f64.powi(-24),
+        _ => 2f64.powi(-53),
+    };
+    match op {
+        Op::Copy
+        | Op::Fill(_)
+        | Op::Where
+        | Op::Concat { .. }
+        | Op::IndexSelect { .. }
+        | Op::Gather { .. } => (0.0, 0.0),
+        Op::Unary(_) | Op::Binary(_) | Op::Clamp { .. } | Op::Cast(_) => (4.0 * unit, 8.0 * unit),
+        _ => (32.0 * unit, 64.0 * unit),
+    }
+}

@@ -1,0 +1,293 @@
+//! A device that is none: computes by another backend, in memory of its own, and fails by script.
+
+mod script;
+
+pub use script::{Act, Point, Rule};
+
+use rustorch_core::{
+    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Op, TensorMeta,
+    View, ViewMut, bf16, copy_mismatch, f16,
+};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a fake device was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Where.
+    pub point: Point,
+    /// The operation's name, where there is one.
+    pub op: Option<&'static str>,
+}
+
+/// A device in the eyes of the executor; see the [crate's documentation](crate).
+pub struct FakeDevice {
+    device: Device,
+    inner: Arc<dyn Backend>,
+    capability: DeviceCapability,
+    cost: CostModel,
+    peers: bool,
+    limit: usize,
+    used: Arc<AtomicUsize>,
+    lost: AtomicBool,
+    rules: Mutex<Vec<Rule>>,
+    calls: Mutex<Vec<Call>>,
+}
+
+/// The memory behind a fake device's buffer, at an address that it does not tell.
+struct FakeMemory {
+    buffer: Buffer,
+    used: Arc<AtomicUsize>,
+}
+
+impl Drop for FakeMemory {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.buffer.bytes(), Ordering::Relaxed);
+    }
+}
+
+impl FakeDevice {
+    /// A device that can do all that `inner`, a backend on the processor, can, as fast as a typical GPU.
+    pub fn new(device: Device, inner: Arc<dyn Backend>) -> FakeDevice {
+        FakeDevice {
+            device,
+            capability: DeviceCapability::complete(format!("fake {device}")),
+            inner,
+            cost: CostModel {
+                launch_us: 5.0,
+                flops: 1e13,
+                flops_by_dtype: Vec::new(),
+                bandwidth: 5e11,
+                link_bandwidth: 1e10,
+                link_us: 10.0,
+            },
+            peers: false,
+            limit: usize::MAX,
+            used: Arc::default(),
+            lost: AtomicBool::new(false),
+            rules: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Changes what it can do.
+    pub fn capability(mut self, change: impl FnOnce(&mut DeviceCapability)) -> FakeDevice {
+        change(&mut self.capability);
+        self
+    }
+
+    /// Changes how long it says that it takes.
+    pub fn cost(mut self, change: impl FnOnce(&mut CostModel)) -> FakeDevice {
+        change(&mut self.cost);
+        self
+    }
+
+    /// Lets it have so many bytes of memory.
+    pub fn memory_limit(mut self, bytes: usize) -> FakeDevice {
+        self.limit = bytes;
+        self
+    }
+
+    /// Lets it read other fake devices' memory directly.
+    pub fn with_peers(mut self) -> FakeDevice {
+        self.peers = true;
+        self
+    }
+
+    /// Adds a line to its script.
+    pub fn script(&self, rule: Rule) {
+        lock(&self.rules).push(rule);
+    }
+
+    /// Everything that it was asked to do so far.
+    pub fn calls(&self) -> Vec<Call> {
+        lock(&self.calls).clone()
+    }
+
+    /// How often it was asked to run an operation.
+    pub fn runs(&self, op: &str) -> usize {
+        let calls = lock(&self.calls);
+        calls.iter().filter(|call| call.point == Point::Run && call.op == Some(op)).count()
+    }
+
+    /// The bytes that it has given out and not got back.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Notes a call, and does what the script says.
+    fn enter(&self, point: Point, op: Option<&'static str>) -> Result<Option<Act>, Fault> {
+        lock(&self.calls).push(Call { point, op });
+        let act = lock(&self.rules).iter_mut().find_map(|rule| rule.fires(point, op));
+        if act == Some(Act::Lose) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        if self.lost.load(Ordering::Relaxed) {
+            let message = "by script".to_owned();
+            return Err(Fault::DeviceLost { device: self.device, message });
+        }
+        if let Some(Act::Delay(time)) = act {
+            std::thread::sleep(time);
+        }
+        match act.as_ref().and_then(|act| act.fault(self.device)) {
+            Some(fault) => Err(fault),
+            None => Ok(act),
+        }
+    }
+
+    /// The memory that the inner backend can work with: this device's, or that of one that it reaches.
+    fn host<'a>(&self, buffer: &'a Buffer) -> Result<&'a Buffer, Fault> {
+        let at = buffer.location();
+        if at != self.device && !self.capability.reaches.contains(&at) {
+            let message = format!("it was given memory of {at}, which it does not reach");
+            return Err(Fault::Backend { device: self.device, message });
+        }
+        Ok(buffer.memory::<FakeMemory>().map_or(buffer, |memory| &memory.buffer))
+    }
+
+    fn view<'a>(&self, view: &View<'a>) -> Result<View<'a>, Fault> {
+        // SAFETY: the same window onto the same bytes; the inner buffer is as large as the outer one.
+        Ok(unsafe { View::new(self.host(view.buffer())?, view.dtype(), view.layout()) })
+    }
+
+    fn place<'a>(&self, place: &ViewMut<'a>) -> Result<ViewMut<'a>, Fault> {
+        // SAFETY: as above; the outer window is exclusive and not used while this one lives.
+        Ok(unsafe { ViewMut::from_shared(self.host(place.buffer())?, place.dtype(), place.layout()) })
+    }
+}
+
+impl Backend for FakeDevice {
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn capability(&self) -> &DeviceCapability {
+        &self.capability
+    }
+
+    fn cost(&self) -> &CostModel {
+        &self.cost
+    }
+
+    fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+        // A device that is gone does not know it before it is used.
+        if let Ok(Some(Act::Decline(decline))) = self.enter(Point::Supports, Some(op.name())) {
+            return Err(decline);
+        }
+        self.capability.check(op, args)?;
+        self.inner.supports(op, args)
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Buffer, Fault> {
+        self.enter(Point::Alloc, None)?;
+        if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.limit {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Fault::OutOfMemory { device: self.device, requested: bytes });
+        }
+        let buffer = Buffer::host(bytes)?;
+        if let Some(address) = buffer.host_address() {
+            // What is not written shows as nonsense.
+            // SAFETY: fresh memory of this size.
+            unsafe { address.as_ptr().write_bytes(0xA5, bytes) };
+        }
+        // Only the processor's memory is where the processor can reach it.
+        let host = buffer.host_address().filter(|_| self.device.is_cpu());
+        let memory = FakeMemory { buffer, used: Arc::clone(&self.used) };
+        // SAFETY: the address, if given, is that of the buffer inside `memory`, which has this size.
+        Ok(unsafe { Buffer::device(self.device, bytes, host, Box::new(memory)) })
+    }
+
+    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+        let act = match self.enter(Point::Run, Some(op.name())) {
+            Ok(act) => act,
+            Err(fault) => {
+                // A kernel that fails may have written anything.
+                for out in outs.iter_mut() {
+                    spoil(&mut self.place(out)?);
+                }
+                return Err(fault);
+            }
+        };
+        if !self.capability.strided && args.iter().any(|x| !x.layout().is_contiguous()) {
+            let message = format!("{} was given a strided argument, which it declines", op.name());
+            return Err(Fault::Backend { device: self.device, message });
+        }
+        let args: SmallVec<[View<'_>; 4]> =
+            args.iter().map(|x| self.view(x)).collect::<Result<_, Fault>>()?;
+        let mut places: SmallVec<[ViewMut<'_>; 2]> =
+            outs.iter().map(|x| self.place(x)).collect::<Result<_, Fault>>()?;
+        self.inner.run(op, &args, &mut places)?;
+        if act == Some(Act::Nan) {
+            places.iter_mut().for_each(plant_nan);
+        }
+        Ok(())
+    }
+
+    fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault> {
+        self.enter(Point::CopyIn, None)?;
+        if self.place(dst)?.write_bytes(src) { Ok(()) } else { Err(copy_mismatch()) }
+    }
+
+    fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault> {
+        self.enter(Point::CopyOut, None)?;
+        let src = self.view(src)?;
+        let bytes = src.as_bytes().filter(|bytes| bytes.len() == dst.len()).ok_or_else(copy_mismatch)?;
+        dst.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn copy_from_peer(&self, src: &View<'_>, dst: &mut ViewMut<'_>) -> Option<Result<(), Fault>> {
+        if !self.peers {
+            return None;
+        }
+        let memory = src.buffer().memory::<FakeMemory>()?;
+        Some((|| {
+            self.enter(Point::CopyFromPeer, None)?;
+            // SAFETY: the same window onto the same bytes.
+            let src = unsafe { View::new(&memory.buffer, src.dtype(), src.layout()) };
+            let bytes = src.as_bytes().ok_or_else(copy_mismatch)?;
+            if self.place(dst)?.write_bytes(bytes) { Ok(()) } else { Err(copy_mismatch()) }
+        })())
+    }
+
+    fn synchronize(&self) -> Result<(), Fault> {
+        self.enter(Point::Synchronize, None).map(drop)
+    }
+}
+
+/// Writes nonsense to the first element.
+fn spoil(place: &mut ViewMut<'_>) {
+    if place.layout().elements() == 0 || place.dtype() == DType::Bool {
+        return;
+    }
+    if let Some((address, len)) = place.byte_range() {
+        // SAFETY: inside the place, which is exclusive; any byte is valid for dtypes other than bool.
+        unsafe { address.write_bytes(0x5A, len.min(place.dtype().block_bytes())) };
+    }
+}
+
+/// Writes NaN to the first element of a floating-point result.
+fn plant_nan(place: &mut ViewMut<'_>) {
+    fn set<T: Element>(place: &mut ViewMut<'_>, value: T) {
+        if let Some(address) = place.address::<T>() {
+            // SAFETY: the address of the first element of a place that is not empty.
+            unsafe { address.write(value) };
+        }
+    }
+    if place.layout().elements() == 0 {
+        return;
+    }
+    match place.dtype() {
+        DType::F16 => set(place, f16::NAN),
+        DType::BF16 => set(place, bf16::NAN),
+        DType::F32 => set(place, f32::NAN),
+        DType::F64 => set(place, f64::NAN),
+        _ => {}
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Lists of calls and rules are valid whatever happened under the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,112 @@
+//! What a fake device is told to do.
+
+use rustorch_core::{Decline, Device, Fault};
+use std::time::Duration;
+
+/// A place in the life of a device where a script may interfere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// It is asked whether it runs an operation.
+    Supports,
+    /// It is asked for memory.
+    Alloc,
+    /// It runs an operation.
+    Run,
+    /// It gets bytes from host memory.
+    CopyIn,
+    /// It gives bytes to host memory.
+    CopyOut,
+    /// It gets bytes from another device.
+    CopyFromPeer,
+    /// It is waited for.
+    Synchronize,
+}
+
+/// What happens there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// It declines; at [`Point::Supports`] only.
+    Decline(Decline),
+    /// Its driver refuses: [`Fault::Backend`].
+    Fail,
+    /// It finds its own result wrong: [`Fault::Numeric`].
+    Doubt,
+    /// It does not finish in time: [`Fault::Timeout`].
+    TimeOut,
+    /// It has no memory left: [`Fault::OutOfMemory`].
+    RunOut,
+    /// It is gone, and every later call finds it so: [`Fault::DeviceLost`].
+    Lose,
+    /// It works, but the first element of each floating-point result is NaN; at [`Point::Run`] only.
+    Nan,
+    /// It works, but takes so long.
+    Delay(Duration),
+}
+
+impl Act {
+    pub(super) fn fault(&self, device: Device) -> Option<Fault> {
+        let message = || "by script".to_owned();
+        Some(match self {
+            Act::Fail => Fault::Backend { device, message: message() },
+            Act::Doubt => Fault::Numeric { device, message: message() },
+            Act::TimeOut => Fault::Timeout { device, millis: 1 },
+            Act::RunOut => Fault::OutOfMemory { device, requested: 0 },
+            Act::Lose => Fault::DeviceLost { device, message: message() },
+            Act::Decline(_) | Act::Nan | Act::Delay(_) => return None,
+        })
+    }
+}
+
+/// A line of a script: what happens, where, and how often.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    point: Point,
+    op: Option<&'static str>,
+    skip: usize,
+    times: usize,
+    act: Act,
+}
+
+impl Rule {
+    /// Something happens at a point, every time: [`Act::Fail`] unless said otherwise.
+    pub fn at(point: Point) -> Rule {
+        Rule { point, op: None, skip: 0, times: usize::MAX, act: Act::Fail }
+    }
+
+    /// What happens.
+    pub fn act(mut self, act: Act) -> Rule {
+        self.act = act;
+        self
+    }
+
+    /// Only for the operation of this name.
+    pub fn op(mut self, name: &'static str) -> Rule {
+        self.op = Some(name);
+        self
+    }
+
+    /// Not the first `n` times.
+    pub fn after(mut self, n: usize) -> Rule {
+        self.skip = n;
+        self
+    }
+
+    /// Only so many times.
+    pub fn times(mut self, n: usize) -> Rule {
+        self.times = n;
+        self
+    }
+
+    /// What happens at this point of this operation, if anything; counts as one time.
+    pub(super) fn fires(&mut self, point: Point, op: Option<&str>) -> Option<Act> {
+        if self.point != point || self.op.is_some_and(|name| op != Some(name)) {
+            return None;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return None;
+        }
+        self.times = self.times.checked_sub(1)?;
+        Some(self.act.clone())
+    }
+}

@@ -1,0 +1,227 @@
+//! Expected numbers from programs that share no code with this repository.
+
+use crate::{execute, root};
+use clap::Subcommand;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[derive(Subcommand)]
+pub(crate) enum Oracle {
+    /// List the scripts and what each makes
+    List,
+    /// Make a Python environment with what the scripts need, in `target/oracle`
+    Setup,
+    /// Make the fixtures of a script anew
+    Run {
+        /// The script's name
+        name: String,
+        /// The folder of the shared test data
+        #[arg(long, default_value = "../shared/data")]
+        data: PathBuf,
+    },
+}
+
+/// A script under `tools/oracle`.
+struct Script {
+    name: &'static str,
+    /// Who computes, and what.
+    about: &'static str,
+    /// Its runs, each a list of arguments. `DATA` stands for the shared data, `*` for the sorted files that match, and
+    /// `GGML` for the libraries of llama-cpp-python.
+    runs: &'static [&'static [&'static str]],
+    /// A file that takes the standard output of the only run.
+    stdout: Option<&'static str>,
+}
+
+const SCRIPTS: &[Script] = &[
+    Script {
+        name: "tensor_ops",
+        about: "PyTorch: results of tensor operations",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/ops.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "tensor_display",
+        about: "PyTorch: how tensors are printed",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/display.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "quant_decode",
+        about: "gguf-py: blocks of every type decoded",
+        runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],
+        stdout: None,
+    },
+    Script {
+        name: "quant_encode",
+        about: "gguf-py and ggml: numbers encoded as blocks",
+        runs: &[&[
+            "crates/rustorch-quant/tests/fixtures/encode",
+            "GGML/libggml-base.so",
+            "GGML/libggml-cpu.so",
+        ]],
+        stdout: None,
+    },
+    Script {
+        name: "quant_models",
+        about: "gguf-py: digests of the decoded tensors of the shared models",
+        runs: &[&["DATA/models"]],
+        stdout: Some("crates/rustorch-quant/tests/fixtures/models.txt"),
+    },
+    Script {
+        name: "gguf_fixtures",
+        about: "gguf-py: GGUF files to read",
+        runs: &[&["crates/rustorch-formats/tests/data"]],
+        stdout: None,
+    },
+    Script {
+        name: "gguf_describe",
+        about: "gguf-py: what the shared files hold",
+        runs: &[&["--digest", "DATA", "DATA/archs/*.gguf", "DATA/models/*.gguf", "DATA/vocab/*.gguf"]],
+        stdout: Some("crates/rustorch-formats/tests/data/shared_digests.tsv"),
+    },
+    Script { name: "chat_templates", about: "Jinja2: rendered chat templates", runs: &[&[]], stdout: None },
+    Script {
+        name: "sampling",
+        about: "numpy: distributions that samplers leave",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
+        name: "tokenizer",
+        about: "llama.cpp: token ids of difficult texts",
+        runs: &[&["DATA"]],
+        stdout: None,
+    },
+    Script {
+        name: "llama_logits",
+        about: "llama.cpp: logits and greedy ids of the shared models",
+        runs: &[&[
+            "crates/rustorch-llm/tests/fixtures/logits.jsonl",
+            "DATA/models/*.gguf",
+            "DATA/archs/*.gguf",
+        ]],
+        stdout: None,
+    },
+    Script {
+        name: "llama_greedy",
+        about: "llama.cpp: continuations by the carried model",
+        runs: &[&[
+            "crates/rustorch-cli/assets/shakespeare.gguf",
+            "64",
+            "crates/rustorch-cli/assets/shakespeare.greedy.json",
+        ]],
+        stdout: None,
+    },
+];
+
+pub(crate) fn run(task: &Oracle) -> Result<(), String> {
+    match task {
+        Oracle::List => {
+            for script in SCRIPTS {
+                note(format_args!("{:16} {}", script.name, script.about));
+            }
+            Ok(())
+        }
+        Oracle::Setup => {
+            let mut venv = Command::new("python3");
+            venv.args(["-m", "venv"]).arg(environment());
+            execute(venv)?;
+            let mut install = Command::new(python());
+            install.args(["-m", "pip", "install", "-r", "tools/oracle/requirements.txt"]);
+            execute(install)
+        }
+        Oracle::Run { name, data } => {
+            let script = SCRIPTS.iter().find(|script| script.name == name).ok_or_else(|| {
+                let names: Vec<_> = SCRIPTS.iter().map(|script| script.name).collect();
+                format!("there is no oracle `{name}`; there are {}", names.join(", "))
+            })?;
+            script.run(data)
+        }
+    }
+}
+
+impl Script {
+    fn run(&self, data: &std::path::Path) -> Result<(), String> {
+        if !python().exists() {
+            return Err("there is no Python environment yet; run `cargo xtask oracle setup`".into());
+        }
+        for arguments in self.runs {
+            let mut command = Command::new(python());
+            command.arg(format!("tools/oracle/{}.py", self.name));
+            for argument in *arguments {
+                command.args(expand(argument, data)?);
+            }
+            if let Some(path) = self.stdout {
+                let file = File::create(root().join(path)).map_err(|e| format!("{path}: {e}"))?;
+                command.stdout(file);
+            }
+            execute(command)?;
+        }
+        Ok(())
+    }
+}
+
+/// The arguments that a pattern stands for.
+fn expand(argument: &str, data: &std::path::Path) -> Result<Vec<PathBuf>, String> {
+    if let Some(library) = argument.strip_prefix("GGML/") {
+        return Ok(vec![ggml()?.join(library)]);
+    }
+    let Some(rest) = argument.strip_prefix("DATA") else { return Ok(vec![argument.into()]) };
+    let Some((folder, ending)) = rest.trim_start_matches('/').split_once("/*") else {
+        return Ok(vec![data.join(rest.trim_start_matches('/'))]);
+    };
+    let folder = data.join(folder);
+    let entries =
+        std::fs::read_dir(root().join(&folder)).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(folder.join(entry.ok()?.file_name())))
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// The folder with the shared libraries of llama-cpp-python.
+fn ggml() -> Result<PathBuf, String> {
+    let lib = environment().join("lib");
+    let versions = std::fs::read_dir(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
+    versions
+        .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/llama_cpp/lib")))
+        .find(|path| path.is_dir())
+        .ok_or_else(|| "llama-cpp-python is not installed; run `cargo xtask oracle setup`".into())
+}
+
+fn environment() -> PathBuf {
+    root().join("target/oracle")
+}
+
+fn python() -> PathBuf {
+    environment().join("bin/python")
+}
+
+/// Prints a line. Where that fails nobody is listening.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_is_listed_and_every_listed_script_exists() {
+        let mut listed: Vec<String> = SCRIPTS.iter().map(|script| format!("{}.py", script.name)).collect();
+        let mut there: Vec<String> = std::fs::read_dir(root().join("tools/oracle"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".py"))
+            .collect();
+        listed.sort();
+        there.sort();
+        assert_eq!(listed, there);
+    }
+}
