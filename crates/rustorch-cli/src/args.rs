@@ -236,7 +236,9 @@ fn device() -> impl TypedValueParser<Value = DeviceType> {
             value: &std::ffi::OsStr,
         ) -> Result<DeviceType, clap::Error> {
             let parse = |text: &str| text.parse::<DeviceType>().map_err(|e| e.to_string());
-            clap::builder::StringValueParser::new().try_map(move |text| parse(&text)).parse_ref(cmd, arg, value)
+            clap::builder::StringValueParser::new()
+                .try_map(move |text| parse(&text))
+                .parse_ref(cmd, arg, value)
         }
 
         fn possible_values(&self) -> Option<Box<dyn Iterator<Item = clap::builder::PossibleValue> + '_>> {

@@ -105,7 +105,8 @@ fn params(argument: &str) -> Result<Option<(Param, String)>, String> {
     if argument.is_empty() {
         return Ok(None);
     }
-    let (name, value) = argument.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((argument, ""));
+    let (name, value) =
+        argument.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((argument, ""));
     let Some(&param) = Param::ALL.iter().find(|p| p.name() == name.replace('_', "-")) else {
         let names: Vec<_> = Param::ALL.iter().map(|p| p.name()).collect();
         return Err(format!("there is no parameter `{name}`; there are {}", names.join(", ")));

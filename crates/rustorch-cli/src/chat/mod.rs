@@ -58,7 +58,8 @@ fn failure(error: ReadlineError) -> Failure {
 fn history_file() -> Option<PathBuf> {
     let state = match std::env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?).join(".local/state"),
+        None => PathBuf::from(std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?)
+            .join(".local/state"),
     };
     Some(state.join("rustorch").join("history"))
 }
@@ -143,7 +144,9 @@ impl Chat {
         output::line("")?;
         match done.finish {
             Finish::Interrupted => output::note("(stopped)"),
-            Finish::ContextFull => output::note("(the context is full: /clear begins anew; --shift drops the oldest part)"),
+            Finish::ContextFull => {
+                output::note("(the context is full: /clear begins anew; --shift drops the oldest part)")
+            }
             Finish::End | Finish::Stop | Finish::Length => {}
         }
         self.conversation.messages.push(Message::assistant(done.text.trim()));
@@ -178,7 +181,11 @@ impl Chat {
             Command::Regenerate => self.regenerate(),
             Command::Save(file) => {
                 self.conversation.save(&file)?;
-                output::note(format_args!("{} messages saved in {}", self.conversation.messages.len(), file.display()));
+                output::note(format_args!(
+                    "{} messages saved in {}",
+                    self.conversation.messages.len(),
+                    file.display()
+                ));
                 Ok(())
             }
             Command::Load(file) => {
@@ -227,8 +234,15 @@ impl Chat {
 
     fn stats(&self) {
         let (used, size) = (self.session.tokens().len(), self.session.options().context);
-        output::note(format_args!("context: {used} of {size} tokens, {}", crate::output::bytes(self.session.cache().bytes() as u64)));
-        output::note(format_args!("messages: {}; tokens generated: {}", self.conversation.messages.len(), self.generated));
+        output::note(format_args!(
+            "context: {used} of {size} tokens, {}",
+            crate::output::bytes(self.session.cache().bytes() as u64)
+        ));
+        output::note(format_args!(
+            "messages: {}; tokens generated: {}",
+            self.conversation.messages.len(),
+            self.generated
+        ));
         if let Some(last) = &self.last {
             output::note(format_args!("last answer: {}", crate::command::generate::rates(last)));
             output::note(format_args!("reused from the cache: {} tokens", last.reused_tokens));

@@ -73,7 +73,12 @@ fn print(report: &Report) -> Result<(), Failure> {
         report.devices.join(", "),
     ))?;
     let row = |m: &Measurement| {
-        vec![m.test.clone(), format!("{:.2}", m.median), format!("{:.2}", m.mean), format!("{:.2}", m.deviation)]
+        vec![
+            m.test.clone(),
+            format!("{:.2}", m.median),
+            format!("{:.2}", m.mean),
+            format!("{:.2}", m.deviation),
+        ]
     };
     let rows: Vec<Vec<String>> = report.measurements.iter().map(row).collect();
     output::table(&["test", "tokens/s (median)", "mean", "±"], &rows)
@@ -87,14 +92,16 @@ fn measure(
     mut run: impl FnMut() -> Result<f64, Failure>,
 ) -> Result<Measurement, Failure> {
     run()?;
-    let samples = (0..repetitions).map(|_| Ok(tokens as f64 / run()?)).collect::<Result<Vec<f64>, Failure>>()?;
+    let samples =
+        (0..repetitions).map(|_| Ok(tokens as f64 / run()?)).collect::<Result<Vec<f64>, Failure>>()?;
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
     let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    let median = if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+    let median =
+        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
     Ok(Measurement { test, tokens, samples, median, mean, deviation: variance.sqrt() })
 }
 

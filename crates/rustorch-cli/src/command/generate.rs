@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::{backend, chat, interrupt, model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::Message;
-use rustorch::llm::generate::{Finish, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step};
+use rustorch::llm::generate::{
+    Finish, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step,
+};
 use rustorch::llm::sampling::Sampler;
 use serde::Serialize;
 use std::io::{IsTerminal, Read};
@@ -45,7 +47,9 @@ fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failur
         options.context = size;
         let trained = model.network().hyperparameters().context;
         if size > trained {
-            output::note(format_args!("warning: the model was trained on contexts of {trained} tokens, not {size}"));
+            output::note(format_args!(
+                "warning: the model was trained on contexts of {trained} tokens, not {size}"
+            ));
         }
     }
     if args.shift {
@@ -134,7 +138,9 @@ fn once(args: &RunArgs, mut session: Session, text: &str) -> Result<(), Failure>
     match done.finish {
         Finish::Interrupted => Err(Failure::Interrupted),
         Finish::ContextFull if !quiet => {
-            output::note("note: the context is full; --ctx-size makes it larger, --shift goes on without the oldest part");
+            output::note(
+                "note: the context is full; --ctx-size makes it larger, --shift goes on without the oldest part",
+            );
             Ok(())
         }
         _ => Ok(()),

@@ -45,7 +45,10 @@ fn encode(tokenizer: &Tokenizer, text: &str, args: &TokenizeArgs) -> Result<(), 
 fn decode(tokenizer: &Tokenizer, text: &str, args: &TokenizeArgs) -> Result<(), Failure> {
     let ids = prompt::parse_ids(text)?;
     if let Some(id) = ids.iter().find(|&&id| id as usize >= tokenizer.len()) {
-        return Err(Failure::Usage(format!("token id {id} is out of range: there are {} tokens", tokenizer.len())));
+        return Err(Failure::Usage(format!(
+            "token id {id} is out of range: there are {} tokens",
+            tokenizer.len()
+        )));
     }
     let options = DecodeOptions { special: !args.no_special, ..DecodeOptions::default() };
     output::line(tokenizer.decode(&ids, options))
