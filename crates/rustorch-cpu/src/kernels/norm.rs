@@ -84,7 +84,7 @@ impl<T: Real> Task for Rms<'_, T> {
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
         let Rms { eps, x, weight, out } = self;
-        let mean = map_sum(x, |x| x * x) / T::of(x.len() as f64);
+        let mean = T::of(squares(x) / x.len() as f64);
         let factor = T::ONE / (mean + T::of(eps)).sqrt();
         match weight {
             Some(weight) => {
@@ -99,6 +99,22 @@ impl<T: Real> Task for Rms<'_, T> {
             }
         }
     }
+}
+
+/// The sum of squares, each rounded as an element is, in `f64`: so precise that the order does not matter.
+#[inline(always)]
+fn squares<T: Real>(x: &[T]) -> f64 {
+    let mut sums = [0.0; 16];
+    let (chunks, rest) = x.as_chunks::<16>();
+    for chunk in chunks {
+        for (sum, &x) in sums.iter_mut().zip(chunk) {
+            *sum += (x * x).to_f64();
+        }
+    }
+    for (sum, &x) in sums.iter_mut().zip(rest) {
+        *sum += (x * x).to_f64();
+    }
+    sums.iter().sum()
 }
 
 struct Layer<'a, T> {

@@ -55,7 +55,7 @@ struct Angles<'a, T> {
 impl<T: Real> Task for Angles<'_, T> {
     type Output = ();
     #[inline(always)]
-    fn run<L: Level>(self, l: L) {
+    fn run<L: Level>(self, _: L) {
         let Angles { rope, position, factors, cos, sin } = self;
         let scale = T::of(rope.scale.into());
         let mut magnitude = rope.yarn.as_ref().map_or(1.0, |yarn| yarn.attn_factor);
@@ -65,7 +65,7 @@ impl<T: Real> Task for Angles<'_, T> {
             blend = Some((corrected(rope, yarn), yarn.ext_factor));
         }
         // Angles come by repeated multiplication, as in ggml, so that they are rounded as there.
-        let step = T::of(f64::from(rope.base)).pow(l, T::of(-2.0) / T::of(rope.rotated as f64));
+        let step = T::of(rope.base.into()).system_pow(T::of(-2.0) / T::of(rope.rotated as f64));
         let mut angle = position;
         for (i, theta) in cos.iter_mut().enumerate() {
             let full = factors.map_or(angle, |factors| angle / T::of(factors[i].into()));
@@ -78,10 +78,8 @@ impl<T: Real> Task for Angles<'_, T> {
             angle = angle * step;
         }
         let magnitude = T::of(magnitude.into());
-        let far = cos.iter().fold(false, |far, theta| far | theta.is_far());
         for (cos, sin) in cos.iter_mut().zip(sin) {
-            let theta = *cos;
-            let turned = if far { (theta.far_sin(), theta.far_cos()) } else { (theta.sin(l), theta.cos(l)) };
+            let turned = cos.system_sin_cos();
             (*sin, *cos) = (turned.0 * magnitude, turned.1 * magnitude);
         }
     }
@@ -108,7 +106,7 @@ struct Rotate<'a, T> {
 impl<T: Real> Task for Rotate<'_, T> {
     type Output = ();
     #[inline(always)]
-    fn run<L: Level>(self, _: L) {
+    fn run<L: Level>(self, l: L) {
         let Rotate { style, x, cos, sin, out } = self;
         let half = cos.len();
         match style {
@@ -116,7 +114,7 @@ impl<T: Real> Task for Rotate<'_, T> {
                 let pairs = x[..2 * half].as_chunks::<2>().0;
                 let outs = out[..2 * half].as_chunks_mut::<2>().0;
                 for (((&[a, b], out), &cos), &sin) in pairs.iter().zip(outs).zip(cos).zip(sin) {
-                    *out = [a * cos - b * sin, a * sin + b * cos];
+                    *out = [a.fma(l, cos, -(b * sin)), a.fma(l, sin, b * cos)];
                 }
             }
             RopeStyle::Halves => {
@@ -124,8 +122,8 @@ impl<T: Real> Task for Rotate<'_, T> {
                 let (first, second) = out[..2 * half].split_at_mut(half);
                 let sin = &sin[..half];
                 for i in 0..half {
-                    first[i] = a[i] * cos[i] - b[i] * sin[i];
-                    second[i] = a[i] * sin[i] + b[i] * cos[i];
+                    first[i] = a[i].fma(l, cos[i], -(b[i] * sin[i]));
+                    second[i] = a[i].fma(l, sin[i], b[i] * cos[i]);
                 }
             }
         }

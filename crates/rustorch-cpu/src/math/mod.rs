@@ -50,6 +50,13 @@ pub(crate) trait Real:
     /// The remainder of truncated division.
     fn fmod(self, b: Self) -> Self;
 
+    /// `self·a + b`, fused where the processor can.
+    fn fma<L: Level>(self, l: L, a: Self, b: Self) -> Self;
+    /// Sine and cosine by the system's library, which others use, too: for results that have to equal theirs.
+    fn system_sin_cos(self) -> (Self, Self);
+    /// `self^b` by the system's library.
+    fn system_pow(self, b: Self) -> Self;
+
     fn exp<L: Level>(self, l: L) -> Self;
     /// More precise where `exp` is quick.
     fn fine_exp<L: Level>(self, l: L) -> Self;
@@ -123,6 +130,12 @@ pub(crate) trait Real:
         over_one_plus(if self < Self::ZERO { self * e } else { self }, e)
     }
 
+    /// x·sigmoid(x), rounded as ggml does: the gate of language models.
+    #[inline(always)]
+    fn swish<L: Level>(self, l: L) -> Self {
+        self.silu(l)
+    }
+
     /// x·Φ(x)
     #[inline(always)]
     fn gelu<L: Level>(self, l: L) -> Self {
@@ -193,6 +206,12 @@ macro_rules! real {
             fn to_f64(self) -> f64 {
                 self as f64
             }
+            fn system_sin_cos(self) -> ($t, $t) {
+                <$t>::sin_cos(self)
+            }
+            fn system_pow(self, b: $t) -> $t {
+                <$t>::powf(self, b)
+            }
             #[inline(always)]
             fn abs(self) -> $t {
                 self.abs()
@@ -252,6 +271,14 @@ real!(f32 {
     by_single!(exp, fine_exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
         atanh, erf);
     #[inline(always)]
+    fn fma<L: Level>(self, l: L, a: f32, b: f32) -> f32 {
+        l.fma(self, a, b)
+    }
+    #[inline(always)]
+    fn swish<L: Level>(self, l: L) -> f32 {
+        self / (1.0 + single::quick_exp(l, -self))
+    }
+    #[inline(always)]
     fn pow<L: Level>(self, l: L, b: f32) -> f32 {
         single::pow(l, self, b)
     }
@@ -278,6 +305,10 @@ real!(f64 {
     by_std!(f64: exp = exp, fine_exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
         tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh, asinh = asinh,
         acosh = acosh, atanh = atanh);
+    #[inline(always)]
+    fn fma<L: Level>(self, _: L, a: f64, b: f64) -> f64 {
+        self * a + b
+    }
     #[inline(always)]
     fn erf<L: Level>(self, _: L) -> f64 {
         libm::erf(self)

@@ -39,6 +39,22 @@ pub(super) fn fine_exp<L: Level>(l: L, x: f32) -> f32 {
     scale(most + rest, n)
 }
 
+/// eˣ to 1.96 units in the last place, by the polynomial and the order of operations of Arm's optimized routines
+/// (`expf` for vectors), which ggml uses, too.
+#[inline(always)]
+pub(super) fn quick_exp<L: Level>(l: L, x: f32) -> f32 {
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    let shifted = l.fma(x, consts::LOG2_E, ROUNDER);
+    let n = shifted - ROUNDER;
+    let b = l.fma(n, -1.428_606_8e-6, l.fma(n, -0.693_145_75, x));
+    let u = b * b;
+    let high = l.fma(0.008_247_39, b, 0.041_899_767);
+    let low = l.fma(0.166_683_96, b, 0.499_991_27);
+    let j = l.fma(l.fma(high, u, low), u, l.fma(0.999_999_4, b, 1.0));
+    scale(j, (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32))
+}
+
 /// r, what rounding it lost, and n.
 #[inline(always)]
 fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {

@@ -25,6 +25,7 @@ pub(super) const LLAMA: Architecture = Architecture {
                 gate: Linear::maybe_biased("ffn_gate"),
                 up: Linear::maybe_biased("ffn_up"),
                 down: Linear::maybe_biased("ffn_down"),
+                scaled: true,
             }),
             experts: Some(SWIGLU_EXPERTS),
         },

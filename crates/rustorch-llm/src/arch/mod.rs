@@ -117,6 +117,8 @@ pub struct Gated {
     pub up: Linear,
     /// Projection back.
     pub down: Linear,
+    /// Whether scales that a file keeps beside these weights count. llama.cpp passes them over in some architectures.
+    pub scaled: bool,
 }
 
 /// A mixture of experts: the router's softmax picks `expert_used_count` networks for each token and weights their results.
@@ -146,8 +148,12 @@ impl Architecture {
 }
 
 /// The dense SwiGLU network that most architectures name alike.
-const SWIGLU: Gated =
-    Gated { gate: Linear::plain("ffn_gate"), up: Linear::plain("ffn_up"), down: Linear::plain("ffn_down") };
+const SWIGLU: Gated = Gated {
+    gate: Linear::plain("ffn_gate"),
+    up: Linear::plain("ffn_up"),
+    down: Linear::plain("ffn_down"),
+    scaled: true,
+};
 
 /// The mixture of SwiGLU networks that most architectures name alike.
 const SWIGLU_EXPERTS: Experts = Experts {

@@ -1,6 +1,6 @@
 //! Qwen 1.5, 2 and 2.5 (dense): biased projections to queries, keys and values.
 
-use super::{Architecture, Attention, Block, FeedForward, Linear, SWIGLU};
+use super::{Architecture, Attention, Block, FeedForward, Gated, Linear, SWIGLU};
 use rustorch_core::{GateOp, RopeStyle};
 
 pub(super) const QWEN2: Architecture = Architecture {
@@ -21,7 +21,7 @@ pub(super) const QWEN2: Architecture = Architecture {
         feed_forward: FeedForward {
             norm: "ffn_norm",
             gate: GateOp::Silu,
-            dense: Some(SWIGLU),
+            dense: Some(Gated { scaled: false, ..SWIGLU }),
             experts: None,
         },
     },

@@ -170,12 +170,16 @@ impl Loader<'_> {
                     factor: counts.scale,
                 }))
             }
-            (_, _, Some(Gated { gate, up, down })) => {
+            (_, _, Some(Gated { gate, up, down, scaled })) => {
                 let ff = hyper.feed_forward[index];
+                let mut linear = |layer, outputs, inputs| -> Result<LinearWeights> {
+                    let weights = self.linear(index, layer, outputs, inputs)?;
+                    Ok(LinearWeights { scale: weights.scale.filter(|_| scaled), ..weights })
+                };
                 Ok(FeedForwardWeights::Dense(Dense {
-                    gate: self.linear(index, gate, ff, dim)?,
-                    up: self.linear(index, up, ff, dim)?,
-                    down: self.linear(index, down, dim, ff)?,
+                    gate: linear(gate, ff, dim)?,
+                    up: linear(up, ff, dim)?,
+                    down: linear(down, dim, ff)?,
                 }))
             }
             // `Hyperparameters::read` refuses a file whose kind of feed-forward the architecture lacks.
@@ -236,8 +240,9 @@ impl Loader<'_> {
 
     /// Fails if the file has tensors that were not loaded: a network without them would be another one.
     fn check_all_used(&self, architecture: &Architecture) -> Result<()> {
-        // The scale of a layer's input serves hardware that quantizes activations by it; nothing here does.
-        let unused = |name: &&str| !self.loaded.contains(*name) && !name.ends_with(".input_scale");
+        // The scale of a layer's input serves hardware that quantizes activations by it, a classifier serves ranking.
+        let needless = |name: &str| name.ends_with(".input_scale") || name.starts_with("cls.");
+        let unused = |name: &&str| !self.loaded.contains(*name) && !needless(name);
         match self.file.tensors().map(|t| t.name()).find(unused) {
             None => Ok(()),
             Some(name) => Err(Error::UnknownTensor { name: name.into(), architecture: architecture.name }),

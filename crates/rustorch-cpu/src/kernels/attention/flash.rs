@@ -117,7 +117,13 @@ impl Task for Scores<'_> {
     fn run<L: Level>(self, l: L) {
         let Scores { work, count, attention } = self;
         let (rows, d) = (work.rows, work.d);
-        let mut row = 0;
+        let mut row = if work.half { rows } else { 0 };
+        for row in 0..row {
+            for key in 0..count {
+                let (q, k) = (&work.q[row * d..][..d], &work.k[key * d..][..d]);
+                work.s[row * KEYS + key] = half::score(l, q, k, work.widths.0);
+            }
+        }
         while row < rows {
             let (q, s) = (&work.q[row * d..], &mut work.s[row * KEYS..]);
             let step = match rows - row {

@@ -23,7 +23,7 @@ pub(super) fn absorb<L: Level>(
         let (largest, total) = *state;
         let (shrink, weight) =
             if score > largest { ((largest - score).exp(), 1.0) } else { (1.0, (score - largest).exp()) };
-        *state = (score.max(largest), total * shrink + weight);
+        *state = (score.max(largest), l.fma(total, shrink, weight));
         if score > largest {
             for sum in sums.iter_mut() {
                 let shrunk = l.mul_add(l.load(sum), l.splat(shrink), l.splat(0.0));
@@ -37,6 +37,30 @@ pub(super) fn absorb<L: Level>(
             round(l, sum);
         }
     }
+}
+
+/// The product of a query and a key, both of half-precision numbers, padded with zeros to whole vectors of `width`.
+///
+/// Whole runs of 64 are summed in four vectors, which are added crosswise; the rest one by one in `f64`.
+#[inline(always)]
+pub(super) fn score<L: Level>(l: L, query: &[f32], key: &[f32], width: usize) -> f32 {
+    let runs = width / 64;
+    let (q, k) = (query.as_chunks::<LANES>().0, key.as_chunks::<LANES>().0);
+    let mut sums = [l.splat(0.0); 4];
+    for (q, k) in q.chunks_exact(4).zip(k.chunks_exact(4)).take(runs) {
+        for i in 0..4 {
+            sums[i] = l.mul_add(l.load(&q[i]), l.load(&k[i]), sums[i]);
+        }
+    }
+    let one = l.splat(1.0);
+    let even = l.mul_add(sums[2], one, sums[0]);
+    let odd = l.mul_add(sums[3], one, sums[1]);
+    let total = l.mul_add(odd, one, even);
+    let mut sum = f64::from(l.sum4([total; 4])[0]);
+    for i in 64 * runs..width {
+        sum += f64::from(query[i] * key[i]);
+    }
+    sum as f32
 }
 
 /// Rounds to the nearest half-precision numbers.

@@ -114,7 +114,7 @@ impl<T: Real> Task for Gate<'_, T> {
     fn run<L: Level>(self, l: L) {
         let Gate(op, gates, ups, out) = self;
         match op {
-            GateOp::Silu => each!(out, g in gates, u in ups => g.silu(l) * u),
+            GateOp::Silu => each!(out, g in gates, u in ups => g.swish(l) * u),
             GateOp::Gelu => each!(out, g in gates, u in ups => g.gelu(l) * u),
             GateOp::GeluTanh => each!(out, g in gates, u in ups => g.gelu_tanh(l) * u),
             GateOp::Relu => each!(out, g in gates, u in ups => (if g < T::ZERO { T::ZERO } else { g }) * u),

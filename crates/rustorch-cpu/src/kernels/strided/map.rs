@@ -298,6 +298,19 @@ fn for_runs(
     if !fits {
         return Err(super::unreachable_memory());
     }
+    // Few elements, all in one run: setting up a loop would take longer than they do. A contiguous argument with as many
+    // elements as the output lies just like it: broadcasting would have made them fewer.
+    let n = out.layout().elements();
+    let alike = |layout: &Layout| layout.elements() == n && layout.is_contiguous();
+    if n <= grain && alike(out.layout()) && args.iter().all(|x| alike(x.layout())) {
+        let mut addresses = [std::ptr::null_mut(); MOST];
+        addresses[0] = base_mut(out)?;
+        for (address, x) in addresses[1..].iter_mut().zip(args) {
+            *address = base(x)?.cast_mut();
+        }
+        f(&addresses[..=args.len()], n);
+        return Ok(());
+    }
     let joint = Loop::new(out, args)?;
     pool.ranges(joint.elements(), grain, |range| joint.walk(range, &|_, addresses, n| f(addresses, n)));
     Ok(())

@@ -102,11 +102,39 @@ unsafe fn transpose_columns<A: Arithmetic>(
 /// # Safety
 /// Each row has `k` elements `stride` apart, and `k * rows.len()` elements of `out` can be written.
 pub(super) unsafe fn pack_rows<A: Arithmetic>(rows: &[*const A::X], k: usize, stride: usize, out: *mut A::E) {
-    let height = rows.len();
-    for (i, &row) in rows.iter().enumerate() {
-        for p in 0..k {
-            // SAFETY: this function's contract.
-            unsafe { *out.add(p * height + i) = A::x(*row.add(p * stride)) };
+    // SAFETY: this function's contract.
+    unsafe {
+        match *rows {
+            [a, b, c, d, e, f, g, h, i, j, l, m] if stride == 1 => {
+                pack_side_by_side::<A, 12>([a, b, c, d, e, f, g, h, i, j, l, m], k, out);
+            }
+            [a, b, c, d, e, f, g, h] if stride == 1 => {
+                pack_side_by_side::<A, 8>([a, b, c, d, e, f, g, h], k, out);
+            }
+            [a, b, c, d, e, f] if stride == 1 => pack_side_by_side::<A, 6>([a, b, c, d, e, f], k, out),
+            [a, b, c, d] if stride == 1 => pack_side_by_side::<A, 4>([a, b, c, d], k, out),
+            _ => {
+                for (i, &row) in rows.iter().enumerate() {
+                    for p in 0..k {
+                        *out.add(p * rows.len() + i) = A::x(*row.add(p * stride));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`pack_rows`] for a height known beforehand, which fills each line of the result at once.
+///
+/// # Safety
+/// As there, with a stride of 1.
+unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(rows: [*const A::X; H], k: usize, out: *mut A::E) {
+    for p in 0..k {
+        // SAFETY: this function's contract.
+        unsafe {
+            for i in 0..H {
+                *out.add(p * H + i) = A::x(*rows[i].add(p));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Products of dense operands.
 
 use super::{Random, Tensor, bits, matmul, run};
-use rustorch_core::{C64, C128, bf16, f16};
+use rustorch_core::{C64, C128, MatMul, Op, UnaryOp, bf16, f16};
 
 /// Sizes `m`, `n`, `k` about the edges of tiles.
 const SIZES: [(usize, usize, usize); 9] = [
@@ -159,4 +159,21 @@ fn batches_broadcast() {
             assert_eq!(got[(i * 2 + j) * m * n..][..m * n], want);
         }
     }
+}
+
+#[test]
+fn the_activation_comes_after_the_bias() {
+    let random = &mut Random::new(16);
+    let (m, n, k) = (9, 35, 64);
+    let args = [
+        Tensor::of(&[m, k], &random.floats(m * k)),
+        Tensor::of(&[k, n], &random.floats(k * n)),
+        Tensor::of(&[n], &random.floats(n)),
+    ];
+    let args = [&args[0], &args[1], &args[2]];
+    let plain = run(2, &matmul(), &args).values::<f32>();
+    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu) });
+    let want: Vec<f32> = plain.iter().map(|v| v.max(0.0)).collect();
+    assert!(plain.iter().any(|&v| v < 0.0));
+    assert_eq!(run(2, &relu, &args).values::<f32>(), want);
 }
