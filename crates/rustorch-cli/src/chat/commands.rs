@@ -58,6 +58,10 @@ impl Param {
     }
 }
 
+/// The names of the commands, as they are typed.
+pub(super) const NAMES: [&str; 9] =
+    ["/clear", "/exit", "/help", "/load", "/params", "/regenerate", "/save", "/stats", "/system"];
+
 pub(super) const HELP: &str = "\
 /help                  this list
 /system [TEXT]         show or set the system prompt
@@ -105,7 +109,8 @@ fn params(argument: &str) -> Result<Option<(Param, String)>, String> {
     if argument.is_empty() {
         return Ok(None);
     }
-    let (name, value) = argument.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((argument, ""));
+    let (name, value) =
+        argument.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((argument, ""));
     let Some(&param) = Param::ALL.iter().find(|p| p.name() == name.replace('_', "-")) else {
         let names: Vec<_> = Param::ALL.iter().map(|p| p.name()).collect();
         return Err(format!("there is no parameter `{name}`; there are {}", names.join(", ")));
@@ -142,9 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_command() {
-        for name in ["help", "system", "clear", "regenerate", "save", "load", "stats", "params", "exit"] {
-            assert!(HELP.contains(&format!("/{name}")), "{name}");
+    fn the_help_explains_every_command() {
+        for name in NAMES {
+            assert!(HELP.lines().any(|line| line.starts_with(name)), "{name}");
+            let unknown = Command::parse(name).err().is_some_and(|e| e.contains("there is no command"));
+            assert!(!unknown, "{name}");
         }
     }
 }

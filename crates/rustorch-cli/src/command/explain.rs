@@ -38,7 +38,8 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
 /// Reads the prompt and generates the likeliest tokens.
 fn work(model: &Arc<LanguageModel>, ids: &[u32], n: usize) -> Result<(), Failure> {
     let context = ids.len() + n + 1;
-    let mut session = Session::new(Arc::clone(model), SessionOptions { context, ..SessionOptions::for_model(model) })?;
+    let mut session =
+        Session::new(Arc::clone(model), SessionOptions { context, ..SessionOptions::for_model(model) })?;
     session.feed(ids)?;
     for _ in 0..n {
         let logits = session.logits()?;
