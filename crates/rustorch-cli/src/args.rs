@@ -111,7 +111,7 @@ pub(crate) struct DeviceArgs {
     #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = device())]
     pub(crate) backend: DeviceType,
     /// Threads that compute on the CPU [default: one for each core]
-    #[arg(short, long, value_name = "N", value_parser = positive)]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 }
 
@@ -237,6 +237,14 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be 1 at least".into()),
         Ok(n) => Ok(n),
         Err(e) => Err(format!("{e}")),
+    }
+}
+
+/// A number of threads that systems can start; more than there are cores gains nothing anyway.
+fn threads(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        n @ ..=1024 => Ok(n),
+        _ => Err("must be 1024 at most".into()),
     }
 }
 
