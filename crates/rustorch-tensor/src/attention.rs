@@ -33,7 +33,13 @@ impl Tensor {
     ) -> Result<Tensor> {
         let width = query.dims().last().copied().unwrap_or(1).max(1);
         let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
-        let plain = |scale| Attention { scale, causal: is_causal.then_some(0), window: None, softcap: None, cache_precision: false };
+        let plain = |scale| Attention {
+            scale,
+            causal: is_causal.then_some(0),
+            window: None,
+            softcap: None,
+            cache_precision: false,
+        };
         if query.dtype() == DType::F64 {
             // The operation's own factor is single precision.
             return Tensor::attention(&query.mul(scale)?, key, value, mask, &plain(1.0));

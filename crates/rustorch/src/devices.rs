@@ -22,7 +22,8 @@ pub enum Found {
 pub fn discover(threads: Option<usize>) -> Vec<Found> {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let families = ["cuda", "metal", "vulkan", "opencl", "webgpu", "coreml"];
-    let absent = families.map(|family| Found::Absent { family, reason: "this version of RusTorch has no such device" });
+    let absent = families
+        .map(|family| Found::Absent { family, reason: "this version of RusTorch has no such device" });
     let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(threads));
     std::iter::once(Found::Present(cpu)).chain(absent).collect()
 }
@@ -45,8 +46,11 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
         })
         .collect();
     let names: Vec<String> = present.iter().map(|backend| backend.device().to_string()).collect();
-    let executor =
-        present.into_iter().fold(HybridExecutor::builder(), Builder::backend).environment(&environment).build()?;
+    let executor = present
+        .into_iter()
+        .fold(HybridExecutor::builder(), Builder::backend)
+        .environment(&environment)
+        .build()?;
     match executor.resolve(wanted) {
         // Models compute in the precision of their weights; a uniform one is not built.
         Ok(target) if target.compute.is_none() => Ok(target.executor),

@@ -12,24 +12,29 @@ pub(crate) const CHUNK: usize = 256;
 pub(crate) struct Chunk {
     /// Levels plus the type's offset.
     pub(crate) levels: [u8; CHUNK],
-    /// Scales: one for each 32 values ([`Kind::Blocks`]) or 16 ([`Kind::Groups`]).
+    /// Levels times the scales of their groups ([`Kind::Lanes`], instead of `levels` and `int_scale`):
+    /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs lie side by side that have the same place in their
+    /// pairs of activations.
+    pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
+    /// Scales: one for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]) or 16 ([`Kind::Groups`]).
     pub(crate) scale: [f32; 16],
-    /// Minima, for each 32 values ([`Kind::Blocks`]).
+    /// Minima, for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]).
     pub(crate) min: [f32; 8],
     /// Scales of groups ([`Kind::Integer`]).
     pub(crate) int_scale: [i32; 16],
     /// What the sums of the activations of each group are multiplied with ([`Kind::Integer`]): minima, or else
     /// the scale times the negative of the offset, which is then part of the main sum.
     pub(crate) int_min: [i16; 16],
-    /// Scale of the scales ([`Kind::Integer`]).
+    /// Scale of the scales ([`Kind::Integer`], [`Kind::Lanes`]).
     pub(crate) d: f32,
-    /// Scale of the minima ([`Kind::Integer`]).
+    /// Scale of the minima ([`Kind::Integer`], [`Kind::Lanes`]).
     pub(crate) dmin: f32,
 }
 
 impl Chunk {
     pub(crate) const ZERO: Chunk = Chunk {
         levels: [0; CHUNK],
+        scaled: [[[[0; 2]; 8]; 2]; CHUNK / 32],
         scale: [0.0; 16],
         min: [0.0; 8],
         int_scale: [0; 16],
@@ -45,6 +50,10 @@ pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
     let mut levels = Levels::new();
     for (i, block) in blocks.iter().enumerate() {
         block.expand(&mut levels);
+        if matches!(W::KIND, Kind::Lanes) {
+            scale_levels::<W>(&levels, &block.scales().0, 0, chunk);
+            continue;
+        }
         let at = i * W::LEN;
         for (to, from) in chunk.levels[at..at + W::LEN].iter_mut().zip(&levels.q[..W::LEN]) {
             *to = (*from as u8).wrapping_add(W::OFFSET);
@@ -56,16 +65,35 @@ pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
     unpack_scales(blocks, chunk);
 }
 
-/// Unpacks the scales and minima of [`Kind::Blocks`] and [`Kind::Integer`].
+/// Writes the levels of a plane times their scales, for [`Kind::Lanes`].
+#[inline(always)]
+pub(crate) fn scale_levels<W: Weight>(levels: &Levels, scales: &[i8; 16], plane: usize, chunk: &mut Chunk) {
+    for (b, to) in chunk.scaled.iter_mut().enumerate() {
+        let mut values = [0i16; 32];
+        for (v, value) in values.iter_mut().enumerate() {
+            let at = 32 * b + v;
+            let offset = if W::GROUP_OFFSET { i16::from(W::OFFSET) } else { 0 };
+            let level = i16::from(W::level(levels.q[at], plane)) + offset;
+            *value = level * i16::from(scales[at / W::GROUP]);
+        }
+        for lane in 0..8 {
+            let [v0, v1, v2, v3] = [0, 1, 2, 3].map(|v| values[4 * lane + v]);
+            to[0][lane] = [v0, v2];
+            to[1][lane] = [v1, v3];
+        }
+    }
+}
+
+/// Unpacks the scales and minima of all kinds but [`Kind::Groups`].
 #[inline(always)]
 pub(crate) fn unpack_scales<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
     match W::KIND {
-        Kind::Blocks => {
+        Kind::Blocks | Kind::LaneBlocks => {
             for (i, block) in blocks.iter().enumerate() {
                 (chunk.scale[i], chunk.min[i]) = block.factors();
             }
         }
-        Kind::Integer => {
+        Kind::Integer | Kind::Lanes => {
             let block = &blocks[0];
             (chunk.d, chunk.dmin) = block.factors();
             let (scales, mins) = block.scales();

@@ -6,11 +6,16 @@
 //! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of
 //!   activations, one vector lane for each.
 //!
-//! An output element is one chain of fused multiply-adds over the blocks of its row, starting from zero, in order. Nothing
-//! else in its environment changes it.
+//! An output element is made of chains of fused multiply-adds over the blocks of its row, starting from zero, in order.
+//! Nothing else in its environment changes it. The chains are those of ggml on x86-64, so that results equal its results
+//! bit for bit: a rounding more or less, and an activation behind it rounds to another of its 8-bit levels, which moves
+//! the logits of a model by a thousandth of their range. ggml interleaves the blocks of eight rows of some types (Q4_0, Q2_K,
+//! Q4_K, IQ4_NL, MXFP4) and has one chain for each result; for the others its dot product has one for each lane of a vector
+//! of eight, added in the end ([`lanes`]).
 
 mod activation;
 mod chunk;
+mod lanes;
 mod portable;
 mod product;
 mod types;
@@ -42,6 +47,10 @@ type Acc = [[f32; LANES]; ROWS];
 
 type RowsFn = unsafe fn([*const u8; ROWS], usize, &Row<'_>, &mut [f32; ROWS]);
 type UnpackFn = unsafe fn(*const u8, usize, *mut Chunk, usize);
+/// [`Acc`]s for each panel of a kind with lanes: for each of eight lanes, and for the minima.
+const LANE_ACCS: usize = 9;
+
+type FinishFn = fn(&[Acc], &mut Acc);
 type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 
 /// The kernels of a block type.
@@ -55,8 +64,12 @@ pub(crate) struct Kernels {
     rows: RowsFn,
     /// A row of the weight as chunks; see [`portable::unpack_row`].
     unpack: UnpackFn,
-    /// Chunks of four rows times panels; see [`portable::panels`].
-    panels: PanelsFn,
+    /// Chunks of four rows times panels; see [`portable::panels`]. Without it, `rows` serve for any number of rows.
+    panels: Option<PanelsFn>,
+    /// [`Acc`]s that a panel takes.
+    accs: usize,
+    /// Makes results of them.
+    finish: FinishFn,
 }
 
 impl Kernels {
@@ -69,13 +82,15 @@ impl Kernels {
         Kernels {
             companion: W::COMPANION,
             group: match W::KIND {
-                Kind::Blocks => 32,
-                Kind::Integer => W::GROUP,
+                Kind::Blocks | Kind::LaneBlocks => 32,
+                Kind::Integer | Kind::Lanes => W::GROUP,
                 Kind::Groups => 16,
             },
             rows: portable::rows::<W>,
             unpack: portable::unpack_row::<W>,
-            panels: portable::panels::<W>,
+            panels: if lanes::is::<W>() { None } else { Some(portable::panels::<W>) },
+            accs: if lanes::is::<W>() { LANE_ACCS } else { 1 },
+            finish: if lanes::is::<W>() { lanes::finish_panel::<W> } else { |accs, out| *out = accs[0] },
         }
     }
 

@@ -1,9 +1,9 @@
-//! The arithmetic in plain Rust: what every other kernel has to equal bit for bit.
+//! The arithmetic in plain Rust: what every other kernel has to equal bit for bit. Kinds of eight lanes are in [`lanes`].
 
 use super::activation::{LANES, PanelChunk, Row};
 use super::chunk::{CHUNK, Chunk, unpack};
 use super::types::{Kind, Weight};
-use super::{Acc, ROWS};
+use super::{Acc, ROWS, lanes};
 
 /// Four rows of blocks times one row of activations.
 ///
@@ -11,6 +11,10 @@ use super::{Acc, ROWS};
 /// Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+    if lanes::is::<W>() {
+        // SAFETY: this function's contract.
+        return unsafe { lanes::rows::<W>(w, k, x, out) };
+    }
     let mut chunk = Chunk::ZERO;
     for (w, out) in w.iter().zip(out) {
         // SAFETY: this function's contract; blocks have alignment 1.
@@ -28,6 +32,7 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
 fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, mut acc: f32) -> f32 {
     let qs = &x.qs[c * CHUNK..];
     match W::KIND {
+        Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
         Kind::Blocks => {
             for g in 0..n32 {
                 let sum = products(&w.levels[32 * g..][..32], &qs[32 * g..][..32])
@@ -106,6 +111,7 @@ pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk],
 fn panel<W: Weight>(w: &Chunk, x: &PanelChunk, n32: usize, acc: &mut [f32; LANES]) {
     let offset = i32::from(W::OFFSET);
     match W::KIND {
+        Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
         Kind::Blocks => {
             for g in 0..n32 {
                 let mut sum = lane_products::<32>(w, x, g);

@@ -2,7 +2,7 @@
 
 use super::activation::{Activations, LANES, PanelChunk};
 use super::chunk::{CHUNK, Chunk};
-use super::{Acc, Kernels, ROWS};
+use super::{Acc, Kernels, PanelsFn, ROWS};
 use crate::Pool;
 use crate::kernels::matmul::rows::{Job, Matrix, Results, Tasks, with_bias};
 use std::cell::Cell;
@@ -25,9 +25,10 @@ pub(crate) unsafe fn product(
     x: &Activations,
     out: &Results<'_, f32>,
 ) {
+    let many_rows = |job: &Job<'_>| job.x.len() >= MANY && kernels.panels.is_some();
     let panels: Vec<Vec<PanelChunk>> = jobs
         .iter()
-        .map(|job| if job.x.len() < MANY { Vec::new() } else { x.panels(pool, job.x, kernels.group) })
+        .map(|job| if many_rows(job) { x.panels(pool, job.x, kernels.group) } else { Vec::new() })
         .collect();
     let tasks = Tasks::new(pool.threads(), w, jobs, (TILE, 2 * LANES), |m| {
         // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
@@ -38,17 +39,18 @@ pub(crate) unsafe fn product(
         let (job, panels) = (&jobs[task.job], &panels[task.job]);
         // SAFETY: this function's contract; tasks are disjoint in results.
         unsafe {
-            if job.x.len() < MANY {
-                few(kernels, w, job, task.columns, x, out);
-            } else {
-                let (first, last) = (task.rows.start / LANES, task.rows.end.div_ceil(LANES));
-                many(kernels, w, job, task.columns, panels, first..last, out);
+            match kernels.panels {
+                Some(kernel) if many_rows(job) => {
+                    let (first, last) = (task.rows.start / LANES, task.rows.end.div_ceil(LANES));
+                    many((kernels, kernel), w, job, task.columns, panels, first..last, out);
+                }
+                _ => few(kernels, w, job, (task.columns, task.rows), x, out),
             }
         }
     });
 }
 
-/// Columns `columns` of the results, reading blocks in place.
+/// Columns of the results for some of the job's rows, reading blocks in place.
 ///
 /// # Safety
 /// As [`product`].
@@ -56,7 +58,7 @@ unsafe fn few(
     kernels: &Kernels,
     w: Matrix,
     job: &Job<'_>,
-    columns: std::ops::Range<usize>,
+    (columns, range): (std::ops::Range<usize>, std::ops::Range<usize>),
     x: &Activations,
     out: &Results<'_, f32>,
 ) {
@@ -65,7 +67,7 @@ unsafe fn few(
         let n = ROWS.min(columns.end - j);
         // Rows past the end are computed as the last one again, and dropped.
         let rows = [0, 1, 2, 3].map(|r| job.w.wrapping_add((j + r.min(n - 1)) * w.row_bytes));
-        for (&xi, &oi) in job.x.iter().zip(job.out) {
+        for (&xi, &oi) in job.x[range.clone()].iter().zip(&job.out[range.clone()]) {
             // SAFETY: this function's contract.
             unsafe {
                 (kernels.rows)(rows, w.k, &x.row(xi as usize), &mut sums);
@@ -78,6 +80,8 @@ unsafe fn few(
 thread_local! {
     /// Unpacked chunks, kept from task to task.
     static SCRATCH: Cell<Vec<Chunk>> = const { Cell::new(Vec::new()) };
+    /// Sums in the making, likewise.
+    static SUMS: Cell<Vec<Acc>> = const { Cell::new(Vec::new()) };
 }
 
 /// Columns `columns` of the results for the panels `range`, by unpacking.
@@ -85,7 +89,7 @@ thread_local! {
 /// # Safety
 /// As [`product`]; `panels` are those of the job's rows.
 unsafe fn many(
-    kernels: &Kernels,
+    (kernels, kernel): (&Kernels, PanelsFn),
     w: Matrix,
     job: &Job<'_>,
     columns: std::ops::Range<usize>,
@@ -98,6 +102,7 @@ unsafe fn many(
     if scratch.len() < chunks * TILE {
         scratch.resize(chunks * TILE, Chunk::ZERO);
     }
+    let mut sums = SUMS.take();
     for j in columns.clone().step_by(TILE) {
         let n = TILE.min(columns.end - j);
         for r in 0..n {
@@ -108,27 +113,36 @@ unsafe fn many(
         }
         for p in range.clone().step_by(2) {
             let pair = 2.min(range.end - p);
-            let mut sums: [[Acc; 2]; TILE / ROWS] = [[[[0.0; LANES]; ROWS]; 2]; TILE / ROWS];
+            // For each four columns, the sums of both panels.
+            sums.clear();
+            sums.resize(TILE / ROWS * 2 * kernels.accs, [[0.0; LANES]; ROWS]);
             for c in 0..chunks {
                 let n32 = (w.k - c * CHUNK).min(CHUNK) / 32;
                 let x =
                     [&panels[p * chunks + c], &panels[(p + pair - 1) * chunks + c]].map(std::ptr::from_ref);
-                for (quad, sums) in sums[..n.div_ceil(ROWS)].iter_mut().enumerate() {
+                for (quad, sums) in sums.chunks_exact_mut(2 * kernels.accs).take(n.div_ceil(ROWS)).enumerate()
+                {
                     // SAFETY: this function's contract. Rows past the end hold old chunks; their sums are dropped.
                     unsafe {
                         let w = scratch.as_ptr().add(c * TILE + quad * ROWS);
-                        (kernels.panels)(w, &x[..pair], n32, sums.as_mut_ptr());
+                        kernel(w, &x[..pair], n32, sums.as_mut_ptr());
                     }
                 }
+            }
+            let mut results: [[Acc; 2]; TILE / ROWS] = [[[[0.0; LANES]; ROWS]; 2]; TILE / ROWS];
+            for (results, sums) in results.as_flattened_mut().iter_mut().zip(sums.chunks_exact(kernels.accs))
+            {
+                (kernels.finish)(sums, results);
             }
             for lane in 0..pair * LANES {
                 let Some(&oi) = job.out.get(p * LANES + lane) else { break };
                 let row: [f32; TILE] =
-                    std::array::from_fn(|r| sums[r / ROWS][lane / LANES][r % ROWS][lane % LANES]);
+                    std::array::from_fn(|r| results[r / ROWS][lane / LANES][r % ROWS][lane % LANES]);
                 // SAFETY: this function's contract.
                 unsafe { out.put(oi as usize, j, &row[..n], with_bias) };
             }
         }
     }
     SCRATCH.set(scratch);
+    SUMS.set(sums);
 }

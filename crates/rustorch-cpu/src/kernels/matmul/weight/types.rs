@@ -1,6 +1,6 @@
 //! How each block type takes part in a product.
 
-use rustorch_core::QuantType;
+use rustorch_core::{QuantType, f16};
 use rustorch_quant::{
     Block, BlockIq1M, BlockIq1S, BlockIq2S, BlockIq2Xs, BlockIq2Xxs, BlockIq3S, BlockIq3Xxs, BlockIq4Nl,
     BlockIq4Xs, BlockMxfp4, BlockNvfp4, BlockQ1_0, BlockQ2_0, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1,
@@ -29,10 +29,18 @@ impl Companion {
     }
 }
 
-/// The arithmetic of a type. In every case sums of products of levels are exact integers, and an output element is one
-/// chain of fused multiply-adds over the blocks of its row, in order; so every kernel gives the same bits.
+/// The arithmetic of a type. In every case sums of products of levels are exact integers, and an output element is made of
+/// chains of fused multiply-adds over the blocks of its row, in order; so every kernel gives the same bits. They are the
+/// chains of ggml on x86-64 ([`super`]): one for the types whose blocks it interleaves by eight rows, eight for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// A float scale (and minimum) for each 32 values, in eight lanes: lane `l` has values `4l..4l + 4` of every block,
+    /// `acc[l] += (d·dx)·Σ q·x`. A chain of its own has `m·sx`, and is added to the sum of the lanes.
+    LaneBlocks,
+    /// Integer scales for each group within 256 values, in eight lanes: lane `l` has values `4l..4l + 4` of every 32,
+    /// `acc[l] += (d·dx)·Σ sc·q·x`. A chain of its own has `(dmin·dx)·Σ mn·Σ x`. The result is the sum of the lanes times
+    /// [`Weight::FACTOR`], plus the chain of minima times [`Weight::MIN_FACTOR`].
+    Lanes,
     /// A float scale (and minimum) for each 32 values: `acc += (d·dx)·Σ q·x`, then `acc += m·sx`.
     Blocks,
     /// Integer scales (and minima) for each group within 256 values: `acc += (d·dx)·Σ sc·Σ q·x`, then
@@ -56,6 +64,22 @@ pub(crate) trait Weight: Block {
     const OFFSET: u8 = 128;
     /// Whether there are minima.
     const MINS: bool = false;
+    /// Whether lane `l` takes back the offset of groups `2l` and `2l + 1`, and not that of its own values
+    /// ([`Kind::Lanes`] only, with groups of 16).
+    const GROUP_OFFSET: bool = false;
+    /// See [`Kind::Lanes`]; a power of two.
+    const FACTOR: f32 = 1.0;
+    /// See [`Kind::Lanes`]; a power of two.
+    const MIN_FACTOR: f32 = 1.0;
+    /// How many sets of levels share the scales ([`Kind::Lanes`] only). The lanes of each are summed on their own, and
+    /// those of a second one times [`MIN_FACTOR`](Self::MIN_FACTOR) are added.
+    const PLANES: usize = 1;
+
+    /// A level of [`Kind::Lanes`] in one of the planes, from the level of decoding.
+    #[inline(always)]
+    fn level(q: i8, _plane: usize) -> i8 {
+        q
+    }
 
     /// The float scale and minimum ([`Kind::Blocks`] and [`Kind::Integer`]).
     fn factors(&self) -> (f32, f32) {
@@ -63,7 +87,7 @@ pub(crate) trait Weight: Block {
     }
 
     /// The integer scales and minima of the groups ([`Kind::Integer`]).
-    fn scales(&self) -> ([i8; 16], [u8; 16]) {
+    fn scales(&self) -> ([i8; 16], [i8; 16]) {
         ([0; 16], [0; 16])
     }
 }
@@ -74,10 +98,10 @@ pub(crate) const fn wide<W: Weight>() -> bool {
 }
 
 macro_rules! blocks {
-    ($($block:ty: $companion:ident, offset $offset:literal, $factors:expr;)*) => {$(
+    ($($block:ty: $kind:ident, $companion:ident, offset $offset:literal, $factors:expr;)*) => {$(
         impl Weight for $block {
             const COMPANION: Companion = Companion::$companion;
-            const KIND: Kind = Kind::Blocks;
+            const KIND: Kind = Kind::$kind;
             const OFFSET: u8 = $offset;
             const MINS: bool = matches!(Companion::$companion, Companion::Q8_1);
 
@@ -91,14 +115,14 @@ macro_rules! blocks {
 }
 
 blocks! {
-    BlockQ4_0: Q8_0, offset 8, |b| (b.d.get(), 0.0);
-    BlockQ4_1: Q8_1, offset 0, |b| (b.d.get(), b.m.get());
-    BlockQ5_0: Q8_0, offset 16, |b| (b.d.get(), 0.0);
-    BlockQ5_1: Q8_1, offset 0, |b| (b.d.get(), b.m.get());
-    BlockQ8_0: Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockQ8_1: Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockIq4Nl: Q8_0, offset 128, |b| (b.d.get(), 0.0);
-    BlockMxfp4: Q8_0, offset 128, |b| (e8m0_halved(b.e), 0.0);
+    BlockQ4_0: Blocks, Q8_0, offset 8, |b| (b.d.get(), 0.0);
+    BlockQ4_1: LaneBlocks, Q8_1, offset 0, |b| (b.d.get(), b.m.get());
+    BlockQ5_0: LaneBlocks, Q8_0, offset 16, |b| (b.d.get(), 0.0);
+    BlockQ5_1: LaneBlocks, Q8_1, offset 0, |b| (b.d.get(), b.m.get());
+    BlockQ8_0: LaneBlocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
+    BlockQ8_1: Blocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
+    BlockIq4Nl: Blocks, Q8_0, offset 128, |b| (b.d.get(), 0.0);
+    BlockMxfp4: Blocks, Q8_0, offset 128, |b| (e8m0_halved(b.e), 0.0);
 }
 
 /// Half of the scale of an MXFP4 block, which goes with the doubled levels.
@@ -108,13 +132,22 @@ fn e8m0_halved(e: u8) -> f32 {
 }
 
 macro_rules! integer {
-    ($($block:ty: groups of $group:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr;)*) => {$(
+    ($($block:ty: $kind:ident, groups of $group:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr
+       $(, $constant:ident = $value:expr)* $(=> $level:expr)?;)*) => {$(
         impl Weight for $block {
             const COMPANION: Companion = Companion::Q8K;
-            const KIND: Kind = Kind::Integer;
+            const KIND: Kind = Kind::$kind;
             const GROUP: usize = $group;
             const OFFSET: u8 = $offset;
             const MINS: bool = $mins;
+            $(integer!(@constant $constant = $value);)*
+            $(
+                #[inline(always)]
+                fn level(q: i8, plane: usize) -> i8 {
+                    let level: fn(i8, usize) -> i8 = $level;
+                    level(q, plane)
+                }
+            )?
 
             #[inline(always)]
             fn factors(&self) -> (f32, f32) {
@@ -123,25 +156,29 @@ macro_rules! integer {
             }
 
             #[inline(always)]
-            fn scales(&self) -> ([i8; 16], [u8; 16]) {
-                let scales: fn(&Self) -> ([i8; 16], [u8; 16]) = $scales;
+            fn scales(&self) -> ([i8; 16], [i8; 16]) {
+                let scales: fn(&Self) -> ([i8; 16], [i8; 16]) = $scales;
                 scales(self)
             }
         }
     )*};
+    (@constant GROUP_OFFSET = $value:expr) => { const GROUP_OFFSET: bool = $value; };
+    (@constant FACTOR = $value:expr) => { const FACTOR: f32 = $value; };
+    (@constant MIN_FACTOR = $value:expr) => { const MIN_FACTOR: f32 = $value; };
+    (@constant PLANES = $value:expr) => { const PLANES: usize = $value; };
 }
 
 integer! {
-    BlockQ2K: groups of 16, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| {
+    BlockQ2K: Integer, groups of 16, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| {
         let both = u128::from_le_bytes(b.scales);
         let nibbles = u128::from_le_bytes([15; 16]);
-        ((both & nibbles).to_le_bytes().map(|sc| sc as i8), (both >> 4 & nibbles).to_le_bytes())
+        ((both & nibbles).to_le_bytes().map(|sc| sc as i8), (both >> 4 & nibbles).to_le_bytes().map(|mn| mn as i8))
     };
-    BlockQ3K: groups of 16, offset 4, mins false, |b| (b.d.get(), 0.0), |b| (q3_scales(&b.scales), [0; 16]);
-    BlockQ4K: groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
-    BlockQ5K: groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
-    BlockQ6K: groups of 16, offset 32, mins false, |b| (b.d.get(), 0.0), |b| (b.scales, [0; 16]);
-    BlockIq4Xs: groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+    BlockQ3K: Lanes, groups of 16, offset 4, mins false, |b| (b.d.get(), 0.0), |b| (q3_scales(&b.scales), [0; 16]);
+    BlockQ4K: Integer, groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
+    BlockQ5K: Lanes, groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
+    BlockQ6K: Lanes, groups of 16, offset 32, mins false, |b| (b.d.get(), 0.0), |b| (b.scales, [0; 16]), GROUP_OFFSET = true;
+    BlockIq4Xs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
         let (low, high) = (u32::from_le_bytes(b.scales_l), u32::from(b.scales_h.get()));
         let mut scales = [0; 16];
         for (j, scale) in scales[..8].iter_mut().enumerate() {
@@ -149,16 +186,62 @@ integer! {
         }
         (scales, [0; 16])
     };
+    BlockIq2Xxs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+        (each_group(|g| odd(b.qs[4 * g + 3].get() >> 12)), [0; 16])
+    }, FACTOR = 0.125;
+    BlockIq2Xs: Lanes, groups of 16, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+        (nibble_scales(b.scales), [0; 16])
+    }, FACTOR = 0.125;
+    BlockIq2S: Lanes, groups of 16, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+        (nibble_scales(b.scales), [0; 16])
+    }, FACTOR = 0.125;
+    BlockIq3Xxs: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+        (each_group(|g| odd(u16::from(b.scales_and_signs[4 * g + 3] >> 4))), [0; 16])
+    }, FACTOR = 0.25;
+    BlockIq3S: Lanes, groups of 32, offset 128, mins false, |b| (b.d.get(), 0.0), |b| {
+        (each_group(|g| odd(u16::from(b.scales[g / 2] >> (4 * (g % 2)) & 15))), [0; 16])
+    };
+    // The shift by an eighth is summed apart, as the minima of other types are.
+    BlockIq1S: Lanes, groups of 32, offset 128, mins true, |b| (b.d.get(), -b.d.get()), |b| {
+        let scale = |g: usize| odd(b.qh[g].get() >> 12 & 7);
+        (each_group(scale), each_group(|g| if b.qh[g].get() & 0x8000 == 0 { scale(g) } else { -scale(g) }))
+    }, MIN_FACTOR = 0.125 => |q, _| (q + 4) >> 3;
+    BlockIq1M: Lanes, groups of 16, offset 128, mins false, |b| (f16::from_bits(b.d_bits()).to_f32(), 0.0), |b| {
+        (std::array::from_fn(|g| odd(b.scales[g / 4].get() >> (3 * (g % 4)) & 7)), [0; 16])
+    }, MIN_FACTOR = 0.125, PLANES = 2 => |q, plane| {
+        let t = (q + 4) >> 3;
+        if plane == 0 { t } else { q - 8 * t }
+    };
+    BlockTq1_0: Lanes, groups of 16, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
+    BlockTq2_0: Lanes, groups of 16, offset 1, mins false, |b| (b.d.get(), 0.0), |_| ([1; 16], [0; 16]), GROUP_OFFSET = true;
+}
+
+/// The scale that a few bits stand for: an odd number.
+#[inline(always)]
+fn odd(bits: u16) -> i8 {
+    2 * bits as i8 + 1
+}
+
+/// The scales of eight groups.
+#[inline(always)]
+fn each_group(scale: impl Fn(usize) -> i8) -> [i8; 16] {
+    std::array::from_fn(|g| if g < 8 { scale(g) } else { 0 })
+}
+
+/// A scale for each 16 values, the low nibble first.
+#[inline(always)]
+fn nibble_scales(scales: [u8; 8]) -> [i8; 16] {
+    std::array::from_fn(|g| odd(u16::from(scales[g / 2] >> (4 * (g % 2)) & 15)))
 }
 
 /// Eight 6-bit scales and eight 6-bit minima of Q4_K and Q5_K, four at a time in one word.
 #[inline(always)]
-fn affine_scales(packed: &[u8; 12]) -> ([i8; 16], [u8; 16]) {
+fn affine_scales(packed: &[u8; 12]) -> ([i8; 16], [i8; 16]) {
     let [a, b, c] = words(packed);
     let scales = [a & 0x3f3f_3f3f, (c & 0x0f0f_0f0f) | (a >> 6 & 0x0303_0303) << 4];
     let mins = [b & 0x3f3f_3f3f, (c >> 4 & 0x0f0f_0f0f) | (b >> 6 & 0x0303_0303) << 4];
     let join = |[low, high]: [u32; 2]| u128::from(low) | u128::from(high) << 32;
-    (join(scales).to_le_bytes().map(|sc| sc as i8), join(mins).to_le_bytes())
+    (join(scales).to_le_bytes().map(|sc| sc as i8), join(mins).to_le_bytes().map(|mn| mn as i8))
 }
 
 /// Sixteen 6-bit scales of Q3_K, less 32.
@@ -186,15 +269,6 @@ macro_rules! groups {
 }
 
 groups! {
-    BlockIq1S: Q8K;
-    BlockIq1M: Q8K;
-    BlockIq2Xxs: Q8K;
-    BlockIq2Xs: Q8K;
-    BlockIq2S: Q8K;
-    BlockIq3Xxs: Q8K;
-    BlockIq3S: Q8K;
-    BlockTq1_0: Q8K;
-    BlockTq2_0: Q8K;
     BlockQ8K: Q8K;
     BlockNvfp4: Q8_0;
     BlockQ1_0: Q8_0;
@@ -264,7 +338,7 @@ mod tests {
             let ((d, m), (scales, mins)) = (block.factors(), block.scales());
             for i in 0..W::LEN / 16 {
                 let (scale, min) = match W::KIND {
-                    Kind::Blocks => (d, if W::MINS { -m } else { 0.0 }),
+                    Kind::Blocks | Kind::LaneBlocks => (d, if W::MINS { -m } else { 0.0 }),
                     _ => {
                         let group = i * 16 / W::GROUP;
                         (d * f32::from(scales[group]), m * f32::from(mins[group]))

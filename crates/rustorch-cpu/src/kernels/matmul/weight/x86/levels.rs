@@ -1,7 +1,7 @@
 //! Levels of each type in AVX2 registers.
 
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
-use crate::kernels::matmul::weight::types::Weight;
+use crate::kernels::matmul::weight::types::{Kind, Weight};
 use rustorch_quant::{
     BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, IQ4_LEVELS,
@@ -16,9 +16,7 @@ pub(crate) trait Vectored: Weight {
     /// The processor has AVX2, and the block that many levels.
     unsafe fn levels(&self, i: usize) -> __m256i;
 
-    /// The groups of 32 levels that [`pair`](Self::pair) gives ([`Kind::Integer`] only): those that unpack together.
-    ///
-    /// [`Kind::Integer`]: crate::kernels::matmul::weight::types::Kind::Integer
+    /// The groups of 32 levels that [`pair`](Self::pair) gives (types of 256 values only): those that unpack together.
     const PAIRS: [(usize, usize); 4] = [(0, 1), (2, 3), (4, 5), (6, 7)];
 
     /// The levels plus the offset of two groups of 32, in order.
@@ -73,6 +71,10 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
             let chunk = &mut *out.add(c * step);
             let to = chunk.levels.as_mut_ptr().cast::<__m256i>();
             for (b, block) in blocks.iter().enumerate() {
+                if matches!(W::KIND, Kind::Lanes) {
+                    super::lanes::unpack_scaled(block, chunk);
+                    continue;
+                }
                 for i in 0..W::LEN / 32 {
                     _mm256_store_si256(to.add(b * (W::LEN / 32) + i), block.levels(i));
                 }

@@ -1,9 +1,11 @@
 //! Vector kernels for x86-64.
 
 mod grouped;
+mod lanes;
 mod levels;
 mod panel256;
 mod panel512;
+mod panel512_lanes;
 mod row;
 mod row512;
 
@@ -11,15 +13,18 @@ pub(crate) use levels::Vectored;
 
 use super::activation::{PanelChunk, Row};
 use super::chunk::Chunk;
+use super::lanes as portable_lanes;
 use super::types::Weight;
 use super::{Acc, Kernels, ROWS, portable};
 use crate::Isa;
 
 /// The kernels of a type with vector code.
 pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
-    let (rows, panels): (super::RowsFn, super::PanelsFn) = match isa {
-        Isa::Avx512 => (rows_avx512::<W>, panels_avx512::<W>),
-        Isa::Avx2 => (rows_avx2::<W>, panels_avx2::<W>),
+    let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {
+        Isa::Avx512 if portable_lanes::is::<W>() => (rows_avx512::<W>, Some(panels_avx512_lanes::<W>)),
+        Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
+        Isa::Avx2 if portable_lanes::is::<W>() => (rows_avx2::<W>, None),
+        Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
     Kernels { rows, panels, unpack: unpack_avx2::<W>, ..Kernels::portable::<W>() }
@@ -27,12 +32,22 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 
 /// The kernels of a type whose levels are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
-    let panels: super::PanelsFn = match isa {
-        Isa::Avx512 => panels_avx512::<W>,
-        Isa::Avx2 => panels_avx2::<W>,
+    let panels: Option<super::PanelsFn> = match isa {
+        // A panel has no room for the sums of a second plane.
+        Isa::Avx512 if portable_lanes::is::<W>() => {
+            if W::PLANES > 1 {
+                None
+            } else {
+                Some(panels_avx512_lanes::<W>)
+            }
+        }
+        Isa::Avx512 => Some(panels_avx512::<W>),
+        Isa::Avx2 if portable_lanes::is::<W>() => None,
+        Isa::Avx2 => Some(panels_avx2::<W>),
         _ => return Kernels::portable::<W>(),
     };
-    Kernels { rows: rows_grouped::<W>, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
+    let rows: super::RowsFn = if portable_lanes::is::<W>() { rows_lanes::<W> } else { rows_grouped::<W> };
+    Kernels { rows, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
 }
 
 macro_rules! wrappers {
@@ -53,6 +68,8 @@ wrappers! {
     "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = levels::unpack_row::<W>;
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;
+    "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
     "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = portable::unpack_row::<W>;
 }

@@ -65,6 +65,7 @@ unsafe fn tile<W: Weight>(w: *const Chunk, x: Half<'_>, n32: usize, out: &mut Ac
         match W::KIND {
             Kind::Blocks => blocks::<W>(w, x, n32, &mut acc),
             Kind::Integer => integer::<W>(w, x, &mut acc),
+            Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
             Kind::Groups => groups::<W>(w, x, n32, &mut acc),
         }
         for r in 0..ROWS {

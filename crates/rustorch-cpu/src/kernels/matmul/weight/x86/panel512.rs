@@ -49,6 +49,7 @@ unsafe fn tile<W: Weight, const C: usize>(
         match W::KIND {
             Kind::Blocks => blocks::<W, C>(w, x, n32, &mut sums),
             Kind::Integer => integer::<W, C>(w, x, &mut sums),
+            Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
             Kind::Groups => groups::<W, C>(w, x, n32, &mut sums),
         }
         for r in 0..ROWS {

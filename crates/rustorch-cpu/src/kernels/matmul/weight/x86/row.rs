@@ -1,5 +1,6 @@
 //! One row of activations times four rows of blocks in place: the kernel of generation, which reads each weight once.
 
+use super::lanes;
 use super::levels::Vectored;
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
@@ -23,6 +24,8 @@ pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
         let acc = match W::KIND {
             Kind::Blocks => blocks::<W, VNNI>(w, k / 32, x),
             Kind::Integer => superblocks::<W, VNNI>(w, k / 256, x),
+            Kind::LaneBlocks => return lanes::blocks::<W, VNNI>(w, k / 32, x, out),
+            Kind::Lanes => return lane_superblocks::<W, VNNI>(w, k / 256, x, out),
             Kind::Groups => unreachable!("these types have no vector code"),
         };
         _mm_storeu_ps(out.as_mut_ptr(), acc);
@@ -108,6 +111,39 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
     }
 }
 
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn lane_superblocks<W: Vectored, const VNNI: bool>(
+    w: [*const W; ROWS],
+    n: usize,
+    x: &Row<'_>,
+    out: &mut [f32; ROWS],
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let (mut acc, mut min) = ([_mm256_setzero_ps(); ROWS], _mm_setzero_ps());
+        for b in 0..n {
+            prefetch(w, b, size_of::<W>());
+            let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
+            let mut mins = [_mm256_setzero_si256(); ROWS];
+            let (dw, mw) = W::factors4(w);
+            let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
+            let d = lanes::splat4(_mm_mul_ps(dw, dx));
+            for r in 0..ROWS {
+                let sums;
+                (sums, mins[r]) = superblock::<W, VNNI>(w[r], x, b);
+                acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(sums), acc[r]);
+            }
+            if W::MINS {
+                let mins = _mm_cvtepi32_ps(reduce(mins[0], mins[1], mins[2], mins[3]));
+                min = _mm_fnmadd_ps(mins, _mm_mul_ps(mw, dx), min);
+            }
+        }
+        lanes::finish::<W>(acc, min, out);
+    }
+}
+
 /// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values.
 ///
 /// # Safety
@@ -129,7 +165,10 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
         let mut sum = _mm256_setzero_si256();
         for i in 0..8 {
             let q = _mm256_loadu_si256(qs.add(32 * i).cast());
-            let pairs = pairs::<W>(w.levels(i), q);
+            let mut pairs = pairs::<W>(w.levels(i), q);
+            if own_offset::<W>() {
+                pairs = _mm256_sub_epi16(pairs, _mm256_maddubs_epi16(_mm256_set1_epi8(W::OFFSET as i8), q));
+            }
             let scale = _mm256_shuffle_epi8(by_half, _mm256_set1_epi16((0x0100 + 0x0202 * i) as i16));
             sum = if VNNI {
                 _mm256_dpwssd_epi32(sum, pairs, scale)
@@ -138,11 +177,21 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
             };
         }
         let mins = group_sums::<W>(scales, _mm_loadu_si128(mins.as_ptr().cast()), x, b);
-        if !W::MINS && !wide::<W>() {
+        if takes_groups::<W>() {
             sum = _mm256_sub_epi32(sum, mins);
         }
         (sum, mins)
     }
+}
+
+/// Whether the offset is taken back from each product, since lanes need it there.
+pub(super) const fn own_offset<W: Weight>() -> bool {
+    matches!(W::KIND, Kind::Lanes) && !W::GROUP_OFFSET && W::OFFSET != 0 && !wide::<W>()
+}
+
+/// Whether the offset is taken back by the sums of the groups.
+pub(super) const fn takes_groups<W: Weight>() -> bool {
+    !W::MINS && !wide::<W>() && !own_offset::<W>()
 }
 
 /// The lanes of `Σ mn·Σ x` over 256 values; without minima, of `Σ sc·Σ offset·x`, unless the type needs neither.
@@ -165,7 +214,7 @@ pub(super) unsafe fn group_sums<W: Vectored>(
             _mm256_zextsi128_si256(_mm_madd_epi16(_mm_cvtepu8_epi16(mins), _mm_loadu_si128(sums32)))
         } else if W::MINS {
             _mm256_madd_epi16(_mm256_cvtepu8_epi16(mins), _mm256_loadu_si256(sums16))
-        } else if !wide::<W>() {
+        } else if takes_groups::<W>() {
             let sums = _mm256_madd_epi16(_mm256_cvtepi8_epi16(scales), _mm256_loadu_si256(sums16));
             _mm256_sll_epi32(sums, _mm_cvtsi32_si128(W::OFFSET.trailing_zeros() as i32))
         } else {

@@ -1,7 +1,7 @@
 //! The AVX-512 form of `row`: 64 values of each of four rows at a time.
 
 use super::levels::Vectored;
-use super::row;
+use super::{lanes, row};
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::types::{Kind, wide};
@@ -19,6 +19,8 @@ pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'
         let acc = match W::KIND {
             Kind::Blocks => blocks::<W>(w, k / 32, x),
             Kind::Integer => superblocks::<W>(w, k / 256, x),
+            Kind::LaneBlocks => return lanes::blocks::<W, true>(w, k / 32, x, out),
+            Kind::Lanes => return lane_superblocks::<W>(w, k / 256, x, out),
             Kind::Groups => unreachable!("these types have no vector code"),
         };
         _mm_storeu_ps(out.as_mut_ptr(), acc);
@@ -89,31 +91,7 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
         for b in 0..n {
             row::prefetch(w, b, size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
-            let qs = x.qs.as_ptr().add(256 * b);
-            let mut q = [_mm512_setzero_si512(); 4];
-            for i in 0..4 {
-                let (low, high) = W::PAIRS[i];
-                q[i] = if high == low + 1 {
-                    _mm512_loadu_si512(qs.add(32 * low).cast())
-                } else {
-                    let low = _mm256_loadu_si256(qs.add(32 * low).cast());
-                    let high = _mm256_loadu_si256(qs.add(32 * high).cast());
-                    _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)
-                };
-            }
-            let mut sums = [_mm256_setzero_si256(); ROWS];
-            let mut mins = [_mm256_setzero_si256(); ROWS];
-            for r in 0..ROWS {
-                let (scales, m) = w[r].scales();
-                let scales = _mm_loadu_si128(scales.as_ptr().cast());
-                let sum = scaled_products(w[r], &q, scales);
-                sums[r] = _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
-                let m = _mm_loadu_si128(m.as_ptr().cast());
-                mins[r] = row::group_sums::<W>(scales, m, x, b);
-                if !W::MINS && !wide::<W>() {
-                    sums[r] = _mm256_sub_epi32(sums[r], mins[r]);
-                }
-            }
+            let (sums, mins) = superblock(w, x, b);
             let (dw, mw) = W::factors4(w);
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(row::reduce(sums[0], sums[1], sums[2], sums[3]));
@@ -127,12 +105,88 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
     }
 }
 
-/// The lanes of `Σ sc·Σ q·x` over 256 values.
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let (mut acc, mut min) = ([_mm256_setzero_ps(); ROWS], _mm_setzero_ps());
+        for b in 0..n {
+            row::prefetch(w, b, size_of::<W>());
+            let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
+            let (sums, mins) = superblock(w, x, b);
+            let (dw, mw) = W::factors4(w);
+            let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
+            let d = lanes::splat4(_mm_mul_ps(dw, dx));
+            for r in 0..ROWS {
+                acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(sums[r]), acc[r]);
+            }
+            if W::MINS {
+                let mins = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
+                min = _mm_fnmadd_ps(mins, _mm_mul_ps(mw, dx), min);
+            }
+        }
+        lanes::finish::<W>(acc, min, out);
+    }
+}
+
+/// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values of four rows.
 ///
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn scaled_products<W: Vectored>(w: &W, q: &[__m512i; 4], scales: __m128i) -> __m512i {
+unsafe fn superblock<W: Vectored>(
+    w: [&W; ROWS],
+    x: &Row<'_>,
+    b: usize,
+) -> ([__m256i; ROWS], [__m256i; ROWS]) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let qs = x.qs.as_ptr().add(256 * b);
+        let (mut q, mut back) = ([_mm512_setzero_si512(); 4], [_mm512_setzero_si512(); 4]);
+        for i in 0..4 {
+            let (low, high) = W::PAIRS[i];
+            q[i] = if high == low + 1 {
+                _mm512_loadu_si512(qs.add(32 * low).cast())
+            } else {
+                let low = _mm256_loadu_si256(qs.add(32 * low).cast());
+                let high = _mm256_loadu_si256(qs.add(32 * high).cast());
+                _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)
+            };
+            if row::own_offset::<W>() {
+                back[i] = _mm512_maddubs_epi16(_mm512_set1_epi8(W::OFFSET as i8), q[i]);
+            }
+        }
+        let mut sums = [_mm256_setzero_si256(); ROWS];
+        let mut mins = [_mm256_setzero_si256(); ROWS];
+        for r in 0..ROWS {
+            let (scales, m) = w[r].scales();
+            let scales = _mm_loadu_si128(scales.as_ptr().cast());
+            let sum = scaled_products(w[r], &q, &back, scales);
+            sums[r] = _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
+            let m = _mm_loadu_si128(m.as_ptr().cast());
+            mins[r] = row::group_sums::<W>(scales, m, x, b);
+            if row::takes_groups::<W>() {
+                sums[r] = _mm256_sub_epi32(sums[r], mins[r]);
+            }
+        }
+        (sums, mins)
+    }
+}
+
+/// The lanes of `Σ sc·Σ q·x` over 256 values; `back` is what the offset adds to pairs of products, where each takes
+/// back its own.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn scaled_products<W: Vectored>(
+    w: &W,
+    q: &[__m512i; 4],
+    back: &[__m512i; 4],
+    scales: __m128i,
+) -> __m512i {
     // SAFETY: this function's contract.
     unsafe {
         // Each quarter of the register holds the scales that the quarter of a pair may need, two bytes each.
@@ -145,7 +199,7 @@ unsafe fn scaled_products<W: Vectored>(w: &W, q: &[__m512i; 4], scales: __m128i)
         let mut sum = _mm512_setzero_si512();
         for i in 0..4 {
             let levels = w.pair(i);
-            let pairs = if wide::<W>() {
+            let mut pairs = if wide::<W>() {
                 // There is no `sign` of this width: levels are negated where they are below 128.
                 let w = _mm512_xor_si512(levels, _mm512_set1_epi8(-128));
                 let negative = _mm512_movepi8_mask(w);
@@ -154,6 +208,9 @@ unsafe fn scaled_products<W: Vectored>(w: &W, q: &[__m512i; 4], scales: __m128i)
             } else {
                 _mm512_maddubs_epi16(levels, q[i])
             };
+            if row::own_offset::<W>() {
+                pairs = _mm512_sub_epi16(pairs, back[i]);
+            }
             let (low, high) = W::PAIRS[i];
             let [low, high] = [_mm256_set1_epi16(word(low)), _mm256_set1_epi16(word(high))];
             let index = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
