@@ -72,6 +72,12 @@ const SCRIPTS: &[Script] = &[
         stdout: Some("crates/rustorch-quant/tests/fixtures/models.txt"),
     },
     Script {
+        name: "matmul_ggml",
+        about: "ggml: dot products of weights of every type",
+        runs: &[&["GGML/.", "crates/rustorch-cpu/tests/fixtures/dots.bin"]],
+        stdout: None,
+    },
+    Script {
         name: "gguf_fixtures",
         about: "gguf-py: GGUF files to read",
         runs: &[&["crates/rustorch-formats/tests/data"]],

@@ -1,17 +1,31 @@
 //! The command line.
 
 use crate::failure::EXIT_CODES;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use rustorch::DeviceType;
 use std::path::PathBuf;
 
+// The groups of options in the help.
+const PROMPT: &str = "Prompt";
+const LENGTH: &str = "Length";
+const SAMPLING: &str = "Sampling";
+const OUTPUT: &str = "Output";
+
+const EXAMPLES: &str = "\
+Examples:
+  rustorch-cli                                    let the embedded model write a scene
+  rustorch-cli -m model.gguf                      open a chat
+  rustorch-cli -m model.gguf -p 'Why is it so?'   answer once
+  git diff | rustorch-cli -m model.gguf --system 'Review this change.'
+  rustorch-cli -m model.gguf --raw -p 'Once upon a time' -n 100 --temp 0";
+
 /// Run GGUF language models on whatever hardware there is.
 ///
-/// Without a model file, the small embedded model writes a scene. With -m FILE, a chat opens on a terminal; -p PROMPT or
-/// text on standard input is answered once.
+/// With -m FILE, a chat opens on a terminal; -p TEXT or text on standard input is answered once. Without a model file, the
+/// small embedded model serves, and without a prompt it writes a scene.
 #[derive(Parser, Debug)]
-#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -43,39 +57,42 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Answer this once instead of opening a chat; `-` reads it from standard input
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, help_heading = PROMPT)]
     pub(crate) prompt: Option<String>,
-    #[command(flatten)]
-    pub(crate) sampling: SamplingArgs,
-    /// The most tokens to generate [default: until the model ends, the context is full; 256 for the embedded model]
-    #[arg(short = 'n', long, value_name = "N")]
-    pub(crate) n_predict: Option<usize>,
-    /// Tokens that the context holds [default: the model's own, at most 4096]
-    #[arg(short, long, value_name = "N", value_parser = positive)]
-    pub(crate) ctx_size: Option<usize>,
     /// The system prompt of the conversation
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["raw", "ids"], help_heading = PROMPT)]
     pub(crate) system: Option<String>,
-    /// End the generation at this text, which is not shown (may be repeated)
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) stop: Vec<String>,
-    /// Forget the older half of a full context and go on, instead of ending there
-    #[arg(long)]
-    pub(crate) shift: bool,
-    /// Feed the prompt as it is, without the model's chat template
-    #[arg(long)]
+    /// Continue the prompt as it is, without the model's chat template
+    #[arg(long, help_heading = PROMPT)]
     pub(crate) raw: bool,
     /// Take the prompt as token ids, and print ids
-    #[arg(long)]
+    #[arg(long, help_heading = PROMPT)]
     pub(crate) ids: bool,
+    /// The most tokens to generate [default: until the model ends or the context is full; 256 for the scene]
+    #[arg(short = 'n', long, value_name = "N", help_heading = LENGTH)]
+    pub(crate) n_predict: Option<usize>,
+    /// Tokens that the context holds [default: the model's own, at most 4096]
+    #[arg(short, long, value_name = "N", value_parser = positive, help_heading = LENGTH)]
+    pub(crate) ctx_size: Option<usize>,
+    /// End the generation at this text, which is not shown (may be repeated)
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new(), help_heading = LENGTH)]
+    pub(crate) stop: Vec<String>,
+    /// Forget the older half of a full context and go on, instead of ending there
+    #[arg(long, help_heading = LENGTH)]
+    pub(crate) shift: bool,
+    /// Go on when the model ends
+    #[arg(long, help_heading = LENGTH)]
+    pub(crate) ignore_eos: bool,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
     /// Show control tokens as text
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) special: bool,
     /// Print one JSON object instead of a stream of text
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
     /// Tell on standard error what is going on
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
 }
 
@@ -94,12 +111,13 @@ pub(crate) struct DeviceArgs {
     #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = device())]
     pub(crate) backend: DeviceType,
     /// Threads that compute on the CPU [default: one for each core]
-    #[arg(short, long, value_name = "N", value_parser = positive)]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 }
 
 /// How tokens are chosen.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = SAMPLING)]
 pub(crate) struct SamplingArgs {
     /// Randomness: 0 always takes the likeliest token
     #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
@@ -147,7 +165,7 @@ pub(crate) struct TokenizeArgs {
     /// The text; with --decode, the ids
     #[arg(value_name = "TEXT", required_unless_present = "stdin")]
     pub(crate) text: Vec<String>,
-    /// Read the text from standard input
+    /// Read the text from standard input, its last newline included
     #[arg(long, conflicts_with = "text")]
     pub(crate) stdin: bool,
     /// Print only the ids, as a list
@@ -219,6 +237,14 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be 1 at least".into()),
         Ok(n) => Ok(n),
         Err(e) => Err(format!("{e}")),
+    }
+}
+
+/// A number of threads that systems can start; more than there are cores gains nothing anyway.
+fn threads(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        n @ ..=1024 => Ok(n),
+        _ => Err("must be 1024 at most".into()),
     }
 }
 

@@ -67,7 +67,9 @@ impl From<llm::Error> for Failure {
             llm::Error::File(_) | llm::Error::Architecture { .. } | llm::Error::Hyperparameter { .. } => {
                 Failure::Model(error.to_string())
             }
-            llm::Error::TensorShape { .. } | llm::Error::Tokenizer(_) => Failure::Model(error.to_string()),
+            llm::Error::TensorShape { .. } | llm::Error::UnknownTensor { .. } | llm::Error::Tokenizer(_) => {
+                Failure::Model(error.to_string())
+            }
             llm::Error::Token { .. } | llm::Error::NoTokenizer(_) | llm::Error::Sampling(_) => {
                 Failure::Usage(error.to_string())
             }

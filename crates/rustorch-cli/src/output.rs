@@ -32,6 +32,20 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Replaces the status line of the person at the terminal; an empty text clears it. Nothing where there is no terminal.
+pub(crate) fn status(text: &str) {
+    let mut out = io::stderr().lock();
+    if out.is_terminal() {
+        // Where it cannot be shown nothing is lost.
+        let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
+    }
+}
+
+/// Whether a person reads both the text and what is told besides.
+pub(crate) fn interactive() -> bool {
+    io::stdout().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Prints an error to standard error.
 pub(crate) fn error(text: impl Display) {
     let mut out = io::stderr().lock();

@@ -82,7 +82,7 @@ pub(crate) fn generation(args: &RunArgs, max_tokens: Option<usize>) -> Generatio
         max_tokens: args.n_predict.or(max_tokens),
         stop: args.stop.clone(),
         show_special: args.special,
-        ignore_end: false,
+        ignore_end: args.ignore_eos,
     }
 }
 

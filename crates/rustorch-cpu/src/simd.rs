@@ -27,6 +27,12 @@ pub(crate) trait Level: Copy {
     fn store(self, v: Self::F, out: &mut [f32; LANES]);
     /// `a·b + c` in each lane, fused where the processor can.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a + b` in each lane.
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The larger in each lane; one of the two where either is NaN.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The largest lanes of four vectors; anything where there is a NaN.
+    fn max4(self, v: [Self::F; 4]) -> [f32; 4];
     /// The sums of the lanes of four vectors: lanes `i` and `i + 8` first, then 4, 2 and 1 apart.
     fn sum4(self, v: [Self::F; 4]) -> [f32; 4];
     /// Half to single precision.
@@ -152,6 +158,24 @@ impl Level for Portable {
         c
     }
     #[inline(always)]
+    fn add(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..LANES {
+            a[i] += b[i];
+        }
+        a
+    }
+    #[inline(always)]
+    fn max(self, mut a: Self::F, b: Self::F) -> Self::F {
+        for i in 0..LANES {
+            a[i] = if a[i] > b[i] { a[i] } else { b[i] };
+        }
+        a
+    }
+    #[inline(always)]
+    fn max4(self, v: [Self::F; 4]) -> [f32; 4] {
+        v.map(|v| v.iter().fold(f32::NEG_INFINITY, |most, &x| if x > most { x } else { most }))
+    }
+    #[inline(always)]
     fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
         v.map(|v| tree_sum(&v))
     }
@@ -228,14 +252,37 @@ mod x86 {
             unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
         }
         #[inline(always)]
+        fn add(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
+        fn max(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
+        fn max4(self, v: [Self::F; 4]) -> [f32; 4] {
+            // SAFETY: see above.
+            unsafe {
+                let mut quads = [_mm_setzero_ps(); 4];
+                for i in 0..4 {
+                    let eight = _mm256_max_ps(v[i][0], v[i][1]);
+                    quads[i] = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+                }
+                greatest(quads)
+            }
+        }
+        #[inline(always)]
         fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
             // SAFETY: see above.
             unsafe {
                 // 8 apart, then 4 apart, leaving four partial sums of each vector.
-                let quads = v.map(|v| {
-                    let eight = _mm256_add_ps(v[0], v[1]);
-                    _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight))
-                });
+                let mut quads = [_mm_setzero_ps(); 4];
+                for i in 0..4 {
+                    let eight = _mm256_add_ps(v[i][0], v[i][1]);
+                    quads[i] = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+                }
                 finish(quads)
             }
         }
@@ -279,6 +326,24 @@ mod x86 {
         }
     }
 
+    /// The largest of the four lanes of four vectors.
+    ///
+    /// # Safety
+    /// The processor has AVX.
+    #[inline(always)]
+    unsafe fn greatest(q: [__m128; 4]) -> [f32; 4] {
+        // SAFETY: by the contract; the store is in bounds.
+        unsafe {
+            let ab = _mm_max_ps(_mm_movelh_ps(q[0], q[1]), _mm_movehl_ps(q[1], q[0]));
+            let cd = _mm_max_ps(_mm_movelh_ps(q[2], q[3]), _mm_movehl_ps(q[3], q[2]));
+            let most =
+                _mm_max_ps(_mm_shuffle_ps::<0b10_00_10_00>(ab, cd), _mm_shuffle_ps::<0b11_01_11_01>(ab, cd));
+            let mut out = [0.0; 4];
+            _mm_storeu_ps(out.as_mut_ptr(), most);
+            out
+        }
+    }
+
     impl Level for Avx512 {
         type F = __m512;
         const WIDE: bool = true;
@@ -306,6 +371,29 @@ mod x86 {
         fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
             // SAFETY: see above.
             unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn add(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_add_ps(a, b) }
+        }
+        #[inline(always)]
+        fn max(self, a: Self::F, b: Self::F) -> Self::F {
+            // SAFETY: see above.
+            unsafe { _mm512_max_ps(a, b) }
+        }
+        #[inline(always)]
+        fn max4(self, v: [Self::F; 4]) -> [f32; 4] {
+            // SAFETY: see above.
+            unsafe {
+                let mut quads = [_mm_setzero_ps(); 4];
+                for i in 0..4 {
+                    let eight =
+                        _mm256_max_ps(_mm512_castps512_ps256(v[i]), _mm512_extractf32x8_ps::<1>(v[i]));
+                    quads[i] = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+                }
+                greatest(quads)
+            }
         }
         #[inline(always)]
         fn sum4(self, v: [Self::F; 4]) -> [f32; 4] {
@@ -365,8 +453,10 @@ mod tests {
             let vectors: [[f32; LANES]; 4] =
                 std::array::from_fn(|v| std::array::from_fn(|i| ((v * 31 + i * 7) % 13) as f32 * 0.37 - 1.9));
             let sums = l.sum4(vectors.map(|v| l.load(&v)));
-            for (sum, v) in sums.iter().zip(&vectors) {
+            let most = l.max4(vectors.map(|v| l.load(&v)));
+            for ((sum, most), v) in sums.iter().zip(&most).zip(&vectors) {
                 assert_eq!(*sum, tree_sum(v));
+                assert_eq!(*most, v.iter().copied().fold(f32::MIN, f32::max));
             }
             let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
             let mut wide = vec![0.0; all.len()];

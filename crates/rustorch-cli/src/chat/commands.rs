@@ -58,6 +58,10 @@ impl Param {
     }
 }
 
+/// The names of the commands, as they are typed.
+pub(super) const NAMES: [&str; 9] =
+    ["/clear", "/exit", "/help", "/load", "/params", "/regenerate", "/save", "/stats", "/system"];
+
 pub(super) const HELP: &str = "\
 /help                  this list
 /system [TEXT]         show or set the system prompt
@@ -143,9 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_command() {
-        for name in ["help", "system", "clear", "regenerate", "save", "load", "stats", "params", "exit"] {
-            assert!(HELP.contains(&format!("/{name}")), "{name}");
+    fn the_help_explains_every_command() {
+        for name in NAMES {
+            assert!(HELP.lines().any(|line| line.starts_with(name)), "{name}");
+            let unknown = Command::parse(name).err().is_some_and(|e| e.contains("there is no command"));
+            assert!(!unknown, "{name}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The chat on a terminal.
 
 mod commands;
+mod completion;
 mod conversation;
 
 use crate::args::RunArgs;
@@ -8,18 +9,24 @@ use crate::command::generate::stream;
 use crate::failure::Failure;
 use crate::{interrupt, output, prompt};
 use commands::{Command, HELP, Param};
+use completion::Completion;
 use conversation::Conversation;
 use rustorch::llm::chat::{Message, TemplateOrigin};
 use rustorch::llm::generate::{Finish, Generation, GenerationOptions, Session};
 use rustorch::llm::sampling::Sampler;
-use rustyline::DefaultEditor;
+use rustyline::Editor;
 use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
 use std::path::{Path, PathBuf};
+
+type LineEditor = Editor<Completion, DefaultHistory>;
 
 /// Opens the chat and returns when the user leaves it.
 pub(crate) fn run(args: &RunArgs, session: Session) -> Result<(), Failure> {
+    interrupt::install();
     let mut chat = Chat::new(args, session)?;
-    let mut editor = DefaultEditor::new().map_err(failure)?;
+    let mut editor = LineEditor::new().map_err(failure)?;
+    editor.set_helper(Some(Completion::new()));
     let history = history_file();
     if let Some(file) = &history {
         // No history yet is no error.
@@ -64,11 +71,17 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("rustorch").join("history"))
 }
 
-fn save_history(editor: &mut DefaultEditor, file: &Path) {
+fn save_history(editor: &mut LineEditor, file: &Path) {
     let saved = file.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
-    if let Err(error) = saved.and_then(|()| editor.save_history(file)) {
+    if let Err(error) = saved.and_then(|()| editor.append_history(file)) {
         output::note(format_args!("the history was not saved in {}: {error}", file.display()));
     }
+}
+
+/// Whether an answer, be it cut short, is in the conversation.
+enum Answered {
+    Yes,
+    No,
 }
 
 /// A running chat.
@@ -128,19 +141,38 @@ impl Chat {
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.conversation.messages.push(Message::user(text));
         let answered = self.answer();
-        if answered.is_err() {
+        if !matches!(answered, Ok(Answered::Yes)) {
             // What was not answered is not part of the conversation: the user can say it again.
             self.conversation.messages.pop();
         }
-        answered
+        answered.map(|_| ())
+    }
+
+    /// Takes the last answer back and lets the model answer again.
+    fn regenerate(&mut self) -> Result<(), Failure> {
+        let messages = &mut self.conversation.messages;
+        let taken = messages.pop_if(|message| message.role == "assistant");
+        if messages.last().is_none_or(|message| message.role != "user") {
+            messages.extend(taken);
+            return Err(Failure::Usage("there is no answer yet to generate again".into()));
+        }
+        let answered = self.answer();
+        if !matches!(answered, Ok(Answered::Yes)) {
+            self.conversation.messages.extend(taken);
+        }
+        answered.map(|_| ())
     }
 
     /// Lets the model answer the conversation as it stands.
-    fn answer(&mut self) -> Result<(), Failure> {
+    fn answer(&mut self) -> Result<Answered, Failure> {
         let ids = prompt::encode_chat(self.session.model(), &self.conversation.all())?;
         // A Ctrl-C from before does not count.
         interrupt::take();
         let done = stream(&mut self.session, &ids, &mut self.sampler, &self.options, true)?;
+        if done.finish == Finish::Interrupted && done.tokens.is_empty() {
+            output::note("(stopped before the answer began)");
+            return Ok(Answered::No);
+        }
         output::line("")?;
         match done.finish {
             Finish::Interrupted => output::note("(stopped)"),
@@ -152,7 +184,7 @@ impl Chat {
         self.conversation.messages.push(Message::assistant(done.text.trim()));
         self.generated += done.tokens.len();
         self.last = Some(done);
-        Ok(())
+        Ok(Answered::Yes)
     }
 
     fn obey(&mut self, command: Command) -> Result<(), Failure> {
@@ -202,22 +234,6 @@ impl Chat {
                 Ok(())
             }
             Command::Params(Some((param, value))) => self.set(param, &value),
-        }
-    }
-
-    /// Takes the last answer back and lets the model answer again.
-    fn regenerate(&mut self) -> Result<(), Failure> {
-        match self.conversation.messages.last() {
-            Some(message) if message.role == "assistant" => {
-                let taken = self.conversation.messages.pop();
-                let answered = self.answer();
-                if answered.is_err() {
-                    self.conversation.messages.extend(taken);
-                }
-                answered
-            }
-            Some(_) => self.answer(),
-            None => Err(Failure::Usage("there is no answer yet to generate again".into())),
         }
     }
 

@@ -35,6 +35,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
+    if args.n_prompt.iter().chain(&args.n_gen).all(|&n| n == 0) {
+        return Err(Failure::Usage("there is nothing to measure: give -p or -n a length above 0".into()));
+    }
     let executor = backend::executor(&args.device)?;
     executor.scope(|| {
         let model = model::load(args.model.model.as_deref())?;
@@ -91,9 +94,14 @@ fn measure(
     repetitions: usize,
     mut run: impl FnMut() -> Result<f64, Failure>,
 ) -> Result<Measurement, Failure> {
+    let mut samples = Vec::with_capacity(repetitions);
+    output::status(&format!("{test}: warming up"));
     run()?;
-    let samples =
-        (0..repetitions).map(|_| Ok(tokens as f64 / run()?)).collect::<Result<Vec<f64>, Failure>>()?;
+    while samples.len() < repetitions {
+        output::status(&format!("{test}: {} of {repetitions}", samples.len() + 1));
+        samples.push(tokens as f64 / run()?);
+    }
+    output::status("");
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
     let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);

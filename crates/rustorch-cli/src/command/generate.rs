@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::{backend, chat, interrupt, model, output, prompt};
+use crate::{backend, chat, input, interrupt, memory, model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::Message;
 use rustorch::llm::generate::{
@@ -10,40 +10,57 @@ use rustorch::llm::generate::{
 };
 use rustorch::llm::sampling::Sampler;
 use serde::Serialize;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What the embedded model begins with when nobody gives it anything.
-const DEMO_PROMPT: &str = "KING RICHARD III:\n";
-/// The most tokens that the embedded model writes unless told otherwise.
-const DEMO_TOKENS: usize = 256;
+/// How the scene begins.
+const SCENE_PROMPT: &str = "KING RICHARD III:\n";
+/// The most tokens of the scene unless told otherwise.
+const SCENE_TOKENS: usize = 256;
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let executor = backend::executor(&args.device)?;
     executor.scope(|| {
         let model = model::load(args.model.model.as_deref())?;
         let session = session(args, &model)?;
-        interrupt::install();
-        let piped = !std::io::stdin().is_terminal();
-        let embedded = args.model.model.is_none();
-        match &args.prompt {
-            Some(prompt) if prompt == "-" => once(args, session, &read_stdin()?),
-            Some(prompt) => once(args, session, prompt),
-            // The demonstration never waits for input: whoever starts it from a script may not give any.
-            None if embedded && !args.ids && !args.json => demo(args, session, piped),
-            None if piped => once(args, session, &read_stdin()?),
-            None if args.ids || args.json => {
-                Err(Failure::Usage("--ids and --json need a prompt: -p or text on standard input".into()))
-            }
-            None => chat::run(args, session),
+        match what(args)? {
+            What::Once(prompt) => once(args, session, &prompt),
+            What::Scene => scene(args, session),
+            What::Chat => chat::run(args, session),
         }
     })
+}
+
+/// What the user wants.
+enum What {
+    /// An answer to this.
+    Once(String),
+    /// A scene by the embedded model; on a terminal, a chat after it.
+    Scene,
+    Chat,
+}
+
+fn what(args: &RunArgs) -> Result<What, Failure> {
+    let piped = !std::io::stdin().is_terminal();
+    let embedded = args.model.model.is_none();
+    match &args.prompt {
+        Some(prompt) if prompt == "-" => input::read_prompt().map(What::Once),
+        Some(prompt) => Ok(What::Once(prompt.clone())),
+        None if piped && (!embedded || args.ids || args.json) => input::read_prompt().map(What::Once),
+        None if piped => Ok(input::offered()?.map_or(What::Scene, What::Once)),
+        None if args.ids || args.json || args.raw => Err(Failure::Usage(
+            "--raw, --ids and --json need a prompt: -p TEXT or text on standard input".into(),
+        )),
+        None if embedded => Ok(What::Scene),
+        None => Ok(What::Chat),
+    }
 }
 
 fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failure> {
     let mut options = SessionOptions::for_model(model);
     if let Some(size) = args.ctx_size {
+        memory::check_context(model, size)?;
         options.context = size;
         let trained = model.network().hyperparameters().context;
         if size > trained {
@@ -74,56 +91,38 @@ fn describe(model: &LanguageModel, options: &SessionOptions) {
     output::note(format_args!("context: {} tokens", options.context));
 }
 
-fn read_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    // The newline that `echo` adds is not meant.
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
-    }
-    Ok(text)
-}
-
-/// Without any argument: the embedded model writes a scene, and on a terminal the chat opens.
-fn demo(args: &RunArgs, mut session: Session, piped: bool) -> Result<(), Failure> {
+/// The embedded model writes a scene, and on a terminal the chat opens.
+fn scene(args: &RunArgs, mut session: Session) -> Result<(), Failure> {
     let (mut sampler, seed) = prompt::sampler(&args.sampling)?;
-    let ids = prompt::encode_raw(session.model(), DEMO_PROMPT)?;
-    output::stream(DEMO_PROMPT)?;
-    let options = GenerationOptions { ignore_end: true, ..prompt::generation(args, Some(DEMO_TOKENS)) };
+    let ids = prompt::encode_raw(session.model(), SCENE_PROMPT)?;
+    output::stream(SCENE_PROMPT)?;
+    let options = GenerationOptions { ignore_end: true, ..prompt::generation(args, Some(SCENE_TOKENS)) };
+    interrupt::install();
     let done = stream(&mut session, &ids, &mut sampler, &options, false)?;
-    output::line("")?;
-    output::line("")?;
-    output::line(rates(&done))?;
+    output::line(format_args!("\n\n{}", rates(&done)))?;
     if args.verbose {
-        output::note(format_args!("seed {seed}"));
+        output::note(format_args!("seed: {seed}"));
     }
-    if piped || !std::io::stdout().is_terminal() {
-        return Ok(());
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        output::note("");
+        return chat::run(args, session);
     }
-    output::note("");
-    chat::run(args, session)
+    match done.finish {
+        Finish::Interrupted => Err(Failure::Interrupted),
+        _ => Ok(()),
+    }
 }
 
 /// Answers one prompt.
 fn once(args: &RunArgs, mut session: Session, text: &str) -> Result<(), Failure> {
-    let model = Arc::clone(session.model());
-    let ids = match (args.ids, args.raw || !prompt::has_template(&model)) {
-        (true, _) => prompt::parse_ids(text)?,
-        (false, true) => prompt::encode_raw(&model, text)?,
-        (false, false) => {
-            let system = args.system.as_deref().map(Message::system);
-            prompt::encode_chat(&model, &system.into_iter().chain([Message::user(text)]).collect::<Vec<_>>())?
-        }
-    };
+    let ids = encode(args, session.model(), text)?;
     let (mut sampler, seed) = prompt::sampler(&args.sampling)?;
     let options = prompt::generation(args, None);
-    let quiet = args.json || args.ids;
-    let done = match quiet {
-        true => session.generate(&ids, &mut sampler, &options, &mut |_| go_on())?,
-        false => stream(&mut session, &ids, &mut sampler, &options, false)?,
+    interrupt::install();
+    let streamed = !args.json && !args.ids;
+    let done = match streamed {
+        true => stream(&mut session, &ids, &mut sampler, &options, false)?,
+        false => session.generate(&ids, &mut sampler, &options, &mut |_| go_on())?,
     };
     if args.json {
         output::json(&Report::new(&done, &ids, seed))?;
@@ -132,18 +131,41 @@ fn once(args: &RunArgs, mut session: Session, text: &str) -> Result<(), Failure>
     } else {
         output::line("")?;
     }
-    if args.verbose || (!quiet && std::io::stderr().is_terminal()) {
-        output::note(format_args!("\n{}", rates(&done)));
+    if args.verbose {
+        output::note(format_args!("seed: {seed}"));
+    }
+    if args.verbose || (streamed && output::interactive()) {
+        output::note(rates(&done));
+        if done.finish == Finish::ContextFull {
+            output::note(
+                "the context is full; --ctx-size makes it larger, --shift goes on without the oldest part",
+            );
+        }
     }
     match done.finish {
         Finish::Interrupted => Err(Failure::Interrupted),
-        Finish::ContextFull if !quiet => {
-            output::note(
-                "note: the context is full; --ctx-size makes it larger, --shift goes on without the oldest part",
-            );
-            Ok(())
-        }
         _ => Ok(()),
+    }
+}
+
+/// The tokens of what the user gave: ids, plain text, or the first turn of a conversation.
+fn encode(args: &RunArgs, model: &LanguageModel, text: &str) -> Result<Vec<u32>, Failure> {
+    if args.ids {
+        return prompt::parse_ids(text);
+    }
+    if args.raw {
+        return prompt::encode_raw(model, text);
+    }
+    match (&args.system, prompt::has_template(model)) {
+        (None, false) => prompt::encode_raw(model, text),
+        (Some(_), false) => {
+            Err(Failure::Usage("--system needs a chat template, which this model lacks".into()))
+        }
+        (system, true) => {
+            let system = system.as_deref().map(Message::system);
+            let messages: Vec<Message> = system.into_iter().chain([Message::user(text)]).collect();
+            prompt::encode_chat(model, &messages)
+        }
     }
 }
 
@@ -157,18 +179,14 @@ pub(crate) fn stream(
 ) -> Result<Generation, Failure> {
     let mut closed = None;
     let mut noted = false;
-    let clear_note = |noted: &mut bool| {
-        if std::mem::take(noted) {
-            eprint_raw("\r\x1b[K");
-        }
-    };
     let done = session.generate(ids, sampler, options, &mut |step| {
         match step {
             Step::Prompt { done, total } if prompt_note && done < total => {
                 noted = true;
-                eprint_raw(&format!("\rreading {done}/{total} tokens"));
+                output::status(&format!("reading {done} of {total} tokens"));
             }
-            Step::Prompt { .. } => clear_note(&mut noted),
+            Step::Prompt { .. } if std::mem::take(&mut noted) => output::status(""),
+            Step::Prompt { .. } => {}
             Step::Token { text, .. } => {
                 if let Err(failure) = output::stream(text) {
                     closed = Some(failure);
@@ -177,18 +195,15 @@ pub(crate) fn stream(
             }
         }
         go_on()
-    })?;
-    clear_note(&mut noted);
+    });
+    if noted {
+        output::status("");
+    }
+    let done = done?;
     match closed {
         Some(failure) => Err(failure),
         None => Ok(done),
     }
-}
-
-fn eprint_raw(text: &str) {
-    use std::io::Write;
-    // A note for the person at the terminal; where it cannot be shown nothing is lost.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Stops at Ctrl-C.

@@ -2,9 +2,8 @@
 
 use crate::args::TokenizeArgs;
 use crate::failure::Failure;
-use crate::{model, output, prompt};
+use crate::{input, model, output, prompt};
 use rustorch::llm::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, Vocab};
-use std::io::Read;
 
 pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
     let file = model::open_file(args.model.model.as_deref())?;
@@ -15,11 +14,7 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
         output::note(format_args!("warning: {warning}"));
     }
     let text = match args.stdin {
-        true => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text)?;
-            text
-        }
+        true => input::read_all()?,
         false => args.text.join(" "),
     };
     if args.decode { decode(&tokenizer, &text, args) } else { encode(&tokenizer, &text, args) }

@@ -2,11 +2,11 @@
 
 use super::strided::{fill_with, unreachable_memory};
 use crate::Pool;
-use crate::math::Real;
+use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
-    DType, Distribution, Element, Fault, FromScalar, PhiloxKey, Random, Scalar, ViewMut, bf16,
-    dispatch_dtype, f16, unit_f32, unit_f64,
+    DType, Distribution, Fault, FromScalar, PhiloxKey, Random, Scalar, ViewMut, bf16, dispatch_dtype, f16,
+    unit_f32, unit_f64,
 };
 
 /// Elements made at a time: sixteen blocks of four words, or 32 of two pairs.
@@ -41,7 +41,7 @@ pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result
             chunks(pool, out, |at, out: &mut [i64; CHUNK]| {
                 pairs(key, at, out, |w| {
                     let word = u128::from(w[1]) << 32 | u128::from(w[0]);
-                    low.wrapping_add((word * u128::from(range) >> 64) as i64)
+                    low.wrapping_add(((word * u128::from(range)) >> 64) as i64)
                 });
             })
         }
@@ -50,7 +50,7 @@ pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result
             chunks(pool, out, |at, out: &mut [f64; CHUNK]| {
                 pairs(key, at, out, |w| {
                     let word = u128::from(w[1]) << 32 | u128::from(w[0]);
-                    low.wrapping_add((word * u128::from(range) >> 64) as i64) as f64
+                    low.wrapping_add(((word * u128::from(range)) >> 64) as i64) as f64
                 });
             })
         }
@@ -59,7 +59,7 @@ pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result
             dispatch_dtype!(out.dtype(), [U8 I8 I16 I32 U32 F16 BF16 F32], T => {
                 chunks(pool, out, |at, out: &mut [T; CHUNK]| {
                     for (out, word) in out.iter_mut().zip(words(key, at)) {
-                        let value = (u128::from(word) * u128::from(range) >> 32) as i64;
+                        let value = ((u128::from(word) * u128::from(range)) >> 32) as i64;
                         *out = T::from_scalar(Scalar::Int(low.wrapping_add(value)));
                     }
                 })
@@ -81,14 +81,11 @@ pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result
 }
 
 /// Fills the output by chunks; `make` gets the position of a chunk's first element, a multiple of [`CHUNK`].
-fn chunks<T: Element>(
+fn chunks<T: FromScalar>(
     pool: &Pool,
     out: &mut ViewMut<'_>,
     make: impl Fn(usize, &mut [T; CHUNK]) + Sync,
-) -> Result<(), Fault>
-where
-    T: FromScalar,
-{
+) -> Result<(), Fault> {
     fill_with(pool, out, GRAIN, &|start, out: &mut [T]| {
         let mut chunk = [T::from_scalar(Scalar::Int(0)); CHUNK];
         let mut at = start;
@@ -134,7 +131,7 @@ fn uniform<T: FromScalar>(
     })
 }
 
-fn normal<T: FromScalar>(
+fn normal<T: Wide<Acc = f32> + FromScalar>(
     pool: &Pool,
     key: PhiloxKey,
     mean: f64,
@@ -144,11 +141,10 @@ fn normal<T: FromScalar>(
     let (mean, std) = (mean as f32, std as f32);
     chunks(pool, out, |at, out: &mut [T; CHUNK]| {
         let units = words(key, at).map(unit_f32);
-        let mut wide = [0.0; CHUNK];
-        simd::run(Normal { mean, std, units: &units, out: &mut wide });
-        for (out, x) in out.iter_mut().zip(wide) {
-            *out = T::from_scalar(Scalar::Float(x.into()));
-        }
+        T::narrow(out, &mut Vec::new(), |out| {
+            let out = out.first_chunk_mut().expect("a chunk is narrowed whole");
+            simd::run(Normal { mean, std, units: &units, out });
+        });
     })
 }
 
@@ -211,6 +207,7 @@ impl Task for Blocks {
     type Output = [[u32; BLOCKS]; 4];
 
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "the lanes of four arrays go together")]
     fn run<L: Level>(self, _: L) -> Self::Output {
         let Blocks(PhiloxKey { seed, offset }, first) = self;
         let start = offset.wrapping_add(first);

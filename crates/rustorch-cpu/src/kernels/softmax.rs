@@ -50,17 +50,45 @@ impl<T: Real> Task for Row<'_, T> {
     }
 }
 
+/// Lanes of sums and maxima of whole rows: enough independent chains of operations to hide their latency.
+const WIDTH: usize = 4 * LANES;
+
 /// The largest element; NaN if any is, −∞ if there is none.
 #[inline(always)]
 pub(super) fn max<T: Real>(x: &[T]) -> T {
-    let (chunks, tail) = x.as_chunks::<LANES>();
-    let mut lanes = [T::NEG_INFINITY; LANES];
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
+    // NaNs fail the comparison and are noted apart, which keeps the chains of dependent operations short.
+    let mut lanes = [T::NEG_INFINITY; WIDTH];
+    let mut nan = [T::ZERO; WIDTH];
     for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = lane.larger(x);
-        }
+        keep_largest(&mut lanes, chunk);
+        keep_nan(&mut nan, chunk);
     }
-    lanes.iter().chain(tail).fold(T::NEG_INFINITY, |most, &x| most.larger(x))
+    keep_largest(&mut lanes, tail);
+    keep_nan(&mut nan, tail);
+    let mut width = WIDTH / 2;
+    while width != 0 {
+        let (low, high) = lanes.split_at_mut(width);
+        keep_largest(low, &high[..width]);
+        let (low, high) = nan.split_at_mut(width);
+        keep_nan(low, &high[..width]);
+        width /= 2;
+    }
+    if nan[0].is_nan() { nan[0] } else { lanes[0] }
+}
+
+#[inline(always)]
+fn keep_largest<T: Real>(lanes: &mut [T], xs: &[T]) {
+    for (lane, &x) in lanes.iter_mut().zip(xs) {
+        *lane = if x > *lane { x } else { *lane };
+    }
+}
+
+#[inline(always)]
+fn keep_nan<T: Real>(lanes: &mut [T], xs: &[T]) {
+    for (lane, &x) in lanes.iter_mut().zip(xs) {
+        *lane = if x.is_nan() { x } else { *lane };
+    }
 }
 
 /// The sum, by a fixed order of additions.
@@ -69,10 +97,9 @@ pub(super) fn sum<T: Real>(x: &[T]) -> T {
     map_sum(x, |x| x)
 }
 
-/// The sum of a function of the elements: in four groups of sixteen lanes, by a fixed order of additions.
+/// The sum of a function of the elements, by a fixed order of additions.
 #[inline(always)]
 pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
-    const WIDTH: usize = 4 * LANES;
     let (chunks, tail) = x.as_chunks::<WIDTH>();
     let mut lanes = [T::ZERO; WIDTH];
     for chunk in chunks {

@@ -245,7 +245,8 @@ fn softmax_and_norms() {
 fn gates() {
     let (g, u) = (noise(1, 500), noise(2, 500));
     let tensors = [Tensor::new(&[5, 100], &g), Tensor::new(&[5, 100], &u)];
-    let cases: [(GateOp, fn(f64) -> f64); 4] = [
+    type Case = (GateOp, fn(f64) -> f64);
+    let cases: [Case; 4] = [
         (GateOp::Silu, |x| x / (1.0 + (-x).exp())),
         (GateOp::Gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()))),
         (GateOp::GeluTanh, |x| {
@@ -270,9 +271,9 @@ fn rope_turns_pairs() {
         let rope = Rope { style, rotated: 8, base: 10_000.0, scale: 0.5, yarn: None };
         let mut want: Vec<f64> = x.iter().map(|&x| x.into()).collect();
         for (row, out) in want.chunks_mut(dim).enumerate() {
-            for i in 0..4 {
+            for (i, &factor) in factors.iter().enumerate() {
                 let angle = f64::from(positions[row % seq]) * 0.5 * 10_000f64.powf(-2.0 * i as f64 / 8.0)
-                    / f64::from(factors[i]);
+                    / f64::from(factor);
                 let (a, b) = if style == RopeStyle::Adjacent { (2 * i, 2 * i + 1) } else { (i, i + 4) };
                 let (x, y) = (out[a], out[b]);
                 out[a] = x * angle.cos() - y * angle.sin();

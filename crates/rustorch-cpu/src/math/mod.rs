@@ -97,6 +97,7 @@ pub(crate) trait Real:
     }
 
     #[inline(always)]
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn is_nan(self) -> bool {
         self != self
     }
@@ -123,7 +124,7 @@ pub(crate) trait Real:
         over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, e)
     }
 
-    /// x·sigmoid(x)
+    /// x·sigmoid(x), within 2.5 units in the last place.
     #[inline(always)]
     fn silu<L: Level>(self, l: L) -> Self {
         let e = (-self.abs()).fine_exp(l);

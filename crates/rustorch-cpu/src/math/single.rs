@@ -65,7 +65,7 @@ fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
     let whole = shifted - ROUNDER;
     // log 2 in two parts, the first short, so that its multiples are exact.
-    let high = l.fma(whole, -0.693_359_375, x);
+    let high = l.fma(whole, -0.693_359_4, x);
     let r = l.fma(whole, 2.121_944_4e-4, high);
     (r, l.fma(whole, 2.121_944_4e-4, high - r), n)
 }
@@ -96,7 +96,7 @@ pub(super) fn ln<L: Level>(l: L, x: f32) -> f32 {
     let p = polynomial(l, f, LN) * f * square;
     let p = l.fma(n, -2.121_944_4e-4, p);
     let p = l.fma(-0.5, square, p);
-    let y = l.fma(n, 0.693_359_375, f + p);
+    let y = l.fma(n, 0.693_359_4, f + p);
     // Zero, negative numbers, infinity, NaN.
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };

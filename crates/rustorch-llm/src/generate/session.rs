@@ -316,7 +316,8 @@ impl Session {
             run.text.push_str(&shown);
             let go_on = observe(Step::Token { id, text: &shown });
             if stopped {
-                return Ok(run.finish = Finish::Stop);
+                run.finish = Finish::Stop;
+                return Ok(());
             }
             if go_on.is_break() {
                 break Finish::Interrupted;

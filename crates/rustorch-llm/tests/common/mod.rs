@@ -3,14 +3,16 @@
 // Each test file is a program of its own and uses only part of this.
 #![allow(dead_code)]
 
+use rustorch_formats::gguf::File;
 use rustorch_llm::LanguageModel;
+use rustorch_llm::tokenizer::{Tokenizer, Vocab};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder of the shared test data, which lies beside the repository; `None`, with a message, where it does not.
-pub fn shared(folder: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
-    if path.is_dir() {
+/// A file or folder of the shared test data, which lies beside the repository; `None`, with a message, where it does not.
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    if path.exists() {
         return Some(path);
     }
     println!("skipped: {} does not exist", path.display());
@@ -18,7 +20,7 @@ pub fn shared(folder: &str) -> Option<PathBuf> {
 }
 
 /// The files of a folder that end in `.gguf`, sorted.
-pub fn models(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn models(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -29,17 +31,23 @@ pub fn models(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-pub fn open(path: &Path) -> Arc<LanguageModel> {
+pub(crate) fn open(path: &Path) -> Arc<LanguageModel> {
     Arc::new(LanguageModel::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
 }
 
+/// The tokenizer of one of llama.cpp's test vocabularies.
+pub(crate) fn tokenizer(name: &str) -> Option<Tokenizer> {
+    let file = File::open(shared(&format!("vocab/ggml-vocab-{name}.gguf"))?).unwrap();
+    Some(Tokenizer::new(Vocab::from_gguf(file.metadata()).unwrap()).unwrap())
+}
+
 /// The model that the program carries.
-pub fn carried() -> Arc<LanguageModel> {
+pub(crate) fn carried() -> Arc<LanguageModel> {
     open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustorch-cli/assets/shakespeare.gguf"))
 }
 
 /// The index of the largest; of equals the first.
-pub fn argmax(logits: &[f32]) -> u32 {
+pub(crate) fn argmax(logits: &[f32]) -> u32 {
     let mut best = 0;
     for (i, &x) in logits.iter().enumerate() {
         if x > logits[best] {
@@ -50,7 +58,7 @@ pub fn argmax(logits: &[f32]) -> u32 {
 }
 
 /// The difference between the largest and the second.
-pub fn margin(logits: &[f32]) -> f32 {
+pub(crate) fn margin(logits: &[f32]) -> f32 {
     let best = argmax(logits) as usize;
     let second =
         logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);

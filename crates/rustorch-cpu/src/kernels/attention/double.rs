@@ -1,6 +1,6 @@
 //! Attention in `f64`, one query at a time.
 
-use super::{Mask, Sizes};
+use super::{Mask, MaskRow, Sizes};
 use crate::Pool;
 use crate::kernels::strided::{self, Matrices};
 use rustorch_core::{Attention, Fault, View, ViewMut};
@@ -23,18 +23,19 @@ pub(super) fn run(
             for (row, out) in (first..).zip(out.chunks_exact_mut(sizes.e)) {
                 let (head, i) = (row / sizes.m, row % sizes.m);
                 let kv = head / sizes.group;
-                let query = q.row(head, i);
+                let (query, k, v) = (q.matrix(head).row(i), k.matrix(kv), v.matrix(kv));
+                let mask = mask.as_ref().map(|mask| mask.row(head, i));
                 let keys = sizes.visible(attention, i);
                 let mut scores: Vec<f64> = keys
                     .clone()
                     .map(|j| {
-                        let score = scale * query.iter().zip(k.row(kv, j)).map(|(a, b)| a * b).sum::<f64>();
+                        let score = scale * query.iter().zip(k.row(j)).map(|(a, b)| a * b).sum::<f64>();
                         let score = cap.map_or(score, |cap| (score / cap).tanh() * cap);
                         match &mask {
                             None => score,
-                            Some(Mask::Keep(mask)) if mask.row(head, i)[j] => score,
-                            Some(Mask::Keep(_)) => f64::NEG_INFINITY,
-                            Some(Mask::Add(mask)) => score + mask.row(head, i)[j],
+                            Some(MaskRow::Keep(mask)) if mask[j] => score,
+                            Some(MaskRow::Keep(_)) => f64::NEG_INFINITY,
+                            Some(MaskRow::Add(mask)) => score + mask[j],
                         }
                     })
                     .collect();
@@ -48,7 +49,7 @@ pub(super) fn run(
                 }
                 let total: f64 = scores.iter().sum();
                 for (j, weight) in keys.zip(&scores) {
-                    for (out, v) in out.iter_mut().zip(v.row(kv, j)) {
+                    for (out, v) in out.iter_mut().zip(v.row(j)) {
                         *out += weight / total * v;
                     }
                 }

@@ -1,13 +1,14 @@
 //! The inner loops: scores of a block of keys, running softmax, weighted sum of values.
 
 use super::half;
-use crate::kernels::softmax::{map_sum, max};
 use crate::math::Real;
 use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::Attention;
 
-/// Keys of a block.
-pub(super) const KEYS: usize = 32;
+/// Keys of a block: two vectors.
+pub(super) const KEYS: usize = 2 * LANES;
+/// Query rows that share one pass over the keys at most.
+pub(super) const MOST_ROWS: usize = 64;
 
 /// Some query rows on their way over the keys, and the block of keys and values that they meet.
 ///
@@ -17,6 +18,7 @@ pub(super) struct Rows {
     /// Padded widths of queries and keys, and of values.
     d: usize,
     e: usize,
+    /// Widths of a query and of a result.
     widths: (usize, usize),
     q: Vec<f32>,
     k: Vec<f32>,
@@ -25,14 +27,18 @@ pub(super) struct Rows {
     s: Vec<f32>,
     /// Weighted sums of values.
     acc: Vec<f32>,
-    /// The largest score so far of each row, and the sum of weights relative to it.
-    state: Vec<(f32, f32)>,
+    /// The largest score so far of each row.
+    largest: Vec<f32>,
+    /// The sum of each row's weights relative to its largest.
+    total: Vec<f32>,
     /// Whether queries and sums are kept in half precision.
     half: bool,
 }
 
 impl Rows {
+    /// Up to [`MOST_ROWS`] rows.
     pub(super) fn new(rows: usize, d: usize, e: usize, half: bool) -> Rows {
+        assert!(rows <= MOST_ROWS, "too many rows for one pass");
         let widths = (d, e);
         let (d, e) = (d.next_multiple_of(LANES), e.next_multiple_of(LANES));
         Rows {
@@ -45,14 +51,15 @@ impl Rows {
             v: vec![0.0; KEYS * e],
             s: vec![0.0; rows * KEYS],
             acc: vec![0.0; rows * e],
-            state: vec![(f32::NEG_INFINITY, 0.0); rows],
+            largest: vec![f32::NEG_INFINITY; rows],
+            total: vec![0.0; rows],
             half,
         }
     }
 
-    /// The place of query `slot`.
-    pub(super) fn query(&mut self, slot: usize) -> &mut [f32] {
-        &mut self.q[slot * self.d..][..self.widths.0]
+    /// The place of query `slot`, and the distance of rows.
+    pub(super) fn query(&mut self, slot: usize) -> (&mut [f32], usize) {
+        (&mut self.q[slot * self.d..][..self.d], self.d.max(1))
     }
 
     /// To be called when all queries are in place: rounds them where half precision is asked for.
@@ -62,14 +69,14 @@ impl Rows {
         }
     }
 
-    /// The place of key `i` of the block.
-    pub(super) fn key(&mut self, i: usize) -> &mut [f32] {
-        &mut self.k[i * self.d..][..self.widths.0]
+    /// The places of the block's keys, and their distance.
+    pub(super) fn keys(&mut self) -> (&mut [f32], usize) {
+        (&mut self.k, self.d.max(1))
     }
 
-    /// The place of value `i` of the block.
-    pub(super) fn value(&mut self, i: usize) -> &mut [f32] {
-        &mut self.v[i * self.e..][..self.widths.1]
+    /// The places of the block's values, and their distance.
+    pub(super) fn values(&mut self) -> (&mut [f32], usize) {
+        (&mut self.v, self.e.max(1))
     }
 
     /// The scores of query `slot` against the block.
@@ -94,7 +101,7 @@ impl Rows {
 
     /// Divides by the sums of weights.
     pub(super) fn finish(&mut self) {
-        for (acc, &(_, total)) in self.acc.chunks_exact_mut(self.e.max(1)).zip(&self.state) {
+        for (acc, &total) in self.acc.chunks_exact_mut(self.e.max(1)).zip(&self.total) {
             // A query that saw no key has sums of zero.
             let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
             for x in acc {
@@ -142,9 +149,10 @@ impl Task for Scores<'_> {
             };
             row += step;
         }
+        let scale = attention.scale;
         for s in work.s.as_chunks_mut::<KEYS>().0 {
             for score in s.iter_mut() {
-                *score *= attention.scale;
+                *score *= scale;
             }
             if let Some(cap) = attention.softcap {
                 for score in s.iter_mut() {
@@ -171,11 +179,15 @@ fn score_rows<L: Level, const ROWS: usize>(
         let k: [&[[f32; LANES]]; 4] = std::array::from_fn(|i| k[(key + i) * d..][..d].as_chunks().0);
         let mut acc = [[l.splat(0.0); 4]; ROWS];
         for i in 0..d / LANES {
-            let k = k.map(|k| l.load(&k[i]));
+            // Loops, not closures: what is inlined into a closure is compiled without the instruction set.
+            let mut keys = [l.splat(0.0); 4];
+            for j in 0..4 {
+                keys[j] = l.load(&k[j][i]);
+            }
             for r in 0..ROWS {
                 let q = l.load(&q[r][i]);
                 for j in 0..4 {
-                    acc[r][j] = l.mul_add(q, k[j], acc[r][j]);
+                    acc[r][j] = l.mul_add(q, keys[j], acc[r][j]);
                 }
             }
         }
@@ -200,29 +212,56 @@ impl Task for Absorb<'_> {
         if work.half {
             for row in 0..rows {
                 let (s, acc) = (&work.s[row * KEYS..][..count], &mut work.acc[row * e..][..e]);
-                half::absorb(l, s, &work.v, acc, &mut work.state[row]);
+                let mut state = (work.largest[row], work.total[row]);
+                half::absorb(l, s, &work.v, acc, &mut state);
+                (work.largest[row], work.total[row]) = state;
             }
             return;
         }
-        for row in 0..rows {
-            let s: &mut [f32; KEYS] =
-                work.s[row * KEYS..].first_chunk_mut().expect("every row has a block of scores");
-            let (largest, total) = work.state[row];
-            let most = max(&s[..]);
-            if most == f32::NEG_INFINITY {
-                // The query sees nothing of this block.
-                s.fill(0.0);
-                continue;
+        let blocks = work.s.as_chunks_mut::<KEYS>().0;
+        // What the sums so far shrink by where a larger score appears.
+        let mut shrink = [0.0; MOST_ROWS];
+        for first in (0..rows).step_by(4) {
+            let group = first..rows.min(first + 4);
+            let mut halves = [l.splat(f32::NEG_INFINITY); 4];
+            for row in group.clone() {
+                let s = blocks[row].as_chunks().0;
+                halves[row - first] = l.max(l.load(&s[0]), l.load(&s[1]));
             }
-            let most = largest.larger(most);
-            for score in s.iter_mut() {
-                *score = Real::exp(*score - most, l);
+            let most = l.max4(halves);
+            for row in group {
+                let most =
+                    if work.largest[row] > most[row - first] { work.largest[row] } else { most[row - first] };
+                shrink[row] = work.largest[row] - most;
+                work.largest[row] = most;
             }
-            let shrink = Real::exp(largest - most, l);
-            work.state[row] = (most, total * shrink + map_sum(&s[..], |x| x));
-            if shrink != 1.0 {
-                for x in &mut work.acc[row * e..][..e] {
-                    *x *= shrink;
+        }
+        for (shrink, largest) in shrink.iter_mut().zip(&work.largest) {
+            // A query that has seen nothing yet has nothing to shrink.
+            *shrink = if *largest == f32::NEG_INFINITY { 1.0 } else { Real::exp(*shrink, l) };
+        }
+        for first in (0..rows).step_by(4) {
+            let group = first..rows.min(first + 4);
+            let mut halves = [l.splat(0.0); 4];
+            for row in group.clone() {
+                let s = &mut blocks[row];
+                // Scores of −∞ alone have no largest to relate to; a NaN among them stays.
+                let most = work.largest[row];
+                let most = if most == f32::NEG_INFINITY { 0.0 } else { most };
+                for score in s.iter_mut() {
+                    *score = Real::exp(*score - most, l);
+                }
+                let s = s.as_chunks().0;
+                halves[row - first] = l.add(l.load(&s[0]), l.load(&s[1]));
+            }
+            let sums = l.sum4(halves);
+            for row in group {
+                work.total[row] = work.total[row] * shrink[row] + sums[row - first];
+                if shrink[row] != 1.0 {
+                    let factor = shrink[row];
+                    for x in &mut work.acc[row * e..][..e] {
+                        *x *= factor;
+                    }
                 }
             }
         }
@@ -283,24 +322,30 @@ fn add_columns<L: Level, const ROWS: usize, const VECTORS: usize>(
     count: usize,
 ) {
     let s: [&[f32]; ROWS] = std::array::from_fn(|r| &s[r * KEYS..][..count]);
-    let mut sums: [[L::F; VECTORS]; ROWS] = std::array::from_fn(|r| {
+    let mut sums = [[l.splat(0.0); VECTORS]; ROWS];
+    for r in 0..ROWS {
         let acc = acc[r * e + at..][..VECTORS * LANES].as_chunks().0;
-        std::array::from_fn(|c| l.load(&acc[c]))
-    });
+        for c in 0..VECTORS {
+            sums[r][c] = l.load(&acc[c]);
+        }
+    }
     for (key, v) in v.chunks_exact(e).take(count).enumerate() {
         let v = v[at..][..VECTORS * LANES].as_chunks().0;
-        let v: [L::F; VECTORS] = std::array::from_fn(|c| l.load(&v[c]));
+        let mut values = [l.splat(0.0); VECTORS];
+        for c in 0..VECTORS {
+            values[c] = l.load(&v[c]);
+        }
         for r in 0..ROWS {
             let weight = l.splat(s[r][key]);
             for c in 0..VECTORS {
-                sums[r][c] = l.mul_add(weight, v[c], sums[r][c]);
+                sums[r][c] = l.mul_add(weight, values[c], sums[r][c]);
             }
         }
     }
-    for (r, sums) in sums.into_iter().enumerate() {
+    for r in 0..ROWS {
         let acc = acc[r * e + at..][..VECTORS * LANES].as_chunks_mut().0;
-        for (sum, acc) in sums.into_iter().zip(acc) {
-            l.store(sum, acc);
+        for c in 0..VECTORS {
+            l.store(sums[r][c], &mut acc[c]);
         }
     }
 }

@@ -8,13 +8,13 @@ mod double;
 mod flash;
 mod half;
 
-use super::strided::{self, Matrices, unreachable_memory};
+use super::strided::{self, Matrices, Matrix, unreachable_memory};
 use crate::Pool;
-use flash::{KEYS, Rows};
+use crate::math::Half;
+use crate::simd::{self, Level, Task, from_bf16};
+use flash::{KEYS, MOST_ROWS, Rows};
 use rustorch_core::{Attention, DType, Element, Fault, Layout, View, ViewMut, bf16, f16};
-
-/// Query rows that share one pass over the keys at most.
-const MOST_ROWS: usize = 64;
+use std::ops::Range;
 
 pub(super) fn run(
     pool: &Pool,
@@ -82,7 +82,7 @@ impl Sizes {
     }
 
     /// The keys that query `i` sees, the mask aside.
-    fn visible(&self, attention: &Attention, i: usize) -> std::ops::Range<usize> {
+    fn visible(&self, attention: &Attention, i: usize) -> Range<usize> {
         // One past the query's own place among the keys.
         let here = i.saturating_add(attention.causal.unwrap_or(0)).saturating_add(1);
         let end = if attention.causal.is_some() { here.min(self.n) } else { self.n };
@@ -104,16 +104,37 @@ impl<'a, T: Element> Mask<'a, T> {
             _ => Mask::Add(Matrices::new(mask)?),
         })
     }
+
+    /// The row of a query.
+    fn row(&self, head: usize, i: usize) -> MaskRow<'_, T> {
+        match self {
+            Mask::Keep(mask) => MaskRow::Keep(mask.matrix(head).row(i)),
+            Mask::Add(mask) => MaskRow::Add(mask.matrix(head).row(i)),
+        }
+    }
+}
+
+/// The mask of one query.
+enum MaskRow<'a, T> {
+    Keep(&'a [bool]),
+    Add(&'a [T]),
 }
 
 /// Elements that are computed in `f32`.
 trait Load: Element {
-    fn load(x: &[Self], out: &mut [f32]);
+    /// Converts slices of equal length.
+    fn load<L: Level>(l: L, x: &[Self], out: &mut [f32]);
+    /// Rounds slices of equal length.
     fn save(x: &[f32], out: &mut [Self]);
+    /// As `load`, for one slice.
+    fn widen(x: &[Self], out: &mut [f32]) {
+        simd::run(Widen(x, out));
+    }
 }
 
 impl Load for f32 {
-    fn load(x: &[f32], out: &mut [f32]) {
+    #[inline(always)]
+    fn load<L: Level>(_: L, x: &[f32], out: &mut [f32]) {
         out.copy_from_slice(x);
     }
     fn save(x: &[f32], out: &mut [f32]) {
@@ -121,20 +142,57 @@ impl Load for f32 {
     }
 }
 
-macro_rules! load_half {
-    ($($t:ty),*) => {$(
-        impl Load for $t {
-            fn load(x: &[$t], out: &mut [f32]) {
-                <$t as crate::math::Half>::widen_all(x, out);
-            }
-            fn save(x: &[f32], out: &mut [$t]) {
-                <$t as crate::math::Half>::narrow_all(x, out);
-            }
-        }
-    )*};
+impl Load for f16 {
+    #[inline(always)]
+    fn load<L: Level>(l: L, x: &[f16], out: &mut [f32]) {
+        l.widen(x, out);
+    }
+    fn save(x: &[f32], out: &mut [f16]) {
+        f16::narrow_all(x, out);
+    }
 }
 
-load_half!(f16, bf16);
+impl Load for bf16 {
+    #[inline(always)]
+    fn load<L: Level>(_: L, x: &[bf16], out: &mut [f32]) {
+        for (x, out) in x.iter().zip(out) {
+            *out = from_bf16(*x);
+        }
+    }
+    fn save(x: &[f32], out: &mut [bf16]) {
+        bf16::narrow_all(x, out);
+    }
+}
+
+/// Converts one slice.
+struct Widen<'a, T>(&'a [T], &'a mut [f32]);
+
+impl<T: Load> Task for Widen<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        T::load(l, self.0, self.1);
+    }
+}
+
+/// Converts consecutive rows of a matrix, to rows `stride` apart.
+struct LoadRows<'a, T> {
+    from: Matrix<'a, T>,
+    rows: Range<usize>,
+    to: &'a mut [f32],
+    stride: usize,
+}
+
+impl<T: Load> Task for LoadRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        for (i, out) in self.rows.zip(self.to.chunks_mut(self.stride)) {
+            let row = self.from.row(i);
+            T::load(l, row, &mut out[..row.len()]);
+        }
+    }
+}
 
 /// Attention in `f32` over queries of type `Q`, keys and values of type `K`.
 fn single<Q: Load, K: Load>(
@@ -167,9 +225,13 @@ fn single<Q: Load, K: Load>(
             let range = chunk * share..rows.min((chunk + 1) * share);
             // SAFETY: tasks have different heads or disjoint ranges of rows.
             let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
+            let (k, v) = (k.matrix(head), v.matrix(head));
             let mut work = Rows::new(range.len(), sizes.d, sizes.e, attention.cache_precision);
             for (slot, row) in range.clone().enumerate() {
-                Q::load(q.row(head * sizes.group + row / sizes.m, row % sizes.m), work.query(slot));
+                let from = q.matrix(head * sizes.group + row / sizes.m);
+                let i = row % sizes.m;
+                let (to, stride) = work.query(slot);
+                simd::run(LoadRows { from, rows: i..i + 1, to, stride });
             }
             work.settle_queries();
             let seen = range.clone().map(|row| sizes.visible(attention, row % sizes.m));
@@ -179,10 +241,10 @@ fn single<Q: Load, K: Load>(
             // Blocks are counted from key 0, whatever is visible.
             for start in (first / KEYS * KEYS..end).step_by(KEYS) {
                 let count = KEYS.min(end - start);
-                for i in 0..count {
-                    K::load(k.row(head, start + i), work.key(i));
-                    K::load(v.row(head, start + i), work.value(i));
-                }
+                let (to, stride) = work.keys();
+                simd::run(LoadRows { from: k, rows: start..start + count, to, stride });
+                let (to, stride) = work.values();
+                simd::run(LoadRows { from: v, rows: start..start + count, to, stride });
                 work.scores(count, attention);
                 for (slot, row) in range.clone().enumerate() {
                     let (i, keys) = (row % sizes.m, sizes.visible(attention, row % sizes.m));
@@ -191,21 +253,19 @@ fn single<Q: Load, K: Load>(
                     let from = (keys.start.clamp(start, start + count) - start).min(to);
                     scores[..from].fill(f32::NEG_INFINITY);
                     scores[to..].fill(f32::NEG_INFINITY);
-                    let matrix = head * sizes.group + row / sizes.m;
-                    match &mask {
+                    let mask = mask.as_ref().map(|mask| mask.row(head * sizes.group + row / sizes.m, i));
+                    match mask {
                         None => {}
-                        Some(Mask::Keep(mask)) => {
-                            for (score, &keep) in
-                                scores.iter_mut().zip(&mask.row(matrix, i)[start..start + count])
-                            {
+                        Some(MaskRow::Keep(mask)) => {
+                            for (score, &keep) in scores.iter_mut().zip(&mask[start..start + count]) {
                                 if !keep {
                                     *score = f32::NEG_INFINITY;
                                 }
                             }
                         }
-                        Some(Mask::Add(mask)) => {
+                        Some(MaskRow::Add(mask)) => {
                             let mut add = [0.0; KEYS];
-                            Q::load(&mask.row(matrix, i)[start..start + count], &mut add[..count]);
+                            Q::widen(&mask[start..start + count], &mut add[..count]);
                             for (score, add) in scores[from..to].iter_mut().zip(&add[from..to]) {
                                 *score += add;
                             }

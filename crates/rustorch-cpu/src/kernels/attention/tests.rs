@@ -147,3 +147,11 @@ fn gather(t: &Tensor, layout: &rustorch_core::Layout) -> Vec<f32> {
     let all = t.values::<f32>();
     layout.indices().map(|i| all[i]).collect()
 }
+
+#[test]
+fn nan_scores_stay() {
+    let q = Tensor::new(&[1, 2, 2], &[f32::NAN, 0.0, 1.0, 1.0]);
+    let k = Tensor::new(&[1, 3, 2], &[1.0f32; 6]);
+    let got: Vec<f32> = run1(&Op::Attention(plain()), &[&q, &k, &k]);
+    assert!(got[..2].iter().all(|x| x.is_nan()) && got[2..] == [1.0, 1.0], "{got:?}");
+}

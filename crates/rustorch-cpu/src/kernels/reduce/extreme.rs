@@ -40,7 +40,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
-                self != self
+                <$t>::is_nan(self)
             }
             #[inline(always)]
             fn above(self, b: $t) -> bool {
@@ -114,7 +114,17 @@ fn extreme<C: Order, const LARGEST: bool>(x: &[C]) -> C {
             lanes[i] = best(LARGEST, lanes[i], chunk[i]);
         }
     }
-    lanes.iter().chain(tail).fold(C::worst(LARGEST), |a, &b| best(LARGEST, a, b))
+    for (lane, &x) in lanes.iter_mut().zip(tail) {
+        *lane = best(LARGEST, *lane, x);
+    }
+    let mut width = LANES / 2;
+    while width != 0 {
+        for i in 0..width {
+            lanes[i] = best(LARGEST, lanes[i], lanes[i + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 /// Where the largest or smallest element is; the first of equals.

@@ -31,7 +31,8 @@ fn floats_over_any_axes() {
                 let each = |f: &dyn Fn(&[f64]) -> f64| groups.iter().map(|g| f(g)).collect::<Vec<_>>();
                 let mean = |g: &[f64]| g.iter().sum::<f64>() / g.len() as f64;
                 let var = |g: &[f64], c: f64| {
-                    g.iter().map(|x| (x - mean(g)).powi(2)).sum::<f64>() / (g.len() as f64 - c)
+                    let mean = mean(g);
+                    g.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (g.len() as f64 - c)
                 };
                 let check = |reduce, want: Vec<f64>, tolerance| {
                     close(&run1::<f32>(&op(reduce, axes), &[&view]), &want, tolerance);

@@ -284,6 +284,11 @@ unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
     unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
 }
 
+/// A function of runs of two arguments and the output.
+type Map2<'f, A, B, U> = dyn Fn(&[A], &[B], &mut [U]) + Sync + 'f;
+/// A function of runs of three arguments and the output.
+type Map3<'f, A, B, C, U> = dyn Fn(&[A], &[B], &[C], &mut [U]) + Sync + 'f;
+
 /// Runs `f` on addresses of runs at equal positions, the output's first; `grain` elements at least go to a thread.
 fn for_runs(
     pool: &Pool,
@@ -336,7 +341,7 @@ pub(crate) fn map2<A: Element, B: Element, U: Element>(
     out: &mut ViewMut<'_>,
     (a, b): (&View<'_>, &View<'_>),
     grain: usize,
-    f: &(dyn Fn(&[A], &[B], &mut [U]) + Sync),
+    f: &Map2<'_, A, B, U>,
 ) -> Result<(), Fault> {
     for_runs(pool, out, &[*a, *b], &[U::DTYPE, A::DTYPE, B::DTYPE], grain, &|p, n| {
         // SAFETY: as in `map1`.
@@ -350,7 +355,7 @@ pub(crate) fn map3<A: Element, B: Element, C: Element, U: Element>(
     out: &mut ViewMut<'_>,
     (a, b, c): (&View<'_>, &View<'_>, &View<'_>),
     grain: usize,
-    f: &(dyn Fn(&[A], &[B], &[C], &mut [U]) + Sync),
+    f: &Map3<'_, A, B, C, U>,
 ) -> Result<(), Fault> {
     for_runs(pool, out, &[*a, *b, *c], &[U::DTYPE, A::DTYPE, B::DTYPE, C::DTYPE], grain, &|p, n| {
         // SAFETY: as in `map1`.

@@ -39,23 +39,49 @@ impl<'a, T: Element> Matrices<'a, T> {
         Ok(Matrices { base: copy.as_ptr(), dims, strides, _copy: Some(copy), life: PhantomData })
     }
 
-    /// Row `row` of matrix `i`.
+    /// Matrix `i`.
     #[inline]
-    pub(crate) fn row(&self, i: usize, row: usize) -> &[T] {
+    pub(crate) fn matrix(&self, i: usize) -> Matrix<'_, T> {
         let rank = self.dims.len();
-        let (rows, cols) = (self.dims[rank - 2], self.dims[rank - 1]);
-        assert!(row < rows, "row outside the matrix");
-        let mut index = row * self.strides[rank - 2];
+        let mut index = 0;
         let mut rest = i;
         for axis in (0..rank - 2).rev() {
             index += rest % self.dims[axis] * self.strides[axis];
             rest /= self.dims[axis];
         }
         assert!(rest == 0, "matrix outside the stack");
-        if cols == 0 {
+        Matrix {
+            base: self.base.wrapping_add(index),
+            rows: self.dims[rank - 2],
+            cols: self.dims[rank - 1],
+            stride: self.strides[rank - 2],
+            life: PhantomData,
+        }
+    }
+}
+
+/// One matrix, with rows in one piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, T> {
+    base: *const T,
+    rows: usize,
+    cols: usize,
+    stride: usize,
+    life: PhantomData<&'a [T]>,
+}
+
+// SAFETY: as for `Matrices`.
+unsafe impl<T: Element> Sync for Matrix<'_, T> {}
+
+impl<'a, T: Element> Matrix<'a, T> {
+    /// A row.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &'a [T] {
+        assert!(row < self.rows, "row outside the matrix");
+        if self.cols == 0 {
             return &[];
         }
         // SAFETY: the index of a row's first element, and the row is in one piece.
-        unsafe { std::slice::from_raw_parts(self.base.add(index), cols) }
+        unsafe { std::slice::from_raw_parts(self.base.add(row * self.stride), self.cols) }
     }
 }

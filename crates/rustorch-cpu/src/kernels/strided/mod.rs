@@ -18,7 +18,7 @@ mod rows;
 
 pub(crate) use grid::Grid;
 pub(crate) use map::{fill_with, map1, map2, map3};
-pub(crate) use matrices::Matrices;
+pub(crate) use matrices::{Matrices, Matrix};
 pub(crate) use rows::{Rows, RowsMut, for_rows, for_rows2};
 
 use crate::Pool;

@@ -149,6 +149,11 @@ impl<'a, T: Element> RowsMut<'a, T> {
     }
 }
 
+/// A function of a line's number, its elements, and those of the output's line.
+type Each<'f, T, U> = dyn Fn(usize, &[T], &mut [U]) + Sync + 'f;
+/// A function of a line and those of two outputs.
+type Each2<'f, T, U, V> = dyn Fn(&[T], &mut [U], &mut [V]) + Sync + 'f;
+
 /// Runs `each(i, line of x, line of out)` for every line along `axis`, in parallel. The shapes agree but along the axis.
 /// `cost` is the work of a line in elements, for deciding how many go to a thread.
 pub(crate) fn for_rows<T: Element, U: Element>(
@@ -157,7 +162,7 @@ pub(crate) fn for_rows<T: Element, U: Element>(
     out: &mut ViewMut<'_>,
     axis: usize,
     cost: usize,
-    each: &(dyn Fn(usize, &[T], &mut [U]) + Sync),
+    each: &Each<'_, T, U>,
 ) -> Result<(), Fault> {
     let (xs, outs) = (Rows::<T>::new(x, axis)?, RowsMut::<U>::new(out, axis)?);
     debug_assert_eq!(xs.count(), outs.count());
@@ -179,7 +184,7 @@ pub(crate) fn for_rows2<T: Element, U: Element, V: Element>(
     outs: &mut [ViewMut<'_>],
     axis: usize,
     cost: usize,
-    each: &(dyn Fn(&[T], &mut [U], &mut [V]) + Sync),
+    each: &Each2<'_, T, U, V>,
 ) -> Result<(), Fault> {
     let [first, second] = outs else { return Err(unreachable_memory()) };
     let xs = Rows::<T>::new(x, axis)?;

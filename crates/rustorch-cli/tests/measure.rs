@@ -1,0 +1,115 @@
+//! `bench`, `devices`, `explain` and `completions`.
+
+mod common;
+
+use common::{fail, succeed, succeed_json};
+
+#[test]
+fn bench_measures_every_length_and_repetition() {
+    let report = succeed_json(&["bench", "-p", "8,16", "-n", "4", "-r", "3", "--json", "-t", "1"]);
+    assert_eq!((&report["architecture"], &report["backend"]), (&"llama".into(), &"auto".into()));
+    assert_eq!(report["parameters"], 2_361_408);
+    assert_eq!(report["devices"].as_array().unwrap().len(), 1);
+    let measurements = report["measurements"].as_array().unwrap();
+    let tests: Vec<&str> = measurements.iter().map(|m| m["test"].as_str().unwrap()).collect();
+    assert_eq!(tests, ["pp8", "pp16", "tg4"]);
+    for measurement in measurements {
+        let mut samples: Vec<f64> =
+            measurement["samples"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+        assert_eq!(samples.len(), 3);
+        assert!(samples.iter().all(|&x| x > 0.0));
+        samples.sort_by(f64::total_cmp);
+        assert_eq!(measurement["median"], samples[1]);
+        let mean = measurement["mean"].as_f64().unwrap();
+        assert!((mean - samples.iter().sum::<f64>() / 3.0).abs() < 1e-9 * mean);
+        assert!(measurement["deviation"].as_f64().unwrap() >= 0.0);
+    }
+}
+
+#[test]
+fn bench_prints_a_table() {
+    let text = succeed(&["bench", "-p", "8", "-n", "2", "-r", "1"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("rustorch-shakespeare") && lines[0].contains("2.36 M parameters"), "{text}");
+    assert!(lines[1].starts_with("test  tokens/s (median)"), "{text}");
+    assert!(lines[2].starts_with("pp8 ") && lines[3].starts_with("tg2 ") && lines.len() == 4, "{text}");
+    assert!(!succeed(&["bench", "-p", "0", "-n", "2", "-r", "1"]).contains("pp"));
+    fail(&["bench", "-p", "0", "-n", "0"], 2, &["nothing to measure"]);
+    fail(&["bench", "-r", "0"], 2, &["--repetitions"]);
+    fail(&["bench", "-p", "8,x"], 2, &["--n-prompt"]);
+}
+
+#[test]
+fn devices_lists_every_kind_and_says_why_one_is_missing() {
+    let text = succeed(&["devices"]);
+    let rows = succeed_json(&["devices", "--json"]);
+    let rows = rows.as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["device"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cpu", "cuda", "metal", "vulkan", "opencl", "webgpu", "coreml"]);
+    assert_eq!(rows[0]["present"], true);
+    for rate in ["flops_per_second", "bytes_per_second"] {
+        assert!(rows[0][rate].as_f64().unwrap() > 1e6, "{rate}");
+    }
+    for (row, line) in rows.iter().zip(text.lines()) {
+        assert!(line.starts_with(row["device"].as_str().unwrap()), "{line}");
+        if row["present"] == false {
+            let reason = row["reason"].as_str().unwrap();
+            assert!(!reason.is_empty() && line.contains(reason), "{line}");
+        }
+    }
+}
+
+#[test]
+fn explain_sums_the_operations_up() {
+    let text = succeed(&["explain", "-p", "ROMEO:", "-n", "2"]);
+    let line = |start: &str| {
+        text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {text}"))
+    };
+    assert!(line("operation").ends_with("device"));
+    // Three passes; in each, seven products in each of five blocks and the logits.
+    let product: Vec<&str> = line("matmul(f32, Q8_0)").split_whitespace().collect();
+    assert_eq!(product[2], (3 * (5 * 7 + 1)).to_string(), "{text}");
+    assert!(line("attention").ends_with("cpu"));
+    let shares: f64 = text
+        .lines()
+        .filter_map(|line| line.split_once(" %"))
+        .map(|(before, _)| before.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert!((shares - 100.0).abs() < 1.5, "{shares}: {text}");
+    assert!(text.contains("operations for 3 prompt tokens and 2 generated"), "{text}");
+}
+
+#[test]
+fn explain_lists_every_operation_on_request() {
+    let text = succeed(&["explain", "-p", "ROMEO:", "-n", "0", "--all"]);
+    let products = text.lines().filter(|line| line.starts_with("matmul")).count();
+    assert_eq!(products, 5 * 7 + 1, "{text}");
+    assert!(text.lines().any(|line| line.contains("Q8_0[2048, 192]") && line.contains("cpu")), "{text}");
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = succeed(&["completions", shell]);
+        for word in ["rustorch-cli", "tokenize", "backend"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        // Completing values is not in every shell's script.
+        assert!(script.contains("webgpu") || matches!(shell, "elvish" | "powershell"), "{shell}");
+    }
+    fail(&["completions", "csh"], 2, &["bash", "zsh", "fish"]);
+}
+
+/// The shells that are there read their scripts without complaint.
+#[test]
+fn shells_accept_the_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        std::fs::write(&path, succeed(&["completions", shell])).unwrap();
+        match std::process::Command::new(shell).arg("-n").arg(&path).output() {
+            Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}"),
+            Err(_) => eprintln!("skipped: there is no {shell} here"),
+        }
+    }
+}
