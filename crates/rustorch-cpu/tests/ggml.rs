@@ -55,11 +55,7 @@ fn decoded(dtype: DType, bytes: &[u8]) -> Vec<f32> {
 fn reordered(dtype: DType) -> bool {
     matches!(
         dtype,
-        DType::F16
-            | DType::BF16
-            | DType::Quant(
-                QuantType::NVFP4 | QuantType::Q1_0 | QuantType::Q2_0 | QuantType::Q2_K | QuantType::Q4_K
-            )
+        DType::F16 | DType::BF16 | DType::Quant(QuantType::NVFP4 | QuantType::Q1_0 | QuantType::Q2_0)
     )
 }
 

@@ -121,14 +121,20 @@ pub(crate) trait Real:
     #[inline(always)]
     fn sigmoid<L: Level>(self, l: L) -> Self {
         let e = (-self.abs()).fine_exp(l);
-        over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, e)
+        over_one_plus(if self < Self::ZERO { e } else { Self::ONE }, Self::ZERO, e)
     }
 
-    /// x·sigmoid(x), within 2.5 units in the last place.
+    /// x·sigmoid(x)
     #[inline(always)]
     fn silu<L: Level>(self, l: L) -> Self {
         let e = (-self.abs()).fine_exp(l);
-        over_one_plus(if self < Self::ZERO { self * e } else { self }, e)
+        if self < Self::ZERO {
+            // What rounding the product lost counts, too.
+            let product = self * e;
+            over_one_plus(product, self.fma(l, e, -product), e)
+        } else {
+            over_one_plus(self, Self::ZERO, e)
+        }
     }
 
     /// x·sigmoid(x), rounded as ggml does: the gate of language models.
@@ -182,13 +188,13 @@ pub(crate) trait Real:
     }
 }
 
-/// `a/(1 + e)` for e from 0 to 1, mending the rounding of the divisor.
+/// `(a + rest)/(1 + e)` for a small rest and e from 0 to 1, mending the rounding of the divisor.
 #[inline(always)]
-fn over_one_plus<T: Real>(a: T, e: T) -> T {
+fn over_one_plus<T: Real>(a: T, rest: T, e: T) -> T {
     let divisor = T::ONE + e;
     let lost = e - (divisor - T::ONE);
     let quotient = a / divisor;
-    quotient - quotient * lost
+    quotient + (rest - quotient * lost) / divisor
 }
 
 macro_rules! real {

@@ -50,6 +50,15 @@ type UnpackFn = unsafe fn(*const u8, usize, *mut Chunk, usize);
 /// [`Acc`]s for each panel of a kind with lanes: for each of eight lanes, and for the minima.
 const LANE_ACCS: usize = 9;
 
+/// [`Acc`]s for each panel: sums, and for [`Kind::Integer`] minima, too.
+const fn accs<W: Weight>() -> usize {
+    match W::KIND {
+        Kind::LaneBlocks | Kind::Lanes => LANE_ACCS,
+        Kind::Integer => 2,
+        Kind::Blocks | Kind::Groups => 1,
+    }
+}
+
 type FinishFn = fn(&[Acc], &mut Acc);
 type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 
@@ -89,8 +98,12 @@ impl Kernels {
             rows: portable::rows::<W>,
             unpack: portable::unpack_row::<W>,
             panels: if lanes::is::<W>() { None } else { Some(portable::panels::<W>) },
-            accs: if lanes::is::<W>() { LANE_ACCS } else { 1 },
-            finish: if lanes::is::<W>() { lanes::finish_panel::<W> } else { |accs, out| *out = accs[0] },
+            accs: accs::<W>(),
+            finish: match W::KIND {
+                Kind::LaneBlocks | Kind::Lanes => lanes::finish_panel::<W>,
+                Kind::Integer => portable::subtract_minima,
+                Kind::Blocks | Kind::Groups => |accs, out| *out = accs[0],
+            },
         }
     }
 

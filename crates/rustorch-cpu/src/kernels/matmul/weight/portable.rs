@@ -3,7 +3,7 @@
 use super::activation::{LANES, PanelChunk, Row};
 use super::chunk::{CHUNK, Chunk, unpack};
 use super::types::{Kind, Weight};
-use super::{Acc, ROWS, lanes};
+use super::{Acc, ROWS, accs, lanes};
 
 /// Four rows of blocks times one row of activations.
 ///
@@ -19,17 +19,18 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
     for (w, out) in w.iter().zip(out) {
         // SAFETY: this function's contract; blocks have alignment 1.
         let blocks = unsafe { std::slice::from_raw_parts(w.cast::<W>(), k / W::LEN) };
-        *out = 0.0;
+        let (mut acc, mut min) = (0.0, 0.0);
         for (c, blocks) in blocks.chunks(CHUNK / W::LEN).enumerate() {
             unpack(blocks, &mut chunk);
-            *out = dot::<W>(&chunk, x, c, blocks.len() * W::LEN / 32, *out);
+            dot::<W>(&chunk, x, c, blocks.len() * W::LEN / 32, (&mut acc, &mut min));
         }
+        *out = if matches!(W::KIND, Kind::Integer) { acc - min } else { acc };
     }
 }
 
 /// Adds chunk `c` of a row, which has `n32` times 32 values.
 #[inline(always)]
-fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, mut acc: f32) -> f32 {
+fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mut f32, &mut f32)) {
     let qs = &x.qs[c * CHUNK..];
     match W::KIND {
         Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
@@ -37,9 +38,9 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, mut acc: f32) ->
             for g in 0..n32 {
                 let sum = products(&w.levels[32 * g..][..32], &qs[32 * g..][..32])
                     - i32::from(W::OFFSET) * i32::from(x.sums32[8 * c + g]);
-                acc = (sum as f32).mul_add(w.scale[g] * x.d[8 * c + g], acc);
+                *acc = (sum as f32).mul_add(w.scale[g] * x.d[8 * c + g], *acc);
                 if W::MINS {
-                    acc = w.min[g].mul_add(x.s[8 * c + g], acc);
+                    *acc = w.min[g].mul_add(x.s[8 * c + g], *acc);
                 }
             }
         }
@@ -51,12 +52,8 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, mut acc: f32) ->
                 sum += w.int_scale[g] * products(&w.levels[n * g..][..n], &qs[n * g..][..n]);
                 min += i32::from(w.int_min[g]) * i32::from(sums[g]);
             }
-            if W::MINS {
-                acc = (sum as f32).mul_add(w.d * x.d[c], acc);
-                acc = (min as f32).mul_add(-(w.dmin * x.d[c]), acc);
-            } else {
-                acc = ((sum + min) as f32).mul_add(w.d * x.d[c], acc);
-            }
+            *acc = (sum as f32).mul_add(w.d * x.d[c], *acc);
+            *low = (min as f32).mul_add(w.dmin * x.d[c], *low);
         }
         Kind::Groups => {
             let block = W::COMPANION.block();
@@ -67,11 +64,10 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, mut acc: f32) ->
                         - i32::from(W::OFFSET) * i32::from(x.sums16[16 * c + g]);
                     inner = (sum as f32).mul_add(w.scale[g], inner);
                 }
-                acc = x.d[c * (CHUNK / block) + b].mul_add(inner, acc);
+                *acc = x.d[c * (CHUNK / block) + b].mul_add(inner, *acc);
             }
         }
     }
-    acc
 }
 
 #[inline(always)]
@@ -93,22 +89,39 @@ pub(super) unsafe fn unpack_row<W: Weight>(w: *const u8, k: usize, out: *mut Chu
     }
 }
 
-/// Four chunks times panels of sixteen rows: continues the sums in `acc`, one [`Acc`] of four for each panel.
+/// The results of a panel of [`Kind::Integer`].
+pub(super) fn subtract_minima(accs: &[Acc], out: &mut Acc) {
+    for r in 0..ROWS {
+        for l in 0..LANES {
+            out[r][l] = accs[0][r][l] - accs[1][r][l];
+        }
+    }
+}
+
+/// Four chunks times panels of sixteen rows: continues the sums in `acc`, [`accs`] of four rows for each panel.
 ///
 /// # Safety
 /// Pointers are valid; the chunks are those of `W`.
 pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) {
     for (p, x) in x.iter().enumerate() {
         // SAFETY: this function's contract.
-        let (x, acc) = unsafe { (&**x, &mut *acc.add(p)) };
-        for (r, acc) in acc.iter_mut().enumerate() {
+        let (x, acc) =
+            unsafe { (&**x, std::slice::from_raw_parts_mut(acc.add(p * accs::<W>()), accs::<W>())) };
+        let (acc, low) = acc.split_at_mut(1);
+        for (r, acc) in acc[0].iter_mut().enumerate() {
             // SAFETY: this function's contract.
-            panel::<W>(unsafe { &*w.add(r) }, x, n32, acc);
+            panel::<W>(unsafe { &*w.add(r) }, x, n32, acc, low.first_mut().map(|low| &mut low[r]));
         }
     }
 }
 
-fn panel<W: Weight>(w: &Chunk, x: &PanelChunk, n32: usize, acc: &mut [f32; LANES]) {
+fn panel<W: Weight>(
+    w: &Chunk,
+    x: &PanelChunk,
+    n32: usize,
+    acc: &mut [f32; LANES],
+    low: Option<&mut [f32; LANES]>,
+) {
     let offset = i32::from(W::OFFSET);
     match W::KIND {
         Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
@@ -134,13 +147,10 @@ fn panel<W: Weight>(w: &Chunk, x: &PanelChunk, n32: usize, acc: &mut [f32; LANES
                     min[l] += i32::from(w.int_min[g]) * i32::from(x.sums[g / 2][l][g % 2]);
                 }
             }
+            let low = low.expect("this kind has sums of minima");
             for l in 0..LANES {
-                if W::MINS {
-                    acc[l] = (sum[l] as f32).mul_add(w.d * x.d[0][l], acc[l]);
-                    acc[l] = (min[l] as f32).mul_add(-(w.dmin * x.d[0][l]), acc[l]);
-                } else {
-                    acc[l] = ((sum[l] + min[l]) as f32).mul_add(w.d * x.d[0][l], acc[l]);
-                }
+                acc[l] = (sum[l] as f32).mul_add(w.d * x.d[0][l], acc[l]);
+                low[l] = (min[l] as f32).mul_add(w.dmin * x.d[0][l], low[l]);
             }
         }
         Kind::Groups => {

@@ -43,8 +43,8 @@ pub(crate) enum Kind {
     Lanes,
     /// A float scale (and minimum) for each 32 values: `acc += (d·dx)·Σ q·x`, then `acc += m·sx`.
     Blocks,
-    /// Integer scales (and minima) for each group within 256 values: `acc += (d·dx)·Σ sc·Σ q·x`, then
-    /// `acc -= (dmin·dx)·Σ mn·Σ x`.
+    /// Integer scales (and minima) for each group within 256 values: `acc += (d·dx)·Σ sc·Σ q·x`. The
+    /// minima have a chain of their own, `min += (dmin·dx)·Σ mn·Σ x`, which is subtracted in the end.
     Integer,
     /// A float scale for each 16 values: `inner += scale·Σ q·x` over the companion's block, then `acc += dx·inner`.
     Groups,

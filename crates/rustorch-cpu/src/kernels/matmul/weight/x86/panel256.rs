@@ -6,7 +6,7 @@
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
 use crate::kernels::matmul::weight::types::{Kind, Weight, wide};
-use crate::kernels::matmul::weight::{Acc, ROWS};
+use crate::kernels::matmul::weight::{Acc, ROWS, accs};
 use std::arch::x86_64::*;
 
 /// Four chunks times panels; continues the sums in `acc`.
@@ -19,8 +19,8 @@ pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk],
     while p < x.len() {
         // SAFETY: this function's contract.
         unsafe {
-            tile::<W>(w, Half { panel: &*x[p], lane: 0 }, n32, &mut *acc.add(p));
-            tile::<W>(w, Half { panel: &*x[p], lane: LANES / 2 }, n32, &mut *acc.add(p));
+            tile::<W>(w, Half { panel: &*x[p], lane: 0 }, n32, acc.add(p * accs::<W>()));
+            tile::<W>(w, Half { panel: &*x[p], lane: LANES / 2 }, n32, acc.add(p * accs::<W>()));
         }
         p += 1;
     }
@@ -55,16 +55,17 @@ impl Half<'_> {
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn tile<W: Weight>(w: *const Chunk, x: Half<'_>, n32: usize, out: &mut Acc) {
+unsafe fn tile<W: Weight>(w: *const Chunk, x: Half<'_>, n32: usize, accs: *mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
+        let out = &mut *accs;
         let mut acc = [_mm256_setzero_ps(); ROWS];
         for r in 0..ROWS {
             acc[r] = x.floats(&out[r]);
         }
         match W::KIND {
             Kind::Blocks => blocks::<W>(w, x, n32, &mut acc),
-            Kind::Integer => integer::<W>(w, x, &mut acc),
+            Kind::Integer => integer::<W>(w, x, &mut acc, &mut *accs.add(1)),
             Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
             Kind::Groups => groups::<W>(w, x, n32, &mut acc),
         }
@@ -97,23 +98,23 @@ unsafe fn blocks<W: Weight>(w: *const Chunk, x: Half<'_>, n32: usize, acc: &mut 
     }
 }
 
+/// Continues the sums in `acc` and those of minima in `low`.
+///
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
-unsafe fn integer<W: Weight>(w: *const Chunk, x: Half<'_>, acc: &mut [__m256; ROWS]) {
+unsafe fn integer<W: Weight>(w: *const Chunk, x: Half<'_>, acc: &mut [__m256; ROWS], low: &mut Acc) {
     // SAFETY: this function's contract.
     unsafe {
         let mut mins = [_mm256_setzero_si256(); ROWS];
-        if W::MINS || !wide::<W>() {
-            for pair in 0..CHUNK / W::GROUP / 2 {
-                let sums = x.ints(&x.panel.sums[pair]);
-                for r in 0..ROWS {
-                    let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
-                    mins[r] = _mm256_add_epi32(mins[r], _mm256_madd_epi16(_mm256_set1_epi32(both), sums));
-                }
+        for pair in 0..CHUNK / W::GROUP / 2 {
+            let sums = x.ints(&x.panel.sums[pair]);
+            for r in 0..ROWS {
+                let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
+                mins[r] = _mm256_add_epi32(mins[r], _mm256_madd_epi16(_mm256_set1_epi32(both), sums));
             }
         }
-        let mut total = if W::MINS { [_mm256_setzero_si256(); ROWS] } else { mins };
+        let mut total = [_mm256_setzero_si256(); ROWS];
         for g in 0..CHUNK / W::GROUP {
             let start = _mm256_setzero_si256();
             let t = if W::GROUP == 16 {
@@ -130,10 +131,9 @@ unsafe fn integer<W: Weight>(w: *const Chunk, x: Half<'_>, acc: &mut [__m256; RO
         for r in 0..ROWS {
             let d = _mm256_mul_ps(_mm256_set1_ps((*w.add(r)).d), dx);
             acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[r]), d, acc[r]);
-            if W::MINS {
-                let d = _mm256_mul_ps(_mm256_set1_ps((*w.add(r)).dmin), dx);
-                acc[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(mins[r]), d, acc[r]);
-            }
+            let d = _mm256_mul_ps(_mm256_set1_ps((*w.add(r)).dmin), dx);
+            let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(mins[r]), d, x.floats(&low[r]));
+            _mm256_storeu_ps(low[r].as_mut_ptr().add(x.lane), sum);
         }
     }
 }

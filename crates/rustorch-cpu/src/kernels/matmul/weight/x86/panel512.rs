@@ -4,7 +4,7 @@
 use crate::kernels::matmul::weight::activation::PanelChunk;
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
-use crate::kernels::matmul::weight::{Acc, ROWS};
+use crate::kernels::matmul::weight::{Acc, ROWS, accs};
 use std::arch::x86_64::*;
 
 /// Four chunks times one or two panels; continues the sums in `acc`.
@@ -17,11 +17,11 @@ pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk],
     unsafe {
         let mut at = 0;
         while at + 2 <= x.len() {
-            tile::<W, 2>(w, [x[at], x[at + 1]], n32, acc.add(at));
+            tile::<W, 2>(w, [x[at], x[at + 1]], n32, acc.add(at * accs::<W>()));
             at += 2;
         }
         if at < x.len() {
-            tile::<W, 1>(w, [x[at]], n32, acc.add(at));
+            tile::<W, 1>(w, [x[at]], n32, acc.add(at * accs::<W>()));
         }
     }
 }
@@ -43,18 +43,18 @@ unsafe fn tile<W: Weight, const C: usize>(
         let mut sums: Tile<__m512, C> = [[_mm512_setzero_ps(); C]; ROWS];
         for r in 0..ROWS {
             for c in 0..C {
-                sums[r][c] = _mm512_loadu_ps((*acc.add(c))[r].as_ptr());
+                sums[r][c] = _mm512_loadu_ps((*acc.add(c * accs::<W>()))[r].as_ptr());
             }
         }
         match W::KIND {
             Kind::Blocks => blocks::<W, C>(w, x, n32, &mut sums),
-            Kind::Integer => integer::<W, C>(w, x, &mut sums),
+            Kind::Integer => integer::<W, C>(w, x, &mut sums, acc),
             Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
             Kind::Groups => groups::<W, C>(w, x, n32, &mut sums),
         }
         for r in 0..ROWS {
             for c in 0..C {
-                _mm512_storeu_ps((*acc.add(c))[r].as_mut_ptr(), sums[r][c]);
+                _mm512_storeu_ps((*acc.add(c * accs::<W>()))[r].as_mut_ptr(), sums[r][c]);
             }
         }
     }
@@ -90,6 +90,8 @@ unsafe fn blocks<W: Weight, const C: usize>(
     }
 }
 
+/// Continues the sums in `acc` and those of minima, which are in the second [`Acc`] of each panel.
+///
 /// # Safety
 /// As [`panels`].
 #[inline(always)]
@@ -97,23 +99,21 @@ unsafe fn integer<W: Weight, const C: usize>(
     w: *const Chunk,
     x: [*const PanelChunk; C],
     acc: &mut Tile<__m512, C>,
+    panels: *mut Acc,
 ) {
     // SAFETY: this function's contract.
     unsafe {
-        // Minima have sums of their own. What takes the offset back is part of the main sum: it starts there.
         let mut mins: Tile<__m512i, C> = [[_mm512_setzero_si512(); C]; ROWS];
-        if W::MINS || W::OFFSET != 0 {
-            for pair in 0..CHUNK / W::GROUP / 2 {
-                for c in 0..C {
-                    let sums = _mm512_load_si512((*x[c]).sums[pair].as_ptr().cast());
-                    for r in 0..ROWS {
-                        let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
-                        mins[r][c] = _mm512_dpwssd_epi32(mins[r][c], _mm512_set1_epi32(both), sums);
-                    }
+        for pair in 0..CHUNK / W::GROUP / 2 {
+            for c in 0..C {
+                let sums = _mm512_load_si512((*x[c]).sums[pair].as_ptr().cast());
+                for r in 0..ROWS {
+                    let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read();
+                    mins[r][c] = _mm512_dpwssd_epi32(mins[r][c], _mm512_set1_epi32(both), sums);
                 }
             }
         }
-        let mut total: Tile<__m512i, C> = if W::MINS { [[_mm512_setzero_si512(); C]; ROWS] } else { mins };
+        let mut total: Tile<__m512i, C> = [[_mm512_setzero_si512(); C]; ROWS];
         for g in 0..CHUNK / W::GROUP {
             let t = if W::GROUP == 16 {
                 raw_products::<C, 4>(w, x, g, [_mm512_setzero_si512(); C])
@@ -132,10 +132,10 @@ unsafe fn integer<W: Weight, const C: usize>(
             for r in 0..ROWS {
                 let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).d), dx);
                 acc[r][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[r][c]), d, acc[r][c]);
-                if W::MINS {
-                    let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
-                    acc[r][c] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, acc[r][c]);
-                }
+                let low = (*panels.add(2 * c + 1))[r].as_mut_ptr();
+                let d = _mm512_mul_ps(_mm512_set1_ps((*w.add(r)).dmin), dx);
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r][c]), d, _mm512_loadu_ps(low));
+                _mm512_storeu_ps(low, sum);
             }
         }
     }

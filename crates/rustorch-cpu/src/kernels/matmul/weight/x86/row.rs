@@ -90,7 +90,7 @@ pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
 unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
-        let mut acc = _mm_setzero_ps();
+        let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
             prefetch(w, b, size_of::<W>());
             let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
@@ -102,12 +102,10 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(reduce(s0, s1, s2, s3));
             acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
-            if W::MINS {
-                let min = _mm_cvtepi32_ps(reduce(m0, m1, m2, m3));
-                acc = _mm_fnmadd_ps(min, _mm_mul_ps(mw, dx), acc);
-            }
+            let min = _mm_cvtepi32_ps(reduce(m0, m1, m2, m3));
+            low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
         }
-        acc
+        _mm_sub_ps(acc, low)
     }
 }
 

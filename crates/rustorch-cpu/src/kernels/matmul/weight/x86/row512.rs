@@ -87,7 +87,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
 unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
-        let mut acc = _mm_setzero_ps();
+        let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
             row::prefetch(w, b, size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
@@ -96,12 +96,10 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(row::reduce(sums[0], sums[1], sums[2], sums[3]));
             acc = _mm_fmadd_ps(sum, _mm_mul_ps(dw, dx), acc);
-            if W::MINS {
-                let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
-                acc = _mm_fnmadd_ps(min, _mm_mul_ps(mw, dx), acc);
-            }
+            let min = _mm_cvtepi32_ps(row::reduce(mins[0], mins[1], mins[2], mins[3]));
+            low = _mm_fmadd_ps(min, _mm_mul_ps(mw, dx), low);
         }
-        acc
+        _mm_sub_ps(acc, low)
     }
 }
 
