@@ -204,8 +204,10 @@ fn params_shows_and_changes_how_tokens_are_chosen() {
     }
     terminal.expect("> ");
     terminal.say("/params n-predict 3");
+    terminal.expect("n-predict is 3 now");
     terminal.expect("> ");
-    assert_eq!(terminal.ask(QUESTION), "KING RICHARD III");
+    let cut = "(cut at the limit; /params n-predict changes it)";
+    assert_eq!(terminal.ask(QUESTION), format!("KING RICHARD III\n{cut}"));
     terminal.say("/params min_p = 0.5");
     terminal.expect("> ");
     terminal.say("/params");

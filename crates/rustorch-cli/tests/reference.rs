@@ -13,14 +13,14 @@ const END: u32 = 1;
 /// Answers a prompt of the reference and compares.
 fn compare(prompt: &str) {
     let reference = reference();
-    let cases = reference["greedy"].as_array().unwrap();
+    let cases = reference["greedy"].as_array().expect("a list");
     let case = cases.iter().find(|case| case["prompt"] == prompt).expect("the reference has the prompt");
     let mut args = vec!["--json", "--temp", "0", "-n", "64"];
     match case["messages"].as_array() {
         Some(messages) => {
             for message in messages {
                 let option = if message["role"] == "system" { "--system" } else { "-p" };
-                args.extend([option, message["content"].as_str().unwrap()]);
+                args.extend([option, message["content"].as_str().expect("text")]);
             }
         }
         None => args.extend(["--raw", "--ignore-eos", "-p", prompt]),
@@ -68,5 +68,5 @@ fn a_turn_after_a_system_prompt_is_answered_as_in_llama_cpp() {
 
 #[test]
 fn every_prompt_of_the_reference_has_a_test() {
-    assert_eq!(reference()["greedy"].as_array().unwrap().len(), 6);
+    assert_eq!(reference()["greedy"].as_array().expect("a list").len(), 6);
 }
