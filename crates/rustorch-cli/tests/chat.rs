@@ -275,3 +275,13 @@ fn options_that_a_chat_cannot_have_are_refused() {
         assert_eq!(terminal.exit_code(), 2, "{option}");
     }
 }
+
+#[test]
+fn a_model_without_a_chat_template_is_talked_to_in_plain_lines() {
+    let (_dir, path) = common::without_template();
+    let path = path.to_str().unwrap();
+    let mut terminal = Terminal::start(&["-m", path, "--temp", "0", "-n", "12"]);
+    terminal.expect("the model has no chat template; plain");
+    terminal.expect("> ");
+    assert!(!terminal.ask(QUESTION).is_empty());
+}

@@ -56,10 +56,7 @@ pub(crate) fn run(args: &RunArgs, session: Session) -> Result<(), Failure> {
 }
 
 fn failure(error: ReadlineError) -> Failure {
-    match error {
-        ReadlineError::Io(error) => error.into(),
-        other => Failure::Other(format!("cannot read from the terminal: {other}")),
-    }
+    Failure::Other(format!("cannot read from the terminal: {error}"))
 }
 
 /// Where the lines typed are kept: the user's state directory.
