@@ -64,6 +64,17 @@ fn control_c_stops_the_answer_and_not_the_program() {
 }
 
 #[test]
+fn on_a_terminal_loading_shows_progress_and_an_answer_its_speed() {
+    let mut terminal = Terminal::start(&["-p", QUESTION, "--temp", "0"]);
+    terminal.expect("loading ");
+    terminal.expect("/47 tensors");
+    terminal.expect(ANSWER);
+    terminal.expect("prompt: 13 tokens, ");
+    terminal.expect("tokens/s");
+    assert_eq!(terminal.exit_code(), 0);
+}
+
+#[test]
 fn control_c_ends_a_single_answer_with_130() {
     let mut terminal = Terminal::start(&["-p", "Speak.", "--ignore-eos", "--shift"]);
     terminal.expect(":\r\n");
