@@ -7,7 +7,9 @@
 logits err by less than half of it. "tokenize" has ids without BOS, special tokens parsed.
 
 Every prompt is tokenized by llama.cpp with special tokens parsed and the model's own add_bos. Generation does not stop at an end token unless
-the prompt is a chat turn. One thread, one token at a time after the prompt. Needs `llama-cpp-python`.
+the prompt is a chat turn. One thread, one token at a time after the prompt. Attention is fused, as in llama.cpp's own programs, which decide so
+by themselves where the device can (`LLAMA_FLASH_ATTN_TYPE_AUTO`); the Python package turns that off unless told otherwise, and the two sum
+differently. Needs `llama-cpp-python`.
 """
 
 import json
@@ -52,7 +54,7 @@ def greedy(model, n):
 
 
 if __name__ == "__main__":
-    model = llama_cpp.Llama(sys.argv[1], n_ctx=256, n_threads=1, n_threads_batch=1, verbose=False)
+    model = llama_cpp.Llama(sys.argv[1], n_ctx=256, n_threads=1, n_threads_batch=1, flash_attn=True, verbose=False)
     rows = [json.dumps(r, ensure_ascii=False) for r in greedy(model, int(sys.argv[2]))]
     texts = [json.dumps({"text": t, "ids": model.tokenize(t.encode(), add_bos=False, special=True)}, ensure_ascii=False) for t in TEXTS]
     with open(sys.argv[3], "w") as out:

@@ -52,11 +52,12 @@ impl fmt::Display for Failure {
     }
 }
 
+/// An error of writing: what is read has errors of its own.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Other(error.to_string()),
+            _ => Failure::Other(format!("cannot write the output: {error}")),
         }
     }
 }

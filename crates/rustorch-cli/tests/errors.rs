@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{damaged, fail, fail_with, run, succeed};
+use common::{damaged, fail, fail_with, program, replaced, run, succeed};
 
 #[test]
 fn wrong_usage_ends_with_2() {
@@ -115,6 +115,30 @@ fn a_model_of_another_architecture_ends_with_3() {
     fail(&["-m", path, "-p", "x"], 3, &[path, "architecture `other` is not supported", "llama"]);
     // Looking at it needs no architecture.
     assert!(succeed(&["inspect", path]).contains("\"other\""));
+}
+
+#[test]
+fn a_broken_chat_template_ends_with_3_and_one_that_refuses_with_1() {
+    let (_dir, path) = replaced(b"{%- for message", b"{%- fox message");
+    let path = path.to_str().unwrap();
+    fail(&["-m", path, "-p", "x"], 3, &[path, "chat template cannot be parsed"]);
+    let (_dir, path) = replaced(b"['system', 'user', 'assistant']", b"['system', 'USER', 'assistant']");
+    let path = path.to_str().unwrap();
+    fail(&["-m", path, "-p", "x"], 1, &["chat template refuses this conversation"]);
+    // Plain text does not go through it.
+    succeed(&["-m", path, "-p", "x", "--raw", "-n", "1"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_ends_with_1() {
+    for args in [&["-p", "x"][..], &["-p", "x", "--json"], &["inspect"], &["completions", "bash"], &[]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = program().args(args).stdin(std::process::Stdio::null()).stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {err}");
+        assert!(err.contains("cannot write the output: No space left"), "{args:?}: {err}");
+    }
 }
 
 #[test]

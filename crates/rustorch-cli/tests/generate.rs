@@ -241,3 +241,12 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!((output.status.code(), &*err), (Some(0), ""), "{args:?}");
     }
 }
+
+#[test]
+fn without_a_chat_template_the_prompt_is_continued_as_it_is() {
+    let (_dir, path) = common::without_template();
+    let path = path.to_str().unwrap();
+    let report = succeed_json(&greedy(&["-m", path, "-p", "ROMEO:", "--json"]));
+    assert_eq!(common::ids(&report["prompt_ids"]), [0, 839, 30]);
+    common::fail(&["-m", path, "-p", "x", "--system", "y"], 2, &["--system needs a chat template"]);
+}

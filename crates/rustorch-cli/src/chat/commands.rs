@@ -115,7 +115,8 @@ fn params(argument: &str) -> Result<Option<(Param, String)>, String> {
         let names: Vec<_> = Param::ALL.iter().map(|p| p.name()).collect();
         return Err(format!("there is no parameter `{name}`; there are {}", names.join(", ")));
     };
-    match value.trim() {
+    // `top-k = 5` as well as `top-k=5` and `top-k 5`.
+    match value.trim().trim_start_matches('=').trim_start() {
         "" => Err(format!("/params {name} needs a value")),
         value => Ok(Some((param, value.to_owned()))),
     }
@@ -135,6 +136,7 @@ mod tests {
         assert_eq!(parse("/system"), Some(Command::System(None)));
         assert_eq!(parse("/save a b.json"), Some(Command::Save("a b.json".into())));
         assert_eq!(parse("/params top_k=5"), Some(Command::Params(Some((Param::TopK, "5".into())))));
+        assert_eq!(parse("/params top-k = 5"), Some(Command::Params(Some((Param::TopK, "5".into())))));
         assert_eq!(parse("/params temp 0.5"), Some(Command::Params(Some((Param::Temp, "0.5".into())))));
         assert_eq!(parse("/quit"), Some(Command::Exit));
     }

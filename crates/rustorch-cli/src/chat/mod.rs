@@ -5,7 +5,7 @@ mod completion;
 mod conversation;
 
 use crate::args::RunArgs;
-use crate::command::generate::stream;
+use crate::command::generate::{self, stream};
 use crate::failure::Failure;
 use crate::{interrupt, output, prompt};
 use commands::{Command, HELP, Param};
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &RunArgs, session: Session) -> Result<(), Failure> {
         // No history yet is no error.
         let _ = editor.load_history(file);
     }
+    output::note(generate::describe(chat.session.model()));
     output::note("chat: /help lists the commands, Ctrl-C stops an answer, /exit or Ctrl-D leaves");
     loop {
         match editor.readline("> ") {
@@ -55,10 +56,7 @@ pub(crate) fn run(args: &RunArgs, session: Session) -> Result<(), Failure> {
 }
 
 fn failure(error: ReadlineError) -> Failure {
-    match error {
-        ReadlineError::Io(error) => error.into(),
-        other => Failure::Other(format!("cannot read from the terminal: {other}")),
-    }
+    Failure::Other(format!("cannot read from the terminal: {error}"))
 }
 
 /// Where the lines typed are kept: the user's state directory.
@@ -179,8 +177,10 @@ impl Chat {
             Finish::ContextFull => {
                 output::note("(the context is full: /clear begins anew; --shift drops the oldest part)")
             }
-            Finish::End | Finish::Stop | Finish::Length => {}
+            Finish::Length => output::note("(cut at the limit; /params n-predict changes it)"),
+            Finish::End | Finish::Stop => {}
         }
+        output::line("")?;
         self.conversation.messages.push(Message::assistant(done.text.trim()));
         self.generated += done.tokens.len();
         self.last = Some(done);
@@ -233,7 +233,11 @@ impl Chat {
                 self.show_params();
                 Ok(())
             }
-            Command::Params(Some((param, value))) => self.set(param, &value),
+            Command::Params(Some((param, value))) => {
+                self.set(param, &value)?;
+                output::note(format_args!("{} is {} now", param.name(), self.get(param)));
+                Ok(())
+            }
         }
     }
 
@@ -252,7 +256,7 @@ impl Chat {
         let (used, size) = (self.session.tokens().len(), self.session.options().context);
         output::note(format_args!(
             "context: {used} of {size} tokens, {}",
-            crate::output::bytes(self.session.cache().bytes() as u64)
+            output::bytes(self.session.cache().bytes() as u64)
         ));
         output::note(format_args!(
             "messages: {}; tokens generated: {}",
@@ -260,7 +264,7 @@ impl Chat {
             self.generated
         ));
         if let Some(last) = &self.last {
-            output::note(format_args!("last answer: {}", crate::command::generate::rates(last)));
+            output::note(format_args!("last answer: {}", generate::rates(last)));
             output::note(format_args!("reused from the cache: {} tokens", last.reused_tokens));
         }
     }

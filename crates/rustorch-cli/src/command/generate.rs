@@ -74,21 +74,22 @@ fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failur
         options.overflow = Overflow::Shift { keep: 1 };
     }
     if args.verbose {
-        describe(model, &options);
+        output::note(describe(model));
+        output::note(format_args!("context: {} tokens", options.context));
     }
     Ok(Session::new(Arc::clone(model), options)?)
 }
 
-fn describe(model: &LanguageModel, options: &SessionOptions) {
+/// One line about a model.
+pub(crate) fn describe(model: &LanguageModel) -> String {
     let summary = model.file().summary();
-    output::note(format_args!(
+    format!(
         "model: {} ({}, {} parameters, {})",
         model.name().unwrap_or("unnamed"),
         model.network().architecture().name,
         output::count(summary.parameters),
         output::bytes(summary.bytes),
-    ));
-    output::note(format_args!("context: {} tokens", options.context));
+    )
 }
 
 /// The embedded model writes a scene, and on a terminal the chat opens.

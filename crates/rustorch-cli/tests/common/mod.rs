@@ -98,3 +98,23 @@ pub(crate) fn damaged(change: impl FnOnce(&mut Vec<u8>)) -> (tempfile::TempDir, 
     std::fs::write(&path, bytes).expect("a file");
     (dir, path)
 }
+
+/// The carried model with some of its bytes replaced, as often as they occur.
+pub(crate) fn replaced(from: &[u8], to: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    assert_eq!(from.len(), to.len());
+    damaged(|bytes| {
+        let mut found = 0;
+        for at in 0..=bytes.len() - from.len() {
+            if bytes[at..].starts_with(from) {
+                bytes[at..at + to.len()].copy_from_slice(to);
+                found += 1;
+            }
+        }
+        assert!(found > 0, "the model has no such bytes");
+    })
+}
+
+/// The carried model without its chat template.
+pub(crate) fn without_template() -> (tempfile::TempDir, PathBuf) {
+    replaced(b"tokenizer.chat_template", b"tokenizer.chat_TEMPLATE")
+}
