@@ -3,7 +3,11 @@
 //! Expected: `NAME.greedy64.txt` beside each file, what `llama-simple -m NAME.gguf -n 64 "Once upon a time"` printed:
 //! the prompt and 64 tokens, control tokens shown.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail by a panic and say what it saw")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
 
 mod common;
 

@@ -2,7 +2,11 @@
 //!
 //! Expected: `fixtures/logits.jsonl`, written by `tools/oracle/llama_logits.py`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail by a panic and say what it saw")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
 
 mod common;
 

@@ -1,6 +1,10 @@
 //! Sessions: cutting a prompt into pieces, reuse of the cache, the end of the context, stopping.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail by a panic and say what it saw")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
 
 mod common;
 
