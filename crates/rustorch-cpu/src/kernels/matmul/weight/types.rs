@@ -172,7 +172,7 @@ integer! {
     BlockQ2K: Integer, groups of 16, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| {
         let both = u128::from_le_bytes(b.scales);
         let nibbles = u128::from_le_bytes([15; 16]);
-        ((both & nibbles).to_le_bytes().map(|sc| sc as i8), (both >> 4 & nibbles).to_le_bytes().map(|mn| mn as i8))
+        (bytemuck::cast((both & nibbles).to_le_bytes()), bytemuck::cast((both >> 4 & nibbles).to_le_bytes()))
     };
     BlockQ3K: Lanes, groups of 16, offset 4, mins false, |b| (b.d.get(), 0.0), |b| (q3_scales(&b.scales), [0; 16]);
     BlockQ4K: Integer, groups of 32, offset 0, mins true, |b| (b.d.get(), b.dmin.get()), |b| affine_scales(&b.scales);
@@ -241,7 +241,7 @@ fn affine_scales(packed: &[u8; 12]) -> ([i8; 16], [i8; 16]) {
     let scales = [a & 0x3f3f_3f3f, (c & 0x0f0f_0f0f) | (a >> 6 & 0x0303_0303) << 4];
     let mins = [b & 0x3f3f_3f3f, (c >> 4 & 0x0f0f_0f0f) | (b >> 6 & 0x0303_0303) << 4];
     let join = |[low, high]: [u32; 2]| u128::from(low) | u128::from(high) << 32;
-    (join(scales).to_le_bytes().map(|sc| sc as i8), join(mins).to_le_bytes().map(|mn| mn as i8))
+    (bytemuck::cast(join(scales).to_le_bytes()), bytemuck::cast(join(mins).to_le_bytes()))
 }
 
 /// Sixteen 6-bit scales of Q3_K, less 32.

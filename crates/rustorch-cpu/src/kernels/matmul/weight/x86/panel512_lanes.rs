@@ -153,8 +153,9 @@ unsafe fn superblock<W: Weight, const C: usize>(w: *const Chunk, x: [*const Pane
                 }
                 for r in 0..ROWS {
                     let scaled = &(*w.add(r)).scaled[b];
-                    let [first, second] = [0, 1]
-                        .map(|p| _mm512_set1_epi32(scaled[p][lane].as_ptr().cast::<i32>().read_unaligned()));
+                    // No closure: it would be compiled for other instructions.
+                    let first = _mm512_set1_epi32(scaled[0][lane].as_ptr().cast::<i32>().read_unaligned());
+                    let second = _mm512_set1_epi32(scaled[1][lane].as_ptr().cast::<i32>().read_unaligned());
                     for c in 0..C {
                         t[r][c] = _mm512_dpwssd_epi32(t[r][c], first, even[c]);
                         t[r][c] = _mm512_dpwssd_epi32(t[r][c], second, odd[c]);
