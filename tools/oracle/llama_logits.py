@@ -9,7 +9,8 @@ Needs `pip install llama-cpp-python==0.3.36 numpy`. A line is
 
 `logits` is base64 of the little-endian f32 logits after the last of `tokens`; `greedy` are the 32 ids that follow at temperature 0, and `margin` is
 the least difference between the best and the second logit on that way: where it is tiny, another order of summation may choose otherwise.
-Decoded on the CPU by one thread, the tokens in one batch, the continuation one by one.
+Decoded on the CPU by one thread, all tokens one by one: llama.cpp's products of several rows sum some types in another order than those of one, so
+that a batch gives it other logits, and some models another continuation.
 """
 
 import base64
@@ -48,7 +49,8 @@ def describe(path):
     context = L.llama_init_from_model(model, params)
     vocabulary = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
     tokens = [1] + [(i * 37 + 11) % vocabulary for i in range(15)]
-    first = last = decode(context, tokens, 0, vocabulary)
+    for i, token in enumerate(tokens):
+        first = last = decode(context, [token], i, vocabulary)
     greedy, margin = [], np.inf
     for i in range(32):
         second, best = np.sort(last)[-2:]
