@@ -11,6 +11,7 @@ mod driver;
 mod engine;
 pub mod family;
 mod hardware;
+pub mod library;
 mod mistake;
 pub mod plan;
 pub mod table;

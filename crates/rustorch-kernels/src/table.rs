@@ -1,7 +1,7 @@
 //! What a device's kernels can do, as one table: the capability that planning asks, the page `docs/devices.md`, and the
 //! cases of the conformance suite all come from it.
 
-use crate::family::{pointwise, strided};
+use crate::family::{pointwise, strided, weight};
 use crate::{Hardware, wgsl};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -33,6 +33,8 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
     for class in [OpType::Elementwise, OpType::Activation, OpType::Comparison] {
         dtypes[class as usize] = computed;
     }
+    let weights = weight::types().fold(DTypeSet::of(&[DType::F32, DType::I32, DType::I64]), DTypeSet::with);
+    dtypes[OpType::LinearAlgebra as usize] = weights;
     dtypes[OpType::DataMovement as usize] = DTypeSet::ALL;
     DeviceCapability {
         name: hardware.name.clone(),
@@ -57,6 +59,7 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Where => pointwise::supports(op, args, hardware),
         Op::Copy if !args[0].dtype.is_quant() || args[0].layout.is_contiguous() => Ok(()),
         Op::Copy => Err(Decline::Layout("block types are copied where they are contiguous")),
+        Op::MatMul(_) | Op::ExpertMatMul if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
         op => Err(Decline::Op(op.name())),
     }
 }

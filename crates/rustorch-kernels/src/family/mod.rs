@@ -3,6 +3,7 @@
 pub mod copy;
 pub mod pointwise;
 pub mod strided;
+pub mod weight;
 
 use crate::Hardware;
 use crate::plan::{Plan, Request};
@@ -33,6 +34,10 @@ kernels! {
     Copy(copy::Copy),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// Activations to 8-bit blocks.
+    RoundActivations(weight::Round),
+    /// A product with a block-quantized weight.
+    WeightProduct(weight::Product),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -50,6 +55,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
         Op::Copy => copy::plan(&mut plan, request.hardware, &request.arg(0), &request.out(0))?,
+        Op::MatMul(_) | Op::ExpertMatMul if request.args[1].dtype.is_quant() => weight::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

@@ -24,7 +24,7 @@ pub fn strong() -> Hardware {
         max_binding: 1 << 32,
         window: Some(256),
         memory: None,
-        arithmetic: Arithmetic { fused: true, contracts: false, subnormals: true },
+        arithmetic: Arithmetic { fused: true, contracts: false, divides: true, subnormals: true },
     }
 }
 
