@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, process};
+use std::{fs, io, process};
 
 /// A cache of compiled kernels, with the file that it is kept in.
 pub(crate) struct Cache {
@@ -32,22 +32,23 @@ impl Cache {
         driver: &str,
         folder: Option<&Path>,
     ) -> Cache {
-        let kept = folder.filter(|_| wgpu.features().contains(wgpu::Features::PIPELINE_CACHE)).and_then(|folder| {
-            // wgpu's key tells vendors and devices apart; two drivers of one device must not overwrite each other's file.
-            let key = wgpu::util::pipeline_cache_key(info)?;
-            let file = folder.join("wgpu").join(format!("{key}_{:016x}", hash(driver.as_bytes())));
-            let data = fs::read(&file).ok().and_then(|file| unwrap(&file).map(<[u8]>::to_vec));
-            // SAFETY: the data is what `get_data` returned for a device of this key, whole, which the hash proves; the
-            // driver checks that its version is the one that wrote it, and starts anew where not.
-            let cache = unsafe {
-                wgpu.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
-                    label: None,
-                    data: data.as_deref(),
-                    fallback: true,
-                })
-            };
-            Some((cache, file))
-        });
+        let kept =
+            folder.filter(|_| wgpu.features().contains(wgpu::Features::PIPELINE_CACHE)).and_then(|folder| {
+                // wgpu's key tells vendors and devices apart; two drivers of one device must not overwrite each other's file.
+                let key = wgpu::util::pipeline_cache_key(info)?;
+                let file = folder.join("wgpu").join(format!("{key}_{:016x}", hash(driver.as_bytes())));
+                let data = fs::read(&file).ok().and_then(|file| unwrap(&file).map(<[u8]>::to_vec));
+                // SAFETY: the data is what `get_data` returned for a device of this key, whole, which the hash proves; the
+                // driver checks that its version is the one that wrote it, and starts anew where not.
+                let cache = unsafe {
+                    wgpu.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
+                        label: None,
+                        data: data.as_deref(),
+                        fallback: true,
+                    })
+                };
+                Some((cache, file))
+            });
         Cache { kept, unsaved: Mutex::new(None) }
     }
 
@@ -90,21 +91,6 @@ impl Drop for Cache {
     }
 }
 
-/// The folder for caches: `$RUSTORCH_CACHE_DIR`, else `rustorch` in the platform's; none where neither is known.
-pub(crate) fn folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("RUSTORCH_CACHE_DIR").or_else(|| {
-        let platform = if cfg!(windows) {
-            set("LOCALAPPDATA")
-        } else if cfg!(target_vendor = "apple") {
-            set("HOME").map(|home| home.join("Library/Caches"))
-        } else {
-            set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
-        };
-        platform.map(|platform| platform.join("rustorch"))
-    })
-}
-
 /// Replaces the file in one step: readers see the old or the new contents.
 fn replace(file: &Path, data: &[u8]) -> io::Result<()> {
     let folder = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -125,7 +111,10 @@ fn unwrap(file: &[u8]) -> Option<&[u8]> {
 
 /// A hash that is the same in every process of a build of the standard library; where builds differ, kernels are compiled.
 fn hash(bytes: &[u8]) -> u64 {
-    #[expect(deprecated, reason = "the only hasher of the standard library with fixed keys that can be named")]
+    #[expect(
+        deprecated,
+        reason = "the only hasher of the standard library with fixed keys that can be named"
+    )]
     let mut hasher = std::hash::SipHasher::new();
     hasher.write(bytes);
     hasher.finish()

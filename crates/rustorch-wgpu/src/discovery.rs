@@ -1,9 +1,9 @@
 //! Which adapters there are, and opening them.
 
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
 use crate::driver::WgpuDriver;
 use crate::faults::Faults;
-use rustorch_core::Device;
+use rustorch_core::{Device, cache_dir};
 use rustorch_kernels::{Arithmetic, Hardware, Language};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -135,7 +135,7 @@ impl Adapter {
     ///
     /// [`OpenError::Refused`] if its driver refuses.
     pub fn open(&self) -> Result<WgpuDriver, OpenError> {
-        self.open_with_cache(cache::folder().as_deref())
+        self.open_with_cache(cache_dir().as_deref())
     }
 
     /// As [`open`](Self::open), with compiled kernels kept in `folder`, or nowhere.
@@ -175,7 +175,8 @@ impl Adapter {
             f16: features.contains(wgpu::Features::SHADER_F16),
             f64: features.contains(wgpu::Features::SHADER_F64),
             i64: features.contains(wgpu::Features::SHADER_INT64),
-            subgroup: (features.contains(wgpu::Features::SUBGROUP) && fixed).then_some(info.subgroup_max_size),
+            subgroup: (features.contains(wgpu::Features::SUBGROUP) && fixed)
+                .then_some(info.subgroup_max_size),
             workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
             workgroup_memory: limits.max_compute_workgroup_storage_size,
             groups: limits.max_compute_workgroups_per_dimension,

@@ -110,7 +110,11 @@ impl WgpuDriver {
         let kernel = launch.kernel;
         let refuse = |why: String| Err(self.faults.refuse(format!("kernel `{}`: {why}", kernel.label)));
         if launch.buffers.len() != kernel.buffers.len() {
-            return refuse(format!("{} buffers given, it takes {}", launch.buffers.len(), kernel.buffers.len()));
+            return refuse(format!(
+                "{} buffers given, it takes {}",
+                launch.buffers.len(),
+                kernel.buffers.len()
+            ));
         }
         if launch.parameters.len() * 4 != kernel.parameters {
             return refuse(format!(
@@ -121,7 +125,10 @@ impl WgpuDriver {
         }
         let most = self.hardware.groups;
         if launch.groups.iter().any(|&count| count == 0 || count > most) {
-            return refuse(format!("{:?} workgroups: 1 to {most} in each dimension are possible", launch.groups));
+            return refuse(format!(
+                "{:?} workgroups: 1 to {most} in each dimension are possible",
+                launch.groups
+            ));
         }
         let aligned = u64::from(self.hardware.window.unwrap_or(4));
         for (at, (window, binding)) in launch.buffers.iter().zip(&kernel.buffers).enumerate() {
@@ -156,7 +163,8 @@ impl WgpuDriver {
     fn bind(&self, launch: &Launch<'_, WgpuDriver>) -> Result<Option<wgpu::BindGroup>, Fault> {
         let kernel = launch.kernel;
         let Some(layout) = &kernel.layout else { return Ok(None) };
-        let uniform = (kernel.style == Style::Uniform).then_some((&self.parameters, 0, kernel.parameters as u64));
+        let uniform =
+            (kernel.style == Style::Uniform).then_some((&self.parameters, 0, kernel.parameters as u64));
         let entries: Vec<_> = (0..)
             .zip(launch.buffers.iter().map(|w| (&w.memory.buffer, w.start, w.bytes)).chain(uniform))
             .map(|(binding, (buffer, offset, bytes))| wgpu::BindGroupEntry {

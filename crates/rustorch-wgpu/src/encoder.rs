@@ -161,7 +161,8 @@ impl Batch {
             self.submit()?;
         }
         for part in src.chunks(UPLOAD) {
-            self.faults.scoped(&self.wgpu, part.len(), || self.queue.write_buffer(&dst.buffer, offset, part))?;
+            self.faults
+                .scoped(&self.wgpu, part.len(), || self.queue.write_buffer(&dst.buffer, offset, part))?;
             offset += part.len() as u64;
             self.uploaded += part.len();
             if self.uploaded >= UPLOAD {

@@ -28,8 +28,8 @@
 //!
 //! # Compiled kernels
 //!
-//! Where the driver allows it, they are kept in the folder `wgpu` of `$RUSTORCH_CACHE_DIR` or, where that is not set, of
-//! `rustorch` in the platform's folder for caches, and loaded by the next process.
+//! Where the driver allows it, they are kept in the folder `wgpu` of [`cache_dir`](rustorch_core::cache_dir), and loaded
+//! by the next process.
 
 mod cache;
 mod discovery;

@@ -22,7 +22,8 @@ impl Memory {
     ) -> Result<Memory, Fault> {
         let size = bytes as u64;
         if size == 0 || !size.is_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT) {
-            return Err(faults.refuse(format!("a buffer of {bytes} bytes: the size must be a positive multiple of 4")));
+            return Err(faults
+                .refuse(format!("a buffer of {bytes} bytes: the size must be a positive multiple of 4")));
         }
         if size > limit {
             return Err(faults.refuse(format!("a buffer of {bytes} bytes: this device allows {limit}")));
@@ -31,7 +32,9 @@ impl Memory {
             wgpu.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size,
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+                usage: wgpu::BufferUsages::STORAGE
+                    | wgpu::BufferUsages::COPY_SRC
+                    | wgpu::BufferUsages::COPY_DST,
                 mapped_at_creation: false,
             })
         })?;

@@ -89,7 +89,12 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// A buffer of at least so many bytes, at most [`CHUNK`].
-    pub(crate) fn take(&self, wgpu: &wgpu::Device, faults: &Faults, bytes: usize) -> Result<wgpu::Buffer, Fault> {
+    pub(crate) fn take(
+        &self,
+        wgpu: &wgpu::Device,
+        faults: &Faults,
+        bytes: usize,
+    ) -> Result<wgpu::Buffer, Fault> {
         let size = (bytes as u64).next_power_of_two().max(LEAST);
         let mut free = lock(&self.free);
         if let Some(at) = free.iter().position(|buffer| buffer.size() == size) {
