@@ -1,0 +1,43 @@
+//! Every operation that a device takes gives the processor's result.
+
+use rustorch_core::{Backend, CostModel};
+use rustorch_cpu::CpuBackend;
+use rustorch_kernels::Engine;
+use rustorch_testkit::conformance::{self, Case};
+
+fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return eprintln!("skipped: {none}"),
+    };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(adapter.open().unwrap(), cost()).unwrap();
+        eprintln!("{}: {:?}", adapter.name(), engine.hardware().arithmetic);
+        let report = conformance::check_cases(cases(), &engine, &cpu);
+        eprintln!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(report.agreed > least, "{report}");
+    }
+}
+
+#[test]
+fn every_adapter_conforms() {
+    check(&conformance::cases, 1000);
+}
+
+#[test]
+fn weights_give_the_same_bits() {
+    check(&conformance::weight_cases, 70);
+}
+
+fn cost() -> CostModel {
+    CostModel {
+        launch_us: 10.0,
+        flops: 1e12,
+        flops_by_dtype: Vec::new(),
+        bandwidth: 1e11,
+        link_bandwidth: 1e10,
+        link_us: 10.0,
+    }
+}
