@@ -1,7 +1,7 @@
 //! What a device's kernels can do, as one table: the capability that planning asks, the page `docs/devices.md`, and the
 //! cases of the conformance suite all come from it.
 
-use crate::family::{pointwise, strided, weight};
+use crate::family::{attention, pointwise, rms_norm, strided, weight};
 use crate::{Hardware, wgsl};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -30,7 +30,13 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         .filter(|&dtype| wgsl::holds(dtype, hardware).is_ok())
         .fold(DTypeSet::EMPTY, DTypeSet::with);
     let mut dtypes = [DTypeSet::EMPTY; OpType::ALL.len()];
-    for class in [OpType::Elementwise, OpType::Activation, OpType::Comparison] {
+    for class in [
+        OpType::Elementwise,
+        OpType::Activation,
+        OpType::Comparison,
+        OpType::Normalization,
+        OpType::Attention,
+    ] {
         dtypes[class as usize] = computed;
     }
     let weights = weight::types().fold(DTypeSet::of(&[DType::F32, DType::I32, DType::I64]), DTypeSet::with);
@@ -56,9 +62,21 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         }
     }
     match op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Where => pointwise::supports(op, args, hardware),
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Where | Op::Gate(_) | Op::Cast(_) => {
+            pointwise::supports(op, args, hardware)
+        }
         Op::Copy if !args[0].dtype.is_quant() || args[0].layout.is_contiguous() => Ok(()),
         Op::Copy => Err(Decline::Layout("block types are copied where they are contiguous")),
+        Op::RmsNorm(_) => {
+            rms_norm::supports(args[0].dtype)?;
+            let len = args[0].dims()[args[0].dims().len() - 1];
+            match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
+                true => Ok(()),
+                false => Err(Decline::Layout("rows of 16-bit numbers must be of even length")),
+            }
+        }
+        Op::Rope(_) => rms_norm::supports(args[0].dtype),
+        Op::Attention(_) => attention::supports(args),
         Op::MatMul(_) | Op::ExpertMatMul if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
         op => Err(Decline::Op(op.name())),
     }

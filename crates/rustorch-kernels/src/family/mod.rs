@@ -1,7 +1,10 @@
 //! Kernels by family. A family's file holds both sides of each kernel: its text, and the launches that use it.
 
+pub mod attention;
 pub mod copy;
 pub mod pointwise;
+pub mod rms_norm;
+pub mod rope;
 pub mod strided;
 pub mod weight;
 
@@ -34,6 +37,14 @@ kernels! {
     Copy(copy::Copy),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// RMS normalisation.
+    RmsNorm(rms_norm::RmsNorm),
+    /// Cosines and sines of positions.
+    Angles(rope::Angles),
+    /// Rotation by them.
+    Rotate(rope::Rotate),
+    /// Scaled dot-product attention.
+    Attention(attention::Attention),
     /// Activations to 8-bit blocks.
     RoundActivations(weight::Round),
     /// A product with a block-quantized weight.
@@ -54,8 +65,13 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Clamp { .. }
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
+        Op::RmsNorm(norm) => rms_norm::plan(&mut plan, request, norm.eps)?,
+        Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
+        Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
         Op::Copy => copy::plan(&mut plan, request.hardware, &request.arg(0), &request.out(0))?,
-        Op::MatMul(_) | Op::ExpertMatMul if request.args[1].dtype.is_quant() => weight::plan(&mut plan, request)?,
+        Op::MatMul(_) | Op::ExpertMatMul if request.args[1].dtype.is_quant() => {
+            weight::plan(&mut plan, request)?
+        }
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

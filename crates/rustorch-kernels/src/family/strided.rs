@@ -97,20 +97,20 @@ impl Parameters {
         if rank == 0 {
             return text;
         }
-        let _ = writeln!(text, "{{ var rest = {i};");
+        let _ = writeln!(text, "{{ var grid_rest = {i};");
         for d in (1..rank).rev() {
             let len = self.dims[d - 1];
             let _ = writeln!(
                 text,
-                "{{ let quotient = rest / {len}; let at = rest - quotient * {len}; rest = quotient;"
+                "{{ let grid_quotient = grid_rest / {len}; let grid_at = grid_rest - grid_quotient * {len}; grid_rest = grid_quotient;"
             );
             for (own, position) in self.strides.iter().zip(positions) {
-                let _ = writeln!(text, "{position} += at * {};", own[d]);
+                let _ = writeln!(text, "{position} += grid_at * {};", own[d]);
             }
             text.push_str("}\n");
         }
         for (own, position) in self.strides.iter().zip(positions) {
-            let _ = writeln!(text, "{position} += rest * {};", own[0]);
+            let _ = writeln!(text, "{position} += grid_rest * {};", own[0]);
         }
         text.push_str("}\n");
         text

@@ -1,5 +1,7 @@
 //! Devices that exist on paper, and every kernel that the conformance suite would run on them.
 
+#![allow(unreachable_pub, reason = "shared by test programs")]
+
 use rustorch_core::{Device, Layout, TensorMeta};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};

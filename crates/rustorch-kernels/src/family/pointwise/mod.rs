@@ -2,13 +2,15 @@
 //! file; everything around it (dtypes, broadcasting, packing) is here.
 
 mod binary;
+mod cast;
+mod gate;
 mod unary;
 
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, value_type};
-use rustorch_core::{BinaryOp, CompareOp, DType, Decline, Layout, Op, TensorMeta, UnaryOp};
+use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Layout, Op, TensorMeta, UnaryOp};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -33,6 +35,10 @@ pub enum Function {
     Compare(CompareOp),
     /// `b` where `a`, else `c`.
     Where,
+    /// `activation(a) · b`.
+    Gate(GateOp),
+    /// `a` in the output's dtype.
+    Cast,
 }
 
 /// A function as text.
@@ -40,12 +46,12 @@ pub(super) struct Formula {
     /// An expression of the output's value type over `a`, `b`, `c`.
     pub(super) expression: String,
     /// Functions that it calls.
-    pub(super) library: &'static str,
+    pub(super) library: String,
 }
 
 impl Formula {
     fn of(expression: impl Into<String>) -> Formula {
-        Formula { expression: expression.into(), library: "" }
+        Formula { expression: expression.into(), library: String::new() }
     }
 }
 
@@ -55,25 +61,38 @@ fn function(op: &Op) -> Result<Function, Decline> {
         Op::Binary(op) => Function::Binary(*op),
         Op::Compare(op) => Function::Compare(*op),
         Op::Where => Function::Where,
+        Op::Gate(op) => Function::Gate(*op),
+        Op::Cast(_) => Function::Cast,
         op => return Err(Decline::Op(op.name())),
     })
 }
 
 /// The formula of a function for inputs of these dtypes.
-fn formula(function: Function, inputs: &[DType], hardware: &Hardware) -> Result<Formula, Decline> {
+fn formula(
+    function: Function,
+    inputs: &[DType],
+    output: DType,
+    hardware: &Hardware,
+) -> Result<Formula, Decline> {
     let dtype = inputs[0];
     match function {
         Function::Unary(op) => unary::formula(op, dtype, hardware),
         Function::Binary(op) => binary::formula(op, dtype, hardware),
         Function::Compare(op) => binary::comparison(op, dtype, hardware),
         Function::Where => Ok(Formula::of("select(c, b, a)")),
+        Function::Gate(op) => gate::formula(op, dtype, hardware),
+        Function::Cast => cast::formula(dtype, output),
     }
 }
 
 /// Whether there is a kernel for an operation.
 pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     let inputs: SmallVec<[DType; 3]> = args.iter().map(|x| x.dtype).collect();
-    formula(function(op)?, &inputs, hardware)?;
+    let output = match op {
+        Op::Cast(to) => *to,
+        _ => inputs[0],
+    };
+    formula(function(op)?, &inputs, output, hardware)?;
     Ok(())
 }
 
@@ -129,8 +148,9 @@ impl Pointwise {
         let to = module.word();
         let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, inputs.len()));
         // `supports` has found the formula before a kernel of it is made.
-        let formula = formula(self.function, &self.inputs, hardware).unwrap_or_else(|_| Formula::of("a"));
-        module.add(formula.library);
+        let formula =
+            formula(self.function, &self.inputs, self.output, hardware).unwrap_or_else(|_| Formula::of("a"));
+        module.add(&formula.library);
         let signature: Vec<String> = inputs
             .iter()
             .zip(["a", "b", "c"])

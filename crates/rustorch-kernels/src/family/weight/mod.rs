@@ -124,9 +124,7 @@ fn product(
     let start = launch.bytes(w.place, bytes.clone(), false)?;
     launch.bytes(rounded.place, 0..4 * rounded.words as u64, false)?;
     let to = launch.write(out)?;
-    let address = |byte: u64| {
-        u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"))
-    };
+    let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"));
     address(bytes.end - start)?;
     let from = address(bytes.start - start)?;
     // The weight's rows: of a transposed view [k, n], of a matrix [e, n, k].

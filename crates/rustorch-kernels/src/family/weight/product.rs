@@ -52,7 +52,10 @@ impl Product {
         let row = match lanes {
             true => {
                 module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
-                format!("let lane = local % 8u;\nlet row = rows_of_group * {}u + local / 8u;\n", WORKGROUP / 8)
+                format!(
+                    "let lane = local % 8u;\nlet row = rows_of_group * {}u + local / 8u;\n",
+                    WORKGROUP / 8
+                )
             }
             false => format!("let row = rows_of_group * {WORKGROUP}u + local;\n"),
         };
@@ -72,7 +75,12 @@ impl Product {
             let _ = writeln!(body, "let x{j} = min(tile * {tile}u + {j}u, {rows} - 1u);");
         }
         if let Some(ids) = &ids {
-            let load = ids.load_index("expert", &format!("{} + x0", extra[0]), &extra[2].to_string(), crate::Mistake::ExpertMatMul);
+            let load = ids.load_index(
+                "expert",
+                &format!("{} + x0", extra[0]),
+                &extra[2].to_string(),
+                crate::Mistake::ExpertMatMul,
+            );
             let _ = writeln!(body, "{load}\nbase += expert * {};\nlet a0 = x0 / {};", extra[1], extra[3]);
         } else {
             for j in 0..tile {
@@ -169,7 +177,11 @@ fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
             words.d
         );
         if format.mins {
-            let _ = writeln!(body, "low{j} = fused(mw, bitcast<f32>(x[{} + a{j} * blocks + b]), low{j});", words.s);
+            let _ = writeln!(
+                body,
+                "low{j} = fused(mw, bitcast<f32>(x[{} + a{j} * blocks + b]), low{j});",
+                words.s
+            );
         }
     }
 }
@@ -238,7 +250,8 @@ fn lane_superblocks(body: &mut String, format: &Format, tile: usize, words: &Wor
         "for (var g = 0u; g < 8u; g++) {{\nlet sc = scale(at, {index});\nlet q = levels(at, g, lane);"
     );
     for j in 0..tile {
-        let _ = writeln!(body, "sum{j} += sc * dot4I8Packed(q, x[(a{j} * blocks + b) * 64u + g * 8u + lane]);");
+        let _ =
+            writeln!(body, "sum{j} += sc * dot4I8Packed(q, x[(a{j} * blocks + b) * 64u + g * 8u + lane]);");
     }
     body.push_str("}\n");
     if let Some(offset) = format.group_offset {
