@@ -26,7 +26,7 @@ impl Memory {
                 .refuse(format!("a buffer of {bytes} bytes: the size must be a positive multiple of 4")));
         }
         if size > limit {
-            return Err(faults.refuse(format!("a buffer of {bytes} bytes: this device allows {limit}")));
+            return Err(faults.out_of_memory(bytes));
         }
         let buffer = faults.scoped(wgpu, bytes, || {
             wgpu.create_buffer(&wgpu::BufferDescriptor {

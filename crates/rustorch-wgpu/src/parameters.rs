@@ -51,19 +51,19 @@ pub(crate) struct Slots {
     alignment: usize,
 }
 
-/// The bytes that one batch may upload in front of itself.
-const CAPACITY: usize = 256 * 1024;
-
 impl Slots {
+    /// The bytes that one batch may upload in front of itself.
+    pub(crate) const CAPACITY: usize = 256 * 1024;
+
     /// `alignment` is a power of two: that of windows onto uniform buffers.
     pub(crate) fn new(wgpu: &wgpu::Device, alignment: usize) -> Slots {
         let buffer = wgpu.create_buffer(&wgpu::BufferDescriptor {
             label: Some("parameters"),
-            size: CAPACITY as u64,
+            size: Slots::CAPACITY as u64,
             usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        Slots { buffer, staged: Vec::with_capacity(CAPACITY), alignment }
+        Slots { buffer, staged: Vec::with_capacity(Slots::CAPACITY), alignment }
     }
 
     /// The buffer that launches and copies of the batch read.
@@ -73,7 +73,7 @@ impl Slots {
 
     /// Whether so many bytes fit into the batch yet.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        self.staged.len().next_multiple_of(self.alignment) + bytes <= CAPACITY
+        self.staged.len().next_multiple_of(self.alignment) + bytes <= Slots::CAPACITY
     }
 
     /// Takes bytes that fit; returns their offset in the buffer.
