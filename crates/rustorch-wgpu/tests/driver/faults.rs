@@ -114,6 +114,54 @@ fn memory_runs_out_in_a_way_that_one_recovers_from() {
     });
 }
 
+/// The child of [`memory_that_the_system_lacks_is_a_fault`]: takes all memory that there is, twice, and works on.
+#[test]
+#[ignore = "run by another test in a process that may have little memory"]
+fn exhaust() {
+    on_each(|driver| {
+        let memory = upload(driver, &[3; 4]);
+        let host = vec![1; 64 << 20];
+        for _ in 0..2 {
+            let mut taken = Vec::new();
+            loop {
+                assert!(taken.len() < 64, "the limit does not work");
+                match driver.allocate(256 << 20) {
+                    Ok(more) => taken.push(more),
+                    Err(Fault::OutOfMemory { requested, .. }) => break assert_eq!(requested, 256 << 20),
+                    Err(other) => panic!("another fault: {other:?}"),
+                }
+            }
+            assert!(!taken.is_empty());
+            // A write needs memory, too, and may fail for want of it, but does not cost the device.
+            match driver.write(&taken[0], 0, &host) {
+                Ok(()) => println!("the write found memory"),
+                Err(Fault::OutOfMemory { .. }) => println!("the write found no memory"),
+                Err(other) => panic!("another fault: {other:?}"),
+            }
+            println!("{} pieces", taken.len());
+        }
+        assert_eq!(download(driver, &memory, 4), [3; 4]);
+        println!("recovered");
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_the_system_lacks_is_a_fault() {
+    if rustorch_wgpu::adapters().map_or(true, |adapters| !adapters[0].is_software()) {
+        eprintln!("skipped: only a software device's memory can be limited");
+        return;
+    }
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 4000000; exec \"$0\" faults::exhaust --exact --ignored --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    says(&said, &["recovered"]);
+}
+
 #[test]
 fn a_lost_device_says_so_at_every_call() {
     on_each(|driver| {

@@ -50,8 +50,7 @@ fn a_launch_sees_another_memory_written_by_the_launch_before() {
     });
 }
 
-/// Writes after launches that use the memory must not overtake them, nor be overtaken by those that follow. Both the length
-/// that goes along with a batch and that which has it submitted are tried.
+/// Writes after launches that use the memory must not overtake them, nor be overtaken by those that follow.
 #[test]
 fn writes_between_launches_keep_their_place() {
     on_each(|driver| {
