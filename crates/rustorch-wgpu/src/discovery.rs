@@ -180,8 +180,9 @@ impl Adapter {
             workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
             workgroup_memory: limits.max_compute_workgroup_storage_size,
             groups: limits.max_compute_workgroups_per_dimension,
-            max_buffer: limits.max_buffer_size,
-            max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
+            // The limits are whatever a driver says; sizes are multiples of 16.
+            max_buffer: limits.max_buffer_size / 16 * 16,
+            max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size) / 16 * 16,
             window: Some(limits.min_storage_buffer_offset_alignment),
             memory: self.memory(),
             arithmetic: Arithmetic::default(),

@@ -213,7 +213,6 @@ impl Driver for WgpuDriver {
         lock(&self.batch).launch(
             launch.kernel,
             group.as_ref(),
-            launch.buffers.iter().map(|window| window.memory),
             launch.parameters,
             launch.groups,
             launch.label,

@@ -9,14 +9,16 @@ use crate::parameters::{Slots, Style};
 use crate::pipeline::Kernel;
 use crate::read;
 use crate::timestamps::Timeline;
+use crate::upload::{PIECE, Uploads};
 use rustorch_core::Fault;
 use std::collections::VecDeque;
 
 /// The launches of a batch, after which it is submitted.
 pub(crate) const LAUNCHES: usize = 64;
 
-/// The bytes written from the host after which a batch is submitted: wgpu holds a copy of them until then.
-const UPLOAD: usize = 32 << 20;
+/// The bytes written from the host after which a batch is submitted: half of what may be under way, so that the host writes
+/// on while the device copies.
+const UPLOAD: usize = 4 * PIECE;
 
 /// The batches that may be under way. The host waits before it gets further ahead of the device, for what it frees
 /// meanwhile is held by those batches.
@@ -30,17 +32,15 @@ pub(crate) struct Batch {
     /// Before `encoder`: a pass ends before its encoder does.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
-    /// Counts batches from 1; what [`Memory::used_in`] notes.
-    number: u64,
     launches: usize,
     uploaded: usize,
+    uploads: Uploads,
     slots: Slots,
     pub(crate) timeline: Timeline,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
+    /// The last batch.
+    last: Option<wgpu::SubmissionIndex>,
 }
-
-/// The longest write that goes along with a batch rather than having the batch submitted before it.
-const SMALL: usize = 16 * 1024;
 
 impl Batch {
     pub(crate) fn new(wgpu: wgpu::Device, queue: wgpu::Queue, faults: Faults, slots: Slots) -> Batch {
@@ -50,12 +50,13 @@ impl Batch {
             faults,
             pass: None,
             encoder: None,
-            number: 1,
             launches: 0,
             uploaded: 0,
+            uploads: Uploads::new(),
             slots,
             timeline: Timeline::default(),
             in_flight: VecDeque::new(),
+            last: None,
         }
     }
 
@@ -65,11 +66,10 @@ impl Batch {
     }
 
     /// Adds a launch whose arguments were checked.
-    pub(crate) fn launch<'a>(
+    pub(crate) fn launch(
         &mut self,
         kernel: &Kernel,
         group: Option<&wgpu::BindGroup>,
-        memories: impl Iterator<Item = &'a Memory>,
         parameters: &[u32],
         groups: [u32; 3],
         label: &str,
@@ -77,11 +77,7 @@ impl Batch {
         if kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
             self.submit()?;
         }
-        for memory in memories {
-            memory.used_in(self.number);
-        }
-        let block = || parameters.iter().flat_map(|word| word.to_ne_bytes());
-        let offset = (kernel.style == Style::Uniform).then(|| self.slots.push(block()));
+        let offset = (kernel.style == Style::Uniform).then(|| self.slots.push(parameters));
         let pass = self.pass(label);
         pass.set_pipeline(&kernel.pipeline);
         if kernel.style == Style::Immediate {
@@ -131,40 +127,21 @@ impl Batch {
 
     /// Adds a copy whose arguments were checked.
     pub(crate) fn copy(&mut self, src: &Memory, from: u64, dst: &Memory, to: u64, bytes: u64) {
-        src.used_in(self.number);
-        dst.used_in(self.number);
         self.encoder().copy_buffer_to_buffer(&src.buffer, from, &dst.buffer, to, bytes);
     }
 
     /// Adds a copy to a buffer that the host reads.
     pub(crate) fn copy_out(&mut self, src: &Memory, from: u64, dst: &wgpu::Buffer, bytes: u64) {
-        src.used_in(self.number);
         self.encoder().copy_buffer_to_buffer(&src.buffer, from, dst, 0, bytes);
     }
 
     /// Writes to memory whose bounds were checked.
     pub(crate) fn write(&mut self, dst: &Memory, mut offset: u64, src: &[u8]) -> Result<(), Fault> {
-        if dst.is_used_in(self.number) {
-            // What wgpu's queue writes comes before the batch, which would see it too early.
-            if src.len() <= SMALL && self.slots.fits(src.len()) {
-                let from = self.slots.push(src.iter().copied());
-                self.pass = None;
-                encoder(&mut self.encoder, &self.wgpu).copy_buffer_to_buffer(
-                    self.slots.buffer(),
-                    u64::from(from),
-                    &dst.buffer,
-                    offset,
-                    src.len() as u64,
-                );
-                return Ok(());
-            }
-            self.submit()?;
-        }
-        for part in src.chunks(UPLOAD) {
-            self.faults
-                .scoped(&self.wgpu, part.len(), || self.queue.write_buffer(&dst.buffer, offset, part))?;
-            offset += part.len() as u64;
-            self.uploaded += part.len();
+        for piece in src.chunks(PIECE) {
+            let (staged, from) = self.stage(piece)?;
+            self.encoder().copy_buffer_to_buffer(&staged, from, &dst.buffer, offset, piece.len() as u64);
+            offset += piece.len() as u64;
+            self.uploaded += piece.len();
             if self.uploaded >= UPLOAD {
                 self.submit()?;
             }
@@ -172,18 +149,35 @@ impl Batch {
         Ok(())
     }
 
+    /// Copies bytes to where the device finds them, waiting for room if there is none.
+    fn stage(&mut self, bytes: &[u8]) -> Result<(wgpu::Buffer, u64), Fault> {
+        loop {
+            match self.uploads.stage(&self.wgpu, &self.faults, bytes) {
+                Ok(Some(staged)) => return Ok(staged),
+                // What is under way comes back.
+                Ok(None) => {}
+                Err(Fault::OutOfMemory { .. }) if self.encoder.is_some() || !self.in_flight.is_empty() => {}
+                Err(fault) => return Err(fault),
+            }
+            self.submit()?;
+            read::wait(&self.wgpu, &self.faults, self.last.clone())?;
+            self.in_flight.clear();
+        }
+    }
+
     /// Hands the work to the device. The returned index is that of all work so far; none if there never was any.
     pub(crate) fn submit(&mut self) -> Result<Option<wgpu::SubmissionIndex>, Fault> {
         self.faults.check()?;
         self.pass = None;
-        if self.encoder.is_some() || self.uploaded > 0 {
+        if let Some(mut encoder) = self.encoder.take() {
+            self.timeline.resolve(&self.wgpu, &mut encoder);
+            let commands = encoder.finish();
+            let released = self.uploads.release();
             self.slots.upload(&self.queue);
-            let commands = self.encoder.take().map(|mut encoder| {
-                self.timeline.resolve(&self.wgpu, &mut encoder);
-                encoder.finish()
-            });
-            self.in_flight.push_back(self.queue.submit(commands));
-            self.number += 1;
+            let index = self.queue.submit([commands]);
+            self.uploads.recall(released);
+            self.in_flight.push_back(index.clone());
+            self.last = Some(index);
             self.launches = 0;
             self.uploaded = 0;
             self.faults.check()?;
@@ -192,7 +186,7 @@ impl Batch {
                 read::wait(&self.wgpu, &self.faults, oldest)?;
             }
         }
-        Ok(self.in_flight.back().cloned())
+        Ok(self.last.clone())
     }
 }
 

@@ -63,6 +63,11 @@ impl Faults {
         Fault::Backend { device: self.device, message: message.into() }
     }
 
+    /// There is no memory for so many bytes.
+    pub(crate) fn out_of_memory(&self, requested: usize) -> Fault {
+        Fault::OutOfMemory { device: self.device, requested }
+    }
+
     /// The device did not finish in time.
     pub(crate) fn timeout(&self, limit: std::time::Duration) -> Fault {
         Fault::Timeout { device: self.device, millis: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
@@ -86,9 +91,7 @@ impl Faults {
         self.check()?;
         match errors.into_iter().flatten().next() {
             None => Ok(value),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                Err(Fault::OutOfMemory { device: self.device, requested })
-            }
+            Some(wgpu::Error::OutOfMemory { .. }) => Err(self.out_of_memory(requested)),
             Some(error) => Err(self.refuse(describe(&error))),
         }
     }

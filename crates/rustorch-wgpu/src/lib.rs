@@ -41,6 +41,7 @@ mod parameters;
 mod pipeline;
 mod read;
 mod timestamps;
+mod upload;
 
 pub use discovery::{Adapter, OpenError, adapters, open};
 pub use driver::WgpuDriver;

@@ -2,14 +2,11 @@
 
 use crate::faults::Faults;
 use rustorch_core::Fault;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A buffer on the device. wgpu keeps it until work that uses it is done, however early it is dropped.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) buffer: wgpu::Buffer,
-    /// The number of the last batch of work that uses it; 0 is none.
-    used: AtomicU64,
 }
 
 impl Memory {
@@ -26,7 +23,7 @@ impl Memory {
                 .refuse(format!("a buffer of {bytes} bytes: the size must be a positive multiple of 4")));
         }
         if size > limit {
-            return Err(faults.refuse(format!("a buffer of {bytes} bytes: this device allows {limit}")));
+            return Err(faults.out_of_memory(bytes));
         }
         let buffer = faults.scoped(wgpu, bytes, || {
             wgpu.create_buffer(&wgpu::BufferDescriptor {
@@ -38,17 +35,7 @@ impl Memory {
                 mapped_at_creation: false,
             })
         })?;
-        Ok(Memory { buffer, used: AtomicU64::new(0) })
-    }
-
-    /// Notes that the batch of this number uses it.
-    pub(crate) fn used_in(&self, batch: u64) {
-        self.used.store(batch, Ordering::Relaxed);
-    }
-
-    /// Whether the batch of this number uses it. Relaxed order is enough: batches are made under a lock.
-    pub(crate) fn is_used_in(&self, batch: u64) -> bool {
-        self.used.load(Ordering::Relaxed) == batch
+        Ok(Memory { buffer })
     }
 
     /// Checks that `bytes` from `start` are inside and both are multiples of 4.

@@ -44,43 +44,43 @@ pub(crate) fn as_immediates(module: &mut naga::Module, binding: usize) {
     }
 }
 
-/// What a batch uploads in front of itself: parameter blocks and small writes.
+/// The parameter blocks of a batch, uploaded in front of it.
 pub(crate) struct Slots {
     buffer: wgpu::Buffer,
     staged: Vec<u8>,
     alignment: usize,
 }
 
-/// The bytes that one batch may upload in front of itself.
-const CAPACITY: usize = 256 * 1024;
-
 impl Slots {
+    /// The bytes that one batch may upload in front of itself.
+    pub(crate) const CAPACITY: usize = 256 * 1024;
+
     /// `alignment` is a power of two: that of windows onto uniform buffers.
     pub(crate) fn new(wgpu: &wgpu::Device, alignment: usize) -> Slots {
         let buffer = wgpu.create_buffer(&wgpu::BufferDescriptor {
             label: Some("parameters"),
-            size: CAPACITY as u64,
-            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            size: Slots::CAPACITY as u64,
+            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        Slots { buffer, staged: Vec::with_capacity(CAPACITY), alignment }
+        Slots { buffer, staged: Vec::with_capacity(Slots::CAPACITY), alignment }
     }
 
-    /// The buffer that launches and copies of the batch read.
+    /// The buffer that launches read.
     pub(crate) fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
     }
 
     /// Whether so many bytes fit into the batch yet.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        self.staged.len().next_multiple_of(self.alignment) + bytes <= CAPACITY
+        self.staged.len().next_multiple_of(self.alignment) + bytes <= Slots::CAPACITY
     }
 
-    /// Takes bytes that fit; returns their offset in the buffer.
-    pub(crate) fn push(&mut self, bytes: impl IntoIterator<Item = u8>) -> u32 {
+    /// Takes a block that fits; returns its offset in the buffer.
+    pub(crate) fn push(&mut self, block: &[u32]) -> u32 {
         let start = self.staged.len().next_multiple_of(self.alignment);
         self.staged.resize(start, 0);
-        self.staged.extend(bytes);
+        self.staged.extend(block.iter().flat_map(|word| word.to_ne_bytes()));
         // At most the capacity, which is far below the range.
         start as u32
     }
@@ -88,7 +88,6 @@ impl Slots {
     /// Uploads what was taken, in front of the next submission, and starts anew.
     pub(crate) fn upload(&mut self, queue: &wgpu::Queue) {
         if !self.staged.is_empty() {
-            self.staged.resize(self.staged.len().next_multiple_of(4), 0);
             queue.write_buffer(&self.buffer, 0, &self.staged);
             self.staged.clear();
         }

@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::faults::{Faults, lock};
-use crate::parameters::{self, Style};
+use crate::parameters::{self, Slots, Style};
 use rustorch_core::Fault;
 use rustorch_kernels::Text;
 use std::borrow::Cow;
@@ -37,6 +37,8 @@ pub(crate) struct Compiler {
     faults: Faults,
     /// The most bytes of parameters that are sent as immediates.
     immediates: usize,
+    /// The most bytes of parameters.
+    most_parameters: u64,
     layouts: Mutex<HashMap<Shape, (Option<wgpu::BindGroupLayout>, wgpu::PipelineLayout)>>,
     cache: Cache,
 }
@@ -52,7 +54,8 @@ struct Shape {
 impl Compiler {
     /// `immediates` is the most bytes of parameters that are sent as immediates; 0 where there are none.
     pub(crate) fn new(wgpu: wgpu::Device, faults: Faults, immediates: usize, cache: Cache) -> Compiler {
-        Compiler { wgpu, faults, immediates, layouts: Mutex::default(), cache }
+        let most_parameters = wgpu.limits().max_uniform_buffer_binding_size.min(Slots::CAPACITY as u64);
+        Compiler { wgpu, faults, immediates, most_parameters, layouts: Mutex::default(), cache }
     }
 
     /// The compiled kernels that outlive the process.
@@ -74,6 +77,12 @@ impl Compiler {
             return Err(refuse(format!(
                 "its workgroup is {:?} in the source and {:?} beside it",
                 entry.workgroup_size, text.workgroup
+            )));
+        }
+        if !text.parameters.is_multiple_of(16) || text.parameters as u64 > self.most_parameters {
+            return Err(refuse(format!(
+                "its parameters take {} bytes: they must be a multiple of 16 and, here, at most {}",
+                text.parameters, self.most_parameters
             )));
         }
         let style = Style::of(text.parameters, self.immediates);
@@ -109,7 +118,7 @@ impl Compiler {
                 })
             })
             .map_err(|fault| match fault {
-                Fault::Backend { message, .. } => refuse(message),
+                Fault::Backend { message, .. } => refuse(located(text).unwrap_or(message)),
                 other => other,
             })?;
         self.cache.grew();
@@ -176,6 +185,14 @@ impl Compiler {
         layouts.insert(shape, layout.clone());
         Ok(layout)
     }
+}
+
+/// What naga finds wrong with a kernel, and where. wgpu knows the module only, not the text.
+fn located(text: &Text<'_>) -> Option<String> {
+    let module = naga::front::wgsl::parse_str(text.source).ok()?;
+    let all = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+    let error = naga::valid::Validator::new(all.0, all.1).validate(&module).err()?;
+    Some(error.emit_to_string(text.source).trim_end().to_owned())
 }
 
 /// What the kernel does with its buffers, from its declarations. A buffer that it does not declare is read.
