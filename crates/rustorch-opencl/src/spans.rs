@@ -1,0 +1,128 @@
+//! When commands ran, by the device's clock.
+
+use crate::session::{Command, Event};
+use crate::sys::{self, Api};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A kernel.
+    Launch,
+    /// A copy from the host.
+    Write,
+    /// A copy to the host.
+    Read,
+    /// A copy within the device.
+    Copy,
+}
+
+/// One command's time on the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// What it does.
+    pub work: Work,
+    /// What it is part of: the label of a [`Launch`](rustorch_kernels::Launch), and of its kernel after a slash.
+    pub label: String,
+    /// The bytes that were moved, or for a kernel of the windows that it sees.
+    pub bytes: usize,
+    /// When it began on the device, by the host's clock: as exact as the host knows when it asked for it.
+    pub start: Instant,
+    /// How long it took on the device.
+    pub time: Duration,
+}
+
+/// A command whose time is not yet known.
+struct Pending {
+    event: Arc<Event>,
+    asked: Instant,
+    work: Work,
+    label: String,
+    bytes: usize,
+}
+
+impl Pending {
+    /// The time, when the command is done; `None` if it has failed or is not done.
+    fn finish(&self, api: &Api) -> Option<Span> {
+        let time = |what| {
+            let mut nanoseconds = 0_u64;
+            // SAFETY: the event is alive, and the answer is a `cl_ulong`.
+            let status = unsafe {
+                (api.get_event_profiling_info)(
+                    self.event.handle(),
+                    what,
+                    size_of::<u64>(),
+                    (&raw mut nanoseconds).cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            (status == sys::SUCCESS).then_some(nanoseconds)
+        };
+        let queued = time(sys::PROFILING_COMMAND_QUEUED)?;
+        let start = time(sys::PROFILING_COMMAND_START)?;
+        let end = time(sys::PROFILING_COMMAND_END)?;
+        Some(Span {
+            work: self.work,
+            label: self.label.clone(),
+            bytes: self.bytes,
+            start: self.asked + Duration::from_nanos(start.saturating_sub(queued)),
+            time: Duration::from_nanos(end.saturating_sub(start)),
+        })
+    }
+}
+
+/// The commands of a queue that measures, in order.
+#[derive(Default)]
+pub(crate) struct Spans {
+    lists: Mutex<Lists>,
+}
+
+#[derive(Default)]
+struct Lists {
+    pending: Vec<Pending>,
+    done: Vec<Span>,
+}
+
+/// Events cost the driver memory: beyond this many, those that are done are read and released.
+const PENDING: usize = 1024;
+
+impl Spans {
+    /// Adds a command that was just put into the queue.
+    pub(crate) fn add(&self, event: Arc<Event>, command: &Command<'_>, asked: Instant) {
+        let Command { work, label, bytes, .. } = *command;
+        let mut lists = self.lock();
+        lists.pending.push(Pending { event, asked, work, label: label.to_string(), bytes });
+    }
+
+    /// Reads and releases the events that are done, if there are many.
+    pub(crate) fn tidy(&self, api: &Api) {
+        let mut lists = self.lock();
+        if lists.pending.len() >= PENDING {
+            lists.collect(api);
+        }
+    }
+
+    /// Takes the times of the commands that are done.
+    pub(crate) fn take(&self, api: &Api) -> Vec<Span> {
+        let mut lists = self.lock();
+        lists.collect(api);
+        std::mem::take(&mut lists.done)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Lists::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lists {
+    fn collect(&mut self, api: &Api) {
+        let done = self.pending.iter().take_while(|pending| pending.event.is_done()).count();
+        self.done.extend(self.pending.drain(..done).filter_map(|pending| pending.finish(api)));
+    }
+}
