@@ -35,7 +35,7 @@ impl Candidate {
     pub fn open_with(&self, cache: Option<KernelCache>) -> Result<OpenCl, Fault> {
         let device = self.hardware.device;
         let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
-        let session = Arc::new(Session::open(api, self.platform, self.id, device)?);
+        let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
         let mut driver = OpenCl { session, hardware: self.hardware.clone(), builder };
         driver.hardware.arithmetic = probe::arithmetic(&driver)?;
@@ -101,9 +101,14 @@ impl Driver for OpenCl {
         self.check(launch)?;
         let sizes: [usize; 3] = std::array::from_fn(|i| kernel.workgroup[i] as usize);
         let items: [usize; 3] = std::array::from_fn(|i| launch.groups[i] as usize * sizes[i]);
-        let label = format!("{}/{}", launch.label, kernel.label);
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        let command = Command { call: "clEnqueueNDRangeKernel", work: Work::Launch, label: &label, bytes };
+        let command = Command {
+            call: "clEnqueueNDRangeKernel",
+            work: Work::Launch,
+            label: launch.label,
+            kernel: &kernel.label,
+            bytes,
+        };
 
         let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |index: usize, bytes: usize, value: *const c_void| {
@@ -155,8 +160,13 @@ impl Driver for OpenCl {
         if src.is_empty() {
             return session.alive();
         }
-        let command =
-            Command { call: "clEnqueueWriteBuffer", work: Work::Write, label: "write", bytes: src.len() };
+        let command = Command {
+            call: "clEnqueueWriteBuffer",
+            work: Work::Write,
+            label: "write",
+            kernel: "",
+            bytes: src.len(),
+        };
         let staged = session.staging.copy(src);
         let wait = u32::from(staged.is_none());
         let from = staged.as_deref().unwrap_or(src);
@@ -195,8 +205,13 @@ impl Driver for OpenCl {
         if dst.is_empty() {
             return session.alive();
         }
-        let command =
-            Command { call: "clEnqueueReadBuffer", work: Work::Read, label: "read", bytes: dst.len() };
+        let command = Command {
+            call: "clEnqueueReadBuffer",
+            work: Work::Read,
+            label: "read",
+            kernel: "",
+            bytes: dst.len(),
+        };
         session.enqueue(&command, false, |queue, event| {
             // SAFETY: the memory has the bytes, as was checked, and the call waits until they are copied.
             unsafe {
@@ -231,7 +246,8 @@ impl Driver for OpenCl {
         if bytes == 0 {
             return session.alive();
         }
-        let command = Command { call: "clEnqueueCopyBuffer", work: Work::Copy, label: "copy", bytes };
+        let command =
+            Command { call: "clEnqueueCopyBuffer", work: Work::Copy, label: "copy", kernel: "", bytes };
         session.enqueue(&command, false, |queue, event| {
             // SAFETY: both memories have the bytes, as was checked; OpenCL itself refuses to copy onto itself.
             unsafe {

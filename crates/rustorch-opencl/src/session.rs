@@ -5,7 +5,8 @@ use crate::staging::Staging;
 use crate::status::describe;
 use crate::sys::{self, Api, ContextHandle, DeviceId, EventHandle, PlatformId, QueueHandle, Status};
 use rustorch_core::{Device, Fault};
-use std::sync::atomic::{AtomicU32, Ordering};
+use rustorch_kernels::Hardware;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -23,6 +24,10 @@ pub(crate) struct Session {
     /// Set once, when the device is gone: why.
     lost: OnceLock<String>,
     waiting: AtomicU32,
+    /// Bytes of all memories, which never exceed those of the device: drivers that would rather swap than refuse, or that
+    /// take the machine's own memory until it kills the process, are not asked for more.
+    held: AtomicU64,
+    memory: u64,
     pub(crate) staging: Staging,
     pub(crate) spans: Spans,
 }
@@ -42,6 +47,8 @@ pub(crate) struct Command<'a> {
     pub(crate) work: Work,
     /// What it is part of.
     pub(crate) label: &'a str,
+    /// The kernel, where it is one.
+    pub(crate) kernel: &'a str,
     /// The bytes that it moves, or that a kernel sees.
     pub(crate) bytes: usize,
 }
@@ -88,8 +95,9 @@ impl Session {
         api: &'static Api,
         platform: PlatformId,
         id: DeviceId,
-        device: Device,
+        hardware: &Hardware,
     ) -> Result<Session, Fault> {
+        let device = hardware.device;
         let refused = |call: &str, status: Status| Fault::Backend {
             device,
             message: format!("the device cannot be opened: {call} says {}", describe(status)),
@@ -121,6 +129,8 @@ impl Session {
             queue: RwLock::new(queue),
             lost: OnceLock::new(),
             waiting: AtomicU32::new(0),
+            held: AtomicU64::new(0),
+            memory: hardware.memory.unwrap_or(u64::MAX),
             staging: Staging::default(),
             spans: Spans::default(),
         })
@@ -138,6 +148,20 @@ impl Session {
     pub(crate) fn lose(&self, message: impl Into<String>) -> Fault {
         let message = self.lost.get_or_init(|| message.into()).clone();
         Fault::DeviceLost { device: self.device, message }
+    }
+
+    /// Takes bytes of the device's memory, if there are so many.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Fault> {
+        let most = |held: u64| held.checked_add(bytes as u64).filter(|&sum| sum <= self.memory);
+        match self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, most) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Fault::OutOfMemory { device: self.device, requested: bytes }),
+        }
+    }
+
+    /// Gives bytes back.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.held.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Puts a command into the queue by a function that takes the queue and where to put its event (null where none is

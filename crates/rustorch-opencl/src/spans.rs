@@ -23,8 +23,10 @@ pub enum Work {
 pub struct Span {
     /// What it does.
     pub work: Work,
-    /// What it is part of: the label of a [`Launch`](rustorch_kernels::Launch), and of its kernel after a slash.
+    /// What it is part of: the label of a [`Launch`](rustorch_kernels::Launch).
     pub label: String,
+    /// The label of the kernel; empty where none ran.
+    pub kernel: String,
     /// The bytes that were moved, or for a kernel of the windows that it sees.
     pub bytes: usize,
     /// When it began on the device, by the host's clock: as exact as the host knows when it asked for it.
@@ -39,12 +41,13 @@ struct Pending {
     asked: Instant,
     work: Work,
     label: String,
+    kernel: String,
     bytes: usize,
 }
 
 impl Pending {
     /// The time, when the command is done; `None` if it has failed or is not done.
-    fn finish(&self, api: &Api) -> Option<Span> {
+    fn finish(self, api: &Api) -> Option<Span> {
         let time = |what| {
             let mut nanoseconds = 0_u64;
             // SAFETY: the event is alive, and the answer is a `cl_ulong`.
@@ -64,7 +67,8 @@ impl Pending {
         let end = time(sys::PROFILING_COMMAND_END)?;
         Some(Span {
             work: self.work,
-            label: self.label.clone(),
+            label: self.label,
+            kernel: self.kernel,
             bytes: self.bytes,
             start: self.asked + Duration::from_nanos(start.saturating_sub(queued)),
             time: Duration::from_nanos(end.saturating_sub(start)),
@@ -90,9 +94,9 @@ const PENDING: usize = 1024;
 impl Spans {
     /// Adds a command that was just put into the queue.
     pub(crate) fn add(&self, event: Arc<Event>, command: &Command<'_>, asked: Instant) {
-        let Command { work, label, bytes, .. } = *command;
-        let mut lists = self.lock();
-        lists.pending.push(Pending { event, asked, work, label: label.to_string(), bytes });
+        let Command { work, label, kernel, bytes, .. } = *command;
+        let (label, kernel) = (label.to_string(), kernel.to_string());
+        self.lock().pending.push(Pending { event, asked, work, label, kernel, bytes });
     }
 
     /// Reads and releases the events that are done, if there are many.

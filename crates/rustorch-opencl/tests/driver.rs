@@ -252,9 +252,30 @@ fn running_out_of_memory_is_told() {
                 other => panic!("{bytes} bytes: {other:?}"),
             }
         }
+        for bytes in [0, 1, 24] {
+            assert!(matches!(driver.allocate(bytes), Err(Fault::Invalid(_))));
+        }
         // The device is as good as before.
         let y = memory(&driver, &[1, 2, 3, 4]);
         assert_eq!(numbers(&driver, &y, 4), [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn memory_runs_out_and_comes_back() {
+    for driver in drivers() {
+        let hardware = driver.hardware();
+        let bytes = hardware.max_buffer as usize / 2 / 16 * 16;
+        // Nothing of it is written but its first word, so this takes no memory of the machine where that is the device's.
+        let enough = hardware.memory.expect("OpenCL devices say how much they have") as usize / bytes + 1;
+        for _ in 0..2 {
+            let mut held = Vec::new();
+            let fault =
+                (0..enough).find_map(|_| driver.allocate(bytes).map(|memory| held.push(memory)).err());
+            let device = hardware.device;
+            assert_eq!(fault, Some(Fault::OutOfMemory { device, requested: bytes }), "after {}", held.len());
+            assert!(!held.is_empty());
+        }
     }
 }
 

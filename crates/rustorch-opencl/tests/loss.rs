@@ -67,7 +67,9 @@ fn commands_are_measured_when_asked() {
         y[get_global_id(0)] = a;
     }";
     for driver in drivers() {
-        let run = kernel(&driver, SLOW, 1, 1, 0);
+        let text =
+            Text { label: "slow", source: SLOW, entry: "run", workgroup: [1; 3], buffers: 1, parameters: 0 };
+        let run = driver.compile(&text).unwrap();
         let y = memory(&driver, &[1; 64]);
         launch(&driver, &run, &[window(&y, 64)], &[], 1);
         assert_eq!(driver.take_spans().unwrap(), [], "nothing was asked for");
@@ -81,14 +83,17 @@ fn commands_are_measured_when_asked() {
         let spans = driver.take_spans().unwrap();
         let end = Instant::now();
         println!("{spans:#?}");
-        let seen: Vec<_> = spans.iter().map(|span| (span.work, span.label.as_str(), span.bytes)).collect();
+        let seen: Vec<_> = spans
+            .iter()
+            .map(|span| (span.work, span.label.as_str(), span.kernel.as_str(), span.bytes))
+            .collect();
         assert_eq!(
             seen,
             [
-                (Work::Write, "write", 128),
-                (Work::Launch, "test/test", 256),
-                (Work::Copy, "copy", 32),
-                (Work::Read, "read", 256)
+                (Work::Write, "write", "", 128),
+                (Work::Launch, "test", "slow", 256),
+                (Work::Copy, "copy", "", 32),
+                (Work::Read, "read", "", 256)
             ]
         );
         let total: Duration = spans.iter().map(|span| span.time).sum();
