@@ -221,6 +221,9 @@ impl Session {
         }
         let new = queue(self.api, self.context, self.id, on)
             .map_err(|status| self.fault(held.handle, "clCreateCommandQueue", status, 0))?;
+        if on {
+            self.spans.set_clock();
+        }
         let old = std::mem::replace(&mut *held, new);
         // What is in the old queue comes before what will be in the new one.
         // SAFETY: no other thread uses the old queue: it was replaced under the lock.

@@ -29,7 +29,8 @@ pub struct Span {
     pub kernel: String,
     /// The bytes that were moved, or for a kernel of the windows that it sees.
     pub bytes: usize,
-    /// When it began on the device, by the host's clock: as exact as the host knows when it asked for it.
+    /// When it began on the device. The device's clock is set by the host's at the first command that is measured, so
+    /// that times are as exact to each other as the device's, and to the host's as that one call.
     pub start: Instant,
     /// How long it took on the device.
     pub time: Duration,
@@ -47,7 +48,7 @@ struct Pending {
 
 impl Pending {
     /// The time, when the command is done; `None` if it has failed or is not done.
-    fn finish(self, api: &Api) -> Option<Span> {
+    fn finish(self, api: &Api, clock: &mut Option<Clock>) -> Option<Span> {
         let time = |what| {
             let mut nanoseconds = 0_u64;
             // SAFETY: the event is alive, and the answer is a `cl_ulong`.
@@ -62,18 +63,29 @@ impl Pending {
             };
             (status == sys::SUCCESS).then_some(nanoseconds)
         };
-        let queued = time(sys::PROFILING_COMMAND_QUEUED)?;
         let start = time(sys::PROFILING_COMMAND_START)?;
         let end = time(sys::PROFILING_COMMAND_END)?;
+        let clock = match *clock {
+            Some(clock) => clock,
+            None => *clock.insert(Clock { host: self.asked, device: time(sys::PROFILING_COMMAND_QUEUED)? }),
+        };
         Some(Span {
             work: self.work,
             label: self.label,
             kernel: self.kernel,
             bytes: self.bytes,
-            start: self.asked + Duration::from_nanos(start.saturating_sub(queued)),
+            start: clock.host + Duration::from_nanos(start.saturating_sub(clock.device)),
             time: Duration::from_nanos(end.saturating_sub(start)),
         })
     }
+}
+
+/// One moment on two clocks.
+#[derive(Clone, Copy)]
+struct Clock {
+    host: Instant,
+    /// In nanoseconds.
+    device: u64,
 }
 
 /// The commands of a queue that measures, in order.
@@ -86,6 +98,8 @@ pub(crate) struct Spans {
 struct Lists {
     pending: Vec<Pending>,
     done: Vec<Span>,
+    /// Of this device's clock.
+    clock: Option<Clock>,
 }
 
 /// Events cost the driver memory: beyond this many, those that are done are read and released.
@@ -114,6 +128,11 @@ impl Spans {
         std::mem::take(&mut lists.done)
     }
 
+    /// Sets the clock anew by the next command.
+    pub(crate) fn set_clock(&self) {
+        self.lock().clock = None;
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&self) {
         *self.lock() = Lists::default();
@@ -127,6 +146,7 @@ impl Spans {
 impl Lists {
     fn collect(&mut self, api: &Api) {
         let done = self.pending.iter().take_while(|pending| pending.event.is_done()).count();
-        self.done.extend(self.pending.drain(..done).filter_map(|pending| pending.finish(api)));
+        let clock = &mut self.clock;
+        self.done.extend(self.pending.drain(..done).filter_map(|pending| pending.finish(api, clock)));
     }
 }

@@ -5,6 +5,7 @@ use super::{
     Status,
 };
 use libloading::Library;
+use std::error::Error;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -135,7 +136,11 @@ fn open() -> Result<Api, Missing> {
                     ))
                 });
             }
-            Err(error) => said.push(error.to_string()),
+            // The outer error names the call only.
+            Err(error) => said.push(match error.source() {
+                Some(source) => source.to_string(),
+                None => error.to_string(),
+            }),
         }
     }
     Err(Missing(format!(
