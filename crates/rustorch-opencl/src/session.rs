@@ -221,13 +221,11 @@ impl Session {
         }
         let new = queue(self.api, self.context, self.id, on)
             .map_err(|status| self.fault(held.handle, "clCreateCommandQueue", status, 0))?;
-        if on {
-            self.spans.set_clock();
-        }
         let old = std::mem::replace(&mut *held, new);
         // What is in the old queue comes before what will be in the new one.
         // SAFETY: no other thread uses the old queue: it was replaced under the lock.
         let status = unsafe { (self.api.finish)(old.handle) };
+        self.spans.next_queue(self.api);
         // SAFETY: as above; nothing refers to the old queue any more.
         unsafe { (self.api.release_command_queue)(old.handle) };
         if status != sys::SUCCESS {

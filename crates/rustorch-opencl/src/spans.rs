@@ -128,9 +128,11 @@ impl Spans {
         std::mem::take(&mut lists.done)
     }
 
-    /// Sets the clock anew by the next command.
-    pub(crate) fn set_clock(&self) {
-        self.lock().clock = None;
+    /// Ends with a queue, whose commands are done: the next one's clock is set anew.
+    pub(crate) fn next_queue(&self, api: &Api) {
+        let mut lists = self.lock();
+        lists.collect(api);
+        lists.clock = None;
     }
 
     /// Forgets everything.

@@ -122,5 +122,11 @@ fn many_commands_are_measured() {
         }
         assert_eq!(driver.take_spans().unwrap().len(), 3000);
         assert_eq!(numbers(&driver, &y, 4), [3000; 4]);
+        // What is measured and not taken is kept when measuring ends and begins again: the read above among it.
+        driver.profile(false).unwrap();
+        driver.profile(true).unwrap();
+        launch(&driver, &run, &[window(&y, 4)], &[], 1);
+        let works: Vec<Work> = driver.take_spans().unwrap().iter().map(|span| span.work).collect();
+        assert_eq!(works, [Work::Read, Work::Launch]);
     }
 }
