@@ -49,7 +49,7 @@ pub(crate) fn useless(api: &Api, id: DeviceId) -> Option<&'static str> {
     }
 }
 
-/// The abilities and limits of a device; how it rounds is found by running a kernel.
+/// The abilities and limits of a device, but how it rounds.
 pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: Device) -> Hardware {
     let number = |what| device_number(api, id, what).unwrap_or(0);
     let small = |what| u32::try_from(number(what)).unwrap_or(u32::MAX);

@@ -39,7 +39,7 @@ impl Candidate {
         &self.platform_name
     }
 
-    /// What its driver says of it. How it rounds is known only when it is open.
+    /// What its driver says of it. How it rounds is for the engine to find.
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }

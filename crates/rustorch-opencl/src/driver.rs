@@ -2,7 +2,6 @@
 
 use crate::discover::Candidate;
 use crate::memory::Memory;
-use crate::probe;
 use crate::program::{Builder, Kernel};
 use crate::session::{Command, Session};
 use crate::spans::{Span, Work};
@@ -22,11 +21,10 @@ pub struct OpenCl {
 }
 
 impl Candidate {
-    /// Opens the device and runs a kernel to see how it rounds. Kernels are cached in
-    /// [`cache_dir`](rustorch_core::cache_dir).
+    /// Opens the device. Kernels are cached in [`cache_dir`](rustorch_core::cache_dir).
     ///
     /// # Errors
-    /// [`Fault::Backend`] if the driver refuses or the kernel does not run.
+    /// [`Fault::Backend`] if the driver refuses.
     pub fn open(&self) -> Result<OpenCl, Fault> {
         self.open_with(KernelCache::in_cache_dir("opencl"))
     }
@@ -37,10 +35,8 @@ impl Candidate {
         let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
         let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
-        let mut driver = OpenCl { session, hardware: self.hardware.clone(), builder };
-        driver.hardware.arithmetic = probe::arithmetic(&driver)?;
-        tracing::debug!(hardware = ?driver.hardware, "opened");
-        Ok(driver)
+        tracing::debug!(hardware = ?self.hardware, "opened");
+        Ok(OpenCl { session, hardware: self.hardware.clone(), builder })
     }
 }
 

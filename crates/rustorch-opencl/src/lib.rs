@@ -18,7 +18,6 @@ mod describe;
 mod discover;
 mod driver;
 mod memory;
-mod probe;
 mod program;
 mod query;
 mod session;
