@@ -7,6 +7,7 @@
 //! The way of an operation: the [`table`] says whether there are kernels for it; [`family::plan`] turns it into
 //! [launches](plan::Plan) over memory; the engine compiles their kernels once and hands them to the driver.
 
+mod cache;
 mod driver;
 mod engine;
 pub mod family;
@@ -18,6 +19,7 @@ pub mod table;
 mod translate;
 pub mod wgsl;
 
+pub use cache::KernelCache;
 pub use driver::{Driver, Launch, Text, Window};
 pub use engine::Engine;
 pub use family::Kernel;
