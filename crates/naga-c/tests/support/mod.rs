@@ -3,6 +3,7 @@
 
 pub(crate) mod nvrtc;
 pub(crate) mod opencl;
+pub(crate) mod table;
 
 use naga::valid::{Capabilities, ModuleInfo, Validator};
 use naga_c::{Dialect, Options, Output};
