@@ -2,7 +2,7 @@
 
 use super::Hyperparameters;
 use crate::{Error, Result};
-use rustorch_core::DType;
+use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
 
 /// The keys and values of every block for the tokens decoded so far, in `f16`.
@@ -22,15 +22,21 @@ struct BlockCache {
 }
 
 impl KvCache {
-    pub(super) fn new(hyper: &Hyperparameters, capacity: usize) -> Result<KvCache> {
+    /// `devices` are those of the blocks.
+    pub(super) fn new(
+        hyper: &Hyperparameters,
+        capacity: usize,
+        devices: impl IntoIterator<Item = Device>,
+    ) -> Result<KvCache> {
         let blocks = hyper
             .kv_heads
             .iter()
-            .map(|&heads| {
-                Ok(BlockCache {
-                    keys: Tensor::zeros([heads, capacity, hyper.key_length], DType::F16)?,
-                    values: Tensor::zeros([heads, capacity, hyper.value_length], DType::F16)?,
-                })
+            .zip(devices)
+            .map(|(&heads, device)| {
+                let empty = |length: usize| -> Result<Tensor> {
+                    Ok(Tensor::zeros([heads, capacity, length], DType::F16)?.to_device(device)?)
+                };
+                Ok(BlockCache { keys: empty(hyper.key_length)?, values: empty(hyper.value_length)? })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(KvCache { blocks, capacity, len: 0 })
@@ -55,6 +61,11 @@ impl KvCache {
     pub fn bytes(&self) -> usize {
         let size = |t: &Tensor| t.elements() * 2;
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
+    }
+
+    /// The devices that hold it.
+    pub fn devices(&self) -> impl Iterator<Item = Device> + '_ {
+        self.blocks.iter().map(|block| block.keys.device())
     }
 
     /// Forgets all tokens from position `len` on.

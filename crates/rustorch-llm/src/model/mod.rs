@@ -3,10 +3,12 @@
 mod cache;
 mod decoder;
 mod hyper;
+mod offload;
 mod weights;
 
 pub use cache::KvCache;
 pub use hyper::{ExpertCounts, Hyperparameters, RopeScaling};
+pub use offload::{Offload, Offloaded};
 pub use weights::{BlockWeights, Dense, ExpertWeights, FeedForwardWeights, LinearWeights, Weights};
 
 use crate::arch::Architecture;
@@ -57,7 +59,8 @@ impl Model {
     /// # Errors
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
-        KvCache::new(&self.hyper, capacity)
+        let devices = self.weights.blocks.iter().map(|block| offload::home(&block.attention_norm));
+        KvCache::new(&self.hyper, capacity, devices)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in
