@@ -1,7 +1,7 @@
 //! The contract between the executor and a device.
 
 use crate::{
-    Buffer, CostModel, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
+    Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
 };
 
 /// A device as a plug-in. Everything above the executor is the same whatever implements this.
@@ -32,6 +32,24 @@ pub trait Backend: Send + Sync {
     /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer, and overlap no
     /// argument. On success every output element is written.
     fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
+
+    /// Runs a function of each element or pair ([`Op::elementwise_output`]) on a few elements that lie side by side in host
+    /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. `None`, before
+    /// anything is written, where the device has no such way for the operation.
+    ///
+    /// # Safety
+    /// The operation has a result for arguments of `dtype`. Each of `args` points to `n` of them, `out` to room for `n`
+    /// results, which overlaps no argument; all are aligned, and nobody else writes the arguments or uses the room meanwhile.
+    unsafe fn run_packed(
+        &self,
+        _op: &Op,
+        _dtype: DType,
+        _args: &[*const u8],
+        _out: *mut u8,
+        _n: usize,
+    ) -> Option<Result<(), Fault>> {
+        None
+    }
 
     /// Copies from host memory to a contiguous view on this device of the same size.
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault>;

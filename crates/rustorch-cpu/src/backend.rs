@@ -2,8 +2,8 @@
 
 use crate::{Isa, Pool, kernels};
 use rustorch_core::{
-    Backend, Buffer, CostModel, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
-    copy_mismatch,
+    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View,
+    ViewMut, copy_mismatch,
 };
 use std::sync::OnceLock;
 
@@ -53,6 +53,18 @@ impl Backend for CpuBackend {
 
     fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         kernels::run(&self.pool, op, args, outs)
+    }
+
+    unsafe fn run_packed(
+        &self,
+        op: &Op,
+        dtype: DType,
+        args: &[*const u8],
+        out: *mut u8,
+        n: usize,
+    ) -> Option<Result<(), Fault>> {
+        // SAFETY: this function's contract.
+        unsafe { kernels::run_packed(op, dtype, args, out, n) }
     }
 
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault> {

@@ -21,6 +21,7 @@
 
 mod backend;
 mod calibrate;
+mod fused;
 mod isa;
 mod kernels;
 mod math;

@@ -74,12 +74,11 @@ fn divergence(a: &[f32], b: &[f32]) -> f64 {
     p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum()
 }
 
-/// Whether this machine computes with the fused products and the mathematical library of the oracle's.
+/// Whether this machine's mathematical library is the oracle's, which has other code for processors without fused
+/// products. Whatever the instruction set, everything else rounds as there.
 fn rounds_as_the_oracle() -> bool {
     #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
-    return is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && std::env::var("RUSTORCH_ISA").is_err();
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
     return false;
 }

@@ -31,6 +31,7 @@ mod convert;
 mod create;
 mod dispatch;
 mod display;
+mod handle;
 mod index;
 mod inplace;
 mod join;

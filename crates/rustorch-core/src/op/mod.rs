@@ -288,6 +288,19 @@ impl Op {
         }
     }
 
+    /// The dtype of the result of a function of each element or pair, for `args` arguments of `dtype` and of one shape,
+    /// which then is the result's: what [`infer`](Self::infer) finds in that case, at less expense. `None` for other
+    /// operations, and where that is an error.
+    #[inline]
+    pub fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
+        match (self, args) {
+            (Op::Unary(op), 1) => op.output(dtype),
+            (Op::Binary(op), 2) => op.accepts(dtype).then_some(dtype),
+            (Op::Compare(op), 2) => op.accepts(dtype).then_some(DType::Bool),
+            _ => None,
+        }
+    }
+
     /// How much work the operation is, for arguments and results that [`infer`](Self::infer) accepted.
     pub fn work(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> Work {
         let out_elements = outs.first().map_or(0, |out| out.shape.elements()) as u64;

@@ -19,6 +19,8 @@ mod softmax;
 mod sort;
 mod strided;
 
+pub(crate) use pointwise::packed::run as run_packed;
+
 use crate::Pool;
 use rustorch_core::{Error, Fault, Op, View, ViewMut};
 

@@ -8,6 +8,7 @@ mod into;
 mod operand;
 mod plan;
 mod run;
+mod tiny;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
