@@ -18,6 +18,7 @@ pub(crate) use hub::SpanHub;
 pub use summary::{DeviceTotal, Fallback, OpSummary, TransferTotal};
 
 use crate::executor::HybridExecutor;
+use crate::explain::Explanation;
 use crate::record::{MemorySample, Record, Trace, TransferRecord, thread_number};
 use rustorch_core::Device;
 use rustorch_core::profile::{DeviceSpan, SpanKind, host_ns};
@@ -92,6 +93,11 @@ impl Profile {
     /// What devices could not measure, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Every operation as a line of a table, with what every device said.
+    pub fn explanation(&self) -> Explanation {
+        Explanation::new(self.operations.iter().map(|operation| operation.record.clone()).collect())
     }
 
     fn new(start_ns: u64, end_ns: u64, thread: Option<u32>, measured: Measured) -> Profile {

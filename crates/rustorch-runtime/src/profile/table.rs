@@ -90,7 +90,7 @@ impl fmt::Display for Profile {
         let plural = if count == 1 { "" } else { "s" };
         writeln!(
             f,
-            "\n{count} operation{plural} in {}, {} moved",
+            "\n{count} operation{plural} in {}, {} moved between devices",
             Time(self.duration()),
             Bytes(self.moved_bytes())
         )
