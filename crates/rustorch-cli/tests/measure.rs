@@ -112,7 +112,8 @@ fn explain_gives_json_and_a_trace() {
 
     let all = succeed_json(&["explain", "-p", "ROMEO:", "-n", "0", "--json", "--all"]);
     let operations = all["profile"]["operations"].as_array().unwrap();
-    assert!(operations.iter().any(|o| o["args"][1] == "Q8_0[2048, 192]" && o["device"] == "cpu"));
+    // The logits' weight, seen transposed.
+    assert!(operations.iter().any(|o| o["args"][1] == "Q8_0[192, 2048]" && o["device"] == "cpu"));
     let nowhere = dir.path().join("no/such/folder.json");
     let run = common::run(&["explain", "-n", "0", "--trace", nowhere.to_str().unwrap()]);
     assert!(run.code == 1 && run.err.contains("cannot write") && run.err.contains("folder.json"), "{run:?}");

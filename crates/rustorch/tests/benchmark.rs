@@ -38,7 +38,10 @@ fn every_benchmark_is_measured_against_the_limits_of_the_same_run() {
         let Outcome::Measured(m) = &result.outcome else { panic!("{result:?}") };
         assert!(m.seconds > 0.0 && m.runs >= 3 && !m.size.is_empty(), "{result:?}");
         let (Rate::Flops(rate) | Rate::Bytes(rate)) = m.rate;
-        assert!(rate > 0.0 && rate.is_finite() && m.share.unwrap() > 0.0, "{result:?}");
+        assert!(
+            rate > 0.0 && rate.is_finite() && m.share.unwrap() > 0.0 && m.share.unwrap() <= 1.0 + 1e-9,
+            "{result:?}"
+        );
         if result.benchmark == "add" && result.dtype == DType::F32 {
             // Three numbers of four bytes for each element.
             let n: f64 = m.size.parse().unwrap();

@@ -1,6 +1,6 @@
 //! The benchmarks: a table, to which an operation is a line.
 
-use super::measure::{Bench, Case};
+use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
     Attention, BinaryOp, DType, Fill, MatMul, Op, QuantType, Result, Shape, Softmax, UnaryOp,
@@ -188,41 +188,62 @@ pub(super) fn limits(bench: &Bench<'_>) -> Limits {
     Limits { memory, arithmetic, to_device: None, from_device: None }
 }
 
-/// Measures one family.
-pub(super) fn measure(bench: &Bench<'_>, family: &Family, limits: &Limits) -> CaseResult {
-    let outcome = match timed(bench, family, limits) {
-        Ok(outcome) => outcome,
-        Err(error) => Outcome::Failed(error.to_string()),
-    };
-    CaseResult { benchmark: family.name, dtype: family.dtype, outcome }
+/// A family's measurement before it is known what the device can do at best.
+pub(super) enum Raw {
+    Timed { size: String, seconds: f64, runs: usize, flops: f64, bytes: f64, product: bool },
+    Not(Outcome),
 }
 
-fn timed(bench: &Bench<'_>, family: &Family, limits: &Limits) -> Result<Outcome> {
+/// Measures one family, and raises the limits where it was faster.
+pub(super) fn measure(bench: &Bench<'_>, family: &Family, limits: &mut Limits) -> Raw {
+    match timed(bench, family, limits) {
+        Ok(raw) => raw,
+        Err(error) => Raw::Not(Outcome::Failed(error.to_string())),
+    }
+}
+
+fn timed(bench: &Bench<'_>, family: &Family, limits: &mut Limits) -> Result<Raw> {
     let case = match sized(bench, family)? {
         Sized::Case(case) => case,
-        Sized::Declined(reason) => return Ok(Outcome::Declined(reason)),
+        Sized::Declined(reason) => return Ok(Raw::Not(Outcome::Declined(reason))),
     };
     let (seconds, runs) = bench.time(&case)?;
     let work = case.work()?;
     let (flops, bytes) = (work.flops as f64, work.bytes as f64);
     // Of products and attention the operations count; of the others they are of many kinds, and memory decides.
     let product = matches!(case.op, Op::MatMul(_) | Op::Attention(_));
-    let arithmetic = limits.arithmetic(family.dtype).filter(|_| product).map(|rate| flops / rate);
-    let memory = limits.memory.map(|rate| bytes / rate);
-    let bound = match (arithmetic, memory) {
-        (Some(a), Some(m)) if a > m => Bound::Arithmetic,
-        (Some(_), None) => Bound::Arithmetic,
-        _ => Bound::Memory,
+    let better = |limit: &mut f64, seen: f64| *limit = limit.max(seen);
+    if let Some(limit) = &mut limits.memory {
+        better(limit, bytes / seconds);
+    }
+    if let Some((_, limit)) =
+        limits.arithmetic.iter_mut().find(|(dtype, _)| product && *dtype == family.dtype)
+    {
+        better(limit, flops / seconds);
+    }
+    Ok(Raw::Timed { size: case.size, seconds, runs, flops, bytes, product })
+}
+
+/// What a family's measurement is, compared with the limits.
+pub(super) fn rated(family: &Family, raw: Raw, limits: &Limits) -> CaseResult {
+    let outcome = match raw {
+        Raw::Not(outcome) => outcome,
+        Raw::Timed { size, seconds, runs, flops, bytes, product } => {
+            let arithmetic = limits.arithmetic(family.dtype).filter(|_| product).map(|rate| flops / rate);
+            let memory = limits.memory.map(|rate| bytes / rate);
+            let bound = match (arithmetic, memory) {
+                (Some(a), Some(m)) if a > m => Bound::Arithmetic,
+                (Some(_), None) => Bound::Arithmetic,
+                _ => Bound::Memory,
+            };
+            let least = arithmetic.into_iter().chain(memory).max_by(f64::total_cmp);
+            let rate =
+                if family.arithmetic { Rate::Flops(flops / seconds) } else { Rate::Bytes(bytes / seconds) };
+            let share = least.map(|least| least / seconds);
+            Outcome::Measured(Measurement { size, seconds, runs, rate, share, bound })
+        }
     };
-    let least = arithmetic.into_iter().chain(memory).max_by(f64::total_cmp);
-    Ok(Outcome::Measured(Measurement {
-        size: case.size,
-        seconds,
-        runs,
-        rate: if family.arithmetic { Rate::Flops(flops / seconds) } else { Rate::Bytes(bytes / seconds) },
-        share: least.map(|least| least / seconds),
-        bound,
-    }))
+    CaseResult { benchmark: family.name, dtype: family.dtype, outcome }
 }
 
 /// Copies to and from the device, small and large; and the limits with those of the link.
@@ -230,8 +251,10 @@ pub(super) fn transfers(bench: &Bench<'_>, mut limits: Limits) -> (Vec<CaseResul
     let large = (64 << 20)
         .min(bench.options.memory / 4)
         .min(bench.backend.capability().max_buffer.unwrap_or(u64::MAX));
-    let sizes = [64 << 10, large as usize & !3];
-    let mut measured: Vec<(&'static str, usize, Result<(f64, usize)>)> = Vec::new();
+    // Of the processor's own memory, a small piece stays in its caches: that would be no transfer.
+    let small = (!bench.device.is_cpu()).then_some(64 << 10);
+    let sizes = small.into_iter().chain([large as usize & !3]);
+    let mut measured: Vec<(&'static str, usize, Result<Timing>)> = Vec::new();
     for bytes in sizes {
         measured.push(("to the device", bytes, upload(bench, bytes)));
         measured.push(("from the device", bytes, download(bench, bytes)));
@@ -277,7 +300,7 @@ pub(super) fn transfers(bench: &Bench<'_>, mut limits: Limits) -> (Vec<CaseResul
     (results.collect(), limits)
 }
 
-fn upload(bench: &Bench<'_>, bytes: usize) -> Result<(f64, usize)> {
+fn upload(bench: &Bench<'_>, bytes: usize) -> Result<Timing> {
     let data = vec![1u8; bytes];
     let shape = Shape::new([bytes / 4].as_slice())?;
     bench.median(&mut |n| {
@@ -290,7 +313,7 @@ fn upload(bench: &Bench<'_>, bytes: usize) -> Result<(f64, usize)> {
     })
 }
 
-fn download(bench: &Bench<'_>, bytes: usize) -> Result<(f64, usize)> {
+fn download(bench: &Bench<'_>, bytes: usize) -> Result<Timing> {
     let mut data = vec![1u8; bytes];
     let there =
         bench.executor.upload(&data, DType::F32, &Shape::new([bytes / 4].as_slice())?, bench.device)?;

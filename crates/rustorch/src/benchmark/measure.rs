@@ -7,6 +7,9 @@ use rustorch_core::{
 use rustorch_runtime::{HybridExecutor, Operand, Output, Placement};
 use std::time::{Duration, Instant};
 
+/// The median time of one run in seconds, and the number of runs.
+pub(super) type Timing = (f64, usize);
+
 /// A device that is being measured.
 pub(super) struct Bench<'a> {
     pub(super) executor: &'a HybridExecutor,
@@ -95,12 +98,12 @@ impl<'a> Bench<'a> {
     }
 
     /// The median time of one run, in seconds, and the number of runs.
-    pub(super) fn time(&self, case: &Case) -> Result<(f64, usize)> {
+    pub(super) fn time(&self, case: &Case) -> Result<Timing> {
         self.median(&mut |n| self.runs(case, n))
     }
 
     /// The median of samples, each of as many runs as take a millisecond, for as long as the options say.
-    pub(super) fn median(&self, run: &mut dyn FnMut(usize) -> Result<Duration>) -> Result<(f64, usize)> {
+    pub(super) fn median(&self, run: &mut dyn FnMut(usize) -> Result<Duration>) -> Result<Timing> {
         let first = run(1)?.as_secs_f64().max(1e-9);
         let batch = (1e-3 / first).ceil().clamp(1.0, 1e4) as usize;
         let started = Instant::now();

@@ -2,7 +2,7 @@
 //!
 //! A device's limits are measured in the same run: the best memory rate of copying, adding and filling large tensors,
 //! the best arithmetic rate of large matrix products for each dtype, the best rate of its link, and what the device's own
-//! calibration says where that is more. So a share says how near an operation comes to the best that was seen of the
+//! calibration says where that is more; a benchmark that does better raises them. So a share says how near an operation comes to the best that was seen of the
 //! device, not to its data sheet.
 //!
 //! Sizes follow the device: each benchmark grows until one run takes a few milliseconds or memory is short.
@@ -75,12 +75,15 @@ pub fn device(
     let name = &backend.capability().name;
     let mut tell = |what: &str| progress(&format!("{} ({name}): {what}", backend.device()));
     tell("limits");
-    let limits = case::limits(&bench);
-    let mut results = Vec::new();
+    let mut limits = case::limits(&bench);
+    let mut measured = Vec::new();
     for family in case::FAMILIES {
         tell(family.name);
-        results.push(case::measure(&bench, family, &limits));
+        measured.push((family, case::measure(&bench, family, &mut limits)));
     }
+    // Compared only now: what is measured may itself be the best.
+    let mut results: Vec<CaseResult> =
+        measured.into_iter().map(|(family, raw)| case::rated(family, raw, &limits)).collect();
     tell("transfers");
     let (transfers, limits) = case::transfers(&bench, limits);
     results.extend(transfers);
