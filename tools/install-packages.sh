@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Installs the system packages that building and testing need and that are missing. Only a C toolchain, for the linker.
+# Installs the system packages that building and testing need and that are missing: a C toolchain, for the linker, and on Debian and its
+# kin drivers of devices that run on the processor, for tests that skip where there is no device.
 set -euo pipefail
 
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
+if command -v apt-get >/dev/null; then
+    # OpenCL: the loader, and a driver.
+    [[ $(/sbin/ldconfig -p) == *libOpenCL.so.1* ]] || missing+=(ocl-icd-libopencl1)
+    compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
+fi
 if [ ${#missing[@]} -eq 0 ]; then
     echo "nothing is missing"
     exit 0

@@ -49,8 +49,8 @@ pub trait Backend: Send + Sync {
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
 
-    /// Its own measuring of when it ran what; `None` where it cannot, or where [`run`](Self::run) returns when the work
-    /// is done, so that the caller's clock serves.
+    /// Its own measuring of when it ran what; `None` where it cannot. The processor needs none: its
+    /// [`run`](Self::run) returns when the work is done, so that the caller's clock serves.
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
         None
     }

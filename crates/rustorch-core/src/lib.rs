@@ -16,6 +16,7 @@
 
 mod backend;
 mod buffer;
+mod cache;
 mod capability;
 mod device;
 mod dispatch;
@@ -33,6 +34,7 @@ mod shape;
 
 pub use backend::{Backend, copy_mismatch};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
+pub use cache::cache_dir;
 pub use capability::{CostModel, DTypeSet, DeviceCapability};
 pub use device::{Device, DeviceType};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};

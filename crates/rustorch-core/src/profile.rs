@@ -19,6 +19,11 @@ pub fn host_ns() -> u64 {
     epoch.elapsed().as_nanos() as u64
 }
 
+/// A moment that the standard library's clock told, on the clock of [`host_ns`]; 0 for moments before its first use.
+pub fn host_ns_at(moment: Instant) -> u64 {
+    moment.saturating_duration_since(*EPOCH).as_nanos() as u64
+}
+
 /// A device's own measuring of its work, for devices that run it after they were asked to.
 ///
 /// A backend that has timestamp queries or events gives one by [`Backend::profiler`](crate::Backend::profiler). While
@@ -172,6 +177,13 @@ mod tests {
         assert_eq!(current_sequence(), 7);
         drop(outer);
         assert_eq!(current_sequence(), 0);
+    }
+
+    #[test]
+    fn both_ways_of_reading_the_clock_agree() {
+        let before = host_ns();
+        let between = host_ns_at(Instant::now());
+        assert!(before <= between && between <= host_ns());
     }
 
     #[test]

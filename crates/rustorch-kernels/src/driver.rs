@@ -1,0 +1,91 @@
+//! The contract between the engine and a driver: memory, kernels, launches. One screen, implemented once for each API.
+
+use crate::Hardware;
+use rustorch_core::Fault;
+
+/// A driver's part of a device. Everything that kernels have in common is the [`Engine`](crate::Engine)'s.
+///
+/// Work is done in the order in which it is given: a launch sees what earlier writes, copies and launches have left.
+/// It may be done later; [`read`](Self::read) and [`finish`](Self::finish) wait. All methods may be called from several
+/// threads.
+pub trait Driver: Send + Sync + 'static {
+    /// Memory of the device, freed when dropped; not before launches that use it are done.
+    type Memory: Send + Sync + 'static;
+    /// A kernel ready to run.
+    type Kernel: Send + Sync + 'static;
+
+    /// What the device is able to do.
+    fn hardware(&self) -> &Hardware;
+
+    /// New memory, contents unspecified. `bytes` is a positive multiple of 16.
+    fn allocate(&self, bytes: usize) -> Result<Self::Memory, Fault>;
+
+    /// Makes a kernel of its text in the driver's [`Language`](crate::Language).
+    fn compile(&self, kernel: &Text<'_>) -> Result<Self::Kernel, Fault>;
+
+    /// Runs a kernel.
+    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault>;
+
+    /// Copies from the host. `offset` and the length are multiples of 4. `src` may be reused at once.
+    fn write(&self, dst: &Self::Memory, offset: usize, src: &[u8]) -> Result<(), Fault>;
+
+    /// Copies to the host, when all earlier work is done. `offset` and the length are multiples of 4.
+    fn read(&self, src: &Self::Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault>;
+
+    /// Copies within the device, between distinct memories. All numbers are multiples of 4.
+    fn copy(
+        &self,
+        src: &Self::Memory,
+        src_offset: usize,
+        dst: &Self::Memory,
+        dst_offset: usize,
+        bytes: usize,
+    ) -> Result<(), Fault>;
+
+    /// Waits until all work is done.
+    fn finish(&self) -> Result<(), Fault>;
+}
+
+/// A kernel as text.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// A name for people; different kernels may share it.
+    pub label: &'a str,
+    /// The source in the driver's language.
+    pub source: &'a str,
+    /// The name of the entry point in the source.
+    pub entry: &'a str,
+    /// Invocations of a workgroup.
+    pub workgroup: [u32; 3],
+    /// How many buffers it takes: parameters 0 to n − 1 (WGSL: bindings of group 0).
+    pub buffers: usize,
+    /// The bytes of its parameter block, a multiple of 16: the last parameter, a uniform buffer in WGSL and a structure by
+    /// value in C.
+    pub parameters: usize,
+}
+
+/// A kernel on its way.
+pub struct Launch<'a, D: Driver + ?Sized> {
+    /// The kernel.
+    pub kernel: &'a D::Kernel,
+    /// Its buffers, in order.
+    pub buffers: &'a [Window<'a, D::Memory>],
+    /// Its parameter block, of the length that its [`Text`] states in bytes.
+    pub parameters: &'a [u32],
+    /// How many workgroups run, by dimension; none is 0.
+    pub groups: [u32; 3],
+    /// The operation that it is part of, for profilers.
+    pub label: &'a str,
+}
+
+/// Part of a memory that a kernel sees.
+pub struct Window<'a, M> {
+    /// The memory.
+    pub memory: &'a M,
+    /// The first byte: a multiple of [`Hardware::window`], or 0 where there is none.
+    pub start: u64,
+    /// How many bytes, a multiple of 4.
+    pub bytes: u64,
+    /// Whether the kernel writes it.
+    pub writes: bool,
+}

@@ -1,0 +1,71 @@
+//! What a device is able to do, as its driver reports it or as a probe has found.
+
+use rustorch_core::Device;
+
+/// The language in which a driver takes kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// WGSL, which wgpu translates to SPIR-V, MSL or HLSL.
+    Wgsl,
+    /// OpenCL C.
+    OpenClC,
+    /// CUDA C.
+    CudaC,
+}
+
+/// A device's abilities and limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hardware {
+    /// Which device.
+    pub device: Device,
+    /// Its name as the driver gives it.
+    pub name: String,
+    /// The driver and its version: what compiled kernels and measurements are cached under.
+    pub driver: String,
+    /// The language of its kernels.
+    pub language: Language,
+    /// Whether kernels may compute in `f16`. Data in `f16` is always possible.
+    pub f16: bool,
+    /// Whether kernels may compute in `f64`.
+    pub f64: bool,
+    /// Whether kernels may compute in 64-bit integers.
+    pub i64: bool,
+    /// The number of invocations in a subgroup, where it is fixed and subgroup operations exist.
+    pub subgroup: Option<u32>,
+    /// The most invocations of a workgroup.
+    pub workgroup: u32,
+    /// The most bytes that a workgroup may share.
+    pub workgroup_memory: u32,
+    /// The most workgroups along one dimension of a launch.
+    pub groups: u32,
+    /// The largest buffer, in bytes.
+    pub max_buffer: u64,
+    /// The most bytes of a buffer that a kernel sees at once.
+    pub max_binding: u64,
+    /// The alignment in bytes of a window onto part of a buffer; `None` where kernels see whole buffers only.
+    pub window: Option<u32>,
+    /// Memory in bytes, if known.
+    pub memory: Option<u64>,
+    /// How it rounds.
+    pub arithmetic: Arithmetic,
+}
+
+/// How a device rounds `f32`, found by running a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arithmetic {
+    /// Whether `fma(a, b, c)` rounds once. Where not, kernels whose results depend on it compute it by hand.
+    pub fused: bool,
+    /// Whether the compiler turns `a * b + c` into a fused operation.
+    pub contracts: bool,
+    /// Whether quotients and square roots are correctly rounded.
+    pub divides: bool,
+    /// Whether subnormal numbers are kept.
+    pub subnormals: bool,
+}
+
+impl Default for Arithmetic {
+    /// What nothing is known of: the worst.
+    fn default() -> Arithmetic {
+        Arithmetic { fused: false, contracts: true, divides: false, subnormals: false }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a device says of itself, in the engine's terms.
+
+use crate::query::{device_number, device_sizes, device_text};
+use crate::sys::{self, Api, DeviceId, PlatformId};
+use rustorch_core::Device;
+use rustorch_kernels::{Arithmetic, Hardware, Language};
+
+/// What kind of a device, in the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A graphics processor.
+    Gpu,
+    /// Another processor beside the machine's own.
+    Accelerator,
+    /// The machine's own processor, on which the CPU device is the better choice.
+    Cpu,
+}
+
+/// 32-bit indices of words reach this far.
+const INDEXED: u64 = 4 << 32;
+/// Workgroups along a dimension: what WebGPU grants everywhere. OpenCL states no limit, but drivers have some.
+const GROUPS: u32 = 65_535;
+
+/// The kind of a device.
+pub(crate) fn kind(api: &Api, id: DeviceId) -> Kind {
+    let bits = device_number(api, id, sys::DEVICE_TYPE).unwrap_or(0);
+    if bits & sys::DEVICE_TYPE_GPU != 0 {
+        Kind::Gpu
+    } else if bits & sys::DEVICE_TYPE_CPU != 0 {
+        Kind::Cpu
+    } else {
+        Kind::Accelerator
+    }
+}
+
+/// Why a device is of no use here, if it is not.
+pub(crate) fn useless(api: &Api, id: DeviceId) -> Option<&'static str> {
+    let yes = |what| device_number(api, id, what).is_some_and(|answer| answer != 0);
+    if !yes(sys::DEVICE_AVAILABLE) {
+        Some("its driver says that it is not available")
+    } else if !yes(sys::DEVICE_COMPILER_AVAILABLE) {
+        Some("its driver has no compiler for OpenCL C")
+    } else if !yes(sys::DEVICE_ENDIAN_LITTLE) {
+        Some("it is big-endian")
+    } else if version(&device_text(api, id, sys::DEVICE_VERSION)) < (1, 2) {
+        Some("its driver is older than OpenCL 1.2; install a newer one")
+    } else {
+        None
+    }
+}
+
+/// The abilities and limits of a device, but how it rounds.
+pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: Device) -> Hardware {
+    let number = |what| device_number(api, id, what).unwrap_or(0);
+    let small = |what| u32::try_from(number(what)).unwrap_or(u32::MAX);
+    let extensions = device_text(api, id, sys::DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_ascii_whitespace().any(|extension| extension == name);
+    let along_x =
+        device_sizes(api, id, sys::DEVICE_MAX_WORK_ITEM_SIZES).first().map_or(1, |&size| size as u64);
+    let largest = number(sys::DEVICE_MAX_MEM_ALLOC_SIZE) / 16 * 16;
+    Hardware {
+        device,
+        name: device_text(api, id, sys::DEVICE_NAME),
+        driver: format!(
+            "{}, {}, driver {}",
+            crate::query::platform_text(api, platform, sys::PLATFORM_VERSION),
+            device_text(api, id, sys::DEVICE_VERSION),
+            device_text(api, id, sys::DRIVER_VERSION)
+        ),
+        language: Language::OpenClC,
+        f16: has("cl_khr_fp16"),
+        f64: has("cl_khr_fp64"),
+        i64: device_text(api, id, sys::DEVICE_PROFILE) == "FULL_PROFILE" || has("cles_khr_int64"),
+        subgroup: subgroup(api, id, has),
+        workgroup: small(sys::DEVICE_MAX_WORK_GROUP_SIZE).min(u32::try_from(along_x).unwrap_or(u32::MAX)),
+        workgroup_memory: small(sys::DEVICE_LOCAL_MEM_SIZE),
+        groups: GROUPS,
+        max_buffer: largest,
+        max_binding: largest.min(INDEXED),
+        window: None,
+        memory: Some(number(sys::DEVICE_GLOBAL_MEM_SIZE)).filter(|&bytes| bytes > 0),
+        arithmetic: Arithmetic::default(),
+    }
+}
+
+/// The size of subgroups, where it is one and every operation on them exists that WGSL has.
+fn subgroup(api: &Api, id: DeviceId, has: impl Fn(&str) -> bool) -> Option<u32> {
+    let operations = [
+        "cl_khr_subgroups",
+        "cl_khr_subgroup_ballot",
+        "cl_khr_subgroup_shuffle",
+        "cl_khr_subgroup_shuffle_relative",
+        "cl_khr_subgroup_non_uniform_arithmetic",
+    ];
+    // The functions are part of OpenCL C 2.0 and later only.
+    if !operations.into_iter().all(&has) || language(api, id) < (2, 0) {
+        return None;
+    }
+    if has("cl_amd_device_attribute_query") {
+        let width = device_number(api, id, sys::DEVICE_WAVEFRONT_WIDTH_AMD)?;
+        return u32::try_from(width).ok();
+    }
+    // Drivers that offer several sizes choose among them for each kernel.
+    match device_sizes(api, id, sys::DEVICE_SUB_GROUP_SIZES_INTEL).as_slice() {
+        [size] => u32::try_from(*size).ok(),
+        _ => None,
+    }
+}
+
+/// The version of OpenCL C that a device's compiler takes when told none.
+pub(crate) fn language(api: &Api, id: DeviceId) -> (u32, u32) {
+    version(&device_text(api, id, sys::DEVICE_OPENCL_C_VERSION))
+}
+
+/// The first version number in a text, as in `OpenCL C 1.2 PoCL`; 0.0 where there is none.
+fn version(text: &str) -> (u32, u32) {
+    text.split_ascii_whitespace()
+        .find_map(|word| {
+            let (major, minor) = word.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        })
+        .unwrap_or((0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_text() {
+        assert_eq!(version("OpenCL 3.0 PoCL HSTR: pthread"), (3, 0));
+        assert_eq!(version("OpenCL C 1.2"), (1, 2));
+        assert_eq!(version("OpenCL"), (0, 0));
+        assert!(version("OpenCL 1.1 Mesa") < (1, 2));
+    }
+}

@@ -1,0 +1,309 @@
+//! The driver: memory, launches and copies.
+
+use crate::discover::Candidate;
+use crate::memory::Memory;
+use crate::program::{Builder, Kernel};
+use crate::session::{Command, Session};
+use crate::spans::{Span, Work};
+use crate::status::describe;
+use crate::sys::{self, Api};
+use rustorch_core::{Error, Fault};
+use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+/// An open OpenCL device.
+pub struct OpenCl {
+    session: Arc<Session>,
+    hardware: Hardware,
+    builder: Builder,
+}
+
+impl Candidate {
+    /// Opens the device. Kernels are cached in [`cache_dir`](rustorch_core::cache_dir).
+    ///
+    /// # Errors
+    /// [`Fault::Backend`] if the driver refuses.
+    pub fn open(&self) -> Result<OpenCl, Fault> {
+        self.open_with(KernelCache::in_cache_dir("opencl"))
+    }
+
+    /// [`open`](Self::open) with a cache of the caller's choice, or none.
+    pub fn open_with(&self, cache: Option<KernelCache>) -> Result<OpenCl, Fault> {
+        let device = self.hardware.device;
+        let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
+        let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
+        let builder = Builder::new(api, self.id, &self.hardware, cache);
+        tracing::debug!(hardware = ?self.hardware, "opened");
+        Ok(OpenCl { session, hardware: self.hardware.clone(), builder })
+    }
+}
+
+impl OpenCl {
+    /// Measures every command from now on, or no more. Waits until earlier work is done.
+    ///
+    /// Measuring costs time and memory: [`take_spans`](Self::take_spans) is to be called now and then.
+    pub fn profile(&self, on: bool) -> Result<(), Fault> {
+        self.session.profile(on)
+    }
+
+    /// The times of the commands measured since the last call, in order. Waits until all work is done. Commands that have
+    /// failed have none.
+    pub fn take_spans(&self) -> Result<Vec<Span>, Fault> {
+        self.session.finish()?;
+        Ok(self.session.spans.take(self.session.api))
+    }
+
+    /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
+    /// happen then.
+    pub fn lose(&self, message: &str) {
+        self.session.lose(message);
+    }
+}
+
+#[cfg(test)]
+impl OpenCl {
+    pub(crate) fn builder(&self) -> &Builder {
+        &self.builder
+    }
+}
+
+impl fmt::Debug for OpenCl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenCl({}, {})", self.hardware.device, self.hardware.name)
+    }
+}
+
+impl Driver for OpenCl {
+    type Memory = Memory;
+    type Kernel = Kernel;
+
+    fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
+        Memory::new(&self.session, bytes)
+    }
+
+    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
+        self.builder.kernel(&self.session, kernel)
+    }
+
+    fn launch(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
+        let session = &self.session;
+        let kernel = launch.kernel;
+        self.check(launch)?;
+        let sizes: [usize; 3] = std::array::from_fn(|i| kernel.workgroup[i] as usize);
+        let items: [usize; 3] = std::array::from_fn(|i| launch.groups[i] as usize * sizes[i]);
+        let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
+        let command = Command {
+            call: "clEnqueueNDRangeKernel",
+            work: Work::Launch,
+            label: launch.label,
+            kernel: &kernel.label,
+            bytes,
+        };
+
+        let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = |index: usize, bytes: usize, value: *const c_void| {
+            // SAFETY: the kernel is locked, and the value has as many bytes as stated.
+            match unsafe { (session.api.set_kernel_arg)(*handle, index as u32, bytes, value) } {
+                sys::SUCCESS => Ok(()),
+                status => Err(Fault::Backend {
+                    device: session.device,
+                    message: format!(
+                        "kernel `{}` does not take its parameter {index} of {bytes} bytes: clSetKernelArg says {}",
+                        kernel.label,
+                        describe(status)
+                    ),
+                }),
+            }
+        };
+        session.alive()?;
+        for (i, window) in launch.buffers.iter().enumerate() {
+            set(i, size_of_val(&window.memory.handle), (&raw const window.memory.handle).cast())?;
+        }
+        if kernel.parameters > 0 {
+            set(launch.buffers.len(), kernel.parameters, launch.parameters.as_ptr().cast())?;
+        }
+        session.enqueue(&command, false, |queue, event| {
+            // SAFETY: every parameter is set, the memories have the bytes that the kernel is told of (the caller's word),
+            // and each list has three entries.
+            unsafe {
+                (session.api.enqueue_nd_range_kernel)(
+                    queue,
+                    *handle,
+                    3,
+                    std::ptr::null(),
+                    items.as_ptr(),
+                    sizes.as_ptr(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        drop(handle);
+        session.spans.tidy(session.api);
+        Ok(())
+    }
+
+    fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
+        let session = &self.session;
+        dst.check(session, offset, src.len())?;
+        if src.is_empty() {
+            return session.alive();
+        }
+        let command = Command {
+            call: "clEnqueueWriteBuffer",
+            work: Work::Write,
+            label: "write",
+            kernel: "",
+            bytes: src.len(),
+        };
+        let staged = session.staging.copy(src);
+        let wait = u32::from(staged.is_none());
+        let from = staged.as_deref().unwrap_or(src);
+        let event = session.enqueue(&command, staged.is_some(), |queue, event| {
+            // SAFETY: the memory has the bytes, as was checked, and the source lives until the copy is done: the call waits
+            // for it, or the source is kept with the event.
+            unsafe {
+                (session.api.enqueue_write_buffer)(
+                    queue,
+                    dst.handle,
+                    wait,
+                    offset,
+                    from.len(),
+                    from.as_ptr().cast(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        });
+        match (event, staged) {
+            (Ok(Some(event)), Some(bytes)) => session.staging.keep(event, bytes),
+            // The write may be in the queue although flushing has failed, so its source must stay.
+            (Err(fault), Some(bytes)) => {
+                Box::leak(bytes);
+                return Err(fault);
+            }
+            (result, _) => drop(result?),
+        }
+        Ok(())
+    }
+
+    fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
+        let session = &self.session;
+        src.check(session, offset, dst.len())?;
+        if dst.is_empty() {
+            return session.alive();
+        }
+        let command = Command {
+            call: "clEnqueueReadBuffer",
+            work: Work::Read,
+            label: "read",
+            kernel: "",
+            bytes: dst.len(),
+        };
+        session.enqueue(&command, false, |queue, event| {
+            // SAFETY: the memory has the bytes, as was checked, and the call waits until they are copied.
+            unsafe {
+                (session.api.enqueue_read_buffer)(
+                    queue,
+                    src.handle,
+                    1,
+                    offset,
+                    dst.len(),
+                    dst.as_mut_ptr().cast(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        session.staging.sweep();
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        src: &Memory,
+        src_offset: usize,
+        dst: &Memory,
+        dst_offset: usize,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let session = &self.session;
+        src.check(session, src_offset, bytes)?;
+        dst.check(session, dst_offset, bytes)?;
+        if bytes == 0 {
+            return session.alive();
+        }
+        let command =
+            Command { call: "clEnqueueCopyBuffer", work: Work::Copy, label: "copy", kernel: "", bytes };
+        session.enqueue(&command, false, |queue, event| {
+            // SAFETY: both memories have the bytes, as was checked; OpenCL itself refuses to copy onto itself.
+            unsafe {
+                (session.api.enqueue_copy_buffer)(
+                    queue,
+                    src.handle,
+                    dst.handle,
+                    src_offset,
+                    dst_offset,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), Fault> {
+        self.session.finish()
+    }
+}
+
+impl OpenCl {
+    /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
+    fn check(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
+        let kernel = launch.kernel;
+        let invalid = |message: String| {
+            let message = format!("kernel `{}`: {message}", kernel.label);
+            Err(Fault::Invalid(Box::new(Error::argument("launch", message))))
+        };
+        if !Arc::ptr_eq(&kernel.session, &self.session) {
+            return invalid("it was compiled by another driver".to_string());
+        }
+        if launch.buffers.len() != kernel.buffers {
+            return invalid(format!("{} buffers given, {} taken", launch.buffers.len(), kernel.buffers));
+        }
+        if size_of_val(launch.parameters) != kernel.parameters {
+            return invalid(format!(
+                "a parameter block of {} bytes given, of {} taken",
+                size_of_val(launch.parameters),
+                kernel.parameters
+            ));
+        }
+        if launch.groups.iter().any(|&n| n == 0 || n > self.hardware.groups) {
+            return invalid(format!(
+                "{:?} workgroups given, of which each must be from 1 to {}",
+                launch.groups, self.hardware.groups
+            ));
+        }
+        for window in launch.buffers {
+            if window.start != 0 {
+                return invalid(format!(
+                    "a buffer is seen from byte {} on, but kernels see whole buffers here",
+                    window.start
+                ));
+            }
+            window.memory.check(&self.session, 0, usize::try_from(window.bytes).unwrap_or(usize::MAX))?;
+        }
+        Ok(())
+    }
+}

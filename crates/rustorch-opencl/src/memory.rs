@@ -1,0 +1,127 @@
+//! Memory of a device.
+
+use crate::session::{Command, Session};
+use crate::spans::Work;
+use crate::sys::{self, MemHandle};
+use rustorch_core::{Error, Fault};
+use std::fmt;
+use std::sync::Arc;
+
+/// Memory of an OpenCL device. Commands that use it keep it until they are done, whatever is dropped.
+pub struct Memory {
+    pub(crate) session: Arc<Session>,
+    pub(crate) handle: MemHandle,
+    pub(crate) bytes: usize,
+}
+
+impl Memory {
+    /// New memory that is really there.
+    pub(crate) fn new(session: &Arc<Session>, bytes: usize) -> Result<Memory, Fault> {
+        session.alive()?;
+        if bytes == 0 || !bytes.is_multiple_of(16) {
+            let message = format!("{bytes} bytes asked for, which is no positive multiple of 16");
+            return Err(Fault::Invalid(Box::new(Error::argument("allocate", message))));
+        }
+        session.reserve(bytes)?;
+        let handle = match create(session, bytes) {
+            Ok(handle) => handle,
+            Err(fault) => {
+                session.release(bytes);
+                return Err(fault);
+            }
+        };
+        let memory = Memory { session: Arc::clone(session), handle, bytes };
+        match memory.touch() {
+            Ok(()) => Ok(memory),
+            Err(Fault::DeviceLost { device, message }) => Err(Fault::DeviceLost { device, message }),
+            Err(fault) => {
+                tracing::debug!(%fault, bytes, "new memory cannot be used");
+                Err(Fault::OutOfMemory { device: session.device, requested: bytes })
+            }
+        }
+    }
+
+    /// Writes the first word: many drivers allocate only when memory is first used, and running out is to be noticed now.
+    fn touch(&self) -> Result<(), Fault> {
+        let api = self.session.api;
+        let (call, bytes) = ("clEnqueueFillBuffer", self.bytes);
+        let command = Command { call, work: Work::Write, label: "allocate", kernel: "", bytes };
+        let zero = 0_u32;
+        let (pattern, word) = ((&raw const zero).cast(), size_of::<u32>());
+        self.session.enqueue(&command, false, |queue, event| {
+            // SAFETY: the buffer has at least one word, and the pattern is copied before the call returns.
+            unsafe {
+                (api.enqueue_fill_buffer)(
+                    queue,
+                    self.handle,
+                    pattern,
+                    word,
+                    0,
+                    word,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Fails unless it is of this session and has these bytes.
+    pub(crate) fn check(&self, session: &Arc<Session>, offset: usize, bytes: usize) -> Result<(), Fault> {
+        let invalid = |message: String| Fault::Invalid(Box::new(Error::argument("memory", message)));
+        if !Arc::ptr_eq(&self.session, session) {
+            return Err(invalid(format!(
+                "memory of {} was given to another driver of {}",
+                self.session.device, session.device
+            )));
+        }
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(invalid(format!(
+                "{bytes} bytes from byte {offset} on are outside a memory of {} bytes",
+                self.bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes on {})", self.bytes, self.session.device)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this object's alone. OpenCL itself keeps the memory for commands in the queue.
+        unsafe { (self.session.api.release_mem_object)(self.handle) };
+        self.session.release(self.bytes);
+    }
+}
+
+/// A buffer, which may not exist before it is used.
+fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
+    let mut status = sys::SUCCESS;
+    // SAFETY: the context is alive, and no host memory is given.
+    let handle = unsafe {
+        (session.api.create_buffer)(
+            session.context,
+            sys::MEM_READ_WRITE,
+            bytes,
+            std::ptr::null_mut(),
+            &mut status,
+        )
+    };
+    match status {
+        sys::SUCCESS => Ok(handle),
+        sys::MEM_OBJECT_ALLOCATION_FAILURE
+        | sys::OUT_OF_RESOURCES
+        | sys::OUT_OF_HOST_MEMORY
+        | sys::INVALID_BUFFER_SIZE => Err(Fault::OutOfMemory { device: session.device, requested: bytes }),
+        sys::INVALID_CONTEXT | sys::DEVICE_NOT_AVAILABLE => {
+            Err(session.lose(format!("clCreateBuffer says {}", crate::status::describe(status))))
+        }
+        status => Err(session.refused("clCreateBuffer", status)),
+    }
+}

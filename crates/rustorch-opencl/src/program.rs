@@ -1,0 +1,347 @@
+//! From text to a kernel: building, and the cache of what was built.
+
+use crate::describe;
+use crate::query::{build_log, kernel_parameters, kernel_workgroup};
+use crate::session::Session;
+use crate::status::describe as status_name;
+use crate::sys::{self, Api, DeviceId, KernelHandle, ProgramHandle, Status};
+use rustorch_core::Fault;
+use rustorch_kernels::{Hardware, KernelCache, Text};
+use std::ffi::{CString, c_char};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// A kernel of an OpenCL device, ready to run.
+pub struct Kernel {
+    pub(crate) session: Arc<Session>,
+    /// Setting parameters and launching are one step: parameters are the kernel's state.
+    pub(crate) handle: Mutex<KernelHandle>,
+    pub(crate) label: String,
+    pub(crate) workgroup: [u32; 3],
+    pub(crate) buffers: usize,
+    /// In bytes.
+    pub(crate) parameters: usize,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.label, self.session.device)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let handle = *self.handle.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // SAFETY: the handle is this object's alone. OpenCL itself keeps the kernel for commands in the queue.
+        unsafe { (self.session.api.release_kernel)(handle) };
+    }
+}
+
+/// A program, released when dropped; kernels made of it keep what they need.
+struct Program {
+    api: &'static Api,
+    handle: ProgramHandle,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this object's alone.
+        unsafe { (self.api.release_program)(self.handle) };
+    }
+}
+
+/// What turns text into kernels.
+pub(crate) struct Builder {
+    options: CString,
+    /// Device, driver and options: with the text, all that a build depends on.
+    identity: String,
+    cache: Option<KernelCache>,
+    /// The most bytes of all parameters of a kernel.
+    parameters: u64,
+}
+
+impl Builder {
+    pub(crate) fn new(api: &Api, id: DeviceId, hardware: &Hardware, cache: Option<KernelCache>) -> Builder {
+        // Nothing that changes numbers: no relaxed math, no contraction, and exact division and root where the device
+        // has them. Subgroups are part of later languages only; the kernels need no other version than 1.2.
+        let mut options = match hardware.subgroup {
+            Some(_) if describe::language(api, id) >= (3, 0) => "-cl-std=CL3.0",
+            Some(_) => "-cl-std=CL2.0",
+            None => "-cl-std=CL1.2",
+        }
+        .to_string();
+        let rounding = crate::query::device_number(api, id, sys::DEVICE_SINGLE_FP_CONFIG).unwrap_or(0);
+        if rounding & sys::FP_CORRECTLY_ROUNDED_DIVIDE_SQRT != 0 {
+            options.push_str(" -cl-fp32-correctly-rounded-divide-sqrt");
+        }
+        let vendor = crate::query::device_text(api, id, sys::DEVICE_VENDOR);
+        let identity = format!("{vendor}\n{}\n{}\n{options}\n", hardware.name, hardware.driver);
+        let options = CString::new(options).expect("the options above have no zero");
+        let parameters = crate::query::device_number(api, id, sys::DEVICE_MAX_PARAMETER_SIZE).unwrap_or(1024);
+        Builder { options, identity, cache, parameters }
+    }
+
+    /// Builds a kernel, or takes it from the cache.
+    pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
+        session.alive()?;
+        let refused = |message: String| Fault::Backend {
+            device: session.device,
+            message: format!("kernel `{}`: {message}", text.label),
+        };
+        let bytes = text.parameters + text.buffers * size_of::<usize>();
+        if bytes as u64 > self.parameters {
+            return Err(refused(format!(
+                "its parameters have {bytes} bytes, but the device takes {} at most",
+                self.parameters
+            )));
+        }
+        let program = self.program(session, text)?;
+        let entry = CString::new(text.entry)
+            .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
+        let mut status = sys::SUCCESS;
+        // SAFETY: the program is built, and the name ends with a zero.
+        let handle = unsafe { (session.api.create_kernel)(program.handle, entry.as_ptr(), &mut status) };
+        if status != sys::SUCCESS {
+            return Err(refused(format!(
+                "there is no entry point `{}` in it: clCreateKernel says {}",
+                text.entry,
+                status_name(status)
+            )));
+        }
+        let kernel = Kernel {
+            session: Arc::clone(session),
+            handle: Mutex::new(handle),
+            label: text.label.to_string(),
+            workgroup: text.workgroup,
+            buffers: text.buffers,
+            parameters: text.parameters,
+        };
+        let stated = text.buffers as u64 + u64::from(text.parameters > 0);
+        match kernel_parameters(session.api, handle) {
+            Some(found) if found != stated => {
+                return Err(refused(format!("its text has {found} parameters, but {stated} are stated")));
+            }
+            _ => {}
+        }
+        let invocations: u64 = text.workgroup.iter().map(|&n| u64::from(n)).product();
+        match kernel_workgroup(session.api, handle, session.id) {
+            Some(most) if invocations > most => {
+                return Err(refused(format!(
+                    "its workgroups have {invocations} invocations, but the device runs {most} of it at most"
+                )));
+            }
+            _ => {}
+        }
+        Ok(kernel)
+    }
+
+    /// A built program.
+    fn program(&self, session: &Session, text: &Text<'_>) -> Result<Program, Fault> {
+        let Some(cache) = &self.cache else { return self.build(session, text) };
+        let key = format!("{}{}", self.identity, text.source);
+        if let Some(binary) = cache.load(&key) {
+            match self.load(session, &binary) {
+                Ok(program) => return Ok(program),
+                Err(status) => tracing::debug!(
+                    kernel = text.label,
+                    status = %status_name(status),
+                    "the driver does not take what it built earlier: building again"
+                ),
+            }
+        }
+        let program = self.build(session, text)?;
+        match binary(session.api, program.handle) {
+            Ok(binary) if !binary.is_empty() => cache.store(&key, &binary),
+            Ok(_) => {}
+            Err(status) => tracing::debug!(
+                kernel = text.label,
+                status = %status_name(status),
+                "the driver does not give out what it built"
+            ),
+        }
+        Ok(program)
+    }
+
+    /// Builds text.
+    fn build(&self, session: &Session, text: &Text<'_>) -> Result<Program, Fault> {
+        let api = session.api;
+        let mut status = sys::SUCCESS;
+        let source: *const c_char = text.source.as_ptr().cast();
+        let length = text.source.len();
+        // SAFETY: one text of the length stated.
+        let handle =
+            unsafe { (api.create_program_with_source)(session.context, 1, &source, &length, &mut status) };
+        if status != sys::SUCCESS {
+            return Err(session.refused("clCreateProgramWithSource", status));
+        }
+        let program = Program { api, handle };
+        let status = self.run(session, &program);
+        if status == sys::SUCCESS {
+            return Ok(program);
+        }
+        let mut message = format!("kernel `{}` does not build", text.label);
+        if status != sys::BUILD_PROGRAM_FAILURE {
+            message.push_str(&format!(": clBuildProgram says {}", status_name(status)));
+        }
+        let log = build_log(api, program.handle, session.id);
+        tracing::debug!(kernel = text.label, %log, source = text.source, "does not build");
+        message.push_str(&format!(":\n{}", shortened(&log)));
+        Err(Fault::Backend { device: session.device, message })
+    }
+
+    /// Makes a program of what was built earlier.
+    fn load(&self, session: &Session, binary: &[u8]) -> Result<Program, Status> {
+        let (mut status, mut taken) = (sys::SUCCESS, sys::SUCCESS);
+        let (start, length) = (binary.as_ptr(), binary.len());
+        // SAFETY: one device, and one binary of the length stated.
+        let handle = unsafe {
+            (session.api.create_program_with_binary)(
+                session.context,
+                1,
+                &session.id,
+                &length,
+                &start,
+                &mut taken,
+                &mut status,
+            )
+        };
+        if status != sys::SUCCESS {
+            return Err(status);
+        }
+        let program = Program { api: session.api, handle };
+        if taken != sys::SUCCESS {
+            return Err(taken);
+        }
+        match self.run(session, &program) {
+            sys::SUCCESS => Ok(program),
+            status => Err(status),
+        }
+    }
+
+    /// Runs the compiler.
+    fn run(&self, session: &Session, program: &Program) -> Status {
+        // SAFETY: one device, options that end with a zero, and no function to call.
+        unsafe {
+            (session.api.build_program)(
+                program.handle,
+                1,
+                &session.id,
+                self.options.as_ptr(),
+                None,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+}
+
+/// What was built, in the driver's own format.
+fn binary(api: &Api, program: ProgramHandle) -> Result<Vec<u8>, Status> {
+    let mut length = 0_usize;
+    // SAFETY: the program is of one device, so the answer is one `size_t`.
+    let status = unsafe {
+        (api.get_program_info)(
+            program,
+            sys::PROGRAM_BINARY_SIZES,
+            size_of::<usize>(),
+            (&raw mut length).cast(),
+            std::ptr::null_mut(),
+        )
+    };
+    if status != sys::SUCCESS {
+        return Err(status);
+    }
+    let mut binary = vec![0_u8; length];
+    if length == 0 {
+        return Ok(binary);
+    }
+    let mut start = binary.as_mut_ptr();
+    // SAFETY: the argument is a list of one pointer, to as many bytes as the driver has stated.
+    let status = unsafe {
+        (api.get_program_info)(
+            program,
+            sys::PROGRAM_BINARIES,
+            size_of::<*mut u8>(),
+            (&raw mut start).cast(),
+            std::ptr::null_mut(),
+        )
+    };
+    if status == sys::SUCCESS { Ok(binary) } else { Err(status) }
+}
+
+/// The beginning of a log, where the first error is.
+fn shortened(log: &str) -> String {
+    const MOST: usize = 4000;
+    if log.len() <= MOST {
+        return log.to_string();
+    }
+    let end = (0..=MOST).rev().find(|&i| log.is_char_boundary(i)).unwrap_or(0);
+    format!("{}\n… and {} bytes more", &log[..end], log.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenCl;
+    use rustorch_kernels::{Driver, Launch, Window};
+
+    /// A kernel that gives a number.
+    fn source(number: u32) -> String {
+        format!("__kernel void run(__global uint* y) {{ y[get_global_id(0)] = {number}u; }}")
+    }
+
+    /// What a driver has a kernel give.
+    fn run(driver: &OpenCl, source: &str) -> u32 {
+        let text = Text { label: "test", source, entry: "run", workgroup: [1; 3], buffers: 1, parameters: 0 };
+        let kernel = driver.compile(&text).unwrap();
+        let memory = driver.allocate(16).unwrap();
+        let buffers = [Window { memory: &memory, start: 0, bytes: 4, writes: true }];
+        driver
+            .launch(&Launch {
+                kernel: &kernel,
+                buffers: &buffers,
+                parameters: &[],
+                groups: [1; 3],
+                label: "t",
+            })
+            .unwrap();
+        let mut bytes = [0; 4];
+        driver.read(&memory, 0, &mut bytes).unwrap();
+        u32::from_ne_bytes(bytes)
+    }
+
+    #[test]
+    fn what_was_built_is_found_again() {
+        for candidate in &crate::discover().devices {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = KernelCache::open(folder.path());
+            let driver = candidate.open_with(Some(cache.clone())).unwrap();
+            let (one, two) = (source(1), source(2));
+            let key = |source: &str| format!("{}{source}", driver.builder().identity);
+            assert_eq!(cache.load(&key(&one)), None);
+            assert_eq!((run(&driver, &one), run(&driver, &two)), (1, 2));
+            let (first, second) = (cache.load(&key(&one)).unwrap(), cache.load(&key(&two)).unwrap());
+
+            // That the file is used shows when it is another's.
+            cache.store(&key(&one), &second);
+            assert_eq!(run(&driver, &one), 2);
+            // In another process too: nothing of this is in the driver.
+            let again = candidate.open_with(Some(cache.clone())).unwrap();
+            assert_eq!(run(&again, &one), 2);
+
+            // What the driver does not take is built again and replaced.
+            cache.store(&key(&one), b"no binary of any driver");
+            assert_eq!(run(&driver, &one), 1);
+            assert_ne!(cache.load(&key(&one)).unwrap(), b"no binary of any driver");
+            cache.store(&key(&one), &first);
+            assert_eq!(run(&driver, &one), 1);
+        }
+    }
+
+    #[test]
+    fn a_long_log_is_cut_in_words() {
+        assert_eq!(shortened("short"), "short");
+        let long = "é".repeat(4000);
+        let cut = shortened(&long);
+        assert!(cut.len() < 4100 && cut.ends_with("bytes more"));
+    }
+}

@@ -1,0 +1,132 @@
+//! A device that is lost, and events of one that is not.
+
+mod common;
+
+use common::{drivers, kernel, launch, memory, numbers, window};
+use rustorch_core::Fault;
+use rustorch_kernels::{Driver, Launch, Text};
+use rustorch_opencl::Work;
+use std::time::{Duration, Instant};
+
+const SOURCE: &str = "__kernel void run(__global uint* y) { y[get_global_id(0)] += 1; }";
+
+#[test]
+fn nothing_works_on_a_lost_device() {
+    for driver in drivers() {
+        let run = kernel(&driver, SOURCE, 4, 1, 0);
+        let y = memory(&driver, &[0; 4]);
+        launch(&driver, &run, &[window(&y, 4)], &[], 1);
+        driver.lose("pulled out");
+        driver.lose("pulled out again");
+        let text = Text {
+            label: "t",
+            source: SOURCE,
+            entry: "run",
+            workgroup: [4, 1, 1],
+            buffers: 1,
+            parameters: 0,
+        };
+        let other = [window(&y, 4)];
+        let faults = [
+            driver
+                .launch(&Launch {
+                    kernel: &run,
+                    buffers: &other,
+                    parameters: &[],
+                    groups: [1; 3],
+                    label: "t",
+                })
+                .unwrap_err(),
+            driver.allocate(16).unwrap_err(),
+            driver.compile(&text).unwrap_err(),
+            driver.write(&y, 0, &[0; 4]).unwrap_err(),
+            driver.write(&y, 0, &[]).unwrap_err(),
+            driver.read(&y, 0, &mut [0; 4]).unwrap_err(),
+            driver.copy(&y, 0, &y, 8, 4).unwrap_err(),
+            driver.finish().unwrap_err(),
+            driver.profile(true).unwrap_err(),
+            driver.take_spans().unwrap_err(),
+        ];
+        let device = driver.hardware().device;
+        for fault in faults {
+            assert_eq!(fault, Fault::DeviceLost { device, message: "pulled out".to_string() });
+        }
+        // Another one of the same device is not.
+        for other in drivers().iter().filter(|other| other.hardware().device == device) {
+            assert_eq!(numbers(other, &memory(other, &[5; 4]), 4), [5; 4]);
+        }
+    }
+}
+
+#[test]
+fn commands_are_measured_when_asked() {
+    const SLOW: &str = "
+    __kernel void run(__global uint* y) {
+        uint a = y[get_global_id(0)];
+        for (uint i = 0; i < 2000000u; i++) a = a * 1664525u + (a >> 7) + i;
+        y[get_global_id(0)] = a;
+    }";
+    for driver in drivers() {
+        let text =
+            Text { label: "slow", source: SLOW, entry: "run", workgroup: [1; 3], buffers: 1, parameters: 0 };
+        let run = driver.compile(&text).unwrap();
+        let y = memory(&driver, &[1; 64]);
+        launch(&driver, &run, &[window(&y, 64)], &[], 1);
+        assert_eq!(driver.take_spans().unwrap(), [], "nothing was asked for");
+
+        driver.profile(true).unwrap();
+        let begin = Instant::now();
+        driver.write(&y, 0, &[7; 128]).unwrap();
+        launch(&driver, &run, &[window(&y, 64)], &[], 1);
+        driver.copy(&y, 0, &y, 64, 32).unwrap();
+        let read = numbers(&driver, &y, 64);
+        let spans = driver.take_spans().unwrap();
+        let end = Instant::now();
+        println!("{spans:#?}");
+        let seen: Vec<_> = spans
+            .iter()
+            .map(|span| (span.work, span.label.as_str(), span.kernel.as_str(), span.bytes))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Work::Write, "write", "", 128),
+                (Work::Launch, "test", "slow", 256),
+                (Work::Copy, "copy", "", 32),
+                (Work::Read, "read", "", 256)
+            ]
+        );
+        let total: Duration = spans.iter().map(|span| span.time).sum();
+        assert!(spans[1].time > Duration::from_micros(100), "two million steps take their time");
+        assert!(total <= end - begin, "no command took longer than all");
+        assert!(spans.is_sorted_by_key(|span| span.start));
+        // The two clocks need not run alike to the last bit.
+        let slack = Duration::from_millis(5);
+        assert!(spans[0].start + slack >= begin && spans[3].start + spans[3].time <= end + slack);
+        assert_eq!(driver.take_spans().unwrap(), [], "they are taken once");
+
+        driver.profile(false).unwrap();
+        assert_eq!(numbers(&driver, &y, 64), read, "memory is the same in the next queue");
+        assert_eq!(driver.take_spans().unwrap(), []);
+    }
+}
+
+#[test]
+fn many_commands_are_measured() {
+    for driver in drivers() {
+        let run = kernel(&driver, SOURCE, 4, 1, 0);
+        let y = memory(&driver, &[0; 4]);
+        driver.profile(true).unwrap();
+        for _ in 0..3000 {
+            launch(&driver, &run, &[window(&y, 4)], &[], 1);
+        }
+        assert_eq!(driver.take_spans().unwrap().len(), 3000);
+        assert_eq!(numbers(&driver, &y, 4), [3000; 4]);
+        // What is measured and not taken is kept when measuring ends and begins again: the read above among it.
+        driver.profile(false).unwrap();
+        driver.profile(true).unwrap();
+        launch(&driver, &run, &[window(&y, 4)], &[], 1);
+        let works: Vec<Work> = driver.take_spans().unwrap().iter().map(|span| span.work).collect();
+        assert_eq!(works, [Work::Read, Work::Launch]);
+    }
+}
