@@ -1,10 +1,13 @@
-//! `devices`: what was found, and why others were not.
+//! `devices`: what was found, why others were not, and how busy they are.
 
+use super::watch::{self, Metrics};
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::output;
 use rustorch::devices::{Found, discover};
+use rustorch::metrics::Monitor;
 use serde::Serialize;
+use std::time::Duration;
 
 /// A device as `--json` prints it.
 #[derive(Serialize)]
@@ -21,10 +24,20 @@ struct Row {
     bytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics>,
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
-    let rows: Vec<Row> = discover(None).into_iter().map(row).collect();
+    if args.watch {
+        return watch::run(args);
+    }
+    let found = discover(None);
+    let metrics = if args.json { metrics(&found) } else { Vec::new() };
+    let mut rows: Vec<Row> = found.into_iter().map(row).collect();
+    for (row, metrics) in rows.iter_mut().zip(metrics) {
+        row.metrics = metrics;
+    }
     if args.json {
         return output::json(&rows);
     }
@@ -43,6 +56,22 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How busy each device that was found is.
+fn metrics(found: &[Found]) -> Vec<Option<Metrics>> {
+    let mut monitor = Monitor::new();
+    let mut read = || {
+        let metrics = found.iter().map(|found| match found {
+            Found::Present(backend) => Some(Metrics::from(monitor.read(&**backend))),
+            Found::Absent { .. } => None,
+        });
+        metrics.collect()
+    };
+    // Some figures are averages since the reading before.
+    let _: Vec<Option<Metrics>> = read();
+    std::thread::sleep(Duration::from_millis(100));
+    read()
+}
+
 fn row(found: Found) -> Row {
     match found {
         Found::Present(backend) => {
@@ -55,6 +84,7 @@ fn row(found: Found) -> Row {
                 flops_per_second: Some(cost.flops),
                 bytes_per_second: Some(cost.bandwidth),
                 reason: None,
+                metrics: None,
             }
         }
         Found::Absent { family, reason } => Row {
@@ -65,6 +95,7 @@ fn row(found: Found) -> Row {
             flops_per_second: None,
             bytes_per_second: None,
             reason: Some(reason),
+            metrics: None,
         },
     }
 }

@@ -57,13 +57,10 @@ impl HybridExecutor {
         if near {
             if arg.device() != slot.device {
                 // What its own device still computes must be there before another one reads it.
+                let started = self.clock();
                 self.backend_of(arg.device())?.synchronize()?;
-                self.0.shared.transfers.add(
-                    arg.device(),
-                    slot.device,
-                    TransferMethod::Alias,
-                    arg.storage.bytes(),
-                );
+                let bytes = arg.storage.bytes();
+                self.transferred(arg.device(), slot.device, TransferMethod::Alias, bytes, started);
             }
             return Ok(Brought::There(*arg));
         }

@@ -6,12 +6,12 @@ use crate::env::Environment;
 use crate::health::Health;
 use crate::memory::{MemoryManager, Pool};
 use crate::placement::Placement;
+use crate::profile::SpanHub;
 use crate::record::Recorder;
 use crate::transfers::Transfers;
 use rustorch_core::{Backend, Device, Error, Result};
 use rustorch_cpu::CpuBackend;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What an executor does when a device fails while running an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Builder {
             memory,
             transfers: Transfers::default(),
             health: Health::default(),
-            recording: AtomicBool::new(false),
+            spans: SpanHub::default(),
         };
         let executor = HybridExecutor::assemble(
             Arc::new(shared),

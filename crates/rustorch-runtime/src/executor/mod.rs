@@ -7,6 +7,7 @@ mod dispatch;
 mod into;
 mod operand;
 mod plan;
+mod profiling;
 mod run;
 mod tiny;
 mod transfer;
@@ -18,12 +19,12 @@ use crate::explain::Explanation;
 use crate::health::Health;
 use crate::memory::{MemoryManager, Pool};
 use crate::placement::Placement;
+use crate::profile::SpanHub;
 use crate::record::{DeviceCounts, Record, Recorder, Scope};
 use crate::transfers::Transfers;
 use rustorch_core::{Backend, DType, Device, DeviceType, Error, Result};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs operations on whichever of its devices suits each best. Cloning is cheap and shares everything.
 ///
@@ -53,8 +54,8 @@ struct Shared {
     transfers: Transfers,
     health: Health,
     recorder: Recorder,
-    /// Whether somebody asked for records of all threads.
-    recording: AtomicBool,
+    /// What devices measure of themselves while somebody profiles.
+    spans: SpanHub,
 }
 
 /// What a [`DeviceType`] means on this machine.
@@ -179,12 +180,7 @@ impl HybridExecutor {
     /// Starts or stops keeping records of all threads' operations, for [`take_records`](Self::take_records). While
     /// records are kept, every operation takes the way through the planner.
     pub fn set_recording(&self, on: bool) {
-        let was = self.0.shared.recording.swap(on, Ordering::Relaxed);
-        match (was, on) {
-            (false, true) => self.0.shared.recorder.watch(),
-            (true, false) => self.0.shared.recorder.unwatch(),
-            _ => {}
-        }
+        self.0.shared.recorder.set_recording(on);
     }
 
     /// The records kept since the last call, the newest 4096 at most.
@@ -194,9 +190,9 @@ impl HybridExecutor {
 
     /// Runs `f` with this as the current executor, and explains every operation that this thread dispatched meanwhile.
     pub fn explain<R>(&self, f: impl FnOnce() -> R) -> (R, Explanation) {
-        let scope = Scope::new(&self.0.shared.recorder);
+        let scope = Scope::of_this_thread(&self.0.shared.recorder);
         let result = self.scope(f);
-        (result, Explanation::new(scope.finish()))
+        (result, Explanation::new(scope.finish().records))
     }
 
     /// Whether both are handles to one executor.

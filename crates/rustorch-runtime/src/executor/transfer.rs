@@ -35,14 +35,17 @@ impl HybridExecutor {
         }
         let slot = self.slot(device)?;
         self.backend_of(device)?;
+        let _sequence = self.sequence();
+        let started = self.clock();
         let output = self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
             copy_in(slot, bytes, &output)?;
             Ok(output)
         })?;
         if !device.is_cpu() {
-            self.0.shared.transfers.add(Device::Cpu, device, TransferMethod::Copy, bytes.len());
+            self.transferred(Device::Cpu, device, TransferMethod::Copy, bytes.len(), started);
         }
+        self.sample_memory();
         Ok(output)
     }
 
@@ -66,6 +69,7 @@ impl HybridExecutor {
                 [source.layout.shape()],
             ));
         }
+        let _sequence = self.sequence();
         let copy;
         let source = if self.0.shared.health.is_lost(source.device()) {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
@@ -90,6 +94,7 @@ impl HybridExecutor {
         source.meta().check(NAME)?;
         let slot = self.slot(device)?;
         self.backend_of(device)?;
+        let _sequence = self.sequence();
         let copy;
         let source = if self.0.shared.health.is_lost(source.device()) {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
@@ -137,6 +142,7 @@ impl HybridExecutor {
         if bytes == 0 {
             return Ok(output);
         }
+        let started = self.clock();
         let _guard = source.storage.read();
         // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
         let view = unsafe { source.view() };
@@ -159,7 +165,7 @@ impl HybridExecutor {
             TransferMethod::Staging
         };
         if from != to {
-            self.0.shared.transfers.add(from, to, method, bytes);
+            self.transferred(from, to, method, bytes, started);
         }
         if from.is_cpu() && !to.is_cpu() && source.storage.is_read_only() {
             output.storage.set_origin(Origin {
@@ -176,12 +182,13 @@ impl HybridExecutor {
         if bytes.is_empty() {
             return Ok(());
         }
+        let started = self.clock();
         let _guard = source.storage.read();
         // SAFETY: as in `move_run`.
         let view = unsafe { source.view() };
         self.backend_of(source.device())?.copy_out(&view, bytes)?;
         if !source.device().is_cpu() {
-            self.0.shared.transfers.add(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len());
+            self.transferred(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len(), started);
         }
         Ok(())
     }
