@@ -25,7 +25,7 @@ impl Tensor {
     /// If the inner dimensions differ, an operand is a scalar, or the dtypes do not fit.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 2 && other.rank() == 2 {
-            return run(&Op::MatMul(MatMul::default()), &[self, other]);
+            return run(&Op::MatMul(MatMul { activation: None, exact: false }), &[self, other]);
         }
         if self.rank() == 0 || other.rank() == 0 {
             return Err(Error::shape(
@@ -147,7 +147,7 @@ impl Tensor {
     /// # Errors
     /// If shapes or dtypes do not fit, or an id is out of range.
     pub fn expert_matmul(&self, weights: &Tensor, ids: &Tensor) -> Result<Tensor> {
-        run(&Op::ExpertMatMul, &[self, weights, &*ids.to_index("expert_matmul")?])
+        run(&Op::ExpertMatMul { exact: false }, &[self, weights, &*ids.to_index("expert_matmul")?])
     }
 
     fn expect_ranks(&self, op: &'static str, rank: usize, other: &Tensor, other_rank: usize) -> Result<()> {
@@ -164,7 +164,7 @@ impl Tensor {
 
 /// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, activation: Option<UnaryOp>) -> Result<Tensor> {
-    let op = Op::MatMul(MatMul { activation });
+    let op = Op::MatMul(MatMul { activation, exact: false });
     let multiply = |a: &Tensor| match bias {
         Some(bias) => run(&op, &[a, b, bias]),
         None => run(&op, &[a, b]),
