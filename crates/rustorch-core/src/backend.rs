@@ -15,8 +15,11 @@ pub trait Backend: Send + Sync {
     /// What it can do.
     fn capability(&self) -> &DeviceCapability;
 
-    /// How long it takes.
-    fn cost(&self) -> &CostModel;
+    /// How long it takes, where that is given; `None`, the default, has the executor measure it through this interface
+    /// when the first choice depends on it.
+    fn cost(&self) -> Option<&CostModel> {
+        None
+    }
 
     /// Whether it runs this operation on these arguments, which [`Op::infer`] has accepted.
     ///
@@ -47,6 +50,12 @@ pub trait Backend: Send + Sync {
 
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
+
+    /// Asks for so many queues of work that may overlap, and returns how many there are from now on: one, unless the
+    /// device can have more.
+    fn set_streams(&self, _wanted: usize) -> usize {
+        1
+    }
 }
 
 /// A [`Fault::Invalid`] for a copy whose sides differ in size or are not contiguous: what `copy_in` and `copy_out`

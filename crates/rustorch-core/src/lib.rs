@@ -17,6 +17,7 @@
 mod backend;
 mod buffer;
 mod capability;
+mod cost;
 mod device;
 mod dispatch;
 mod dtype;
@@ -32,7 +33,8 @@ mod shape;
 
 pub use backend::{Backend, copy_mismatch};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
-pub use capability::{CostModel, DTypeSet, DeviceCapability};
+pub use capability::{DTypeSet, DeviceCapability};
+pub use cost::{CostModel, Link, Rate, RateOf};
 pub use device::{Device, DeviceType};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};
 pub use error::{Decline, DispatchError, Error, Fault, Result, Verdict};

@@ -20,7 +20,6 @@
 //! ```
 
 mod backend;
-mod calibrate;
 mod isa;
 mod kernels;
 mod math;

@@ -3,7 +3,9 @@
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::output;
+use rustorch::core::{CostModel, DType, OpType};
 use rustorch::devices::{Found, discover};
+use rustorch::runtime::{CostCache, cache_dir, cost_of};
 use serde::Serialize;
 
 /// A device as `--json` prints it.
@@ -24,7 +26,8 @@ struct Row {
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
-    let rows: Vec<Row> = discover(None).into_iter().map(row).collect();
+    let cache = cache_dir(|name| std::env::var_os(name)).map(CostCache::new);
+    let rows: Vec<Row> = discover(None).into_iter().map(|found| row(found, cache.as_ref())).collect();
     if args.json {
         return output::json(&rows);
     }
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
                 let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
                 let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
                 let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
-                format!("{name}{memory}; measured {flops} GFLOP/s in plain loops, {bytes} GB/s")
+                format!("{name}{memory}; measured {flops} GFLOP/s in f32 products, {bytes} GB/s")
             }
             (None, reason) => format!("not found: {}", reason.unwrap_or("unknown")),
         };
@@ -43,17 +46,18 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(found: Found) -> Row {
+fn row(found: Found, cache: Option<&CostCache>) -> Row {
     match found {
         Found::Present(backend) => {
-            let (capability, cost) = (backend.capability(), backend.cost());
+            let (capability, cost) = (backend.capability(), cost_of(&backend, cache));
+            let (flops, _) = cost.rates("matmul", OpType::LinearAlgebra, DType::F32);
             Row {
                 device: backend.device().to_string(),
                 present: true,
                 name: Some(capability.name.clone()),
                 memory_bytes: capability.memory,
-                flops_per_second: Some(cost.flops),
-                bytes_per_second: Some(cost.bandwidth),
+                flops_per_second: Some(flops).filter(|_| cost != CostModel::UNKNOWN),
+                bytes_per_second: Some(cost.bandwidth).filter(|_| cost != CostModel::UNKNOWN),
                 reason: None,
             }
         }

@@ -4,6 +4,7 @@ use super::run::compute;
 use super::{HybridExecutor, Operand, Output, Slot};
 use crate::transfers::TransferMethod;
 use rustorch_core::{DType, Device, Fault, Layout, Op, OutputMeta, Shape};
+use std::time::Instant;
 
 /// An argument where a device can read it.
 pub(super) enum Brought<'a> {
@@ -57,12 +58,15 @@ impl HybridExecutor {
         if near {
             if arg.device() != slot.device {
                 // What its own device still computes must be there before another one reads it.
+                let begun = Instant::now();
                 self.backend_of(arg.device())?.synchronize()?;
-                self.0.shared.transfers.add(
+                let bytes = arg.meta().packed_bytes();
+                self.transfers().add(
                     arg.device(),
                     slot.device,
                     TransferMethod::Alias,
-                    arg.storage.bytes(),
+                    bytes,
+                    begun.elapsed(),
                 );
             }
             return Ok(Brought::There(*arg));

@@ -9,6 +9,7 @@ use rustorch_core::{
     DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, bf16, copy_mismatch, f16,
     packed_bytes,
 };
+use std::time::Instant;
 
 impl HybridExecutor {
     /// New memory on `device` with a copy of `bytes`: packed elements of `dtype` in row-major order.
@@ -35,13 +36,14 @@ impl HybridExecutor {
         }
         let slot = self.slot(device)?;
         self.backend_of(device)?;
-        let output = self.with_memory(slot, || {
+        let (output, time) = self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
+            let begun = Instant::now();
             copy_in(slot, bytes, &output)?;
-            Ok(output)
+            Ok((output, begun.elapsed()))
         })?;
         if !device.is_cpu() {
-            self.0.shared.transfers.add(Device::Cpu, device, TransferMethod::Copy, bytes.len());
+            self.transfers().add(Device::Cpu, device, TransferMethod::Copy, bytes.len(), time);
         }
         Ok(output)
     }
@@ -140,6 +142,7 @@ impl HybridExecutor {
         let _guard = source.storage.read();
         // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
         let view = unsafe { source.view() };
+        let begun = Instant::now();
         let method = if from.is_cpu() {
             copy_in(slot, host_bytes(&view)?, &output)?;
             TransferMethod::Copy
@@ -159,7 +162,7 @@ impl HybridExecutor {
             TransferMethod::Staging
         };
         if from != to {
-            self.0.shared.transfers.add(from, to, method, bytes);
+            self.transfers().add(from, to, method, bytes, begun.elapsed());
         }
         if from.is_cpu() && !to.is_cpu() && source.storage.is_read_only() {
             output.storage.set_origin(Origin {
@@ -179,9 +182,11 @@ impl HybridExecutor {
         let _guard = source.storage.read();
         // SAFETY: as in `move_run`.
         let view = unsafe { source.view() };
+        let begun = Instant::now();
         self.backend_of(source.device())?.copy_out(&view, bytes)?;
         if !source.device().is_cpu() {
-            self.0.shared.transfers.add(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len());
+            let (from, to, time) = (source.device(), Device::Cpu, begun.elapsed());
+            self.transfers().add(from, to, TransferMethod::Copy, bytes.len(), time);
         }
         Ok(())
     }
