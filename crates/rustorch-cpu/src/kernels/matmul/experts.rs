@@ -44,8 +44,8 @@ pub(crate) fn run_experts(
         .map(|(expert, (from, to))| Job { w: base.wrapping_add(bytes(expert * ws[0])), x: from, out: to })
         .collect();
     let DType::Quant(quant) = w.dtype() else {
-        let strides = dense::Strides { x: xs[2], w: [ws[2], ws[1]], out: os[2] };
-        return dense::run_experts(pool, exact, (n, k), &strides, &jobs, (x, &x_rows), w, (out, &out_rows));
+        let strides = dense::Strides { n, k, x: xs[2], w: [ws[2], ws[1]], out: os[2] };
+        return dense::run_experts(pool, exact, &strides, &jobs, (x, &x_rows), w, (out, &out_rows));
     };
     let kernels = Kernels::get(quant, crate::Isa::detect());
     let matrix = Matrix { n, k, row_bytes: bytes(ws[1]) };

@@ -304,8 +304,11 @@ fn run_typed<A: Arithmetic>(
     Ok(())
 }
 
-/// Elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the output.
+/// Sizes, and the elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the
+/// output.
 pub(super) struct Strides {
+    pub(super) n: usize,
+    pub(super) k: usize,
     pub(super) x: usize,
     pub(super) w: [usize; 2],
     pub(super) out: usize,
@@ -315,7 +318,6 @@ pub(super) struct Strides {
 pub(super) fn run_experts(
     pool: &Pool,
     exact: bool,
-    (n, k): (usize, usize),
     strides: &Strides,
     jobs: &[Job<'_>],
     (x, x_rows): (&View<'_>, &[usize]),
@@ -323,7 +325,8 @@ pub(super) fn run_experts(
     (out, out_rows): (&mut ViewMut<'_>, &[usize]),
 ) -> Result<(), Fault> {
     dispatch!((x.dtype(), w.dtype()), exact, A => {
-        let matrix = gemm::Strided { n, k, k_stride: strides.w[0], n_stride: strides.w[1] };
+        let Strides { n, k, w: [k_stride, n_stride], .. } = *strides;
+        let matrix = gemm::Strided { n, k, k_stride, n_stride };
         let base = address_mut::<<A as Arithmetic>::X>(out)?;
         // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
         unsafe {
