@@ -75,7 +75,10 @@ pub enum Op {
     MatMul(MatMul),
     /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
     /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
-    ExpertMatMul,
+    ExpertMatMul {
+        /// As [`MatMul::exact`].
+        exact: bool,
+    },
     /// `(x) →` softmax or its logarithm along an axis.
     Softmax(Softmax),
     /// `(x[, weight[, bias]]) →` normalised over the trailing dimensions.
@@ -201,7 +204,7 @@ impl Op {
             Op::Reduce(r) => r.op.name(),
             Op::Scan { op, .. } => op.name(),
             Op::MatMul(_) => "matmul",
-            Op::ExpertMatMul => "expert_matmul",
+            Op::ExpertMatMul { .. } => "expert_matmul",
             Op::Softmax(s) => s.name(),
             Op::LayerNorm(_) => "layer_norm",
             Op::RmsNorm(_) => "rms_norm",
@@ -233,7 +236,7 @@ impl Op {
             }
             Op::Cast(_) | Op::Copy => OpType::DataMovement,
             Op::Reduce(_) | Op::Scan { .. } => OpType::Reduction,
-            Op::MatMul(_) | Op::ExpertMatMul => OpType::LinearAlgebra,
+            Op::MatMul(_) | Op::ExpertMatMul { .. } => OpType::LinearAlgebra,
             Op::LayerNorm(_) | Op::RmsNorm(_) => OpType::Normalization,
             Op::Attention(_) | Op::Rope(_) => OpType::Attention,
             Op::IndexSelect { .. }
@@ -270,7 +273,7 @@ impl Op {
             Op::Reduce(reduce) => reduce.infer(args),
             Op::Scan { op, axis } => op.infer(*axis, args),
             Op::MatMul(matmul) => matmul.infer(args),
-            Op::ExpertMatMul => matmul::infer_experts(args),
+            Op::ExpertMatMul { .. } => matmul::infer_experts(args),
             Op::Softmax(softmax) => softmax.infer(args),
             Op::LayerNorm(norm) => norm.infer(args),
             Op::RmsNorm(norm) => norm.infer(args),
@@ -301,6 +304,18 @@ impl Op {
         }
     }
 
+    /// The dtype that decides how fast the operation is, among those of its arguments and results: of a product or a
+    /// lookup that of the weight, of a conversion that of the blocks, if any.
+    pub fn leading_dtype(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> DType {
+        let arg = |i: usize| args.get(i).map(|x| x.dtype);
+        let first = || arg(0).or_else(|| outs.first().map(|out| out.dtype)).unwrap_or(DType::F32);
+        match self {
+            Op::MatMul(_) | Op::ExpertMatMul { .. } | Op::Where => arg(1).unwrap_or_else(first),
+            Op::Cast(to) if to.is_quant() => *to,
+            _ => first(),
+        }
+    }
+
     /// How much work the operation is, for arguments and results that [`infer`](Self::infer) accepted.
     pub fn work(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> Work {
         let out_elements = outs.first().map_or(0, |out| out.shape.elements()) as u64;
@@ -310,7 +325,7 @@ impl Op {
         let read: usize = match self {
             // Of a table, only the chosen rows are read.
             Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => written,
-            Op::ExpertMatMul => matmul::expert_bytes(args),
+            Op::ExpertMatMul { .. } => matmul::expert_bytes(args),
             _ => args.iter().map(TensorMeta::packed_bytes).sum(),
         };
         let flops = match self {
@@ -320,7 +335,7 @@ impl Op {
             Op::Random(_) => 20 * out_elements,
             Op::Reduce(_) | Op::Scan { .. } => in_elements,
             Op::MatMul(_) => matmul::flops(args, out_elements),
-            Op::ExpertMatMul => matmul::expert_flops(args, out_elements),
+            Op::ExpertMatMul { .. } => matmul::expert_flops(args, out_elements),
             Op::Softmax(_) => 12 * in_elements,
             Op::LayerNorm(_) => 8 * in_elements,
             Op::RmsNorm(_) => 4 * in_elements,

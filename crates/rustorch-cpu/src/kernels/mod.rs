@@ -32,8 +32,8 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     if let Op::MatMul(op) = op {
         return matmul::run(pool, op, args, outs);
     }
-    if let Op::ExpertMatMul = op {
-        return matmul::run_experts(pool, args, outs);
+    if let Op::ExpertMatMul { exact } = op {
+        return matmul::run_experts(pool, *exact, args, outs);
     }
     let [out] = outs else { return Err(strided::unreachable_memory()) };
     match (op, args) {

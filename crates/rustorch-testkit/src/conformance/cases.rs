@@ -87,6 +87,7 @@ pub fn cases() -> Vec<Case> {
     cases.reductions();
     cases.normalisations();
     cases.products();
+    cases.weights();
     cases.indexing();
     cases.creation();
     cases.list
@@ -260,8 +261,8 @@ impl Cases {
                 for how in ARRANGEMENTS {
                     let (a, b) = (self.argument(dtype, left, how), self.argument(dtype, right, how));
                     let bias = self.argument(dtype, &[right[right.len() - 1]], how);
-                    self.add(Op::MatMul(MatMul { activation: None }), vec![a.clone(), b.clone()]);
-                    let activated = MatMul { activation: Some(UnaryOp::Relu) };
+                    self.add(Op::MatMul(MatMul::default()), vec![a.clone(), b.clone()]);
+                    let activated = MatMul { activation: Some(UnaryOp::Relu), exact: false };
                     self.add(Op::MatMul(activated), vec![a, b, bias]);
                 }
             }
@@ -279,6 +280,24 @@ impl Cases {
                             cache_precision: false,
                         };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Activations times weights of another dtype. Block types are tested where their bytes are known.
+    fn weights(&mut self) {
+        for weight in [DType::F16, DType::BF16] {
+            for (m, n, k) in [(1, 1, 1), (1, 19, 33), (17, 7, 40)] {
+                for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped] {
+                    let a = self.argument(DType::F32, &[m, k], how);
+                    let b = self.argument(weight, &[k, n], Arrangement::Transposed);
+                    let bias = self.argument(DType::F32, &[n], how);
+                    for exact in [false, true] {
+                        let product = Op::MatMul(MatMul { activation: None, exact });
+                        self.add(product.clone(), vec![a.clone(), b.clone()]);
+                        self.add(product, vec![a.clone(), b.clone(), bias.clone()]);
                     }
                 }
             }
