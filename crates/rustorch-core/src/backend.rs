@@ -1,5 +1,6 @@
 //! The contract between the executor and a device.
 
+use crate::profile::{DeviceProfiler, GpuBenchmarkMetrics};
 use crate::{
     Buffer, CostModel, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
 };
@@ -47,6 +48,23 @@ pub trait Backend: Send + Sync {
 
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
+
+    /// Its own measuring of when it ran what; `None` where it cannot, or where [`run`](Self::run) returns when the work
+    /// is done, so that the caller's clock serves.
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        None
+    }
+
+    /// How busy the device is at this moment, as far as its driver tells.
+    fn metrics(&self) -> GpuBenchmarkMetrics {
+        GpuBenchmarkMetrics::default()
+    }
+
+    /// Where the device is plugged in, as `domain:bus:device.function` in hexadecimal (`0000:01:00.0`): what tells that
+    /// devices of two drivers are one, and lets the system's own monitors be asked.
+    fn pci_address(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A [`Fault::Invalid`] for a copy whose sides differ in size or are not contiguous: what `copy_in` and `copy_out`

@@ -26,6 +26,7 @@ mod layout;
 mod meta;
 mod op;
 mod philox;
+pub mod profile;
 mod promote;
 mod quant_type;
 mod scalar;
