@@ -217,6 +217,7 @@ const USEFUL: wgpu::Features = wgpu::Features::SHADER_F16
     .union(wgpu::Features::SUBGROUP_BARRIER)
     .union(wgpu::Features::IMMEDIATES)
     .union(wgpu::Features::TIMESTAMP_QUERY)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::PIPELINE_CACHE);
 
 /// Whether two entries are one GPU. Without a bus address only software devices are compared, by everything else: two

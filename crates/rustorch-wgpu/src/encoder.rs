@@ -8,9 +8,10 @@ use crate::memory::Memory;
 use crate::parameters::{Slots, Style};
 use crate::pipeline::Kernel;
 use crate::read;
-use crate::timestamps::Timeline;
+use crate::timestamps::{self, Timeline};
 use crate::upload::{PIECE, Uploads};
 use rustorch_core::Fault;
+use rustorch_core::profile::SpanKind;
 use std::collections::VecDeque;
 
 /// The launches of a batch, after which it is submitted.
@@ -72,13 +73,12 @@ impl Batch {
         group: Option<&wgpu::BindGroup>,
         parameters: &[u32],
         groups: [u32; 3],
-        label: &str,
     ) -> Result<(), Fault> {
-        if kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
+        if self.timeline.is_full() || kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
             self.submit()?;
         }
         let offset = (kernel.style == Style::Uniform).then(|| self.slots.push(parameters));
-        let pass = self.pass(label);
+        let pass = self.pass(&kernel.label);
         pass.set_pipeline(&kernel.pipeline);
         if kernel.style == Style::Immediate {
             let mut bytes = [0; Style::IMMEDIATES];
@@ -105,41 +105,42 @@ impl Batch {
         }
         let encoder = encoder(&mut self.encoder, &self.wgpu);
         self.pass.get_or_insert_with(|| {
-            let stamps = self.timeline.next(&self.wgpu, label);
-            encoder
-                .begin_compute_pass(&wgpu::ComputePassDescriptor {
-                    label: None,
-                    timestamp_writes: stamps.map(|(query_set, first)| wgpu::ComputePassTimestampWrites {
-                        query_set,
-                        beginning_of_pass_write_index: Some(first),
-                        end_of_pass_write_index: Some(first + 1),
-                    }),
-                })
-                .forget_lifetime()
+            let stamps = self.timeline.next(&self.wgpu, label, SpanKind::Compute);
+            let timestamp_writes = stamps.map(timestamps::writes);
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+            encoder.begin_compute_pass(&descriptor).forget_lifetime()
         })
     }
 
-    /// The encoder, outside of passes.
-    fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
-        self.pass = None;
-        encoder(&mut self.encoder, &self.wgpu)
-    }
-
     /// Adds a copy whose arguments were checked.
-    pub(crate) fn copy(&mut self, src: &Memory, from: u64, dst: &Memory, to: u64, bytes: u64) {
-        self.encoder().copy_buffer_to_buffer(&src.buffer, from, &dst.buffer, to, bytes);
-    }
-
-    /// Adds a copy to a buffer that the host reads.
-    pub(crate) fn copy_out(&mut self, src: &Memory, from: u64, dst: &wgpu::Buffer, bytes: u64) {
-        self.encoder().copy_buffer_to_buffer(&src.buffer, from, dst, 0, bytes);
+    pub(crate) fn copy(
+        &mut self,
+        label: &str,
+        (src, from): (&wgpu::Buffer, u64),
+        (dst, to): (&wgpu::Buffer, u64),
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        if self.timeline.is_full() {
+            self.submit()?;
+        }
+        self.pass = None;
+        let encoder = encoder(&mut self.encoder, &self.wgpu);
+        let stamps = self.timeline.next(&self.wgpu, label, SpanKind::Copy);
+        if let Some((queries, first)) = stamps {
+            encoder.write_timestamp(queries, first);
+        }
+        encoder.copy_buffer_to_buffer(src, from, dst, to, bytes as u64);
+        if let Some((queries, first)) = stamps {
+            encoder.write_timestamp(queries, first + 1);
+        }
+        Ok(())
     }
 
     /// Writes to memory whose bounds were checked.
     pub(crate) fn write(&mut self, dst: &Memory, mut offset: u64, src: &[u8]) -> Result<(), Fault> {
         for piece in src.chunks(PIECE) {
             let (staged, from) = self.stage(piece)?;
-            self.encoder().copy_buffer_to_buffer(&staged, from, &dst.buffer, offset, piece.len() as u64);
+            self.copy("write", (&staged, from), (&dst.buffer, offset), piece.len())?;
             offset += piece.len() as u64;
             self.uploaded += piece.len();
             if self.uploaded >= UPLOAD {
