@@ -125,10 +125,11 @@ impl WgpuDriver {
         Ok(())
     }
 
-    /// The bind group of a launch.
-    fn bind(&self, launch: &Launch<'_, WgpuDriver>) -> Result<Option<wgpu::BindGroup>, Fault> {
+    /// The bind group of a launch that was checked. Made without an error scope, which takes as long: nothing is left that
+    /// wgpu could refuse, and where it runs out of memory here it gives the device up by itself.
+    fn bind(&self, launch: &Launch<'_, WgpuDriver>) -> Option<wgpu::BindGroup> {
         let kernel = launch.kernel;
-        let Some(layout) = &kernel.layout else { return Ok(None) };
+        let layout = kernel.layout.as_ref()?;
         let uniform =
             (kernel.style == Style::Uniform).then_some((&self.parameters, 0, kernel.parameters as u64));
         let entries: Vec<_> = (0..)
@@ -143,7 +144,7 @@ impl WgpuDriver {
             })
             .collect();
         let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
-        self.faults.scoped(&self.wgpu, 0, || self.wgpu.create_bind_group(&descriptor)).map(Some)
+        Some(self.wgpu.create_bind_group(&descriptor))
     }
 }
 
@@ -175,7 +176,7 @@ impl Driver for WgpuDriver {
     fn launch(&self, launch: &Launch<'_, WgpuDriver>) -> Result<(), Fault> {
         self.faults.check()?;
         self.check(launch)?;
-        let group = self.bind(launch)?;
+        let group = self.bind(launch);
         lock(&self.batch).launch(launch.kernel, group.as_ref(), launch.parameters, launch.groups)
     }
 

@@ -225,4 +225,12 @@ fn without_drivers_there_is_a_reason() {
         &run(&[("VK_ICD_FILENAMES", "/nonexistent/driver.json")]),
         &["no GPU was found", "VK_ICD_FILENAMES=/nonexistent/driver.json", "unset it"],
     );
+    // In front of the loader, a library that is none.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libvulkan.so.1"), []).unwrap();
+    let path = folder.path().to_str().unwrap();
+    says(
+        &run(&[("LD_LIBRARY_PATH", path)]),
+        &["no GPU was found", "libvulkan.so.1", "apt-get install libvulkan1 mesa-vulkan-drivers"],
+    );
 }
