@@ -14,8 +14,9 @@ use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
 use std::collections::VecDeque;
 
-/// The launches of a batch, after which it is submitted.
-pub(crate) const LAUNCHES: usize = 64;
+/// The launches and copies after which a batch is submitted: enough that the submission costs little beside them, few
+/// enough that the device begins soon.
+pub(crate) const COMMANDS: usize = 64;
 
 /// The bytes written from the host after which a batch is submitted: half of what may be under way, so that the host writes
 /// on while the device copies.
@@ -25,7 +26,7 @@ const UPLOAD: usize = 4 * PIECE;
 /// meanwhile is held by those batches.
 const IN_FLIGHT: usize = 8;
 
-/// The work that was given and not yet submitted. All methods that submit return an error if the device is lost by then.
+/// The work that was given and not yet submitted. Methods that submit return an error if the device is lost by then.
 pub(crate) struct Batch {
     wgpu: wgpu::Device,
     queue: wgpu::Queue,
@@ -33,7 +34,7 @@ pub(crate) struct Batch {
     /// Before `encoder`: a pass ends before its encoder does.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
-    launches: usize,
+    commands: usize,
     uploaded: usize,
     uploads: Uploads,
     slots: Slots,
@@ -51,7 +52,7 @@ impl Batch {
             faults,
             pass: None,
             encoder: None,
-            launches: 0,
+            commands: 0,
             uploaded: 0,
             uploads: Uploads::new(),
             slots,
@@ -74,7 +75,7 @@ impl Batch {
         parameters: &[u32],
         groups: [u32; 3],
     ) -> Result<(), Fault> {
-        if self.timeline.is_full() || kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
+        if kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
             self.submit()?;
         }
         let offset = (kernel.style == Style::Uniform).then(|| self.slots.push(parameters));
@@ -91,8 +92,13 @@ impl Batch {
             pass.set_bind_group(0, group, offset.as_slice());
         }
         pass.dispatch_workgroups(groups[0], groups[1], groups[2]);
-        self.launches += 1;
-        if self.launches == LAUNCHES {
+        self.added()
+    }
+
+    /// Notes a command that was added.
+    fn added(&mut self) -> Result<(), Fault> {
+        self.commands += 1;
+        if self.commands >= COMMANDS {
             self.submit()?;
         }
         Ok(())
@@ -112,7 +118,7 @@ impl Batch {
         })
     }
 
-    /// Adds a copy whose arguments were checked.
+    /// Adds a copy whose arguments were checked. What was staged for it is in place: nothing is submitted before it.
     pub(crate) fn copy(
         &mut self,
         label: &str,
@@ -120,9 +126,6 @@ impl Batch {
         (dst, to): (&wgpu::Buffer, u64),
         bytes: usize,
     ) -> Result<(), Fault> {
-        if self.timeline.is_full() {
-            self.submit()?;
-        }
         self.pass = None;
         let encoder = encoder(&mut self.encoder, &self.wgpu);
         let stamps = self.timeline.next(&self.wgpu, label, SpanKind::Copy);
@@ -133,7 +136,7 @@ impl Batch {
         if let Some((queries, first)) = stamps {
             encoder.write_timestamp(queries, first + 1);
         }
-        Ok(())
+        self.added()
     }
 
     /// Writes to memory whose bounds were checked.
@@ -179,7 +182,7 @@ impl Batch {
             self.uploads.recall(released);
             self.in_flight.push_back(index.clone());
             self.last = Some(index);
-            self.launches = 0;
+            self.commands = 0;
             self.uploaded = 0;
             self.faults.check()?;
             if self.in_flight.len() > IN_FLIGHT {

@@ -4,11 +4,9 @@
 //! might otherwise overlap: the sum of spans is an upper bound of what the same launches take when not profiled. Copies are
 //! measured where the device has timestamps outside of passes.
 
+use crate::encoder::COMMANDS;
 use rustorch_core::profile::{ClockMap, DeviceSpan, SpanKind, current_sequence};
 use std::mem;
-
-/// The spans that a batch can measure; it is submitted when they are used up.
-const SPANS: u32 = 512;
 
 /// The timestamps of launches and copies, batch by batch.
 #[derive(Default)]
@@ -55,11 +53,6 @@ impl Timeline {
         self.clock.is_some()
     }
 
-    /// Whether the batch cannot measure more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.marks.len() >= SPANS as usize
-    }
-
     /// The queries for a launch or a copy, and the index of its first, when it is recorded.
     pub(crate) fn next(
         &mut self,
@@ -70,7 +63,7 @@ impl Timeline {
         if !self.is_on() || (kind == SpanKind::Copy && !self.copies) {
             return None;
         }
-        let queries = self.queries.get_or_insert_with(|| queries(wgpu, 2 * SPANS));
+        let queries = self.queries.get_or_insert_with(|| queries(wgpu, 2 * COMMANDS as u32));
         let first = 2 * self.marks.len() as u32;
         self.marks.push(Mark { label: label.to_owned(), kind, sequence: current_sequence() });
         Some((queries, first))

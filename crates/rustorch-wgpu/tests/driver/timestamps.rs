@@ -3,6 +3,7 @@
 use crate::common::*;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SequenceScope, SpanKind, host_ns};
+use rustorch_kernels::Driver;
 
 #[test]
 fn each_launch_has_a_span_while_profiling() {
@@ -35,6 +36,11 @@ fn each_launch_has_a_span_while_profiling() {
             let _scope = SequenceScope::enter(1000 + i);
             turn(if i == 77 { 20_000 } else { 1 });
         }
+        let many = upload(driver, &[0; 1024]);
+        for i in 0..300 {
+            driver.write(&many, i * 4, &bytes(&[i as u32])).unwrap();
+        }
+        assert_eq!(download(driver, &many, 300), (0..300).collect::<Vec<_>>());
         let _ = download(driver, &memory, 4);
         let spans = driver.take_spans().unwrap();
         let after = host_ns();
@@ -46,7 +52,11 @@ fn each_launch_has_a_span_while_profiling() {
         let (launches, copies): (Vec<_>, Vec<_>) = spans.iter().partition(|s| s.kind == SpanKind::Compute);
         assert!(launches.iter().all(|span| span.label == "turns"));
         assert!(launches.iter().map(|span| span.sequence).eq(1000..1700));
-        assert!(copies.iter().all(|span| span.label == "read" && span.sequence == 0));
+        assert!(copies.iter().all(|span| span.sequence == 0));
+        for (label, count) in [("write", 301), ("read", 2)] {
+            let found = copies.iter().filter(|span| span.label == label).count();
+            assert!(found == count || copies.is_empty(), "{found} spans of {label}");
+        }
         for pair in launches.windows(2) {
             assert!(pair[0].start_ns <= pair[0].end_ns);
             assert!(pair[0].end_ns <= pair[1].start_ns, "launches of one memory overlap: {pair:?}");
