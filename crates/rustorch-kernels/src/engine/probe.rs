@@ -33,7 +33,7 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
     driver.launch(&Launch {
         kernel: &kernel,
         buffers: &[Window { memory: &memory, start: 0, bytes: len as u64, writes: true }],
-        parameters: &[0; 4],
+        parameters: &[SAMPLES as u32, 0, 0, 0],
         groups: [1; 3],
         label: "probe",
     })?;
@@ -56,9 +56,10 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
 fn wgsl() -> Wgsl {
     let mut module = Module::new();
     module.buffer("x", "array<f32>", true);
+    let samples = module.word();
     let body = format!(
         "x[4] = fma(x[0], x[0], x[1]); x[5] = x[0] * x[0] + x[1]; x[6] = x[2] * x[3];
-        for (var i = 0u; i < {SAMPLES}u; i++) {{
+        for (var i = 0u; i < {samples}; i++) {{
             x[{}u + i] = x[7u + i] / x[7u + (i + 1u) % {SAMPLES}u];
             x[{}u + i] = sqrt(x[7u + i]);
         }}",
