@@ -1,5 +1,7 @@
 //! Every operation that a device takes gives the processor's result.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
+
 use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;

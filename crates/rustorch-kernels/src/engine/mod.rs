@@ -7,6 +7,7 @@ mod run;
 use crate::{Driver, Hardware, Kernel, Language, Text, mistake, table};
 use memory::Memory;
 pub(crate) use memory::byte_range;
+use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
     Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
     copy_mismatch,
@@ -169,5 +170,13 @@ impl<D: Driver> Backend for Engine<D> {
     fn synchronize(&self) -> Result<(), Fault> {
         self.driver.finish()?;
         self.check_mistakes()
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        self.driver.profiler()
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.driver.pci_address()
     }
 }
