@@ -5,7 +5,7 @@
 //! stride is of this form as it stands; its gradient is so for each residue of positions modulo the stride, which meets
 //! its own subset of the taps. So the gradient is several such sums, without a multiplication by zero in between.
 
-use rustorch_core::{ConvParams, Layout};
+use rustorch_core::{ConvParams, Fault, Layout};
 use std::ops::Range;
 
 /// A tap of the kernel along one axis.
@@ -147,8 +147,8 @@ impl Geometry {
         dy: &Layout,
         w: &Layout,
         dx: &Layout,
-        mut each: impl FnMut(&Geometry),
-    ) {
+        mut each: impl FnMut(&Geometry) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let spatial = params.spatial();
         // For each axis, the residues: where their positions begin, and the sum along the axis.
         let residues: [Vec<(usize, Axis)>; 3] = std::array::from_fn(|i| {
@@ -198,10 +198,11 @@ impl Geometry {
                         first: z + y + x,
                     };
                     geometry.merge();
-                    each(&geometry);
+                    each(&geometry)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Makes one axis of neighbours along which results see their own position only, where one step leads through both.

@@ -43,8 +43,7 @@ pub(super) fn forward(
             let geometry = Geometry::forward(&op.params, &x.layout, &w.layout, out.layout());
             let results = results::<T>(out, bias.as_deref())?;
             // SAFETY: operands and output have the shapes that `Op::infer` checked.
-            unsafe { sum::<T>(pool, &geometry, [Source::new(x.base()), Source::new(w.base())], &results) };
-            Ok(())
+            unsafe { sum::<T>(pool, &geometry, [Source::new(x.base()), Source::new(w.base())], &results) }
         }, _ => Err(unreachable_memory()))
     })
 }
@@ -63,9 +62,8 @@ pub(super) fn backward_data(
         let results = results::<T>(out, bias.as_deref())?;
         Geometry::backward(&op.params, &dy.layout, &w.layout, out.layout(), |geometry| {
             // SAFETY: operands and output have the shapes that `Op::infer` checked.
-            unsafe { sum::<T>(pool, geometry, [Source::new(dy.base()), Source::new(w.base())], &results) };
-        });
-        Ok(())
+            unsafe { sum::<T>(pool, geometry, [Source::new(dy.base()), Source::new(w.base())], &results) }
+        })
     }, _ => Err(unreachable_memory()))
 }
 
@@ -80,7 +78,7 @@ pub(super) fn backward_weight(
         let (x, dy) = (T::lend(pool, x)?, T::lend(pool, dy)?);
         let geometry = Geometry::forward(&op.params, &x.layout, out.layout(), &dy.layout);
         let base = out.address::<T>().ok_or_else(unreachable_memory)?;
-        let gradient = Gradient { base, life: PhantomData };
+        let gradient = Gradient::<T>::new(base, &geometry);
         // SAFETY: operands and output have the shapes that `Op::infer` checked.
         unsafe {
             let (x, dy) = (Source::new(x.base()), Source::new(dy.base()));
@@ -112,13 +110,14 @@ unsafe fn sum<T: Number>(
     geometry: &Geometry,
     [source, kernel]: [Source<'_, T::Sum>; 2],
     results: &Results<'_, T>,
-) {
+) -> Result<(), Fault> {
     // SAFETY: this function's contract.
     unsafe {
         if geometry.rows <= direct::MOST_ROWS {
             direct::run(pool, geometry, source, kernel, results);
+            Ok(())
         } else {
-            product::run(pool, geometry, source, kernel, results);
+            product::run(pool, geometry, source, kernel, results)
         }
     }
 }

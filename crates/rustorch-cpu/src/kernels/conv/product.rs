@@ -3,9 +3,10 @@
 
 use super::columns::{Gather, Source};
 use super::geometry::{Geometry, Segment};
-use super::number::Number;
+use super::number::{Number, Room};
 use crate::kernels::matmul::{Parts, Scalar, Tile, with_scratch};
 use crate::{Isa, Pool};
+use rustorch_core::Fault;
 use std::marker::PhantomData;
 
 /// Channels and taps that are packed together: a panel of columns stays in the first-level cache.
@@ -88,7 +89,7 @@ pub(super) unsafe fn run<T: Number>(
     source: Source<'_, T::Sum>,
     kernel: Source<'_, T::Sum>,
     results: &Results<'_, T>,
-) {
+) -> Result<(), Fault> {
     let isa = Isa::detect();
     let tiles = T::Sum::tiles(isa);
     let (columns, most) = (tiles.columns, tiles.most_rows());
@@ -97,7 +98,7 @@ pub(super) unsafe fn run<T: Number>(
     let rows = geometry.rows;
     let all = geometry.images * geometry.positions();
     if all == 0 || rows == 0 || geometry.groups == 0 {
-        return;
+        return Ok(());
     }
     let mut panels: Vec<Panel<T::Sum>> = Vec::with_capacity(rows / most + 4);
     let mut row = 0;
@@ -106,8 +107,11 @@ pub(super) unsafe fn run<T: Number>(
         panels.push(Panel { row, rows: height, tile });
         row += height;
     }
+    let mut packed = Room::new(geometry.groups * rows * k)?;
+    let packed = packed.elements()?;
     // SAFETY: this function's contract.
-    let packed = unsafe { pack::<T>(pool, geometry, kernel, &panels, k) };
+    unsafe { pack(pool, geometry, kernel, &panels, k, packed) };
+    let packed = &*packed;
 
     let size = size_of::<T::Sum>();
     let across = all.div_ceil(columns);
@@ -187,29 +191,30 @@ pub(super) unsafe fn run<T: Number>(
             });
         }
     });
+    Ok(())
 }
 
 /// Elements for a thread to pack at least.
 const PACK_GRAIN: usize = 16 << 10;
 
-/// The kernel in the order in which tiles read it: for each group and panel `[k][rows]`.
+/// Writes the kernel in the order in which tiles read it: for each group and panel `[k][rows]`.
 ///
 /// # Safety
 /// The kernel has the elements that the geometry describes.
-unsafe fn pack<T: Number>(
+unsafe fn pack<E: Scalar>(
     pool: &Pool,
     geometry: &Geometry,
-    kernel: Source<'_, T::Sum>,
-    panels: &[Panel<T::Sum>],
+    kernel: Source<'_, E>,
+    panels: &[Panel<E>],
     k: usize,
-) -> Vec<T::Sum> {
+    packed: &mut [E],
+) {
     let taps = geometry.taps();
     let mut offsets = Vec::with_capacity(k);
     for channel in 0..geometry.channels {
         offsets.extend(taps.iter().map(|tap| channel * geometry.kernel.channel + tap.kernel));
     }
-    let mut packed = vec![T::Sum::ZERO; geometry.groups * geometry.rows * k];
-    let parts = Parts::new(&mut packed);
+    let parts = Parts::new(packed);
     let most = panels.iter().map(|panel| panel.rows).max().unwrap_or(1);
     pool.ranges(geometry.groups * panels.len(), (PACK_GRAIN / (k * most).max(1)).max(1), |range| {
         for i in range {
@@ -235,7 +240,6 @@ unsafe fn pack<T: Number>(
             }
         }
     });
-    packed
 }
 
 /// `H` rows that lie `step` apart, as `[k][H]`.

@@ -33,7 +33,8 @@ impl Case {
         let index = |layout: &Layout, at: &[usize]| at.iter().zip(layout.strides()).map(|(i, s)| i * s).sum();
         for yi in 0..y.elements() {
             let at: Vec<usize> = y.strides().iter().zip(y.dims()).map(|(s, d)| yi / s % d).collect();
-            for wi in at[1] * w.strides()[0]..(at[1] + 1) * w.strides()[0] {
+            let row: usize = self.w[1..].iter().product();
+            for wi in at[1] * row..(at[1] + 1) * row {
                 let tap: Vec<usize> = w.strides().iter().zip(w.dims()).map(|(s, d)| wi / s % d).collect();
                 let group = at[1] / (self.w[0] / self.params.groups);
                 let mut seen = vec![at[0], group * self.w[1] + tap[1]];

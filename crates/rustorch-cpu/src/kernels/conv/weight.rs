@@ -17,14 +17,29 @@ const MOST_ROWS: usize = 240;
 
 /// Where the gradient goes: an element for each row, channel and tap.
 pub(super) struct Gradient<'a, T> {
-    pub(super) base: *mut T,
-    pub(super) life: PhantomData<&'a mut T>,
+    base: *mut T,
+    /// Where the element of each channel and tap is, from the first of its row.
+    columns: Vec<usize>,
+    /// Whether they lie side by side.
+    packed: bool,
+    life: PhantomData<&'a mut T>,
 }
 
 // SAFETY: threads write disjoint elements.
 unsafe impl<T: Send> Sync for Gradient<'_, T> {}
 
 impl<T: Number> Gradient<'_, T> {
+    /// The gradient with respect to the kernel of a geometry, from its first element on.
+    pub(super) fn new<'a>(base: *mut T, geometry: &Geometry) -> Gradient<'a, T> {
+        let taps = geometry.taps();
+        let mut columns = Vec::with_capacity(geometry.channels * taps.len());
+        for channel in 0..geometry.channels {
+            columns.extend(taps.iter().map(|tap| channel * geometry.kernel.channel + tap.kernel));
+        }
+        let packed = columns.iter().enumerate().all(|(i, &column)| i == column);
+        Gradient { base, columns, packed, life: PhantomData }
+    }
+
     /// Writes the elements of a row from column `start` on.
     ///
     /// # Safety
@@ -32,7 +47,6 @@ impl<T: Number> Gradient<'_, T> {
     unsafe fn put(
         &self,
         geometry: &Geometry,
-        taps: &[Offset],
         (group, row): (usize, usize),
         start: usize,
         sums: &[T::Sum],
@@ -41,10 +55,16 @@ impl<T: Number> Gradient<'_, T> {
         let rounded = &mut rounded[..sums.len()];
         T::round(sums, rounded);
         let first = group * geometry.kernel.group + row * geometry.kernel.image;
-        for (column, &value) in (start..).zip(rounded.iter()) {
-            let (channel, tap) = (column / taps.len(), &taps[column % taps.len()]);
-            // SAFETY: this function's contract.
-            unsafe { self.base.add(first + channel * geometry.kernel.channel + tap.kernel).write(value) };
+        let columns = &self.columns[start..start + rounded.len()];
+        // SAFETY: this function's contract.
+        unsafe {
+            if self.packed {
+                std::ptr::copy_nonoverlapping(rounded.as_ptr(), self.base.add(first + start), rounded.len());
+            } else {
+                for (&column, &value) in columns.iter().zip(rounded.iter()) {
+                    self.base.add(first + column).write(value);
+                }
+            }
         }
     }
 }
@@ -146,14 +166,7 @@ pub(super) unsafe fn run<T: Number>(
                         for row in 0..height {
                             let totals =
                                 std::slice::from_raw_parts(totals.add((i * height + row) * columns), n);
-                            gradient.put(
-                                geometry,
-                                &taps,
-                                (group, first + row),
-                                column(i),
-                                totals,
-                                &mut rounded,
-                            );
+                            gradient.put(geometry, (group, first + row), column(i), totals, &mut rounded);
                         }
                     }
                 }
@@ -221,12 +234,12 @@ pub(super) unsafe fn run_direct<T: Number>(
             for q in (0..inner).step_by(RUN) {
                 geometry.segments(q..inner.min(q + RUN), &mut segments);
                 let (taps, segments, sums) = (&taps, &segments, &mut sums);
-                simd::run(Dots { geometry, taps, segments, x, dy, group, row, channel, sums });
+                simd::run(Dots::<T> { geometry, taps, segments, x, dy, group, row, channel, sums });
             }
             let totals: Vec<T::Sum> = sums.iter().map(|lanes| total::<T>(*lanes)).collect();
             // SAFETY: units are disjoint in results; and this function's contract.
             unsafe {
-                gradient.put(geometry, &taps, (group, row), channel * taps.len(), &totals, &mut rounded);
+                gradient.put(geometry, (group, row), channel * taps.len(), &totals, &mut rounded);
             }
         }
     });
@@ -246,23 +259,23 @@ fn total<T: Number>(mut lanes: [T::Sum; LANES]) -> T::Sum {
 
 /// Adds the products of runs of `dy` with what each tap shows them. Made only by [`run_direct`], whose contract it relies
 /// on.
-struct Dots<'a, E> {
+struct Dots<'a, T: Number> {
     geometry: &'a Geometry,
     taps: &'a [Offset],
     segments: &'a [Segment],
-    x: Source<'a, E>,
-    dy: Source<'a, E>,
+    x: Source<'a, T::Sum>,
+    dy: Source<'a, T::Sum>,
     group: usize,
     row: usize,
     channel: usize,
-    sums: &'a mut [[E; LANES]],
+    sums: &'a mut [[T::Sum; LANES]],
 }
 
-impl<E: Scalar> Task for Dots<'_, E> {
+impl<T: Number> Task for Dots<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<L: Level>(self, _: L) {
+    fn run<L: Level>(self, l: L) {
         let Dots { geometry, taps, segments, x, dy, group, row, channel, sums } = self;
         let axis = &geometry.axes[2];
         let (x_step, dy_step) = (axis.step * axis.source_stride, axis.result_stride);
@@ -285,10 +298,10 @@ impl<E: Scalar> Task for Dots<'_, E> {
                     if x_step == 1 && dy_step == 1 {
                         let mut lanes = *sums;
                         while i + LANES <= n {
-                            let a = a.add(i).cast::<[E; LANES]>().read_unaligned();
-                            let b = b.add(i).cast::<[E; LANES]>().read_unaligned();
+                            let a = a.add(i).cast::<[T::Sum; LANES]>().read_unaligned();
+                            let b = b.add(i).cast::<[T::Sum; LANES]>().read_unaligned();
                             for lane in 0..LANES {
-                                lanes[lane] = E::add_product(lanes[lane], a[lane], b[lane]);
+                                lanes[lane] = T::add_product(l, lanes[lane], a[lane], b[lane]);
                             }
                             i += LANES;
                         }
@@ -296,7 +309,7 @@ impl<E: Scalar> Task for Dots<'_, E> {
                     }
                     while i < n {
                         let sum = &mut sums[i % LANES];
-                        *sum = E::add_product(*sum, *a.add(i * x_step), *b.add(i * dy_step));
+                        *sum = T::add_product(l, *sum, *a.add(i * x_step), *b.add(i * dy_step));
                         i += 1;
                     }
                 }
