@@ -50,6 +50,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_conv",
+        about: "PyTorch: convolutions, transposed ones, and their gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/conv.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

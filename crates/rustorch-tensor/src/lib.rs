@@ -21,12 +21,14 @@
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm` |
+//! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | printing | `display` |
 
 mod args;
 mod attention;
 mod binary;
+mod conv;
 mod convert;
 mod create;
 mod dispatch;
@@ -46,6 +48,7 @@ mod tensor;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use conv::{ConvOptions, Padding};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
     Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,

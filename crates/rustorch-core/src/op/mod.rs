@@ -4,6 +4,7 @@
 //! return (`infer`) and how much work they are (`work`). No file here computes anything: devices do.
 
 mod attention;
+mod conv;
 mod create;
 mod index;
 mod matmul;
@@ -15,6 +16,7 @@ mod rope;
 mod sort;
 
 pub use attention::Attention;
+pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
 pub use index::{Pad, ScatterMode, Triangle};
 pub use matmul::MatMul;
@@ -79,6 +81,12 @@ pub enum Op {
         /// As [`MatMul::exact`].
         exact: bool,
     },
+    /// `(x, weight[, bias]) →` convolution.
+    Conv(Conv),
+    /// `(dy, weight[, bias]) →` gradient of a convolution with respect to its input, or transposed convolution.
+    ConvBackwardData(ConvBackwardData),
+    /// `(x, dy) →` gradient of a convolution with respect to its weight.
+    ConvBackwardWeight(ConvBackwardWeight),
     /// `(x) →` softmax or its logarithm along an axis.
     Softmax(Softmax),
     /// `(x[, weight[, bias]]) →` normalised over the trailing dimensions.
@@ -139,6 +147,8 @@ pub enum OpType {
     Reduction,
     /// Matrix products.
     LinearAlgebra,
+    /// Convolutions and their gradients.
+    Convolution,
     /// Layer and RMS normalisation.
     Normalization,
     /// Scaled dot-product attention and rotary position embedding.
@@ -166,6 +176,7 @@ impl OpType {
         OpType::Comparison,
         OpType::Reduction,
         OpType::LinearAlgebra,
+        OpType::Convolution,
         OpType::Normalization,
         OpType::Attention,
         OpType::Indexing,
@@ -205,6 +216,9 @@ impl Op {
             Op::Scan { op, .. } => op.name(),
             Op::MatMul(_) => "matmul",
             Op::ExpertMatMul { .. } => "expert_matmul",
+            Op::Conv(_) => Conv::NAME,
+            Op::ConvBackwardData(_) => ConvBackwardData::NAME,
+            Op::ConvBackwardWeight(_) => ConvBackwardWeight::NAME,
             Op::Softmax(s) => s.name(),
             Op::LayerNorm(_) => "layer_norm",
             Op::RmsNorm(_) => "rms_norm",
@@ -237,6 +251,7 @@ impl Op {
             Op::Cast(_) | Op::Copy => OpType::DataMovement,
             Op::Reduce(_) | Op::Scan { .. } => OpType::Reduction,
             Op::MatMul(_) | Op::ExpertMatMul { .. } => OpType::LinearAlgebra,
+            Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => OpType::Convolution,
             Op::LayerNorm(_) | Op::RmsNorm(_) => OpType::Normalization,
             Op::Attention(_) | Op::Rope(_) => OpType::Attention,
             Op::IndexSelect { .. }
@@ -274,6 +289,9 @@ impl Op {
             Op::Scan { op, axis } => op.infer(*axis, args),
             Op::MatMul(matmul) => matmul.infer(args),
             Op::ExpertMatMul { .. } => matmul::infer_experts(args),
+            Op::Conv(conv) => conv.infer(args),
+            Op::ConvBackwardData(conv) => conv.infer(args),
+            Op::ConvBackwardWeight(conv) => conv.infer(args),
             Op::Softmax(softmax) => softmax.infer(args),
             Op::LayerNorm(norm) => norm.infer(args),
             Op::RmsNorm(norm) => norm.infer(args),
@@ -336,6 +354,9 @@ impl Op {
             Op::Reduce(_) | Op::Scan { .. } => in_elements,
             Op::MatMul(_) => matmul::flops(args, out_elements),
             Op::ExpertMatMul { .. } => matmul::expert_flops(args, out_elements),
+            Op::Conv(_) => conv::flops(out_elements as usize, args[1].dims()),
+            Op::ConvBackwardData(_) => conv::flops(in_elements as usize, args[1].dims()),
+            Op::ConvBackwardWeight(_) => conv::flops(args[1].layout.elements(), outs[0].shape.dims()),
             Op::Softmax(_) => 12 * in_elements,
             Op::LayerNorm(_) => 8 * in_elements,
             Op::RmsNorm(_) => 4 * in_elements,

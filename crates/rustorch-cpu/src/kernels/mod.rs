@@ -4,6 +4,7 @@
 //! strided. Loops over strides live in `strided`, so that kernels themselves see slices.
 
 mod attention;
+mod conv;
 mod copy;
 mod create;
 mod index;
@@ -59,6 +60,11 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::Attention(attention), [q, k, v, mask @ ..]) => {
             attention::run(pool, attention, [q, k, v], mask.first(), out)
         }
+        (Op::Conv(op), [x, w, bias @ ..]) => conv::forward(pool, op, [x, w], bias.first(), out),
+        (Op::ConvBackwardData(op), [dy, w, bias @ ..]) => {
+            conv::backward_data(pool, op, [dy, w], bias.first(), out)
+        }
+        (Op::ConvBackwardWeight(op), [x, dy]) => conv::backward_weight(pool, op, [x, dy], out),
         (Op::Rope(rope), [x, positions, factors @ ..]) => {
             rope::run(pool, rope, x, positions, factors.first(), out)
         }

@@ -13,6 +13,7 @@
 
 mod cases;
 mod compare;
+mod conv;
 mod values;
 mod weights;
 

@@ -13,10 +13,13 @@ mod problem;
 mod rows;
 mod weight;
 
+pub(crate) use dense::{Arithmetic, Same, Scalar, Tile, pack_columns, with_scratch};
 pub(crate) use experts::run_experts;
+pub(crate) use problem::finish;
+pub(crate) use rows::Parts;
 
 use crate::Pool;
-use problem::{Problem, finish, weight_address};
+use problem::{Problem, weight_address};
 use rows::{Job, Matrix, Results, Rows};
 use rustorch_core::{DType, Fault, MatMul, QuantType, View, ViewMut};
 use weight::{Activations, Kernels};

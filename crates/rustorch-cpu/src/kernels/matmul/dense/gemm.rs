@@ -212,7 +212,7 @@ thread_local! {
 }
 
 /// Calls `run` with memory for `len` elements, of unspecified contents.
-fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
+pub(crate) fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
     let mut scratch = SCRATCH.take();
     let lines = (len * size_of::<E>()).div_ceil(size_of::<Line>());
     if scratch.len() < lines {

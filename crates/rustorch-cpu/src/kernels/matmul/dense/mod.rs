@@ -10,11 +10,14 @@ mod pack;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use gemm::with_scratch;
+pub(crate) use kernel::{Scalar, Tile};
+pub(crate) use pack::pack_columns;
+
 use super::problem::{Problem, address, address_mut, bias};
 use super::rows::{Job, Results, Rows};
 use crate::{Isa, Pool};
 pub(super) use blocks::product_exact;
-use kernel::Scalar;
 use rustorch_core::{C64, C128, DType, Element, Error, Fault, View, ViewMut, bf16, f16};
 
 /// How the operands of a product become numbers of one type, and how the result becomes an element.
@@ -46,7 +49,7 @@ pub(crate) trait Arithmetic: 'static {
 }
 
 /// A dtype times itself, in itself.
-struct Same<T>(std::marker::PhantomData<T>);
+pub(crate) struct Same<T>(std::marker::PhantomData<T>);
 /// A 16-bit float times itself, summed in `f32` and rounded once.
 struct Half<T>(std::marker::PhantomData<T>);
 /// `f32` activations times a weight in 16 bits: activations are rounded to 16 bits as in ggml, sums stay `f32`.
