@@ -57,6 +57,8 @@ pub struct Arithmetic {
     pub fused: bool,
     /// Whether the compiler turns `a * b + c` into a fused operation.
     pub contracts: bool,
+    /// Whether quotients and square roots are correctly rounded.
+    pub divides: bool,
     /// Whether subnormal numbers are kept.
     pub subnormals: bool,
 }
@@ -64,6 +66,6 @@ pub struct Arithmetic {
 impl Default for Arithmetic {
     /// What nothing is known of: the worst.
     fn default() -> Arithmetic {
-        Arithmetic { fused: false, contracts: true, subnormals: false }
+        Arithmetic { fused: false, contracts: true, divides: false, subnormals: false }
     }
 }

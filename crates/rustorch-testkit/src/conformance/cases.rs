@@ -11,7 +11,7 @@ use std::fmt;
 /// An argument: all bytes of its memory, and how to see them.
 #[derive(Clone, Debug)]
 pub struct Argument {
-    /// The dtype; a dense one.
+    /// The dtype; of [`cases`] a dense one.
     pub dtype: DType,
     /// The view.
     pub layout: Layout,
@@ -20,8 +20,11 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// The same elements in row-major order.
+    /// The same elements in row-major order; of block types, whose arrangement operations prescribe, as they are.
     pub fn packed(&self) -> Argument {
+        if self.dtype.is_quant() {
+            return self.clone();
+        }
         let size = self.dtype.block_bytes();
         let bytes =
             self.layout.indices().flat_map(|i| &self.bytes[i * size..(i + 1) * size]).copied().collect();

@@ -14,8 +14,10 @@
 mod cases;
 mod compare;
 mod values;
+mod weights;
 
 pub use cases::{Argument, Case, cases};
+pub use weights::weight_cases;
 
 use rustorch_core::{
     Backend, Buffer, DType, Decline, Device, Fault, Layout, Op, OutputMeta, Shape, TensorMeta, View, ViewMut,
@@ -70,6 +72,15 @@ pub enum Outcome {
 
 /// Runs every case on `backend` and compares with `reference`, a backend whose memory is the processor's.
 pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Report {
+    check_cases(cases().into_iter().chain(weight_cases()), backend, reference)
+}
+
+/// Runs some cases on `backend` and compares with `reference`.
+pub fn check_cases(
+    cases: impl IntoIterator<Item = Case>,
+    backend: &dyn Backend,
+    reference: &dyn Backend,
+) -> Report {
     let mut report = Report {
         device: backend.device(),
         agreed: 0,
@@ -78,7 +89,7 @@ pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Report {
         failures: Vec::new(),
     };
     let mut unknown_ops: Vec<&str> = Vec::new();
-    for case in cases() {
+    for case in cases {
         match check_case(&case, backend, reference) {
             Outcome::Agreed => report.agreed += 1,
             Outcome::Declined(_) => report.declined += 1,
@@ -115,7 +126,7 @@ pub fn check_case(case: &Case, backend: &dyn Backend, reference: &dyn Backend) -
         Err(fault) => return Outcome::Failed(fault),
     };
     for ((got, want), out) in got.iter().zip(&want).zip(&outs) {
-        if let Some(how) = compare::difference(&case.op, out.dtype, got, want) {
+        if let Some(how) = compare::difference(case, out.dtype, got, want) {
             return Outcome::Different(how);
         }
     }

@@ -1,0 +1,79 @@
+//! NVIDIA's run-time compiler, where it is installed. `NVRTC_PATH` names the library if it is not where the system looks.
+
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::{null, null_mut};
+
+use libloading::Library;
+
+/// The loaded compiler.
+pub(crate) struct Nvrtc {
+    library: Library,
+}
+
+/// The compiler, or `None` after saying that the test is skipped.
+pub(crate) fn nvrtc() -> Option<Nvrtc> {
+    let names = match std::env::var("NVRTC_PATH") {
+        Ok(path) => vec![path],
+        Err(_) => ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_120_0.dll"]
+            .map(String::from)
+            .to_vec(),
+    };
+    for name in &names {
+        // SAFETY: NVRTC has no initializers that matter to this process.
+        if let Ok(library) = unsafe { Library::new(name) } {
+            return Some(Nvrtc { library });
+        }
+    }
+    println!("skipped: no NVRTC ({})", names.join(", "));
+    None
+}
+
+impl Nvrtc {
+    /// Compiles to PTX for an architecture such as `sm_80`.
+    pub(crate) fn compile(&self, source: &str, architecture: &str, flags: &[&str]) -> Result<String, String> {
+        type Create = unsafe extern "C" fn(
+            *mut *mut c_void,
+            *const c_char,
+            *const c_char,
+            i32,
+            *const *const c_char,
+            *const *const c_char,
+        ) -> i32;
+        type Compile = unsafe extern "C" fn(*mut c_void, i32, *const *const c_char) -> i32;
+        type Size = unsafe extern "C" fn(*mut c_void, *mut usize) -> i32;
+        type Text = unsafe extern "C" fn(*mut c_void, *mut c_char) -> i32;
+        type Destroy = unsafe extern "C" fn(*mut *mut c_void) -> i32;
+
+        let text = CString::new(source).unwrap();
+        let name = CString::new("kernel.cu").unwrap();
+        let mut options = vec![CString::new(format!("--gpu-architecture={architecture}")).unwrap()];
+        options.extend(flags.iter().map(|flag| CString::new(*flag).unwrap()));
+        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the signatures are those of nvrtc.h; texts end with zero; buffers have the sizes that the library says.
+        unsafe {
+            let create: libloading::Symbol<'_, Create> = self.library.get(b"nvrtcCreateProgram\0").unwrap();
+            let compile: libloading::Symbol<'_, Compile> =
+                self.library.get(b"nvrtcCompileProgram\0").unwrap();
+            let destroy: libloading::Symbol<'_, Destroy> =
+                self.library.get(b"nvrtcDestroyProgram\0").unwrap();
+            let mut program = null_mut();
+            assert_eq!(create(&mut program, text.as_ptr(), name.as_ptr(), 0, null(), null()), 0);
+            let code = compile(program, options.len() as i32, options.as_ptr());
+            let (size, read) = if code == 0 {
+                (&b"nvrtcGetPTXSize\0"[..], &b"nvrtcGetPTX\0"[..])
+            } else {
+                (&b"nvrtcGetProgramLogSize\0"[..], &b"nvrtcGetProgramLog\0"[..])
+            };
+            let size: libloading::Symbol<'_, Size> = self.library.get(size).unwrap();
+            let read: libloading::Symbol<'_, Text> = self.library.get(read).unwrap();
+            let mut length = 0;
+            assert_eq!(size(program, &mut length), 0);
+            let mut bytes = vec![0_u8; length.max(1)];
+            assert_eq!(read(program, bytes.as_mut_ptr().cast()), 0);
+            destroy(&mut program);
+            bytes.pop();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if code == 0 { Ok(text) } else { Err(format!("{text}\n{source}")) }
+        }
+    }
+}

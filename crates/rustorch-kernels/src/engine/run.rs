@@ -1,0 +1,135 @@
+//! Running an operation: plan, memory for the plan, launches.
+
+use super::Engine;
+use crate::plan::{Binding, Operand, Place, Plan, Request};
+use crate::{Driver, Launch, Window, family};
+use rustorch_core::{Decline, Fault, Layout, Op, TensorMeta, View, ViewMut, packed_bytes};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+
+/// A result that kernels cannot write where it belongs: it is made in temporary memory and copied.
+struct Detour<D: Driver> {
+    size: usize,
+    memory: D::Memory,
+    layout: Layout,
+}
+
+impl<D: Driver> Engine<D> {
+    pub(super) fn run_planned(
+        &self,
+        op: &Op,
+        args: &[View<'_>],
+        outs: &mut [ViewMut<'_>],
+    ) -> Result<(), Fault> {
+        if outs.iter().all(|out| out.layout().elements() == 0) {
+            return Ok(());
+        }
+        let device = self.hardware.device;
+        let metas: SmallVec<[TensorMeta<'_>; 4]> =
+            args.iter().map(|x| TensorMeta { dtype: x.dtype(), layout: x.layout(), device }).collect();
+        let memories: SmallVec<[&D::Memory; 4]> =
+            args.iter().map(|x| Ok(&self.memory(x.buffer())?.0)).collect::<Result<_, Fault>>()?;
+        let detours: SmallVec<[Option<Detour<D>>; 2]> =
+            outs.iter().map(|out| self.detour(op, out, args)).collect::<Result<_, Fault>>()?;
+        let out_metas: SmallVec<[TensorMeta<'_>; 2]> = outs
+            .iter()
+            .zip(&detours)
+            .map(|(out, detour)| TensorMeta {
+                dtype: out.dtype(),
+                layout: detour.as_ref().map_or(out.layout(), |detour| &detour.layout),
+                device,
+            })
+            .collect();
+        let out_memories: SmallVec<[&D::Memory; 2]> = outs
+            .iter()
+            .zip(&detours)
+            .map(|(out, detour)| match detour {
+                Some(detour) => Ok(&detour.memory),
+                None => Ok(&self.memory(out.buffer())?.0),
+            })
+            .collect::<Result<_, Fault>>()?;
+
+        let request = Request { op, args: &metas, outs: &out_metas, hardware: &self.hardware };
+        let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
+        self.launch(op, &plan, &memories, &out_memories)?;
+
+        for (out, detour) in outs.iter().zip(&detours) {
+            if let Some(detour) = detour {
+                self.leave_detour(op, detour, out)?;
+            }
+        }
+        drop((plan, out_memories, out_metas));
+        self.give_scratch(detours.into_iter().flatten().map(|detour| (detour.size, detour.memory)));
+        Ok(())
+    }
+
+    /// Temporary memory for a result that shares words with other data, has gaps, or lies in an argument's buffer.
+    fn detour(&self, op: &Op, out: &ViewMut<'_>, args: &[View<'_>]) -> Result<Option<Detour<D>>, Fault> {
+        // Copies write anywhere.
+        let direct = out.layout().elements() == 0
+            || (*op == Op::Copy || writes_directly(out))
+                && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
+        if direct {
+            return Ok(None);
+        }
+        let bytes = packed_bytes(out.dtype(), out.layout().elements());
+        let (size, memory) = self.take_scratch(bytes)?;
+        Ok(Some(Detour { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
+    }
+
+    /// Brings a result from where it was made to where it belongs.
+    fn leave_detour(&self, op: &Op, detour: &Detour<D>, out: &ViewMut<'_>) -> Result<(), Fault> {
+        let source = Operand { place: Place::Arg(0), dtype: out.dtype(), layout: &detour.layout };
+        let target = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
+        let mut plan = Plan::default();
+        family::copy::plan(&mut plan, &self.hardware, &source, &target)
+            .map_err(|decline| self.surprise(op, &decline))?;
+        self.launch(op, &plan, &[&detour.memory], &[&self.memory(out.buffer())?.0])
+    }
+
+    /// A plan that `supports` promised and that fails all the same: an error of this crate, which the executor can live
+    /// with.
+    fn surprise(&self, op: &Op, decline: &Decline) -> Fault {
+        Fault::Backend {
+            device: self.hardware.device,
+            message: format!("{}: {decline}, which planning did not foresee", op.name()),
+        }
+    }
+
+    fn launch(&self, op: &Op, plan: &Plan, args: &[&D::Memory], outs: &[&D::Memory]) -> Result<(), Fault> {
+        let scratch: SmallVec<[(usize, D::Memory); 2]> =
+            plan.scratch.iter().map(|&bytes| self.take_scratch(bytes)).collect::<Result<_, Fault>>()?;
+        for step in &plan.steps {
+            let kernel = self.kernel(&step.kernel)?;
+            let window = |binding: &Binding| {
+                let memory = match binding.place {
+                    Place::Arg(i) => args[i],
+                    Place::Out(i) => outs[i],
+                    Place::Scratch(i) => &scratch[i].1,
+                    Place::Mistakes => &self.mistakes,
+                };
+                let &Binding { start, end, writes, .. } = binding;
+                Window { memory, start, bytes: end - start, writes }
+            };
+            let buffers: SmallVec<[Window<'_, D::Memory>; 6]> = step.bindings.iter().map(window).collect();
+            self.driver.launch(&Launch {
+                kernel: &*kernel,
+                buffers: &buffers,
+                parameters: &step.parameters,
+                groups: step.groups,
+                label: op.name(),
+            })?;
+            if step.bindings.iter().any(|binding| binding.place == Place::Mistakes) {
+                self.suspect.store(true, Ordering::Release);
+            }
+        }
+        self.give_scratch(scratch);
+        Ok(())
+    }
+}
+
+/// Whether kernels, which write whole words, may write a result where it belongs.
+fn writes_directly(out: &ViewMut<'_>) -> bool {
+    let Some(range) = super::byte_range(out.dtype(), out.layout()) else { return false };
+    range.start.is_multiple_of(4) && (range.end.is_multiple_of(4) || range.end == out.buffer().bytes())
+}

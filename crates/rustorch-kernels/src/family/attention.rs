@@ -1,0 +1,284 @@
+//! Scaled dot-product attention: a workgroup for each query, one pass over the keys with a running maximum and sum.
+//!
+//! Keys come in blocks of a workgroup's size. Each thread scores one key; then one thread turns the scores into weights, in
+//! order; then each thread adds the weighted values of its columns. In the precision of an `f16` cache every step is
+//! rounded as `rustorch-cpu` does it (see its `attention/half.rs`).
+
+use super::rms_norm::rows;
+use super::strided::{self, Grid};
+use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::{Hardware, library};
+use rustorch_core::{Attention as Parameters, DType, Decline, Layout, Shape, TensorMeta};
+use std::fmt::Write;
+
+/// The widest queries and values.
+const WIDTH: usize = 512;
+const COLUMNS: usize = WIDTH / WORKGROUP as usize;
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attention {
+    keys: DType,
+    /// The dtype of the mask, and its dimensions.
+    mask: Option<(DType, usize)>,
+    half: bool,
+    softcap: bool,
+    /// Dimensions of the rows of queries, of the heads of keys and of values.
+    ranks: [usize; 3],
+}
+
+/// Whether there is a kernel.
+pub fn supports(args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+    if args[0].dtype != DType::F32 {
+        return Err(Decline::DType(args[0].dtype));
+    }
+    let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
+    if width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
+        return Err(Decline::Attr("heads wider than 512"));
+    }
+    Ok(())
+}
+
+/// The layout of a tensor's matrices, the last two dimensions left out.
+fn heads(layout: &Layout) -> Result<Layout, Decline> {
+    let outer = layout.rank() - 2;
+    let large = |_| Decline::Attr("too large");
+    let shape = Shape::new(&layout.dims()[..outer]).map_err(large)?;
+    Layout::new(shape, &layout.strides()[..outer], 0).map_err(large)
+}
+
+/// Adds the launch.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
+    let (q, k, v, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
+    let rank = q.layout.rank();
+    let (qd, kd, vd) = (q.layout.dims(), k.layout.dims(), v.layout.dims());
+    let queries: usize = qd[..rank - 1].iter().product();
+    let group = qd[rank - 3] / kd[rank - 3].max(1);
+    let grids =
+        [Grid::new(&[&rows(q.layout)?]), Grid::new(&[&heads(k.layout)?]), Grid::new(&[&heads(v.layout)?])];
+    let mask = match request.args.get(3) {
+        None => None,
+        Some(mask) => {
+            let shape =
+                q.layout.shape().with_dim(rank - 1, kd[rank - 2]).map_err(|_| Decline::Attr("too large"))?;
+            let layout =
+                mask.layout.broadcast_to(&shape, "attention").map_err(|_| Decline::Layout("the mask"))?;
+            let grid = Grid::new(&[&rows(&layout)?]);
+            Some((layout, grid))
+        }
+    };
+    let kernel = Attention {
+        keys: k.dtype,
+        mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.rank())),
+        half: attention.cache_precision,
+        softcap: attention.softcap.is_some(),
+        ranks: [grids[0].rank(), grids[1].rank(), grids[2].rank()],
+    };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let from = [launch.read(&q)?, launch.read(&k)?, launch.read(&v)?];
+    let mut mask_from = 0;
+    if let Some((layout, _)) = &mask {
+        mask_from = launch.read(&Operand { layout, ..request.arg(3) })?;
+    }
+    let to = launch.write(&out)?;
+    let strides = |x: &Operand<'_>| [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
+    launch.number(queries)?.number(qd[rank - 2])?.number(group)?.number(kd[rank - 2])?;
+    launch.number(qd[rank - 1])?.number(vd[rank - 1])?;
+    launch.word(from[0]).number(strides(&q)[1])?;
+    for (x, from) in [(&k, from[1]), (&v, from[2])] {
+        launch.word(from).number(strides(x)[0])?.number(strides(x)[1])?;
+    }
+    launch
+        .word(mask_from)
+        .number(mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]))?
+        .word(to);
+    // One past the last key that query 0 sees; and how far back it sees.
+    let limit =
+        |x: Option<usize>| x.map_or(Ok(u32::MAX / 2), |x| u32::try_from(x.min(u32::MAX as usize / 2)));
+    let small = |_| Decline::Attr("too large");
+    launch.word(limit(attention.causal).map_err(small)?).word(limit(attention.window).map_err(small)?);
+    launch.word(u32::from(attention.causal.is_some()));
+    launch.float(attention.scale).float(attention.softcap.unwrap_or(1.0));
+    for grid in &grids {
+        grid.describe(&mut launch)?;
+    }
+    if let Some((_, grid)) = &mask {
+        grid.describe(&mut launch)?;
+    }
+    plan.step(launch, line(queries, request.hardware)?);
+    Ok(())
+}
+
+impl Attention {
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Attention { keys, mask, half, softcap, ranks } = *self;
+        let mut module = Module::new();
+        let q = module.elements("q", DType::F32, false, hardware);
+        let k = module.elements("k", keys, false, hardware);
+        let v = module.elements("v", keys, false, hardware);
+        let mask_elements = mask.map(|(dtype, _)| module.elements("mask", dtype, false, hardware));
+        let y = module.elements("y", DType::F32, true, hardware);
+        let (queries, m, group, n) = (module.word(), module.word(), module.word(), module.word());
+        let (d, e) = (module.word(), module.word());
+        let (q_from, q_step) = (module.word(), module.word());
+        let (k_from, k_row, k_step) = (module.word(), module.word(), module.word());
+        let (v_from, v_row, v_step) = (module.word(), module.word(), module.word());
+        let (mask_from, mask_step, to) = (module.word(), module.word(), module.word());
+        let (offset, window, causal) = (module.word(), module.word(), module.word());
+        let (scale, cap) = (module.word().float(), module.word().float());
+        let grids = ranks.map(|rank| strided::parameters(&mut module, rank, 1));
+        let mask_grid = mask.map(|(_, rank)| strided::parameters(&mut module, rank, 1));
+        module.add(&library::exact(hardware));
+        module.add(library::wide(hardware));
+        module.add(&library::fine_exp());
+        module.add(&format!(
+            "const NONE: u32 = 0xff800000u;
+            var<workgroup> query: array<f32, {WIDTH}>;
+            var<workgroup> scores: array<f32, {WORKGROUP}>;
+            var<workgroup> shrinks: array<f32, {WORKGROUP}>;
+            var<workgroup> largest: f32;
+            var<workgroup> total: f32;
+            fn rounded(x: f32) -> f32 {{ return {}; }}",
+            if half { "f16_value(f16_bits(x))" } else { "x" }
+        ));
+        let key = k.load(&format!("k_at + i * {k_step}"));
+        // Products of half-precision numbers are exact, so that adding them is a fused multiply-add.
+        let score = match half {
+            false => format!(
+                "var dot = 0.0;\nfor (var i = 0u; i < {d}; i++) {{ dot = fma(query[i], {key}, dot); }}"
+            ),
+            true => {
+                let product =
+                    |at: &str| format!("query[{at}] * {}", k.load(&format!("k_at + ({at}) * {k_step}")));
+                format!(
+                    "let runs = {d} / 64u;
+                    var lanes: array<f32, 16>;
+                    for (var lane = 0u; lane < 16u; lane++) {{
+                        var s = vec4<f32>();
+                        for (var run = 0u; run < runs; run++) {{
+                            let i = run * 64u + lane;
+                            s += vec4<f32>({}, {}, {}, {});
+                        }}
+                        lanes[lane] = (s.w + s.y) + (s.z + s.x);
+                    }}
+                    for (var half = 8u; half > 0u; half = half >> 1u) {{
+                        for (var lane = 0u; lane < half; lane++) {{ lanes[lane] += lanes[lane + half]; }}
+                    }}
+                    var sum = wide(lanes[0]);
+                    for (var i = 64u * runs; i < {d}; i++) {{ sum = wide_add(sum, wide({})); }}
+                    let dot = narrow(sum);",
+                    product("i"),
+                    product("i + 16u"),
+                    product("i + 32u"),
+                    product("i + 48u"),
+                    product("i"),
+                )
+            }
+        };
+        let cap = match softcap {
+            true => format!("score = tanh(score / {cap}) * {cap};"),
+            false => String::new(),
+        };
+        let masked = match (&mask_elements, mask) {
+            (Some(elements), Some((dtype, _))) => {
+                let load = elements.load(&format!("mask_at + key * {mask_step}"));
+                match dtype {
+                    DType::Bool => format!("if !({load}) {{ score = bitcast<f32>(none); }}"),
+                    _ => format!("score += {load};"),
+                }
+            }
+            _ => String::new(),
+        };
+        let mask_at = match &mask_grid {
+            Some(grid) => format!("var mask_at = {mask_from};\n{}", grid.positions("row", &["mask_at"])),
+            None => String::new(),
+        };
+        let value = v.load(&format!("v_at + (start + j) * {v_row} + column * {v_step}"));
+        let fused = if half { "fused" } else { "fma" };
+        let mut body = format!(
+            "let row = {LINEAR_GROUP};
+            if row >= {queries} {{ return; }}
+            let head = row / {m} / {group};
+            let place = row % {m};
+            var q_at = {q_from};
+            {}
+            var k_head = {k_from};
+            {}
+            var v_at = {v_from};
+            {}
+            {mask_at}
+            var none = NONE;
+            let here = place + select(0u, {offset}, {causal} != 0u) + 1u;
+            let end = select({n}, min(here, {n}), {causal} != 0u);
+            let begin = min(select(0u, here - {window}, here > {window}), end);
+            for (var i = local; i < {d}; i += {WORKGROUP}u) {{ query[i] = rounded({}); }}
+            if local == 0u {{ largest = bitcast<f32>(none); total = 0.0; }}
+            var sums: array<f32, {COLUMNS}>;
+            workgroupBarrier();
+            for (var start = begin; start < end; start += {WORKGROUP}u) {{
+                let count = min({WORKGROUP}u, end - start);
+                if local < count {{
+                    let key = start + local;
+                    let k_at = k_head + key * {k_row};
+                    {score}
+                    var score = dot * {scale};
+                    {cap}
+                    {masked}
+                    scores[local] = score;
+                }}
+                workgroupBarrier();
+                if local == 0u {{
+                    for (var j = 0u; j < count; j++) {{
+                        let score = scores[j];
+                        var shrink = 1.0;
+                        var weight = 0.0;
+                        // A shrinking factor of −1 marks a key that does not count.
+                        if score == bitcast<f32>(none) {{
+                            shrink = -1.0;
+                        }} else if score > largest {{
+                            shrink = fine_exp(largest - score);
+                            weight = 1.0;
+                            largest = score;
+                            total = {fused}(total, shrink, weight);
+                        }} else {{
+                            weight = fine_exp(score - largest);
+                            total = {fused}(total, 1.0, weight);
+                        }}
+                        shrinks[j] = shrink;
+                        scores[j] = weight;
+                    }}
+                }}
+                workgroupBarrier();
+                for (var c = 0u; c < {COLUMNS}u; c++) {{
+                    let column = c * {WORKGROUP}u + local;
+                    if column >= {e} {{ break; }}
+                    var sum = sums[c];
+                    for (var j = 0u; j < count; j++) {{
+                        let shrink = shrinks[j];
+                        if shrink < 0.0 {{ continue; }}
+                        if shrink != 1.0 {{ sum = rounded(sum * shrink); }}
+                        sum = rounded({fused}({value}, scores[j], sum));
+                    }}
+                    sums[c] = sum;
+                }}
+                workgroupBarrier();
+            }}
+            var factor = 0.0;
+            if total != 0.0 {{ factor = divide(1.0, total); }}
+            for (var c = 0u; c < {COLUMNS}u; c++) {{
+                let column = c * {WORKGROUP}u + local;
+                if column >= {e} {{ break; }}\n",
+            grids[0].positions("row", &["q_at"]),
+            grids[1].positions("head", &["k_head"]),
+            grids[2].positions("head", &["v_at"]),
+            q.load(&format!("q_at + i * {q_step}")),
+        );
+        let _ = writeln!(
+            body,
+            "{}\n}}",
+            y.store(&format!("{to} + row * {e} + column"), &["sums[c] * factor".to_owned()])
+        );
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

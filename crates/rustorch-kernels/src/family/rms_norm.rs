@@ -1,0 +1,122 @@
+//! RMS normalisation: a workgroup for each row.
+
+use super::strided::{self, Grid};
+use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::{Hardware, library};
+use rustorch_core::{DType, Decline, Layout, Shape};
+use std::fmt::Write;
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RmsNorm {
+    dtype: DType,
+    weight: bool,
+    /// Dimensions of the rows.
+    rank: usize,
+}
+
+/// Whether there is a kernel.
+pub fn supports(dtype: DType) -> Result<(), Decline> {
+    match dtype {
+        DType::F16 | DType::BF16 | DType::F32 => Ok(()),
+        other => Err(Decline::DType(other)),
+    }
+}
+
+/// The layout of a tensor's rows, the last dimension left out.
+pub fn rows(layout: &Layout) -> Result<Layout, Decline> {
+    let outer = layout.rank().saturating_sub(1);
+    let shape = Shape::new(&layout.dims()[..outer]).map_err(|_| Decline::Attr("too large"))?;
+    Layout::new(shape, &layout.strides()[..outer], 0).map_err(|_| Decline::Attr("too large"))
+}
+
+/// Adds the launch.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64) -> Result<(), Decline> {
+    let (x, out) = (request.arg(0), request.out(0));
+    let rank = x.layout.rank();
+    let (len, step) = (x.layout.dims()[rank - 1], x.layout.strides()[rank - 1]);
+    let row_layout = rows(x.layout)?;
+    let grid = Grid::new(&[&row_layout]);
+    let weight = request.args.len() == 2;
+    // Rows of 16-bit numbers may begin within a word: those are made in f32, and cast.
+    let packs = len.is_multiple_of(crate::wgsl::per_word(x.dtype));
+    if !packs {
+        return Err(Decline::Layout("rows of 16-bit numbers must be of even length"));
+    }
+    let kernel = RmsNorm { dtype: x.dtype, weight, rank: grid.rank() };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let from = launch.read(&x)?;
+    let mut scale = (0, 0);
+    if weight {
+        let w: Operand<'_> = request.arg(1);
+        scale = (launch.read(&w)?, w.layout.strides()[0]);
+    }
+    let to = launch.write(&out)?;
+    let row_count = x.layout.elements() / len;
+    launch.number(row_count)?.number(len)?.number(step)?.word(from).word(scale.0).number(scale.1)?;
+    launch.word(to).float(eps as f32);
+    grid.describe(&mut launch)?;
+    plan.step(launch, line(row_count, request.hardware)?);
+    Ok(())
+}
+
+impl RmsNorm {
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let RmsNorm { dtype, weight, rank } = *self;
+        let mut module = Module::new();
+        let x = module.elements("x", dtype, false, hardware);
+        let w = weight.then(|| module.elements("w", dtype, false, hardware));
+        let y = module.elements("y", dtype, true, hardware);
+        let (rows, len, step, from) = (module.word(), module.word(), module.word(), module.word());
+        let (w_from, w_step, to, eps) = (module.word(), module.word(), module.word(), module.word());
+        let grid = strided::parameters(&mut module, rank, 1);
+        module.add(&library::exact(hardware));
+        module.add(library::wide(hardware));
+        module.add(&format!("var<workgroup> partial: array<Wide, {WORKGROUP}>;"));
+        let per_word = y.per_word();
+        let mut body = format!(
+            "let row = {LINEAR_GROUP};
+            if row >= {rows} {{ return; }}
+            var at = {from};
+            {}
+            // Squares are rounded as elements are; their sum is so precise that its order does not matter.
+            var sum = wide(0.0);
+            for (var i = local; i < {len}; i += {WORKGROUP}u) {{
+                let v = {};
+                sum = wide_add(sum, wide(v * v));
+            }}
+            partial[local] = sum;
+            workgroupBarrier();
+            for (var half = {}u; half > 0u; half = half >> 1u) {{
+                if local < half {{ partial[local] = wide_add(partial[local], partial[local + half]); }}
+                workgroupBarrier();
+            }}
+            let total = partial[0];
+            let count = f32({len});
+            let quotient = divide(narrow(total), count);
+            let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
+            let mean = quotient + rest / count;
+            let factor = divide(1.0, root(mean + {}));
+            for (var i = local * {per_word}u; i < {len}; i += {}u) {{\n",
+            grid.positions("row", &["at"]),
+            x.load(&format!("at + i * {step}")),
+            WORKGROUP / 2,
+            eps.float(),
+            WORKGROUP as usize * per_word,
+        );
+        let mut values = Vec::new();
+        for k in 0..per_word {
+            let load = x.load(&format!("at + (i + {k}u) * {step}"));
+            let scale = match &w {
+                Some(w) => format!(" * {}", w.load(&format!("{w_from} + (i + {k}u) * {w_step}"))),
+                None => String::new(),
+            };
+            let _ = writeln!(body, "let v{k} = {load} * factor{scale};");
+            values.push(format!("v{k}"));
+        }
+        body.push_str(&y.store(&format!("({to} + row * {len} + i) / {per_word}u"), &values));
+        body.push_str("}\n");
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

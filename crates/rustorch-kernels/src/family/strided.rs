@@ -1,0 +1,118 @@
+//! Positions of elements in strided tensors: the text that computes them, and the numbers that it needs.
+
+use crate::plan::StepBuilder;
+use crate::wgsl::{Module, Word};
+use rustorch_core::{Decline, Layout};
+use std::fmt::Write;
+
+/// The most dimensions, after neighbours that lie together are merged.
+pub const MAX_RANK: usize = 8;
+
+/// Dimensions shared by several tensors, merged where all of them allow it; outermost first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Lengths.
+    pub dims: Vec<usize>,
+    /// For each tensor, its strides.
+    pub strides: Vec<Vec<usize>>,
+}
+
+impl Grid {
+    /// The grid of tensors of one shape.
+    pub fn new(layouts: &[&Layout]) -> Grid {
+        let mut dims: Vec<usize> = Vec::new();
+        let mut strides: Vec<Vec<usize>> = vec![Vec::new(); layouts.len()];
+        for (d, &len) in layouts[0].dims().iter().enumerate() {
+            if len == 1 {
+                continue;
+            }
+            let mergeable = !dims.is_empty()
+                && layouts
+                    .iter()
+                    .zip(&strides)
+                    .all(|(layout, own)| own.last() == Some(&(layout.strides()[d] * len)));
+            if mergeable {
+                if let Some(last) = dims.last_mut() {
+                    *last *= len;
+                }
+                for (layout, own) in layouts.iter().zip(&mut strides) {
+                    if let Some(last) = own.last_mut() {
+                        *last = layout.strides()[d];
+                    }
+                }
+            } else {
+                dims.push(len);
+                for (layout, own) in layouts.iter().zip(&mut strides) {
+                    own.push(layout.strides()[d]);
+                }
+            }
+        }
+        Grid { dims, strides }
+    }
+
+    /// Dimensions after merging.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Whether element `i` of every tensor is its `i`-th in memory.
+    pub fn is_linear(&self) -> bool {
+        self.rank() == 0 || self.rank() == 1 && self.strides.iter().all(|s| s[0] == 1)
+    }
+
+    /// Adds the numbers that [`positions`] reads: all lengths but the outermost, then the strides of each tensor.
+    pub fn describe(&self, step: &mut StepBuilder<'_>) -> Result<(), Decline> {
+        if self.rank() > MAX_RANK {
+            return Err(Decline::Rank { rank: self.rank(), limit: MAX_RANK });
+        }
+        for &len in self.dims.iter().skip(1) {
+            step.number(len)?;
+        }
+        for &stride in self.strides.iter().flatten() {
+            step.number(stride)?;
+        }
+        Ok(())
+    }
+}
+
+/// Declares the parameters of a grid of `rank` dimensions and `tensors` tensors.
+pub fn parameters(module: &mut Module, rank: usize, tensors: usize) -> Parameters {
+    let dims = module.take(rank.saturating_sub(1));
+    let strides = (0..tensors).map(|_| module.take(rank)).collect();
+    Parameters { dims, strides }
+}
+
+/// See [`parameters`].
+pub struct Parameters {
+    dims: Vec<Word>,
+    strides: Vec<Vec<Word>>,
+}
+
+impl Parameters {
+    /// Statements that add to each variable of `positions` (one for each tensor) the position of the element with
+    /// row-major number `i`, an expression.
+    pub fn positions(&self, i: &str, positions: &[&str]) -> String {
+        let mut text = String::new();
+        let rank = self.strides.first().map_or(0, Vec::len);
+        if rank == 0 {
+            return text;
+        }
+        let _ = writeln!(text, "{{ var grid_rest = {i};");
+        for d in (1..rank).rev() {
+            let len = self.dims[d - 1];
+            let _ = writeln!(
+                text,
+                "{{ let grid_quotient = grid_rest / {len}; let grid_at = grid_rest - grid_quotient * {len}; grid_rest = grid_quotient;"
+            );
+            for (own, position) in self.strides.iter().zip(positions) {
+                let _ = writeln!(text, "{position} += grid_at * {};", own[d]);
+            }
+            text.push_str("}\n");
+        }
+        for (own, position) in self.strides.iter().zip(positions) {
+            let _ = writeln!(text, "{position} += grid_rest * {};", own[0]);
+        }
+        text.push_str("}\n");
+        text
+    }
+}

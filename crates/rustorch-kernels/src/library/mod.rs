@@ -1,0 +1,129 @@
+//! Functions in WGSL that several families call.
+
+use crate::Hardware;
+use std::fmt::Write;
+
+/// `fused(a, b, c)`: a·b + c rounded once. `divide(a, b)` and `root(a)`: quotient and square root, correctly rounded.
+///
+/// Where the hardware does not do so by itself, they are computed by hand, because results that are rounded to 8 bits
+/// afterwards show every deviation.
+pub fn exact(hardware: &Hardware) -> String {
+    let fused = match (hardware.arithmetic.fused, hardware.f64) {
+        (true, _) => "fn fused(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }\n",
+        (false, true) => include_str!("fused_f64.wgsl"),
+        (false, false) => include_str!("fused_f32.wgsl"),
+    };
+    let rest = match hardware.arithmetic.divides {
+        true => {
+            "fn divide(a: f32, b: f32) -> f32 { return a / b; }\nfn root(a: f32) -> f32 { return sqrt(a); }\n"
+        }
+        false => include_str!("divide.wgsl"),
+    };
+    format!("{fused}{rest}")
+}
+
+/// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
+pub fn wide(hardware: &Hardware) -> &'static str {
+    if hardware.f64 { include_str!("wide_f64.wgsl") } else { include_str!("wide_f32.wgsl") }
+}
+
+/// Reading a buffer `w` of words by bytes: `half_at(byte)`, `word_at(byte)` at even addresses, `byte_at(byte)`.
+pub const BYTES: &str = include_str!("bytes.wgsl");
+
+/// A number as an expression of type `f32`, to the last bit.
+pub fn number(x: f32) -> String {
+    match x.is_finite() {
+        // Rust prints the shortest text that reads back as the same number.
+        true => format!("{x:?}f"),
+        false => format!("bitcast<f32>({:#x}u)", x.to_bits()),
+    }
+}
+
+/// A number as an expression of type `Wide`.
+fn wide_number(x: f64) -> String {
+    let high = x as f32;
+    format!("wide_of({}, {})", number(high), number((x - f64::from(high)) as f32))
+}
+
+/// `quick_exp(x)`: the exponential of gates, equal to the processor's. Needs [`exact`].
+pub fn quick_exp() -> String {
+    let constants = [
+        ("LOG2_E", std::f32::consts::LOG2_E),
+        ("LN2_HIGH", -0.693_145_75),
+        ("LN2_LOW", -1.428_606_8e-6),
+        ("EXP_1", 0.999_999_4),
+        ("EXP_2", 0.499_991_27),
+        ("EXP_3", 0.166_683_96),
+        ("EXP_4", 0.041_899_767),
+        ("EXP_5", 0.008_247_39),
+    ];
+    let constants: String =
+        constants.iter().map(|(name, x)| format!("const {name}: f32 = {};\n", number(*x))).collect();
+    constants + include_str!("quick_exp.wgsl")
+}
+
+/// A polynomial in `x: Wide` by Horner's rule, coefficients from the highest.
+fn polynomial(coefficients: impl IntoIterator<Item = f64>) -> String {
+    let mut text = String::from("    var p = wide(0.0);\n");
+    for c in coefficients {
+        let _ = writeln!(text, "    p = wide_add(wide_mul(p, x), {});", wide_number(c));
+    }
+    text
+}
+
+fn factorial(n: u32) -> f64 {
+    (1..=n).map(f64::from).product()
+}
+
+/// `fine_exp(x)`: the exponential, correctly rounded but for a few results in a thousand. Needs [`wide`].
+pub fn fine_exp() -> String {
+    format!(
+        "fn fine_exp(v: f32) -> f32 {{
+    if v != v {{ return v; }}
+    if v > 89.0 {{ return bitcast<f32>(0x7f800000u); }}
+    if v < -104.0 {{ return 0.0; }}
+    let n = round(v * {});
+    let x = wide_add(wide(v), wide_mul(wide(-n), {}));
+{}    let half = i32(n) >> 1u;
+    return narrow(p) * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(i32(n) - half + 127) << 23u);
+}}
+",
+        number(std::f32::consts::LOG2_E),
+        wide_number(std::f64::consts::LN_2),
+        polynomial((0..=12).rev().map(|n| 1.0 / factorial(n))),
+    )
+}
+
+/// `fine_sin_cos(x) -> vec2<f32>`: sine and cosine, likewise, for |x| up to a million. Needs [`wide`].
+pub fn fine_sin_cos() -> String {
+    // π/2 in three parts of f32.
+    let parts = [1.570_796_4_f32, -4.371_139e-8, -1.715_117_8e-15];
+    let [first, second, third] = parts.map(number);
+    let series = |start: u32| {
+        polynomial((0..=8u32).rev().map(|n| (if n % 2 == 0 { 1.0 } else { -1.0 }) / factorial(2 * n + start)))
+    };
+    format!(
+        "fn fine_sin_of(x: Wide) -> Wide {{
+{}    return p;
+}}
+fn fine_cos_of(x: Wide) -> Wide {{
+{}    return p;
+}}
+fn fine_sin_cos(v: f32) -> vec2<f32> {{
+    let n = round(v * {});
+    var r = wide_add(wide(v), wide_mul(wide(-n), wide({first})));
+    r = wide_add(r, wide_mul(wide(-n), wide({second})));
+    r = wide_add(r, wide_mul(wide(-n), wide({third})));
+    let square = wide_mul(r, r);
+    let s = narrow(wide_mul(r, fine_sin_of(square)));
+    let c = narrow(fine_cos_of(square));
+    let quadrant = i32(n) & 3;
+    let swapped = select(vec2<f32>(s, c), vec2<f32>(c, -s), (quadrant & 1) != 0);
+    return select(swapped, -swapped, (quadrant & 2) != 0);
+}}
+",
+        series(1),
+        series(0),
+        number(std::f32::consts::FRAC_2_PI),
+    )
+}

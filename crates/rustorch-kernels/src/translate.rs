@@ -1,0 +1,46 @@
+//! From WGSL to the languages of other drivers.
+
+use crate::Language;
+use crate::wgsl::Wgsl;
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga_c::{ArgumentKind, Dialect, Options};
+
+/// A kernel in another language.
+#[derive(Clone, Debug)]
+pub struct Translated {
+    /// The text.
+    pub source: String,
+    /// The name of its entry point.
+    pub entry: String,
+}
+
+/// Translates a kernel to a driver's language.
+///
+/// # Errors
+/// If the text is not valid WGSL, or uses what the language cannot express; the message says where.
+pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> {
+    let dialect = match language {
+        Language::Wgsl => return Ok(Translated { source: wgsl.code.clone(), entry: "main".into() }),
+        Language::OpenClC => Dialect::OpenCl,
+        Language::CudaC => Dialect::Cuda,
+    };
+    let module =
+        naga::front::wgsl::parse_str(&wgsl.code).map_err(|error| error.emit_to_string(&wgsl.code))?;
+    let info = Validator::new(ValidationFlags::all(), Capabilities::all())
+        .validate(&module)
+        .map_err(|error| error.emit_to_string(&wgsl.code))?;
+    // Kernels write shared memory before they read it.
+    let options = Options { zero_workgroup: false, ..Options::new(dialect) };
+    let mut output = naga_c::write(&module, &info, None, &options).map_err(|error| error.to_string())?;
+    let entry = output.entry_points.pop().ok_or("the module has no entry point")?;
+    // Drivers pass every buffer and then the parameters; a binding that the kernel ignores would shift them.
+    let kinds: Vec<bool> = entry
+        .arguments
+        .iter()
+        .map(|argument| matches!(argument.kind, ArgumentKind::Uniform { .. }))
+        .collect();
+    if kinds.len() != wgsl.buffers + 1 || kinds.iter().position(|&uniform| uniform) != Some(wgsl.buffers) {
+        return Err(format!("the kernel must use each of its {} buffers and its parameters", wgsl.buffers));
+    }
+    Ok(Translated { source: output.source, entry: entry.name })
+}

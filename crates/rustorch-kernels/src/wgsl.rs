@@ -1,0 +1,306 @@
+//! Pieces of WGSL that kernels are put together from: bindings, parameters, elements of each dtype.
+
+use crate::{Hardware, Kernel};
+use rustorch_core::{DType, Decline};
+use std::fmt::Write;
+
+/// A kernel's text and what a launch has to match.
+#[derive(Clone, Debug)]
+pub struct Wgsl {
+    /// The module, with one entry point `main`.
+    pub code: String,
+    /// Invocations of a workgroup.
+    pub workgroup: [u32; 3],
+    /// How many buffers it binds.
+    pub buffers: usize,
+    /// Words of its parameter block, a multiple of 4.
+    pub words: usize,
+}
+
+/// Invocations of a workgroup where nothing else decides.
+pub const WORKGROUP: u32 = 64;
+
+/// The number of this workgroup in launches made by [`line`](crate::plan::line).
+pub const LINEAR_GROUP: &str = "(group.x + group.y * groups.x)";
+
+/// Puts a module together: declarations in the order in which the launch gives them, then functions, then `main`.
+#[derive(Default)]
+pub struct Module {
+    declarations: String,
+    functions: String,
+    buffers: usize,
+    words: usize,
+    f16: bool,
+    mistakes: bool,
+}
+
+/// A buffer of a module, as elements of a dtype.
+#[derive(Clone, Debug)]
+pub struct Elements {
+    name: String,
+    dtype: DType,
+    i64: bool,
+}
+
+/// A word of the parameter block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(usize);
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "p.v[{}].{}", self.0 / 4, ["x", "y", "z", "w"][self.0 % 4])
+    }
+}
+
+impl Word {
+    /// The word as a float.
+    pub fn float(self) -> String {
+        format!("bitcast<f32>({self})")
+    }
+}
+
+impl Module {
+    /// Nothing yet.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
+    /// Declares the next buffer as WGSL of any type, such as `array<vec4<u32>>`.
+    pub fn buffer(&mut self, name: &str, ty: &str, writes: bool) {
+        let access = if writes { "read_write" } else { "read" };
+        let n = self.buffers;
+        let _ = writeln!(self.declarations, "@group(0) @binding({n}) var<storage, {access}> {name}: {ty};");
+        self.buffers += 1;
+    }
+
+    /// Declares the next buffer as elements of a dense dtype.
+    pub fn elements(&mut self, name: &str, dtype: DType, writes: bool, hardware: &Hardware) -> Elements {
+        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64 };
+        self.buffer(name, &format!("array<{}>", elements.storage()), writes);
+        elements
+    }
+
+    /// Declares the next buffer as the engine's mistakes, and the function that notes one.
+    pub fn mistakes(&mut self) {
+        self.buffer("m", &format!("array<atomic<u32>, {}>", crate::mistake::WORDS), true);
+        self.mistakes = true;
+    }
+
+    /// The next word of the parameter block.
+    pub fn word(&mut self) -> Word {
+        self.words += 1;
+        Word(self.words - 1)
+    }
+
+    /// The next `n` words.
+    pub fn take(&mut self, n: usize) -> Vec<Word> {
+        (0..n).map(|_| self.word()).collect()
+    }
+
+    /// Lets the module compute in `f16`.
+    pub fn use_f16(&mut self) {
+        self.f16 = true;
+    }
+
+    /// Adds functions, constants, shared variables.
+    pub fn add(&mut self, text: &str) {
+        self.functions.push_str(text);
+        self.functions.push('\n');
+    }
+
+    /// The whole, with `body` as `main`'s. It finds `group`, `groups` (their number), `local` (its index in the group) and
+    /// `thread` (its three-dimensional one).
+    pub fn finish(self, workgroup: [u32; 3], body: &str) -> Wgsl {
+        let Module { declarations, functions, buffers, words, f16, mistakes } = self;
+        let words = words.next_multiple_of(4).max(4);
+        let mut code = String::with_capacity(functions.len() + body.len() + 1024);
+        if f16 {
+            code.push_str("enable f16;\n");
+        }
+        code.push_str(&declarations);
+        let _ = writeln!(
+            code,
+            "struct Parameters {{ v: array<vec4<u32>, {}> }}\n@group(0) @binding({buffers}) var<uniform> p: Parameters;",
+            words / 4
+        );
+        code.push_str(ELEMENTS);
+        if mistakes {
+            code.push_str(crate::mistake::WGSL);
+        }
+        code.push_str(&functions);
+        let [x, y, z] = workgroup;
+        let _ = writeln!(
+            code,
+            "@compute @workgroup_size({x}, {y}, {z})\nfn main(@builtin(workgroup_id) group: vec3<u32>, \
+             @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32, \
+             @builtin(local_invocation_id) thread: vec3<u32>) {{\n{body}\n}}"
+        );
+        Wgsl { code, workgroup, buffers, words }
+    }
+}
+
+/// Conversions that every module has; exact, whatever the hardware does with subnormals.
+const ELEMENTS: &str = "
+fn f16_value(h: u32) -> f32 {
+    let sign = (h & 0x8000u) << 16u;
+    let low = h & 0x7fffu;
+    let scaled = select(low << 13u | 0x7f800000u, (low << 13u) + 0x38000000u, low < 0x7c00u);
+    let tiny = bitcast<u32>(f32(low) * 5.9604645e-8);
+    return bitcast<f32>(sign | select(scaled, tiny, low < 0x400u));
+}
+fn f16_bits(v: f32) -> u32 {
+    let x = bitcast<u32>(v);
+    let sign = (x >> 16u) & 0x8000u;
+    let a = x & 0x7fffffffu;
+    if a >= 0x47800000u {
+        return sign | select(0x7c00u, 0x7e00u | ((a >> 13u) & 0x3ffu), a > 0x7f800000u);
+    }
+    if a < 0x38800000u {
+        return sign | (bitcast<u32>(bitcast<f32>(a) + 0.5) - 0x3f000000u);
+    }
+    return sign | ((a + 0xc8000fffu + ((a >> 13u) & 1u)) >> 13u);
+}
+fn bf16_value(h: u32) -> f32 {
+    return bitcast<f32>(h << 16u);
+}
+fn bf16_bits(v: f32) -> u32 {
+    let x = bitcast<u32>(v);
+    let rounded = (x + 0x7fffu + ((x >> 16u) & 1u)) >> 16u;
+    return select(rounded, (x >> 16u) | 0x40u, (x & 0x7fffffffu) > 0x7f800000u);
+}
+";
+
+impl Elements {
+    /// The dtype.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements share a word; 1 for those that fill one or more.
+    pub fn per_word(&self) -> usize {
+        per_word(self.dtype)
+    }
+
+    /// The WGSL type of what the buffer's array holds.
+    pub fn storage(&self) -> &'static str {
+        match self.dtype {
+            DType::F32 => "f32",
+            DType::I32 => "i32",
+            DType::I64 if self.i64 => "i64",
+            DType::I64 => "vec2<u32>",
+            DType::C64 => "vec2<f32>",
+            DType::F64 => "f64",
+            DType::C128 => "vec2<f64>",
+            _ => "u32",
+        }
+    }
+
+    /// The WGSL type of an element in computations.
+    pub fn value(&self) -> &'static str {
+        value_type(self.dtype, self.i64)
+    }
+
+    /// The value of element `i`, an expression of type `u32`.
+    pub fn load(&self, i: &str) -> String {
+        let x = &self.name;
+        match self.dtype {
+            DType::Bool => format!("(extractBits({x}[({i}) >> 2u], (({i}) & 3u) * 8u, 8u) != 0u)"),
+            DType::U8 => format!("extractBits({x}[({i}) >> 2u], (({i}) & 3u) * 8u, 8u)"),
+            DType::I8 => format!("extractBits(bitcast<i32>({x}[({i}) >> 2u]), (({i}) & 3u) * 8u, 8u)"),
+            DType::I16 => format!("extractBits(bitcast<i32>({x}[({i}) >> 1u]), (({i}) & 1u) * 16u, 16u)"),
+            DType::F16 => format!("f16_value(extractBits({x}[({i}) >> 1u], (({i}) & 1u) * 16u, 16u))"),
+            DType::BF16 => format!("bf16_value(extractBits({x}[({i}) >> 1u], (({i}) & 1u) * 16u, 16u))"),
+            _ => format!("{x}[{i}]"),
+        }
+    }
+
+    /// Statements that store `values`, expressions for the elements of word `w` (or, for dtypes that fill words, for
+    /// element `w` alone). Neighbours in a word are overwritten: they must be given, or be padding.
+    pub fn store(&self, w: &str, values: &[String]) -> String {
+        let x = &self.name;
+        let join = |bits: u32, convert: &dyn Fn(&str) -> String| {
+            let parts: Vec<String> = values
+                .iter()
+                .enumerate()
+                .map(|(i, v)| match i {
+                    0 => convert(v),
+                    _ => format!("({} << {}u)", convert(v), i as u32 * bits),
+                })
+                .collect();
+            format!("{x}[{w}] = {};", parts.join(" | "))
+        };
+        match self.dtype {
+            DType::Bool => join(8, &|v| format!("select(0u, 1u, {v})")),
+            DType::U8 => join(8, &|v| format!("({v} & 255u)")),
+            DType::I8 => join(8, &|v| format!("(bitcast<u32>({v}) & 255u)")),
+            DType::I16 => join(16, &|v| format!("(bitcast<u32>({v}) & 65535u)")),
+            DType::F16 => join(16, &|v| format!("f16_bits({v})")),
+            DType::BF16 => join(16, &|v| format!("bf16_bits({v})")),
+            _ => format!("{x}[{w}] = {};", values[0]),
+        }
+    }
+
+    /// For indices (`I32` or `I64`): statements that leave in `name: u32` index `i`, and note a
+    /// mistake and take 0 where it is negative or not below `length` (an expression).
+    pub fn load_index(&self, name: &str, i: &str, length: &str, mistake: crate::Mistake) -> String {
+        let x = &self.name;
+        let words = match (self.dtype, self.i64) {
+            (DType::I64, true) => format!(
+                "let {name}_l = u32({x}[{i}] & 0xffffffffli); let {name}_h = u32(({x}[{i}] >> 32u) & 0xffffffffli);"
+            ),
+            (DType::I64, false) => format!("let {name}_l = {x}[{i}].x; let {name}_h = {x}[{i}].y;"),
+            _ => format!(
+                "let {name}_l = bitcast<u32>({x}[{i}]); let {name}_h = bitcast<u32>({x}[{i}] >> 31u);"
+            ),
+        };
+        let code = mistake as u32;
+        format!(
+            "{words}\n    var {name} = {name}_l;\n    if {name}_h != 0u || {name} >= {length} {{ \
+             mistake({code}u, {name}_l, {name}_h, {length}); {name} = 0u; }}"
+        )
+    }
+
+    /// The expression of type [`value`](Self::value) of an index or count, for results of dtype `I64`.
+    pub fn from_u32(&self, v: &str) -> String {
+        match (self.dtype, self.i64) {
+            (DType::I64, true) => format!("i64({v})"),
+            (DType::I64, false) => format!("vec2<u32>({v}, 0u)"),
+            _ => format!("{}({v})", self.value()),
+        }
+    }
+}
+
+/// How many elements of a dense dtype share a word.
+pub fn per_word(dtype: DType) -> usize {
+    4usize.checked_div(dtype.size().unwrap_or(4)).unwrap_or(0).max(1)
+}
+
+/// The WGSL type in which elements of a dtype are computed; `i64` says whether the device has it.
+pub fn value_type(dtype: DType, i64: bool) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::U8 | DType::U32 => "u32",
+        DType::I8 | DType::I16 | DType::I32 => "i32",
+        DType::I64 if i64 => "i64",
+        DType::I64 => "vec2<u32>",
+        DType::F64 => "f64",
+        DType::C64 => "vec2<f32>",
+        DType::C128 => "vec2<f64>",
+        _ => "f32",
+    }
+}
+
+/// Whether kernels of a device can hold elements of a dtype: the 64-bit types need its arithmetic.
+pub fn holds(dtype: DType, hardware: &Hardware) -> Result<(), Decline> {
+    match dtype {
+        DType::F64 | DType::C128 if !hardware.f64 => Err(Decline::DType(dtype)),
+        _ => Ok(()),
+    }
+}
+
+impl Kernel {
+    /// A name for people.
+    pub fn label(&self) -> String {
+        format!("{self:?}")
+    }
+}

@@ -1,0 +1,85 @@
+//! Devices that exist on paper, and every kernel that the conformance suite would run on them.
+
+#![allow(unreachable_pub, reason = "shared by test programs")]
+
+use rustorch_core::{Device, Layout, TensorMeta};
+use rustorch_kernels::plan::Request;
+use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};
+use rustorch_testkit::conformance;
+use std::collections::HashSet;
+
+/// A device that has everything.
+pub fn strong() -> Hardware {
+    Hardware {
+        device: Device::Vulkan(0),
+        name: "strong".into(),
+        driver: String::new(),
+        language: Language::Wgsl,
+        f16: true,
+        f64: true,
+        i64: true,
+        subgroup: Some(32),
+        workgroup: 1024,
+        workgroup_memory: 32 << 10,
+        groups: 65535,
+        max_buffer: 1 << 32,
+        max_binding: 1 << 32,
+        window: Some(256),
+        memory: None,
+        arithmetic: Arithmetic { fused: true, contracts: false, divides: true, subnormals: true },
+    }
+}
+
+/// A device that has nothing that WebGPU does not promise.
+pub fn weak() -> Hardware {
+    Hardware {
+        name: "weak".into(),
+        f16: false,
+        f64: false,
+        i64: false,
+        subgroup: None,
+        workgroup: 256,
+        workgroup_memory: 16 << 10,
+        max_buffer: 256 << 20,
+        max_binding: 128 << 20,
+        arithmetic: Arithmetic::default(),
+        ..strong()
+    }
+}
+
+/// The kernels of every case of the conformance suite that the device takes.
+pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
+    let mut found = HashSet::new();
+    let mut list = Vec::new();
+    for case in conformance::cases() {
+        let metas: Vec<TensorMeta<'_>> = case
+            .args
+            .iter()
+            .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: hardware.device })
+            .collect();
+        let capability = table::capability(hardware);
+        if capability.check(&case.op, &metas).is_err() || table::supports(&case.op, &metas, hardware).is_err()
+        {
+            continue;
+        }
+        let outs = case.op.infer(&metas).expect("the suite's cases are valid");
+        let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
+        if layouts.iter().all(|layout| layout.elements() == 0) {
+            continue;
+        }
+        let outs: Vec<TensorMeta<'_>> = outs
+            .iter()
+            .zip(&layouts)
+            .map(|(out, layout)| TensorMeta { dtype: out.dtype, layout, device: hardware.device })
+            .collect();
+        let request = Request { op: &case.op, args: &metas, outs: &outs, hardware };
+        let plan = family::plan(&request)
+            .unwrap_or_else(|decline| panic!("{case}: {decline} after support was promised"));
+        for step in plan.steps {
+            if found.insert(step.kernel.clone()) {
+                list.push(step.kernel);
+            }
+        }
+    }
+    list
+}

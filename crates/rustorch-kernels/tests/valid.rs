@@ -1,0 +1,42 @@
+//! Every kernel is valid WGSL on a device with every ability and on one with none.
+
+mod common;
+
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use rustorch_kernels::Hardware;
+
+fn check(hardware: &Hardware, capabilities: Capabilities) {
+    let kernels = common::kernels(hardware);
+    assert!(kernels.len() > 100, "only {} kernels", kernels.len());
+    let mut failures = Vec::new();
+    for kernel in &kernels {
+        let wgsl = kernel.wgsl(hardware);
+        let valid = naga::front::wgsl::parse_str(&wgsl.code)
+            .map_err(|error| error.emit_to_string(&wgsl.code))
+            .and_then(|module| {
+                Validator::new(ValidationFlags::all(), capabilities)
+                    .validate(&module)
+                    .map_err(|error| error.emit_to_string(&wgsl.code))
+            });
+        if let Err(error) = valid {
+            failures.push(format!("{kernel:?}: {error}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} fail, the first: {}", failures.len(), kernels.len(), failures[0]);
+    println!("{}: {} kernels are valid", hardware.name, kernels.len());
+}
+
+#[test]
+fn on_a_device_with_everything() {
+    let capabilities = Capabilities::FLOAT64
+        | Capabilities::SHADER_INT64
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SUBGROUP
+        | Capabilities::SUBGROUP_BARRIER;
+    check(&common::strong(), capabilities);
+}
+
+#[test]
+fn on_a_device_with_nothing() {
+    check(&common::weak(), Capabilities::empty());
+}

@@ -1,0 +1,73 @@
+//! Cases with block-quantized weights: products, choice of experts, rows of tables. Results must be equal to the last bit.
+
+use super::values;
+use super::{Argument, Case};
+use rustorch_core::{DType, Layout, MatMul, Op, QuantType, Shape};
+use rustorch_quant::encode;
+
+/// Every case with a block type that can be encoded.
+pub fn weight_cases() -> Vec<Case> {
+    let mut list = Vec::new();
+    for (i, &quant) in QuantType::ALL.iter().enumerate() {
+        let k = 2 * quant.block_len().max(64);
+        let seed = 1000 * (i as u64 + 1);
+        let Some(matrix) = weight(quant, &[11, k], seed) else { continue };
+        let transposed = Argument {
+            layout: matrix.layout.transpose(0, 1).expect("a matrix has two dimensions"),
+            ..matrix.clone()
+        };
+        for rows in [1, 3, 8] {
+            let x = dense(&[rows, k], seed + rows as u64);
+            list.push(Case { op: product(), args: vec![x, transposed.clone()] });
+        }
+        let bias = dense(&[11], seed + 20);
+        list.push(Case { op: product(), args: vec![dense(&[2, 2, k], seed + 21), transposed.clone(), bias] });
+        // A row of zeros, and one from the transposed view of a larger matrix.
+        let mut zeros = dense(&[2, k], seed + 22);
+        zeros.bytes[..4 * k].fill(0);
+        list.push(Case { op: product(), args: vec![zeros, transposed.clone()] });
+        let columns = dense(&[k, 3], seed + 23);
+        let layout = columns.layout.transpose(0, 1).expect("a matrix has two dimensions");
+        list.push(Case { op: product(), args: vec![Argument { layout, ..columns }, transposed] });
+
+        let ids = indices(&[4, 2], 3, seed + 30);
+        let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was encoded before");
+        for shared in [1, 2] {
+            let args = vec![dense(&[4, shared, k], seed + 32), experts.clone(), ids.clone()];
+            list.push(Case { op: Op::ExpertMatMul, args });
+        }
+        list.push(Case { op: Op::Embedding, args: vec![matrix, indices(&[2, 3], 11, seed + 40)] });
+    }
+    list
+}
+
+fn product() -> Op {
+    Op::MatMul(MatMul::default())
+}
+
+fn layout(dims: &[usize]) -> Layout {
+    Layout::contiguous(Shape::new(dims).expect("shapes of cases are small"))
+}
+
+fn dense(dims: &[usize], seed: u64) -> Argument {
+    let bytes = values::bytes(DType::F32, dims.iter().product(), seed, -3.0, 3.0);
+    Argument { dtype: DType::F32, layout: layout(dims), bytes }
+}
+
+fn indices(dims: &[usize], below: usize, seed: u64) -> Argument {
+    let bytes = values::bytes(DType::I64, dims.iter().product(), seed, 0.0, below as f64 - 0.01);
+    Argument { dtype: DType::I64, layout: layout(dims), bytes }
+}
+
+/// Random numbers encoded; `None` for types that hold activations only.
+fn weight(quant: QuantType, dims: &[usize], seed: u64) -> Option<Argument> {
+    let values: Vec<f32> = values::bytes(DType::F32, dims.iter().product(), seed, -2.0, 2.0)
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&bytes| f32::from_ne_bytes(bytes))
+        .collect();
+    let mut bytes = vec![0; quant.bytes_for(values.len())?];
+    encode(quant, &values, None, &mut bytes).ok()?;
+    Some(Argument { dtype: DType::Quant(quant), layout: layout(dims), bytes })
+}

@@ -1,0 +1,46 @@
+//! Every operation that a device takes gives the processor's result.
+
+use rustorch_core::{Backend, CostModel};
+use rustorch_cpu::CpuBackend;
+use rustorch_kernels::Engine;
+use rustorch_testkit::conformance::{self, Case};
+
+fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return eprintln!("skipped: {none}"),
+    };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(adapter.open().unwrap(), cost()).unwrap();
+        eprintln!("{}: {:?}", adapter.name(), engine.hardware().arithmetic);
+        // To look at one operation alone.
+        let only = std::env::var("CONFORMANCE_OF").ok();
+        let wanted = |case: &Case| only.as_deref().is_none_or(|name| case.op.name() == name);
+        let report = conformance::check_cases(cases().into_iter().filter(wanted), &engine, &cpu);
+        eprintln!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(only.is_some() || report.agreed > least, "{report}");
+    }
+}
+
+#[test]
+fn every_adapter_conforms() {
+    check(&conformance::cases, 1000);
+}
+
+#[test]
+fn weights_give_the_same_bits() {
+    check(&conformance::weight_cases, 70);
+}
+
+fn cost() -> CostModel {
+    CostModel {
+        launch_us: 10.0,
+        flops: 1e12,
+        flops_by_dtype: Vec::new(),
+        bandwidth: 1e11,
+        link_bandwidth: 1e10,
+        link_us: 10.0,
+    }
+}
