@@ -91,7 +91,7 @@ impl Target for Cuda {
     }
 
     fn helper(&self) -> &'static str {
-        "static __device__ __forceinline__ "
+        "__device__ __forceinline__ "
     }
 
     fn kernel(&self, [x, y, z]: [u32; 3]) -> String {

@@ -18,7 +18,10 @@ impl Program<'_> {
         let scalar = shape.scalar;
         let ty = self.shape(shape)?;
         let struct_name = self.memory_type(result)?;
-        let (label, second) = if fun == Mf::Modf { ("modf", scalar) } else { ("frexp", Scalar::I32) };
+        let label = if fun == Mf::Modf { "modf" } else { "frexp" };
+        // naga gives exponents the width of the float.
+        let second_member = &self.module.types[self.member_type(result, 1)?].inner;
+        let second = self.shape_of(second_member).ok_or(Error::Inconsistent("parts that are no numbers"))?.scalar;
         let second_ty = self.shape(shape.of(second))?;
         // In f32 if the dialect's functions have no other way: 16-bit floats and their parts are exact there.
         let wide = if scalar == Scalar::F16 { Scalar::F32 } else { scalar };
@@ -31,7 +34,7 @@ impl Program<'_> {
             let argument = self.convert(scalar, wide, &format!("v{dot}"))?;
             let call = self.target.float_function(label, wide, &[&argument, "&part"]);
             let first = self.convert(wide, scalar, &call)?;
-            let part = if fun == Mf::Modf { self.convert(wide, scalar, "part")? } else { "part".to_string() };
+            let part = self.convert(if fun == Mf::Modf { wide } else { Scalar::I32 }, second, "part")?;
             body += &format!("\n    first{dot} = {first};\n    second{dot} = {part};");
         }
         let types = &self.module.types;
