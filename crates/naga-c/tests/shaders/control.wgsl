@@ -19,7 +19,7 @@ fn control(@builtin(global_invocation_id) id: vec3<u32>) {
             continuing {
                 i += 1;
                 total += step;
-                break if i > 9 + step;
+                break if i > 9 + step % 3;
             }
         }
         for (var k = 0; k < 3; k++) { if k == n { continue; } total += k; if total < 0 { return; } }

@@ -8,25 +8,26 @@ use super::opencl::Device;
 pub(crate) struct Case {
     pub(crate) expression: &'static str,
     pub(crate) want: fn(u32, u32, u32) -> u32,
-    /// Units in the last place by which a float may be off.
-    pub(crate) ulps: u32,
+    /// For floats, of which all NaNs are alike: units in the last place by which the result may be off, and then zeros of
+    /// either sign are alike too.
+    pub(crate) ulps: Option<u32>,
     /// Whether the same text works on vectors of three.
     pub(crate) vectors: bool,
 }
 
 /// An exact result.
 pub(crate) const fn case(expression: &'static str, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps: 0, vectors: true }
+    Case { expression, want, ulps: None, vectors: true }
 }
 
 /// An exact result of an expression that only works on scalars.
 pub(crate) const fn scalar(expression: &'static str, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps: 0, vectors: false }
+    Case { expression, want, ulps: None, vectors: false }
 }
 
 /// A float that may be off by so many units in the last place.
 pub(crate) const fn close(expression: &'static str, ulps: u32, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps, vectors: true }
+    Case { expression, want, ulps: Some(ulps), vectors: true }
 }
 
 /// Runs all cases on all rows of inputs, of which `ty` says the type.
@@ -87,7 +88,7 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             for (component, &[a, b, c]) in turns[..per_case].iter().enumerate() {
                 let got = results[row * width + index * per_case + component];
                 let want = (case.want)(a, b, c);
-                if got != want && !(case.ulps > 0 && within(got, want, case.ulps)) {
+                if got != want && !case.ulps.is_some_and(|ulps| within(got, want, ulps)) {
                     let [a_, b_, c_, got_, want_] = [a, b, c, got, want].map(f32::from_bits);
                     wrong.push(format!(
                         "{} ({}): a={a:#x} b={b:#x} c={c:#x}: got {got:#x}, want {want:#x} \
@@ -107,6 +108,9 @@ fn within(a: u32, b: u32, ulps: u32) -> bool {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     if x.is_nan() || y.is_nan() {
         return x.is_nan() && y.is_nan();
+    }
+    if ulps == 0 {
+        return a == b;
     }
     // Order of floats as integers.
     let order = |bits: u32| if bits >> 31 == 1 { -i64::from(bits & 0x7fff_ffff) } else { i64::from(bits) };
