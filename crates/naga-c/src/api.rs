@@ -59,7 +59,8 @@ pub struct Output {
     pub entry_points: Vec<EntryPoint>,
     /// OpenCL extensions that the device must have, sorted. Always empty for CUDA.
     pub extensions: Vec<&'static str>,
-    /// Whether subgroups are used: OpenCL then needs `-cl-std=CL2.0` or later.
+    /// Whether subgroups are used. OpenCL then needs `-cl-std=CL2.0` or later, and a device with `cl_khr_subgroups`,
+    /// `cl_intel_subgroups` or, from OpenCL 3.0 on, a `CL_DEVICE_MAX_NUM_SUB_GROUPS` other than 0.
     pub subgroups: bool,
 }
 

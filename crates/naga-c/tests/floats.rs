@@ -99,7 +99,8 @@ fn exact() {
         scalar("u32(i32(a))", |a, _, _| clamped(a, -2_147_483_648.0, 2_147_483_520.0) as i32 as u32),
         scalar("u32(a)", |a, _, _| clamped(a, 0.0, 4_294_967_040.0) as u32),
         scalar("u32(bool(a))", |a, _, _| u32::from(f(a) != 0.0)),
-        scalar("f32(i32(a))", |a, _, _| (clamped(a, -2_147_483_648.0, 2_147_483_520.0) as i32 as f32).to_bits()),
+        // There and back is `trunc` for some compilers, which keeps the sign of a zero.
+        one!("f32(i32(a))", 1, |x| clamped(x.to_bits(), -2_147_483_648.0, 2_147_483_520.0) as i32 as f32),
         scalar("f32(bitcast<i32>(a))", |a, _, _| (a as i32 as f32).to_bits()),
         scalar("f32(bitcast<u32>(a))", |a, _, _| (a as f32).to_bits()),
         scalar("f32(a < b)", |a, b, _| f32::from(f(a) < f(b)).to_bits()),

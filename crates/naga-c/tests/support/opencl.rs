@@ -125,7 +125,9 @@ impl Device {
 
     /// Whether the device has all extensions that a program needs.
     pub(crate) fn can_run(&self, output: &Output) -> bool {
-        output.extensions.iter().all(|name| self.extensions.split_whitespace().any(|have| have == *name))
+        let has = |name: &str| self.extensions.split_whitespace().any(|have| have == name);
+        let subgroups = !output.subgroups || has("cl_khr_subgroups") || has("cl_intel_subgroups");
+        subgroups && output.extensions.iter().all(|name| has(name))
     }
 
     /// Builds a program.
