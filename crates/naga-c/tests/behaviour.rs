@@ -1,23 +1,23 @@
-//! Whole kernels on a real OpenCL device: layouts, control flow, workgroups, atomics.
+//! Whole kernels on a real OpenCL device, and as CUDA's text on this processor: layouts, control flow, workgroups, atomics.
 
 mod support;
 
 use naga_c::{ArgumentKind, Dialect, Options};
-use support::opencl::{Device, device};
+use support::opencl::device;
 use support::table::{bytes, words};
+use support::{Runner, runners};
 
 /// Runs a shader on buffers of words.
-fn run(device: &Device, wgsl: &str, groups: [u32; 3], buffers: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let output = support::written(wgsl, Dialect::OpenCl);
+fn run(device: &dyn Runner, wgsl: &str, groups: [u32; 3], buffers: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut buffers: Vec<_> = buffers.iter().map(|buffer| bytes(buffer)).collect();
-    device.run(&output, groups, &mut buffers);
+    device.run(wgsl, groups, &mut buffers);
     buffers.iter().map(|buffer| words(buffer)).collect()
 }
 
 #[test]
 fn structs_lie_as_in_wgsl() {
-    let Some(device) = device() else { return };
-    let wgsl = "
+    for device in runners() {
+        let wgsl = "
         struct Inner { v: vec3<f32>, w: f32, x: vec3<u32> }
         struct Outer { a: u32, inner: array<Inner, 2>, b: vec2<f32>, small: array<vec2<u32>, 3>, tail: array<vec3<u32>> }
         struct Parameters { x: vec3<u32>, y: u32, z: vec2<u32>, rows: array<vec4<u32>, 2>, last: vec3<u32> }
@@ -45,31 +45,33 @@ fn structs_lie_as_in_wgsl() {
             triples[0][i] = 23u;
             triples[0][i + 1u] = triples[1][i + 1u];
         }";
-    let parameters = vec![100, 101, 102, 103, 104, 105, 0, 0, 1, 2, 3, 4, 5, 106, 107, 108, 109, 110, 111, 0];
-    // Offsets in words: a 0, inner 4 and 12, b 20, small 22, tail 28 (the next multiple of 4), three elements of 4.
-    let before = vec![vec![0xaaaa_aaaa; 40], parameters, vec![1, 2, 3], vec![0xbbbb_bbbb; 8]];
-    let after = run(device, wgsl, [1, 1, 1], &before);
-    let f = |value: f32| value.to_bits();
-    let mut want = vec![0xaaaa_aaaa; 40];
-    want[0] = 1;
-    want[4..11].copy_from_slice(&[f(2.0), f(3.0), f(4.0), f(5.0), 6, 7, 8]);
-    want[12..16].copy_from_slice(&[f(4.0), f(3.0), f(2.0), f(9.0)]);
-    want[17] = 10;
-    want[18] = 77;
-    want[20..22].copy_from_slice(&[f(11.0), f(12.0)]);
-    want[26..28].copy_from_slice(&[13, 3]);
-    want[28..31].copy_from_slice(&[101, 103, 105]);
-    want[32..35].copy_from_slice(&[103, 104, 105]);
-    want[36..39].copy_from_slice(&[106, 107, 111]);
-    // Padding inside of a struct that is stored as a whole is nobody's.
-    let mut got = after[0].clone();
-    for padding in [11, 19] {
-        got[padding] = want[padding];
+        let parameters =
+            vec![100, 101, 102, 103, 104, 105, 0, 0, 1, 2, 3, 4, 5, 106, 107, 108, 109, 110, 111, 0];
+        // Offsets in words: a 0, inner 4 and 12, b 20, small 22, tail 28 (the next multiple of 4), three elements of 4.
+        let before = vec![vec![0xaaaa_aaaa; 40], parameters, vec![1, 2, 3], vec![0xbbbb_bbbb; 8]];
+        let after = run(device, wgsl, [1, 1, 1], &before);
+        let f = |value: f32| value.to_bits();
+        let mut want = vec![0xaaaa_aaaa; 40];
+        want[0] = 1;
+        want[4..11].copy_from_slice(&[f(2.0), f(3.0), f(4.0), f(5.0), 6, 7, 8]);
+        want[12..16].copy_from_slice(&[f(4.0), f(3.0), f(2.0), f(9.0)]);
+        want[17] = 10;
+        want[18] = 77;
+        want[20..22].copy_from_slice(&[f(11.0), f(12.0)]);
+        want[26..28].copy_from_slice(&[13, 3]);
+        want[28..31].copy_from_slice(&[101, 103, 105]);
+        want[32..35].copy_from_slice(&[103, 104, 105]);
+        want[36..39].copy_from_slice(&[106, 107, 111]);
+        // Padding inside of a struct that is stored as a whole is nobody's.
+        let mut got = after[0].clone();
+        for padding in [11, 19] {
+            got[padding] = want[padding];
+        }
+        assert_eq!(got, want);
+        let triples = &after[3];
+        assert_eq!((&triples[4..7], triples[1], triples[2]), (&[20, 21, 22][..], 23, 22));
+        assert_eq!((triples[0], triples[3]), (0xbbbb_bbbb, 0xbbbb_bbbb));
     }
-    assert_eq!(got, want);
-    let triples = &after[3];
-    assert_eq!((&triples[4..7], triples[1], triples[2]), (&[20, 21, 22][..], 23, 22));
-    assert_eq!((triples[0], triples[3]), (0xbbbb_bbbb, 0xbbbb_bbbb));
 }
 
 /// The arguments in order, with their kinds and sizes.
@@ -111,7 +113,8 @@ fn arguments_are_described() {
 
 #[test]
 fn the_same_module_gives_the_same_text() {
-    let wgsl = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shaders/structures.wgsl")).unwrap();
+    let wgsl = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shaders/structures.wgsl"))
+        .unwrap();
     let first = support::written(&wgsl, Dialect::Cuda);
     for _ in 0..5 {
         assert_eq!(support::written(&wgsl, Dialect::Cuda), first);
@@ -176,18 +179,21 @@ fn control(id: i32) -> i32 {
 
 #[test]
 fn loops_and_switches() {
-    let Some(device) = device() else { return };
-    let wgsl = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shaders/control.wgsl")).unwrap();
-    let after = run(device, &wgsl, [120, 1, 1], &[vec![0; 120]]);
-    let want: Vec<_> = (0..120).map(|id| control(id) as u32).collect();
-    assert_eq!(after[0], want);
+    for device in runners() {
+        let wgsl =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shaders/control.wgsl"))
+                .unwrap();
+        let after = run(device, &wgsl, [120, 1, 1], &[vec![0; 120]]);
+        let want: Vec<_> = (0..120).map(|id| control(id) as u32).collect();
+        assert_eq!(after[0], want);
+    }
 }
 
 #[test]
 fn values_are_computed_where_they_are_written() {
-    let Some(device) = device() else { return };
-    // Loads before and after stores, calls with side effects, results used later, several returns.
-    let wgsl = "
+    for device in runners() {
+        // Loads before and after stores, calls with side effects, results used later, several returns.
+        let wgsl = "
         @group(0) @binding(0) var<storage, read_write> x: array<u32>;
         var<private> calls: u32;
         fn next(by: u32) -> u32 { calls += by; return calls; }
@@ -223,8 +229,9 @@ fn values_are_computed_where_they_are_written() {
             *p = 60u;
             x[8] = table[0] + table[2];
         }";
-    let after = run(device, wgsl, [1, 1, 1], &[vec![4, 0, 0, 0, 0, 0, 0, 0, 0, 0]]);
-    assert_eq!(after[0], [5, 405, 133, 949, 10103, 1, 6, 2050, 63, 6]);
+        let after = run(device, wgsl, [1, 1, 1], &[vec![4, 0, 0, 0, 0, 0, 0, 0, 0, 0]]);
+        assert_eq!(after[0], [5, 405, 133, 949, 10103, 1, 6, 2050, 63, 6]);
+    }
 }
 
 #[test]
@@ -278,8 +285,8 @@ fn workgroups() {
 
 #[test]
 fn atomics() {
-    let Some(device) = device() else { return };
-    let wgsl = "
+    for device in runners() {
+        let wgsl = "
         struct State { add: atomic<u32>, min: atomic<i32>, max: atomic<i32>, and: atomic<u32>, or: atomic<u32>,
             xor: atomic<u32>, sub: atomic<i32>, taken: atomic<u32>, bins: array<atomic<u32>, 8> }
         @group(0) @binding(0) var<storage, read_write> state: State;
@@ -302,36 +309,43 @@ fn atomics() {
                 if result.exchanged { break; }
             }
         }";
-    let after = run(device, wgsl, [6, 1, 1], &[vec![0, 0, 0, u32::MAX, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![0; 96]]);
-    let mut taken = 1_u32;
-    (0..96).for_each(|_| taken = taken.wrapping_mul(3).wrapping_add(1));
-    let xor = (0..96).fold(0, |a, b| a ^ b);
-    let sum: i32 = (0..96).map(|i| i - 40).sum();
-    let state = [96, -40_i32 as u32, 55, 0xffff_0000, u32::MAX, xor, -sum as u32, taken];
-    assert_eq!(after[0][..8], state);
-    let bins: Vec<u32> = (0..8).map(|bin| (0..96).filter(|i| i % 8 == bin).sum()).collect();
-    assert_eq!(after[0][8..], bins);
-    let mut seen = after[1].clone();
-    seen.sort_unstable();
-    assert_eq!(seen, (1..=96).collect::<Vec<_>>());
+        let after = run(
+            device,
+            wgsl,
+            [6, 1, 1],
+            &[vec![0, 0, 0, u32::MAX, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![0; 96]],
+        );
+        let mut taken = 1_u32;
+        (0..96).for_each(|_| taken = taken.wrapping_mul(3).wrapping_add(1));
+        let xor = (0..96).fold(0, |a, b| a ^ b);
+        let sum: i32 = (0..96).map(|i| i - 40).sum();
+        let state = [96, -40_i32 as u32, 55, 0xffff_0000, u32::MAX, xor, -sum as u32, taken];
+        assert_eq!(after[0][..8], state);
+        let bins: Vec<u32> = (0..8).map(|bin| (0..96).filter(|i| i % 8 == bin).sum()).collect();
+        assert_eq!(after[0][8..], bins);
+        let mut seen = after[1].clone();
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=96).collect::<Vec<_>>());
+    }
 }
 
 #[test]
 fn sums_of_floats_by_all() {
-    let Some(device) = device() else { return };
-    let wgsl = "@group(0) @binding(0) var<storage, read_write> sum: atomic<f32>;
+    for device in runners() {
+        let wgsl = "@group(0) @binding(0) var<storage, read_write> sum: atomic<f32>;
         @compute @workgroup_size(16) fn f(@builtin(global_invocation_id) id: vec3<u32>) {
             atomicAdd(&sum, f32(id.x));
             atomicSub(&sum, 0.5);
         }";
-    let after = run(device, wgsl, [8, 1, 1], &[vec![1.0_f32.to_bits()]]);
-    assert_eq!(f32::from_bits(after[0][0]), 1.0 + 127.0 * 64.0 - 64.0);
+        let after = run(device, wgsl, [8, 1, 1], &[vec![1.0_f32.to_bits()]]);
+        assert_eq!(f32::from_bits(after[0][0]), 1.0 + 127.0 * 64.0 - 64.0);
+    }
 }
 
 #[test]
 fn tables_of_constants() {
-    let Some(device) = device() else { return };
-    let wgsl = "
+    for device in runners() {
+        let wgsl = "
         struct Entry { key: u32, at: vec3<f32>, list: array<i32, 2> }
         const ENTRIES = array<Entry, 3>(
             Entry(7u, vec3(0.1, -2.5, 3e38), array(-1, -2147483648)), Entry(),
@@ -351,10 +365,11 @@ fn tables_of_constants() {
             all[i & 1u].x += 5u;
             out[i * 8u + 6u] = all[0].x * 10u + all[1].x;
         }";
-    let after = run(device, wgsl, [3, 1, 1], &[vec![0; 24]]);
-    let f = |value: f32| value.to_bits();
-    let min = i32::MIN as u32;
-    assert_eq!(after[0][..7], [7, f(0.1), f(0.1), u32::MAX, min, 2, 63]);
-    assert_eq!(after[0][8..15], [0, 0, 0, 0, 0, 3, 18]);
-    assert_eq!(after[0][16..23], [9, f(1.0), f(1.0), 4, 5, 2, 63]);
+        let after = run(device, wgsl, [3, 1, 1], &[vec![0; 24]]);
+        let f = |value: f32| value.to_bits();
+        let min = i32::MIN as u32;
+        assert_eq!(after[0][..7], [7, f(0.1), f(0.1), u32::MAX, min, 2, 63]);
+        assert_eq!(after[0][8..15], [0, 0, 0, 0, 0, 3, 18]);
+        assert_eq!(after[0][16..23], [9, f(1.0), f(1.0), 4, 5, 2, 63]);
+    }
 }

@@ -13,7 +13,9 @@ fn compile(what: &str, wgsl: &str, nvrtc: Option<&Nvrtc>) {
         Some(device) if device.can_run(&opencl) => {
             device.compile(&opencl).unwrap_or_else(|log| panic!("{what}: {log}"));
         }
-        Some(_) => println!("{what}: not compiled for OpenCL, the device lacks one of {:?}", opencl.extensions),
+        Some(_) => {
+            println!("{what}: not compiled for OpenCL, the device lacks one of {:?}", opencl.extensions)
+        }
         None => {}
     }
     let cuda = support::written(wgsl, Dialect::Cuda);
@@ -56,9 +58,36 @@ fn floats() {
         for (ty, size) in sizes(scalar) {
             let mut list = Vec::new();
             let unary = [
-                "abs", "ceil", "floor", "round", "trunc", "fract", "sqrt", "inverseSqrt", "exp", "exp2", "log", "log2", "sin",
-                "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sign", "saturate",
-                "degrees", "radians", "touch", "-",
+                "abs",
+                "ceil",
+                "floor",
+                "round",
+                "trunc",
+                "fract",
+                "sqrt",
+                "inverseSqrt",
+                "exp",
+                "exp2",
+                "log",
+                "log2",
+                "sin",
+                "cos",
+                "tan",
+                "asin",
+                "acos",
+                "atan",
+                "sinh",
+                "cosh",
+                "tanh",
+                "asinh",
+                "acosh",
+                "atanh",
+                "sign",
+                "saturate",
+                "degrees",
+                "radians",
+                "touch",
+                "-",
             ];
             list.extend(unary.iter().map(|name| format!("output[u] = {name}(a);")));
             for name in ["min", "max", "pow", "atan2", "step"] {
@@ -72,7 +101,9 @@ fn floats() {
             }
             list.push("{ let parts = modf(a); output[u] = parts.fract + parts.whole; }".into());
             let exponent = if size == 1 { "i32".to_string() } else { format!("vec{size}<i32>") };
-            list.push(format!("{{ let parts = frexp(a); output[u] = ldexp(parts.fract, {exponent}(parts.exp)); }}"));
+            list.push(format!(
+                "{{ let parts = frexp(a); output[u] = ldexp(parts.fract, {exponent}(parts.exp)); }}"
+            ));
             list.push(format!("output[u] = {ty}();"));
             list.push(format!("var v = array<{ty}, 5>(a, b, c, a, b); v[u] = c; output[u] = v[u + 1u];"));
             for to in ["i32", "u32", "i64", "u64", "f32", "f16", "f64", "bool"] {
@@ -91,11 +122,23 @@ fn floats() {
                 for op in ["==", "!=", "<", "<=", ">", ">="] {
                     list.push(format!("output[u] = select(a, b, a {op} c); flags[u] = u32(all(a {op} b)) + u32(any(a {op} c));"));
                 }
-                list.push(format!("output[u] = {ty}(length(a), distance(a, b){});", ", dot(a, b)".repeat(size as usize - 2)));
-                list.push("output[u] = normalize(a); output[u] = faceForward(a, b, c); output[u] = reflect(a, b);".into());
+                list.push(format!(
+                    "output[u] = {ty}(length(a), distance(a, b){});",
+                    ", dot(a, b)".repeat(size as usize - 2)
+                ));
+                list.push(
+                    "output[u] = normalize(a); output[u] = faceForward(a, b, c); output[u] = reflect(a, b);"
+                        .into(),
+                );
                 list.push("output[u] = refract(a, b, c.x); output[u] = mix(a, b, c.y); output[u] = a * b.x; output[u] = b.y * a;".into());
-                list.push("output[u].y = a[u]; output[u][id.z] = 2.0; output[u] = a.yxyx.".to_string() + &"xyzw"[..size as usize] + ";");
-                list.push("var w = a; w[id.z] = b.x; w.y = w[id.x]; output[u] = w; w += a; output[u] = w;".into());
+                list.push(
+                    "output[u].y = a[u]; output[u][id.z] = 2.0; output[u] = a.yxyx.".to_string()
+                        + &"xyzw"[..size as usize]
+                        + ";",
+                );
+                list.push(
+                    "var w = a; w[id.z] = b.x; w.y = w[id.x]; output[u] = w; w += a; output[u] = w;".into(),
+                );
             }
             if size == 3 {
                 list.push("output[u] = cross(a, b);".into());
@@ -114,8 +157,15 @@ fn integers() {
             let shift = if size == 1 { "u".to_string() } else { format!("vec{size}(u)") };
             let mut list = Vec::new();
             let unary = [
-                "abs", "countOneBits", "countLeadingZeros", "countTrailingZeros", "reverseBits", "firstLeadingBit",
-                "firstTrailingBit", "touch", "~",
+                "abs",
+                "countOneBits",
+                "countLeadingZeros",
+                "countTrailingZeros",
+                "reverseBits",
+                "firstLeadingBit",
+                "firstTrailingBit",
+                "touch",
+                "~",
             ];
             list.extend(unary.iter().map(|name| format!("output[u] = {name}(a);")));
             if signed {
@@ -126,7 +176,9 @@ fn integers() {
             }
             list.push(format!("output[u] = a << {shift}; output[u] = a >> {shift};"));
             list.push("output[u] = min(a, b); output[u] = max(a, b); output[u] = clamp(a, b, c);".into());
-            list.push("output[u] = extractBits(a, id.x, id.y); output[u] = insertBits(a, b, id.x, id.y);".into());
+            list.push(
+                "output[u] = extractBits(a, id.x, id.y); output[u] = insertBits(a, b, id.x, id.y);".into(),
+            );
             for to in ["i32", "u32", "i64", "u64", "f32", "f64", "bool"] {
                 let to = if size == 1 { to.to_string() } else { format!("vec{size}<{to}>") };
                 list.push(format!("output[u] = {ty}({to}(a));"));
@@ -150,9 +202,11 @@ fn files() {
     let nvrtc = nvrtc();
     for folder in ["expected", "shaders"] {
         let folder = format!("{}/tests/{folder}", env!("CARGO_MANIFEST_DIR"));
-        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut paths: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "wgsl")) {
+        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "wgsl"))
+        {
             let wgsl = std::fs::read_to_string(path).unwrap();
             compile(&path.display().to_string(), &wgsl, nvrtc.as_ref());
         }
@@ -175,7 +229,10 @@ fn nothing_is_fused() {
     assert!(!ptx.contains("fma.rn"), "{ptx}");
     // Vectors of four are one access to memory.
     assert!(ptx.contains("ld.global.v4.f32"), "{ptx}");
-    let fused = wgsl.replace("x[id.x + 1u] * x[id.x + 2u] + x[id.x + 3u]", "fma(x[id.x + 1u], x[id.x + 2u], x[id.x + 3u])");
+    let fused = wgsl.replace(
+        "x[id.x + 1u] * x[id.x + 2u] + x[id.x + 3u]",
+        "fma(x[id.x + 1u], x[id.x + 2u], x[id.x + 3u])",
+    );
     let ptx = nvrtc.compile(&support::written(&fused, Dialect::Cuda).source, "sm_80", flags).unwrap();
     assert_eq!(ptx.matches("fma.rn.f32").count(), 1, "{ptx}");
 }

@@ -15,7 +15,7 @@ fn run(device: &Device, wgsl: &str, groups: u32, buffers: &[Vec<u8>]) -> Option<
         return None;
     }
     let mut buffers = buffers.to_vec();
-    device.run(&output, [groups, 1, 1], &mut buffers);
+    device.run_output(&output, [groups, 1, 1], &mut buffers);
     Some(buffers)
 }
 
@@ -49,7 +49,8 @@ fn half_precision() {
             n[id.x] = i32(a) + i32(dot(v, v) > 1.0h);
             if id.x == 0u { blocks[1] = Block(a, vec3(a, b, c), vec2(b, c)); blocks[0].low.y = blocks[1].low.z * 2.0h; }
         }";
-    let values = [1.0, 0.1, -2.5, 3.25, 1000.0, -0.0003, 7.0, 65504.0, 6e-8, -1.5, 0.333, 42.0].map(f16::from_f32);
+    let values =
+        [1.0, 0.1, -2.5, 3.25, 1000.0, -0.0003, 7.0, 65504.0, 6e-8, -1.5, 0.333, 42.0].map(f16::from_f32);
     let x: Vec<f16> = (0..60).map(|i| values[(i * i + i / 3) % values.len()]).collect();
     let n: Vec<u32> = (0..20).map(|i: u32| i.wrapping_mul(100_003) % 70_000).collect();
     let half_bytes = |halves: &[f16]| halves.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<_>>();
@@ -122,7 +123,12 @@ fn subgroups() {
         assert!(row[0] as usize >= v.len() && row[2] > row[3], "{row:?}");
         assert_eq!(v[lane], row[4]);
         let product = |values: &[u32]| values.iter().fold(1_u32, |a, b| a.wrapping_mul(*b));
-        let odd = v.iter().enumerate().filter(|(lane, v)| *v & 1 == 1 && *lane < 32).map(|(lane, _)| 1_u32 << lane).sum();
+        let odd = v
+            .iter()
+            .enumerate()
+            .filter(|(lane, v)| *v & 1 == 1 && *lane < 32)
+            .map(|(lane, _)| 1_u32 << lane)
+            .sum();
         let (first, third) = (v[0], v[2]);
         let want = [
             v.iter().sum(),

@@ -314,7 +314,8 @@ impl Target for OpenCl {
     }
 
     fn gather(&self, gather: Gather, scalar: Scalar, text: &str, index: &str, needs: &mut Needs) -> String {
-        needs.subgroup_extended_types |= is_short(scalar) && matches!(gather, Gather::First | Gather::Broadcast);
+        needs.subgroup_extended_types |=
+            is_short(scalar) && matches!(gather, Gather::First | Gather::Broadcast);
         match gather {
             Gather::First => format!("sub_group_broadcast({text}, 0u)"),
             Gather::Broadcast => format!("sub_group_broadcast({text}, {index})"),
@@ -338,7 +339,13 @@ impl Target for OpenCl {
         }
     }
 
-    fn collective(&self, collective: Collective, text: &str, scalar: Scalar, needs: &mut Needs) -> Option<String> {
+    fn collective(
+        &self,
+        collective: Collective,
+        text: &str,
+        scalar: Scalar,
+        needs: &mut Needs,
+    ) -> Option<String> {
         needs.subgroup_extended_types |= is_short(scalar);
         let scope = match collective.scope {
             CollectiveOperation::Reduce => "reduce",

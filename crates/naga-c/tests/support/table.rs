@@ -1,8 +1,6 @@
 //! Tables of expressions with what they should give, run on a device as scalars and as vectors.
 
-use naga_c::Dialect;
-
-use super::opencl::Device;
+use super::Runner;
 
 /// An expression of `a`, `b` and `c`, and its value from their bits.
 pub(crate) struct Case {
@@ -31,12 +29,12 @@ pub(crate) const fn close(expression: &'static str, ulps: u32, want: fn(u32, u32
 }
 
 /// Runs all cases on all rows of inputs, of which `ty` says the type.
-pub(crate) fn check(device: &Device, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
+pub(crate) fn check(device: &dyn Runner, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
     check_with(device, "", ty, rows, cases);
 }
 
 /// The same with declarations before the kernel.
-pub(crate) fn check_with(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
+pub(crate) fn check_with(device: &dyn Runner, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
     check_on(device, prelude, ty, rows, &cases.iter().collect::<Vec<_>>(), false);
     let vectors: Vec<_> = cases.iter().filter(|case| case.vectors).collect();
     if !vectors.is_empty() {
@@ -44,7 +42,7 @@ pub(crate) fn check_with(device: &Device, prelude: &str, ty: &str, rows: &[[u32;
     }
 }
 
-fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[&Case], vectors: bool) {
+fn check_on(device: &dyn Runner, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[&Case], vectors: bool) {
     let per_case = if vectors { 3 } else { 1 };
     let width = cases.len() * per_case;
     let mut stores = String::new();
@@ -77,9 +75,8 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             {stores}
         }}"
     );
-    let output = super::written(&wgsl, Dialect::OpenCl);
     let mut buffers = [bytes(rows.as_flattened()), vec![0xee; rows.len() * width * 4]];
-    device.run(&output, [rows.len() as u32, 1, 1], &mut buffers);
+    device.run(&wgsl, [rows.len() as u32, 1, 1], &mut buffers);
     let results = words(&buffers[1]);
     let mut wrong = Vec::new();
     for (row, &[a, b, c]) in rows.iter().enumerate() {
@@ -100,7 +97,12 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {ty} are wrong:\n{}", wrong.len(), wrong[..wrong.len().min(40)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {ty} are wrong:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(40)].join("\n")
+    );
 }
 
 /// Whether two floats are at most so many representable values apart. All NaNs are alike.
