@@ -22,7 +22,7 @@ fn compile(what: &str, wgsl: &str, nvrtc: Option<&Nvrtc>) {
     if let Some(nvrtc) = nvrtc {
         for architecture in ["sm_80", "sm_90"] {
             nvrtc
-                .compile(&cuda.source, architecture, Dialect::Cuda.compiler_flags())
+                .compile_and_assemble(&cuda.source, architecture, Dialect::Cuda.compiler_flags())
                 .unwrap_or_else(|log| panic!("{what}: {log}"));
         }
     }

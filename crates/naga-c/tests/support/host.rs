@@ -2,7 +2,6 @@
 //! without a GPU, if not how NVIDIA's compiler understands it. Kernels must not need barriers.
 
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +12,6 @@ use naga_c::{ArgumentKind, Dialect};
 /// A C++ compiler.
 pub(crate) struct Host {
     compiler: String,
-    folder: PathBuf,
 }
 
 /// The compiler that `CXX` names, else `c++`; `None` where there is none.
@@ -27,9 +25,7 @@ pub(crate) fn host() -> Option<&'static Host> {
             println!("skipped: no C++ compiler ({compiler})");
             return None;
         }
-        let folder = std::env::temp_dir().join(format!("naga-c-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Some(Host { compiler, folder })
+        Some(Host { compiler })
     });
     host.as_ref()
 }
@@ -40,7 +36,10 @@ impl super::Runner for Host {
         let output = super::written(wgsl, Dialect::Cuda);
         let kernel = &output.entry_points[0];
         let name = &kernel.name;
-        let path = self.folder.join(format!("{name}{}.cpp", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("naga-c-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("kernel.cpp");
         let library_path = path.with_extension("so");
         let text = format!(
             "#include \"shim.h\"\n{}\nextern \"C\" void launch(void** arguments, const unsigned* groups, const unsigned* size) {{
@@ -106,6 +105,7 @@ impl super::Runner for Host {
             > = library.get(b"launch\0").unwrap();
             launch(pointers.as_mut_ptr(), groups.as_ptr(), kernel.workgroup_size.as_ptr());
         }
+        std::fs::remove_dir_all(&folder).unwrap();
         for (buffer, words) in buffers.iter_mut().zip(&aligned) {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let length = buffer.len();
