@@ -99,7 +99,9 @@ pub enum ArgumentKind {
         /// Whether the kernel can only read from it.
         read_only: bool,
     },
-    /// A uniform buffer, passed **by value**: `size` bytes in WGSL's layout.
+    /// A uniform buffer, passed **by value**: `size` bytes in WGSL's layout. All arguments of a kernel together must stay
+    /// within the device's limit (OpenCL: `CL_DEVICE_MAX_PARAMETER_SIZE`, at least 1024 bytes; CUDA: 4 KiB, more on newer
+    /// devices), which is less than a uniform buffer may hold: put large tables into storage buffers.
     Uniform {
         /// Bytes to pass.
         size: u32,

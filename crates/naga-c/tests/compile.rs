@@ -1,5 +1,7 @@
 //! Every function on every type that has it, and shaders of all kinds, through the compilers that are installed.
 
+#![allow(clippy::print_stdout, reason = "says what is skipped")]
+
 mod support;
 
 use naga_c::Dialect;
@@ -151,7 +153,9 @@ fn floats() {
 #[test]
 fn integers() {
     let nvrtc = nvrtc();
-    for scalar in ["i32", "u32", "i64", "u64"] {
+    for scalar in ["i16", "u16", "i32", "u32", "i64", "u64"] {
+        let short = scalar.ends_with("16");
+        let enable = if short { "enable f16; enable wgpu_int16;" } else { "" };
         for (ty, size) in sizes(scalar) {
             let signed = scalar.starts_with('i');
             let shift = if size == 1 { "u".to_string() } else { format!("vec{size}(u)") };
@@ -183,7 +187,11 @@ fn integers() {
                 let to = if size == 1 { to.to_string() } else { format!("vec{size}<{to}>") };
                 list.push(format!("output[u] = {ty}({to}(a));"));
             }
-            let float = if scalar.ends_with("64") { "f64" } else { "f32" };
+            let float = match &scalar[1..] {
+                "64" => "f64",
+                "16" => "f16",
+                _ => "f32",
+            };
             let bits = if size == 1 { float.to_string() } else { format!("vec{size}<{float}>") };
             list.push(format!("output[u] = bitcast<{ty}>(bitcast<{bits}>(a));"));
             for op in ["==", "!=", "<", "<=", ">", ">="] {
@@ -192,7 +200,7 @@ fn integers() {
             if size > 1 {
                 list.push("output[u] = a * dot(a, b); output[u].x = a[u]; output[u][id.z] = b.y;".into());
             }
-            compile(&ty, &expressions("", &ty, &list), nvrtc.as_ref());
+            compile(&ty, &expressions(enable, &ty, &list), nvrtc.as_ref());
         }
     }
 }

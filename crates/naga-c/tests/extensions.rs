@@ -1,5 +1,7 @@
 //! What only some OpenCL devices have: 16-bit floats, subgroups, 64-bit atomics. Skipped on others.
 
+#![allow(clippy::print_stdout, reason = "says what is skipped")]
+
 mod support;
 
 use half::f16;

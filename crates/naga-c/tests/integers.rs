@@ -210,3 +210,52 @@ fn long() {
         support::table::check_with(device, prelude, "u32", &triples(&values()), cases);
     }
 }
+
+/// 16-bit integers, which C promotes to `int`, from the low halves of words.
+#[test]
+fn short() {
+    macro_rules! short {
+        ($expression:literal, $want:expr) => {
+            scalar(concat!("bitcast<u32>(i32(", $expression, "))"), |a, b, _| {
+                let want: fn(i16, i16, u32) -> i32 = $want;
+                want(a as i16, b as i16, b) as u32
+            })
+        };
+    }
+    let cases: &[Case] = &[
+        short!("i16(a) + i16(b)", |p, q, _| p.wrapping_add(q).into()),
+        short!("i16(a) - i16(b)", |p, q, _| p.wrapping_sub(q).into()),
+        short!("i16(a) * i16(b)", |p, q, _| p.wrapping_mul(q).into()),
+        short!("u16(a) * u16(b)", |p, q, _| (p as u16).wrapping_mul(q as u16).into()),
+        short!("u16(a) - u16(b)", |p, q, _| (p as u16).wrapping_sub(q as u16).into()),
+        short!("i16(a) / i16(b)", |p, q, _| if q == 0 { p } else { p.wrapping_div(q) }.into()),
+        short!("i16(a) % i16(b)", |p, q, _| if q == 0 { 0 } else { p.wrapping_rem(q) }.into()),
+        short!("u16(a) / u16(b)", |p, q, _| (p as u16).checked_div(q as u16).unwrap_or(p as u16).into()),
+        short!("i16(a) << b", |p, _, b| (p << (b & 15)).into()),
+        short!("i16(a) >> b", |p, _, b| (p >> (b & 15)).into()),
+        short!("u16(a) << b", |p, _, b| ((p as u16) << (b & 15)).into()),
+        short!("~u16(a)", |p, _, _| (!(p as u16)).into()),
+        short!("-i16(a)", |p, _, _| p.wrapping_neg().into()),
+        short!("abs(i16(a))", |p, _, _| p.wrapping_abs().into()),
+        short!("max(i16(a), i16(b))", |p, q, _| p.max(q).into()),
+        short!("countOneBits(i16(a))", |p, _, _| p.count_ones() as i32),
+        short!("countLeadingZeros(u16(a))", |p, _, _| (p as u16).leading_zeros() as i32),
+        short!("countTrailingZeros(i16(a))", |p, _, _| p.trailing_zeros() as i32),
+        short!("reverseBits(u16(a))", |p, _, _| (p as u16).reverse_bits().into()),
+        short!("firstLeadingBit(u16(a))", |p, _, _| match p as u16 {
+            0 => 0xffff,
+            p => 15 - p.leading_zeros() as i32,
+        }),
+        short!("firstLeadingBit(i16(a))", |p, _, _| match if p < 0 { !p } else { p } {
+            0 => -1,
+            p => 15 - p.leading_zeros() as i32,
+        }),
+        short!("extractBits(i16(a), 3u, 6u)", |p, _, _| i32::from(p) << 23 >> 26),
+        short!("insertBits(u16(a), u16(b), 5u, 7u)", |p, q, _| {
+            (i32::from(p as u16) & !0xfe0) | ((i32::from(q as u16) << 5) & 0xfe0)
+        }),
+    ];
+    for device in runners() {
+        support::table::check_with(device, "enable wgpu_int16;", "u32", &triples(&values()), cases);
+    }
+}

@@ -1,5 +1,7 @@
 //! What cannot be written, each with the error that says so.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use naga::{BuiltIn, MathFunction, ShaderStage};

@@ -1,5 +1,6 @@
 //! What several tests need: shaders as text in both dialects, and compilers and devices for that text, where there are any.
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "only tests use this")]
 
 pub(crate) mod host;
 pub(crate) mod nvrtc;
