@@ -76,7 +76,8 @@ pub struct EntryPoint {
     /// The kernel's parameters, in order: the bindings which it uses, sorted by group and binding, and then the sizes of
     /// buffers, if any, sorted likewise.
     pub arguments: Vec<Argument>,
-    /// Bytes of statically allocated workgroup (OpenCL: local, CUDA: shared) memory.
+    /// Bytes of statically allocated workgroup (OpenCL: local, CUDA: shared) memory. Compilers may round variables up, and
+    /// OpenCL stores vectors of `bool` as integers, which are counted as a byte each here.
     pub workgroup_memory: u32,
 }
 

@@ -329,6 +329,58 @@ fn atomics() {
     }
 }
 
+/// What WGSL cannot say but naga's IR can: tests for NaN and infinity, cases that fall through.
+#[test]
+fn beyond_wgsl() {
+    let wgsl = "
+        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        @compute @workgroup_size(1) fn f(@builtin(workgroup_id) id: vec3<u32>) {
+            let v = vec2(x[id.x], x[id.x]);
+            let nan = v == vec2(0.0);
+            let infinite = x[id.x] != 0.0;
+            out[id.x * 2u] = u32(nan.x) + u32(nan.y) * 2u + u32(infinite) * 4u;
+            var sum = 1u;
+            switch id.x {
+                case 0u: { sum += 10u; }
+                case 1u: { sum *= 7u; }
+                case 2u: { sum += 100u; }
+                default: { sum += 1000u; }
+            }
+            out[id.x * 2u + 1u] = sum;
+        }";
+    let (mut module, _) = support::module(wgsl);
+    let function = &mut module.entry_points[0].function;
+    let handles: Vec<_> = function.expressions.iter().map(|(handle, _)| handle).collect();
+    for handle in handles {
+        if let naga::Expression::Binary { op, left, .. } = function.expressions[handle] {
+            let fun = match op {
+                naga::BinaryOperator::Equal => naga::RelationalFunction::IsNan,
+                naga::BinaryOperator::NotEqual => naga::RelationalFunction::IsInf,
+                _ => continue,
+            };
+            function.expressions[handle] = naga::Expression::Relational { fun, argument: left };
+        }
+    }
+    for statement in function.body.iter_mut() {
+        if let naga::Statement::Switch { cases, .. } = statement {
+            cases[0].fall_through = true;
+            cases[1].fall_through = true;
+        }
+    }
+    let flags = naga::valid::ValidationFlags::all();
+    let info =
+        naga::valid::Validator::new(flags, naga::valid::Capabilities::all()).validate(&module).unwrap();
+    let output = naga_c::write(&module, &info, None, &Options::new(Dialect::OpenCl)).unwrap();
+    let Some(device) = device() else { return };
+    let values =
+        [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, 1.0, f32::MAX, f32::from_bits(1)];
+    let mut buffers = [bytes(&values.map(f32::to_bits)), vec![0; 64]];
+    device.run_output(&output, [8, 1, 1], &mut buffers);
+    let want = [3, (1 + 10) * 7 + 100, 3, 7 + 100, 4, 101, 4, 1001, 0, 1001, 0, 1001, 0, 1001, 0, 1001];
+    assert_eq!(words(&buffers[1]), want);
+}
+
 #[test]
 fn sums_of_floats_by_all() {
     for device in runners() {
