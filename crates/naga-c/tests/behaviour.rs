@@ -236,9 +236,9 @@ fn values_are_computed_where_they_are_written() {
 
 #[test]
 fn workgroups() {
-    let Some(device) = device() else { return };
-    // A reduction over a workgroup; memory that starts at zero in each; three dimensions.
-    let wgsl = "
+    for device in runners() {
+        // A reduction over a workgroup; memory that starts at zero in each; three dimensions.
+        let wgsl = "
         @group(0) @binding(0) var<storage, read> input: array<u32>;
         @group(0) @binding(1) var<storage, read_write> output: array<u32>;
         var<workgroup> partial: array<u32, 32>;
@@ -271,15 +271,16 @@ fn workgroups() {
                 output[number * 4u + 3u] = global.x * 100u + global.y * 10u + global.z;
             }
         }";
-    let groups = [2, 3, 2];
-    let input: Vec<u32> = (0..12 * 32).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
-    let after = run(device, wgsl, groups, &[input.clone(), vec![0; 48]]);
-    for number in 0..12_u32 {
-        let start = number as usize * 32;
-        let sum = input[start..start + 32].iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
-        let group = [number % 2, number / 2 % 3, number / 6];
-        let global = (group[0] * 4 + 1) * 100 + (group[1] * 4 + 1) * 10 + group[2] * 2;
-        assert_eq!(after[1][number as usize * 4..][..4], [sum, 496, 110, global], "workgroup {number}");
+        let groups = [2, 3, 2];
+        let input: Vec<u32> = (0..12 * 32).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
+        let after = run(device, wgsl, groups, &[input.clone(), vec![0; 48]]);
+        for number in 0..12_u32 {
+            let start = number as usize * 32;
+            let sum = input[start..start + 32].iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
+            let group = [number % 2, number / 2 % 3, number / 6];
+            let global = (group[0] * 4 + 1) * 100 + (group[1] * 4 + 1) * 10 + group[2] * 2;
+            assert_eq!(after[1][number as usize * 4..][..4], [sum, 496, 110, global], "workgroup {number}");
+        }
     }
 }
 

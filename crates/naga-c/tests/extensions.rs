@@ -1,4 +1,5 @@
-//! What only some OpenCL devices have: 16-bit floats, subgroups, 64-bit atomics. Skipped on others.
+//! What only some OpenCL devices have: 16-bit floats, subgroups, 64-bit atomics. Skipped on others, but run as CUDA's text
+//! on this processor.
 
 #![allow(clippy::print_stdout, reason = "says what is skipped")]
 
@@ -6,10 +7,22 @@ mod support;
 
 use half::f16;
 use naga_c::Dialect;
+use support::Runner;
 use support::opencl::{Device, device};
 use support::table::{bytes, words};
 
-/// Runs a shader if the device can.
+/// Runs a shader on the OpenCL device, if it can, and (if `host`) as CUDA's text on this processor.
+fn run_all(wgsl: &str, groups: u32, buffers: &[Vec<u8>], host: bool) -> Vec<Vec<Vec<u8>>> {
+    let mut results = Vec::new();
+    results.extend(device().and_then(|device| run(device, wgsl, groups, buffers)));
+    if let Some(host) = support::host::host().filter(|_| host) {
+        let mut buffers = buffers.to_vec();
+        host.run(wgsl, [groups, 1, 1], &mut buffers);
+        results.push(buffers);
+    }
+    results
+}
+
 fn run(device: &Device, wgsl: &str, groups: u32, buffers: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let output = support::written(wgsl, Dialect::OpenCl);
     if !device.can_run(&output) {
@@ -34,7 +47,6 @@ fn rounded(value: f64) -> f16 {
 
 #[test]
 fn half_precision() {
-    let Some(device) = device() else { return };
     let wgsl = "enable f16;
         struct Block { scale: f16, low: vec3<f16>, pair: vec2<f16> }
         @group(0) @binding(0) var<storage, read> x: array<f16>;
@@ -57,43 +69,43 @@ fn half_precision() {
     let n: Vec<u32> = (0..20).map(|i: u32| i.wrapping_mul(100_003) % 70_000).collect();
     let half_bytes = |halves: &[f16]| halves.iter().flat_map(|h| h.to_le_bytes()).collect::<Vec<_>>();
     let buffers = [half_bytes(&x), vec![0; 20 * 12 * 2], bytes(&n), vec![0; 48]];
-    let Some(after) = run(device, wgsl, 20, &buffers) else { return };
-    let y: Vec<_> = after[1].chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]])).collect();
-    let r = rounded;
-    for (i, row) in x.chunks_exact(3).enumerate() {
-        let [a, b, c] = [0, 1, 2].map(|k| row[k].to_f64());
-        // Sums and products of two are exact in f64, so each is rounded once.
-        let fused = [r(a * b + c), r(b * c + c), r(c * a + c)];
-        let product = r(a * b);
-        let want = [
-            r(a + b),
-            r(product.to_f64() - c),
-            r(a / b),
-            r(a.mul_add(b, c)),
-            r(a.abs().sqrt()),
-            f16::from_f32(a as f32 * 0.3),
-            r(r(a.round_ties_even() + b.floor()).to_f64() - c.trunc()),
-            r(fused[0].to_f64() - f16::from_f32(0.1).to_f64()),
-            r(fused[2].to_f64() - 65504.0),
-            r(f64::from(n[i])),
-            r(a.clamp(-1.0, 1.0)),
-            if a < c { row[1] } else { row[0] },
-        ];
-        for (k, want) in want.iter().enumerate() {
-            let got = y[i * 12 + k];
-            let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
-            assert!(same, "row {i} ({a} {b} {c}), result {k}: {got}, want {want}");
+    for after in run_all(wgsl, 20, &buffers, false) {
+        let y: Vec<_> = after[1].chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]])).collect();
+        let r = rounded;
+        for (i, row) in x.chunks_exact(3).enumerate() {
+            let [a, b, c] = [0, 1, 2].map(|k| row[k].to_f64());
+            // Sums and products of two are exact in f64, so each is rounded once.
+            let fused = [r(a * b + c), r(b * c + c), r(c * a + c)];
+            let product = r(a * b);
+            let want = [
+                r(a + b),
+                r(product.to_f64() - c),
+                r(a / b),
+                r(a.mul_add(b, c)),
+                r(a.abs().sqrt()),
+                f16::from_f32(a as f32 * 0.3),
+                r(r(a.round_ties_even() + b.floor()).to_f64() - c.trunc()),
+                r(fused[0].to_f64() - f16::from_f32(0.1).to_f64()),
+                r(fused[2].to_f64() - 65504.0),
+                r(f64::from(n[i])),
+                r(a.clamp(-1.0, 1.0)),
+                if a < c { row[1] } else { row[0] },
+            ];
+            for (k, want) in want.iter().enumerate() {
+                let got = y[i * 12 + k];
+                let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+                assert!(same, "row {i} ({a} {b} {c}), result {k}: {got}, want {want}");
+            }
         }
+        let block: Vec<_> = after[3].chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]])).collect();
+        // scale 0, low 4, pair 8; 12 halves apart.
+        assert_eq!((block[12], &block[16..19], &block[20..22]), (x[0], &x[..3], &x[1..3]));
+        assert_eq!(block[5], r(x[2].to_f64() * 2.0));
     }
-    let block: Vec<_> = after[3].chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]])).collect();
-    // scale 0, low 4, pair 8; 12 halves apart.
-    assert_eq!((block[12], &block[16..19], &block[20..22]), (x[0], &x[..3], &x[1..3]));
-    assert_eq!(block[5], r(x[2].to_f64() * 2.0));
 }
 
 #[test]
 fn subgroups() {
-    let Some(device) = device() else { return };
     let wgsl = "
         @group(0) @binding(0) var<storage, read_write> out: array<u32>;
         @compute @workgroup_size(40) fn f(
@@ -114,52 +126,52 @@ fn subgroups() {
             out[o + 21u] = subgroupShuffle(v, lane ^ 1u); out[o + 22u] = pair.x * 1000u + pair.y;
             out[o + 23u] = u32(subgroupMax(f32(v)) + subgroupAdd(f32(v)));
         }";
-    let Some(after) = run(device, wgsl, 1, &[vec![0; 40 * 24 * 4]]) else { return };
-    let out = words(&after[0]);
-    let rows: Vec<&[u32]> = out.chunks_exact(24).collect();
-    for row in &rows {
-        let mut mates: Vec<_> = rows.iter().filter(|other| other[3] == row[3]).collect();
-        mates.sort_by_key(|other| other[1]);
-        let v: Vec<u32> = mates.iter().map(|mate| mate[4]).collect();
-        let lane = row[1] as usize;
-        assert!(row[0] as usize >= v.len() && row[2] > row[3], "{row:?}");
-        assert_eq!(v[lane], row[4]);
-        let product = |values: &[u32]| values.iter().fold(1_u32, |a, b| a.wrapping_mul(*b));
-        let odd = v
-            .iter()
-            .enumerate()
-            .filter(|(lane, v)| *v & 1 == 1 && *lane < 32)
-            .map(|(lane, _)| 1_u32 << lane)
-            .sum();
-        let (first, third) = (v[0], v[2]);
-        let want = [
-            v.iter().sum(),
-            product(&v),
-            *v.iter().min().unwrap(),
-            *v.iter().max().unwrap(),
-            v.iter().fold(u32::MAX, |a, b| a & b),
-            v.iter().fold(0, |a, b| a | b),
-            v.iter().fold(0, |a, b| a ^ b),
-            u32::from(v.iter().all(|v| *v > 100)),
-            u32::from(v.iter().any(|v| *v > 100)),
-            v[..=lane].iter().sum(),
-            v[..lane].iter().sum(),
-            product(&v[..=lane]),
-            product(&v[..lane]),
-            odd,
-            first,
-            third,
-            v[lane ^ 1],
-            v[lane ^ 1] * 1000 + (lane as u32 ^ 1),
-            v.iter().max().unwrap() + v.iter().sum::<u32>(),
-        ];
-        assert_eq!(row[5..], want, "lane {lane} of subgroup {} of {}", row[3], row[2]);
+    for after in run_all(wgsl, 1, &[vec![0; 40 * 24 * 4]], true) {
+        let out = words(&after[0]);
+        let rows: Vec<&[u32]> = out.chunks_exact(24).collect();
+        for row in &rows {
+            let mut mates: Vec<_> = rows.iter().filter(|other| other[3] == row[3]).collect();
+            mates.sort_by_key(|other| other[1]);
+            let v: Vec<u32> = mates.iter().map(|mate| mate[4]).collect();
+            let lane = row[1] as usize;
+            assert!(row[0] as usize >= v.len() && row[2] > row[3], "{row:?}");
+            assert_eq!(v[lane], row[4]);
+            let product = |values: &[u32]| values.iter().fold(1_u32, |a, b| a.wrapping_mul(*b));
+            let odd = v
+                .iter()
+                .enumerate()
+                .filter(|(lane, v)| *v & 1 == 1 && *lane < 32)
+                .map(|(lane, _)| 1_u32 << lane)
+                .sum();
+            let (first, third) = (v[0], v[2]);
+            let want = [
+                v.iter().sum(),
+                product(&v),
+                *v.iter().min().unwrap(),
+                *v.iter().max().unwrap(),
+                v.iter().fold(u32::MAX, |a, b| a & b),
+                v.iter().fold(0, |a, b| a | b),
+                v.iter().fold(0, |a, b| a ^ b),
+                u32::from(v.iter().all(|v| *v > 100)),
+                u32::from(v.iter().any(|v| *v > 100)),
+                v[..=lane].iter().sum(),
+                v[..lane].iter().sum(),
+                product(&v[..=lane]),
+                product(&v[..lane]),
+                odd,
+                first,
+                third,
+                v[lane ^ 1],
+                v[lane ^ 1] * 1000 + (lane as u32 ^ 1),
+                v.iter().max().unwrap() + v.iter().sum::<u32>(),
+            ];
+            assert_eq!(row[5..], want, "lane {lane} of subgroup {} of {}", row[3], row[2]);
+        }
     }
 }
 
 #[test]
 fn long_atomics() {
-    let Some(device) = device() else { return };
     let wgsl = "
         @group(0) @binding(0) var<storage, read_write> u: array<atomic<u64>, 4>;
         @group(0) @binding(1) var<storage, read_write> i: array<atomic<i64>, 2>;
@@ -176,11 +188,12 @@ fn long_atomics() {
             }
         }";
     let buffers = [bytes(&[0; 8]), bytes(&[0; 4])];
-    let Some(after) = run(device, wgsl, 4, &buffers) else { return };
-    let values = |buffer: &[u8]| -> Vec<u64> {
-        buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap())).collect()
-    };
-    let sum = (0..64_u64).map(|x| x << 33).sum::<u64>();
-    assert_eq!(values(&after[0]), [sum, 63 << 33, sum.wrapping_neg(), 63 << 33]);
-    assert_eq!(values(&after[1]), [(63_u64 << 33).wrapping_neg(), sum.wrapping_neg()]);
+    for after in run_all(wgsl, 4, &buffers, true) {
+        let values = |buffer: &[u8]| -> Vec<u64> {
+            buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap())).collect()
+        };
+        let sum = (0..64_u64).map(|x| x << 33).sum::<u64>();
+        assert_eq!(values(&after[0]), [sum, 63 << 33, sum.wrapping_neg(), 63 << 33]);
+        assert_eq!(values(&after[1]), [(63_u64 << 33).wrapping_neg(), sum.wrapping_neg()]);
+    }
 }

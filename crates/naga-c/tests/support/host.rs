@@ -1,5 +1,5 @@
 //! CUDA text as C++ on this processor, through the system's compiler and `shim.h`: what the text means can so be tested
-//! without a GPU, if not how NVIDIA's compiler understands it. Kernels must not need barriers.
+//! without a GPU, if not how NVIDIA's compiler understands it. Text with PTX instructions does not compile.
 
 use std::ffi::c_void;
 use std::process::Command;
@@ -49,10 +49,11 @@ impl super::Runner for Host {
         std::fs::write(&path, text).unwrap();
         let built = Command::new(&self.compiler)
             .args([
-                "-std=c++17",
+                "-std=c++20",
                 "-O1",
                 "-w",
                 "-shared",
+                "-pthread",
                 "-fPIC",
                 "-ffp-contract=off",
                 "-fno-strict-aliasing",
