@@ -50,6 +50,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_pool",
+        about: "PyTorch: pooling and its backward",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/pool.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

@@ -22,6 +22,7 @@
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
+//! | pooling | `pool` |
 //! | printing | `display` |
 
 mod args;
@@ -38,6 +39,7 @@ mod matmul;
 mod norm;
 mod operators;
 mod pointwise;
+mod pool;
 mod random;
 mod reduce;
 mod sort;
@@ -45,6 +47,7 @@ mod tensor;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
     Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,
