@@ -20,20 +20,22 @@
 //! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
-//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm` |
+//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
-//! | pooling | `pool` |
+//! | pooling, interpolation | `pool`, `interpolate` |
 //! | printing | `display` |
 
 mod args;
 mod attention;
 mod binary;
+mod channel_norm;
 mod convert;
 mod create;
 mod dispatch;
 mod display;
 mod index;
 mod inplace;
+mod interpolate;
 mod join;
 mod matmul;
 mod norm;
@@ -47,6 +49,7 @@ mod tensor;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{

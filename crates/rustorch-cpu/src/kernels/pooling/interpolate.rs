@@ -25,7 +25,6 @@ impl<T: Real> Axis<T> {
 
     /// PyTorch's coordinates, in `T`.
     fn new(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize) -> Axis<T> {
-        let taps = op.mode.taps();
         let scale = if op.align_corners {
             if outputs > 1 { number::<T>(len - 1) / number(outputs - 1) } else { T::ZERO }
         } else if let Some(factor) = factor {
@@ -33,35 +32,29 @@ impl<T: Real> Axis<T> {
         } else {
             number::<T>(len) / number(outputs)
         };
-        let half = T::of(0.5);
-        let centre = |o: usize| scale * (number::<T>(o) + half) - half;
-        let mut axis = Axis { taps, places: Vec::new(), weights: Vec::new() };
+        let mut axis = Axis { taps: op.mode.taps(), places: Vec::new(), weights: Vec::new() };
         for o in 0..outputs {
+            if axis.taps == 1 {
+                axis.places.push(nearest(op.mode, scale, o).min(len - 1));
+                axis.weights.push(T::ONE);
+                continue;
+            }
+            let centre = || scale * (number::<T>(o) + T::of(0.5)) - T::of(0.5);
             let at = match op.mode {
-                InterpolateMode::Nearest => scale * number(o),
-                InterpolateMode::NearestExact => centre(o).larger(T::ZERO) + half,
                 _ if op.align_corners => scale * number(o),
-                InterpolateMode::Linear => centre(o).larger(T::ZERO),
-                InterpolateMode::Cubic => centre(o),
+                InterpolateMode::Cubic => centre(),
+                // Before the first element there is none.
+                _ => centre().larger(T::ZERO),
             };
-            // Before the first element there is none but in cubic interpolation.
             let floor = at.floor().smaller(number(len - 1));
-            let place = floor.to_f64() as i64;
             let beyond = (at - floor).larger(T::ZERO).smaller(T::ONE);
-            let clamp = |place: i64| place.clamp(0, len as i64 - 1) as usize;
-            match op.mode {
-                InterpolateMode::Nearest | InterpolateMode::NearestExact => {
-                    axis.places.push(clamp(place));
-                    axis.weights.push(T::ONE);
-                }
-                InterpolateMode::Linear => {
-                    axis.places.extend([clamp(place), clamp(place + 1)]);
-                    axis.weights.extend([T::ONE - beyond, beyond]);
-                }
-                InterpolateMode::Cubic => {
-                    axis.places.extend((-1..3).map(|k| clamp(place + k)));
-                    axis.weights.extend(cubic(beyond));
-                }
+            let place = |k: i64| (floor.to_f64() as i64 + k).clamp(0, len as i64 - 1) as usize;
+            if axis.taps == 2 {
+                axis.places.extend((0..2).map(place));
+                axis.weights.extend([T::ONE - beyond, beyond]);
+            } else {
+                axis.places.extend((-1..3).map(place));
+                axis.weights.extend(cubic(beyond));
             }
         }
         axis
@@ -71,6 +64,20 @@ impl<T: Real> Axis<T> {
         let range = o * self.taps..(o + 1) * self.taps;
         self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
+}
+
+/// The place of the element that output `o` takes, if there are so many. PyTorch rounds it to single precision first, and
+/// multiplies and subtracts with one rounding.
+fn nearest<T: Real>(mode: InterpolateMode, scale: T, o: usize) -> usize {
+    let half = T::of(0.5);
+    let at = match mode {
+        InterpolateMode::Nearest => scale * number(o),
+        _ => {
+            let centre = T::of(scale.to_f64() * (number::<T>(o) + half).to_f64() - 0.5);
+            centre.larger(T::ZERO) + half
+        }
+    };
+    (at.to_f64() as f32).floor() as usize
 }
 
 fn number<T: Real>(n: usize) -> T {
