@@ -21,9 +21,11 @@ struct Affine<T> {
 }
 
 impl<T: Real> Affine<T> {
-    fn new(mean: T, variance: T, eps: f64, weight: Option<T>, bias: Option<T>) -> Affine<T> {
+    fn new(moments: Moments<T>, eps: f64, weight: Option<T>, bias: Option<T>) -> Affine<T> {
+        let Moments { centre, rest, variance } = moments;
         let inverse = T::ONE / (variance + T::of(eps)).sqrt();
-        Affine { mean, factor: weight.map_or(inverse, |w| w * inverse), bias: bias.unwrap_or(T::ZERO) }
+        let factor = weight.map_or(inverse, |w| w * inverse);
+        Affine { mean: centre, factor, bias: bias.unwrap_or(T::ZERO) - rest * factor }
     }
 }
 
@@ -71,7 +73,10 @@ pub(super) fn batch_norm(
         let [weight, bias] = weight_and_bias(affine)?;
         let (mean, variance) = (numbers(mean)?, numbers(variance)?);
         let affine: Vec<Affine<<T as Wide>::Acc>> = (0..channels)
-            .map(|c| Affine::new(mean[c], variance[c], norm.eps, at(&weight, c), at(&bias, c)))
+            .map(|c| {
+                let moments = Moments { centre: mean[c], rest: Real::ZERO, variance: variance[c] };
+                Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c))
+            })
             .collect();
         let x = samples::<T>(x)?;
         let together = (CHUNK / len.max(1)).max(1);
@@ -123,15 +128,15 @@ pub(super) fn batch_norm_training(
                         done.clear();
                         done.extend_from_slice(x);
                         let x = T::widen(x, &mut wide);
-                        let (mean, variance) = simd::run(Moments(x));
-                        let channel = Affine::new(mean, variance, norm.eps, at(&weight, c), at(&bias, c));
+                        let moments = simd::run(Measure(x));
+                        let channel = Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c));
                         T::narrow(&mut done, &mut result, |out| {
                             simd::run(Normalise { channels: &[channel], x, out });
                         });
                         // SAFETY: each channel belongs to one range.
                         unsafe {
-                            means.slice(c, 1)[0] = mean;
-                            variances.slice(c, 1)[0] = variance;
+                            means.slice(c, 1)[0] = moments.centre + moments.rest;
+                            variances.slice(c, 1)[0] = moments.variance;
                         }
                         for batch in 0..batches {
                             // SAFETY: as above.
@@ -166,9 +171,9 @@ pub(super) fn group_norm(
                 for (i, out) in (first..).zip(out.chunks_exact_mut(group)) {
                     let (sample, g) = (i / norm.groups, i % norm.groups);
                     let x = T::widen(x.piece(sample, g * group, group, &mut gathered), &mut wide);
-                    let (mean, variance) = simd::run(Moments(x));
+                    let moments = simd::run(Measure(x));
                     let channels: Vec<Affine<_>> = (g * each..(g + 1) * each)
-                        .map(|c| Affine::new(mean, variance, norm.eps, at(&weight, c), at(&bias, c)))
+                        .map(|c| Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c)))
                         .collect();
                     T::narrow(out, &mut result, |out| simd::run(Normalise { channels: &channels, x, out }));
                 }
@@ -178,25 +183,39 @@ pub(super) fn group_norm(
     }, _ => Err(unreachable_memory()))
 }
 
-/// Mean and variance (divided by n), by a fixed order of additions.
-struct Moments<'a, T>(&'a [T]);
+/// Mean and variance (divided by n).
+#[derive(Clone, Copy)]
+struct Moments<T> {
+    /// The mean but for a rest, which counts beside the deviations where the mean is large.
+    centre: T,
+    rest: T,
+    variance: T,
+}
 
-impl<T: Real> Task for Moments<'_, T> {
-    type Output = (T, T);
+/// The moments of some elements, by a fixed order of additions.
+struct Measure<'a, T>(&'a [T]);
+
+impl<T: Real> Task for Measure<'_, T> {
+    type Output = Moments<T>;
     #[inline(always)]
-    fn run<L: Level>(self, _: L) -> (T, T) {
-        let Moments(x) = self;
+    fn run<L: Level>(self, _: L) -> Moments<T> {
+        let Measure(x) = self;
         let n = x.len() as f64;
         let mut total = 0.0;
         for block in x.chunks(BLOCK) {
             total += map_sum(block, |x| x).to_f64();
         }
-        let mean = T::of(total / n);
-        let mut squares = 0.0;
+        let centre = T::of(total / n);
+        let (mut rest, mut squares) = (0.0, 0.0);
         for block in x.chunks(BLOCK) {
-            squares += map_sum(block, |x| (x - mean) * (x - mean)).to_f64();
+            rest += map_sum(block, |x| x - centre).to_f64();
+            squares += map_sum(block, |x| (x - centre) * (x - centre)).to_f64();
         }
-        (mean, T::of(squares / n))
+        rest /= n;
+        let variance = squares / n - rest * rest;
+        // Of equal elements, rounding could leave less than nothing. NaN stays.
+        let variance = if variance < 0.0 { 0.0 } else { variance };
+        Moments { centre, rest: T::of(rest), variance: T::of(variance) }
     }
 }
 
@@ -225,5 +244,80 @@ impl<T: Real> Task for Normalise<'_, T> {
                 *out = (x - mean) * factor + bias;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::testing::{Tensor, close, noise, run};
+    use rustorch_core::{BatchNorm, GroupNorm, Op};
+
+    /// Samples, channels, elements of a channel: enough for several threads and several blocks.
+    const SIZES: [usize; 3] = [3, 8, 2100];
+
+    fn input() -> (Vec<f32>, Tensor) {
+        let values: Vec<f32> = noise(1, SIZES.iter().product()).iter().map(|x| x + 100.0).collect();
+        // Channels last.
+        let [n, c, len] = SIZES;
+        let mut turned = vec![0.0; values.len()];
+        for (i, &x) in values.iter().enumerate() {
+            let (sample, channel, at) = (i / (c * len), i / len % c, i % len);
+            turned[(sample * len + at) * c + channel] = x;
+        }
+        (values, Tensor::new(&[n, len, c], &turned).with(|l| l.transpose(1, 2).unwrap()))
+    }
+
+    /// Normalises what `set` says belongs together; also gives the means and variances.
+    fn normalise(
+        values: &[f32],
+        sets: usize,
+        set: impl Fn(usize) -> usize,
+    ) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let (mut count, mut mean, mut variance) = (vec![0.0; sets], vec![0.0; sets], vec![0.0; sets]);
+        for (i, &x) in values.iter().enumerate() {
+            count[set(i)] += 1.0;
+            mean[set(i)] += f64::from(x);
+        }
+        mean.iter_mut().zip(&count).for_each(|(m, n)| *m /= n);
+        for (i, &x) in values.iter().enumerate() {
+            variance[set(i)] += (f64::from(x) - mean[set(i)]).powi(2);
+        }
+        variance.iter_mut().zip(&count).for_each(|(v, n)| *v /= n);
+        let y = values.iter().enumerate().map(|(i, &x)| {
+            let s = set(i);
+            (f64::from(x) - mean[s]) / (variance[s] + 1e-5).sqrt()
+        });
+        (y.collect(), mean, variance)
+    }
+
+    #[test]
+    fn batches_and_groups_are_normalised_like_in_plain_loops() {
+        let [_, channels, len] = SIZES;
+        let (values, x) = input();
+        let (y, mean, variance) = normalise(&values, channels, |i| i / len % channels);
+        let outs = run(&Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 }), &[&x]).unwrap();
+        close(&outs[0].values::<f32>(), &y, 1e-5);
+        close(&outs[1].values::<f32>(), &mean, 1e-7);
+        close(&outs[2].values::<f32>(), &variance, 1e-6);
+        let eval = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
+        let given = run(&eval, &[&x, &outs[1], &outs[2]]).unwrap();
+        close(&given[0].values::<f32>(), &y, 1e-4);
+        for groups in [1, 4, 8] {
+            let each = channels / groups * len;
+            let (y, ..) = normalise(&values, 3 * groups, |i| i / each);
+            let outs = run(&Op::GroupNorm(GroupNorm { groups, eps: 1e-5 }), &[&x]).unwrap();
+            close(&outs[0].values::<f32>(), &y, 1e-5);
+        }
+    }
+
+    #[test]
+    fn equal_elements_have_no_variance_and_infinite_ones_none_that_is_a_number() {
+        let norm = Op::GroupNorm(GroupNorm { groups: 1, eps: 1e-12 });
+        let x = Tensor::new(&[1, 1, 70], &[0.1f32; 70]);
+        assert!(run(&norm, &[&x]).unwrap()[0].values::<f32>().iter().all(|x| x.abs() < 0.1));
+        let mut values = [0.1f32; 70];
+        values[3] = f32::INFINITY;
+        let y = run(&norm, &[&Tensor::new(&[1, 1, 70], &values)]).unwrap();
+        assert!(y[0].values::<f32>().iter().all(|x| x.is_nan()));
     }
 }

@@ -54,7 +54,7 @@ impl fmt::Display for Case {
 
 /// How the dimensions of an argument lie in memory.
 #[derive(Clone, Copy, Debug)]
-enum Arrangement {
+pub(super) enum Arrangement {
     Packed,
     /// The last two dimensions swapped.
     Transposed,
@@ -64,15 +64,15 @@ enum Arrangement {
     Repeated,
 }
 
-const ARRANGEMENTS: [Arrangement; 4] =
+pub(super) const ARRANGEMENTS: [Arrangement; 4] =
     [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated];
 
 /// Empty, single, odd, and with more dimensions than two.
 const SHAPES: &[&[usize]] = &[&[], &[0], &[1], &[7], &[3, 5], &[2, 0, 3], &[67, 3], &[2, 3, 4, 5]];
 
-const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
+pub(super) const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
 
-struct Cases {
+pub(super) struct Cases {
     list: Vec<Case>,
     seed: u64,
 }
@@ -86,12 +86,15 @@ pub fn cases() -> Vec<Case> {
     cases.products();
     cases.indexing();
     cases.creation();
+    cases.pooling();
+    cases.channel_norms();
+    cases.interpolation();
     cases.list
 }
 
 impl Cases {
     /// Adds a case if the operation accepts its arguments.
-    fn add(&mut self, op: Op, args: Vec<Argument>) {
+    pub(super) fn add(&mut self, op: Op, args: Vec<Argument>) {
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
             .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
@@ -101,17 +104,24 @@ impl Cases {
         }
     }
 
-    fn argument(&mut self, dtype: DType, dims: &[usize], how: Arrangement) -> Argument {
+    pub(super) fn argument(&mut self, dtype: DType, dims: &[usize], how: Arrangement) -> Argument {
         self.within(dtype, dims, how, -3.0, 3.0)
     }
 
-    fn within(&mut self, dtype: DType, dims: &[usize], how: Arrangement, least: f64, most: f64) -> Argument {
+    pub(super) fn within(
+        &mut self,
+        dtype: DType,
+        dims: &[usize],
+        how: Arrangement,
+        least: f64,
+        most: f64,
+    ) -> Argument {
         self.seed += 1;
         let (layout, elements) = arrange(dims, how);
         Argument { dtype, bytes: values::bytes(dtype, elements, self.seed, least, most), layout }
     }
 
-    fn indices(&mut self, dtype: DType, dims: &[usize], below: usize) -> Argument {
+    pub(super) fn indices(&mut self, dtype: DType, dims: &[usize], below: usize) -> Argument {
         self.within(dtype, dims, Arrangement::Packed, 0.0, below as f64 - 0.01)
     }
 

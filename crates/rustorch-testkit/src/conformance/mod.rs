@@ -13,6 +13,7 @@
 
 mod cases;
 mod compare;
+mod spatial;
 mod values;
 
 pub use cases::{Argument, Case, cases};

@@ -132,3 +132,6 @@ fn zeros<T: Wide>(line: &mut Vec<T::Acc>, len: usize) -> &mut [T::Acc] {
     line.resize(len, T::Acc::ZERO);
     line
 }
+
+#[cfg(test)]
+mod tests;
