@@ -152,13 +152,15 @@ impl InterpolateOptions {
             return Ok(Kind::Area(size));
         };
         let mut interpolate = Interpolate { mode, size, factors, align_corners: self.align_corners };
-        for (i, (factor, &len)) in interpolate.factors.iter_mut().zip(spatial).enumerate() {
-            // PyTorch leaves a factor aside where lengths stay as they are, and in planes where they double.
-            let out = interpolate.size[i];
+        // PyTorch leaves a factor aside where lengths stay as they are, and in small planes also where they double. (It
+        // does so in large ones, too, if they have four channels or more that lie innermost; here strides do not count.)
+        let small =
+            n == 2 && interpolate.size.iter().fold(0usize, |sum, &len| sum.saturating_add(len)) <= 128;
+        for ((factor, &out), &len) in interpolate.factors.iter_mut().zip(&interpolate.size).zip(spatial) {
             let aside = match mode {
                 InterpolateMode::Linear => out == len,
-                InterpolateMode::Nearest => n == 2 && (out == len || out == 2 * len),
-                _ => false,
+                InterpolateMode::Nearest => small && (out == len || out == 2 * len),
+                InterpolateMode::NearestExact | InterpolateMode::Cubic => false,
             };
             if aside || self.recompute_scale_factor {
                 *factor = None;
