@@ -63,7 +63,7 @@ impl Tensor {
             return Err(Error::argument(name, "needs a running mean and variance outside of training"));
         };
         let op = Op::BatchNorm(BatchNorm { training, eps });
-        self.with_affine(&op, &[mean, variance], weight, bias, |op, args| run_many(op, args))
+        self.with_affine(&op, &[mean, variance], weight, bias, run_many)
     }
 
     /// [`batch_norm`](Self::batch_norm) by the batch's own statistics, which are returned, too: the result, the mean, and
@@ -78,8 +78,7 @@ impl Tensor {
         eps: f64,
     ) -> Result<(Tensor, Tensor, Tensor)> {
         let op = Op::BatchNorm(BatchNorm { training: true, eps });
-        let [y, mean, variance] =
-            self.with_affine(&op, &[], weight, bias, |op, args| run_triple(op, args))?;
+        let [y, mean, variance] = self.with_affine(&op, &[], weight, bias, run_triple)?;
         Ok((y, mean, variance))
     }
 
@@ -113,7 +112,7 @@ impl Tensor {
             ));
         }
         let op = Op::GroupNorm(GroupNorm { groups: num_groups, eps });
-        self.with_affine(&op, &[], weight, bias, |op, args| run_many(op, args))
+        self.with_affine(&op, &[], weight, bias, run_many)
     }
 
     /// `(x − mean) / √(variance + eps) · weight + bias` for each channel of each sample of `[n, c, ..]`; parameters have
@@ -149,7 +148,7 @@ impl Tensor {
         let Some((mean, variance)) = running.filter(|_| n * each != 0) else {
             // Groups of no channel there cannot be.
             let op = Op::GroupNorm(GroupNorm { groups: c.max(1), eps });
-            return self.with_affine(&op, &[], weight, bias, |op, args| run_many(op, args));
+            return self.with_affine(&op, &[], weight, bias, run_many);
         };
         expect_channels(name, self, c, [mean, variance])?;
         // The channels of all samples as channels of one.

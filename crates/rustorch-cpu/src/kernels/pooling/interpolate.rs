@@ -188,7 +188,7 @@ pub(crate) fn interpolate_backward(
                     let line = zeros::<T>(&mut line, width);
                     for (o, &g) in grad.iter().enumerate() {
                         for (place, weight) in axes[2].taps(o) {
-                            line[place] = line[place] + weight * g;
+                            line[place] += weight * g;
                         }
                     }
                     for (d, outer) in axes[0].taps(i / heights) {

@@ -295,7 +295,7 @@ pub(crate) fn max_pool_backward(
                 out.fill(Default::default());
                 for (&g, &index) in grads.iter().zip(&indices[i * pooled..]) {
                     if let Ok(index) = usize::try_from(index) {
-                        out[index] = out[index] + g;
+                        out[index] += g;
                     }
                 }
             });

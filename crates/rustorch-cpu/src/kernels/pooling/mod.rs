@@ -42,6 +42,9 @@ fn by_plane(range: Range<usize>, rows: usize) -> impl Iterator<Item = (usize, Ra
     })
 }
 
+/// A function of a plane of the input, the place of a row among those of an output's plane, and that row.
+type OutputRow<'f, T> = dyn Fn(&[T], [usize; 2], &mut [T]) + Sync + 'f;
+
 /// Runs `row(plane of x, [d, h], row of out)` for every row of the output's planes, in parallel. `cost` is the work of a
 /// row in elements, for deciding how many go to a thread.
 fn for_output_rows<T: Element>(
@@ -50,7 +53,7 @@ fn for_output_rows<T: Element>(
     out: &mut ViewMut<'_>,
     n: usize,
     cost: usize,
-    row: &(dyn Fn(&[T], [usize; 2], &mut [T]) + Sync),
+    row: &OutputRow<'_, T>,
 ) -> Result<(), Fault> {
     let [depth, height, width] = lengths(out.layout().dims(), n);
     let x = planes::<T>(x, n)?;
