@@ -111,6 +111,9 @@ pub(super) fn batch_norm_training(
     let [batches, channels, len] = sizes(x);
     let mut others: Vec<usize> = (0..x.layout().rank()).collect();
     others.remove(1);
+    if len == 1 {
+        return batch_norm_rows(pool, norm, x, affine, [out, mean, variance]);
+    }
     dispatch_dtype!(x.dtype(), float, T => {
         type Acc = <T as Wide>::Acc;
         let [weight, bias] = weight_and_bias::<Acc>(affine)?;
@@ -149,6 +152,126 @@ pub(super) fn batch_norm_training(
             })
         }))
     }, _ => Err(unreachable_memory()))
+}
+
+/// As [`batch_norm_training`] where a sample has one element of each channel: channels lie side by side, and samples are
+/// added up row by row.
+fn batch_norm_rows(
+    pool: &Pool,
+    norm: &BatchNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    [out, mean, variance]: [&mut ViewMut<'_>; 3],
+) -> Result<(), Fault> {
+    let [batches, channels, _] = sizes(x);
+    dispatch_dtype!(x.dtype(), float, T => {
+        type Acc = <T as Wide>::Acc;
+        let [weight, bias] = weight_and_bias::<Acc>(affine)?;
+        let x = samples::<T>(x)?;
+        strided::with_slice(pool, out, |out: &mut [T]| strided::with_slice(pool, mean, |mean: &mut [Acc]| {
+            strided::with_slice(pool, variance, |variance: &mut [Acc]| {
+                let out = Disjoint::new(out);
+                let (means, variances) = (Disjoint::new(mean), Disjoint::new(variance));
+                // Several lines of a cache for each thread, so that none is written by two.
+                pool.ranges(channels, (1 << 13) / batches.max(1) + 64, |range| {
+                    let (start, n) = (range.start, range.len());
+                    let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+                    let mut columns = Columns {
+                        centres: vec![<Acc as Real>::ZERO; n],
+                        rests: vec![0.0; n],
+                        squares: vec![0.0; n],
+                    };
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        simd::run(AddRow { columns: &mut columns, x });
+                    }
+                    columns.centre(batches);
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        simd::run(Deviations { columns: &mut columns, x });
+                    }
+                    let moments: Vec<Moments<Acc>> = (0..n).map(|i| columns.moments(i, batches)).collect();
+                    let affine: Vec<Affine<Acc>> = (start..)
+                        .zip(&moments)
+                        .map(|(c, &moments)| Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c)))
+                        .collect();
+                    // SAFETY: each channel belongs to one range.
+                    let (means, variances) = unsafe { (means.slice(start, n), variances.slice(start, n)) };
+                    for ((moments, mean), variance) in moments.iter().zip(means).zip(variances) {
+                        (*mean, *variance) = (moments.centre + moments.rest, moments.variance);
+                    }
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        // SAFETY: as above.
+                        let out = unsafe { out.slice(batch * channels + start, n) };
+                        T::narrow(out, &mut result, |out| {
+                            simd::run(Normalise { channels: &affine, x, out });
+                        });
+                    }
+                });
+                Ok(())
+            })
+        }))
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Sums over samples for channels side by side.
+struct Columns<T> {
+    centres: Vec<T>,
+    /// Of the elements, and later of their deviations.
+    rests: Vec<f64>,
+    /// Of the squares of the deviations.
+    squares: Vec<f64>,
+}
+
+impl<T: Real> Columns<T> {
+    /// Turns sums of `n` elements into means.
+    fn centre(&mut self, n: usize) {
+        for (centre, rest) in self.centres.iter_mut().zip(&mut self.rests) {
+            *centre = T::of(*rest / n as f64);
+            *rest = 0.0;
+        }
+    }
+
+    /// The moments of channel `i`, of `n` elements.
+    fn moments(&self, i: usize, n: usize) -> Moments<T> {
+        Moments::new(self.centres[i], self.rests[i], self.squares[i], n)
+    }
+}
+
+/// `rests += x`
+struct AddRow<'a, T> {
+    columns: &'a mut Columns<T>,
+    x: &'a [T],
+}
+
+impl<T: Real> Task for AddRow<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        for (sum, &x) in self.columns.rests.iter_mut().zip(self.x) {
+            *sum += x.to_f64();
+        }
+    }
+}
+
+/// `rests += x − centres` and `squares += (x − centres)²`
+struct Deviations<'a, T> {
+    columns: &'a mut Columns<T>,
+    x: &'a [T],
+}
+
+impl<T: Real> Task for Deviations<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Columns { centres, rests, squares } = self.columns;
+        for (((rest, square), &centre), &x) in rests.iter_mut().zip(squares).zip(&*centres).zip(self.x) {
+            let deviation = (x - centre).to_f64();
+            *rest += deviation;
+            *square += deviation * deviation;
+        }
+    }
 }
 
 /// Groups of channels of each sample, normalised.
@@ -192,6 +315,17 @@ struct Moments<T> {
     variance: T,
 }
 
+impl<T: Real> Moments<T> {
+    /// From the sums of `n` deviations from `centre` and of their squares.
+    fn new(centre: T, deviations: f64, squares: f64, n: usize) -> Moments<T> {
+        let rest = deviations / n as f64;
+        let variance = squares / n as f64 - rest * rest;
+        // Of equal elements, rounding could leave less than nothing. NaN stays.
+        let variance = if variance < 0.0 { 0.0 } else { variance };
+        Moments { centre, rest: T::of(rest), variance: T::of(variance) }
+    }
+}
+
 /// The moments of some elements, by a fixed order of additions.
 struct Measure<'a, T>(&'a [T]);
 
@@ -211,11 +345,7 @@ impl<T: Real> Task for Measure<'_, T> {
             rest += map_sum(block, |x| x - centre).to_f64();
             squares += map_sum(block, |x| (x - centre) * (x - centre)).to_f64();
         }
-        rest /= n;
-        let variance = squares / n - rest * rest;
-        // Of equal elements, rounding could leave less than nothing. NaN stays.
-        let variance = if variance < 0.0 { 0.0 } else { variance };
-        Moments { centre, rest: T::of(rest), variance: T::of(variance) }
+        Moments::new(centre, rest, squares, x.len())
     }
 }
 
@@ -307,6 +437,27 @@ mod tests {
             let (y, ..) = normalise(&values, 3 * groups, |i| i / each);
             let outs = run(&Op::GroupNorm(GroupNorm { groups, eps: 1e-5 }), &[&x]).unwrap();
             close(&outs[0].values::<f32>(), &y, 1e-5);
+        }
+    }
+
+    #[test]
+    fn rows_are_normalised_down_their_columns() {
+        let [n, channels] = [301, 150];
+        let values: Vec<f32> = noise(2, n * channels).iter().map(|x| x - 50.0).collect();
+        let (y, mean, variance) = normalise(&values, channels, |i| i % channels);
+        let norm = Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 });
+        let rows = Tensor::new(&[n, channels], &values);
+        // The same numbers, of which a sample's lie far apart.
+        let mut turned = vec![0.0; values.len()];
+        for (i, &x) in values.iter().enumerate() {
+            turned[i % channels * n + i / channels] = x;
+        }
+        let columns = Tensor::new(&[channels, n], &turned).with(|l| l.transpose(0, 1).unwrap());
+        for x in [rows, columns] {
+            let outs = run(&norm, &[&x]).unwrap();
+            close(&outs[0].values::<f32>(), &y, 1e-5);
+            close(&outs[1].values::<f32>(), &mean, 1e-7);
+            close(&outs[2].values::<f32>(), &variance, 1e-6);
         }
     }
 

@@ -64,6 +64,11 @@ impl Spans {
         depths.flat_map(move |d| heights.clone().map(move |h| (d * height + h) * width))
     }
 
+    /// Whether windows reach across planes of this width, so that the rows of one are a single run.
+    fn across(&self, width: usize) -> bool {
+        matches!(&self.axes[2][..], [span] if span.range == (0..width))
+    }
+
     /// The work of a row of the output, in elements.
     fn cost(&self, width: usize) -> usize {
         let longest = |axis: usize| self.axes[axis].iter().map(|span| span.range.len()).max().unwrap_or(0);
@@ -84,6 +89,17 @@ impl Row<'_> {
     #[inline(always)]
     fn divisor<T: Real>(&self, span: &Span) -> T {
         T::of(self.divisor.unwrap_or(self.count * span.count) as f64)
+    }
+}
+
+/// The sum of a run.
+struct Sum<'a, T>(&'a [T]);
+
+impl<T: Real> Task for Sum<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> T {
+        sum(self.0)
     }
 }
 
@@ -138,7 +154,20 @@ impl<T: Real> Task for Spread<'_, T> {
 fn forward(pool: &Pool, spans: &Spans, x: &View<'_>, out: &mut ViewMut<'_>, n: usize) -> Result<(), Fault> {
     let [_, height, width] = lengths(x.layout().dims(), n);
     dispatch_dtype!(x.dtype(), float, T => {
-        for_output_rows(pool, x, out, n, spans.cost(width), &|plane: &[T], at, out: &mut [T]| {
+        let across = spans.across(width);
+        for_output_rows(pool, x, out, n, spans.cost(width), &|plane: &[T], at: [usize; 2], out: &mut [T]| {
+            if across {
+                let (mut wide, mut result) = (Vec::new(), Vec::new());
+                let rows = &spans.axes[1][at[1]].range;
+                let mut total: <T as Wide>::Acc = Default::default();
+                for d in spans.axes[0][at[0]].range.clone() {
+                    let run = (d * height + rows.start) * width..(d * height + rows.end) * width;
+                    total += simd::run(Sum(T::widen(&plane[run], &mut wide)));
+                }
+                let row = spans.row(at);
+                let mean = total / row.divisor::<<T as Wide>::Acc>(&row.spans[0]);
+                return T::narrow(out, &mut result, |out| out.fill(mean));
+            }
             let (mut line, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
             let line = zeros::<T>(&mut line, width);
             for start in spans.rows(at, height, width) {
