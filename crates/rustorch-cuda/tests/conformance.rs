@@ -1,7 +1,7 @@
 //! Every operation that a GPU takes gives the processor's result.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
-use rustorch_core::{Backend, CostModel};
+use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Case};
@@ -13,15 +13,7 @@ fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
     }
     let cpu = CpuBackend::new(1);
     for candidate in found.devices {
-        let cost = CostModel {
-            launch_us: 5.0,
-            flops: 1e13,
-            flops_by_dtype: Vec::new(),
-            bandwidth: 1e12,
-            link_bandwidth: 2e10,
-            link_us: 10.0,
-        };
-        let engine = Engine::new(candidate.open().unwrap(), cost).unwrap();
+        let engine = Engine::new(candidate.open().unwrap()).unwrap();
         println!("{}: {:?}", candidate.hardware().name, engine.hardware().arithmetic);
         let report = conformance::check_cases(cases(), &engine, &cpu);
         println!("{report}");

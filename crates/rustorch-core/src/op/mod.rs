@@ -4,30 +4,36 @@
 //! return (`infer`) and how much work they are (`work`). No file here computes anything: devices do.
 
 mod attention;
+mod channel_norm;
 mod conv;
 mod create;
 mod index;
+mod interpolate;
 mod matmul;
 mod norm;
 mod pointwise;
+mod pool;
 mod random;
 mod reduce;
 mod rope;
 mod sort;
 
 pub use attention::Attention;
+pub use channel_norm::{BatchNorm, GroupNorm};
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
 pub use index::{Pad, ScatterMode, Triangle};
+pub use interpolate::{Interpolate, InterpolateMode};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm, Softmax};
 pub use pointwise::{BinaryOp, CompareOp, GateOp, UnaryOp};
+pub use pool::{AdaptivePool, AvgPool, MaxPool, PoolWindow};
 pub use random::{Distribution, Random};
 pub use reduce::{Reduce, ReduceOp, ScanOp};
 pub use rope::{Rope, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
 
-use crate::{DType, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
 use smallvec::smallvec;
 
 /// An operation with its parameters. Arguments are given apart from it, in the order that each variant names.
@@ -129,6 +135,46 @@ pub enum Op {
     Sort(Sort),
     /// `(x) →` (values, `I64` indices): the `k` largest or smallest along an axis.
     TopK(TopK),
+    /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of each window, and where it is.
+    MaxPool(MaxPool),
+    /// `(x: [.., spatial]) →` the mean of each window.
+    AvgPool(AvgPool),
+    /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of as many windows as asked for.
+    AdaptiveMaxPool(AdaptivePool),
+    /// `(x: [.., spatial]) →` the means of as many windows as asked for.
+    AdaptiveAvgPool(AdaptivePool),
+    /// `(grad: [.., pooled], indices) →` the gradient of the input of `MaxPool` or `AdaptiveMaxPool`. Indices are those
+    /// that pooling returned; −1 stands for none.
+    MaxPoolBackward {
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(grad: [.., pooled]) →` the gradient of the input of `AvgPool`.
+    AvgPoolBackward {
+        /// The pooling.
+        pool: AvgPool,
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(grad: [.., pooled]) →` the gradient of the input of `AdaptiveAvgPool`.
+    AdaptiveAvgPoolBackward {
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(x: [n, c, ..][, mean, variance][, weight[, bias]]) →` each channel normalised; in training also the mean and
+    /// variance of the batch.
+    BatchNorm(BatchNorm),
+    /// `(x: [n, c, ..][, weight[, bias]]) →` groups of channels of each sample normalised.
+    GroupNorm(GroupNorm),
+    /// `(x: [.., spatial]) →` resampled.
+    Interpolate(Interpolate),
+    /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
+    InterpolateBackward {
+        /// The interpolation.
+        interpolate: Interpolate,
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
 }
 
 /// The class of an operation: the grain in which devices state what they can do.
@@ -149,7 +195,7 @@ pub enum OpType {
     LinearAlgebra,
     /// Convolutions and their gradients.
     Convolution,
-    /// Layer and RMS normalisation.
+    /// Normalisation of layers, channels and groups of channels.
     Normalization,
     /// Scaled dot-product attention and rotary position embedding.
     Attention,
@@ -165,6 +211,8 @@ pub enum OpType {
     Distribution,
     /// Functions that only complex numbers have.
     ComplexMath,
+    /// Pooling and interpolation: windows over spatial dimensions.
+    Pooling,
 }
 
 impl OpType {
@@ -185,6 +233,7 @@ impl OpType {
         OpType::Sorting,
         OpType::Distribution,
         OpType::ComplexMath,
+        OpType::Pooling,
     ];
 }
 
@@ -233,6 +282,17 @@ impl Op {
             Op::Triangle(t) => t.name(),
             Op::Sort(_) => "sort",
             Op::TopK(_) => "topk",
+            Op::MaxPool(_) => "max_pool",
+            Op::AvgPool(_) => "avg_pool",
+            Op::AdaptiveMaxPool(_) => "adaptive_max_pool",
+            Op::AdaptiveAvgPool(_) => "adaptive_avg_pool",
+            Op::MaxPoolBackward { .. } => "max_pool_backward",
+            Op::AvgPoolBackward { .. } => "avg_pool_backward",
+            Op::AdaptiveAvgPoolBackward { .. } => "adaptive_avg_pool_backward",
+            Op::BatchNorm(_) => "batch_norm",
+            Op::GroupNorm(_) => "group_norm",
+            Op::Interpolate(_) => "interpolate",
+            Op::InterpolateBackward { .. } => "interpolate_backward",
         }
     }
 
@@ -262,6 +322,16 @@ impl Op {
             | Op::Pad(_)
             | Op::Triangle(_) => OpType::Indexing,
             Op::Sort(_) | Op::TopK(_) => OpType::Sorting,
+            Op::BatchNorm(_) | Op::GroupNorm(_) => OpType::Normalization,
+            Op::MaxPool(_)
+            | Op::AvgPool(_)
+            | Op::AdaptiveMaxPool(_)
+            | Op::AdaptiveAvgPool(_)
+            | Op::MaxPoolBackward { .. }
+            | Op::AvgPoolBackward { .. }
+            | Op::AdaptiveAvgPoolBackward { .. }
+            | Op::Interpolate(_)
+            | Op::InterpolateBackward { .. } => OpType::Pooling,
         }
     }
 
@@ -306,6 +376,17 @@ impl Op {
             Op::Triangle(triangle) => triangle.infer(args),
             Op::Sort(sort) => sort.infer(args),
             Op::TopK(topk) => topk.infer(args),
+            Op::MaxPool(pool) => pool.infer(args),
+            Op::AvgPool(pool) => pool.infer(args),
+            Op::AdaptiveMaxPool(pool) => pool.infer_max(args),
+            Op::AdaptiveAvgPool(pool) => pool.infer_avg(args),
+            Op::MaxPoolBackward { spatial } => pool::infer_max_backward(spatial, args),
+            Op::AvgPoolBackward { pool, spatial } => pool.infer_backward(spatial, args),
+            Op::AdaptiveAvgPoolBackward { spatial } => pool::infer_adaptive_avg_backward(spatial, args),
+            Op::BatchNorm(norm) => norm.infer(args),
+            Op::GroupNorm(norm) => norm.infer(args),
+            Op::Interpolate(interpolate) => interpolate.infer(args),
+            Op::InterpolateBackward { interpolate, spatial } => interpolate.infer_backward(spatial, args),
         }
     }
 
@@ -364,6 +445,15 @@ impl Op {
             Op::Rope(_) => 6 * in_elements,
             Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),
             Op::Cast(_) => out_elements,
+            Op::MaxPool(pool) => pool.flops(out_elements),
+            Op::AvgPool(pool) => pool.flops(out_elements),
+            Op::AvgPoolBackward { pool, .. } => pool.flops(in_elements),
+            Op::AdaptiveMaxPool(_) | Op::AdaptiveAvgPool(_) | Op::MaxPoolBackward { .. } => in_elements,
+            Op::AdaptiveAvgPoolBackward { .. } => out_elements,
+            Op::BatchNorm(norm) => in_elements * if norm.training { 8 } else { 3 },
+            Op::GroupNorm(_) => 8 * in_elements,
+            Op::Interpolate(interpolate) => interpolate.flops(out_elements),
+            Op::InterpolateBackward { interpolate, .. } => interpolate.flops(in_elements),
             _ => 0,
         };
         Work { flops, bytes: (read + written) as u64 }

@@ -91,6 +91,9 @@ pub fn cases() -> Vec<Case> {
     cases.convolutions();
     cases.indexing();
     cases.creation();
+    cases.pooling();
+    cases.channel_norms();
+    cases.interpolation();
     cases.list
 }
 

@@ -14,6 +14,7 @@
 mod cases;
 mod compare;
 mod conv;
+mod spatial;
 mod values;
 mod weights;
 
