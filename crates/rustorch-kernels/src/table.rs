@@ -78,7 +78,9 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         }
         Op::Rope(_) => rms_norm::supports(args[0].dtype),
         Op::Attention(_) => attention::supports(args),
-        Op::MatMul(_) | Op::ExpertMatMul { .. } if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
+        Op::MatMul(_) | Op::ExpertMatMul { .. } if args[1].dtype.is_quant() => {
+            weight::supports(op, args, hardware)
+        }
         op => Err(Decline::Op(op.name())),
     }
 }

@@ -9,8 +9,7 @@ use memory::Memory;
 pub(crate) use memory::byte_range;
 use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
-    Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
-    copy_mismatch,
+    Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, CostModel, DType, Fill, MatMul, Op, OpType, QuantType, Result, Shape, Softmax, UnaryOp,
+    Attention, BinaryOp, CostModel, DType, Fill, MatMul, Op, OpType, QuantType, Result, Shape, Softmax,
+    UnaryOp,
 };
 use std::time::Instant;
 
