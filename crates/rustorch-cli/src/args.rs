@@ -3,7 +3,7 @@
 use crate::failure::EXIT_CODES;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use rustorch::DeviceType;
+use rustorch::{Device, DeviceType};
 use std::path::PathBuf;
 
 // The groups of options in the help.
@@ -183,7 +183,10 @@ pub(crate) struct TokenizeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) what: Option<BenchCommand>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
@@ -202,11 +205,45 @@ pub(crate) struct BenchArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Subcommand, Debug)]
+pub(crate) enum BenchCommand {
+    /// Measure what each device can do, without a model: operations and transfers
+    Devices(BenchDevicesArgs),
+}
+
 #[derive(Args, Debug)]
-pub(crate) struct DevicesArgs {
-    /// Print one JSON object
+pub(crate) struct BenchDevicesArgs {
+    /// Only these devices, separated by commas [default: all that are found]
+    #[arg(short, long, value_name = "DEVICE,..", value_delimiter = ',')]
+    pub(crate) backend: Vec<Device>,
+    /// Threads that compute on the CPU [default: one for each core]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Milliseconds for each measurement
+    #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) time: u64,
+    /// Draw a chart to this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) chart: Option<PathBuf>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArgs {
+    /// Print JSON: a list, or with --watch an object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show how busy the devices are, again and again until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// Seconds between two readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "watch")]
+    pub(crate) interval: f64,
+    /// End after so many readings
+    #[arg(long, value_name = "N", value_parser = positive, requires = "watch")]
+    pub(crate) count: Option<usize>,
 }
 
 #[derive(Args, Debug)]
@@ -221,9 +258,15 @@ pub(crate) struct ExplainArgs {
     /// Tokens to generate after the prompt
     #[arg(short = 'n', long, value_name = "N", default_value_t = 8)]
     pub(crate) n_predict: usize,
-    /// Show every operation instead of a summary
+    /// Show every operation instead of a summary; with --json, besides it
     #[arg(long)]
     pub(crate) all: bool,
+    /// Write a trace of everything to this file, for https://ui.perfetto.dev or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -236,6 +279,15 @@ fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be 1 at least".into()),
         Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
+/// A time between two readings.
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        Ok(_) => Err("must be from 0.01 to 86400".into()),
         Err(e) => Err(format!("{e}")),
     }
 }

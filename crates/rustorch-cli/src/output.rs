@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 /// Prints text to standard output at once.
 pub(crate) fn stream(text: &str) -> Result<(), Failure> {
@@ -93,4 +94,23 @@ pub(crate) fn count(n: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.2} M", n as f64 / 1e6),
         _ => format!("{:.2} B", n as f64 / 1e9),
     }
+}
+
+/// Seconds in a unit that people read.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        _ if s < 1e-3 => format!("{:.1} µs", s * 1e6),
+        _ if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        _ => format!("{s:.2} s"),
+    }
+}
+
+/// Writes a file that the user named.
+pub(crate) fn file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let written = std::fs::File::create(path).and_then(|file| {
+        let mut file = io::BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    });
+    written.map_err(|error| Failure::Other(format!("cannot write {}: {error}", path.display())))
 }

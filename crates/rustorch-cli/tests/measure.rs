@@ -70,13 +70,53 @@ fn explain_sums_the_operations_up() {
     let product: Vec<&str> = line("matmul(f32, Q8_0)").split_whitespace().collect();
     assert_eq!(product[2], (3 * (5 * 7 + 1)).to_string(), "{text}");
     assert!(line("attention").ends_with("cpu"));
-    let shares: f64 = text
+    let operations = text.split("\n\n").next().unwrap();
+    let shares: f64 = operations
         .lines()
         .filter_map(|line| line.split_once(" %"))
         .map(|(before, _)| before.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum();
     assert!((shares - 100.0).abs() < 1.5, "{shares}: {text}");
-    assert!(text.contains("operations for 3 prompt tokens and 2 generated"), "{text}");
+    let total = text.lines().find(|line| line.starts_with("cpu ")).unwrap();
+    let dispatched = text.lines().find_map(|line| line.split_once(" operations in ")).unwrap().0;
+    assert_eq!(total.split_whitespace().nth(1), Some(dispatched), "{text}");
+    assert!(text.contains("3 prompt tokens were read and 2 generated"), "{text}");
+}
+
+#[test]
+fn explain_gives_json_and_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.json");
+    let file = path.to_str().unwrap();
+    let report = succeed_json(&["explain", "-p", "ROMEO:", "-n", "1", "--json", "--trace", file]);
+    assert_eq!((&report["prompt_tokens"], &report["generated_tokens"]), (&3.into(), &1.into()));
+    let profile = &report["profile"];
+    let count = |op: &str| {
+        let groups = profile["summary"].as_array().unwrap().iter();
+        groups.filter(|g| g["op"] == op).map(|g| g["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(count("matmul"), 2 * (5 * 7 + 1));
+    assert_eq!(profile["devices"][0]["device"], "cpu");
+    assert!(profile["devices"][0]["compute_ns"].as_u64().unwrap() > 0);
+    assert!(profile["devices"][0]["peak_allocated_bytes"].as_u64().unwrap() > 0);
+    assert!(profile.get("operations").is_none());
+
+    let events: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let events = events.as_array().unwrap();
+    let runs = |category: &str, name: &str| {
+        events.iter().filter(|e| e["ph"] == "X" && e["cat"] == category && e["name"] == name).count() as u64
+    };
+    assert_eq!(runs("dispatch", "matmul"), count("matmul"));
+    assert_eq!(runs("compute", "matmul"), count("matmul"));
+    assert!(events.iter().any(|e| e["ph"] == "C" && e["name"] == "memory cpu"));
+
+    let all = succeed_json(&["explain", "-p", "ROMEO:", "-n", "0", "--json", "--all"]);
+    let operations = all["profile"]["operations"].as_array().unwrap();
+    // The logits' weight, seen transposed.
+    assert!(operations.iter().any(|o| o["args"][1] == "Q8_0[192, 2048]" && o["device"] == "cpu"));
+    let nowhere = dir.path().join("no/such/folder.json");
+    let run = common::run(&["explain", "-n", "0", "--trace", nowhere.to_str().unwrap()]);
+    assert!(run.code == 1 && run.err.contains("cannot write") && run.err.contains("folder.json"), "{run:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The contract between the executor and a device.
 
+use crate::profile::{DeviceProfiler, GpuBenchmarkMetrics};
 use crate::{
-    Buffer, CostModel, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
+    Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
 };
 
 /// A device as a plug-in. Everything above the executor is the same whatever implements this.
@@ -15,8 +16,11 @@ pub trait Backend: Send + Sync {
     /// What it can do.
     fn capability(&self) -> &DeviceCapability;
 
-    /// How long it takes.
-    fn cost(&self) -> &CostModel;
+    /// How long it takes, where that is given; `None`, the default, has the executor measure it through this interface
+    /// when the first choice depends on it.
+    fn cost(&self) -> Option<&CostModel> {
+        None
+    }
 
     /// Whether it runs this operation on these arguments, which [`Op::infer`] has accepted.
     ///
@@ -33,6 +37,24 @@ pub trait Backend: Send + Sync {
     /// argument. On success every output element is written.
     fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 
+    /// Runs a function of each element or pair ([`Op::elementwise_output`]) on a few elements that lie side by side in host
+    /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. `None`, before
+    /// anything is written, where the device has no such way for the operation.
+    ///
+    /// # Safety
+    /// The operation has a result for arguments of `dtype`. Each of `args` points to `n` of them, `out` to room for `n`
+    /// results, which overlaps no argument; all are aligned, and nobody else writes the arguments or uses the room meanwhile.
+    unsafe fn run_packed(
+        &self,
+        _op: &Op,
+        _dtype: DType,
+        _args: &[*const u8],
+        _out: *mut u8,
+        _n: usize,
+    ) -> Option<Result<(), Fault>> {
+        None
+    }
+
     /// Copies from host memory to a contiguous view on this device of the same size.
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault>;
 
@@ -47,6 +69,29 @@ pub trait Backend: Send + Sync {
 
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
+
+    /// Its own measuring of when it ran what; `None` where it cannot. The processor needs none: its
+    /// [`run`](Self::run) returns when the work is done, so that the caller's clock serves.
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        None
+    }
+
+    /// How busy the device is at this moment, as far as its driver tells.
+    fn metrics(&self) -> GpuBenchmarkMetrics {
+        GpuBenchmarkMetrics::default()
+    }
+
+    /// Where the device is plugged in, as `domain:bus:device.function` in hexadecimal (`0000:01:00.0`): what tells that
+    /// devices of two drivers are one, and lets the system's own monitors be asked.
+    fn pci_address(&self) -> Option<&str> {
+        None
+    }
+
+    /// Asks for so many queues of work that may overlap, and returns how many there are from now on: one, unless the
+    /// device can have more.
+    fn set_streams(&self, _wanted: usize) -> usize {
+        1
+    }
 }
 
 /// A [`Fault::Invalid`] for a copy whose sides differ in size or are not contiguous: what `copy_in` and `copy_out`

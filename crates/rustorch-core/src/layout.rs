@@ -1,5 +1,6 @@
 //! Where the elements of a tensor lie in its buffer.
 
+use crate::shape::copied;
 use crate::{Dims, Error, Result, Shape};
 use smallvec::SmallVec;
 
@@ -15,15 +16,15 @@ pub struct Layout {
 }
 
 impl Clone for Layout {
-    /// Copies the lists at once; the derived one goes from element to element.
     #[inline]
     fn clone(&self) -> Layout {
-        Layout { shape: self.shape.clone(), strides: Dims::from_slice(&self.strides), offset: self.offset }
+        Layout { shape: self.shape.clone(), strides: copied(&self.strides), offset: self.offset }
     }
 }
 
 impl Layout {
     /// The row-major layout of `shape` at the start of a buffer.
+    #[inline]
     pub fn contiguous(shape: Shape) -> Layout {
         let strides = shape.contiguous_strides();
         Layout { shape, strides, offset: 0 }

@@ -15,11 +15,21 @@ pub type Dims = SmallVec<[usize; 6]>;
 pub struct Shape(Dims);
 
 impl Clone for Shape {
-    /// Copies the list at once; the derived one goes from element to element.
     #[inline]
     fn clone(&self) -> Shape {
-        Shape(Dims::from_slice(&self.0))
+        Shape(copied(&self.0))
     }
+}
+
+/// A copy of a list: a few moves where it is inline, while the derived clone goes from element to element.
+#[inline]
+pub(crate) fn copied(list: &Dims) -> Dims {
+    if list.spilled() {
+        return Dims::from_slice(list);
+    }
+    // SAFETY: an inline list is plain numbers and their count; it owns nothing, so a second one of the same bits is a list of
+    // its own.
+    unsafe { std::ptr::read(list) }
 }
 
 impl Shape {
@@ -72,9 +82,10 @@ impl Shape {
     }
 
     /// The row-major strides, in elements.
+    #[inline]
     pub fn contiguous_strides(&self) -> Dims {
         // The lengths are overwritten: copying them at once makes room faster than pushing.
-        let mut strides = Dims::from_slice(&self.0);
+        let mut strides = copied(&self.0);
         let mut step = 1usize;
         for (stride, &dim) in strides.iter_mut().zip(self.0.iter()).rev() {
             *stride = step;

@@ -20,7 +20,7 @@
 //! ```
 
 mod backend;
-mod calibrate;
+mod fused;
 mod isa;
 mod kernels;
 mod math;

@@ -2,9 +2,9 @@
 //!
 //! Kernels are written once, generic over [`Level`], and run through [`run`], which compiles them for each instruction
 //! set and picks the best one present. A value of a level exists only where its instructions do, so its methods are
-//! safe. Sums over lanes take the same tree everywhere.
+//! safe. Sums over lanes take the same tree everywhere, and products are fused everywhere, so that levels agree to the last bit.
 
-use crate::Isa;
+use crate::{Isa, fused};
 use rustorch_core::{bf16, f16};
 
 /// Lanes of a vector.
@@ -17,7 +17,7 @@ pub(crate) trait Level: Copy {
     /// Rows and columns of register tiles for which there are registers.
     const WIDE: bool;
 
-    /// `a·b + c`, fused where the processor can: for loops that the compiler vectorises.
+    /// `a·b + c`, rounded once: for loops that the compiler vectorises.
     fn fma(self, a: f32, b: f32, c: f32) -> f32;
     /// All lanes equal.
     fn splat(self, x: f32) -> Self::F;
@@ -25,7 +25,7 @@ pub(crate) trait Level: Copy {
     fn load(self, x: &[f32; LANES]) -> Self::F;
     /// Stores sixteen numbers.
     fn store(self, v: Self::F, out: &mut [f32; LANES]);
-    /// `a·b + c` in each lane, fused where the processor can.
+    /// `a·b + c` in each lane, rounded once.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `a + b` in each lane.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
@@ -136,7 +136,7 @@ impl Level for Portable {
 
     #[inline(always)]
     fn fma(self, a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
+        fused::mul_add(a, b, c)
     }
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -152,9 +152,7 @@ impl Level for Portable {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::F, b: Self::F, mut c: Self::F) -> Self::F {
-        for i in 0..LANES {
-            c[i] += a[i] * b[i];
-        }
+        fused::mul_add_lanes(&a, &b, &mut c);
         c
     }
     #[inline(always)]

@@ -44,6 +44,7 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
     dtypes[OpType::DataMovement as usize] = DTypeSet::ALL;
     DeviceCapability {
         name: hardware.name.clone(),
+        driver: hardware.driver.clone(),
         dtypes,
         max_rank: usize::MAX,
         strided: true,
@@ -77,7 +78,9 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         }
         Op::Rope(_) => rms_norm::supports(args[0].dtype),
         Op::Attention(_) => attention::supports(args),
-        Op::MatMul(_) | Op::ExpertMatMul if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
+        Op::MatMul(_) | Op::ExpertMatMul { .. } if args[1].dtype.is_quant() => {
+            weight::supports(op, args, hardware)
+        }
         op => Err(Decline::Op(op.name())),
     }
 }

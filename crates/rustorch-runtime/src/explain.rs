@@ -1,6 +1,7 @@
 //! Records as a table for people.
 
 use crate::record::Record;
+use crate::text::{Bytes, Time, table};
 use rustorch_core::{Device, Verdict};
 use std::fmt;
 use std::time::Duration;
@@ -42,28 +43,7 @@ const HEAD: [&str; 6] = ["operation", "arguments", "device", "moved", "time", "o
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows: Vec<[String; 6]> = self.records.iter().map(row).collect();
-        let width = |column: usize| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .chain([HEAD[column].len()])
-                .max()
-                .unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-        let mut line = |cells: [&str; 6]| {
-            let mut text = String::new();
-            for (column, cell) in cells.into_iter().enumerate() {
-                let pad = widths[column] - cell.chars().count();
-                // Quantities are aligned to the right.
-                let (before, after) = if column == 3 || column == 4 { (pad, 0) } else { (0, pad) };
-                text.push_str(&format!("{:before$}{cell}{:after$}  ", "", ""));
-            }
-            writeln!(f, "{}", text.trim_end())
-        };
-        line(HEAD)?;
-        for row in &rows {
-            line(std::array::from_fn(|i| row[i].as_str()))?;
-        }
+        table(f, HEAD, &rows, |column| column == 3 || column == 4)?;
         let operations = self.records.len();
         writeln!(
             f,
@@ -98,48 +78,26 @@ fn row(record: &Record) -> [String; 6] {
     ]
 }
 
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("0"),
-            n if n < 1 << 10 => write!(f, "{n} B"),
-            n if n < 1 << 20 => write!(f, "{:.1} KiB", n as f64 / f64::from(1 << 10)),
-            n if n < 1 << 30 => write!(f, "{:.1} MiB", n as f64 / f64::from(1 << 20)),
-            n => write!(f, "{:.1} GiB", n as f64 / f64::from(1 << 30)),
-        }
-    }
-}
-
-struct Time(Duration);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let us = self.0.as_secs_f64() * 1e6;
-        match us {
-            _ if us < 1e3 => write!(f, "{us:.1} µs"),
-            _ if us < 1e6 => write!(f, "{:.1} ms", us / 1e3),
-            _ => write!(f, "{:.2} s", us / 1e6),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_core::{DType, Decline, Shape};
+    use rustorch_core::{DType, Decline, OpType, Shape};
 
     #[test]
     fn the_table_is_aligned_and_says_why() {
         let shape = Shape::new([2, 3].as_slice()).unwrap();
         let record = Record {
             op: "matmul",
+            class: OpType::LinearAlgebra,
             args: vec![(DType::F32, shape.clone()), (DType::F32, shape)],
             device: Some(Device::Cpu),
             returned_to: Some(Device::Cuda(0)),
             moved_bytes: 1536,
             time: Duration::from_micros(1500),
+            sequence: 1,
+            thread: 0,
+            start_ns: 0,
+            run: None,
             considered: vec![
                 (Device::Cuda(0), Verdict::Declined(Decline::DType(DType::F64))),
                 (Device::Cpu, Verdict::Ran),

@@ -20,23 +20,31 @@
 //! ```
 
 mod chain;
+mod cost;
+mod device_manager;
 mod env;
 mod executor;
 mod explain;
 mod health;
 mod memory;
 mod placement;
+pub mod profile;
 mod record;
 mod storage;
+mod text;
 mod transfers;
 
 pub use chain::{Platform, Probe};
-pub use env::Environment;
-pub use executor::{Builder, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
+pub use cost::{Calibration, CostCache, cache_dir, cost_of};
+pub use device_manager::{ContextOptions, DeviceContext, DeviceInfo, DeviceManager};
+pub use env::{DeviceChoice, Environment};
+pub use executor::{Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
 pub use explain::Explanation;
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};
-pub use record::{DeviceCounts, Record};
+pub use profile::{Profile, Profiler};
+pub use record::{DeviceCounts, Interval, MemorySample, Record, TransferRecord};
+pub use rustorch_core::profile::GpuBenchmarkMetrics;
 pub use storage::Storage;
 pub use transfers::{TransferCount, TransferMethod, Transfers};

@@ -1,6 +1,6 @@
 //! Functions of pairs: arithmetic, comparison, selection, with broadcasting and type promotion.
 
-use crate::dispatch::run;
+use crate::dispatch::{run, run_with_number};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
     BinaryOp, CompareOp, DType, DTypeKind, Error, GateOp, Op, Result, Scalar, Weight, result_type,
@@ -135,15 +135,27 @@ pub(crate) fn binary(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>)
         let (a, b) = (a.to_tensor(name, DType::F32, beside)?, b.to_tensor(name, DType::F32, beside)?);
         return run(&Op::Binary(op), &[&a, &b])?.to_dtype(dtype);
     }
+    run_pair(&Op::Binary(op), dtype, [a, b], beside)
+}
+
+/// Runs a function of two operands that meet in `dtype`; `beside` is a tensor among them.
+fn run_pair(op: &Op, dtype: DType, [a, b]: [TensorOrScalar<'_>; 2], beside: &Tensor) -> Result<Tensor> {
+    use TensorOrScalar::{Scalar, Tensor};
+    let name = op.name();
+    if let (Tensor(x), Scalar(number)) | (Scalar(number), Tensor(x)) = (a, b)
+        && x.dtype() == dtype
+    {
+        expect_fits(name, number, dtype)?;
+        return run_with_number(op, x, number, matches!(a, Scalar(_)));
+    }
     let (a, b) = (a.to_tensor(name, dtype, beside)?, b.to_tensor(name, dtype, beside)?);
-    run(&Op::Binary(op), &[&a, &b])
+    run(op, &[&a, &b])
 }
 
 fn compare(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>) -> Result<Tensor> {
     let this = TensorOrScalar::from(a);
     let dtype = meet(op.name(), &[this.weighted(), b.weighted()])?;
-    let (x, y) = (this.to_tensor(op.name(), dtype, a)?, b.to_tensor(op.name(), dtype, a)?);
-    run(&Op::Compare(op), &[&x, &y])
+    run_pair(&Op::Compare(op), dtype, [this, b], a)
 }
 
 macro_rules! binary_methods {

@@ -1,7 +1,7 @@
 //! The one door to the executor: every operation of every family passes here.
 
 use crate::Tensor;
-use rustorch_core::{Device, Op, Result};
+use rustorch_core::{Device, Op, Result, Scalar};
 use rustorch_runtime::{HybridExecutor, Operand, OutputVec};
 use smallvec::SmallVec;
 
@@ -14,8 +14,7 @@ impl Tensor {
 
 #[inline]
 fn first(mut outs: OutputVec) -> Tensor {
-    let out = outs.pop().expect("every operation has a result");
-    Tensor::from_parts(out.storage, out.dtype, out.layout)
+    Tensor::from_output(outs.pop().expect("every operation has a result"))
 }
 
 #[inline]
@@ -26,7 +25,14 @@ fn operands<'a, const N: usize>(args: &[&'a Tensor; N]) -> [Operand<'a>; N] {
 /// Runs an operation that has one result.
 #[inline]
 pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor> {
-    Ok(first(HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?))
+    HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args))).map(Tensor::from_output)
+}
+
+/// Runs a function of pairs, of a tensor and a number of its dtype: the second operand, or the first.
+#[inline]
+pub(crate) fn run_with_number(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
+    HybridExecutor::with_current(|exec| exec.run_with_number(op, x.operand(), number, is_first))
+        .map(Tensor::from_output)
 }
 
 /// Runs an operation that takes any number of arguments and has one result.
@@ -43,9 +49,17 @@ pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
 /// Runs an operation that has two results.
 pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(Tensor, Tensor)> {
     let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?;
-    let mut outs = outs.into_iter().map(|out| Tensor::from_parts(out.storage, out.dtype, out.layout));
+    let mut outs = outs.into_iter().map(Tensor::from_output);
     let mut next = || outs.next().expect("sorting and selection have two results");
     Ok((next(), next()))
+}
+
+/// Runs an operation that has three results.
+pub(crate) fn run_triple(op: &Op, args: &[&Tensor]) -> Result<[Tensor; 3]> {
+    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+    let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands))?;
+    let mut outs = outs.into_iter().map(|out| Tensor::from_parts(out.storage, out.dtype, out.layout));
+    Ok(std::array::from_fn(|_| outs.next().expect("normalisation by the batch has three results")))
 }
 
 /// Runs an operation that writes its one result into a tensor.

@@ -1,8 +1,8 @@
 //! The tensor handle.
 
+use crate::handle::Handle;
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
-use rustorch_runtime::Storage;
-use std::sync::Arc;
+use rustorch_runtime::{Output, Storage};
 
 /// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
 ///
@@ -18,9 +18,10 @@ use std::sync::Arc;
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Tensor(Arc<Inner>);
+pub struct Tensor(Handle);
 
-struct Inner {
+/// What a handle leads to.
+pub(crate) struct Inner {
     storage: Storage,
     layout: Layout,
     dtype: DType,
@@ -32,7 +33,13 @@ impl Tensor {
     /// The caller has checked that the layout stays inside the storage and that its elements are valid for the dtype.
     #[inline]
     pub(crate) fn from_parts(storage: Storage, dtype: DType, layout: Layout) -> Tensor {
-        Tensor(Arc::new(Inner { storage, layout, dtype }))
+        Tensor(Handle::new(Inner { storage, layout, dtype }))
+    }
+
+    /// The handle to a result.
+    #[inline]
+    pub(crate) fn from_output(out: Output) -> Tensor {
+        Tensor::from_parts(out.storage, out.dtype, out.layout)
     }
 
     /// Another layout of the same elements.

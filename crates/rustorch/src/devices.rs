@@ -1,9 +1,9 @@
 //! The devices of this build on this machine.
 
-use rustorch_core::{Backend, CostModel, Device, DeviceType, Error, Result};
+use rustorch_core::{Backend, Device, DeviceType, Error, Result};
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
-use rustorch_runtime::{Builder, Environment, HybridExecutor};
+use rustorch_runtime::{Builder, DeviceChoice, Environment, HybridExecutor, Target};
 use std::sync::Arc;
 
 /// What became of one kind of device.
@@ -40,6 +40,7 @@ fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Foun
         let mut devices = match family {
             "vulkan" | "metal" => wgpu(family, wanted, &mut reasons),
             "opencl" => opencl(wanted, &mut reasons),
+            "cuda" => cuda(&mut reasons),
             _ => {
                 reasons.push("this version of RusTorch has no such device".to_owned());
                 Vec::new()
@@ -72,8 +73,7 @@ fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<Str
     });
     let opened = adapters.map(|adapter| {
         let driver = adapter.open().map_err(|error| error.to_string())?;
-        let cost = estimate(adapter.is_software());
-        Engine::new(driver, cost).map_err(|fault| fault.to_string())
+        Engine::new(driver).map_err(|fault| fault.to_string())
     });
     opened.filter_map(|engine| present(engine, reasons)).collect()
 }
@@ -86,7 +86,18 @@ fn opencl(wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec
     let devices = found.devices.iter().filter(|device| wanted("opencl", software(device.kind())));
     let opened = devices.map(|device| {
         let driver = device.open().map_err(|fault| fault.to_string())?;
-        Engine::new(driver, estimate(software(device.kind()))).map_err(|fault| fault.to_string())
+        Engine::new(driver).map_err(|fault| fault.to_string())
+    });
+    opened.filter_map(|engine| present(engine, reasons)).collect()
+}
+
+/// Devices of CUDA.
+fn cuda(reasons: &mut Vec<String>) -> Vec<Found> {
+    let found = rustorch_cuda::discover();
+    reasons.extend(found.missing);
+    let opened = found.devices.iter().map(|device| {
+        let driver = device.open().map_err(|fault| fault.to_string())?;
+        Engine::new(driver).map_err(|fault| fault.to_string())
     });
     opened.filter_map(|engine| present(engine, reasons)).collect()
 }
@@ -101,18 +112,6 @@ fn present<B: Backend + 'static>(backend: Result<B, String>, reasons: &mut Vec<S
     }
 }
 
-/// What is supposed of a device that nobody has measured: a common GPU, or the processor in its disguise.
-fn estimate(software: bool) -> CostModel {
-    CostModel {
-        launch_us: if software { 50.0 } else { 10.0 },
-        flops: if software { 1e9 } else { 1e12 },
-        flops_by_dtype: Vec::new(),
-        bandwidth: if software { 1e9 } else { 1e11 },
-        link_bandwidth: if software { 1e9 } else { 1e10 },
-        link_us: 20.0,
-    }
-}
-
 /// An executor for what a person asks for, over every device that has a part in it.
 ///
 /// `threads` compute on the processor; if not given, `RUSTORCH_THREADS` says, else there is one for each core.
@@ -123,10 +122,18 @@ fn estimate(software: bool) -> CostModel {
 /// If this build or machine lacks the device, which the error answers with those that exist, or if the environment makes
 /// no sense.
 pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExecutor> {
+    Ok(target(wanted, threads)?.executor)
+}
+
+/// As [`executor`], with the device that the wish means and the precision in which it wants to compute.
+///
+/// # Errors
+/// As there.
+pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
     let environment = Environment::read()?;
     let named = |family: &str| match (&environment.devices, wanted) {
         (_, DeviceType::Only(device)) if device.family() == family => true,
-        (Some(devices), _) => devices.iter().any(|device| device.family() == family),
+        (Some(devices), _) => devices.iter().any(|choice| family_of(choice) == family),
         (None, _) => false,
     };
     let taken = |family: &str, software: bool| {
@@ -148,19 +155,26 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
         .environment(&environment)
         .build()?;
     match executor.resolve(wanted) {
-        // Models compute in the precision of their weights; a uniform one is not built.
-        Ok(target) if target.compute.is_none() => Ok(target.executor),
-        _ => {
+        Ok(target) => Ok(target),
+        Err(_) => {
             let why = match wanted {
                 DeviceType::Only(device) => absent.iter().find(|(family, _)| *family == device.family()),
                 _ => None,
             };
             let why = why.map_or(String::new(), |(_, reason)| format!(" ({reason})"));
+            let names = names.join(", ");
             Err(Error::argument(
                 "backend",
-                format!("`{wanted}` is not available here{why}; there is auto, hybrid, {}", names.join(", ")),
+                format!("`{wanted}` is not available here{why}; there is auto, hybrid, hybrid-f32, {names}"),
             ))
         }
+    }
+}
+
+fn family_of(choice: &DeviceChoice) -> &str {
+    match choice {
+        DeviceChoice::One(device) => device.family(),
+        DeviceChoice::Family(family) => family,
     }
 }
 
@@ -175,10 +189,13 @@ mod tests {
                 Ok(executor) => assert_eq!(executor.chain().last(), Some(Device::Cpu), "{name}"),
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains(name) && text.contains("auto, hybrid, cpu"), "{text}");
+                    assert!(text.contains(name) && text.contains("auto, hybrid, hybrid-f32, cpu"), "{text}");
                 }
             }
         }
         assert!(executor(DeviceType::Auto, None).is_ok());
+        let compute = |wanted| executor(wanted, Some(1)).unwrap().compute();
+        assert_eq!(compute(DeviceType::HybridF32), Some(rustorch_core::DType::F32));
+        assert_eq!(compute(DeviceType::Hybrid), None);
     }
 }

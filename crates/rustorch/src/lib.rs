@@ -33,7 +33,9 @@
 //! # Ok::<(), rustorch::llm::Error>(())
 //! ```
 
+pub mod benchmark;
 pub mod devices;
+pub mod metrics;
 
 #[doc(inline)]
 pub use rustorch_core::{DType, Device, DeviceType, Error, QuantType, Result, Scalar, Shape};

@@ -1,6 +1,7 @@
 //! `bench`: prompt processing and generation, measured as llama-bench does.
 
-use crate::args::BenchArgs;
+use super::bench_devices;
+use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 use crate::{backend, model, output};
 use rustorch::core::Philox;
@@ -35,6 +36,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
+    if let Some(BenchCommand::Devices(args)) = &args.what {
+        return bench_devices::run(args);
+    }
     if args.n_prompt.iter().chain(&args.n_gen).all(|&n| n == 0) {
         return Err(Failure::Usage("there is nothing to measure: give -p or -n a length above 0".into()));
     }

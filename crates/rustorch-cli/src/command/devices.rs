@@ -1,10 +1,15 @@
-//! `devices`: what was found, and why others were not.
+//! `devices`: what was found, why others were not, and how busy they are.
 
+use super::watch::{self, Metrics};
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::output;
+use rustorch::core::{CostModel, DType, OpType};
 use rustorch::devices::{Found, discover};
+use rustorch::metrics::Monitor;
+use rustorch::runtime::{CostCache, cache_dir, cost_of};
 use serde::Serialize;
+use std::time::Duration;
 
 /// A device as `--json` prints it.
 #[derive(Serialize)]
@@ -21,10 +26,21 @@ struct Row {
     bytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics>,
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
-    let rows: Vec<Row> = discover(None).into_iter().map(row).collect();
+    if args.watch {
+        return watch::run(args);
+    }
+    let cache = cache_dir(|name| std::env::var_os(name)).map(CostCache::new);
+    let found = discover(None);
+    let metrics = if args.json { metrics(&found) } else { Vec::new() };
+    let mut rows: Vec<Row> = found.into_iter().map(|found| row(found, cache.as_ref())).collect();
+    for (row, metrics) in rows.iter_mut().zip(metrics) {
+        row.metrics = metrics;
+    }
     if args.json {
         return output::json(&rows);
     }
@@ -34,7 +50,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
                 let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
                 let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
                 let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
-                format!("{name}{memory}; measured {flops} GFLOP/s in plain loops, {bytes} GB/s")
+                format!("{name}{memory}; measured {flops} GFLOP/s in f32 products, {bytes} GB/s")
             }
             (None, reason) => format!("not found: {}", reason.unwrap_or("unknown")),
         };
@@ -43,18 +59,36 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(found: Found) -> Row {
+/// How busy each device that was found is.
+fn metrics(found: &[Found]) -> Vec<Option<Metrics>> {
+    let mut monitor = Monitor::new();
+    let mut read = || {
+        let metrics = found.iter().map(|found| match found {
+            Found::Present(backend) => Some(Metrics::from(monitor.read(&**backend))),
+            Found::Absent { .. } => None,
+        });
+        metrics.collect()
+    };
+    // Some figures are averages since the reading before.
+    let _: Vec<Option<Metrics>> = read();
+    std::thread::sleep(Duration::from_millis(100));
+    read()
+}
+
+fn row(found: Found, cache: Option<&CostCache>) -> Row {
     match found {
         Found::Present(backend) => {
-            let (capability, cost) = (backend.capability(), backend.cost());
+            let (capability, cost) = (backend.capability(), cost_of(&backend, cache));
+            let (flops, _) = cost.rates("matmul", OpType::LinearAlgebra, DType::F32);
             Row {
                 device: backend.device().to_string(),
                 present: true,
                 name: Some(capability.name.clone()),
                 memory_bytes: capability.memory,
-                flops_per_second: Some(cost.flops),
-                bytes_per_second: Some(cost.bandwidth),
+                flops_per_second: Some(flops).filter(|_| cost != CostModel::UNKNOWN),
+                bytes_per_second: Some(cost.bandwidth).filter(|_| cost != CostModel::UNKNOWN),
                 reason: None,
+                metrics: None,
             }
         }
         Found::Absent { family, reason } => Row {
@@ -65,6 +99,7 @@ fn row(found: Found) -> Row {
             flops_per_second: None,
             bytes_per_second: None,
             reason: Some(reason),
+            metrics: None,
         },
     }
 }

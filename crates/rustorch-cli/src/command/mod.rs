@@ -1,9 +1,11 @@
 //! The commands, a file each.
 
 pub(crate) mod bench;
+pub(crate) mod bench_devices;
 pub(crate) mod completions;
 pub(crate) mod devices;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod tokenize;
+pub(crate) mod watch;

@@ -1,5 +1,8 @@
 //! The program on a pseudoterminal, and a person in front of it.
 
+// Every test file is a program of its own and uses a part of this.
+#![allow(dead_code)]
+
 use crate::common::program;
 use std::fs::File;
 use std::io::{Read, Write};

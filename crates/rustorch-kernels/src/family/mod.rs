@@ -69,7 +69,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
         Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
         Op::Copy => copy::plan(&mut plan, request.hardware, &request.arg(0), &request.out(0))?,
-        Op::MatMul(_) | Op::ExpertMatMul if request.args[1].dtype.is_quant() => {
+        Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
             weight::plan(&mut plan, request)?
         }
         op => return Err(Decline::Op(op.name())),

@@ -5,13 +5,15 @@ use crate::{Error, Result};
 use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
 
-/// The keys and values of every block for the tokens decoded so far, in `f16`.
+/// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the executor computed
+/// everything in `f32` when the cache was made.
 ///
 /// Heads are outermost, so that each head's keys lie together.
 pub struct KvCache {
     blocks: Vec<BlockCache>,
     capacity: usize,
     len: usize,
+    dtype: DType,
 }
 
 struct BlockCache {
@@ -26,6 +28,7 @@ impl KvCache {
     pub(super) fn new(
         hyper: &Hyperparameters,
         capacity: usize,
+        dtype: DType,
         devices: impl IntoIterator<Item = Device>,
     ) -> Result<KvCache> {
         let blocks = hyper
@@ -34,12 +37,17 @@ impl KvCache {
             .zip(devices)
             .map(|(&heads, device)| {
                 let empty = |length: usize| -> Result<Tensor> {
-                    Ok(Tensor::zeros([heads, capacity, length], DType::F16)?.to_device(device)?)
+                    Ok(Tensor::zeros([heads, capacity, length], dtype)?.to_device(device)?)
                 };
                 Ok(BlockCache { keys: empty(hyper.key_length)?, values: empty(hyper.value_length)? })
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(KvCache { blocks, capacity, len: 0 })
+        Ok(KvCache { blocks, capacity, len: 0, dtype })
+    }
+
+    /// The dtype of keys and values.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// How many tokens it holds.
@@ -59,7 +67,7 @@ impl KvCache {
 
     /// The bytes of all keys and values at full capacity.
     pub fn bytes(&self) -> usize {
-        let size = |t: &Tensor| t.elements() * 2;
+        let size = |t: &Tensor| t.elements() * self.dtype.block_bytes();
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
     }
 

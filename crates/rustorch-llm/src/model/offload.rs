@@ -175,7 +175,7 @@ impl Mover {
                 (Op::MatMul(MatMul::default()), vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)])
             }
             _ => (
-                Op::ExpertMatMul,
+                Op::ExpertMatMul { exact: false },
                 vec![
                     (DType::F32, contiguous(&[1, 1, inner])?),
                     (weight.dtype(), weight.layout().clone()),

@@ -6,10 +6,10 @@ use super::plan::{Plan, Wish};
 use super::run::{Metas, compute};
 use super::{HybridExecutor, OnFault, Operand, Output, OutputVec, Slot};
 use crate::health::OpKey;
-use crate::record::Record;
+use crate::record::{Interval, Record, thread_number};
+use rustorch_core::profile::{current_sequence, host_ns};
 use rustorch_core::{Device, DispatchError, Error, Fault, Op, OutputMeta, Result, TensorMeta, Verdict};
 use smallvec::SmallVec;
-use std::time::Instant;
 
 /// An operation on its way to a device.
 pub(super) struct Request<'a> {
@@ -45,6 +45,10 @@ struct Progress {
     moved: u64,
     /// Devices whose results have NaN that the processor's may not have.
     suspects: SmallVec<[Device; 2]>,
+    /// When the dispatch began, if somebody wants to know what is dispatched.
+    started: Option<u64>,
+    /// When the last device that was tried was called.
+    run: Option<Interval>,
 }
 
 impl HybridExecutor {
@@ -67,10 +71,11 @@ impl HybridExecutor {
 
     fn dispatch_reachable(&self, mut request: Request<'_>) -> Result<Done> {
         let shared = &self.0.shared;
-        let started = Instant::now();
+        let _sequence = self.sequence();
+        let started = self.clock();
         let Plan { order, considered, home } =
             self.plan(request.op, request.metas, request.outs, request.wish);
-        let mut progress = Progress { considered, moved: 0, suspects: SmallVec::new() };
+        let mut progress = Progress { considered, moved: 0, suspects: SmallVec::new(), started, run: None };
         for (position, &index) in order.iter().enumerate() {
             let slot = &shared.slots[index];
             match self.attempt(slot, &mut request, &mut progress) {
@@ -86,7 +91,7 @@ impl HybridExecutor {
                             let rest = order[position + 1..].iter().map(|&i| shared.slots[i].device);
                             progress.considered.extend(rest.map(|d| (d, Verdict::Costlier)));
                         }
-                        return self.finish(slot, &request, done, home, progress, started);
+                        return self.finish(slot, &request, done, home, progress);
                     }
                 }
                 Err(Failure::Moving(Fault::Invalid(error)) | Failure::Running(Fault::Invalid(error))) => {
@@ -112,7 +117,7 @@ impl HybridExecutor {
                 break;
             }
         }
-        self.record(&request, None, None, &progress, started);
+        self.record(&request, None, None, &progress);
         Err(Box::new(DispatchError {
             op: request.op.name(),
             args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
@@ -163,10 +168,15 @@ impl HybridExecutor {
                 to.device() == slot.device && (slot.backend.capability().strided || to.layout.is_contiguous())
             })
         {
+            let called = progress.started.map(|_| host_ns());
             write(slot, request.op, &args, places).map_err(Failure::Running)?;
+            progress.run = called.map(Interval::since);
             return Ok(Done::InPlace);
         }
-        compute(slot, request.op, &args, request.outs).map(Done::Fresh).map_err(Failure::Running)
+        let called = progress.started.map(|_| host_ns());
+        let outputs = compute(slot, request.op, &args, request.outs).map_err(Failure::Running)?;
+        progress.run = called.map(Interval::since);
+        Ok(Done::Fresh(outputs))
     }
 
     /// Brings results to where they are wanted, and records.
@@ -177,7 +187,6 @@ impl HybridExecutor {
         done: Done,
         home: Option<Device>,
         mut progress: Progress,
-        started: Instant,
     ) -> Result<Done> {
         let goal = match request.wish {
             Wish::At(device) => Some(device),
@@ -206,7 +215,7 @@ impl HybridExecutor {
             }
             (done, _) => (done, None),
         };
-        self.record(request, Some(slot.device), returned, &progress, started);
+        self.record(request, Some(slot.device), returned, &progress);
         Ok(done)
     }
 
@@ -313,22 +322,26 @@ impl HybridExecutor {
         device: Option<Device>,
         returned_to: Option<Device>,
         progress: &Progress,
-        started: Instant,
     ) {
         let op = request.op.name();
         let shown = device.map_or("none", Device::family);
         tracing::trace!(op, device = shown, moved = progress.moved, "dispatched");
-        if self.0.shared.recorder.is_watched() {
-            self.0.shared.recorder.push(Record {
-                op,
-                args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
-                device,
-                returned_to,
-                moved_bytes: progress.moved,
-                time: started.elapsed(),
-                considered: progress.considered.clone(),
-            });
-        }
+        let Some(start_ns) = progress.started else { return };
+        self.0.shared.recorder.push(Record {
+            op,
+            class: request.op.class(request.metas),
+            args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
+            device,
+            returned_to,
+            moved_bytes: progress.moved,
+            time: Interval::since(start_ns).duration(),
+            sequence: current_sequence(),
+            thread: thread_number(),
+            start_ns,
+            run: progress.run.filter(|_| device.is_some()),
+            considered: progress.considered.clone(),
+        });
+        self.sample_memory();
     }
 }
 

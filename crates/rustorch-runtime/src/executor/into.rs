@@ -66,6 +66,7 @@ impl HybridExecutor {
             // A device that is gone takes nothing.
             self.backend_of(to.device())?;
         }
+        let _sequence = self.sequence();
         let wish = destinations.first().map_or(Wish::Anywhere, |to| Wish::At(to.device()));
         let places = apart.then_some(destinations);
         let request = Request { op, args, metas: &metas, outs: &outs, wish, places, early };

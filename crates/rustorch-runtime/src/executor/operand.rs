@@ -60,7 +60,13 @@ impl<'a> Operand<'a> {
 
     #[inline]
     fn is_valid(&self) -> bool {
-        self.is_inside() && self.is_aligned() && truth_fits(self.dtype, self.storage.holds_truth(), false)
+        self.is_inside() && self.is_readable()
+    }
+
+    /// Whether the storage can be read as this dtype, wherever the elements are.
+    #[inline]
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_aligned() && truth_fits(self.dtype, self.storage.holds_truth(), false)
     }
 
     #[inline]

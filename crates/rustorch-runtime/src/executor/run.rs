@@ -35,7 +35,12 @@ impl HybridExecutor {
         self.run_asked(op, args, Some(device))
     }
 
-    fn run_asked(&self, op: &Op, args: &[Operand<'_>], asked: Option<Device>) -> Result<OutputVec> {
+    pub(super) fn run_asked(
+        &self,
+        op: &Op,
+        args: &[Operand<'_>],
+        asked: Option<Device>,
+    ) -> Result<OutputVec> {
         let mut metas = Metas::new();
         let mut on_cpu = asked.is_none_or(Device::is_cpu);
         for arg in args {
@@ -65,13 +70,19 @@ impl HybridExecutor {
     /// Whether so little data, on the processor, stays there without planning.
     #[inline]
     pub(super) fn is_small(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
+        self.needs_no_plan(|| total_bytes(args, outs))
+    }
+
+    /// Whether an operation on so many bytes, all on the processor, runs there without planning.
+    #[inline]
+    pub(super) fn needs_no_plan(&self, bytes: impl FnOnce() -> usize) -> bool {
         if self.0.shared.recorder.is_watched() {
             return false;
         }
         match self.0.fast_bytes {
             usize::MAX => true,
             0 => false,
-            limit => total_bytes(args, outs) <= limit,
+            limit => bytes() <= limit,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::run::fresh;
 use super::{HybridExecutor, Operand, Output, Slot};
 use crate::storage::{Origin, Storage};
 use crate::transfers::TransferMethod;
+use rustorch_core::profile::host_ns;
 use rustorch_core::{
     DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, bf16, copy_mismatch, f16,
     packed_bytes,
@@ -35,14 +36,17 @@ impl HybridExecutor {
         }
         let slot = self.slot(device)?;
         self.backend_of(device)?;
-        let output = self.with_memory(slot, || {
+        let _sequence = self.sequence();
+        let (output, started) = self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
+            let started = host_ns();
             copy_in(slot, bytes, &output)?;
-            Ok(output)
+            Ok((output, started))
         })?;
         if !device.is_cpu() {
-            self.0.shared.transfers.add(Device::Cpu, device, TransferMethod::Copy, bytes.len());
+            self.transferred(Device::Cpu, device, TransferMethod::Copy, bytes.len(), started);
         }
+        self.sample_memory();
         Ok(output)
     }
 
@@ -66,6 +70,7 @@ impl HybridExecutor {
                 [source.layout.shape()],
             ));
         }
+        let _sequence = self.sequence();
         let copy;
         let source = if self.0.shared.health.is_lost(source.device()) {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
@@ -90,6 +95,7 @@ impl HybridExecutor {
         source.meta().check(NAME)?;
         let slot = self.slot(device)?;
         self.backend_of(device)?;
+        let _sequence = self.sequence();
         let copy;
         let source = if self.0.shared.health.is_lost(source.device()) {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
@@ -137,6 +143,7 @@ impl HybridExecutor {
         if bytes == 0 {
             return Ok(output);
         }
+        let started = host_ns();
         let _guard = source.storage.read();
         // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
         let view = unsafe { source.view() };
@@ -159,7 +166,7 @@ impl HybridExecutor {
             TransferMethod::Staging
         };
         if from != to {
-            self.0.shared.transfers.add(from, to, method, bytes);
+            self.transferred(from, to, method, bytes, started);
         }
         if from.is_cpu() && !to.is_cpu() && source.storage.is_read_only() {
             output.storage.set_origin(Origin {
@@ -176,12 +183,13 @@ impl HybridExecutor {
         if bytes.is_empty() {
             return Ok(());
         }
+        let started = host_ns();
         let _guard = source.storage.read();
         // SAFETY: as in `move_run`.
         let view = unsafe { source.view() };
         self.backend_of(source.device())?.copy_out(&view, bytes)?;
         if !source.device().is_cpu() {
-            self.0.shared.transfers.add(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len());
+            self.transferred(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len(), started);
         }
         Ok(())
     }

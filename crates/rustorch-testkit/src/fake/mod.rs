@@ -1,16 +1,20 @@
 //! A device that is none: computes by another backend, in memory of its own, and fails by script.
 
 mod script;
+mod timeline;
 
 pub use script::{Act, Point, Rule};
 
+use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Op, TensorMeta,
-    View, ViewMut, bf16, copy_mismatch, f16,
+    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Link, Op,
+    TensorMeta, View, ViewMut, bf16, copy_mismatch, f16,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use timeline::Timeline;
 
 /// What a fake device was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +30,15 @@ pub struct FakeDevice {
     device: Device,
     inner: Arc<dyn Backend>,
     capability: DeviceCapability,
-    cost: CostModel,
+    cost: Option<CostModel>,
     peers: bool,
     limit: usize,
     used: Arc<AtomicUsize>,
     lost: AtomicBool,
     rules: Mutex<Vec<Rule>>,
     calls: Mutex<Vec<Call>>,
+    timeline: Option<Timeline>,
+    metrics: GpuBenchmarkMetrics,
 }
 
 /// The memory behind a fake device's buffer, at an address that it does not tell.
@@ -54,20 +60,47 @@ impl FakeDevice {
             device,
             capability: DeviceCapability::complete(format!("fake {device}")),
             inner,
-            cost: CostModel {
+            cost: Some(CostModel {
                 launch_us: 5.0,
                 flops: 1e13,
-                flops_by_dtype: Vec::new(),
                 bandwidth: 5e11,
-                link_bandwidth: 1e10,
-                link_us: 10.0,
-            },
+                rates: Vec::new(),
+                upload: Link { start_us: 10.0, bandwidth: 1e10 },
+                download: Link { start_us: 10.0, bandwidth: 1e10 },
+            }),
             peers: false,
             limit: usize::MAX,
             used: Arc::default(),
             lost: AtomicBool::new(false),
             rules: Mutex::default(),
             calls: Mutex::default(),
+            timeline: None,
+            metrics: GpuBenchmarkMetrics::default(),
+        }
+    }
+
+    /// Lets it have a clock and tell when it ran what: as if it worked by itself, one thing after another, each taking
+    /// what `time` says for its name (`copy in` and the like for copies).
+    pub fn with_timestamps(mut self, time: impl Fn(&str) -> Duration + Send + Sync + 'static) -> FakeDevice {
+        self.timeline = Some(Timeline::new(Box::new(time)));
+        self
+    }
+
+    /// Lets it say how busy it is.
+    pub fn metrics(mut self, metrics: GpuBenchmarkMetrics) -> FakeDevice {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Whether somebody measures it.
+    pub fn is_measured(&self) -> bool {
+        self.timeline.as_ref().is_some_and(Timeline::is_measured)
+    }
+
+    /// Notes that something occupies it, if somebody measures that.
+    fn occupy(&self, label: &'static str, kind: SpanKind) {
+        if let Some(timeline) = &self.timeline {
+            timeline.submit(label, kind);
         }
     }
 
@@ -79,7 +112,15 @@ impl FakeDevice {
 
     /// Changes how long it says that it takes.
     pub fn cost(mut self, change: impl FnOnce(&mut CostModel)) -> FakeDevice {
-        change(&mut self.cost);
+        if let Some(cost) = &mut self.cost {
+            change(cost);
+        }
+        self
+    }
+
+    /// Lets it say nothing about how long it takes, so that it is measured.
+    pub fn measured(mut self) -> FakeDevice {
+        self.cost = None;
         self
     }
 
@@ -166,8 +207,8 @@ impl Backend for FakeDevice {
         &self.capability
     }
 
-    fn cost(&self) -> &CostModel {
-        &self.cost
+    fn cost(&self) -> Option<&CostModel> {
+        self.cost.as_ref()
     }
 
     fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
@@ -217,6 +258,7 @@ impl Backend for FakeDevice {
             args.iter().map(|x| self.view(x)).collect::<Result<_, Fault>>()?;
         let mut places: SmallVec<[ViewMut<'_>; 2]> =
             outs.iter().map(|x| self.place(x)).collect::<Result<_, Fault>>()?;
+        self.occupy(op.name(), SpanKind::Compute);
         self.inner.run(op, &args, &mut places)?;
         if act == Some(Act::Nan) {
             places.iter_mut().for_each(plant_nan);
@@ -226,11 +268,13 @@ impl Backend for FakeDevice {
 
     fn copy_in(&self, src: &[u8], dst: &mut ViewMut<'_>) -> Result<(), Fault> {
         self.enter(Point::CopyIn, None)?;
+        self.occupy("copy in", SpanKind::Copy);
         if self.place(dst)?.write_bytes(src) { Ok(()) } else { Err(copy_mismatch()) }
     }
 
     fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault> {
         self.enter(Point::CopyOut, None)?;
+        self.occupy("copy out", SpanKind::Copy);
         let src = self.view(src)?;
         let bytes = src.as_bytes().filter(|bytes| bytes.len() == dst.len()).ok_or_else(copy_mismatch)?;
         dst.copy_from_slice(bytes);
@@ -244,6 +288,7 @@ impl Backend for FakeDevice {
         let memory = src.buffer().memory::<FakeMemory>()?;
         Some((|| {
             self.enter(Point::CopyFromPeer, None)?;
+            self.occupy("copy from peer", SpanKind::Copy);
             // SAFETY: the same window onto the same bytes.
             let src = unsafe { View::new(&memory.buffer, src.dtype(), src.layout()) };
             let bytes = src.as_bytes().ok_or_else(copy_mismatch)?;
@@ -253,6 +298,14 @@ impl Backend for FakeDevice {
 
     fn synchronize(&self) -> Result<(), Fault> {
         self.enter(Point::Synchronize, None).map(drop)
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        self.timeline.as_ref().map(|timeline| timeline as &dyn DeviceProfiler)
+    }
+
+    fn metrics(&self) -> GpuBenchmarkMetrics {
+        self.metrics
     }
 }
 

@@ -7,6 +7,7 @@ mod cast;
 mod complex;
 mod half;
 mod integer;
+pub(crate) mod packed;
 mod real;
 mod select;
 
@@ -79,7 +80,12 @@ pub(super) fn binary(
             }
         })
     }, _ => Err(unreachable_memory()))?;
-    if divided.into_inner() {
+    checked(op, divided.into_inner())
+}
+
+/// The outcome of [`Pointwise::binary`].
+fn checked(op: BinaryOp, divided: bool) -> Result<(), Fault> {
+    if divided {
         Ok(())
     } else {
         Err(Error::argument(op.name(), "an integer is divided by zero; check the divisor or cast to a float")

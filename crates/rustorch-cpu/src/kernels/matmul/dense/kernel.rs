@@ -143,9 +143,9 @@ unsafe fn plain<E: Scalar, const N: usize, const H: usize>(k: usize, x: *const E
     unsafe { tile::<Plain<E, N>, H, 1>(k, x, w, acc) }
 }
 
-/// Whether fused multiply-adds are an instruction on every processor of the target; elsewhere portable code rounds twice
-/// rather than call a library for each.
-const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+/// Whether portable code fuses. Where there is no instruction it rounds twice: these sums are in no order that another
+/// implementation shares, so that exact products would cost a lot and buy nothing.
+const FUSED: bool = crate::fused::INSTRUCTION;
 
 macro_rules! scalars {
     ($($ty:ty: $zero:expr, $lanes:literal lanes, $add_product:expr;)*) => {$(

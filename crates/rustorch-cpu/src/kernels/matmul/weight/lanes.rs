@@ -5,6 +5,7 @@ use super::activation::{LANES, Row};
 use super::chunk::{CHUNK, Chunk, scale_levels, unpack, unpack_scales};
 use super::types::{Kind, Weight};
 use super::{Acc, ROWS};
+use crate::fused::mul_add;
 use rustorch_quant::Levels;
 
 /// Whether a type's sums are in lanes.
@@ -23,7 +24,7 @@ pub(super) fn sum(lanes: [f32; 8]) -> f32 {
 #[inline(always)]
 pub(super) fn finish<W: Weight>(lanes: f32, min: f32) -> f32 {
     let lanes = W::FACTOR * lanes;
-    if W::MINS || W::PLANES > 1 { W::MIN_FACTOR.mul_add(min, lanes) } else { lanes }
+    if W::MINS || W::PLANES > 1 { mul_add(W::MIN_FACTOR, min, lanes) } else { lanes }
 }
 
 /// The results of four rows of the weight and a panel, from the sums that panels left.
@@ -78,10 +79,10 @@ fn add_blocks<W: Weight>(
             for v in 4 * l..4 * l + 4 {
                 sum += (i32::from(w.levels[32 * b + v]) - i32::from(W::OFFSET)) * i32::from(qs[v]);
             }
-            *lane = d.mul_add(sum as f32, *lane);
+            *lane = mul_add(d, sum as f32, *lane);
         }
         if W::MINS {
-            *min = w.min[b].mul_add(x.s[8 * c + b], *min);
+            *min = mul_add(w.min[b], x.s[8 * c + b], *min);
         }
     }
 }
@@ -104,14 +105,14 @@ fn add_superblock<W: Weight>(
         scale_levels::<W>(&levels, &scales, plane, chunk);
         let sums = lane_sums::<W>(chunk, x, c);
         for (lane, sum) in lanes.iter_mut().zip(sums) {
-            *lane = d.mul_add(sum as f32, *lane);
+            *lane = mul_add(d, sum as f32, *lane);
         }
     }
     if W::MINS {
         let groups = if W::GROUP == 16 { &x.sums16[16 * c..] } else { &x.sums32[8 * c..] };
         let sum: i32 =
             (0..CHUNK / W::GROUP).map(|g| i32::from(chunk.int_min[g]) * i32::from(groups[g])).sum();
-        *min = (-(chunk.dmin * x.d[c])).mul_add(sum as f32, *min);
+        *min = mul_add(-(chunk.dmin * x.d[c]), sum as f32, *min);
     }
 }
 

@@ -4,6 +4,7 @@ use super::activation::{LANES, PanelChunk, Row};
 use super::chunk::{CHUNK, Chunk, unpack};
 use super::types::{Kind, Weight};
 use super::{Acc, ROWS, accs, lanes};
+use crate::fused::mul_add;
 
 /// Four rows of blocks times one row of activations.
 ///
@@ -38,9 +39,9 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
             for g in 0..n32 {
                 let sum = products(&w.levels[32 * g..][..32], &qs[32 * g..][..32])
                     - i32::from(W::OFFSET) * i32::from(x.sums32[8 * c + g]);
-                *acc = (sum as f32).mul_add(w.scale[g] * x.d[8 * c + g], *acc);
+                *acc = mul_add(sum as f32, w.scale[g] * x.d[8 * c + g], *acc);
                 if W::MINS {
-                    *acc = w.min[g].mul_add(x.s[8 * c + g], *acc);
+                    *acc = mul_add(w.min[g], x.s[8 * c + g], *acc);
                 }
             }
         }
@@ -52,8 +53,8 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
                 sum += w.int_scale[g] * products(&w.levels[n * g..][..n], &qs[n * g..][..n]);
                 min += i32::from(w.int_min[g]) * i32::from(sums[g]);
             }
-            *acc = (sum as f32).mul_add(w.d * x.d[c], *acc);
-            *low = (min as f32).mul_add(w.dmin * x.d[c], *low);
+            *acc = mul_add(sum as f32, w.d * x.d[c], *acc);
+            *low = mul_add(min as f32, w.dmin * x.d[c], *low);
         }
         Kind::Groups => {
             let block = W::COMPANION.block();
@@ -62,9 +63,9 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
                 for g in b * block / 16..(b + 1) * block / 16 {
                     let sum = products(&w.levels[16 * g..][..16], &qs[16 * g..][..16])
                         - i32::from(W::OFFSET) * i32::from(x.sums16[16 * c + g]);
-                    inner = (sum as f32).mul_add(w.scale[g], inner);
+                    inner = mul_add(sum as f32, w.scale[g], inner);
                 }
-                *acc = x.d[c * (CHUNK / block) + b].mul_add(inner, *acc);
+                *acc = mul_add(x.d[c * (CHUNK / block) + b], inner, *acc);
             }
         }
     }
@@ -130,9 +131,9 @@ fn panel<W: Weight>(
                 let mut sum = lane_products::<32>(w, x, g);
                 for l in 0..LANES {
                     sum[l] -= offset * i32::from(x.sums[g / 2][l][g % 2]);
-                    acc[l] = (sum[l] as f32).mul_add(w.scale[g] * x.d[g][l], acc[l]);
+                    acc[l] = mul_add(sum[l] as f32, w.scale[g] * x.d[g][l], acc[l]);
                     if W::MINS {
-                        acc[l] = w.min[g].mul_add(x.s[g][l], acc[l]);
+                        acc[l] = mul_add(w.min[g], x.s[g][l], acc[l]);
                     }
                 }
             }
@@ -149,8 +150,8 @@ fn panel<W: Weight>(
             }
             let low = low.expect("this kind has sums of minima");
             for l in 0..LANES {
-                acc[l] = (sum[l] as f32).mul_add(w.d * x.d[0][l], acc[l]);
-                low[l] = (min[l] as f32).mul_add(w.dmin * x.d[0][l], low[l]);
+                acc[l] = mul_add(sum[l] as f32, w.d * x.d[0][l], acc[l]);
+                low[l] = mul_add(min[l] as f32, w.dmin * x.d[0][l], low[l]);
             }
         }
         Kind::Groups => {
@@ -161,11 +162,11 @@ fn panel<W: Weight>(
                     let sum = lane_products::<16>(w, x, g);
                     for l in 0..LANES {
                         let sum = sum[l] - offset * i32::from(x.sums[g / 2][l][g % 2]);
-                        inner[l] = (sum as f32).mul_add(w.scale[g], inner[l]);
+                        inner[l] = mul_add(sum as f32, w.scale[g], inner[l]);
                     }
                 }
                 for l in 0..LANES {
-                    acc[l] = x.d[b][l].mul_add(inner[l], acc[l]);
+                    acc[l] = mul_add(x.d[b][l], inner[l], acc[l]);
                 }
             }
         }

@@ -1,0 +1,157 @@
+//! Functions of a few elements that lie side by side on the processor: the shortest way through the executor.
+//!
+//! One number plus another takes a nanosecond, so everything around it counts. Where all arguments are alike, the result
+//! has their shape, nothing needs to be inferred, and the processor computes from addresses instead of views
+//! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
+//! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
+
+use super::{HybridExecutor, Operand, Output};
+use rustorch_core::{DType, Fault, FromScalar, Layout, Op, Result, Scalar, Shape, dispatch_dtype};
+use std::mem::MaybeUninit;
+
+/// Elements up to which it pays.
+const MOST: usize = 64;
+
+/// One number again and again, as elements of any dtype.
+type Repeated = [MaybeUninit<u128>; MOST];
+
+impl HybridExecutor {
+    /// As [`run`](Self::run), for an operation that has one result.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn run_one<const N: usize>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<Output> {
+        match self.run_alike(op, args) {
+            Some(result) => result,
+            None => self.run_alone(op, args),
+        }
+    }
+
+    /// As [`run_one`](Self::run_one), for a tensor and a number, which takes part as an element of the tensor's dtype: the
+    /// second argument, or the first.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and if the dtype is a block type.
+    #[inline]
+    pub fn run_with_number(&self, op: &Op, x: Operand<'_>, number: Scalar, is_first: bool) -> Result<Output> {
+        let mut repeated: Repeated = [const { MaybeUninit::uninit() }; MOST];
+        if let Some(tiny) = self.tiny(op, &x, 2, 1) {
+            let number = fill(&mut repeated[..tiny.n], x.dtype, number).cast();
+            let _guard = x.storage.read();
+            let args = if is_first { [number, tiny.address] } else { [tiny.address, number] };
+            // SAFETY: the number stands there `n` times, and `x` is as `tiny` says, and guarded.
+            if let Some(result) = unsafe { self.compute_tiny(op, &x, &tiny, &args) } {
+                return result;
+            }
+        }
+        let bytes = fill(&mut repeated[..1], x.dtype, number).cast::<u8>();
+        // SAFETY: one element of the dtype was written there.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, x.dtype.size().unwrap_or(0)) };
+        let number = self.upload(bytes, x.dtype, &Shape::scalar(), x.device())?;
+        let args = if is_first { [number.operand(), x] } else { [x, number.operand()] };
+        self.run_alone(op, &args)
+    }
+
+    fn run_alone(&self, op: &Op, args: &[Operand<'_>]) -> Result<Output> {
+        Ok(self.run_asked(op, args, None)?.pop().expect("every operation has a result"))
+    }
+
+    #[inline]
+    fn run_alike<const N: usize>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<Result<Output>> {
+        let (first, rest) = args.split_first()?;
+        let tiny = self.tiny(op, first, N, N)?;
+        let mut addresses = [tiny.address; N];
+        for (address, arg) in addresses[1..].iter_mut().zip(rest) {
+            if arg.dtype != first.dtype || arg.layout.shape() != first.layout.shape() {
+                return None;
+            }
+            *address = packed_address(arg, tiny.n, tiny.size)?;
+        }
+        let _guards = args.each_ref().map(|arg| arg.storage.read());
+        // SAFETY: all arguments have the dtype and as many elements, lie side by side and are guarded.
+        unsafe { self.compute_tiny(op, first, &tiny, &addresses) }
+    }
+
+    /// Whether an operation on `terms` arguments like `x`, of which `tensors` are tensors, may go this way.
+    #[inline]
+    fn tiny(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<Tiny> {
+        let n = x.layout.elements();
+        let size = x.dtype.size()?;
+        let out = op.elementwise_output(x.dtype, terms)?;
+        let out_bytes = n * out.size()?;
+        // A number counts as a tensor of one element, which it would be otherwise.
+        let bytes = || size * (n * tensors + terms - tensors) + out_bytes;
+        if n == 0 || n > MOST || !self.needs_no_plan(bytes) {
+            return None;
+        }
+        Some(Tiny { n, size, out, out_bytes, address: packed_address(x, n, size)? })
+    }
+
+    /// `None`, where the general way has to be taken.
+    ///
+    /// # Safety
+    /// `tiny` was made for `x` and the operation, and each address is that of as many elements of its dtype, which nobody
+    /// writes meanwhile.
+    #[inline]
+    unsafe fn compute_tiny(
+        &self,
+        op: &Op,
+        x: &Operand<'_>,
+        tiny: &Tiny,
+        args: &[*const u8],
+    ) -> Option<Result<Output>> {
+        let cpu = self.cpu();
+        let storage = cpu.pool.storage(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
+        let place = storage.buffer().host_address()?.as_ptr();
+        // SAFETY: by the contract; the operation has a result for the dtype, and the room is fresh and aligned to any dtype.
+        match unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) }? {
+            Ok(()) => {
+                let layout = Layout::contiguous(x.layout.shape().clone());
+                Some(Ok(Output { storage, dtype: tiny.out, layout }))
+            }
+            Err(Fault::Invalid(error)) => Some(Err(*error)),
+            Err(_) => None,
+        }
+    }
+}
+
+/// An operation that may go this way, and its first tensor.
+struct Tiny {
+    /// Elements of each argument and of the result.
+    n: usize,
+    /// Bytes of an element of the arguments.
+    size: usize,
+    /// The result's dtype.
+    out: DType,
+    out_bytes: usize,
+    address: *const u8,
+}
+
+/// Where the `n` elements are, of `size` bytes each, if they lie side by side on the processor and may be read.
+#[inline]
+fn packed_address(x: &Operand<'_>, n: usize, size: usize) -> Option<*const u8> {
+    if !x.layout.is_contiguous() || !x.device().is_cpu() || !x.is_readable() {
+        return None;
+    }
+    let end = x.layout.offset().checked_add(n)?.checked_mul(size)?;
+    if end > x.storage.bytes() {
+        return None;
+    }
+    let base = x.storage.buffer().host_address()?.as_ptr();
+    // SAFETY: inside the storage, as the end is.
+    Some(unsafe { base.add(x.layout.offset() * size) })
+}
+
+/// Writes a number as elements of a dtype, one for each place, and returns their address. A block type has none.
+#[inline]
+fn fill(places: &mut [MaybeUninit<u128>], dtype: DType, number: Scalar) -> *const u128 {
+    dispatch_dtype!(dtype, all, T => {
+        let value = T::from_scalar(number);
+        for i in 0..places.len() {
+            // SAFETY: the places have room for as many elements, which take 16 bytes at most and are aligned to as many.
+            unsafe { places.as_mut_ptr().cast::<T>().add(i).write(value) };
+        }
+    }, _ => {});
+    places.as_ptr().cast()
+}
