@@ -167,15 +167,16 @@ impl Mover {
     /// Whether the device multiplies activations with a weight of this dtype and shape.
     fn multiplies(&self, weight: &Tensor) -> Result<bool> {
         let dims = weight.dims();
+        let exact = HybridExecutor::with_current(HybridExecutor::compute).is_some();
         let contiguous = |dims: &[usize]| -> Result<Layout> { Ok(Layout::contiguous(Shape::new(dims)?)) };
         let inner = dims[dims.len() - 1];
         let (op, args) = match dims.len() {
             2 => {
                 let transposed = weight.layout().transpose(0, 1)?;
-                (Op::MatMul(MatMul::default()), vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)])
+                (Op::MatMul(MatMul { exact, ..MatMul::default() }), vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)])
             }
             _ => (
-                Op::ExpertMatMul { exact: false },
+                Op::ExpertMatMul { exact },
                 vec![
                     (DType::F32, contiguous(&[1, 1, inner])?),
                     (weight.dtype(), weight.layout().clone()),
