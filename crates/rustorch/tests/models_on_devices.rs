@@ -3,7 +3,11 @@
 //! Expected: `NAME.greedy64.txt` in the shared test data, what `llama-simple -m NAME.gguf -n 64 "Once upon a time"`
 //! printed.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail by a panic and say what it saw")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
 
 use rustorch::core::{Device, DeviceType};
 use rustorch::devices;
