@@ -116,11 +116,7 @@ fn devices_says_what_is_missing_and_how_to_get_it() {
         for (family, says) in MISSING {
             let row = rows.iter().find(|row| row["device"] == family).expect("every family has a row");
             for text in says[i] {
-                assert!(
-                    line(family).contains(&format!("not found: ")) && line(family).contains(text),
-                    "{}",
-                    run.out
-                );
+                assert!(line(family).contains("not found: ") && line(family).contains(text), "{}", run.out);
                 assert!(row["reason"].as_str().expect("a reason").contains(text), "{row}");
             }
         }
