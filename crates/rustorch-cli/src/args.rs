@@ -267,7 +267,7 @@ pub(crate) struct ExplainArgs {
     /// Show every operation instead of a summary; with --json, besides it
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write a trace of everything to this file, for https://ui.perfetto.dev or chrome://tracing
+    /// Write a trace of everything to this file, for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object

@@ -49,7 +49,7 @@ pub enum Place {
     Out(usize),
     /// A temporary's.
     Scratch(usize),
-    /// The engine's mistakes: see [`crate::mistake`].
+    /// The engine's mistakes: see [`Mistake`](crate::Mistake).
     Mistakes,
 }
 

@@ -60,7 +60,7 @@ impl Grid {
         self.rank() == 0 || self.rank() == 1 && self.strides.iter().all(|s| s[0] == 1)
     }
 
-    /// Adds the numbers that [`positions`] reads: all lengths but the outermost, then the strides of each tensor.
+    /// Adds the numbers that [`positions`](Parameters::positions) reads: all lengths but the outermost, then the strides of each tensor.
     pub fn describe(&self, step: &mut StepBuilder<'_>) -> Result<(), Decline> {
         if self.rank() > MAX_RANK {
             return Err(Decline::Rank { rank: self.rank(), limit: MAX_RANK });
