@@ -68,9 +68,9 @@ fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<Str
             return Vec::new();
         }
     };
-    let adapters = adapters.iter().filter(|adapter| {
-        adapter.device().family() == family && wanted(family, adapter.is_software())
-    });
+    let adapters = adapters
+        .iter()
+        .filter(|adapter| adapter.device().family() == family && wanted(family, adapter.is_software()));
     let opened = adapters.map(|adapter| {
         let driver = adapter.open().map_err(|error| error.to_string())?;
         Engine::new(driver).map_err(|fault| fault.to_string())
