@@ -1,7 +1,7 @@
 //! What a device's kernels can do, as one table: the capability that planning asks, the page `docs/devices.md`, and the
 //! cases of the conformance suite all come from it.
 
-use crate::family::{attention, pointwise, rms_norm, strided, weight};
+use crate::family::{attention, matmul, pointwise, reduce, rms_norm, scatter, sort, strided, weight};
 use crate::{Hardware, wgsl};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -36,10 +36,13 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         OpType::Comparison,
         OpType::Normalization,
         OpType::Attention,
+        OpType::Indexing,
+        OpType::Reduction,
+        OpType::Sorting,
     ] {
         dtypes[class as usize] = computed;
     }
-    let weights = weight::types().fold(DTypeSet::of(&[DType::F32, DType::I32, DType::I64]), DTypeSet::with);
+    let weights = weight::types().fold(computed, DTypeSet::with);
     dtypes[OpType::LinearAlgebra as usize] = weights;
     dtypes[OpType::DataMovement as usize] = DTypeSet::ALL;
     DeviceCapability {
@@ -78,6 +81,20 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         Op::Rope(_) => rms_norm::supports(args[0].dtype),
         Op::Attention(_) => attention::supports(args),
         Op::MatMul(_) | Op::ExpertMatMul if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
+        Op::MatMul(_) | Op::ExpertMatMul => matmul::supports(op, args, hardware),
+        Op::Reduce(reduce) => reduce::supports(reduce.op, args[0].dtype),
+        Op::Softmax(_) if args[0].dtype == DType::F64 => Err(Decline::DType(DType::F64)),
+        Op::Softmax(_) | Op::LayerNorm(_) | Op::Scan { .. } => Ok(()),
+        Op::Sort(sort) => sort::supports(sort.axis, &args[0]),
+        Op::TopK(top) => sort::supports(top.axis, &args[0]),
+        Op::Scatter { axis, .. } => scatter::supports(*axis, args),
+        Op::Embedding if args[0].dtype.is_quant() => Err(Decline::DType(args[0].dtype)),
+        Op::Embedding
+        | Op::IndexSelect { .. }
+        | Op::Gather { .. }
+        | Op::Concat { .. }
+        | Op::Pad(_)
+        | Op::Triangle(_) => Ok(()),
         op => Err(Decline::Op(op.name())),
     }
 }

@@ -85,6 +85,11 @@ fn formula(
     }
 }
 
+/// The formula of an activation in another family's kernel: of `a`, an element of `dtype`.
+pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
+    formula(Function::Unary(op), &[dtype], dtype, hardware)
+}
+
 /// Whether there is a kernel for an operation.
 pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     let inputs: SmallVec<[DType; 3]> = args.iter().map(|x| x.dtype).collect();
