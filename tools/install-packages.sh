@@ -7,8 +7,13 @@ missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
 if command -v apt-get >/dev/null; then
+    libraries=$(/sbin/ldconfig -p)
+    # Vulkan: the loader, and a driver.
+    [[ $libraries == *libvulkan.so.1* ]] || missing+=(libvulkan1)
+    compgen -G "/usr/share/vulkan/icd.d/*.json" >/dev/null || compgen -G "/etc/vulkan/icd.d/*.json" >/dev/null ||
+        missing+=(mesa-vulkan-drivers)
     # OpenCL: the loader, and a driver.
-    [[ $(/sbin/ldconfig -p) == *libOpenCL.so.1* ]] || missing+=(ocl-icd-libopencl1)
+    [[ $libraries == *libOpenCL.so.1* ]] || missing+=(ocl-icd-libopencl1)
     compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
 fi
 if [ ${#missing[@]} -eq 0 ]; then

@@ -50,6 +50,30 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_conv",
+        about: "PyTorch: convolutions, transposed ones, and their gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/conv.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_pool",
+        about: "PyTorch: pooling and its backward",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/pool.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_interpolate",
+        about: "PyTorch: interpolation and its backward",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/interpolate.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_channel_norm",
+        about: "PyTorch: batch, instance and group normalisation",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/channel_norm.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

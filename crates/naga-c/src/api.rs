@@ -59,7 +59,8 @@ pub struct Output {
     pub entry_points: Vec<EntryPoint>,
     /// OpenCL extensions that the device must have, sorted. Always empty for CUDA.
     pub extensions: Vec<&'static str>,
-    /// Whether subgroups are used: OpenCL then needs `-cl-std=CL2.0` or later.
+    /// Whether subgroups are used. OpenCL then needs `-cl-std=CL2.0` or later, and a device with `cl_khr_subgroups`,
+    /// `cl_intel_subgroups` or, from OpenCL 3.0 on, a `CL_DEVICE_MAX_NUM_SUB_GROUPS` other than 0.
     pub subgroups: bool,
 }
 
@@ -75,7 +76,8 @@ pub struct EntryPoint {
     /// The kernel's parameters, in order: the bindings which it uses, sorted by group and binding, and then the sizes of
     /// buffers, if any, sorted likewise.
     pub arguments: Vec<Argument>,
-    /// Bytes of statically allocated workgroup (OpenCL: local, CUDA: shared) memory.
+    /// Bytes of statically allocated workgroup (OpenCL: local, CUDA: shared) memory. Compilers may round variables up, and
+    /// OpenCL stores vectors of `bool` as integers, which are counted as a byte each here.
     pub workgroup_memory: u32,
 }
 
@@ -98,7 +100,9 @@ pub enum ArgumentKind {
         /// Whether the kernel can only read from it.
         read_only: bool,
     },
-    /// A uniform buffer, passed **by value**: `size` bytes in WGSL's layout.
+    /// A uniform buffer, passed **by value**: `size` bytes in WGSL's layout. All arguments of a kernel together must stay
+    /// within the device's limit (OpenCL: `CL_DEVICE_MAX_PARAMETER_SIZE`, at least 1024 bytes; CUDA: 4 KiB, more on newer
+    /// devices), which is less than a uniform buffer may hold: put large tables into storage buffers.
     Uniform {
         /// Bytes to pass.
         size: u32,

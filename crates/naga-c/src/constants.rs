@@ -210,7 +210,7 @@ impl Program<'_> {
     }
 
     /// What lies in memory as a value.
-    pub(crate) fn from_memory(&mut self, ty: &TypeResolution, place: String) -> Result<String, Error> {
+    pub(crate) fn loaded(&mut self, ty: &TypeResolution, place: String) -> Result<String, Error> {
         match self.shape_of(ty.inner_with(&self.module.types)) {
             Some(shape) if self.is_packed(shape) => {
                 let name = self.shape(shape)?;
@@ -225,7 +225,7 @@ impl Program<'_> {
     }
 
     /// A value as it lies in memory.
-    pub(crate) fn to_memory(&mut self, ty: &TypeInner, value: String) -> Result<String, Error> {
+    pub(crate) fn stored(&mut self, ty: &TypeInner, value: String) -> Result<String, Error> {
         match self.shape_of(ty) {
             Some(shape) if self.is_packed(shape) => {
                 let name = self.shape(shape)?;

@@ -21,7 +21,7 @@ pub enum Error {
         stage: ShaderStage,
     },
     /// An `override` has no value yet.
-    #[error("override `{0}` has no value: call naga::back::pipeline_constants::process_overrides first")]
+    #[error("the override {0} has no value: call naga::back::pipeline_constants::process_overrides first")]
     UnresolvedOverride(String),
     /// A type without counterpart: textures, samplers, matrices, acceleration structures, ...
     #[error("{0} cannot be written as C")]

@@ -54,7 +54,7 @@ pub(crate) fn write_kernel(program: &mut Program<'_>, index: usize) -> Result<St
     let (module, info) = (program.module, program.info.get_entry_point(index));
     let point = &module.entry_points[index];
     if point.workgroup_size_overrides.is_some_and(|sizes| sizes.iter().any(Option::is_some)) {
-        return Err(Error::UnresolvedOverride(format!("workgroup size of {}", point.name)));
+        return Err(Error::UnresolvedOverride(format!("the workgroup size of `{}`", point.name)));
     }
     let mut parameters = Vec::new();
     for (global, argument) in program.arguments(index)? {
@@ -113,7 +113,7 @@ impl Body<'_, '_> {
             let value = match local.init {
                 Some(init) => {
                     let value = self.value(init)?;
-                    self.program.to_memory(inner, value)?
+                    self.program.stored(inner, value)?
                 }
                 None => self.program.zero_initializer(local.ty)?,
             };
@@ -176,7 +176,7 @@ impl Body<'_, '_> {
             // Packed vectors are set by an initializer.
             Some(shape) if self.program.is_packed(shape) => {
                 let value = self.program.zero_value(element)?;
-                self.program.to_memory(&module.types[element].inner, value)?
+                self.program.stored(&module.types[element].inner, value)?
             }
             _ => self.program.zero_value(element)?,
         };
@@ -223,7 +223,7 @@ impl Body<'_, '_> {
                             .as_ref()
                             .ok_or(Error::Inconsistent("an argument without a binding"))?;
                         let value = self.builtin(binding, size)?;
-                        parts.push(self.program.to_memory(&module.types[member.ty].inner, value)?);
+                        parts.push(self.program.stored(&module.types[member.ty].inner, value)?);
                     }
                     let initializer = self.program.braces(argument.ty, &parts)?;
                     self.program.aggregate(argument.ty, &initializer)?

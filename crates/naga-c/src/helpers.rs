@@ -8,6 +8,9 @@ use crate::Error;
 use crate::program::Program;
 use crate::scalars::{COMPONENTS, Operand, Shape};
 
+/// How a function on scalars is written, given its arguments.
+type ScalarText<'f, P> = &'f mut dyn FnMut(&mut P, &[&str]) -> Result<String, Error>;
+
 /// Definitions collected so far.
 #[derive(Default)]
 pub(crate) struct Helpers {
@@ -70,7 +73,7 @@ impl Program<'_> {
         label: &str,
         operands: &[Operand],
         result: Scalar,
-        scalar: &mut dyn FnMut(&mut Self, &[&str]) -> Result<String, Error>,
+        scalar: ScalarText<'_, Self>,
     ) -> Result<String, Error> {
         let size = operands.iter().find_map(|operand| operand.shape.size);
         let Some(size) = size else {

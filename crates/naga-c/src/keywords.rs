@@ -61,6 +61,7 @@ const WORDS: &str = "
     i16 u16 i32 u32 i64 u64 f16 f32 f64
     i16x2 i16x3 i16x4 u16x2 u16x3 u16x4 i32x2 i32x3 i32x4 u32x2 u32x3 u32x4 i64x2 i64x3 i64x4 u64x2 u64x3 u64x4
     f16x2 f16x3 f16x4 f32x2 f32x3 f32x4 f64x2 f64x3 f64x4 boolx2 boolx3 boolx4
+    i16x3_packed u16x3_packed i32x3_packed u32x3_packed i64x3_packed u64x3_packed f16x3_packed f32x3_packed f64x3_packed
     main NULL NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT linux unix i386 assert defined
     threadIdx blockIdx blockDim gridDim warpSize
 ";

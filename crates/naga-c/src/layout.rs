@@ -23,7 +23,7 @@ pub(crate) enum Field {
 
 /// The type's name for messages.
 pub(crate) fn type_name(module: &Module, ty: Handle<Type>) -> String {
-    module.types[ty].name.clone().unwrap_or_else(|| format!("{:?}", module.types[ty].inner))
+    module.types[ty].name.clone().unwrap_or_else(|| crate::expr::describe(&module.types[ty].inner))
 }
 
 /// Layout of a type in memory.

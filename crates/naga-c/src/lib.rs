@@ -53,6 +53,11 @@
 //! CUDA a type of 2 bytes is defined in the text whose sums, products and fused products are those of the hardware (PTX
 //! instructions, compute capability 5.3 or later).
 //!
+//! # Testing
+//!
+//! The crate's tests run what they can: OpenCL C on the first OpenCL device, CUDA text through NVRTC (`NVRTC_PATH`) and
+//! `ptxas` (`PTXAS_PATH`), and as C++ on the processor. What is not installed is skipped with a message.
+//!
 //! # What is refused
 //!
 //! Matrices, textures, samplers, ray queries, cooperative matrices, immediates (push constants), binding arrays, stages
@@ -87,6 +92,10 @@ pub use error::Error;
 ///
 /// See [`Error`]: unknown entry points, and parts of the module that have no counterpart in C. Only what the entry points
 /// use is looked at.
+///
+/// # Panics
+///
+/// If `info` is that of a module with fewer functions or entry points, which cannot be seen from outside.
 pub fn write(
     module: &naga::Module,
     info: &naga::valid::ModuleInfo,

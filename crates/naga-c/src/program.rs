@@ -171,6 +171,9 @@ impl<'a> Program<'a> {
         &self,
         info: &FunctionInfo,
     ) -> Result<Vec<(Handle<GlobalVariable>, bool)>, Error> {
+        if info.global_variable_count() != self.module.global_variables.len() {
+            return Err(Error::Inconsistent("it was made for another number of global variables"));
+        }
         let mut used = Vec::new();
         for (handle, variable) in self.module.global_variables.iter() {
             let uses = info[handle];

@@ -35,7 +35,10 @@ pub(crate) fn name(scalar: Scalar) -> Result<&'static str, Error> {
         Scalar::F32 => "f32",
         Scalar::F64 => "f64",
         other => {
-            return Err(Error::UnsupportedType(format!("a scalar of {} bytes {:?}", other.width, other.kind)));
+            return Err(Error::UnsupportedType(format!(
+                "a scalar of {} bytes {:?}",
+                other.width, other.kind
+            )));
         }
     })
 }

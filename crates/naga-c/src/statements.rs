@@ -133,7 +133,7 @@ impl Body<'_, '_> {
     fn store(&mut self, pointer: Handle<Expression>, value: Handle<Expression>) -> Result<(), Error> {
         let inner = self.pointee_type(pointer)?;
         let value = self.value(value)?;
-        let value = self.program.to_memory(&inner, value)?;
+        let value = self.program.stored(&inner, value)?;
         let place = self.place(pointer)?;
         let place = match inner {
             TypeInner::Atomic(scalar) => {

@@ -36,7 +36,11 @@ impl Program<'_> {
     pub(crate) fn shape(&mut self, shape: Shape) -> Result<String, Error> {
         let name = shape.name()?;
         match shape.scalar {
-            Scalar::F16 => self.needs.half = true,
+            Scalar::F16 => {
+                self.needs.half = true;
+                // Much of what is done with them is done in f32.
+                self.shape(Shape::scalar(Scalar::F32))?;
+            }
             Scalar::F64 => self.needs.double = true,
             _ => {}
         }

@@ -1,12 +1,13 @@
-//! Integers on a real OpenCL device: where C leaves behaviour undefined, WGSL's rule must hold.
+//! Integers on a real OpenCL device, and as CUDA's text on this processor: where C leaves behaviour undefined, WGSL's rule must hold.
 
 mod support;
 
-use support::opencl::device;
+use support::runners;
 use support::table::{Case, case, check, scalar, triples};
 
 fn values() -> Vec<u32> {
-    let signed = [0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 100, -100, 12345, -98765, i32::MIN, i32::MIN + 1, i32::MAX];
+    let signed =
+        [0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 100, -100, 12345, -98765, i32::MIN, i32::MIN + 1, i32::MAX];
     signed.iter().map(|v| *v as u32).chain([0x8000_0001, 0xdead_beef, 0x0f0f_0f0f, 0x0001_0000]).collect()
 }
 
@@ -36,7 +37,6 @@ fn insert(a: u32, b: u32, offset: u32, count: u32) -> u32 {
 
 #[test]
 fn signed() {
-    let Some(device) = device() else { return };
     let cases: &[Case] = &[
         case("a + b", |a, b, _| a.wrapping_add(b)),
         case("a - b", |a, b, _| a.wrapping_sub(b)),
@@ -65,8 +65,14 @@ fn signed() {
         case("select(a, b, a == c)", |a, b, c| if a == c { b } else { a }),
         case("select(a, b, a > c)", |a, b, c| if a as i32 > c as i32 { b } else { a }),
         case("select(a, b, !(a <= c))", |a, b, c| if a as i32 > c as i32 { b } else { a }),
-        case("select(a, b, (a != c) | (b < c))", |a, b, c| if a != c || (b as i32) < c as i32 { b } else { a }),
-        case("select(a, b, (a != c) & (b < c))", |a, b, c| if a != c && (b as i32) < c as i32 { b } else { a }),
+        case(
+            "select(a, b, (a != c) | (b < c))",
+            |a, b, c| if a != c || (b as i32) < c as i32 { b } else { a },
+        ),
+        case(
+            "select(a, b, (a != c) & (b < c))",
+            |a, b, c| if a != c && (b as i32) < c as i32 { b } else { a },
+        ),
         case("countOneBits(a)", |a, _, _| a.count_ones()),
         case("countLeadingZeros(a)", |a, _, _| a.leading_zeros()),
         case("countTrailingZeros(a)", |a, _, _| a.trailing_zeros()),
@@ -85,12 +91,13 @@ fn signed() {
         }),
         scalar("vec4(a, b, c, a)[bitcast<u32>(b) & 3u]", |a, b, c| [a, b, c, a][(b & 3) as usize]),
     ];
-    check(device, "i32", &triples(&values()), cases);
+    for device in runners() {
+        check(device, "i32", &triples(&values()), cases);
+    }
 }
 
 #[test]
 fn unsigned() {
-    let Some(device) = device() else { return };
     let cases: &[Case] = &[
         case("a + b", |a, b, _| a.wrapping_add(b)),
         case("a - b", |a, b, _| a.wrapping_sub(b)),
@@ -150,13 +157,14 @@ fn unsigned() {
         scalar("u32(bool(a)) + u32(a == b && b == c)", |a, b, c| flag(a != 0) + flag(a == b && b == c)),
         scalar("vec4(a, vec2(b, c), 9u).wzyx.y", |_, _, c| c),
     ];
-    check(device, "u32", &triples(&values()), cases);
+    for device in runners() {
+        check(device, "u32", &triples(&values()), cases);
+    }
 }
 
 /// 64-bit integers from two words each; results as the exclusive or of their halves.
 #[test]
 fn long() {
-    let Some(device) = device() else { return };
     fn l(high: u32, low: u32) -> i64 {
         ((u64::from(high) << 32) | u64::from(low)) as i64
     }
@@ -165,13 +173,10 @@ fn long() {
     }
     macro_rules! long {
         ($expression:literal, $want:expr) => {
-            scalar(
-                concat!("fold(", $expression, ")"),
-                |a, b, c| {
-                    let want: fn(i64, i64, u32) -> i64 = $want;
-                    fold(want(l(a, b), l(b, c), c))
-                },
-            )
+            scalar(concat!("fold(", $expression, ")"), |a, b, c| {
+                let want: fn(i64, i64, u32) -> i64 = $want;
+                fold(want(l(a, b), l(b, c), c))
+            })
         };
     }
     let cases: &[Case] = &[
@@ -180,7 +185,9 @@ fn long() {
         long!("x(a, b) * x(b, c)", |p, q, _| p.wrapping_mul(q)),
         long!("x(a, b) / x(b, c)", |p, q, _| if q == 0 { p } else { p.wrapping_div(q) }),
         long!("x(a, b) % x(b, c)", |p, q, _| if q == 0 { 0 } else { p.wrapping_rem(q) }),
-        long!("i64(u64(x(a, b)) / u64(x(b, c)))", |p, q, _| (p as u64).checked_div(q as u64).unwrap_or(p as u64) as i64),
+        long!("i64(u64(x(a, b)) / u64(x(b, c)))", |p, q, _| (p as u64)
+            .checked_div(q as u64)
+            .unwrap_or(p as u64) as i64),
         long!("x(a, b) << c", |p, _, c| p.wrapping_shl(c)),
         long!("x(a, b) >> c", |p, _, c| p.wrapping_shr(c)),
         long!("-x(a, b)", |p, _, _| p.wrapping_neg()),
@@ -199,5 +206,56 @@ fn long() {
     }
     let prelude = "fn x(high: u32, low: u32) -> i64 { return i64((u64(high) << 32u) | u64(low)); }
         fn fold(v: i64) -> u32 { let h = u32(u64(v) >> 32u); return u32(u64(v)) ^ ((h << 7u) | (h >> 25u)); }";
-    support::table::check_with(device, prelude, "u32", &triples(&values()), cases);
+    for device in runners() {
+        support::table::check_with(device, prelude, "u32", &triples(&values()), cases);
+    }
+}
+
+/// 16-bit integers, which C promotes to `int`, from the low halves of words.
+#[test]
+fn short() {
+    macro_rules! short {
+        ($expression:literal, $want:expr) => {
+            scalar(concat!("bitcast<u32>(i32(", $expression, "))"), |a, b, _| {
+                let want: fn(i16, i16, u32) -> i32 = $want;
+                want(a as i16, b as i16, b) as u32
+            })
+        };
+    }
+    let cases: &[Case] = &[
+        short!("i16(a) + i16(b)", |p, q, _| p.wrapping_add(q).into()),
+        short!("i16(a) - i16(b)", |p, q, _| p.wrapping_sub(q).into()),
+        short!("i16(a) * i16(b)", |p, q, _| p.wrapping_mul(q).into()),
+        short!("u16(a) * u16(b)", |p, q, _| (p as u16).wrapping_mul(q as u16).into()),
+        short!("u16(a) - u16(b)", |p, q, _| (p as u16).wrapping_sub(q as u16).into()),
+        short!("i16(a) / i16(b)", |p, q, _| if q == 0 { p } else { p.wrapping_div(q) }.into()),
+        short!("i16(a) % i16(b)", |p, q, _| if q == 0 { 0 } else { p.wrapping_rem(q) }.into()),
+        short!("u16(a) / u16(b)", |p, q, _| (p as u16).checked_div(q as u16).unwrap_or(p as u16).into()),
+        short!("i16(a) << b", |p, _, b| (p << (b & 15)).into()),
+        short!("i16(a) >> b", |p, _, b| (p >> (b & 15)).into()),
+        short!("u16(a) << b", |p, _, b| ((p as u16) << (b & 15)).into()),
+        short!("~u16(a)", |p, _, _| (!(p as u16)).into()),
+        short!("-i16(a)", |p, _, _| p.wrapping_neg().into()),
+        short!("abs(i16(a))", |p, _, _| p.wrapping_abs().into()),
+        short!("max(i16(a), i16(b))", |p, q, _| p.max(q).into()),
+        short!("countOneBits(i16(a))", |p, _, _| p.count_ones() as i32),
+        short!("countLeadingZeros(u16(a))", |p, _, _| (p as u16).leading_zeros() as i32),
+        short!("countTrailingZeros(i16(a))", |p, _, _| p.trailing_zeros() as i32),
+        short!("reverseBits(u16(a))", |p, _, _| (p as u16).reverse_bits().into()),
+        short!("firstLeadingBit(u16(a))", |p, _, _| match p as u16 {
+            0 => 0xffff,
+            p => 15 - p.leading_zeros() as i32,
+        }),
+        short!("firstLeadingBit(i16(a))", |p, _, _| match if p < 0 { !p } else { p } {
+            0 => -1,
+            p => 15 - p.leading_zeros() as i32,
+        }),
+        short!("extractBits(i16(a), 3u, 6u)", |p, _, _| i32::from(p) << 23 >> 26),
+        short!("insertBits(u16(a), u16(b), 5u, 7u)", |p, q, _| {
+            (i32::from(p as u16) & !0xfe0) | ((i32::from(q as u16) << 5) & 0xfe0)
+        }),
+    ];
+    for device in runners() {
+        support::table::check_with(device, "enable wgpu_int16;", "u32", &triples(&values()), cases);
+    }
 }

@@ -1,8 +1,10 @@
 //! The text for both dialects, compared with files. `UPDATE_EXPECTED=1` writes them anew.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
-use naga_c::Dialect;
+use naga_c::{Dialect, Options};
 
 fn compare(name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/expected");
@@ -26,4 +28,23 @@ fn matrix_product() {
 #[test]
 fn layouts_and_control_flow() {
     compare("layout");
+}
+
+#[test]
+fn options() {
+    let wgsl = "
+        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        var<workgroup> tile: array<f32, 4>;
+        @compute @workgroup_size(4) fn f(@builtin(local_invocation_index) i: u32) { tile[i] = x[i]; x[i] = tile[3u - i]; }";
+    let (module, info) = support::module(wgsl);
+    let text = |options: Options| naga_c::write(&module, &info, Some("f"), &options).unwrap().source;
+    for (dialect, restrict) in [(Dialect::OpenCl, "restrict"), (Dialect::Cuda, "__restrict__")] {
+        let usual = Options::new(dialect);
+        assert!(text(usual).contains("tile.inner[nc_i] = 0.0f;"));
+        assert!(text(usual).contains(restrict));
+        assert!(!text(Options { zero_workgroup: false, ..usual }).contains("nc_i"));
+        assert!(!text(Options { restrict: false, ..usual }).contains(restrict));
+        // Sizes are only asked for where they are used.
+        assert_eq!(text(Options { buffer_sizes: true, ..usual }), text(usual));
+    }
 }

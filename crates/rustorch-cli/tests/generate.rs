@@ -202,6 +202,20 @@ fn the_number_of_threads_and_the_name_of_the_device_do_not_change_the_answer() {
 }
 
 #[test]
+fn a_model_computed_in_f32_answers_the_same_on_any_number_of_threads() {
+    let ids = |args: &[&str]| {
+        let common = ["--ids", "-p", "0 839 30 203", "-n", "16", "--temp", "0", "-b", "hybrid-f32"];
+        succeed(&[&common[..], args].concat())
+    };
+    let answer = ids(&["-t", "1"]);
+    assert!(
+        answer.split_whitespace().all(|id| id.parse::<u32>().is_ok()) && !answer.trim().is_empty(),
+        "{answer}"
+    );
+    assert_eq!(ids(&["-t", "3"]), answer);
+}
+
+#[test]
 fn control_tokens_are_shown_on_request() {
     let args = ["-p", "What news, my lord?", "--temp", "0", "--ignore-eos", "-n", "24"];
     assert!(!succeed(&args).contains("<|end|>"));

@@ -16,8 +16,11 @@ pub trait Backend: Send + Sync {
     /// What it can do.
     fn capability(&self) -> &DeviceCapability;
 
-    /// How long it takes.
-    fn cost(&self) -> &CostModel;
+    /// How long it takes, where that is given; `None`, the default, has the executor measure it through this interface
+    /// when the first choice depends on it.
+    fn cost(&self) -> Option<&CostModel> {
+        None
+    }
 
     /// Whether it runs this operation on these arguments, which [`Op::infer`] has accepted.
     ///
@@ -82,6 +85,12 @@ pub trait Backend: Send + Sync {
     /// devices of two drivers are one, and lets the system's own monitors be asked.
     fn pci_address(&self) -> Option<&str> {
         None
+    }
+
+    /// Asks for so many queues of work that may overlap, and returns how many there are from now on: one, unless the
+    /// device can have more.
+    fn set_streams(&self, _wanted: usize) -> usize {
+        1
     }
 }
 

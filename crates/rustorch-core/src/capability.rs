@@ -1,4 +1,4 @@
-//! What a device can do, and what it costs.
+//! What a device can do.
 
 use crate::{DType, DTypeKind, Decline, Device, Op, OpType, QuantType, TensorMeta};
 
@@ -76,6 +76,9 @@ impl DTypeSet {
 pub struct DeviceCapability {
     /// The device's name as its driver gives it.
     pub name: String,
+    /// The version of the driver, as it gives it; empty where there is none. With the name it tells whether measurements
+    /// of the device still hold.
+    pub driver: String,
     /// For each class of operations, the dtypes in which it computes; index by `OpType as usize`.
     pub dtypes: [DTypeSet; OpType::ALL.len()],
     /// The most dimensions that a tensor may have.
@@ -95,6 +98,7 @@ impl DeviceCapability {
     pub fn complete(name: impl Into<String>) -> DeviceCapability {
         DeviceCapability {
             name: name.into(),
+            driver: String::new(),
             dtypes: [DTypeSet::ALL; OpType::ALL.len()],
             max_rank: usize::MAX,
             strided: true,
@@ -135,41 +139,5 @@ impl DeviceCapability {
             }
         }
         Ok(())
-    }
-}
-
-/// How long a device takes, by measurement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CostModel {
-    /// Time to start an operation, in microseconds.
-    pub launch_us: f64,
-    /// Arithmetic rate in `f32`, in operations per second.
-    pub flops: f64,
-    /// Rates in other dtypes, where they differ.
-    pub flops_by_dtype: Vec<(DType, f64)>,
-    /// Memory rate, in bytes per second.
-    pub bandwidth: f64,
-    /// Rate of copies between this device and the processor's memory, in bytes per second; infinite where they share it.
-    pub link_bandwidth: f64,
-    /// Time to start such a copy, in microseconds.
-    pub link_us: f64,
-}
-
-impl CostModel {
-    /// The arithmetic rate for a dtype, in operations per second.
-    pub fn rate(&self, dtype: DType) -> f64 {
-        self.flops_by_dtype.iter().find(|(d, _)| *d == dtype).map_or(self.flops, |&(_, rate)| rate)
-    }
-
-    /// The expected time of an operation that is already where its arguments are, in microseconds.
-    pub fn run_us(&self, work: crate::Work, dtype: DType) -> f64 {
-        let arithmetic = work.flops as f64 / self.rate(dtype);
-        let memory = work.bytes as f64 / self.bandwidth;
-        self.launch_us + 1e6 * arithmetic.max(memory)
-    }
-
-    /// The expected time to copy bytes to or from the processor's memory, in microseconds.
-    pub fn transfer_us(&self, bytes: u64) -> f64 {
-        if bytes == 0 { 0.0 } else { self.link_us + 1e6 * bytes as f64 / self.link_bandwidth }
     }
 }

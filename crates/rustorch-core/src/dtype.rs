@@ -192,6 +192,15 @@ impl DType {
         }
     }
 
+    /// The dtype of this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::DENSE
+            .iter()
+            .copied()
+            .find(|dtype| dtype.name() == name)
+            .or_else(|| QuantType::from_name(name).map(DType::Quant))
+    }
+
     /// The dtype that GGUF files name by `id`.
     pub const fn from_ggml_id(id: u32) -> Option<DType> {
         Some(match id {

@@ -18,6 +18,7 @@ mod backend;
 mod buffer;
 mod cache;
 mod capability;
+mod cost;
 mod device;
 mod dispatch;
 mod dtype;
@@ -35,7 +36,8 @@ mod shape;
 pub use backend::{Backend, copy_mismatch};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
 pub use cache::cache_dir;
-pub use capability::{CostModel, DTypeSet, DeviceCapability};
+pub use capability::{DTypeSet, DeviceCapability};
+pub use cost::{CostModel, Link, Rate, RateOf};
 pub use device::{Device, DeviceType};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};
 pub use error::{Decline, DispatchError, Error, Fault, Result, Verdict};
@@ -43,9 +45,10 @@ pub use half::{bf16, f16};
 pub use layout::{Indices, Layout};
 pub use meta::{OutputMeta, Outputs, TensorMeta, packed_bytes};
 pub use op::{
-    Arange, Attention, BinaryOp, CompareOp, Distribution, Fill, GateOp, LayerNorm, MatMul, Op, OpType, Pad,
-    Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, ScanOp, ScatterMode, Softmax, Sort, TopK, Triangle,
-    UnaryOp, Work, Yarn,
+    AdaptivePool, Arange, Attention, AvgPool, BatchNorm, BinaryOp, CompareOp, Conv, ConvBackwardData,
+    ConvBackwardWeight, ConvParams, Distribution, Fill, GateOp, GroupNorm, Interpolate, InterpolateMode,
+    LayerNorm, MatMul, MaxPool, Op, OpType, Pad, PoolWindow, Random, Reduce, ReduceOp, RmsNorm, Rope,
+    RopeStyle, ScanOp, ScatterMode, Softmax, Sort, TopK, Triangle, UnaryOp, Work, Yarn,
 };
 pub use philox::{Philox, PhiloxKey, philox4x32, unit_f32, unit_f64};
 pub use promote::{Weight, promote_types, result_type};

@@ -2,8 +2,9 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    Attention, Backend, BinaryOp, Buffer, DType, Device, Dims, Distribution, LayerNorm, Layout, Op,
-    PhiloxKey, Random, Reduce, ReduceOp, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
+    AdaptivePool, Attention, AvgPool, Backend, BatchNorm, BinaryOp, Buffer, DType, Device, Dims,
+    Distribution, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Op, PhiloxKey,
+    PoolWindow, Random, Reduce, ReduceOp, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -120,5 +121,48 @@ fn attention(c: &mut Criterion) {
     measure(c, "attention decode 32/4×4096×64 f16", &op(Some(4095)), &[(f, q), (half, cache), (half, cache)]);
 }
 
-criterion_group!(benches, pointwise, attention);
+fn spatial(c: &mut Criterion) {
+    const IMAGES: &[usize] = &[8, 64, 112, 112];
+    let f = DType::F32;
+    let each = |n: usize| Dims::from_elem(n, 2);
+    let window = |kernel, stride, padding| PoolWindow {
+        kernel: each(kernel),
+        stride: each(stride),
+        padding: each(padding),
+        ceil_mode: false,
+    };
+    for (kernel, stride, padding) in [(2, 2, 0), (3, 2, 1), (3, 1, 1)] {
+        let name = format!("{kernel}×{kernel} step {stride} 8×64×112²");
+        let max = Op::MaxPool(MaxPool { window: window(kernel, stride, padding), dilation: each(1) });
+        measure(c, &format!("max_pool {name}"), &max, &[(f, IMAGES)]);
+        measure(c, &format!("max_pool {name} f16"), &max, &[(DType::F16, IMAGES)]);
+        let window = window(kernel, stride, padding);
+        let pool = AvgPool { window, count_include_pad: true, divisor: None };
+        measure(c, &format!("avg_pool {name}"), &Op::AvgPool(pool.clone()), &[(f, IMAGES)]);
+        let out = (112 + 2 * padding - kernel) / stride + 1;
+        let op = Op::AvgPoolBackward { pool, spatial: each(112) };
+        measure(c, &format!("avg_pool_backward {name}"), &op, &[(f, &[8, 64, out, out])]);
+    }
+    let global = Op::AdaptiveAvgPool(AdaptivePool { size: each(1) });
+    measure(c, "adaptive_avg_pool to 1 8×2048×7²", &global, &[(f, &[8, 2048, 7, 7])]);
+    let channels: (DType, &[usize]) = (f, &[64]);
+    let training = Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 });
+    measure(c, "batch_norm training 8×64×112²", &training, &[(f, IMAGES), channels, channels]);
+    measure(c, "batch_norm training 1024×512", &training, &[(f, &[1024, 512])]);
+    let given = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
+    measure(c, "batch_norm 8×64×112²", &given, &[(f, IMAGES), channels, channels, channels, channels]);
+    let group = Op::GroupNorm(GroupNorm { groups: 8, eps: 1e-5 });
+    measure(c, "group_norm 8 8×64×112²", &group, &[(f, IMAGES), channels, channels]);
+    for (name, mode) in [
+        ("nearest", InterpolateMode::Nearest),
+        ("bilinear", InterpolateMode::Linear),
+        ("bicubic", InterpolateMode::Cubic),
+    ] {
+        let factors = std::iter::repeat_n(None, 2).collect();
+        let op = Op::Interpolate(Interpolate { mode, size: each(224), factors, align_corners: false });
+        measure(c, &format!("{name} 8×16×112² to 224²"), &op, &[(f, &[8, 16, 112, 112])]);
+    }
+}
+
+criterion_group!(benches, pointwise, attention, spatial);
 criterion_main!(benches);

@@ -2,10 +2,9 @@
 
 use crate::{Isa, Pool, kernels};
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View,
-    ViewMut, copy_mismatch,
+    Backend, Buffer, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
+    copy_mismatch,
 };
-use std::sync::OnceLock;
 
 /// The processor: every operation in every dtype, and the reference for every other device.
 ///
@@ -13,15 +12,14 @@ use std::sync::OnceLock;
 pub struct CpuBackend {
     pool: Pool,
     capability: DeviceCapability,
-    cost: OnceLock<CostModel>,
 }
 
 impl CpuBackend {
     /// A backend that computes on `threads` threads; at least 1.
     pub fn new(threads: usize) -> CpuBackend {
         let pool = Pool::new(threads);
-        let name = format!("{} threads, {:?}", pool.threads(), Isa::detect());
-        CpuBackend { pool, capability: DeviceCapability::complete(name), cost: OnceLock::new() }
+        let name = format!("{}, {} threads, {:?}", model_name(), pool.threads(), Isa::detect());
+        CpuBackend { pool, capability: DeviceCapability::complete(name) }
     }
 
     /// The number of threads that compute.
@@ -37,10 +35,6 @@ impl Backend for CpuBackend {
 
     fn capability(&self) -> &DeviceCapability {
         &self.capability
-    }
-
-    fn cost(&self) -> &CostModel {
-        self.cost.get_or_init(|| crate::calibrate::measure(&self.pool))
     }
 
     fn supports(&self, _op: &Op, _args: &[TensorMeta<'_>]) -> Result<(), Decline> {
@@ -83,5 +77,44 @@ impl Backend for CpuBackend {
 
     fn synchronize(&self) -> Result<(), Fault> {
         Ok(())
+    }
+}
+
+/// What the processor calls itself; elsewhere the name of its architecture.
+fn model_name() -> String {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(name) = brand() {
+        return name;
+    }
+    std::env::consts::ARCH.to_owned()
+}
+
+/// The brand string, where the processor has one.
+#[cfg(target_arch = "x86_64")]
+fn brand() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    if __cpuid(0x8000_0000).eax < 0x8000_0004 {
+        return None;
+    }
+    let parts = (0x8000_0002..=0x8000_0004).map(__cpuid);
+    let bytes: Vec<u8> = parts
+        .flat_map(|part| [part.eax, part.ebx, part.ecx, part.edx])
+        .flat_map(u32::to_le_bytes)
+        .take_while(|&byte| byte != 0)
+        .collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_tells_processors_and_thread_counts_apart() {
+        let name = |threads| CpuBackend::new(threads).capability.name;
+        assert!(name(2).contains("2 threads") && name(1) != name(2), "{}", name(2));
+        assert!(name(1).starts_with(&model_name()) && !model_name().is_empty());
     }
 }

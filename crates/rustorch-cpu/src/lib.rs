@@ -20,7 +20,6 @@
 //! ```
 
 mod backend;
-mod calibrate;
 mod fused;
 mod isa;
 mod kernels;

@@ -2,6 +2,7 @@
 
 use crate::Hardware;
 use rustorch_core::Fault;
+use rustorch_core::profile::DeviceProfiler;
 
 /// A driver's part of a device. Everything that kernels have in common is the [`Engine`](crate::Engine)'s.
 ///
@@ -44,6 +45,16 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Waits until all work is done.
     fn finish(&self) -> Result<(), Fault>;
+
+    /// The device's own measuring of when it ran what, if it can.
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        None
+    }
+
+    /// Where the device is plugged in, as [`rustorch_core::Backend::pci_address`] tells it.
+    fn pci_address(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A kernel as text.

@@ -47,6 +47,7 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
     dtypes[OpType::DataMovement as usize] = DTypeSet::ALL;
     DeviceCapability {
         name: hardware.name.clone(),
+        driver: hardware.driver.clone(),
         dtypes,
         max_rank: usize::MAX,
         strided: true,
@@ -80,8 +81,10 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         }
         Op::Rope(_) => rms_norm::supports(args[0].dtype),
         Op::Attention(_) => attention::supports(args),
-        Op::MatMul(_) | Op::ExpertMatMul if args[1].dtype.is_quant() => weight::supports(op, args, hardware),
-        Op::MatMul(_) | Op::ExpertMatMul => matmul::supports(op, args, hardware),
+        Op::MatMul(_) | Op::ExpertMatMul { .. } if args[1].dtype.is_quant() => {
+            weight::supports(op, args, hardware)
+        }
+        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::supports(op, args, hardware),
         Op::Reduce(reduce) => reduce::supports(reduce.op, args[0].dtype),
         Op::Softmax(_) if args[0].dtype == DType::F64 => Err(Decline::DType(DType::F64)),
         Op::Softmax(_) | Op::LayerNorm(_) | Op::Scan { .. } => Ok(()),

@@ -36,25 +36,8 @@ impl Expected {
     }
 
     fn logits(&self) -> Vec<f32> {
-        let bytes = base64(&self.logits);
-        bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+        common::floats(&self.logits)
     }
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits =
-        text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
-    let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
-    for digit in digits {
-        bits = bits << 6 | digit;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-        }
-    }
-    out
 }
 
 fn session(path: &Path) -> Session {

@@ -1,6 +1,6 @@
 //! Every operation that a device takes gives the processor's result.
 
-use rustorch_core::{Backend, CostModel};
+use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Case};
@@ -12,7 +12,7 @@ fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
     }
     let cpu = CpuBackend::new(1);
     for candidate in found.devices {
-        let engine = Engine::new(candidate.open().unwrap(), cost()).unwrap();
+        let engine = Engine::new(candidate.open().unwrap()).unwrap();
         eprintln!("{}: {:?}", candidate.hardware().name, engine.hardware().arithmetic);
         // To look at one operation alone.
         let only = std::env::var("CONFORMANCE_OF").ok();
@@ -32,15 +32,4 @@ fn every_device_conforms() {
 #[test]
 fn weights_give_the_same_bits() {
     check(&conformance::weight_cases, 70);
-}
-
-fn cost() -> CostModel {
-    CostModel {
-        launch_us: 10.0,
-        flops: 1e12,
-        flops_by_dtype: Vec::new(),
-        bandwidth: 1e11,
-        link_bandwidth: 1e10,
-        link_us: 10.0,
-    }
 }

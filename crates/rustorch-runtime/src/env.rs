@@ -1,22 +1,62 @@
 //! What the environment asks for. Read once, when an executor is built.
 
+use crate::cost::cache_dir;
 use rustorch_core::{Device, Error, Result};
+use std::fmt;
+use std::path::PathBuf;
+
+/// A place in a chain of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// This device.
+    One(Device),
+    /// Every device of the [family](Device::family) that is here, in the order of their indices.
+    Family(&'static str),
+}
+
+impl DeviceChoice {
+    /// Whether it admits a device.
+    pub fn admits(self, device: Device) -> bool {
+        match self {
+            DeviceChoice::One(one) => one == device,
+            DeviceChoice::Family(family) => family == device.family(),
+        }
+    }
+}
+
+impl From<Device> for DeviceChoice {
+    fn from(device: Device) -> DeviceChoice {
+        DeviceChoice::One(device)
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceChoice::One(device) => device.fmt(f),
+            DeviceChoice::Family(family) => f.pad(family),
+        }
+    }
+}
 
 /// Wishes from environment variables.
 ///
 /// | variable | meaning |
 /// |---|---|
-/// | `RUSTORCH_DEVICES` | the chain of devices, such as `cuda,cpu`; the processor is added at the end where it is missing |
+/// | `RUSTORCH_DEVICES` | the chain of devices, such as `cuda:1,opencl,cpu`; a name without a number is every device of its kind; the processor is added at the end where it is missing |
 /// | `RUSTORCH_DISABLE_GPU` | `1`: the processor alone |
 /// | `RUSTORCH_THREADS` | how many threads the processor's engine uses |
+/// | `RUSTORCH_CACHE_DIR` | where measurements of devices are kept; see [`cache_dir`](crate::cache_dir) |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `RUSTORCH_DEVICES`.
-    pub devices: Option<Vec<Device>>,
+    pub devices: Option<Vec<DeviceChoice>>,
     /// `RUSTORCH_DISABLE_GPU`.
     pub disable_gpu: bool,
     /// `RUSTORCH_THREADS`.
     pub threads: Option<usize>,
+    /// `RUSTORCH_CACHE_DIR`, or the platform's folder.
+    pub cache_dir: Option<PathBuf>,
 }
 
 impl Environment {
@@ -39,8 +79,12 @@ impl Environment {
                 let device = name
                     .parse::<Device>()
                     .map_err(|error| Error::argument(NAME, format!("RUSTORCH_DEVICES: {error}")))?;
-                if !devices.contains(&device) {
-                    devices.push(device);
+                let choice = match name.contains(':') || device.is_cpu() {
+                    true => DeviceChoice::One(device),
+                    false => DeviceChoice::Family(device.family()),
+                };
+                if !devices.contains(&choice) {
+                    devices.push(choice);
                 }
             }
             environment.devices = Some(devices).filter(|d| !d.is_empty());
@@ -62,6 +106,7 @@ impl Environment {
                 }
             };
         }
+        environment.cache_dir = cache_dir(|name| var(name).map(Into::into));
         Ok(environment)
     }
 }
@@ -78,16 +123,22 @@ mod tests {
     fn wishes_are_read() {
         assert_eq!(parse(&[]).unwrap(), Environment::default());
         let env = parse(&[
-            ("RUSTORCH_DEVICES", " cuda:1, cpu,cuda:1 "),
+            ("RUSTORCH_DEVICES", " cuda:1, OpenCL, cpu,cuda:1 "),
             ("RUSTORCH_THREADS", "3"),
+            ("RUSTORCH_CACHE_DIR", "/cache"),
             ("RUSTORCH_DISABLE_GPU", "1"),
         ]);
         assert_eq!(
             env.unwrap(),
             Environment {
-                devices: Some(vec![Device::Cuda(1), Device::Cpu]),
+                devices: Some(vec![
+                    DeviceChoice::One(Device::Cuda(1)),
+                    DeviceChoice::Family("opencl"),
+                    DeviceChoice::One(Device::Cpu)
+                ]),
                 disable_gpu: true,
-                threads: Some(3)
+                threads: Some(3),
+                cache_dir: Some("/cache".into()),
             }
         );
     }

@@ -20,6 +20,8 @@
 //! ```
 
 mod chain;
+mod cost;
+mod device_manager;
 mod env;
 mod executor;
 mod explain;
@@ -33,8 +35,10 @@ mod text;
 mod transfers;
 
 pub use chain::{Platform, Probe};
-pub use env::Environment;
-pub use executor::{Builder, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
+pub use cost::{Calibration, CostCache, cache_dir, cost_of};
+pub use device_manager::{ContextOptions, DeviceContext, DeviceInfo, DeviceManager};
+pub use env::{DeviceChoice, Environment};
+pub use executor::{Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
 pub use explain::Explanation;
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};

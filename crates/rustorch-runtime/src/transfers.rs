@@ -4,6 +4,7 @@ use rustorch_core::Device;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How bytes get from one device to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,13 +30,23 @@ impl fmt::Display for TransferMethod {
     }
 }
 
-/// How often and how much was transferred.
+/// How often and how much was transferred, and how long it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferCount {
     /// How often.
     pub count: u64,
     /// The bytes in all.
     pub bytes: u64,
+    /// How long the copies took, as those who asked for them saw it: a device may take the bytes and write them later.
+    pub time: Duration,
+}
+
+impl TransferCount {
+    /// The bytes per second that were reached; `None` before any was copied.
+    pub fn bandwidth(&self) -> Option<f64> {
+        let seconds = self.time.as_secs_f64();
+        (self.bytes > 0 && seconds > 0.0).then(|| self.bytes as f64 / seconds)
+    }
 }
 
 /// Transfers by source, destination and method.
@@ -58,11 +69,23 @@ impl Transfers {
         self.lock().iter().filter(|((_, _, m), _)| *m != TransferMethod::Alias).map(|(_, c)| c.bytes).sum()
     }
 
-    pub(crate) fn add(&self, from: Device, to: Device, method: TransferMethod, bytes: usize) {
+    /// What was transferred from one device to another by any method; aliases count, though they move nothing.
+    pub fn between(&self, from: Device, to: Device) -> TransferCount {
+        let all = self.lock();
+        let these = all.iter().filter(|((f, t, _), _)| (*f, *t) == (from, to));
+        these.fold(TransferCount::default(), |sum, (_, c)| TransferCount {
+            count: sum.count + c.count,
+            bytes: sum.bytes + c.bytes,
+            time: sum.time + c.time,
+        })
+    }
+
+    pub(crate) fn add(&self, from: Device, to: Device, method: TransferMethod, bytes: usize, time: Duration) {
         let mut all = self.lock();
         let entry = all.entry((from, to, method)).or_default();
         entry.count += 1;
         entry.bytes += bytes as u64;
+        entry.time += time;
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(Device, Device, TransferMethod), TransferCount>> {

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{builder, ramp, upload};
-use rustorch_core::{BinaryOp, Device, Op};
+use common::{CUDA, builder, fake, ramp, upload};
+use rustorch_core::{BinaryOp, Device, Fault, Op, UnaryOp, Verdict};
+use rustorch_runtime::{Placement, TransferMethod};
 use std::sync::Arc;
 
 #[test]
@@ -105,4 +106,79 @@ fn crossed_writers_do_not_wait_for_each_other() {
     });
     let versions: u64 = cells.iter().map(|cell| cell.storage.version()).sum();
     assert!(versions >= 8 * 300);
+}
+
+#[test]
+fn a_limited_pool_gives_back_what_it_keeps_and_then_lets_the_next_device_work() {
+    let cuda = Arc::new(fake(CUDA));
+    let exec = builder(&[&cuda]).placement(Placement::Prefer(CUDA)).build().unwrap();
+    let neg = Op::Unary(UnaryOp::Neg);
+    exec.memory().set_limit(CUDA, Some(64 << 10));
+    assert_eq!(exec.memory().limit(CUDA), Some(64 << 10));
+    let small = upload(&exec, &ramp(4096), &[4096]);
+    // The argument and the result fit, twice over, and are kept when they are not needed any more.
+    let first = exec.run(&neg, &[small.operand()]).unwrap();
+    assert_eq!(first[0].storage.device(), CUDA);
+    drop(first);
+    let stats = || exec.memory().stats(CUDA).unwrap();
+    assert_eq!((stats().allocated, stats().reserved, stats().faults), (0, 32 << 10, 0));
+    // Other sizes cannot use these blocks: together with them they would be too much, but alone they fit.
+    let other = upload(&exec, &ramp(6000), &[6000]);
+    let second = exec.run(&neg, &[other.operand()]).unwrap();
+    assert_eq!(second[0].storage.device(), CUDA);
+    assert!(stats().faults > 0 && stats().reserved <= 64 << 10, "{:?}", stats());
+    // What is in use cannot be given back.
+    let (third, explanation) = exec.explain(|| exec.run(&neg, &[other.operand()]).unwrap());
+    assert_eq!(third[0].storage.device(), Device::Cpu);
+    let considered = &explanation.records()[0].considered;
+    assert!(
+        matches!(&considered[0], (CUDA, Verdict::Failed(Fault::OutOfMemory { device: CUDA, .. }))),
+        "{considered:?}"
+    );
+    assert_eq!(common::floats(&exec, &third[0].operand()), common::floats(&exec, &second[0].operand()));
+    assert!(exec.health().quarantined().is_empty());
+    drop(second);
+    assert_eq!(exec.run(&neg, &[other.operand()]).unwrap()[0].storage.device(), CUDA);
+    assert!(stats().peak <= 64 << 10);
+    let sum = stats();
+    assert_eq!(sum.accesses(), sum.hits + sum.misses + sum.faults);
+}
+
+#[test]
+fn threads_together_keep_the_limit() {
+    let cuda = Arc::new(fake(CUDA));
+    let exec = builder(&[&cuda]).placement(Placement::Prefer(CUDA)).build().unwrap();
+    exec.memory().set_limit(CUDA, Some(48 << 10));
+    let x = upload(&exec, &ramp(4096), &[4096]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    exec.run(&Op::Unary(UnaryOp::Neg), &[x.operand()]).unwrap();
+                    assert!(cuda.used() <= 48 << 10);
+                }
+            });
+        }
+    });
+    assert_eq!(exec.memory().stats(CUDA).unwrap().allocated, 0);
+}
+
+#[test]
+fn transfers_are_counted_by_pair_and_method_with_their_time() {
+    let cuda = Arc::new(fake(CUDA));
+    let exec = builder(&[&cuda]).placement(Placement::Require(CUDA)).build().unwrap();
+    let x = upload(&exec, &ramp(1 << 16), &[1 << 16]);
+    let y = exec.run(&Op::Unary(UnaryOp::Neg), &[x.operand()]).unwrap();
+    common::floats(&exec, &y[0].operand());
+    let transfers = exec.memory().transfers();
+    for (from, to) in [(Device::Cpu, CUDA), (CUDA, Device::Cpu)] {
+        let count = transfers.count(from, to, TransferMethod::Copy);
+        assert_eq!((count.count, count.bytes), (1, 4 << 16));
+        assert_eq!(transfers.between(from, to), count);
+        let bandwidth = count.bandwidth().unwrap();
+        assert!(bandwidth > 1e6, "{bandwidth}");
+        assert!((bandwidth * count.time.as_secs_f64() - count.bytes as f64).abs() < 1.0);
+    }
+    assert_eq!(transfers.count(CUDA, Device::Cpu, TransferMethod::Peer).bandwidth(), None);
+    assert_eq!(transfers.all().len(), 2);
 }

@@ -8,7 +8,7 @@ use rustorch_core::{
     BinaryOp, DType, DTypeSet, Decline, Device, DeviceType, Error, Fill, MatMul, Op, OpType, Scalar, UnaryOp,
     Verdict,
 };
-use rustorch_runtime::{HybridExecutor, OpTable, Operand, Placement, TransferMethod};
+use rustorch_runtime::{Environment, HybridExecutor, OnFault, OpTable, Operand, Placement, TransferMethod};
 use rustorch_testkit::{FakeDevice, Point};
 use std::sync::Arc;
 
@@ -70,8 +70,6 @@ fn auto_moves_work_only_where_that_pays() {
             cost.launch_us = 0.1;
             cost.flops = flops;
             cost.bandwidth = 1e10;
-            cost.link_bandwidth = f64::INFINITY;
-            cost.link_us = 0.0;
         });
         Arc::new(slow)
     };
@@ -173,6 +171,69 @@ fn device_types_resolve_to_a_device_and_a_policy() {
     let hybrid = target(DeviceType::HybridF32);
     assert_eq!((hybrid.device, hybrid.compute), (CUDA, Some(DType::F32)));
     assert_eq!(target(DeviceType::Hybrid).executor.placement(), &Placement::Chain);
+    assert_eq!(target(DeviceType::Hybrid).executor.compute(), None);
+}
+
+#[test]
+fn a_uniform_dtype_goes_with_the_executor() {
+    let exec = builder(&[]).compute(Some(DType::F32)).build().unwrap();
+    let derived = exec.with_policy(Placement::Chain).unwrap().with_number_check(true);
+    let derived = derived.with_on_fault(OnFault::Error);
+    assert_eq!(derived.compute(), Some(DType::F32));
+    derived.scope(|| {
+        assert_eq!(HybridExecutor::with_current(HybridExecutor::compute), Some(DType::F32));
+        let inner = HybridExecutor::with_placement(Placement::CpuOnly, || {
+            HybridExecutor::with_current(HybridExecutor::compute)
+        });
+        assert_eq!(inner.unwrap(), Some(DType::F32));
+    });
+    assert_eq!(derived.with_compute(None).unwrap().compute(), None);
+    let error = exec.with_compute(Some(DType::F16)).unwrap_err().to_string();
+    assert!(error.contains("not in f16"), "{error}");
+    // A wish that names no dtype takes it back.
+    assert_eq!(exec.resolve(DeviceType::Auto).unwrap().executor.compute(), None);
+}
+
+#[test]
+fn a_family_in_the_environment_admits_all_its_devices() {
+    let (cuda, first) = pair();
+    let second = Arc::new(fake(Device::OpenCL(1)));
+    let environment = |vars: &[(&str, &str)]| {
+        let find = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string());
+        Environment::parse(find).unwrap()
+    };
+    let chain = |vars: &[(&str, &str)]| {
+        let exec = builder(&[&cuda, &second, &first]).environment(&environment(vars)).build();
+        exec.map(|exec| exec.chain().collect::<Vec<_>>())
+    };
+    let devices = |list| chain(&[("RUSTORCH_DEVICES", list)]);
+    assert_eq!(devices("opencl,cpu").unwrap(), [OPENCL, Device::OpenCL(1), Device::Cpu]);
+    assert_eq!(devices("opencl").unwrap(), [OPENCL, Device::OpenCL(1), Device::Cpu]);
+    assert_eq!(devices("opencl:1,cuda").unwrap(), [Device::OpenCL(1), CUDA, Device::Cpu]);
+    assert_eq!(devices("opencl:1,opencl").unwrap(), [Device::OpenCL(1), OPENCL, Device::Cpu]);
+    assert_eq!(devices("cpu").unwrap(), [Device::Cpu]);
+    let error = devices("vulkan,cpu").unwrap_err().to_string();
+    assert!(error.contains("vulkan") && error.contains("cuda:0, opencl:1, opencl:0"), "{error}");
+    // Turned off, no GPU is there, whatever the chain says.
+    let off = [("RUSTORCH_DEVICES", "cuda,cpu"), ("RUSTORCH_DISABLE_GPU", "1")];
+    assert_eq!(chain(&off).unwrap(), [Device::Cpu]);
+    let exec = builder(&[&cuda, &first]).environment(&environment(&off)).build().unwrap();
+    assert!(exec.with_policy(Placement::Require(CUDA)).is_err());
+    let x = upload(&exec, &ramp(1 << 18), &[512, 512]);
+    exec.run(&Op::MatMul(MatMul::default()), &[x.operand(), x.operand()]).unwrap();
+    assert_eq!((cuda.runs("matmul"), first.runs("matmul")), (0, 0));
+}
+
+#[test]
+fn sizes_choose_between_processor_neural_engine_and_gpu() {
+    const NPU: Device = Device::CoreML(0);
+    let (npu, gpu) = (Arc::new(fake(NPU)), Arc::new(fake(CUDA)));
+    let policy = Placement::BySize { cpu_below: 1 << 10, npu_below: 1 << 16 };
+    let exec = builder(&[&npu, &gpu]).chain([CUDA, NPU]).placement(policy).build().unwrap();
+    for (elements, want) in [(100, Device::Cpu), (1000, NPU), (100_000, CUDA)] {
+        let x = upload(&exec, &ramp(elements), &[elements]);
+        assert_eq!(exec.run(&NEG, &[x.operand()]).unwrap()[0].storage.device(), want, "{elements}");
+    }
 }
 
 #[test]

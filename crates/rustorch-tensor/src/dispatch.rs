@@ -54,6 +54,14 @@ pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(
     Ok((next(), next()))
 }
 
+/// Runs an operation that has three results.
+pub(crate) fn run_triple(op: &Op, args: &[&Tensor]) -> Result<[Tensor; 3]> {
+    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+    let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands))?;
+    let mut outs = outs.into_iter().map(|out| Tensor::from_parts(out.storage, out.dtype, out.layout));
+    Ok(std::array::from_fn(|_| outs.next().expect("normalisation by the batch has three results")))
+}
+
 /// Runs an operation that writes its one result into a tensor.
 pub(crate) fn run_into<const N: usize>(op: &Op, args: &[&Tensor; N], out: &Tensor) -> Result<()> {
     HybridExecutor::with_current(|exec| exec.run_into(op, &operands(args), &[out.operand()]))

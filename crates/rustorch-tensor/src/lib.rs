@@ -20,13 +20,17 @@
 //! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
-//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm` |
+//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
+//! | pooling, interpolation | `pool`, `interpolate` |
 //! | printing | `display` |
 
 mod args;
 mod attention;
 mod binary;
+mod channel_norm;
+mod conv;
 mod convert;
 mod create;
 mod dispatch;
@@ -34,11 +38,13 @@ mod display;
 mod handle;
 mod index;
 mod inplace;
+mod interpolate;
 mod join;
 mod matmul;
 mod norm;
 mod operators;
 mod pointwise;
+mod pool;
 mod random;
 mod reduce;
 mod sort;
@@ -46,6 +52,9 @@ mod tensor;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use conv::{ConvOptions, Padding};
+pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
+pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
     Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,

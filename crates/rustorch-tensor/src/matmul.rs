@@ -3,6 +3,7 @@
 use crate::Tensor;
 use crate::dispatch::run;
 use rustorch_core::{DType, Dims, Error, MatMul, Op, Result, Shape, UnaryOp};
+use rustorch_runtime::HybridExecutor;
 use std::borrow::Cow;
 
 impl Tensor {
@@ -11,7 +12,8 @@ impl Tensor {
     ///
     /// Both have one dtype; or this one is `F32` and the other a weight of `F16`, `BF16` or a block type, a block type
     /// as the transposed view of an `[n, k]` matrix. Products with such weights round the left operand to the weight's
-    /// companion type and accumulate in `F32`.
+    /// companion type and accumulate in `F32`; under an executor that
+    /// [computes in `F32`](rustorch_runtime::HybridExecutor::with_compute) they round nothing.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -25,7 +27,7 @@ impl Tensor {
     /// If the inner dimensions differ, an operand is a scalar, or the dtypes do not fit.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 2 && other.rank() == 2 {
-            return run(&Op::MatMul(MatMul::default()), &[self, other]);
+            return run(&Op::MatMul(MatMul { activation: None, exact: exact() }), &[self, other]);
         }
         if self.rank() == 0 || other.rank() == 0 {
             return Err(Error::shape(
@@ -147,7 +149,7 @@ impl Tensor {
     /// # Errors
     /// If shapes or dtypes do not fit, or an id is out of range.
     pub fn expert_matmul(&self, weights: &Tensor, ids: &Tensor) -> Result<Tensor> {
-        run(&Op::ExpertMatMul, &[self, weights, &*ids.to_index("expert_matmul")?])
+        run(&Op::ExpertMatMul { exact: exact() }, &[self, weights, &*ids.to_index("expert_matmul")?])
     }
 
     fn expect_ranks(&self, op: &'static str, rank: usize, other: &Tensor, other_rank: usize) -> Result<()> {
@@ -162,9 +164,15 @@ impl Tensor {
     }
 }
 
+/// Whether the current executor wants everything computed in `f32`.
+#[inline]
+fn exact() -> bool {
+    HybridExecutor::with_current(HybridExecutor::compute) == Some(DType::F32)
+}
+
 /// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, activation: Option<UnaryOp>) -> Result<Tensor> {
-    let op = Op::MatMul(MatMul { activation });
+    let op = Op::MatMul(MatMul { activation, exact: exact() });
     let multiply = |a: &Tensor| match bias {
         Some(bias) => run(&op, &[a, b, bias]),
         None => run(&op, &[a, b]),

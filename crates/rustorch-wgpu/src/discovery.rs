@@ -167,6 +167,9 @@ impl Adapter {
     fn hardware(&self, features: wgpu::Features, limits: &wgpu::Limits) -> Hardware {
         let info = &self.info;
         let fixed = info.subgroup_min_size == info.subgroup_max_size;
+        // wgpu gives the range of all Macs; SIMD groups of Apple's own GPUs have 32 threads.
+        let apple = info.backend == wgpu::Backend::Metal && info.name.starts_with("Apple");
+        let subgroup = if apple { Some(32) } else { fixed.then_some(info.subgroup_max_size) };
         Hardware {
             device: self.device,
             name: info.name.clone(),
@@ -175,8 +178,7 @@ impl Adapter {
             f16: features.contains(wgpu::Features::SHADER_F16),
             f64: features.contains(wgpu::Features::SHADER_F64),
             i64: features.contains(wgpu::Features::SHADER_INT64),
-            subgroup: (features.contains(wgpu::Features::SUBGROUP) && fixed)
-                .then_some(info.subgroup_max_size),
+            subgroup: subgroup.filter(|_| features.contains(wgpu::Features::SUBGROUP)),
             workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
             workgroup_memory: limits.max_compute_workgroup_storage_size,
             groups: limits.max_compute_workgroups_per_dimension,
@@ -203,7 +205,12 @@ impl Adapter {
             heaps.filter(|heap| heap.flags.as_raw() & 1 != 0).map(|heap| heap.size).max()
         }
         #[cfg(target_vendor = "apple")]
-        None
+        {
+            use objc2_metal::MTLDevice;
+            // SAFETY: the handle is only used to ask for a property, while `hal` keeps the adapter alive.
+            let hal = unsafe { self.wgpu.as_hal::<wgpu::hal::api::Metal>() }?;
+            Some(hal.raw_device().recommendedMaxWorkingSetSize())
+        }
     }
 }
 
@@ -217,6 +224,7 @@ const USEFUL: wgpu::Features = wgpu::Features::SHADER_F16
     .union(wgpu::Features::SUBGROUP_BARRIER)
     .union(wgpu::Features::IMMEDIATES)
     .union(wgpu::Features::TIMESTAMP_QUERY)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::PIPELINE_CACHE);
 
 /// Whether two entries are one GPU. Without a bus address only software devices are compared, by everything else: two

@@ -6,8 +6,8 @@ use crate::memory::Memory;
 use crate::parameters::{Slots, Style};
 use crate::pipeline::{Compiler, Kernel};
 use crate::read::{self, CHUNK, Staging};
-use crate::timestamps::Span;
 use rustorch_core::Fault;
+use rustorch_core::profile::DeviceProfiler;
 use rustorch_kernels::{Driver, Hardware, Launch, Text, Window};
 use std::fmt;
 use std::sync::Mutex;
@@ -20,12 +20,13 @@ pub struct WgpuDriver {
     pub(crate) wgpu: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     hardware: Hardware,
-    faults: Faults,
+    pub(crate) faults: Faults,
     compiler: Compiler,
     /// The buffer of parameters of all batches.
     parameters: wgpu::Buffer,
-    batch: Mutex<Batch>,
+    pub(crate) batch: Mutex<Batch>,
     staging: Staging,
+    pci_address: Option<String>,
 }
 
 impl WgpuDriver {
@@ -50,6 +51,7 @@ impl WgpuDriver {
             parameters: batch.parameters().clone(),
             batch: Mutex::new(batch),
             staging: Staging::default(),
+            pci_address: Some(wgpu.adapter_info().device_pci_bus_id).filter(|address| !address.is_empty()),
             wgpu,
             queue,
             hardware,
@@ -63,46 +65,6 @@ impl WgpuDriver {
         self.wgpu.destroy();
         // The loss is reported when wgpu looks at the device next.
         let _ = self.wgpu.poll(wgpu::PollType::Poll);
-    }
-
-    /// Whether the device is able to time launches.
-    pub fn has_timestamps(&self) -> bool {
-        self.wgpu.features().contains(wgpu::Features::TIMESTAMP_QUERY)
-    }
-
-    /// Begins or ends timing launches, for [`take_spans`](Self::take_spans). Has no effect where the device
-    /// [cannot](Self::has_timestamps). Launches are slower while they are timed.
-    ///
-    /// # Errors
-    ///
-    /// If the device is lost.
-    pub fn profile(&self, on: bool) -> Result<(), Fault> {
-        let mut batch = lock(&self.batch);
-        batch.submit()?;
-        batch.timeline.switch(on && self.has_timestamps());
-        Ok(())
-    }
-
-    /// Waits until all work is done; returns the spans of launches timed since the last call, in order of launch.
-    ///
-    /// # Errors
-    ///
-    /// If the device is lost, or does not finish.
-    pub fn take_spans(&self) -> Result<Vec<Span>, Fault> {
-        let (index, stamps) = {
-            let mut batch = lock(&self.batch);
-            let index = batch.submit()?;
-            (index, batch.timeline.take())
-        };
-        let period = f64::from(self.queue.get_timestamp_period());
-        let mut spans = Vec::new();
-        let mut ticks = Vec::new();
-        for stamps in stamps {
-            ticks.resize(stamps.labels.len() * 16, 0);
-            read::mapped(&self.wgpu, &self.faults, &stamps.buffer, index.clone(), &mut ticks)?;
-            spans.extend(stamps.spans(&ticks, period));
-        }
-        Ok(spans)
     }
 
     /// Checks a launch; every mistake that wgpu would find late, when it drops the whole batch, is found here.
@@ -159,10 +121,11 @@ impl WgpuDriver {
         Ok(())
     }
 
-    /// The bind group of a launch.
-    fn bind(&self, launch: &Launch<'_, WgpuDriver>) -> Result<Option<wgpu::BindGroup>, Fault> {
+    /// The bind group of a launch that was checked. Made without an error scope, which takes as long: nothing is left that
+    /// wgpu could refuse, and where it runs out of memory here it gives the device up by itself.
+    fn bind(&self, launch: &Launch<'_, WgpuDriver>) -> Option<wgpu::BindGroup> {
         let kernel = launch.kernel;
-        let Some(layout) = &kernel.layout else { return Ok(None) };
+        let layout = kernel.layout.as_ref()?;
         let uniform =
             (kernel.style == Style::Uniform).then_some((&self.parameters, 0, kernel.parameters as u64));
         let entries: Vec<_> = (0..)
@@ -177,7 +140,7 @@ impl WgpuDriver {
             })
             .collect();
         let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
-        self.faults.scoped(&self.wgpu, 0, || self.wgpu.create_bind_group(&descriptor)).map(Some)
+        Some(self.wgpu.create_bind_group(&descriptor))
     }
 }
 
@@ -209,14 +172,8 @@ impl Driver for WgpuDriver {
     fn launch(&self, launch: &Launch<'_, WgpuDriver>) -> Result<(), Fault> {
         self.faults.check()?;
         self.check(launch)?;
-        let group = self.bind(launch)?;
-        lock(&self.batch).launch(
-            launch.kernel,
-            group.as_ref(),
-            launch.parameters,
-            launch.groups,
-            launch.label,
-        )
+        let group = self.bind(launch);
+        lock(&self.batch).launch(launch.kernel, group.as_ref(), launch.parameters, launch.groups)
     }
 
     fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
@@ -232,7 +189,8 @@ impl Driver for WgpuDriver {
             let staging = self.staging.take(&self.wgpu, &self.faults, part.len())?;
             let index = {
                 let mut batch = lock(&self.batch);
-                batch.copy_out(src, (offset + at * CHUNK) as u64, &staging, part.len() as u64);
+                let from = (offset + at * CHUNK) as u64;
+                batch.copy("read", (&src.buffer, from), (&staging, 0), part.len())?;
                 batch.submit()?
             };
             read::mapped(&self.wgpu, &self.faults, &staging, index, part)?;
@@ -256,10 +214,11 @@ impl Driver for WgpuDriver {
         if std::ptr::eq(src, dst) {
             return Err(self.faults.refuse("a copy within one memory: it must be between two"));
         }
-        if bytes > 0 {
-            lock(&self.batch).copy(src, src_offset as u64, dst, dst_offset as u64, bytes as u64);
+        if bytes == 0 {
+            return Ok(());
         }
-        Ok(())
+        let (src, dst) = ((&src.buffer, src_offset as u64), (&dst.buffer, dst_offset as u64));
+        lock(&self.batch).copy("copy", src, dst, bytes)
     }
 
     fn finish(&self) -> Result<(), Fault> {
@@ -267,6 +226,14 @@ impl Driver for WgpuDriver {
         read::wait(&self.wgpu, &self.faults, index)?;
         self.compiler.cache().save_if_quiet();
         Ok(())
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        self.has_timestamps().then_some(self)
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.pci_address.as_deref()
     }
 }
 

@@ -8,13 +8,15 @@ use crate::memory::Memory;
 use crate::parameters::{Slots, Style};
 use crate::pipeline::Kernel;
 use crate::read;
-use crate::timestamps::Timeline;
+use crate::timestamps::{self, Timeline};
 use crate::upload::{PIECE, Uploads};
 use rustorch_core::Fault;
+use rustorch_core::profile::SpanKind;
 use std::collections::VecDeque;
 
-/// The launches of a batch, after which it is submitted.
-pub(crate) const LAUNCHES: usize = 64;
+/// The launches and copies after which a batch is submitted: enough that the submission costs little beside them, few
+/// enough that the device begins soon.
+pub(crate) const COMMANDS: usize = 64;
 
 /// The bytes written from the host after which a batch is submitted: half of what may be under way, so that the host writes
 /// on while the device copies.
@@ -24,7 +26,7 @@ const UPLOAD: usize = 4 * PIECE;
 /// meanwhile is held by those batches.
 const IN_FLIGHT: usize = 8;
 
-/// The work that was given and not yet submitted. All methods that submit return an error if the device is lost by then.
+/// The work that was given and not yet submitted. Methods that submit return an error if the device is lost by then.
 pub(crate) struct Batch {
     wgpu: wgpu::Device,
     queue: wgpu::Queue,
@@ -32,7 +34,7 @@ pub(crate) struct Batch {
     /// Before `encoder`: a pass ends before its encoder does.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
-    launches: usize,
+    commands: usize,
     uploaded: usize,
     uploads: Uploads,
     slots: Slots,
@@ -50,7 +52,7 @@ impl Batch {
             faults,
             pass: None,
             encoder: None,
-            launches: 0,
+            commands: 0,
             uploaded: 0,
             uploads: Uploads::new(),
             slots,
@@ -72,13 +74,12 @@ impl Batch {
         group: Option<&wgpu::BindGroup>,
         parameters: &[u32],
         groups: [u32; 3],
-        label: &str,
     ) -> Result<(), Fault> {
         if kernel.style == Style::Uniform && !self.slots.fits(kernel.parameters) {
             self.submit()?;
         }
         let offset = (kernel.style == Style::Uniform).then(|| self.slots.push(parameters));
-        let pass = self.pass(label);
+        let pass = self.pass(&kernel.label);
         pass.set_pipeline(&kernel.pipeline);
         if kernel.style == Style::Immediate {
             let mut bytes = [0; Style::IMMEDIATES];
@@ -91,8 +92,13 @@ impl Batch {
             pass.set_bind_group(0, group, offset.as_slice());
         }
         pass.dispatch_workgroups(groups[0], groups[1], groups[2]);
-        self.launches += 1;
-        if self.launches == LAUNCHES {
+        self.added()
+    }
+
+    /// Notes a command that was added.
+    fn added(&mut self) -> Result<(), Fault> {
+        self.commands += 1;
+        if self.commands >= COMMANDS {
             self.submit()?;
         }
         Ok(())
@@ -105,41 +111,39 @@ impl Batch {
         }
         let encoder = encoder(&mut self.encoder, &self.wgpu);
         self.pass.get_or_insert_with(|| {
-            let stamps = self.timeline.next(&self.wgpu, label);
-            encoder
-                .begin_compute_pass(&wgpu::ComputePassDescriptor {
-                    label: None,
-                    timestamp_writes: stamps.map(|(query_set, first)| wgpu::ComputePassTimestampWrites {
-                        query_set,
-                        beginning_of_pass_write_index: Some(first),
-                        end_of_pass_write_index: Some(first + 1),
-                    }),
-                })
-                .forget_lifetime()
+            let stamps = self.timeline.next(&self.wgpu, label, SpanKind::Compute);
+            let timestamp_writes = stamps.map(timestamps::writes);
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+            encoder.begin_compute_pass(&descriptor).forget_lifetime()
         })
     }
 
-    /// The encoder, outside of passes.
-    fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
+    /// Adds a copy whose arguments were checked. What was staged for it is in place: nothing is submitted before it.
+    pub(crate) fn copy(
+        &mut self,
+        label: &str,
+        (src, from): (&wgpu::Buffer, u64),
+        (dst, to): (&wgpu::Buffer, u64),
+        bytes: usize,
+    ) -> Result<(), Fault> {
         self.pass = None;
-        encoder(&mut self.encoder, &self.wgpu)
-    }
-
-    /// Adds a copy whose arguments were checked.
-    pub(crate) fn copy(&mut self, src: &Memory, from: u64, dst: &Memory, to: u64, bytes: u64) {
-        self.encoder().copy_buffer_to_buffer(&src.buffer, from, &dst.buffer, to, bytes);
-    }
-
-    /// Adds a copy to a buffer that the host reads.
-    pub(crate) fn copy_out(&mut self, src: &Memory, from: u64, dst: &wgpu::Buffer, bytes: u64) {
-        self.encoder().copy_buffer_to_buffer(&src.buffer, from, dst, 0, bytes);
+        let encoder = encoder(&mut self.encoder, &self.wgpu);
+        let stamps = self.timeline.next(&self.wgpu, label, SpanKind::Copy);
+        if let Some((queries, first)) = stamps {
+            encoder.write_timestamp(queries, first);
+        }
+        encoder.copy_buffer_to_buffer(src, from, dst, to, bytes as u64);
+        if let Some((queries, first)) = stamps {
+            encoder.write_timestamp(queries, first + 1);
+        }
+        self.added()
     }
 
     /// Writes to memory whose bounds were checked.
     pub(crate) fn write(&mut self, dst: &Memory, mut offset: u64, src: &[u8]) -> Result<(), Fault> {
         for piece in src.chunks(PIECE) {
             let (staged, from) = self.stage(piece)?;
-            self.encoder().copy_buffer_to_buffer(&staged, from, &dst.buffer, offset, piece.len() as u64);
+            self.copy("write", (&staged, from), (&dst.buffer, offset), piece.len())?;
             offset += piece.len() as u64;
             self.uploaded += piece.len();
             if self.uploaded >= UPLOAD {
@@ -178,7 +182,7 @@ impl Batch {
             self.uploads.recall(released);
             self.in_flight.push_back(index.clone());
             self.last = Some(index);
-            self.launches = 0;
+            self.commands = 0;
             self.uploaded = 0;
             self.faults.check()?;
             if self.in_flight.len() > IN_FLIGHT {

@@ -52,11 +52,13 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
         .environment(&environment)
         .build()?;
     match executor.resolve(wanted) {
-        // Models compute in the precision of their weights; a uniform one is not built.
-        Ok(target) if target.compute.is_none() => Ok(target.executor),
-        _ => Err(Error::argument(
+        Ok(target) => Ok(target.executor),
+        Err(_) => Err(Error::argument(
             "backend",
-            format!("`{wanted}` is not available here; there is auto, hybrid, {}", names.join(", ")),
+            format!(
+                "`{wanted}` is not available here; there is auto, hybrid, hybrid-f32, {}",
+                names.join(", ")
+            ),
         )),
     }
 }
@@ -73,10 +75,13 @@ mod tests {
                 Ok(executor) => assert_eq!(executor.chain().last(), Some(Device::Cpu), "{name}"),
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains(name) && text.contains("auto, hybrid, cpu"), "{text}");
+                    assert!(text.contains(name) && text.contains("auto, hybrid, hybrid-f32, cpu"), "{text}");
                 }
             }
         }
         assert!(executor(DeviceType::Auto, None).is_ok());
+        let compute = |wanted| executor(wanted, Some(1)).unwrap().compute();
+        assert_eq!(compute(DeviceType::HybridF32), Some(rustorch_core::DType::F32));
+        assert_eq!(compute(DeviceType::Hybrid), None);
     }
 }

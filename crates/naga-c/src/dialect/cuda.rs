@@ -91,7 +91,7 @@ impl Target for Cuda {
     }
 
     fn helper(&self) -> &'static str {
-        "static __device__ __forceinline__ "
+        "__device__ __forceinline__ "
     }
 
     fn kernel(&self, [x, y, z]: [u32; 3]) -> String {
@@ -134,9 +134,9 @@ impl Target for Cuda {
         Ok(match (from, to) {
             (Scalar::F64 | Scalar::F32, Scalar::F16) => format!("nc_f16({text})"),
             // An integer that is not exact as f32 is beyond the range of f16.
-            (_, Scalar::F16) => format!("nc_f16((f32){text})"),
-            (Scalar::F16, Scalar::F32) => format!("(f32){text}"),
-            (Scalar::F16, to) => format!("({})(f32){text}", crate::scalars::name(to)?),
+            (_, Scalar::F16) => format!("nc_f16((float){text})"),
+            (Scalar::F16, Scalar::F32) => format!("(float){text}"),
+            (Scalar::F16, to) => format!("({})(float){text}", crate::scalars::name(to)?),
             (_, to) => format!("({}){text}", crate::scalars::name(to)?),
         })
     }
@@ -149,8 +149,8 @@ impl Target for Cuda {
             (Scalar::I32, Scalar::F32) => call("__int_as_float"),
             (Scalar::U32, Scalar::F32) => call("__uint_as_float"),
             (Scalar::F64, Scalar::I64) => call("__double_as_longlong"),
-            (Scalar::F64, Scalar::U64) => format!("(u64)__double_as_longlong({text})"),
-            (Scalar::I64 | Scalar::U64, Scalar::F64) => format!("__longlong_as_double((i64){text})"),
+            (Scalar::F64, Scalar::U64) => format!("(unsigned long long)__double_as_longlong({text})"),
+            (Scalar::I64 | Scalar::U64, Scalar::F64) => format!("__longlong_as_double((long long){text})"),
             (Scalar::F16, Scalar::I16 | Scalar::U16) => format!("({})({text}).bits", scalar_name(to)),
             (Scalar::I16 | Scalar::U16, Scalar::F16) => format!("f16{{(unsigned short)({text})}}"),
             (_, to) => format!("({}){text}", scalar_name(to)),
@@ -162,7 +162,7 @@ impl Target for Cuda {
             Scalar::F64 => format!("{name}({})", arguments.join(", ")),
             Scalar::F16 if name == "fma" => format!("nc_fma_f16({})", arguments.join(", ")),
             Scalar::F16 => {
-                let wide: Vec<_> = arguments.iter().map(|text| format!("(f32){text}")).collect();
+                let wide: Vec<_> = arguments.iter().map(|text| format!("(float){text}")).collect();
                 format!("nc_f16({name}f({}))", wide.join(", "))
             }
             _ => format!("{name}f({})", arguments.join(", ")),
@@ -174,7 +174,7 @@ impl Target for Cuda {
     }
 
     fn leading_zeros(&self, scalar: Scalar, text: &str) -> String {
-        if scalar.width == 8 { format!("__clzll((i64){text})") } else { format!("__clz((i32){text})") }
+        if scalar.width == 8 { format!("__clzll((long long){text})") } else { format!("__clz((int){text})") }
     }
 
     fn reverse_bits(&self, scalar: Scalar) -> &'static str {
@@ -188,7 +188,7 @@ impl Target for Cuda {
     }
 
     fn half_value(&self) -> &'static str {
-        "f32 value;
+        "float value;
     asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(value) : \"h\"((unsigned short)x));
     return value;"
     }
@@ -247,7 +247,7 @@ impl Target for Cuda {
             }
             AtomicFunction::Subtract if scalar.width == 8 => {
                 return Some(format!(
-                    "({})atomicAdd((u64*){pointer}, 0ULL - (u64){value})",
+                    "({})atomicAdd((unsigned long long*){pointer}, 0ULL - (unsigned long long){value})",
                     scalar_name(scalar)
                 ));
             }
@@ -260,7 +260,9 @@ impl Target for Cuda {
             AtomicFunction::Exchange { compare: None } => "atomicExch",
             AtomicFunction::Exchange { compare: Some(_) } => {
                 return Some(if scalar == Scalar::I64 {
-                    format!("(i64)atomicCAS((u64*){pointer}, (u64){compare}, (u64){value})")
+                    format!(
+                        "(long long)atomicCAS((unsigned long long*){pointer}, (unsigned long long){compare}, (unsigned long long){value})"
+                    )
                 } else {
                     format!("atomicCAS({pointer}, {compare}, {value})")
                 });
@@ -268,7 +270,7 @@ impl Target for Cuda {
         };
         let unsigned_only = !matches!(fun, AtomicFunction::Min | AtomicFunction::Max);
         Some(if scalar == Scalar::I64 && unsigned_only {
-            format!("(i64){name}((u64*){pointer}, (u64){value})")
+            format!("(long long){name}((unsigned long long*){pointer}, (unsigned long long){value})")
         } else {
             format!("{name}({pointer}, {value})")
         })
@@ -331,7 +333,7 @@ impl Target for Cuda {
         };
         // and, or and xor exist for unsigned numbers only.
         Some(if scalar == Scalar::I32 && !matches!(name, "add" | "min" | "max") {
-            format!("(i32)__reduce_{name}_sync(nc_lanes(), (u32){text})")
+            format!("(int)__reduce_{name}_sync(nc_lanes(), (unsigned int){text})")
         } else {
             format!("__reduce_{name}_sync(nc_lanes(), {text})")
         })

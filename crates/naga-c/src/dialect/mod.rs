@@ -26,6 +26,7 @@ pub(crate) struct Needs {
     pub(crate) subgroup_shuffle: bool,
     pub(crate) subgroup_shuffle_relative: bool,
     pub(crate) subgroup_arithmetic: bool,
+    pub(crate) subgroup_extended_types: bool,
 }
 
 /// An atomic operation to spell.

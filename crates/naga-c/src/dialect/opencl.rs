@@ -18,7 +18,8 @@ impl Target for OpenCl {
 
     fn header(&self, needs: &Needs) -> String {
         let mut text = String::from("#pragma OPENCL FP_CONTRACT OFF\n");
-        for extension in self.extensions(needs) {
+        let subgroups = needs.subgroups.then_some("cl_khr_subgroups");
+        for extension in self.extensions(needs).into_iter().chain(subgroups) {
             text += &format!("#ifdef {extension}\n#pragma OPENCL EXTENSION {extension} : enable\n#endif\n");
         }
         text
@@ -34,7 +35,7 @@ impl Target for OpenCl {
             (needs.subgroup_arithmetic, "cl_khr_subgroup_non_uniform_arithmetic"),
             (needs.subgroup_shuffle, "cl_khr_subgroup_shuffle"),
             (needs.subgroup_shuffle_relative, "cl_khr_subgroup_shuffle_relative"),
-            (needs.subgroups, "cl_khr_subgroups"),
+            (needs.subgroup_extended_types, "cl_khr_subgroup_extended_types"),
         ]
         .into_iter()
         .filter_map(|(needed, name)| needed.then_some(name))
@@ -312,7 +313,9 @@ impl Target for OpenCl {
         format!("(sub_group_{}({predicate}) != 0)", if all { "all" } else { "any" })
     }
 
-    fn gather(&self, gather: Gather, _: Scalar, text: &str, index: &str, needs: &mut Needs) -> String {
+    fn gather(&self, gather: Gather, scalar: Scalar, text: &str, index: &str, needs: &mut Needs) -> String {
+        needs.subgroup_extended_types |=
+            is_short(scalar) && matches!(gather, Gather::First | Gather::Broadcast);
         match gather {
             Gather::First => format!("sub_group_broadcast({text}, 0u)"),
             Gather::Broadcast => format!("sub_group_broadcast({text}, {index})"),
@@ -336,7 +339,14 @@ impl Target for OpenCl {
         }
     }
 
-    fn collective(&self, collective: Collective, text: &str, _: Scalar, needs: &mut Needs) -> Option<String> {
+    fn collective(
+        &self,
+        collective: Collective,
+        text: &str,
+        scalar: Scalar,
+        needs: &mut Needs,
+    ) -> Option<String> {
+        needs.subgroup_extended_types |= is_short(scalar);
         let scope = match collective.scope {
             CollectiveOperation::Reduce => "reduce",
             CollectiveOperation::InclusiveScan => "scan_inclusive",
@@ -355,4 +365,9 @@ impl Target for OpenCl {
         needs.subgroup_arithmetic |= prefix.ends_with("uniform");
         Some(format!("{prefix}_{scope}_{op}({text})"))
     }
+}
+
+/// Whether subgroups exchange this type only by an extension.
+fn is_short(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::I16 | Scalar::U16)
 }

@@ -151,7 +151,7 @@ impl Body<'_, '_> {
             Some(ty) => naga::proc::TypeResolution::Handle(ty),
             None => naga::proc::TypeResolution::Value(inner),
         };
-        self.program.from_memory(&resolution, place)
+        self.program.loaded(&resolution, place)
     }
 
     /// A place through a volatile pointer: each load and store is one access of the whole word.

@@ -35,7 +35,7 @@ impl Body<'_, '_> {
                 for (index, component) in components.iter().enumerate() {
                     let member = self.program.member_type(ty, index)?;
                     let value = self.value(*component)?;
-                    let text = self.program.to_memory(&module.types[member].inner, value)?;
+                    let text = self.program.stored(&module.types[member].inner, value)?;
                     parts.push(super::bare(&text).to_string());
                 }
                 let initializer = self.program.braces(ty, &parts)?;
@@ -99,7 +99,7 @@ impl Body<'_, '_> {
                 };
                 let member = self.program.member_type(ty, index as usize)?;
                 let place = format!("{}.{name}", postfix(&text));
-                self.program.from_memory(&naga::proc::TypeResolution::Handle(member), place)
+                self.program.loaded(&naga::proc::TypeResolution::Handle(member), place)
             }
             TypeInner::Array { .. } => self.element_of(base, &text, &index.to_string()),
             ref other => Err(Error::UnsupportedType(super::describe(other))),
@@ -110,7 +110,7 @@ impl Body<'_, '_> {
         let ty = self.composite(array)?;
         let element = self.program.member_type(ty, 0)?;
         let place = format!("{}.inner[{index}]{}", postfix(text), self.program.element_suffix(ty)?);
-        self.program.from_memory(&naga::proc::TypeResolution::Handle(element), place)
+        self.program.loaded(&naga::proc::TypeResolution::Handle(element), place)
     }
 
     /// The type of an array or struct: always one of the module's.

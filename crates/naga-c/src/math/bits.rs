@@ -45,7 +45,7 @@ impl Program<'_> {
             Mf::CountLeadingZeros => format!("{start}return ({ty})({above} - {extra});"),
             // The bits below the lowest one that is set.
             Mf::CountTrailingZeros if extra > 0 => {
-                format!("{start}return ({ty})(x == {zero} ? {width} : (i32){below});")
+                format!("{start}return ({ty})(x == {zero} ? {width} : (int){below});")
             }
             Mf::CountTrailingZeros => format!("{start}return ({ty}){below};"),
             Mf::FirstTrailingBit => {

@@ -33,28 +33,28 @@ typedef struct f32x3_strided {
     unsigned char pad[4];
 } f32x3_strided;
 
-static __device__ __forceinline__ f32x3 nc_splat_f32x3(f32 x) {
+__device__ __forceinline__ f32x3 nc_splat_f32x3(f32 x) {
     return f32x3{x, x, x};
 }
-static __device__ __forceinline__ f32x3 operator*(f32x3 a, f32x3 b) {
+__device__ __forceinline__ f32x3 operator*(f32x3 a, f32x3 b) {
     return f32x3{a.x * b.x, a.y * b.y, a.z * b.z};
 }
-static __device__ __forceinline__ f32x3 operator+(f32x3 a, f32x3 b) {
+__device__ __forceinline__ f32x3 operator+(f32x3 a, f32x3 b) {
     return f32x3{a.x + b.x, a.y + b.y, a.z + b.z};
 }
-static __device__ __forceinline__ i32 nc_rem_i32(i32 a, i32 b) {
+__device__ __forceinline__ i32 nc_rem_i32(i32 a, i32 b) {
     return (i32)(a % (b == 0 || (a == (-2147483647 - 1) && b == -1) ? 1 : b));
 }
-static __device__ __forceinline__ u32x3 operator+(u32x3 a, u32x3 b) {
+__device__ __forceinline__ u32x3 operator+(u32x3 a, u32x3 b) {
     return u32x3{a.x + b.x, a.y + b.y, a.z + b.z};
 }
-static __device__ __forceinline__ f32x2 nc_splat_f32x2(f32 x) {
+__device__ __forceinline__ f32x2 nc_splat_f32x2(f32 x) {
     return f32x2{x, x};
 }
-static __device__ __forceinline__ boolx2 nc_lt_f32x2(f32x2 a, f32x2 b) {
+__device__ __forceinline__ boolx2 nc_lt_f32x2(f32x2 a, f32x2 b) {
     return boolx2{(a.x < b.x), (a.y < b.y)};
 }
-static __device__ __forceinline__ f32x2 nc_select_boolx2_f32x2(boolx2 a, f32x2 b, f32x2 c) {
+__device__ __forceinline__ f32x2 nc_select_boolx2_f32x2(boolx2 a, f32x2 b, f32x2 c) {
     return f32x2{(a.x ? b.x : c.x), (a.y ? b.y : c.y)};
 }
 

@@ -1,6 +1,8 @@
 //! NVIDIA's run-time compiler, where it is installed. `NVRTC_PATH` names the library if it is not where the system looks.
 
 use std::ffi::{CString, c_char, c_void};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::ptr::{null, null_mut};
 
 use libloading::Library;
@@ -29,6 +31,43 @@ pub(crate) fn nvrtc() -> Option<Nvrtc> {
 }
 
 impl Nvrtc {
+    /// Compiles, and assembles with `ptxas` where that is found (`PTXAS_PATH` or the path of programs): NVRTC does not look at
+    /// what stands in `asm`.
+    pub(crate) fn compile_and_assemble(
+        &self,
+        source: &str,
+        architecture: &str,
+        flags: &[&str],
+    ) -> Result<(), String> {
+        let ptx = self.compile(source, architecture, flags)?;
+        let assembler = std::env::var("PTXAS_PATH").unwrap_or_else(|_| "ptxas".into());
+        let command = Command::new(&assembler)
+            .args([
+                "--gpu-name",
+                architecture,
+                "--output-file",
+                if cfg!(windows) { "NUL" } else { "/dev/null" },
+                "-",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = command else {
+            println!("not assembled: no {assembler}");
+            return Ok(());
+        };
+        child.stdin.take().unwrap().write_all(ptx.as_bytes()).map_err(|error| error.to_string())?;
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!(
+            "{}\n{ptx}",
+            String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout)
+        ))
+    }
+
     /// Compiles to PTX for an architecture such as `sm_80`.
     pub(crate) fn compile(&self, source: &str, architecture: &str, flags: &[&str]) -> Result<String, String> {
         type Create = unsafe extern "C" fn(

@@ -125,7 +125,9 @@ impl Device {
 
     /// Whether the device has all extensions that a program needs.
     pub(crate) fn can_run(&self, output: &Output) -> bool {
-        output.extensions.iter().all(|name| self.extensions.split_whitespace().any(|have| have == *name))
+        let has = |name: &str| self.extensions.split_whitespace().any(|have| have == name);
+        let subgroups = !output.subgroups || has("cl_khr_subgroups") || has("cl_intel_subgroups");
+        subgroups && output.extensions.iter().all(|name| has(name))
     }
 
     /// Builds a program.
@@ -161,10 +163,18 @@ impl Device {
         unsafe { (self.api.clReleaseProgram)(program) };
         Ok(())
     }
+}
 
+impl super::Runner for Device {
+    fn run(&self, wgsl: &str, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
+        self.run_output(&super::written(wgsl, Dialect::OpenCl), groups, buffers);
+    }
+}
+
+impl Device {
     /// Runs the program's first kernel over `groups` workgroups. `buffers` hold what is bound at group 0, by binding, and get
     /// what the kernel wrote.
-    pub(crate) fn run(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
+    pub(crate) fn run_output(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
         let program = self.build(output).unwrap_or_else(|log| panic!("{log}"));
         let kernel_info = &output.entry_points[0];
         let name = CString::new(kernel_info.name.as_str()).unwrap();

@@ -1,41 +1,40 @@
 //! Tables of expressions with what they should give, run on a device as scalars and as vectors.
 
-use naga_c::Dialect;
-
-use super::opencl::Device;
+use super::Runner;
 
 /// An expression of `a`, `b` and `c`, and its value from their bits.
 pub(crate) struct Case {
     pub(crate) expression: &'static str,
     pub(crate) want: fn(u32, u32, u32) -> u32,
-    /// Units in the last place by which a float may be off.
-    pub(crate) ulps: u32,
+    /// For floats, of which all NaNs are alike: units in the last place by which the result may be off, and then zeros of
+    /// either sign are alike too.
+    pub(crate) ulps: Option<u32>,
     /// Whether the same text works on vectors of three.
     pub(crate) vectors: bool,
 }
 
 /// An exact result.
 pub(crate) const fn case(expression: &'static str, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps: 0, vectors: true }
+    Case { expression, want, ulps: None, vectors: true }
 }
 
 /// An exact result of an expression that only works on scalars.
 pub(crate) const fn scalar(expression: &'static str, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps: 0, vectors: false }
+    Case { expression, want, ulps: None, vectors: false }
 }
 
 /// A float that may be off by so many units in the last place.
 pub(crate) const fn close(expression: &'static str, ulps: u32, want: fn(u32, u32, u32) -> u32) -> Case {
-    Case { expression, want, ulps, vectors: true }
+    Case { expression, want, ulps: Some(ulps), vectors: true }
 }
 
 /// Runs all cases on all rows of inputs, of which `ty` says the type.
-pub(crate) fn check(device: &Device, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
+pub(crate) fn check(device: &dyn Runner, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
     check_with(device, "", ty, rows, cases);
 }
 
 /// The same with declarations before the kernel.
-pub(crate) fn check_with(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
+pub(crate) fn check_with(device: &dyn Runner, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[Case]) {
     check_on(device, prelude, ty, rows, &cases.iter().collect::<Vec<_>>(), false);
     let vectors: Vec<_> = cases.iter().filter(|case| case.vectors).collect();
     if !vectors.is_empty() {
@@ -43,7 +42,7 @@ pub(crate) fn check_with(device: &Device, prelude: &str, ty: &str, rows: &[[u32;
     }
 }
 
-fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[&Case], vectors: bool) {
+fn check_on(device: &dyn Runner, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: &[&Case], vectors: bool) {
     let per_case = if vectors { 3 } else { 1 };
     let width = cases.len() * per_case;
     let mut stores = String::new();
@@ -76,9 +75,8 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             {stores}
         }}"
     );
-    let output = super::written(&wgsl, Dialect::OpenCl);
     let mut buffers = [bytes(rows.as_flattened()), vec![0xee; rows.len() * width * 4]];
-    device.run(&output, [rows.len() as u32, 1, 1], &mut buffers);
+    device.run(&wgsl, [rows.len() as u32, 1, 1], &mut buffers);
     let results = words(&buffers[1]);
     let mut wrong = Vec::new();
     for (row, &[a, b, c]) in rows.iter().enumerate() {
@@ -87,7 +85,7 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             for (component, &[a, b, c]) in turns[..per_case].iter().enumerate() {
                 let got = results[row * width + index * per_case + component];
                 let want = (case.want)(a, b, c);
-                if got != want && !(case.ulps > 0 && within(got, want, case.ulps)) {
+                if got != want && !case.ulps.is_some_and(|ulps| within(got, want, ulps)) {
                     let [a_, b_, c_, got_, want_] = [a, b, c, got, want].map(f32::from_bits);
                     wrong.push(format!(
                         "{} ({}): a={a:#x} b={b:#x} c={c:#x}: got {got:#x}, want {want:#x} \
@@ -99,7 +97,12 @@ fn check_on(device: &Device, prelude: &str, ty: &str, rows: &[[u32; 3]], cases: 
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {ty} are wrong:\n{}", wrong.len(), wrong[..wrong.len().min(40)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {ty} are wrong:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(40)].join("\n")
+    );
 }
 
 /// Whether two floats are at most so many representable values apart. All NaNs are alike.
@@ -107,6 +110,9 @@ fn within(a: u32, b: u32, ulps: u32) -> bool {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     if x.is_nan() || y.is_nan() {
         return x.is_nan() && y.is_nan();
+    }
+    if ulps == 0 {
+        return a == b;
     }
     // Order of floats as integers.
     let order = |bits: u32| if bits >> 31 == 1 { -i64::from(bits & 0x7fff_ffff) } else { i64::from(bits) };

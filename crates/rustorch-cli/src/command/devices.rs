@@ -4,8 +4,10 @@ use super::watch::{self, Metrics};
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::output;
+use rustorch::core::{CostModel, DType, OpType};
 use rustorch::devices::{Found, discover};
 use rustorch::metrics::Monitor;
+use rustorch::runtime::{CostCache, cache_dir, cost_of};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -32,9 +34,10 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     if args.watch {
         return watch::run(args);
     }
+    let cache = cache_dir(|name| std::env::var_os(name)).map(CostCache::new);
     let found = discover(None);
     let metrics = if args.json { metrics(&found) } else { Vec::new() };
-    let mut rows: Vec<Row> = found.into_iter().map(row).collect();
+    let mut rows: Vec<Row> = found.into_iter().map(|found| row(found, cache.as_ref())).collect();
     for (row, metrics) in rows.iter_mut().zip(metrics) {
         row.metrics = metrics;
     }
@@ -47,7 +50,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
                 let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
                 let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
                 let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
-                format!("{name}{memory}; measured {flops} GFLOP/s in plain loops, {bytes} GB/s")
+                format!("{name}{memory}; measured {flops} GFLOP/s in f32 products, {bytes} GB/s")
             }
             (None, reason) => format!("not found: {}", reason.unwrap_or("unknown")),
         };
@@ -72,17 +75,18 @@ fn metrics(found: &[Found]) -> Vec<Option<Metrics>> {
     read()
 }
 
-fn row(found: Found) -> Row {
+fn row(found: Found, cache: Option<&CostCache>) -> Row {
     match found {
         Found::Present(backend) => {
-            let (capability, cost) = (backend.capability(), backend.cost());
+            let (capability, cost) = (backend.capability(), cost_of(&backend, cache));
+            let (flops, _) = cost.rates("matmul", OpType::LinearAlgebra, DType::F32);
             Row {
                 device: backend.device().to_string(),
                 present: true,
                 name: Some(capability.name.clone()),
                 memory_bytes: capability.memory,
-                flops_per_second: Some(cost.flops),
-                bytes_per_second: Some(cost.bandwidth),
+                flops_per_second: Some(flops).filter(|_| cost != CostModel::UNKNOWN),
+                bytes_per_second: Some(cost.bandwidth).filter(|_| cost != CostModel::UNKNOWN),
                 reason: None,
                 metrics: None,
             }

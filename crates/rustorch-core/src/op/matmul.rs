@@ -10,10 +10,16 @@ use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta, UnaryOp};
 /// weight round `a` to the weight's companion (8-bit blocks as in ggml for block types, the same 16-bit type otherwise) and accumulate in `f32`. The
 /// result has the dtype of `a`, and each of its elements depends on its own row and column only: not on `m`, the
 /// other rows, or the number of threads.
+///
+/// With `exact`, a product with a weight rounds nothing but the result: it is the product of `a` with the weight cast to
+/// `f32`, without the cast's memory.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct MatMul {
     /// A function applied to each element at the end, after the bias.
     pub activation: Option<UnaryOp>,
+    /// Multiplies `a` as it is with the values of a weight of another dtype, in `f32`. Slower than the rounded way, and
+    /// other than ggml's results. Without effect where `a` and `b` have one dtype.
+    pub exact: bool,
 }
 
 impl MatMul {

@@ -4,28 +4,36 @@
 //! return (`infer`) and how much work they are (`work`). No file here computes anything: devices do.
 
 mod attention;
+mod channel_norm;
+mod conv;
 mod create;
 mod index;
+mod interpolate;
 mod matmul;
 mod norm;
 mod pointwise;
+mod pool;
 mod random;
 mod reduce;
 mod rope;
 mod sort;
 
 pub use attention::Attention;
+pub use channel_norm::{BatchNorm, GroupNorm};
+pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
 pub use index::{Pad, ScatterMode, Triangle};
+pub use interpolate::{Interpolate, InterpolateMode};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm, Softmax};
 pub use pointwise::{BinaryOp, CompareOp, GateOp, UnaryOp};
+pub use pool::{AdaptivePool, AvgPool, MaxPool, PoolWindow};
 pub use random::{Distribution, Random};
 pub use reduce::{Reduce, ReduceOp, ScanOp};
 pub use rope::{Rope, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
 
-use crate::{DType, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
 use smallvec::smallvec;
 
 /// An operation with its parameters. Arguments are given apart from it, in the order that each variant names.
@@ -75,7 +83,16 @@ pub enum Op {
     MatMul(MatMul),
     /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
     /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
-    ExpertMatMul,
+    ExpertMatMul {
+        /// As [`MatMul::exact`].
+        exact: bool,
+    },
+    /// `(x, weight[, bias]) →` convolution.
+    Conv(Conv),
+    /// `(dy, weight[, bias]) →` gradient of a convolution with respect to its input, or transposed convolution.
+    ConvBackwardData(ConvBackwardData),
+    /// `(x, dy) →` gradient of a convolution with respect to its weight.
+    ConvBackwardWeight(ConvBackwardWeight),
     /// `(x) →` softmax or its logarithm along an axis.
     Softmax(Softmax),
     /// `(x[, weight[, bias]]) →` normalised over the trailing dimensions.
@@ -118,6 +135,46 @@ pub enum Op {
     Sort(Sort),
     /// `(x) →` (values, `I64` indices): the `k` largest or smallest along an axis.
     TopK(TopK),
+    /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of each window, and where it is.
+    MaxPool(MaxPool),
+    /// `(x: [.., spatial]) →` the mean of each window.
+    AvgPool(AvgPool),
+    /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of as many windows as asked for.
+    AdaptiveMaxPool(AdaptivePool),
+    /// `(x: [.., spatial]) →` the means of as many windows as asked for.
+    AdaptiveAvgPool(AdaptivePool),
+    /// `(grad: [.., pooled], indices) →` the gradient of the input of `MaxPool` or `AdaptiveMaxPool`. Indices are those
+    /// that pooling returned; −1 stands for none.
+    MaxPoolBackward {
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(grad: [.., pooled]) →` the gradient of the input of `AvgPool`.
+    AvgPoolBackward {
+        /// The pooling.
+        pool: AvgPool,
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(grad: [.., pooled]) →` the gradient of the input of `AdaptiveAvgPool`.
+    AdaptiveAvgPoolBackward {
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
+    /// `(x: [n, c, ..][, mean, variance][, weight[, bias]]) →` each channel normalised; in training also the mean and
+    /// variance of the batch.
+    BatchNorm(BatchNorm),
+    /// `(x: [n, c, ..][, weight[, bias]]) →` groups of channels of each sample normalised.
+    GroupNorm(GroupNorm),
+    /// `(x: [.., spatial]) →` resampled.
+    Interpolate(Interpolate),
+    /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
+    InterpolateBackward {
+        /// The interpolation.
+        interpolate: Interpolate,
+        /// The spatial dimensions of the input.
+        spatial: Dims,
+    },
 }
 
 /// The class of an operation: the grain in which devices state what they can do.
@@ -136,7 +193,9 @@ pub enum OpType {
     Reduction,
     /// Matrix products.
     LinearAlgebra,
-    /// Layer and RMS normalisation.
+    /// Convolutions and their gradients.
+    Convolution,
+    /// Normalisation of layers, channels and groups of channels.
     Normalization,
     /// Scaled dot-product attention and rotary position embedding.
     Attention,
@@ -152,6 +211,8 @@ pub enum OpType {
     Distribution,
     /// Functions that only complex numbers have.
     ComplexMath,
+    /// Pooling and interpolation: windows over spatial dimensions.
+    Pooling,
 }
 
 impl OpType {
@@ -163,6 +224,7 @@ impl OpType {
         OpType::Comparison,
         OpType::Reduction,
         OpType::LinearAlgebra,
+        OpType::Convolution,
         OpType::Normalization,
         OpType::Attention,
         OpType::Indexing,
@@ -171,6 +233,7 @@ impl OpType {
         OpType::Sorting,
         OpType::Distribution,
         OpType::ComplexMath,
+        OpType::Pooling,
     ];
 }
 
@@ -201,7 +264,10 @@ impl Op {
             Op::Reduce(r) => r.op.name(),
             Op::Scan { op, .. } => op.name(),
             Op::MatMul(_) => "matmul",
-            Op::ExpertMatMul => "expert_matmul",
+            Op::ExpertMatMul { .. } => "expert_matmul",
+            Op::Conv(_) => Conv::NAME,
+            Op::ConvBackwardData(_) => ConvBackwardData::NAME,
+            Op::ConvBackwardWeight(_) => ConvBackwardWeight::NAME,
             Op::Softmax(s) => s.name(),
             Op::LayerNorm(_) => "layer_norm",
             Op::RmsNorm(_) => "rms_norm",
@@ -216,6 +282,17 @@ impl Op {
             Op::Triangle(t) => t.name(),
             Op::Sort(_) => "sort",
             Op::TopK(_) => "topk",
+            Op::MaxPool(_) => "max_pool",
+            Op::AvgPool(_) => "avg_pool",
+            Op::AdaptiveMaxPool(_) => "adaptive_max_pool",
+            Op::AdaptiveAvgPool(_) => "adaptive_avg_pool",
+            Op::MaxPoolBackward { .. } => "max_pool_backward",
+            Op::AvgPoolBackward { .. } => "avg_pool_backward",
+            Op::AdaptiveAvgPoolBackward { .. } => "adaptive_avg_pool_backward",
+            Op::BatchNorm(_) => "batch_norm",
+            Op::GroupNorm(_) => "group_norm",
+            Op::Interpolate(_) => "interpolate",
+            Op::InterpolateBackward { .. } => "interpolate_backward",
         }
     }
 
@@ -233,7 +310,8 @@ impl Op {
             }
             Op::Cast(_) | Op::Copy => OpType::DataMovement,
             Op::Reduce(_) | Op::Scan { .. } => OpType::Reduction,
-            Op::MatMul(_) | Op::ExpertMatMul => OpType::LinearAlgebra,
+            Op::MatMul(_) | Op::ExpertMatMul { .. } => OpType::LinearAlgebra,
+            Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => OpType::Convolution,
             Op::LayerNorm(_) | Op::RmsNorm(_) => OpType::Normalization,
             Op::Attention(_) | Op::Rope(_) => OpType::Attention,
             Op::IndexSelect { .. }
@@ -244,6 +322,16 @@ impl Op {
             | Op::Pad(_)
             | Op::Triangle(_) => OpType::Indexing,
             Op::Sort(_) | Op::TopK(_) => OpType::Sorting,
+            Op::BatchNorm(_) | Op::GroupNorm(_) => OpType::Normalization,
+            Op::MaxPool(_)
+            | Op::AvgPool(_)
+            | Op::AdaptiveMaxPool(_)
+            | Op::AdaptiveAvgPool(_)
+            | Op::MaxPoolBackward { .. }
+            | Op::AvgPoolBackward { .. }
+            | Op::AdaptiveAvgPoolBackward { .. }
+            | Op::Interpolate(_)
+            | Op::InterpolateBackward { .. } => OpType::Pooling,
         }
     }
 
@@ -270,7 +358,10 @@ impl Op {
             Op::Reduce(reduce) => reduce.infer(args),
             Op::Scan { op, axis } => op.infer(*axis, args),
             Op::MatMul(matmul) => matmul.infer(args),
-            Op::ExpertMatMul => matmul::infer_experts(args),
+            Op::ExpertMatMul { .. } => matmul::infer_experts(args),
+            Op::Conv(conv) => conv.infer(args),
+            Op::ConvBackwardData(conv) => conv.infer(args),
+            Op::ConvBackwardWeight(conv) => conv.infer(args),
             Op::Softmax(softmax) => softmax.infer(args),
             Op::LayerNorm(norm) => norm.infer(args),
             Op::RmsNorm(norm) => norm.infer(args),
@@ -285,6 +376,17 @@ impl Op {
             Op::Triangle(triangle) => triangle.infer(args),
             Op::Sort(sort) => sort.infer(args),
             Op::TopK(topk) => topk.infer(args),
+            Op::MaxPool(pool) => pool.infer(args),
+            Op::AvgPool(pool) => pool.infer(args),
+            Op::AdaptiveMaxPool(pool) => pool.infer_max(args),
+            Op::AdaptiveAvgPool(pool) => pool.infer_avg(args),
+            Op::MaxPoolBackward { spatial } => pool::infer_max_backward(spatial, args),
+            Op::AvgPoolBackward { pool, spatial } => pool.infer_backward(spatial, args),
+            Op::AdaptiveAvgPoolBackward { spatial } => pool::infer_adaptive_avg_backward(spatial, args),
+            Op::BatchNorm(norm) => norm.infer(args),
+            Op::GroupNorm(norm) => norm.infer(args),
+            Op::Interpolate(interpolate) => interpolate.infer(args),
+            Op::InterpolateBackward { interpolate, spatial } => interpolate.infer_backward(spatial, args),
         }
     }
 
@@ -301,6 +403,18 @@ impl Op {
         }
     }
 
+    /// The dtype that decides how fast the operation is, among those of its arguments and results: of a product or a
+    /// lookup that of the weight, of a conversion that of the blocks, if any.
+    pub fn leading_dtype(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> DType {
+        let arg = |i: usize| args.get(i).map(|x| x.dtype);
+        let first = || arg(0).or_else(|| outs.first().map(|out| out.dtype)).unwrap_or(DType::F32);
+        match self {
+            Op::MatMul(_) | Op::ExpertMatMul { .. } | Op::Where => arg(1).unwrap_or_else(first),
+            Op::Cast(to) if to.is_quant() => *to,
+            _ => first(),
+        }
+    }
+
     /// How much work the operation is, for arguments and results that [`infer`](Self::infer) accepted.
     pub fn work(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> Work {
         let out_elements = outs.first().map_or(0, |out| out.shape.elements()) as u64;
@@ -310,7 +424,7 @@ impl Op {
         let read: usize = match self {
             // Of a table, only the chosen rows are read.
             Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => written,
-            Op::ExpertMatMul => matmul::expert_bytes(args),
+            Op::ExpertMatMul { .. } => matmul::expert_bytes(args),
             _ => args.iter().map(TensorMeta::packed_bytes).sum(),
         };
         let flops = match self {
@@ -320,7 +434,10 @@ impl Op {
             Op::Random(_) => 20 * out_elements,
             Op::Reduce(_) | Op::Scan { .. } => in_elements,
             Op::MatMul(_) => matmul::flops(args, out_elements),
-            Op::ExpertMatMul => matmul::expert_flops(args, out_elements),
+            Op::ExpertMatMul { .. } => matmul::expert_flops(args, out_elements),
+            Op::Conv(_) => conv::flops(out_elements as usize, args[1].dims()),
+            Op::ConvBackwardData(_) => conv::flops(in_elements as usize, args[1].dims()),
+            Op::ConvBackwardWeight(_) => conv::flops(args[1].layout.elements(), outs[0].shape.dims()),
             Op::Softmax(_) => 12 * in_elements,
             Op::LayerNorm(_) => 8 * in_elements,
             Op::RmsNorm(_) => 4 * in_elements,
@@ -328,6 +445,15 @@ impl Op {
             Op::Rope(_) => 6 * in_elements,
             Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),
             Op::Cast(_) => out_elements,
+            Op::MaxPool(pool) => pool.flops(out_elements),
+            Op::AvgPool(pool) => pool.flops(out_elements),
+            Op::AvgPoolBackward { pool, .. } => pool.flops(in_elements),
+            Op::AdaptiveMaxPool(_) | Op::AdaptiveAvgPool(_) | Op::MaxPoolBackward { .. } => in_elements,
+            Op::AdaptiveAvgPoolBackward { .. } => out_elements,
+            Op::BatchNorm(norm) => in_elements * if norm.training { 8 } else { 3 },
+            Op::GroupNorm(_) => 8 * in_elements,
+            Op::Interpolate(interpolate) => interpolate.flops(out_elements),
+            Op::InterpolateBackward { interpolate, .. } => interpolate.flops(in_elements),
             _ => 0,
         };
         Work { flops, bytes: (read + written) as u64 }

@@ -4,12 +4,15 @@
 //! strided. Loops over strides live in `strided`, so that kernels themselves see slices.
 
 mod attention;
+mod channel_norm;
+mod conv;
 mod copy;
 mod create;
 mod index;
 mod matmul;
 mod norm;
 mod pointwise;
+mod pooling;
 mod random;
 mod reduce;
 mod rope;
@@ -32,8 +35,16 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     if let Op::MatMul(op) = op {
         return matmul::run(pool, op, args, outs);
     }
-    if let Op::ExpertMatMul = op {
-        return matmul::run_experts(pool, args, outs);
+    if let Op::ExpertMatMul { exact } = op {
+        return matmul::run_experts(pool, *exact, args, outs);
+    }
+    match (op, args) {
+        (Op::MaxPool(op), [x]) => return pooling::max_pool(pool, op, x, outs),
+        (Op::AdaptiveMaxPool(op), [x]) => return pooling::adaptive_max_pool(pool, op, x, outs),
+        (Op::BatchNorm(norm), [x, affine @ ..]) if norm.training => {
+            return channel_norm::batch_norm_training(pool, norm, x, affine, outs);
+        }
+        _ => {}
     }
     let [out] = outs else { return Err(strided::unreachable_memory()) };
     match (op, args) {
@@ -59,6 +70,11 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::Attention(attention), [q, k, v, mask @ ..]) => {
             attention::run(pool, attention, [q, k, v], mask.first(), out)
         }
+        (Op::Conv(op), [x, w, bias @ ..]) => conv::forward(pool, op, [x, w], bias.first(), out),
+        (Op::ConvBackwardData(op), [dy, w, bias @ ..]) => {
+            conv::backward_data(pool, op, [dy, w], bias.first(), out)
+        }
+        (Op::ConvBackwardWeight(op), [x, dy]) => conv::backward_weight(pool, op, [x, dy], out),
         (Op::Rope(rope), [x, positions, factors @ ..]) => {
             rope::run(pool, rope, x, positions, factors.first(), out)
         }
@@ -67,6 +83,23 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::Scatter { axis, mode }, [x, index, src]) => {
             scatter::run(pool, *axis, *mode, [x, index, src], out)
         }
+        (Op::AvgPool(op), [x]) => pooling::avg_pool(pool, op, x, out),
+        (Op::AdaptiveAvgPool(op), [x]) => pooling::adaptive_avg_pool(pool, op.size.len(), x, out),
+        (Op::MaxPoolBackward { spatial }, [grad, indices]) => {
+            pooling::max_pool_backward(pool, spatial, grad, indices, out)
+        }
+        (Op::AvgPoolBackward { pool: op, .. }, [grad]) => pooling::avg_pool_backward(pool, op, grad, out),
+        (Op::AdaptiveAvgPoolBackward { spatial }, [grad]) => {
+            pooling::adaptive_avg_pool_backward(pool, spatial.len(), grad, out)
+        }
+        (Op::Interpolate(op), [x]) => pooling::interpolate(pool, op, x, out),
+        (Op::InterpolateBackward { interpolate, .. }, [grad]) => {
+            pooling::interpolate_backward(pool, interpolate, grad, out)
+        }
+        (Op::BatchNorm(norm), [x, mean, variance, affine @ ..]) => {
+            channel_norm::batch_norm(pool, norm, x, [mean, variance], affine, out)
+        }
+        (Op::GroupNorm(norm), [x, affine @ ..]) => channel_norm::group_norm(pool, norm, x, affine, out),
         (Op::Embedding, [table, ids]) => index::embedding(pool, table, ids, out),
         _ => Err(Error::argument(op.name(), format!("has no kernel for {} arguments", args.len())).into()),
     }

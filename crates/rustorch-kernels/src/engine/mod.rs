@@ -7,9 +7,9 @@ mod run;
 use crate::{Driver, Hardware, Kernel, Language, Text, mistake, table};
 use memory::Memory;
 pub(crate) use memory::byte_range;
+use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
-    Backend, Buffer, CostModel, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
-    copy_mismatch,
+    Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,6 @@ pub struct Engine<D: Driver> {
     driver: D,
     hardware: Hardware,
     capability: DeviceCapability,
-    cost: CostModel,
     kernels: RwLock<HashMap<Kernel, Arc<D::Kernel>>>,
     /// Temporary memory that nobody uses, by size.
     spare: Mutex<HashMap<usize, Vec<D::Memory>>>,
@@ -33,11 +32,9 @@ pub struct Engine<D: Driver> {
 impl<D: Driver> Engine<D> {
     /// The engine for a driver's device, after a look at how it computes.
     ///
-    /// `cost` is what is known of the device's speed before anybody has measured it.
-    ///
     /// # Errors
     /// If the device cannot run even the kernels that probe it.
-    pub fn new(driver: D, cost: CostModel) -> Result<Engine<D>, Fault> {
+    pub fn new(driver: D) -> Result<Engine<D>, Fault> {
         let arithmetic = probe::arithmetic(&driver)?;
         let hardware = Hardware { arithmetic, ..driver.hardware().clone() };
         tracing::debug!(device = %hardware.device, ?arithmetic, "probed");
@@ -48,7 +45,6 @@ impl<D: Driver> Engine<D> {
             driver,
             hardware,
             capability,
-            cost,
             kernels: RwLock::default(),
             spare: Mutex::default(),
             mistakes,
@@ -138,10 +134,6 @@ impl<D: Driver> Backend for Engine<D> {
         &self.capability
     }
 
-    fn cost(&self) -> &CostModel {
-        &self.cost
-    }
-
     fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
         self.capability.check(op, args)?;
         table::supports(op, args, &self.hardware)
@@ -177,5 +169,13 @@ impl<D: Driver> Backend for Engine<D> {
     fn synchronize(&self) -> Result<(), Fault> {
         self.driver.finish()?;
         self.check_mistakes()
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        self.driver.profiler()
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.driver.pci_address()
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Lines {
     pub(super) len: usize,
     /// Elements from one to the next, of each tensor.
     pub(super) steps: Vec<usize>,
+    /// Whether a workgroup has a line, else a thread.
+    pub(super) grouped: bool,
 }
 
 /// The most elements of a line that one thread takes.
@@ -35,14 +37,10 @@ impl Lines {
         Ok(Lines {
             grid,
             count: beside[0].elements(),
-            len: layouts[0].dims().get(axis).copied().unwrap_or(1),
+            len,
+            grouped: len > SHORT,
             steps: layouts.iter().map(|x| x.strides().get(axis).copied().unwrap_or(0)).collect(),
         })
-    }
-
-    /// Whether a workgroup has a line, else a thread.
-    pub(super) fn grouped(&self) -> bool {
-        self.len > SHORT
     }
 
     /// Adds the launch of a kernel that has a line for each workgroup or thread.
@@ -52,7 +50,7 @@ impl Lines {
         hardware: &Hardware,
         launch: StepBuilder<'_>,
     ) -> Result<(), Decline> {
-        let groups = if self.grouped() { self.count } else { self.count.div_ceil(WORKGROUP as usize) };
+        let groups = if self.grouped { self.count } else { self.count.div_ceil(WORKGROUP as usize) };
         plan.step(launch, line(groups, hardware)?);
         Ok(())
     }

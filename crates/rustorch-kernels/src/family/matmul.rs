@@ -18,6 +18,8 @@ use std::fmt::Write;
 pub struct MatMul {
     x: DType,
     w: DType,
+    /// Whether `f32` beside a weight of 16 bits stays as it is.
+    exact: bool,
     tile: Tile,
     /// Whether neighbours in memory are neighbours along the inner dimension: in `x`, in `w`.
     inner: [bool; 2],
@@ -102,7 +104,7 @@ fn leading(layout: &Layout, inner: usize) -> Result<Layout, Decline> {
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, w, out) = (request.arg(0), request.arg(1), request.out(0));
-    let experts = matches!(request.op, Op::ExpertMatMul);
+    let experts = matches!(request.op, Op::ExpertMatMul { .. });
     let rank = x.layout.rank();
     let [x_row, x_inner] = [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
     let w_rank = w.layout.rank();
@@ -126,16 +128,19 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     // Beside `x`, the batch moves either the matrix or the place of its number.
     let other = if experts { leading(request.arg(2).layout, 0)? } else { broadcast(w.layout, 2)? };
     let grid = Grid::new(&[&broadcast(x.layout, own)?, &other]);
-    let activation = match request.op {
-        Op::MatMul(matmul) => matmul.activation,
-        _ => None,
+    let (activation, exact) = match request.op {
+        Op::MatMul(matmul) => (matmul.activation, matmul.exact),
+        Op::ExpertMatMul { exact } => (None, *exact),
+        _ => (None, false),
     };
-    let ring = ring(x.dtype, w.dtype, request.hardware);
+    let exact = exact && x.dtype != w.dtype;
+    let ring = ring(x.dtype, w.dtype, exact, request.hardware);
     let tile = Tile::choose(m, n, ring);
     let bias = !experts && request.args.len() == 3;
     let kernel = MatMul {
         x: x.dtype,
         w: w.dtype,
+        exact,
         tile,
         inner: [x_inner == 1, w_inner == 1],
         rank: grid.rank(),
@@ -171,8 +176,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
 
 impl MatMul {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let MatMul { x: dtype, w: w_dtype, tile, inner, rank, bias, activation, experts } = *self;
-        let ring = ring(dtype, w_dtype, hardware);
+        let MatMul { x: dtype, w: w_dtype, exact, tile, inner, rank, bias, activation, experts } = *self;
+        let ring = ring(dtype, w_dtype, exact, hardware);
         let Sizes { threads: [tx, ty], each: [ex, ey], workgroup, depth } = tile.sizes(ring.size);
         let (columns, rows) = (tx * ex, ty * ey);
         let mut module = Module::new();
@@ -238,7 +243,7 @@ impl MatMul {
         for (i, j) in pairs(ey, ex) {
             let _ = writeln!(body, "var sum{i}_{j} = {zero};");
         }
-        let factor = factor(&x, w_dtype);
+        let factor = factor(&x, w_dtype, exact);
         let _ = writeln!(body, "for (var start = 0u; start < {k}; start += {depth}u) {{");
         let strip = |name: &str, len: usize, inner: bool, first: &str, end: &str, load: &str| {
             let split = match inner {
@@ -295,15 +300,16 @@ impl MatMul {
 }
 
 /// What the products and sums are: beside a weight of 16 bits those of its dtype, which are in `f32`.
-fn ring(x: DType, w: DType, hardware: &Hardware) -> Ring {
-    Ring::of(if x == DType::F32 { w } else { x }, hardware)
+fn ring(x: DType, w: DType, exact: bool, hardware: &Hardware) -> Ring {
+    Ring::of(if x == DType::F32 && !exact { w } else { x }, hardware)
 }
 
 /// The element of `x` at a place as a factor: beside a weight of 16 bits it is rounded to them.
-fn factor(x: &Elements, w: DType) -> impl Fn(&str) -> String {
+fn factor(x: &Elements, w: DType, exact: bool) -> impl Fn(&str) -> String {
     move |at| {
         let value = x.load(at);
         match (x.dtype(), w) {
+            _ if exact => value,
             (DType::F32, DType::F16) => format!("f16_value(f16_bits({value}))"),
             (DType::F32, DType::BF16) => format!("bf16_value(bf16_bits({value}))"),
             _ => value,

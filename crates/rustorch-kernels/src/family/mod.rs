@@ -99,10 +99,10 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
         Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
         Op::Copy => copy::plan(&mut plan, request.hardware, &request.arg(0), &request.out(0))?,
-        Op::MatMul(_) | Op::ExpertMatMul if request.args[1].dtype.is_quant() => {
+        Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
             weight::plan(&mut plan, request)?
         }
-        Op::MatMul(_) | Op::ExpertMatMul => matmul::plan(&mut plan, request)?,
+        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
         Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
         Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
         Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,

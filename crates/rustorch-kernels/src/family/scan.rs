@@ -22,9 +22,12 @@ pub struct Scan {
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
-    let lines = Lines::new(&[x.layout, out.layout], axis)?;
+    let mut lines = Lines::new(&[x.layout, out.layout], axis)?;
+    // A part of a complex product may be small beside what rounding does to the other: only one order of factors gives
+    // both.
+    lines.grouped &= op == ScanOp::Sum || !x.dtype.is_complex();
     let kernel =
-        Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped(), rank: lines.grid.rank() };
+        Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (from, to) = (launch.read(&x)?, launch.write(&out)?);
     launch.number(lines.count)?.number(lines.len)?;

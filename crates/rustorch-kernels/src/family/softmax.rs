@@ -21,7 +21,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, softmax: &Parameters) -> Res
     let (x, out) = (request.arg(0), request.out(0));
     let lines = Lines::new(&[x.layout, out.layout], softmax.axis)?;
     let kernel =
-        Softmax { dtype: x.dtype, log: softmax.log, grouped: lines.grouped(), rank: lines.grid.rank() };
+        Softmax { dtype: x.dtype, log: softmax.log, grouped: lines.grouped, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (from, to) = (launch.read(&x)?, launch.write(&out)?);
     launch.number(lines.count)?.number(lines.len)?;

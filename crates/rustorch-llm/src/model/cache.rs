@@ -5,13 +5,15 @@ use crate::{Error, Result};
 use rustorch_core::DType;
 use rustorch_tensor::Tensor;
 
-/// The keys and values of every block for the tokens decoded so far, in `f16`.
+/// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the executor computed
+/// everything in `f32` when the cache was made.
 ///
 /// Heads are outermost, so that each head's keys lie together.
 pub struct KvCache {
     blocks: Vec<BlockCache>,
     capacity: usize,
     len: usize,
+    dtype: DType,
 }
 
 struct BlockCache {
@@ -22,18 +24,23 @@ struct BlockCache {
 }
 
 impl KvCache {
-    pub(super) fn new(hyper: &Hyperparameters, capacity: usize) -> Result<KvCache> {
+    pub(super) fn new(hyper: &Hyperparameters, capacity: usize, dtype: DType) -> Result<KvCache> {
         let blocks = hyper
             .kv_heads
             .iter()
             .map(|&heads| {
                 Ok(BlockCache {
-                    keys: Tensor::zeros([heads, capacity, hyper.key_length], DType::F16)?,
-                    values: Tensor::zeros([heads, capacity, hyper.value_length], DType::F16)?,
+                    keys: Tensor::zeros([heads, capacity, hyper.key_length], dtype)?,
+                    values: Tensor::zeros([heads, capacity, hyper.value_length], dtype)?,
                 })
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(KvCache { blocks, capacity, len: 0 })
+        Ok(KvCache { blocks, capacity, len: 0, dtype })
+    }
+
+    /// The dtype of keys and values.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// How many tokens it holds.
@@ -53,7 +60,7 @@ impl KvCache {
 
     /// The bytes of all keys and values at full capacity.
     pub fn bytes(&self) -> usize {
-        let size = |t: &Tensor| t.elements() * 2;
+        let size = |t: &Tensor| t.elements() * self.dtype.block_bytes();
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
     }
 

@@ -123,7 +123,8 @@ impl Pass<'_> {
             causal: Some(self.start + first),
             window: None,
             softcap: None,
-            cache_precision: true,
+            // As ggml computes over a cache of 16 bits.
+            cache_precision: cache.dtype() == DType::F16,
         };
         let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
         let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;

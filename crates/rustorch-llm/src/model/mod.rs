@@ -11,7 +11,9 @@ pub use weights::{BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Linear
 
 use crate::arch::Architecture;
 use crate::{Error, Result};
+use rustorch_core::DType;
 use rustorch_formats::gguf;
+use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::Tensor;
 
 /// The network of a language model: token ids in, logits out.
@@ -52,16 +54,21 @@ impl Model {
         &self.weights
     }
 
-    /// An empty cache for `capacity` positions.
+    /// An empty cache for `capacity` positions: in `f32` under an executor that
+    /// [computes in `f32`](HybridExecutor::with_compute), else in `f16`.
     ///
     /// # Errors
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
-        KvCache::new(&self.hyper, capacity)
+        let dtype = HybridExecutor::with_current(HybridExecutor::compute).unwrap_or(DType::F16);
+        KvCache::new(&self.hyper, capacity, dtype)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in
     /// `f32`: after every token, or after the last alone.
+    ///
+    /// Products follow the current executor's wish, attention the cache's dtype: a cache belongs under the executor, or one
+    /// with the same [`compute`](HybridExecutor::compute), that it was made under.
     ///
     /// Every row depends only on the tokens before it: feeding them in one call, in pieces or one by one gives the same
     /// numbers.

@@ -64,3 +64,24 @@ pub(crate) fn margin(logits: &[f32]) -> f32 {
         logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);
     logits[best] - second
 }
+
+/// Little-endian `f32` numbers in base64.
+pub(crate) fn floats(text: &str) -> Vec<f32> {
+    base64(text).chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits =
+        text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
+    let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
+    for digit in digits {
+        bits = bits << 6 | digit;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}

@@ -3,6 +3,7 @@
 use super::run::compute;
 use super::{HybridExecutor, Operand, Output, Slot};
 use crate::transfers::TransferMethod;
+use rustorch_core::profile::host_ns;
 use rustorch_core::{DType, Device, Fault, Layout, Op, OutputMeta, Shape};
 
 /// An argument where a device can read it.
@@ -57,9 +58,9 @@ impl HybridExecutor {
         if near {
             if arg.device() != slot.device {
                 // What its own device still computes must be there before another one reads it.
-                let started = self.clock();
+                let started = host_ns();
                 self.backend_of(arg.device())?.synchronize()?;
-                let bytes = arg.storage.bytes();
+                let bytes = arg.meta().packed_bytes();
                 self.transferred(arg.device(), slot.device, TransferMethod::Alias, bytes, started);
             }
             return Ok(Brought::There(*arg));

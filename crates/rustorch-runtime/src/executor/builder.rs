@@ -2,16 +2,16 @@
 
 use super::{HybridExecutor, Shared, Slot};
 use crate::chain::Probe;
-use crate::env::Environment;
+use crate::cost::CostCache;
+use crate::env::{DeviceChoice, Environment};
 use crate::health::Health;
 use crate::memory::{MemoryManager, Pool};
 use crate::placement::Placement;
 use crate::profile::SpanHub;
 use crate::record::Recorder;
-use crate::transfers::Transfers;
-use rustorch_core::{Backend, Device, Error, Result};
+use rustorch_core::{Backend, CostModel, DType, Device, Error, Result};
 use rustorch_cpu::CpuBackend;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What an executor does when a device fails while running an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +27,15 @@ pub enum OnFault {
 #[derive(Default)]
 pub struct Builder {
     backends: Vec<Arc<dyn Backend>>,
-    chain: Option<Vec<Device>>,
+    chain: Option<Vec<DeviceChoice>>,
     placement: Option<Placement>,
     on_fault: OnFault,
     check_numbers: bool,
     threads: Option<usize>,
     cpu_only: bool,
+    costs: Vec<(Device, CostModel)>,
+    cost_cache: Option<CostCache>,
+    compute: Option<DType>,
 }
 
 impl Builder {
@@ -44,7 +47,25 @@ impl Builder {
 
     /// Sets the order in which devices are tried; by default [`Probe::chain`]'s for those that were added. The processor is added at the end where it is missing.
     pub fn chain(mut self, chain: impl Into<Vec<Device>>) -> Builder {
-        self.chain = Some(chain.into());
+        self.chain = Some(chain.into().into_iter().map(DeviceChoice::One).collect());
+        self
+    }
+
+    /// Gives the cost model of a device, which is then neither asked nor measured.
+    pub fn cost(mut self, device: Device, model: CostModel) -> Builder {
+        self.costs.push((device, model));
+        self
+    }
+
+    /// Sets where measurements of devices are kept from one program to the next; nowhere by default.
+    pub fn cost_cache(mut self, cache: CostCache) -> Builder {
+        self.cost_cache = Some(cache);
+        self
+    }
+
+    /// Sets the dtype to compute in; see [`with_compute`](HybridExecutor::with_compute).
+    pub fn compute(mut self, dtype: Option<DType>) -> Builder {
+        self.compute = dtype;
         self
     }
 
@@ -78,13 +99,15 @@ impl Builder {
         self.threads = environment.threads.or(self.threads);
         self.chain = environment.devices.clone().or(self.chain);
         self.cpu_only = environment.disable_gpu;
+        self.cost_cache = environment.cache_dir.clone().map(CostCache::new).or(self.cost_cache);
         self
     }
 
     /// The executor.
     ///
     /// # Errors
-    /// If two backends are for one device, or the chain or the policy names a device that has none.
+    /// If two backends are for one device; if the chain, the policy or a cost model names a device that has none; or if
+    /// the dtype to compute in is none that [`with_compute`](HybridExecutor::with_compute) takes.
     pub fn build(self) -> Result<HybridExecutor> {
         let mut backends = self.backends;
         if self.cpu_only {
@@ -97,9 +120,17 @@ impl Builder {
                 .unwrap_or(1);
             backends.push(Arc::new(CpuBackend::new(threads)));
         }
+        // The last one given counts.
+        let given =
+            |device: Device| self.costs.iter().rev().find(|(d, _)| *d == device).map(|(_, m)| m.clone());
         let slots: Box<[Slot]> = backends
             .into_iter()
-            .map(|backend| Slot { device: backend.device(), pool: Pool::new(Arc::clone(&backend)), backend })
+            .map(|backend| Slot {
+                device: backend.device(),
+                pool: Pool::new(Arc::clone(&backend)),
+                cost: given(backend.device()).map(OnceLock::from).unwrap_or_default(),
+                backend,
+            })
             .collect();
         for (i, slot) in slots.iter().enumerate() {
             if slots[..i].iter().any(|other| other.device == slot.device) {
@@ -110,22 +141,32 @@ impl Builder {
         let cpu = position(Device::Cpu).expect("a backend for the processor was added above");
         let wanted = match self.chain {
             Some(chain) if !self.cpu_only => chain,
-            _ => Probe::here(slots.iter().map(|s| s.device).collect::<Vec<_>>()).chain(),
+            _ => {
+                let present: Vec<Device> = slots.iter().map(|s| s.device).collect();
+                Probe::here(present).chain().into_iter().map(DeviceChoice::One).collect()
+            }
+        };
+        let missing = |what: &str, name: &dyn std::fmt::Display| {
+            let present: Vec<String> = slots.iter().map(|s| s.device.to_string()).collect();
+            let message = format!("{what} names {name}, which is not here; there is {}", present.join(", "));
+            Error::argument("executor", message)
         };
         let mut chain = Vec::new();
-        for device in wanted {
-            let slot = position(device).ok_or_else(|| {
-                let present: Vec<String> = slots.iter().map(|s| s.device.to_string()).collect();
-                Error::argument(
-                    "executor",
-                    format!("the chain names {device}, which is not here; there is {}", present.join(", ")),
-                )
-            })?;
-            if slot != cpu && !chain.contains(&slot) {
-                chain.push(slot);
+        for choice in wanted {
+            let mut admitted: Vec<usize> =
+                (0..slots.len()).filter(|&i| choice.admits(slots[i].device)).collect();
+            if admitted.is_empty() {
+                return Err(missing("the chain", &choice));
             }
+            admitted.sort_by_key(|&i| slots[i].device);
+            admitted.retain(|&i| i != cpu && !chain.contains(&i));
+            chain.extend(admitted);
         }
         chain.push(cpu);
+        // Devices that the environment turned off need no model.
+        if let Some((device, _)) = self.costs.iter().find(|(d, _)| position(*d).is_none() && !self.cpu_only) {
+            return Err(missing("a cost model", device));
+        }
         let memory = MemoryManager::new(slots.iter().map(|slot| Arc::clone(&slot.pool)).collect());
         let shared = Shared {
             recorder: Recorder::new(slots.len()),
@@ -133,7 +174,7 @@ impl Builder {
             chain: chain.into(),
             cpu,
             memory,
-            transfers: Transfers::default(),
+            cost_cache: self.cost_cache,
             health: Health::default(),
             spans: SpanHub::default(),
         };
@@ -142,7 +183,9 @@ impl Builder {
             Placement::default(),
             self.on_fault,
             self.check_numbers,
+            None,
         );
+        let executor = executor.with_compute(self.compute)?;
         match self.placement {
             None => Ok(executor),
             Some(placement) => executor.with_policy(placement),

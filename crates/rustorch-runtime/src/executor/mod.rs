@@ -14,7 +14,9 @@ mod transfer;
 
 pub use builder::{Builder, OnFault};
 pub use operand::{Operand, Output, OutputVec};
+pub use plan::Estimate;
 
+use crate::cost::{self, CostCache};
 use crate::explain::Explanation;
 use crate::health::Health;
 use crate::memory::{MemoryManager, Pool};
@@ -22,9 +24,9 @@ use crate::placement::Placement;
 use crate::profile::SpanHub;
 use crate::record::{DeviceCounts, Record, Recorder, Scope};
 use crate::transfers::Transfers;
-use rustorch_core::{Backend, DType, Device, DeviceType, Error, Result};
+use rustorch_core::{Backend, CostModel, DType, Device, DeviceType, Error, Result};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Runs operations on whichever of its devices suits each best. Cloning is cheap and shares everything.
 ///
@@ -41,6 +43,8 @@ struct Handle {
     check_numbers: bool,
     /// Operations on data of at most so many bytes, all on the processor, run there without planning.
     fast_bytes: usize,
+    /// The dtype to compute in, if not the data's own.
+    compute: Option<DType>,
 }
 
 /// What executors derived from each other have in common.
@@ -51,7 +55,8 @@ struct Shared {
     /// The processor's index in `slots`.
     cpu: usize,
     memory: MemoryManager,
-    transfers: Transfers,
+    /// Where measurements are kept.
+    cost_cache: Option<CostCache>,
     health: Health,
     recorder: Recorder,
     /// What devices measure of themselves while somebody profiles.
@@ -65,7 +70,7 @@ pub struct Target {
     pub device: Device,
     /// The executor that follows the wish.
     pub executor: HybridExecutor,
-    /// The dtype to compute floating-point operations in, if not the data's own.
+    /// The dtype to compute in, if not the data's own: the executor's [`compute`](HybridExecutor::compute).
     pub compute: Option<DType>,
 }
 
@@ -74,6 +79,8 @@ struct Slot {
     device: Device,
     backend: Arc<dyn Backend>,
     pool: Arc<Pool>,
+    /// What it costs, once somebody needs to know.
+    cost: OnceLock<CostModel>,
 }
 
 impl HybridExecutor {
@@ -103,7 +110,19 @@ impl HybridExecutor {
 
     /// What was copied between devices.
     pub fn transfers(&self) -> &Transfers {
-        &self.0.shared.transfers
+        self.0.shared.memory.transfers()
+    }
+
+    /// How long a device takes. If that is not known yet, the device is measured now, or an earlier measurement read.
+    ///
+    /// # Errors
+    /// If the executor does not have the device.
+    pub fn cost_model(&self, device: Device) -> Result<&CostModel> {
+        self.slot(device).map(|slot| self.cost_of(slot))
+    }
+
+    fn cost_of<'a>(&self, slot: &'a Slot) -> &'a CostModel {
+        slot.cost.get_or_init(|| cost::cost_of(&slot.backend, self.0.shared.cost_cache.as_ref()))
     }
 
     /// The placement policy.
@@ -119,23 +138,58 @@ impl HybridExecutor {
         for device in placement.named() {
             self.index(device)?;
         }
-        Ok(self.derive(placement, self.0.on_fault, self.0.check_numbers))
+        Ok(self.derive(placement, self.0.on_fault, self.0.check_numbers, self.0.compute))
     }
 
     /// An executor with the same devices, memory and health, that falls back or returns the first failure.
     pub fn with_on_fault(&self, on_fault: OnFault) -> HybridExecutor {
-        self.derive(self.0.placement.clone(), on_fault, self.0.check_numbers)
+        self.derive(self.0.placement.clone(), on_fault, self.0.check_numbers, self.0.compute)
     }
 
     /// An executor with the same devices, memory and health, that searches the results of devices other than the
     /// processor for NaN (slow: all results are fetched). A NaN that the processor confirms is the computation's own;
     /// another one is the device's failure.
     pub fn with_number_check(&self, check: bool) -> HybridExecutor {
-        self.derive(self.0.placement.clone(), self.0.on_fault, check)
+        self.derive(self.0.placement.clone(), self.0.on_fault, check, self.0.compute)
     }
 
-    fn derive(&self, placement: Placement, on_fault: OnFault, check_numbers: bool) -> HybridExecutor {
-        HybridExecutor::assemble(Arc::clone(&self.0.shared), placement, on_fault, check_numbers)
+    /// The dtype to compute in, if not the data's own.
+    #[inline]
+    pub fn compute(&self) -> Option<DType> {
+        self.0.compute
+    }
+
+    /// An executor with the same devices, memory and health, under which everything is computed in one dtype. `F32`:
+    /// activations meet weights of 16 bits and of block types as they are
+    /// ([`MatMul::exact`](rustorch_core::MatMul::exact)), and language models keep keys and values in `f32`. `None`:
+    /// everything in the data's own precision, as ggml does it.
+    ///
+    /// The executor runs every operation as it is given; those who make operations follow this wish: the products of
+    /// tensors, and the models of `rustorch-llm`.
+    ///
+    /// # Errors
+    /// If the dtype is another one than `F32`.
+    pub fn with_compute(&self, dtype: Option<DType>) -> Result<HybridExecutor> {
+        match dtype {
+            None | Some(DType::F32) => {
+                let Handle { placement, on_fault, check_numbers, .. } = &*self.0;
+                Ok(self.derive(placement.clone(), *on_fault, *check_numbers, dtype))
+            }
+            Some(other) => {
+                let message = format!("everything can be computed in f32, not in {other}");
+                Err(Error::argument("compute", message))
+            }
+        }
+    }
+
+    fn derive(
+        &self,
+        placement: Placement,
+        on_fault: OnFault,
+        check_numbers: bool,
+        compute: Option<DType>,
+    ) -> HybridExecutor {
+        HybridExecutor::assemble(Arc::clone(&self.0.shared), placement, on_fault, check_numbers, compute)
     }
 
     fn assemble(
@@ -143,15 +197,16 @@ impl HybridExecutor {
         placement: Placement,
         on_fault: OnFault,
         check_numbers: bool,
+        compute: Option<DType>,
     ) -> HybridExecutor {
         let fast_bytes = placement.small(shared.chain.len() == 1);
-        HybridExecutor(Arc::new(Handle { shared, placement, on_fault, check_numbers, fast_bytes }))
+        HybridExecutor(Arc::new(Handle { shared, placement, on_fault, check_numbers, fast_bytes, compute }))
     }
 
     /// The device and the executor that a person means by `wanted`.
     ///
     /// One device: that one first, the chain where it declines. `Auto`: the cheapest for each operation. The hybrids:
-    /// the first of the chain that can; `HybridF32` also says in which dtype to compute.
+    /// the first of the chain that can; `HybridF32` also [computes](Self::with_compute) everything in `f32`.
     ///
     /// # Errors
     /// If the device is not here; the error lists those that are.
@@ -164,7 +219,7 @@ impl HybridExecutor {
             DeviceType::HybridF32 => (first, Placement::Chain, Some(DType::F32)),
         };
         self.index(device)?;
-        Ok(Target { device, executor: self.with_policy(placement)?, compute })
+        Ok(Target { device, executor: self.with_policy(placement)?.with_compute(compute)?, compute })
     }
 
     /// The health of the devices.

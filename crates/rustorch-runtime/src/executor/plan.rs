@@ -4,9 +4,7 @@ use super::arrange::{arranged, reads};
 use super::run::total_bytes;
 use super::{HybridExecutor, Slot};
 use crate::placement::{Placement, Situation};
-use rustorch_core::{
-    DType, Decline, Device, Layout, Op, OutputMeta, TensorMeta, Verdict, Work, packed_bytes,
-};
+use rustorch_core::{Decline, Device, Layout, Op, OutputMeta, Result, TensorMeta, Verdict, packed_bytes};
 use smallvec::SmallVec;
 
 /// Where the results of an operation are wanted.
@@ -28,7 +26,29 @@ pub(super) struct Plan {
     pub(super) home: Option<Device>,
 }
 
+/// A device that can run an operation, and how long that is expected to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The device.
+    pub device: Device,
+    /// The expected time, the moving of arguments included, in microseconds; infinite where the device could not be
+    /// measured.
+    pub us: f64,
+}
+
 impl HybridExecutor {
+    /// Which devices would run an operation on such arguments, in the order in which they would be tried, without
+    /// running anything. Devices whose cost is not known yet are measured.
+    ///
+    /// # Errors
+    /// If the arguments do not fit the operation.
+    pub fn estimate(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<Vec<Estimate>> {
+        let outs = op.infer(args)?;
+        let plan = self.plan(op, args, &outs, Wish::Anywhere);
+        let devices = plan.order.iter().map(|&index| self.0.shared.slots[index].device);
+        Ok(devices.map(|device| Estimate { device, us: self.cost_us(device, op, args, &outs) }).collect())
+    }
+
     pub(super) fn plan(&self, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta], wish: Wish) -> Plan {
         let shared = &self.0.shared;
         let home = match wish {
@@ -122,22 +142,21 @@ impl HybridExecutor {
     /// The expected time of an operation on a device, with the moving of arguments, in microseconds.
     fn cost_us(&self, device: Device, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> f64 {
         let Ok(slot) = self.slot(device) else { return f64::INFINITY };
-        let dtype = args.first().map(|x| x.dtype).or(outs.first().map(|o| o.dtype)).unwrap_or(DType::F32);
-        let work: Work = op.work(args, outs);
-        let moving: f64 = args
-            .iter()
-            .filter(|x| !reads(slot, x.device))
-            .map(|x| self.link_us(x.device, x.packed_bytes()) + self.link_us(device, x.packed_bytes()))
-            .sum();
-        slot.backend.cost().run_us(work, dtype) + moving
+        let model = self.cost_of(slot);
+        let moving: f64 =
+            args.iter().filter(|x| !reads(slot, x.device)).map(|x| self.moving_us(x, slot)).sum();
+        model.run_us(op, args, outs) + moving
     }
 
-    /// The expected time of a copy between a device and the processor's memory, in microseconds.
-    fn link_us(&self, device: Device, bytes: usize) -> f64 {
-        match self.slot(device) {
-            Ok(slot) if !device.is_cpu() => slot.backend.cost().transfer_us(bytes as u64),
+    /// The expected time of bringing an argument to a device, by way of the processor's memory, in microseconds.
+    fn moving_us(&self, arg: &TensorMeta<'_>, to: &Slot) -> f64 {
+        let bytes = arg.packed_bytes() as u64;
+        let down = match self.slot(arg.device) {
+            Ok(from) if !from.device.is_cpu() => self.cost_of(from).download.us(bytes),
             _ => 0.0,
-        }
+        };
+        let up = if to.device.is_cpu() { 0.0 } else { self.cost_of(to).upload.us(bytes) };
+        down + up
     }
 
     /// Whether devices that could run an operation but were not chosen were costlier, or merely later in the chain.
@@ -146,7 +165,9 @@ impl HybridExecutor {
     }
 }
 
-/// The device with most bytes of the arguments, the first of equals.
+/// The device with most bytes of the arguments. Of equals another one than the processor, then the first: what was
+/// computed away from the processor is where the work has gone, and the processor's share follows it rather than call it
+/// back at every step.
 fn residence(args: &[TensorMeta<'_>]) -> Option<Device> {
     let mut bytes: SmallVec<[(Device, usize); 4]> = SmallVec::new();
     for x in args {
@@ -155,5 +176,5 @@ fn residence(args: &[TensorMeta<'_>]) -> Option<Device> {
             None => bytes.push((x.device, x.packed_bytes())),
         }
     }
-    bytes.iter().rev().max_by_key(|(_, sum)| *sum).map(|&(device, _)| device)
+    bytes.iter().rev().max_by_key(|(device, sum)| (*sum, !device.is_cpu())).map(|&(device, _)| device)
 }

@@ -7,6 +7,7 @@ use crate::transfers::TransferMethod;
 use rustorch_core::Device;
 use rustorch_core::profile::{SequenceScope, current_sequence, host_ns};
 use smallvec::SmallVec;
+use std::time::Duration;
 
 impl HybridExecutor {
     /// Runs `f` with this as the current executor, and measures everything that this thread dispatched meanwhile. See
@@ -43,17 +44,18 @@ impl HybridExecutor {
             .then(|| SequenceScope::enter(next_sequence()))
     }
 
-    /// Counts a transfer, and notes it if it was timed.
+    /// Counts a transfer that began at `start_ns` and is over, and notes it if somebody wants to know.
     pub(super) fn transferred(
         &self,
         from: Device,
         to: Device,
         method: TransferMethod,
         bytes: usize,
-        started: Option<u64>,
+        start_ns: u64,
     ) {
-        self.0.shared.transfers.add(from, to, method, bytes);
-        if let Some(start_ns) = started {
+        let time = Interval::since(start_ns);
+        self.transfers().add(from, to, method, bytes, Duration::from_nanos(time.end_ns - time.start_ns));
+        if self.0.shared.recorder.is_watched() {
             self.0.shared.recorder.push_transfer(TransferRecord {
                 sequence: current_sequence(),
                 thread: thread_number(),
@@ -61,7 +63,7 @@ impl HybridExecutor {
                 to,
                 method,
                 bytes: bytes as u64,
-                time: Interval::since(start_ns),
+                time,
             });
         }
     }

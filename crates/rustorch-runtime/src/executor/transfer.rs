@@ -5,6 +5,7 @@ use super::run::fresh;
 use super::{HybridExecutor, Operand, Output, Slot};
 use crate::storage::{Origin, Storage};
 use crate::transfers::TransferMethod;
+use rustorch_core::profile::host_ns;
 use rustorch_core::{
     DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, bf16, copy_mismatch, f16,
     packed_bytes,
@@ -36,11 +37,11 @@ impl HybridExecutor {
         let slot = self.slot(device)?;
         self.backend_of(device)?;
         let _sequence = self.sequence();
-        let started = self.clock();
-        let output = self.with_memory(slot, || {
+        let (output, started) = self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
+            let started = host_ns();
             copy_in(slot, bytes, &output)?;
-            Ok(output)
+            Ok((output, started))
         })?;
         if !device.is_cpu() {
             self.transferred(Device::Cpu, device, TransferMethod::Copy, bytes.len(), started);
@@ -142,7 +143,7 @@ impl HybridExecutor {
         if bytes == 0 {
             return Ok(output);
         }
-        let started = self.clock();
+        let started = host_ns();
         let _guard = source.storage.read();
         // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
         let view = unsafe { source.view() };
@@ -182,7 +183,7 @@ impl HybridExecutor {
         if bytes.is_empty() {
             return Ok(());
         }
-        let started = self.clock();
+        let started = host_ns();
         let _guard = source.storage.read();
         // SAFETY: as in `move_run`.
         let view = unsafe { source.view() };

@@ -8,18 +8,20 @@ pub(crate) mod thread_cache;
 pub(crate) use pool::Pool;
 pub use stats::MemoryStats;
 
+use crate::transfers::Transfers;
 use rustorch_core::Device;
 use std::sync::Arc;
 
-/// The memory of an executor's devices.
+/// The memory of an executor's devices, and what was copied between them.
 #[derive(Clone)]
 pub struct MemoryManager {
     pools: Arc<[Arc<Pool>]>,
+    transfers: Arc<Transfers>,
 }
 
 impl MemoryManager {
     pub(crate) fn new(pools: Vec<Arc<Pool>>) -> MemoryManager {
-        MemoryManager { pools: pools.into() }
+        MemoryManager { pools: pools.into(), transfers: Arc::default() }
     }
 
     /// The devices that have a pool.
@@ -38,7 +40,19 @@ impl MemoryManager {
         self.pool(device).map_or(0, |pool| pool.release_cached())
     }
 
-    /// The most bytes that may be in use on `device` at once; an allocation beyond is an out-of-memory fault.
+    /// What was copied between the devices, by pair and by method, with the bandwidth that was reached.
+    pub fn transfers(&self) -> &Transfers {
+        &self.transfers
+    }
+
+    /// The most bytes that may be taken from `device` at once, in use or kept for reuse, if there is a limit.
+    pub fn limit(&self, device: Device) -> Option<usize> {
+        self.pool(device).and_then(|pool| pool.limit())
+    }
+
+    /// Sets the most bytes that may be taken from `device` at once, in use or kept for reuse. An allocation beyond is an
+    /// out-of-memory fault, as if the device had no more: what is kept is given back, and if that does not suffice, the
+    /// next device runs the operation. What is in use already stays.
     pub fn set_limit(&self, device: Device, bytes: Option<usize>) {
         if let Some(pool) = self.pool(device) {
             pool.set_limit(bytes);

@@ -78,21 +78,26 @@ impl Pool {
         let class = class_of(bytes);
         {
             let mut shared = self.lock();
-            if (shared.in_use() as usize).saturating_add(size) > self.limit.load(Ordering::Relaxed) {
-                drop(shared);
-                return Err(self.fault(bytes));
-            }
             if let Some(buffer) = shared.free.get_mut(class).and_then(Vec::pop) {
                 shared.hits += 1;
                 shared.cached -= buffer.bytes();
                 shared.count_out(buffer.bytes());
                 return Ok(buffer);
             }
+            let reserved = shared.outside.saturating_add(shared.cached);
+            if reserved.saturating_add(size) > self.limit.load(Ordering::Relaxed) {
+                drop(shared);
+                return Err(self.fault(bytes));
+            }
+            // Counted before the device is asked, so that several threads together keep the limit.
+            shared.outside += size;
         }
         // The device is asked without the lock: it may take long.
-        match self.backend.alloc(size) {
+        let allocated = self.backend.alloc(size);
+        let mut shared = self.lock();
+        shared.outside -= size;
+        match allocated {
             Ok(buffer) => {
-                let mut shared = self.lock();
                 shared.misses += 1;
                 shared.count_out(buffer.bytes());
                 Ok(buffer)
@@ -141,6 +146,10 @@ impl Pool {
 
     pub(crate) fn set_limit(&self, bytes: Option<usize>) {
         self.limit.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn limit(&self) -> Option<usize> {
+        Some(self.limit.load(Ordering::Relaxed)).filter(|&bytes| bytes != usize::MAX)
     }
 
     pub(crate) fn register(&self, counts: &Arc<ThreadCounts>) {

@@ -195,8 +195,18 @@ pub fn compare(got: &Tensor, want: &Tensor, exact: bool) -> Result<(), String> {
 
 /// Runs every case whose operation `run` knows, and tells all that went wrong at once.
 pub fn check(ops: &[&str], exact: bool, run: impl Fn(&Case) -> rustorch_tensor::Result<Vec<Tensor>>) {
+    check_of("ops.jsonl", ops, exact, run);
+}
+
+/// As `check`, with the cases of another fixture.
+pub fn check_of(
+    name: &str,
+    ops: &[&str],
+    exact: bool,
+    run: impl Fn(&Case) -> rustorch_tensor::Result<Vec<Tensor>>,
+) {
     let (mut failures, mut count) = (Vec::new(), 0);
-    for line in fixture("ops.jsonl") {
+    for line in fixture(name) {
         if !ops.contains(&line["op"].as_str().unwrap()) {
             continue;
         }

@@ -57,7 +57,7 @@ impl fmt::Display for Case {
 
 /// How the dimensions of an argument lie in memory.
 #[derive(Clone, Copy, Debug)]
-enum Arrangement {
+pub(super) enum Arrangement {
     Packed,
     /// The last two dimensions swapped.
     Transposed,
@@ -67,15 +67,15 @@ enum Arrangement {
     Repeated,
 }
 
-const ARRANGEMENTS: [Arrangement; 4] =
+pub(super) const ARRANGEMENTS: [Arrangement; 4] =
     [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated];
 
 /// Empty, single, odd, and with more dimensions than two.
 const SHAPES: &[&[usize]] = &[&[], &[0], &[1], &[7], &[3, 5], &[2, 0, 3], &[67, 3], &[2, 3, 4, 5]];
 
-const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
+pub(super) const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
 
-struct Cases {
+pub(super) struct Cases {
     list: Vec<Case>,
     seed: u64,
 }
@@ -87,14 +87,19 @@ pub fn cases() -> Vec<Case> {
     cases.reductions();
     cases.normalisations();
     cases.products();
+    cases.weights();
+    cases.convolutions();
     cases.indexing();
     cases.creation();
+    cases.pooling();
+    cases.channel_norms();
+    cases.interpolation();
     cases.list
 }
 
 impl Cases {
     /// Adds a case if the operation accepts its arguments.
-    fn add(&mut self, op: Op, args: Vec<Argument>) {
+    pub(super) fn add(&mut self, op: Op, args: Vec<Argument>) {
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
             .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
@@ -104,17 +109,24 @@ impl Cases {
         }
     }
 
-    fn argument(&mut self, dtype: DType, dims: &[usize], how: Arrangement) -> Argument {
+    pub(super) fn argument(&mut self, dtype: DType, dims: &[usize], how: Arrangement) -> Argument {
         self.within(dtype, dims, how, -3.0, 3.0)
     }
 
-    fn within(&mut self, dtype: DType, dims: &[usize], how: Arrangement, least: f64, most: f64) -> Argument {
+    pub(super) fn within(
+        &mut self,
+        dtype: DType,
+        dims: &[usize],
+        how: Arrangement,
+        least: f64,
+        most: f64,
+    ) -> Argument {
         self.seed += 1;
         let (layout, elements) = arrange(dims, how);
         Argument { dtype, bytes: values::bytes(dtype, elements, self.seed, least, most), layout }
     }
 
-    fn indices(&mut self, dtype: DType, dims: &[usize], below: usize) -> Argument {
+    pub(super) fn indices(&mut self, dtype: DType, dims: &[usize], below: usize) -> Argument {
         self.within(dtype, dims, Arrangement::Packed, 0.0, below as f64 - 0.01)
     }
 
@@ -260,8 +272,8 @@ impl Cases {
                 for how in ARRANGEMENTS {
                     let (a, b) = (self.argument(dtype, left, how), self.argument(dtype, right, how));
                     let bias = self.argument(dtype, &[right[right.len() - 1]], how);
-                    self.add(Op::MatMul(MatMul { activation: None }), vec![a.clone(), b.clone()]);
-                    let activated = MatMul { activation: Some(UnaryOp::Relu) };
+                    self.add(Op::MatMul(MatMul::default()), vec![a.clone(), b.clone()]);
+                    let activated = MatMul { activation: Some(UnaryOp::Relu), exact: false };
                     self.add(Op::MatMul(activated), vec![a, b, bias]);
                 }
             }
@@ -279,6 +291,24 @@ impl Cases {
                             cache_precision: false,
                         };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Activations times weights of another dtype. Block types are tested where their bytes are known.
+    fn weights(&mut self) {
+        for weight in [DType::F16, DType::BF16] {
+            for (m, n, k) in [(1, 1, 1), (1, 19, 33), (17, 7, 40)] {
+                for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped] {
+                    let a = self.argument(DType::F32, &[m, k], how);
+                    let b = self.argument(weight, &[k, n], Arrangement::Transposed);
+                    let bias = self.argument(DType::F32, &[n], how);
+                    for exact in [false, true] {
+                        let product = Op::MatMul(MatMul { activation: None, exact });
+                        self.add(product.clone(), vec![a.clone(), b.clone()]);
+                        self.add(product, vec![a.clone(), b.clone(), bias.clone()]);
                     }
                 }
             }

@@ -13,6 +13,8 @@
 
 mod cases;
 mod compare;
+mod conv;
+mod spatial;
 mod values;
 mod weights;
 

@@ -7,8 +7,8 @@ pub use script::{Act, Point, Rule};
 
 use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Op, TensorMeta,
-    View, ViewMut, bf16, copy_mismatch, f16,
+    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Link, Op,
+    TensorMeta, View, ViewMut, bf16, copy_mismatch, f16,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub struct FakeDevice {
     device: Device,
     inner: Arc<dyn Backend>,
     capability: DeviceCapability,
-    cost: CostModel,
+    cost: Option<CostModel>,
     peers: bool,
     limit: usize,
     used: Arc<AtomicUsize>,
@@ -60,14 +60,14 @@ impl FakeDevice {
             device,
             capability: DeviceCapability::complete(format!("fake {device}")),
             inner,
-            cost: CostModel {
+            cost: Some(CostModel {
                 launch_us: 5.0,
                 flops: 1e13,
-                flops_by_dtype: Vec::new(),
                 bandwidth: 5e11,
-                link_bandwidth: 1e10,
-                link_us: 10.0,
-            },
+                rates: Vec::new(),
+                upload: Link { start_us: 10.0, bandwidth: 1e10 },
+                download: Link { start_us: 10.0, bandwidth: 1e10 },
+            }),
             peers: false,
             limit: usize::MAX,
             used: Arc::default(),
@@ -112,7 +112,15 @@ impl FakeDevice {
 
     /// Changes how long it says that it takes.
     pub fn cost(mut self, change: impl FnOnce(&mut CostModel)) -> FakeDevice {
-        change(&mut self.cost);
+        if let Some(cost) = &mut self.cost {
+            change(cost);
+        }
+        self
+    }
+
+    /// Lets it say nothing about how long it takes, so that it is measured.
+    pub fn measured(mut self) -> FakeDevice {
+        self.cost = None;
         self
     }
 
@@ -199,8 +207,8 @@ impl Backend for FakeDevice {
         &self.capability
     }
 
-    fn cost(&self) -> &CostModel {
-        &self.cost
+    fn cost(&self) -> Option<&CostModel> {
+        self.cost.as_ref()
     }
 
     fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {

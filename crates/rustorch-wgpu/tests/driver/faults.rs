@@ -1,6 +1,7 @@
 //! Mistakes and failures are reported by the call that made or met them, and never by a panic.
 
 use crate::common::*;
+use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{Device, Fault};
 use rustorch_kernels::{Driver, Text, Window};
 use rustorch_wgpu::OpenError;
@@ -181,7 +182,7 @@ fn a_lost_device_says_so_at_every_call() {
         lost(launch(driver, &kernel, &[whole(&a, 256, true)], &[64, 2, 3, 0], 64));
         lost(driver.finish());
         lost(driver.take_spans().map(drop));
-        lost(driver.profile(true));
+        lost(driver.start());
     });
 }
 
@@ -223,5 +224,13 @@ fn without_drivers_there_is_a_reason() {
     says(
         &run(&[("VK_ICD_FILENAMES", "/nonexistent/driver.json")]),
         &["no GPU was found", "VK_ICD_FILENAMES=/nonexistent/driver.json", "unset it"],
+    );
+    // In front of the loader, a library that is none.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libvulkan.so.1"), []).unwrap();
+    let path = folder.path().to_str().unwrap();
+    says(
+        &run(&[("LD_LIBRARY_PATH", path)]),
+        &["no GPU was found", "libvulkan.so.1", "apt-get install libvulkan1 mesa-vulkan-drivers"],
     );
 }

@@ -1,5 +1,7 @@
 //! The driver on every adapter of the machine, by kernels of its own. One program, for linking wgpu takes long.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
+
 mod cache;
 mod common;
 mod faults;

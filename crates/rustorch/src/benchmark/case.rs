@@ -3,7 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, DType, Fill, MatMul, Op, QuantType, Result, Shape, Softmax, UnaryOp,
+    Attention, BinaryOp, CostModel, DType, Fill, MatMul, Op, OpType, QuantType, Result, Shape, Softmax,
+    UnaryOp,
 };
 use std::time::Instant;
 
@@ -171,15 +172,16 @@ fn best(bench: &Bench<'_>, family: &Family) -> Option<f64> {
 
 /// What the device can do at best.
 pub(super) fn limits(bench: &Bench<'_>) -> Limits {
+    // What an earlier measurement found may be better than what this one sees on a busy machine.
     let cost = bench.backend.cost();
     let known = |rate: f64| Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
     let streams = STREAMS.iter().filter_map(|family| best(bench, family));
-    let memory = streams.chain(known(cost.bandwidth)).max_by(f64::total_cmp);
+    let memory = streams.chain(cost.and_then(|cost| known(cost.bandwidth))).max_by(f64::total_cmp);
     let arithmetic = PRODUCTS.iter().filter_map(|family| {
         // What the calibration says of `f32` says nothing of products of another kind.
         let calibrated = match family.dtype {
-            DType::F32 => known(cost.flops),
-            dtype => cost.flops_by_dtype.iter().find(|(d, _)| *d == dtype).and_then(|(_, rate)| known(*rate)),
+            DType::F32 => cost.and_then(|cost| known(cost.flops)),
+            dtype => cost.and_then(|cost| known(cost.rates("matmul", OpType::LinearAlgebra, dtype).0)),
         };
         let best = best(bench, family).into_iter().chain(calibrated).max_by(f64::total_cmp)?;
         Some((family.dtype, best))
@@ -268,7 +270,11 @@ pub(super) fn transfers(bench: &Bench<'_>, mut limits: Limits) -> (Vec<CaseResul
         let known = if bench.device.is_cpu() {
             limits.memory.map(|rate| rate / 2.0)
         } else {
-            Some(cost.link_bandwidth).filter(|rate| rate.is_finite())
+            let link = |cost: &CostModel| match wanted {
+                "to the device" => cost.upload.bandwidth,
+                _ => cost.download.bandwidth,
+            };
+            cost.map(link).filter(|rate| rate.is_finite())
         };
         seen.chain(known).max_by(f64::total_cmp)
     };

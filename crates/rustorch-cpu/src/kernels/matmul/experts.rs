@@ -8,7 +8,14 @@ use crate::Pool;
 use rustorch_core::{DType, Error, Fault, View, ViewMut};
 
 /// `x: [t, k or 1, in]` times the transposed matrix `ids[t, k]` of `weights: [e, out, in]`, for each `(t, k)`.
-pub(crate) fn run_experts(pool: &Pool, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+///
+/// `exact`: as for [`MatMul`](rustorch_core::MatMul).
+pub(crate) fn run_experts(
+    pool: &Pool,
+    exact: bool,
+    args: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
     let (x, w, ids, out) = (&args[0], &args[1], &args[2], &mut outs[0]);
     let (&[t, slots, k], &[experts, n, _]) = (x.layout().dims(), w.layout().dims()) else {
         return Err(Error::argument("expert_matmul", "takes x [t, k, in] and weights [e, out, in]").into());
@@ -37,8 +44,8 @@ pub(crate) fn run_experts(pool: &Pool, args: &[View<'_>], outs: &mut [ViewMut<'_
         .map(|(expert, (from, to))| Job { w: base.wrapping_add(bytes(expert * ws[0])), x: from, out: to })
         .collect();
     let DType::Quant(quant) = w.dtype() else {
-        let strides = dense::Strides { x: xs[2], w: [ws[2], ws[1]], out: os[2] };
-        return dense::run_experts(pool, (n, k), &strides, &jobs, (x, &x_rows), w, (out, &out_rows));
+        let strides = dense::Strides { n, k, x: xs[2], w: [ws[2], ws[1]], out: os[2] };
+        return dense::run_experts(pool, exact, &strides, &jobs, (x, &x_rows), w, (out, &out_rows));
     };
     let kernels = Kernels::get(quant, crate::Isa::detect());
     let matrix = Matrix { n, k, row_bytes: bytes(ws[1]) };
@@ -46,6 +53,10 @@ pub(crate) fn run_experts(pool: &Pool, args: &[View<'_>], outs: &mut [ViewMut<'_
     // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
     unsafe {
         let rows = Rows::new(address::<f32>(x)?, &x_rows, k, xs[2]);
+        if exact {
+            dense::product_exact(pool, quant, matrix, &jobs, &rows, &results);
+            return Ok(());
+        }
         let activations = Activations::new(pool, kernels.companion(), &rows);
         weight::product(pool, &kernels, matrix, &jobs, &activations, &results);
     }

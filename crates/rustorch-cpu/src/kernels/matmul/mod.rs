@@ -13,10 +13,13 @@ mod problem;
 mod rows;
 mod weight;
 
+pub(crate) use dense::{Arithmetic, Same, Scalar, Tile, pack_columns, with_scratch};
 pub(crate) use experts::run_experts;
+pub(crate) use problem::finish;
+pub(crate) use rows::Parts;
 
 use crate::Pool;
-use problem::{Problem, finish, weight_address};
+use problem::{Problem, weight_address};
 use rows::{Job, Matrix, Results, Rows};
 use rustorch_core::{DType, Fault, MatMul, QuantType, View, ViewMut};
 use weight::{Activations, Kernels};
@@ -34,8 +37,8 @@ pub(crate) fn run(
             return Ok(());
         }
         match (args[0].dtype(), args[1].dtype()) {
-            (DType::F32, DType::Quant(quant)) => run_quantized(pool, quant, &problem, args, out),
-            (a, b) => dense::run(pool, (a, b), &problem, args, out),
+            (DType::F32, DType::Quant(quant)) => run_quantized(pool, op.exact, quant, &problem, args, out),
+            _ => dense::run(pool, op.exact, &problem, args, out),
         }
     })
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(
 /// Activations times a block-quantized weight.
 fn run_quantized(
     pool: &Pool,
+    exact: bool,
     quant: QuantType,
     problem: &Problem,
     args: &[View<'_>],
@@ -60,10 +64,14 @@ fn run_quantized(
         // SAFETY: the operands' views are valid, and the group's rows are theirs.
         unsafe {
             let rows = Rows::new(x, &group.a_rows, k, problem.a_strides[1]);
-            let activations = Activations::new(pool, kernels.companion(), &rows);
             let ids: Vec<u32> = (0..group.a_rows.len() as u32).collect();
             let job = Job { w: w.wrapping_add(bytes(group.b_start)), x: &ids, out: &ids };
             let results = Results { base, starts: &group.out_rows, stride: problem.out_strides[1], bias };
+            if exact {
+                dense::product_exact(pool, quant, matrix, &[job], &rows, &results);
+                continue;
+            }
+            let activations = Activations::new(pool, kernels.companion(), &rows);
             weight::product(pool, &kernels, matrix, &[job], &activations, &results);
         }
     }

@@ -11,7 +11,7 @@ pub use round::Round;
 use crate::Hardware;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
 use format::{Companion, Format, format};
-use rustorch_core::{DType, Decline, Layout, Op, TensorMeta};
+use rustorch_core::{DType, Decline, Layout, MatMul, Op, TensorMeta};
 
 /// Whether a dtype has kernels here.
 pub fn is_weight(dtype: DType) -> bool {
@@ -28,6 +28,9 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Resul
     let weight = &args[1];
     if format(weight.dtype).is_none() {
         return Err(Decline::DType(weight.dtype));
+    }
+    if let Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true } = op {
+        return Err(Decline::Attr("activations as they are, not rounded to the weight's companion"));
     }
     if let Op::MatMul(matmul) = op {
         if matmul.activation.is_some() {
@@ -110,7 +113,7 @@ fn product(
     out: &Operand<'_>,
     k: usize,
 ) -> Result<(), Decline> {
-    let experts = matches!(request.op, Op::ExpertMatMul);
+    let experts = matches!(request.op, Op::ExpertMatMul { .. });
     let n = out.layout.dims()[out.layout.rank() - 1];
     let rows = out.layout.elements() / n;
     let tile = if experts || rows == 1 { 1 } else { 4 };

@@ -6,6 +6,7 @@ use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::rows::{Job, Matrix, Parts, Results, Rows, Tasks};
 use crate::{Isa, Pool};
 use std::cell::Cell;
+use std::marker::PhantomData;
 
 /// The right operand: element `(p, j)` of `[k, n]` is `p * k_stride + j * n_stride` from its first.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,65 @@ pub(super) struct Strided {
 
 /// Inner values that are packed together: a panel of columns stays in the first-level cache.
 const DEPTH: usize = 256;
+
+/// A right operand that can be packed piece by piece.
+pub(super) trait Columns<E>: Copy + Sync {
+    /// Its size, and the bytes from one column to the next.
+    fn matrix(&self) -> Matrix;
+
+    /// Values of columns of the matrix at `w`, in the order of [`pack_columns`]: those from the first of `values` (a
+    /// multiple of [`DEPTH`]) on, as many as the second says; of a range of columns likewise.
+    ///
+    /// # Safety
+    /// The processor has `isa`; the matrix has those values, and `depth * columns` elements of `out` can be written.
+    unsafe fn pack(
+        &self,
+        isa: Isa,
+        w: *const u8,
+        values: (usize, usize),
+        range: (usize, usize),
+        columns: usize,
+        out: *mut E,
+    );
+}
+
+/// Elements in memory, converted by the arithmetic.
+struct InMemory<A>(Strided, PhantomData<A>);
+
+impl<A> Clone for InMemory<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for InMemory<A> {}
+
+// SAFETY: holds numbers only.
+unsafe impl<A> Sync for InMemory<A> {}
+
+impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
+    fn matrix(&self) -> Matrix {
+        Matrix { n: self.0.n, k: self.0.k, row_bytes: self.0.k * size_of::<A::W>() }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(
+        &self,
+        isa: Isa,
+        w: *const u8,
+        (p, depth): (usize, usize),
+        (j, n): (usize, usize),
+        columns: usize,
+        out: *mut A::E,
+    ) {
+        let Strided { k_stride, n_stride, .. } = self.0;
+        // SAFETY: this function's contract.
+        unsafe {
+            let from = w.cast::<A::W>().add(p * k_stride + j * n_stride);
+            pack_columns::<A>(isa, from, (depth, n), (k_stride, n_stride), columns, out);
+        }
+    }
+}
 
 /// Rows of one job, packed from `start` of the job's memory.
 struct Panel<E> {
@@ -39,6 +99,23 @@ pub(super) unsafe fn product<A: Arithmetic>(
     x: &Rows<'_, A::X>,
     out: &Results<'_, A::X>,
 ) {
+    // SAFETY: this function's contract.
+    unsafe { product_of::<A, _>(pool, isa, InMemory::<A>(w, PhantomData), jobs, x, out) }
+}
+
+/// [`product`] with a right operand of any kind.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn product_of<A: Arithmetic, C: Columns<A::E>>(
+    pool: &Pool,
+    isa: Isa,
+    source: C,
+    jobs: &[Job<'_>],
+    x: &Rows<'_, A::X>,
+    out: &Results<'_, A::X>,
+) {
+    let w = source.matrix();
     let tiles = A::E::tiles(isa);
     let (columns, most) = (tiles.columns, tiles.most_rows());
     let panels: Vec<Vec<Panel<A::E>>> = jobs
@@ -78,8 +155,7 @@ pub(super) unsafe fn product<A: Arithmetic>(
         .collect();
 
     let size = size_of::<A::E>() as f64;
-    let matrix = Matrix { n: w.n, k: w.k, row_bytes: w.k * size_of::<A::W>() };
-    let tasks = Tasks::new(pool.threads(), matrix, jobs, (columns, most), |m| {
+    let tasks = Tasks::new(pool.threads(), w, jobs, (columns, most), |m| {
         // Reading and packing a column, and multiplying, in nanoseconds.
         w.k as f64 * (0.1 * size + m as f64 * 0.003 * size)
     });
@@ -101,8 +177,7 @@ pub(super) unsafe fn product<A: Arithmetic>(
                     }
                     for p in (0..w.k).step_by(DEPTH) {
                         let depth = DEPTH.min(w.k - p);
-                        let from = job.w.cast::<A::W>().add(p * w.k_stride + j * w.n_stride);
-                        pack_columns::<A>(isa, from, (depth, n), (w.k_stride, w.n_stride), columns, scratch);
+                        source.pack(isa, job.w, (p, depth), (j, n), columns, scratch);
                         for panel in panels {
                             let x = packed.as_ptr().add(panel.row * w.k + p * panel.rows);
                             (panel.tile)(
@@ -137,7 +212,7 @@ thread_local! {
 }
 
 /// Calls `run` with memory for `len` elements, of unspecified contents.
-fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
+pub(crate) fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
     let mut scratch = SCRATCH.take();
     let lines = (len * size_of::<E>()).div_ceil(size_of::<Line>());
     if scratch.len() < lines {

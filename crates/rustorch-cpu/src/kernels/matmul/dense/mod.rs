@@ -3,16 +3,21 @@
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order.
 
+mod blocks;
 mod gemm;
 mod kernel;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use gemm::with_scratch;
+pub(crate) use kernel::{Scalar, Tile};
+pub(crate) use pack::pack_columns;
+
 use super::problem::{Problem, address, address_mut, bias};
 use super::rows::{Job, Results, Rows};
 use crate::{Isa, Pool};
-use kernel::Scalar;
+pub(super) use blocks::product_exact;
 use rustorch_core::{C64, C128, DType, Element, Error, Fault, View, ViewMut, bf16, f16};
 
 /// How the operands of a product become numbers of one type, and how the result becomes an element.
@@ -44,11 +49,13 @@ pub(crate) trait Arithmetic: 'static {
 }
 
 /// A dtype times itself, in itself.
-struct Same<T>(std::marker::PhantomData<T>);
+pub(crate) struct Same<T>(std::marker::PhantomData<T>);
 /// A 16-bit float times itself, summed in `f32` and rounded once.
 struct Half<T>(std::marker::PhantomData<T>);
 /// `f32` activations times a weight in 16 bits: activations are rounded to 16 bits as in ggml, sums stay `f32`.
 struct Weight<T>(std::marker::PhantomData<T>);
+/// The same with activations as they are.
+struct Exact<T>(std::marker::PhantomData<T>);
 
 macro_rules! same {
     ($($ty:ty: $add:expr $(, $load:path)?;)*) => {$(
@@ -193,6 +200,34 @@ macro_rules! half {
                 Some(unsafe { $load(w) })
             }
         }
+
+        impl Arithmetic for Exact<$ty> {
+            type X = f32;
+            type W = $ty;
+            type E = f32;
+
+            #[inline(always)]
+            fn x(x: f32) -> f32 {
+                x
+            }
+
+            #[inline(always)]
+            fn w(w: $ty) -> f32 {
+                w.to_f32()
+            }
+
+            #[inline(always)]
+            fn out(sum: f32, bias: Option<f32>) -> f32 {
+                super::rows::with_bias(sum, bias)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn load8(w: *const $ty) -> Option<std::arch::x86_64::__m256> {
+                // SAFETY: this function's contract.
+                Some(unsafe { $load(w) })
+            }
+        }
     )*};
 }
 
@@ -201,9 +236,9 @@ half! {
     bf16: x86::load_bf16;
 }
 
-/// Runs `$call::<A>(args)` for the arithmetic of two dtypes.
+/// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$exact` says whether activations meet a weight as they are.
 macro_rules! dispatch {
-    ($dtypes:expr, $A:ident => $call:expr) => {{
+    ($dtypes:expr, $exact:expr, $A:ident => $call:expr) => {{
         macro_rules! arm {
             ($ty:ty) => {{
                 type $A = $ty;
@@ -212,6 +247,8 @@ macro_rules! dispatch {
         }
         match $dtypes {
             (DType::F32, DType::F32) => arm!(Same<f32>),
+            (DType::F32, DType::F16) if $exact => arm!(Exact<f16>),
+            (DType::F32, DType::BF16) if $exact => arm!(Exact<bf16>),
             (DType::F32, DType::F16) => arm!(Weight<f16>),
             (DType::F32, DType::BF16) => arm!(Weight<bf16>),
             (DType::F16, DType::F16) => arm!(Half<f16>),
@@ -233,12 +270,12 @@ macro_rules! dispatch {
 /// A product of dense operands.
 pub(super) fn run(
     pool: &Pool,
-    dtypes: (DType, DType),
+    exact: bool,
     problem: &Problem,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    dispatch!(dtypes, A => run_typed::<A>(pool, problem, args, out))
+    dispatch!((args[0].dtype(), args[1].dtype()), exact, A => run_typed::<A>(pool, problem, args, out))
 }
 
 fn run_typed<A: Arithmetic>(
@@ -270,8 +307,11 @@ fn run_typed<A: Arithmetic>(
     Ok(())
 }
 
-/// Elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the output.
+/// Sizes, and the elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the
+/// output.
 pub(super) struct Strides {
+    pub(super) n: usize,
+    pub(super) k: usize,
     pub(super) x: usize,
     pub(super) w: [usize; 2],
     pub(super) out: usize,
@@ -280,15 +320,16 @@ pub(super) struct Strides {
 /// Products of rows with the matrices that they chose; `jobs` say which.
 pub(super) fn run_experts(
     pool: &Pool,
-    (n, k): (usize, usize),
+    exact: bool,
     strides: &Strides,
     jobs: &[Job<'_>],
     (x, x_rows): (&View<'_>, &[usize]),
     w: &View<'_>,
     (out, out_rows): (&mut ViewMut<'_>, &[usize]),
 ) -> Result<(), Fault> {
-    dispatch!((x.dtype(), w.dtype()), A => {
-        let matrix = gemm::Strided { n, k, k_stride: strides.w[0], n_stride: strides.w[1] };
+    dispatch!((x.dtype(), w.dtype()), exact, A => {
+        let Strides { n, k, w: [k_stride, n_stride], .. } = *strides;
+        let matrix = gemm::Strided { n, k, k_stride, n_stride };
         let base = address_mut::<<A as Arithmetic>::X>(out)?;
         // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
         unsafe {

@@ -8,7 +8,7 @@ use crate::Isa;
 ///
 /// # Safety
 /// Every such element can be read, and `k * columns` elements of `out` written. The processor has `isa`.
-pub(super) unsafe fn pack_columns<A: Arithmetic>(
+pub(crate) unsafe fn pack_columns<A: Arithmetic>(
     isa: Isa,
     w: *const A::W,
     (k, n): (usize, usize),

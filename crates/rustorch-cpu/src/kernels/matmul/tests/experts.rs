@@ -48,7 +48,11 @@ fn rows_are_those_of_plain_products() {
             let ids: Vec<i32> = (0..t * chosen).map(|_| (random.bits() % experts as u64) as i32).collect();
             let want = one_by_one(&x, w, &ids, slots, chosen);
             for threads in [1, 3] {
-                let got = run(threads, &Op::ExpertMatMul, &[&x, w, &Tensor::of(&[t, chosen], &ids)]);
+                let got = run(
+                    threads,
+                    &Op::ExpertMatMul { exact: false },
+                    &[&x, w, &Tensor::of(&[t, chosen], &ids)],
+                );
                 assert_eq!(bits(&got.values()), want, "{} {t} {slots} {chosen} {threads}", w.dtype);
             }
         }
@@ -63,7 +67,7 @@ fn an_expert_that_does_not_exist_is_the_callers_mistake() {
     for bad in [2i64, -1] {
         let mut out = Tensor::of(&[1, 1, 4], &[0f32; 4]);
         let ids = Tensor::of(&[1, 1], &[bad]);
-        let fault = run_into(1, &Op::ExpertMatMul, &[&x, &w, &ids], &mut out).unwrap_err();
+        let fault = run_into(1, &Op::ExpertMatMul { exact: false }, &[&x, &w, &ids], &mut out).unwrap_err();
         assert_eq!(fault, Fault::from(Error::Index { op: "expert_matmul", index: bad, len: 2 }));
     }
 }
@@ -129,7 +133,7 @@ fn experts_that_nobody_chose_are_not_touched() {
             let x = activations(t * k, random);
             let ids = vec![chosen as i32; t];
             let args = [&Tensor::of(&[t, 1, k], &x), &w, &Tensor::of(&[t, 1], &ids)];
-            let got = run(2, &Op::ExpertMatMul, &args).values::<f32>();
+            let got = run(2, &Op::ExpertMatMul { exact: false }, &args).values::<f32>();
             let plain =
                 Tensor::new(dtype, Layout::contiguous(Shape::new([n, k].as_slice()).unwrap()), &bytes);
             let want = run(1, &matmul(), &[&Tensor::of(&[t, k], &x), &plain.transposed()]).values::<f32>();

@@ -1,6 +1,7 @@
 //! Tests of products.
 
 mod dense;
+mod exact;
 mod experts;
 mod weight;
 
@@ -105,7 +106,7 @@ pub(super) fn run_into(
 }
 
 pub(super) fn matmul() -> Op {
-    Op::MatMul(rustorch_core::MatMul { activation: None })
+    Op::MatMul(rustorch_core::MatMul::default())
 }
 
 pub(super) fn bits(values: &[f32]) -> Vec<u32> {

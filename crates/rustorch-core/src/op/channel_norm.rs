@@ -1,0 +1,143 @@
+//! Normalisation of channels: batch and group normalisation. Channels are dimension 1.
+
+use super::{expect_args, float, one};
+use crate::{DType, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
+
+/// `(x − mean) / √(variance + eps) · weight + bias`, with a mean, variance, weight and bias for each channel.
+///
+/// Weight, bias and given statistics have one dtype: that of `x`, or `F32` where `x` is a 16-bit float.
+///
+/// Ioffe, Szegedy: *Batch Normalization*, 2015.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchNorm {
+    /// Whether mean and variance are those of the batch, returned as second and third result (the variance divided by n,
+    /// both in `F32` for 16-bit floats); else they are the second and third argument.
+    pub training: bool,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl BatchNorm {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "batch_norm";
+        let counts = if self.training { 1..=3 } else { 3..=5 };
+        let (dtype, channels) = channels(name, args, counts)?;
+        let mut outs = one(dtype, args[0].shape().clone())?;
+        if self.training {
+            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+            outs.extend((0..2).map(|_| OutputMeta { dtype: wide, shape: channels.clone() }));
+        }
+        Ok(outs)
+    }
+}
+
+/// `(x − mean) / √(variance + eps) · weight + bias` over groups of channels of each sample; weight and bias have an
+/// element for each channel, and the dtype of `x`, or `F32` where `x` is a 16-bit float.
+///
+/// As many groups as channels make instance normalisation.
+///
+/// Wu, He: *Group Normalization*, 2018.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupNorm {
+    /// How many groups the channels fall into, of equal size.
+    pub groups: usize,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl GroupNorm {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "group_norm";
+        let (dtype, channels) = channels(name, args, 1..=3)?;
+        if self.groups == 0 || !channels.elements().is_multiple_of(self.groups) {
+            return Err(Error::shape(
+                name,
+                format!("{} channels do not fall into {} equal groups", channels.elements(), self.groups),
+                [args[0].shape()],
+            ));
+        }
+        one(dtype, args[0].shape().clone())
+    }
+}
+
+/// The dtype of `x`, the first argument, and the shape `[channels]`, which all others have.
+fn channels(
+    name: &'static str,
+    args: &[TensorMeta<'_>],
+    counts: std::ops::RangeInclusive<usize>,
+) -> Result<(DType, Shape)> {
+    expect_args(name, args, counts)?;
+    let (x, others) = (&args[0], &args[1..]);
+    float(name, x.dtype)?;
+    let Some(&channels) = x.dims().get(1) else {
+        return Err(Error::shape(name, "needs a batch and a channel dimension", [x.shape()]));
+    };
+    let channels = Shape::new([channels].as_slice())?;
+    if let Some(other) = others.iter().find(|other| other.shape() != &channels) {
+        return Err(Error::shape(
+            name,
+            format!("weight, bias and statistics must have shape {channels}"),
+            [x.shape(), other.shape()],
+        ));
+    }
+    let narrow = matches!(x.dtype, DType::F16 | DType::BF16);
+    let fits = |dtype| dtype == x.dtype || narrow && dtype == DType::F32;
+    if others.iter().any(|other| !fits(other.dtype) || other.dtype != others[0].dtype) {
+        return Err(Error::dtype(
+            name,
+            "weight, bias and statistics must all have the dtype of x (or all be f32, for 16-bit x); cast them",
+            args.iter().map(|arg| arg.dtype),
+        ));
+    }
+    Ok((x.dtype, channels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, Layout, Op};
+
+    fn infer(op: &Op, args: &[(DType, &[usize])]) -> Result<Outputs> {
+        let layouts: Vec<Layout> =
+            args.iter().map(|(_, dims)| Layout::contiguous(Shape::new(*dims).unwrap())).collect();
+        let metas: Vec<TensorMeta<'_>> = args
+            .iter()
+            .zip(&layouts)
+            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::Cpu })
+            .collect();
+        op.infer(&metas)
+    }
+
+    #[test]
+    fn statistics_come_back_wide() {
+        let train = Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 });
+        let outs = infer(&train, &[(DType::F16, &[2, 3, 4])]).unwrap();
+        assert_eq!(outs.iter().map(|o| o.dtype).collect::<Vec<_>>(), [DType::F16, DType::F32, DType::F32]);
+        assert_eq!(outs[1].shape.dims(), [3]);
+        let eval = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
+        let stats: &[usize] = &[3];
+        assert_eq!(
+            infer(&eval, &[(DType::BF16, &[2, 3]), (DType::F32, stats), (DType::F32, stats)]).unwrap().len(),
+            1
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let eval = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
+        let group = |groups| Op::GroupNorm(GroupNorm { groups, eps: 1e-5 });
+        let x: (DType, &[usize]) = (DType::F32, &[2, 6, 5]);
+        let refuse = |op: &Op, args: &[(DType, &[usize])], part: &str| {
+            let text = infer(op, args).unwrap_err().to_string();
+            assert!(text.contains(part), "`{text}` does not say `{part}`");
+        };
+        refuse(&eval, &[x], "arguments");
+        refuse(&eval, &[x, (DType::F32, &[6]), (DType::F32, &[5])], "[6]");
+        refuse(&eval, &[x, (DType::F16, &[6]), (DType::F16, &[6])], "cast");
+        refuse(&eval, &[x, (DType::F32, &[6]), (DType::F64, &[6])], "cast");
+        refuse(&group(4), &[x], "6 channels");
+        refuse(&group(0), &[x], "0 equal groups");
+        refuse(&group(1), &[(DType::F32, &[6])], "channel dimension");
+        refuse(&group(1), &[(DType::I32, &[2, 6])], "floating");
+    }
+}

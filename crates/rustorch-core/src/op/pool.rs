@@ -1,0 +1,350 @@
+//! Pooling: windows over the trailing, spatial dimensions, one to three of them. All leading dimensions are batch.
+
+use super::{expect_args, float, one, same_dense};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
+use smallvec::smallvec;
+
+/// A window that slides over the spatial dimensions; every list has one number for each of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolWindow {
+    /// Elements of the window.
+    pub kernel: Dims,
+    /// The step from one window to the next.
+    pub stride: Dims,
+    /// Elements added at either end: −∞ to a maximum, 0 to a mean. At most half the window.
+    pub padding: Dims,
+    /// Whether a last window may stick out, which must yet start inside the input or the padding before it.
+    pub ceil_mode: bool,
+}
+
+impl PoolWindow {
+    /// How many windows there are along each of these spatial dimensions.
+    fn outputs(
+        &self,
+        op: &'static str,
+        shape: &Shape,
+        dilation: &[usize],
+        spatial: &[usize],
+    ) -> Result<Dims> {
+        let n = spatial.len();
+        for (name, list) in [
+            ("kernel", &self.kernel[..]),
+            ("stride", &self.stride),
+            ("padding", &self.padding),
+            ("dilation", dilation),
+        ] {
+            if list.len() != n {
+                return Err(Error::argument(
+                    op,
+                    format!("{name} has {} numbers for {n} spatial dimensions", list.len()),
+                ));
+            }
+            if name != "padding" && list.contains(&0) {
+                return Err(Error::argument(op, format!("{name} {list:?} must be positive")));
+            }
+        }
+        (0..n).map(|i| self.output(op, shape, spatial[i], dilation[i], i)).collect()
+    }
+
+    fn output(
+        &self,
+        op: &'static str,
+        shape: &Shape,
+        len: usize,
+        dilation: usize,
+        i: usize,
+    ) -> Result<usize> {
+        let (kernel, stride, padding) = (self.kernel[i], self.stride[i], self.padding[i]);
+        let huge = || Error::argument(op, format!("a window of {kernel} elements is too large"));
+        let reach = (kernel - 1).checked_mul(dilation).and_then(|n| n.checked_add(1)).ok_or_else(huge)?;
+        if padding > reach / 2 {
+            return Err(Error::argument(
+                op,
+                format!("padding {padding} is more than half of the window, which spans {reach} elements"),
+            ));
+        }
+        let padded = len.checked_add(2 * padding).ok_or_else(huge)?;
+        // A window that sticks out needs no more than one stride beyond the end.
+        let room = if self.ceil_mode { padded.checked_add(stride - 1).ok_or_else(huge)? } else { padded };
+        if room < reach {
+            return Err(Error::shape(
+                op,
+                format!("a window that spans {reach} elements does not fit into {padded} (with padding)"),
+                [shape],
+            ));
+        }
+        let outputs = (room - reach) / stride + 1;
+        // Where the last window would start behind the input, there is none.
+        let outside = self.ceil_mode && (outputs - 1) * stride >= len + padding;
+        Ok(outputs - usize::from(outside))
+    }
+}
+
+/// The largest of each window, and where it is: NaN if any is, of several NaN the last.
+///
+/// Integers and floats. The index (`I64`) counts in the flattened spatial dimensions of the input; of equals it is the
+/// first. Where dilation steps over all of the input, the value is the least of the dtype and the index −1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxPool {
+    /// The window.
+    pub window: PoolWindow,
+    /// The distance between elements of a window, for each spatial dimension.
+    pub dilation: Dims,
+}
+
+impl MaxPool {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "max_pool";
+        let dtype = ordered(name, args)?;
+        let shape = args[0].shape();
+        let spatial = spatial(name, self.window.kernel.len(), shape)?;
+        let outputs = self.window.outputs(name, shape, &self.dilation, spatial)?;
+        with_indices(dtype, pooled(shape, &outputs)?)
+    }
+
+    /// Comparisons.
+    pub(super) fn flops(&self, out_elements: u64) -> u64 {
+        taps(&self.window) * out_elements
+    }
+}
+
+/// The mean of each window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AvgPool {
+    /// The window.
+    pub window: PoolWindow,
+    /// Whether padding counts among the elements by whose number the sum is divided. What sticks out of the padding,
+    /// too, never does.
+    pub count_include_pad: bool,
+    /// Divide by this instead.
+    pub divisor: Option<usize>,
+}
+
+impl AvgPool {
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "avg_pool";
+        let dtype = same_dense(name, args, 1..=1)?;
+        float(name, dtype)?;
+        let shape = args[0].shape();
+        let spatial = spatial(name, self.window.kernel.len(), shape)?;
+        one(dtype, pooled(shape, &self.outputs(name, shape, spatial)?)?)
+    }
+
+    fn outputs(&self, name: &'static str, shape: &Shape, spatial: &[usize]) -> Result<Dims> {
+        if self.divisor == Some(0) {
+            return Err(Error::argument(name, "the divisor must not be zero"));
+        }
+        self.window.outputs(name, shape, &Dims::from_elem(1, spatial.len()), spatial)
+    }
+
+    pub(super) fn infer_backward(&self, spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "avg_pool_backward";
+        let shape = input_of(name, spatial, args)?;
+        let outputs = self.outputs(name, &shape, spatial)?;
+        gradient(name, &outputs, shape, args)
+    }
+
+    /// Additions.
+    pub(super) fn flops(&self, out_elements: u64) -> u64 {
+        taps(&self.window) * out_elements
+    }
+}
+
+/// Pooling to a given size: output `i` of `n` along a dimension of length `len` covers the elements from `⌊i·len/n⌋` to
+/// below `⌈(i + 1)·len/n⌉`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdaptivePool {
+    /// The lengths of the spatial dimensions of the result.
+    pub size: Dims,
+}
+
+impl AdaptivePool {
+    pub(super) fn infer_avg(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "adaptive_avg_pool";
+        let dtype = same_dense(name, args, 1..=1)?;
+        float(name, dtype)?;
+        spatial(name, self.size.len(), args[0].shape())?;
+        one(dtype, self.pooled(args[0].shape())?)
+    }
+
+    pub(super) fn infer_max(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = "adaptive_max_pool";
+        let dtype = ordered(name, args)?;
+        spatial(name, self.size.len(), args[0].shape())?;
+        with_indices(dtype, self.pooled(args[0].shape())?)
+    }
+
+    fn pooled(&self, shape: &Shape) -> Result<Shape> {
+        // Start and end of a window are computed from the product of the lengths.
+        let spatial = &shape[shape.rank() - self.size.len()..];
+        if spatial
+            .iter()
+            .zip(&self.size)
+            .any(|(len, n)| n.checked_add(1).is_none_or(|n| len.checked_mul(n).is_none()))
+        {
+            return Err(Error::shape(
+                "adaptive_pool",
+                format!("size {:?} is too large", &self.size[..]),
+                [shape],
+            ));
+        }
+        pooled(shape, &self.size)
+    }
+}
+
+/// Of adaptive average pooling: the gradient of an input with these spatial dimensions.
+pub(super) fn infer_adaptive_avg_backward(spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    let name = "adaptive_avg_pool_backward";
+    let shape = input_of(name, spatial, args)?;
+    let outputs = Dims::from_slice(&args[0].dims()[shape.rank() - spatial.len()..]);
+    AdaptivePool { size: outputs.clone() }.pooled(&shape)?;
+    gradient(name, &outputs, shape, args)
+}
+
+/// Of every maximum pooling: gradients are added where the indices say.
+pub(super) fn infer_max_backward(spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    let name = "max_pool_backward";
+    expect_args(name, args, 2..=2)?;
+    let shape = input_of(name, spatial, &args[..1])?;
+    if args[1].dtype != DType::I64 {
+        return Err(Error::dtype(name, "indices must be i64, as pooling returns them", [args[1].dtype]));
+    }
+    if args[0].shape() != args[1].shape() {
+        return Err(Error::shape(
+            name,
+            "gradient and indices must have one shape",
+            args.iter().map(TensorMeta::shape),
+        ));
+    }
+    one(args[0].dtype, shape)
+}
+
+/// The shape of the input with these spatial dimensions, given the only argument, the gradient of the output.
+fn input_of(name: &'static str, dims: &[usize], args: &[TensorMeta<'_>]) -> Result<Shape> {
+    let dtype = same_dense(name, args, 1..=1)?;
+    float(name, dtype)?;
+    let grad = args[0].shape();
+    if dims.is_empty() || dims.len() > 3 || dims.len() > grad.rank() || dims.contains(&0) {
+        return Err(Error::shape(
+            name,
+            format!(
+                "{dims:?} cannot be the spatial dimensions of the input; there are one to three, not empty"
+            ),
+            [grad],
+        ));
+    }
+    pooled(grad, dims)
+}
+
+/// The input's shape, if the gradient has these spatial dimensions.
+fn gradient(name: &'static str, outputs: &[usize], input: Shape, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    let grad = args[0].shape();
+    if !grad.ends_with(outputs) {
+        return Err(Error::shape(
+            name,
+            format!("for an input of {input}, the gradient's spatial dimensions must be {outputs:?}"),
+            [grad],
+        ));
+    }
+    one(args[0].dtype, input)
+}
+
+/// The last `n` lengths, all of which must be positive.
+fn spatial<'a>(name: &'static str, n: usize, shape: &'a Shape) -> Result<&'a [usize]> {
+    if !(1..=3).contains(&n) {
+        return Err(Error::argument(name, format!("takes one to three spatial dimensions, {n} were given")));
+    }
+    let spatial = shape.rank().checked_sub(n).map(|at| &shape[at..]);
+    match spatial {
+        Some(spatial) if !spatial.contains(&0) => Ok(spatial),
+        Some(_) => Err(Error::shape(name, "a spatial dimension is empty", [shape])),
+        None => Err(Error::shape(name, format!("needs {n} spatial dimensions"), [shape])),
+    }
+}
+
+/// The shape with its last dimensions replaced.
+fn pooled(shape: &Shape, outputs: &[usize]) -> Result<Shape> {
+    let mut dims = Dims::from_slice(&shape[..shape.rank() - outputs.len()]);
+    dims.extend_from_slice(outputs);
+    Shape::new(dims)
+}
+
+/// The dtype of the only argument, an integer or a float.
+fn ordered(name: &'static str, args: &[TensorMeta<'_>]) -> Result<DType> {
+    let dtype = same_dense(name, args, 1..=1)?;
+    if dtype.is_int() || dtype.is_float() {
+        Ok(dtype)
+    } else {
+        Err(Error::dtype(name, "takes integers and floats", [dtype]))
+    }
+}
+
+fn with_indices(dtype: DType, shape: Shape) -> Result<Outputs> {
+    Ok(smallvec![OutputMeta { dtype, shape: shape.clone() }, OutputMeta { dtype: DType::I64, shape }])
+}
+
+fn taps(window: &PoolWindow) -> u64 {
+    window.kernel.iter().fold(1u64, |n, &k| n.saturating_mul(k as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, Layout, Op};
+
+    fn outputs(dims: &[usize], dtype: DType, op: &Op) -> Result<Vec<Dims>> {
+        let layout = Layout::contiguous(Shape::new(dims).unwrap());
+        let meta = TensorMeta { dtype, layout: &layout, device: Device::Cpu };
+        Ok(op.infer(&[meta])?.iter().map(|out| Dims::from_slice(&out.shape)).collect())
+    }
+
+    fn max(kernel: usize, stride: usize, padding: usize, dilation: usize, ceil_mode: bool) -> Op {
+        let one = |n| Dims::from_slice(&[n]);
+        let window =
+            PoolWindow { kernel: one(kernel), stride: one(stride), padding: one(padding), ceil_mode };
+        Op::MaxPool(MaxPool { window, dilation: one(dilation) })
+    }
+
+    #[test]
+    fn the_last_window_starts_inside() {
+        // (length, kernel, stride, padding, dilation): windows without and with ceil_mode, by PyTorch's formula.
+        for (len, [kernel, stride, padding, dilation], floor, ceil) in [
+            (7, [2, 2, 0, 1], 3, 4),
+            (6, [2, 2, 0, 1], 3, 3),
+            (5, [3, 2, 1, 1], 3, 3),
+            (6, [3, 2, 1, 1], 3, 4),
+            // The next window would start in the padding behind.
+            (4, [2, 5, 1, 1], 1, 1),
+            (5, [2, 5, 1, 1], 2, 2),
+            (5, [1, 3, 0, 1], 2, 2),
+            (4, [1, 3, 0, 1], 2, 2),
+            (9, [3, 2, 1, 2], 4, 4),
+        ] {
+            let got =
+                |ceil| outputs(&[len], DType::F32, &max(kernel, stride, padding, dilation, ceil)).unwrap();
+            assert_eq!(got(false)[0][0], floor, "{len} {kernel} {stride} {padding} {dilation}");
+            assert_eq!(got(true)[1][0], ceil, "{len} {kernel} {stride} {padding} {dilation}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refuse = |dims: &[usize], dtype, op: &Op, part: &str| {
+            let text = outputs(dims, dtype, op).unwrap_err().to_string();
+            assert!(text.contains(part), "`{text}` does not say `{part}`");
+        };
+        refuse(&[4], DType::F32, &max(5, 1, 0, 1, false), "does not fit");
+        refuse(&[4], DType::F32, &max(3, 1, 2, 1, false), "half");
+        refuse(&[4], DType::F32, &max(2, 0, 0, 1, false), "stride");
+        refuse(&[4], DType::F32, &max(0, 1, 0, 1, false), "kernel");
+        refuse(&[0], DType::F32, &max(1, 1, 0, 1, false), "empty");
+        refuse(&[], DType::F32, &max(1, 1, 0, 1, false), "spatial");
+        refuse(&[4], DType::C64, &max(1, 1, 0, 1, false), "c64");
+        refuse(&[4], DType::F32, &max(usize::MAX, 1, 0, 3, true), "too large");
+        let huge = AdaptivePool { size: Dims::from_slice(&[usize::MAX]) };
+        refuse(&[4], DType::F32, &Op::AdaptiveAvgPool(huge), "too large");
+        assert!(
+            outputs(&[4], DType::I32, &Op::AdaptiveAvgPool(AdaptivePool { size: smallvec![2] })).is_err()
+        );
+    }
+}

@@ -1,0 +1,474 @@
+//! Batch and group normalisation: channels are dimension 1.
+
+use super::softmax::map_sum;
+use super::strided::{self, Disjoint, Grid, unreachable_memory};
+use crate::Pool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, Level, Task};
+use rustorch_core::{BatchNorm, Fault, GroupNorm, View, ViewMut, dispatch_dtype};
+
+/// Elements summed in their own precision; sums of more are sums of such sums in `f64`.
+const BLOCK: usize = 4096;
+/// Elements that are normalised at a time, where they could be more.
+const CHUNK: usize = 1 << 16;
+
+/// `(x − mean)·factor + bias`
+#[derive(Clone, Copy)]
+struct Affine<T> {
+    mean: T,
+    factor: T,
+    bias: T,
+}
+
+impl<T: Real> Affine<T> {
+    fn new(moments: Moments<T>, eps: f64, weight: Option<T>, bias: Option<T>) -> Affine<T> {
+        let Moments { centre, rest, variance } = moments;
+        let inverse = T::ONE / (variance + T::of(eps)).sqrt();
+        let factor = weight.map_or(inverse, |w| w * inverse);
+        Affine { mean: centre, factor, bias: bias.unwrap_or(T::ZERO) - rest * factor }
+    }
+}
+
+/// A number for each channel, as the kernels compute.
+fn numbers<T: Real>(x: &View<'_>) -> Result<Vec<T>, Fault> {
+    dispatch_dtype!(x.dtype(), float, U => {
+        let mut scratch = Vec::new();
+        let wide = <U as Wide>::widen(&strided::dense::<U>(x)?, &mut scratch).to_vec();
+        Ok(wide.into_iter().map(|x| T::of(x.to_f64())).collect())
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Weight and bias, if given.
+fn weight_and_bias<T: Real>(affine: &[View<'_>]) -> Result<[Option<Vec<T>>; 2], Fault> {
+    Ok([affine.first().map(numbers).transpose()?, affine.get(1).map(numbers).transpose()?])
+}
+
+fn at<T: Copy>(list: &Option<Vec<T>>, i: usize) -> Option<T> {
+    list.as_ref().map(|list| list[i])
+}
+
+/// Batches, channels, and the elements of a channel of a sample.
+fn sizes(x: &View<'_>) -> [usize; 3] {
+    let dims = x.layout().dims();
+    [dims[0], dims[1], dims[2..].iter().product()]
+}
+
+/// The samples of a view.
+fn samples<'a, T: Wide>(x: &View<'a>) -> Result<Grid<'a, T>, Fault> {
+    let axes: Vec<usize> = (0..x.layout().rank()).collect();
+    Grid::new(x, &axes[..1], &axes[1..])
+}
+
+/// Each channel normalised by given statistics.
+pub(super) fn batch_norm(
+    pool: &Pool,
+    norm: &BatchNorm,
+    x: &View<'_>,
+    [mean, variance]: [&View<'_>; 2],
+    affine: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let [_, channels, len] = sizes(x);
+    dispatch_dtype!(x.dtype(), float, T => {
+        let [weight, bias] = weight_and_bias(affine)?;
+        let (mean, variance) = (numbers(mean)?, numbers(variance)?);
+        let affine: Vec<Affine<<T as Wide>::Acc>> = (0..channels)
+            .map(|c| {
+                let moments = Moments { centre: mean[c], rest: Real::ZERO, variance: variance[c] };
+                Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c))
+            })
+            .collect();
+        let x = samples::<T>(x)?;
+        let together = (CHUNK / len.max(1)).max(1);
+        strided::with_slice(pool, out, |out: &mut [T]| {
+            strided::par_units(pool, out, len, 1 << 13, |first, out| {
+                let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+                let (mut plane, mut rest) = (first, out);
+                while !rest.is_empty() {
+                    let (sample, channel) = (plane / channels, plane % channels);
+                    let n = together.min(channels - channel).min(rest.len() / len);
+                    let (part, others) = rest.split_at_mut(n * len);
+                    let x = T::widen(x.piece(sample, channel * len, n * len, &mut gathered), &mut wide);
+                    let channels = &affine[channel..channel + n];
+                    T::narrow(part, &mut result, |out| simd::run(Normalise { channels, x, out }));
+                    (plane, rest) = (plane + n, others);
+                }
+            });
+            Ok(())
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Each channel normalised by its own statistics, which are returned, too.
+pub(super) fn batch_norm_training(
+    pool: &Pool,
+    norm: &BatchNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let [out, mean, variance] = outs else { return Err(unreachable_memory()) };
+    let [batches, channels, len] = sizes(x);
+    let mut others: Vec<usize> = (0..x.layout().rank()).collect();
+    others.remove(1);
+    if len == 1 {
+        return batch_norm_rows(pool, norm, x, affine, [out, mean, variance]);
+    }
+    dispatch_dtype!(x.dtype(), float, T => {
+        type Acc = <T as Wide>::Acc;
+        let [weight, bias] = weight_and_bias::<Acc>(affine)?;
+        let x = Grid::<T>::new(x, &[1], &others)?;
+        strided::with_slice(pool, out, |out: &mut [T]| strided::with_slice(pool, mean, |mean: &mut [Acc]| {
+            strided::with_slice(pool, variance, |variance: &mut [Acc]| {
+                let out = Disjoint::new(out);
+                let (means, variances) = (Disjoint::new(mean), Disjoint::new(variance));
+                pool.ranges(channels, (1 << 12) / x.len().max(1), |range| {
+                    let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+                    let mut done = Vec::new();
+                    for c in range {
+                        let x = x.piece(c, 0, x.len(), &mut gathered);
+                        // Any number: all are overwritten.
+                        done.clear();
+                        done.extend_from_slice(x);
+                        let x = T::widen(x, &mut wide);
+                        let moments = simd::run(Measure(x));
+                        let channel = Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c));
+                        T::narrow(&mut done, &mut result, |out| {
+                            simd::run(Normalise { channels: &[channel], x, out });
+                        });
+                        // SAFETY: each channel belongs to one range.
+                        unsafe {
+                            means.slice(c, 1)[0] = moments.centre + moments.rest;
+                            variances.slice(c, 1)[0] = moments.variance;
+                        }
+                        for batch in 0..batches {
+                            // SAFETY: as above.
+                            let place = unsafe { out.slice((batch * channels + c) * len, len) };
+                            place.copy_from_slice(&done[batch * len..][..len]);
+                        }
+                    }
+                });
+                Ok(())
+            })
+        }))
+    }, _ => Err(unreachable_memory()))
+}
+
+/// As [`batch_norm_training`] where a sample has one element of each channel: channels lie side by side, and samples are
+/// added up row by row.
+fn batch_norm_rows(
+    pool: &Pool,
+    norm: &BatchNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    [out, mean, variance]: [&mut ViewMut<'_>; 3],
+) -> Result<(), Fault> {
+    let [batches, channels, _] = sizes(x);
+    dispatch_dtype!(x.dtype(), float, T => {
+        type Acc = <T as Wide>::Acc;
+        let [weight, bias] = weight_and_bias::<Acc>(affine)?;
+        let x = samples::<T>(x)?;
+        strided::with_slice(pool, out, |out: &mut [T]| strided::with_slice(pool, mean, |mean: &mut [Acc]| {
+            strided::with_slice(pool, variance, |variance: &mut [Acc]| {
+                let out = Disjoint::new(out);
+                let (means, variances) = (Disjoint::new(mean), Disjoint::new(variance));
+                // Several lines of a cache for each thread, so that none is written by two.
+                pool.ranges(channels, (1 << 13) / batches.max(1) + 64, |range| {
+                    let (start, n) = (range.start, range.len());
+                    let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+                    let mut columns = Columns {
+                        centres: vec![<Acc as Real>::ZERO; n],
+                        rests: vec![0.0; n],
+                        squares: vec![0.0; n],
+                    };
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        simd::run(AddRow { columns: &mut columns, x });
+                    }
+                    columns.centre(batches);
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        simd::run(Deviations { columns: &mut columns, x });
+                    }
+                    let moments: Vec<Moments<Acc>> = (0..n).map(|i| columns.moments(i, batches)).collect();
+                    let affine: Vec<Affine<Acc>> = (start..)
+                        .zip(&moments)
+                        .map(|(c, &moments)| Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c)))
+                        .collect();
+                    // SAFETY: each channel belongs to one range.
+                    let (means, variances) = unsafe { (means.slice(start, n), variances.slice(start, n)) };
+                    for ((moments, mean), variance) in moments.iter().zip(means).zip(variances) {
+                        (*mean, *variance) = (moments.centre + moments.rest, moments.variance);
+                    }
+                    for batch in 0..batches {
+                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        // SAFETY: as above.
+                        let out = unsafe { out.slice(batch * channels + start, n) };
+                        T::narrow(out, &mut result, |out| {
+                            simd::run(Normalise { channels: &affine, x, out });
+                        });
+                    }
+                });
+                Ok(())
+            })
+        }))
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Sums over samples for channels side by side.
+struct Columns<T> {
+    centres: Vec<T>,
+    /// Of the elements, and later of their deviations.
+    rests: Vec<f64>,
+    /// Of the squares of the deviations.
+    squares: Vec<f64>,
+}
+
+impl<T: Real> Columns<T> {
+    /// Turns sums of `n` elements into means.
+    fn centre(&mut self, n: usize) {
+        for (centre, rest) in self.centres.iter_mut().zip(&mut self.rests) {
+            *centre = T::of(*rest / n as f64);
+            *rest = 0.0;
+        }
+    }
+
+    /// The moments of channel `i`, of `n` elements.
+    fn moments(&self, i: usize, n: usize) -> Moments<T> {
+        Moments::new(self.centres[i], self.rests[i], self.squares[i], n)
+    }
+}
+
+/// `rests += x`
+struct AddRow<'a, T> {
+    columns: &'a mut Columns<T>,
+    x: &'a [T],
+}
+
+impl<T: Real> Task for AddRow<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        for (sum, &x) in self.columns.rests.iter_mut().zip(self.x) {
+            *sum += x.to_f64();
+        }
+    }
+}
+
+/// `rests += x − centres` and `squares += (x − centres)²`
+struct Deviations<'a, T> {
+    columns: &'a mut Columns<T>,
+    x: &'a [T],
+}
+
+impl<T: Real> Task for Deviations<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Columns { centres, rests, squares } = self.columns;
+        for (((rest, square), &centre), &x) in rests.iter_mut().zip(squares).zip(&*centres).zip(self.x) {
+            let deviation = (x - centre).to_f64();
+            *rest += deviation;
+            *square += deviation * deviation;
+        }
+    }
+}
+
+/// Groups of channels of each sample, normalised.
+pub(super) fn group_norm(
+    pool: &Pool,
+    norm: &GroupNorm,
+    x: &View<'_>,
+    affine: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let [_, channels, len] = sizes(x);
+    let each = channels / norm.groups;
+    dispatch_dtype!(x.dtype(), float, T => {
+        let [weight, bias] = weight_and_bias(affine)?;
+        let x = samples::<T>(x)?;
+        let group = each * len;
+        strided::with_slice(pool, out, |out: &mut [T]| {
+            strided::par_units(pool, out, group, 1 << 12, |first, out| {
+                let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+                for (i, out) in (first..).zip(out.chunks_exact_mut(group)) {
+                    let (sample, g) = (i / norm.groups, i % norm.groups);
+                    let x = T::widen(x.piece(sample, g * group, group, &mut gathered), &mut wide);
+                    let moments = simd::run(Measure(x));
+                    let channels: Vec<Affine<_>> = (g * each..(g + 1) * each)
+                        .map(|c| Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c)))
+                        .collect();
+                    T::narrow(out, &mut result, |out| simd::run(Normalise { channels: &channels, x, out }));
+                }
+            });
+            Ok(())
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Mean and variance (divided by n).
+#[derive(Clone, Copy)]
+struct Moments<T> {
+    /// The mean but for a rest, which counts beside the deviations where the mean is large.
+    centre: T,
+    rest: T,
+    variance: T,
+}
+
+impl<T: Real> Moments<T> {
+    /// From the sums of `n` deviations from `centre` and of their squares.
+    fn new(centre: T, deviations: f64, squares: f64, n: usize) -> Moments<T> {
+        let rest = deviations / n as f64;
+        let variance = squares / n as f64 - rest * rest;
+        // Of equal elements, rounding could leave less than nothing. NaN stays.
+        let variance = if variance < 0.0 { 0.0 } else { variance };
+        Moments { centre, rest: T::of(rest), variance: T::of(variance) }
+    }
+}
+
+/// The moments of some elements, by a fixed order of additions.
+struct Measure<'a, T>(&'a [T]);
+
+impl<T: Real> Task for Measure<'_, T> {
+    type Output = Moments<T>;
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> Moments<T> {
+        let Measure(x) = self;
+        let n = x.len() as f64;
+        let mut total = 0.0;
+        for block in x.chunks(BLOCK) {
+            total += map_sum(block, |x| x).to_f64();
+        }
+        let centre = T::of(total / n);
+        let (mut rest, mut squares) = (0.0, 0.0);
+        for block in x.chunks(BLOCK) {
+            rest += map_sum(block, |x| x - centre).to_f64();
+            squares += map_sum(block, |x| (x - centre) * (x - centre)).to_f64();
+        }
+        Moments::new(centre, rest, squares, x.len())
+    }
+}
+
+/// Equally long runs of elements, one for each channel, normalised.
+struct Normalise<'a, T> {
+    channels: &'a [Affine<T>],
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Normalise<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Normalise { channels, x, out } = self;
+        if x.len() == channels.len() {
+            for ((out, &x), &Affine { mean, factor, bias }) in out.iter_mut().zip(x).zip(channels) {
+                *out = (x - mean) * factor + bias;
+            }
+            return;
+        }
+        let len = (x.len() / channels.len().max(1)).max(1);
+        let runs = x.chunks_exact(len).zip(out.chunks_exact_mut(len));
+        for ((x, out), &Affine { mean, factor, bias }) in runs.zip(channels) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = (x - mean) * factor + bias;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::testing::{Tensor, close, noise, run};
+    use rustorch_core::{BatchNorm, GroupNorm, Op};
+
+    /// Samples, channels, elements of a channel: enough for several threads and several blocks.
+    const SIZES: [usize; 3] = [3, 8, 2100];
+
+    fn input() -> (Vec<f32>, Tensor) {
+        let values: Vec<f32> = noise(1, SIZES.iter().product()).iter().map(|x| x + 100.0).collect();
+        // Channels last.
+        let [n, c, len] = SIZES;
+        let mut turned = vec![0.0; values.len()];
+        for (i, &x) in values.iter().enumerate() {
+            let (sample, channel, at) = (i / (c * len), i / len % c, i % len);
+            turned[(sample * len + at) * c + channel] = x;
+        }
+        (values, Tensor::new(&[n, len, c], &turned).with(|l| l.transpose(1, 2).unwrap()))
+    }
+
+    /// Normalises what `set` says belongs together; also gives the means and variances.
+    fn normalise(
+        values: &[f32],
+        sets: usize,
+        set: impl Fn(usize) -> usize,
+    ) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let (mut count, mut mean, mut variance) = (vec![0.0; sets], vec![0.0; sets], vec![0.0; sets]);
+        for (i, &x) in values.iter().enumerate() {
+            count[set(i)] += 1.0;
+            mean[set(i)] += f64::from(x);
+        }
+        mean.iter_mut().zip(&count).for_each(|(m, n)| *m /= n);
+        for (i, &x) in values.iter().enumerate() {
+            variance[set(i)] += (f64::from(x) - mean[set(i)]).powi(2);
+        }
+        variance.iter_mut().zip(&count).for_each(|(v, n)| *v /= n);
+        let y = values.iter().enumerate().map(|(i, &x)| {
+            let s = set(i);
+            (f64::from(x) - mean[s]) / (variance[s] + 1e-5).sqrt()
+        });
+        (y.collect(), mean, variance)
+    }
+
+    #[test]
+    fn batches_and_groups_are_normalised_like_in_plain_loops() {
+        let [_, channels, len] = SIZES;
+        let (values, x) = input();
+        let (y, mean, variance) = normalise(&values, channels, |i| i / len % channels);
+        let outs = run(&Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 }), &[&x]).unwrap();
+        close(&outs[0].values::<f32>(), &y, 1e-5);
+        close(&outs[1].values::<f32>(), &mean, 1e-7);
+        close(&outs[2].values::<f32>(), &variance, 1e-6);
+        let eval = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
+        let given = run(&eval, &[&x, &outs[1], &outs[2]]).unwrap();
+        close(&given[0].values::<f32>(), &y, 1e-4);
+        for groups in [1, 4, 8] {
+            let each = channels / groups * len;
+            let (y, ..) = normalise(&values, 3 * groups, |i| i / each);
+            let outs = run(&Op::GroupNorm(GroupNorm { groups, eps: 1e-5 }), &[&x]).unwrap();
+            close(&outs[0].values::<f32>(), &y, 1e-5);
+        }
+    }
+
+    #[test]
+    fn rows_are_normalised_down_their_columns() {
+        let [n, channels] = [301, 150];
+        let values: Vec<f32> = noise(2, n * channels).iter().map(|x| x - 50.0).collect();
+        let (y, mean, variance) = normalise(&values, channels, |i| i % channels);
+        let norm = Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 });
+        let rows = Tensor::new(&[n, channels], &values);
+        // The same numbers, of which a sample's lie far apart.
+        let mut turned = vec![0.0; values.len()];
+        for (i, &x) in values.iter().enumerate() {
+            turned[i % channels * n + i / channels] = x;
+        }
+        let columns = Tensor::new(&[channels, n], &turned).with(|l| l.transpose(0, 1).unwrap());
+        for x in [rows, columns] {
+            let outs = run(&norm, &[&x]).unwrap();
+            close(&outs[0].values::<f32>(), &y, 1e-5);
+            close(&outs[1].values::<f32>(), &mean, 1e-7);
+            close(&outs[2].values::<f32>(), &variance, 1e-6);
+        }
+    }
+
+    #[test]
+    fn equal_elements_have_no_variance_and_infinite_ones_none_that_is_a_number() {
+        let norm = Op::GroupNorm(GroupNorm { groups: 1, eps: 1e-12 });
+        let x = Tensor::new(&[1, 1, 70], &[0.1f32; 70]);
+        assert!(run(&norm, &[&x]).unwrap()[0].values::<f32>().iter().all(|x| x.abs() < 0.1));
+        let mut values = [0.1f32; 70];
+        values[3] = f32::INFINITY;
+        let y = run(&norm, &[&Tensor::new(&[1, 1, 70], &values)]).unwrap();
+        assert!(y[0].values::<f32>().iter().all(|x| x.is_nan()));
+    }
+}

@@ -1,0 +1,166 @@
+//! The source as a matrix that is never stored: one row for each channel and tap, one column for each result.
+
+use super::geometry::{Geometry, Offset, Segment};
+use crate::kernels::matmul::Scalar;
+use crate::simd::{self, Level, Task};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Elements to read, wherever a geometry says.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a, E> {
+    base: *const E,
+    life: PhantomData<&'a E>,
+}
+
+// SAFETY: like a shared slice.
+unsafe impl<E: Sync> Sync for Source<'_, E> {}
+
+impl<E> Source<'_, E> {
+    /// # Safety
+    /// Every element that the geometries used with it reach from `base` is valid and unchanging for the lifetime.
+    pub(super) unsafe fn new<'a>(base: *const E) -> Source<'a, E> {
+        Source { base, life: PhantomData }
+    }
+
+    /// The first element.
+    #[inline(always)]
+    pub(super) fn base(&self) -> *const E {
+        self.base
+    }
+}
+
+/// Rows `rows` of the matrix (channel by channel, tap by tap) in the columns that `segments` describe, written `pitch`
+/// apart. What lies outside the source, and from the last column to `pitch`, is zero.
+pub(super) struct Gather<'a, E> {
+    pub(super) geometry: &'a Geometry,
+    pub(super) taps: &'a [Offset],
+    pub(super) segments: &'a [Segment],
+    pub(super) source: Source<'a, E>,
+    pub(super) group: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) pitch: usize,
+    pub(super) to: *mut E,
+}
+
+impl<E: Scalar> Gather<'_, E> {
+    /// # Safety
+    /// `rows.len() * pitch` elements can be written from `to`, and segments have at most `pitch` columns; the source has
+    /// the elements of the geometry.
+    pub(super) unsafe fn run(self) {
+        simd::run(self);
+    }
+}
+
+impl<E: Scalar> Task for Gather<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Gather { geometry, taps, segments, source, group, rows, pitch, to } = self;
+        let used = segments.last().map_or(0, |segment| segment.lane + segment.len);
+        let (mut channel, mut tap) = (rows.start / taps.len(), rows.start % taps.len());
+        for row in 0..rows.len() {
+            // SAFETY: by the contract of `run`; lines are read only inside the source.
+            unsafe {
+                let to = to.add(row * pitch);
+                let from = source
+                    .base
+                    .wrapping_add(group * geometry.source.group + channel * geometry.source.channel);
+                for segment in segments {
+                    gather(geometry, &taps[tap], segment, from, to.add(segment.lane));
+                }
+                zero(to.add(used), pitch - used);
+            }
+            tap += 1;
+            if tap == taps.len() {
+                (channel, tap) = (channel + 1, 0);
+            }
+        }
+    }
+}
+
+/// What one tap shows to a run of results.
+///
+/// # Safety
+/// `from` is the channel of the first image in a source that has the elements of the geometry; there is room for the run.
+#[inline(always)]
+pub(super) unsafe fn gather<E: Scalar>(
+    geometry: &Geometry,
+    tap: &Offset,
+    segment: &Segment,
+    from: *const E,
+    to: *mut E,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let Some((line, seen)) = line(geometry, tap, segment) else { return zero(to, segment.len) };
+        zero(to, seen.start);
+        zero(to.add(seen.end), segment.len - seen.end);
+        if seen.is_empty() {
+            return;
+        }
+        let axis = &geometry.axes[2];
+        let first = segment.at[2] + tap.source[2] + (seen.start * axis.step) as isize;
+        let from = from.add(line + first as usize * axis.source_stride);
+        copy(from, axis.step * axis.source_stride, to.add(seen.start), seen.len());
+    }
+}
+
+/// Where the line of the source that a tap shows to a run of results begins, from the channel of the first image, and
+/// which of the results see a position that exists; `None` if there is no such line.
+#[inline(always)]
+pub(super) fn line(geometry: &Geometry, tap: &Offset, segment: &Segment) -> Option<(usize, Range<usize>)> {
+    let [a, b, c] = &geometry.axes;
+    let (z, y) = (segment.at[0] + tap.source[0], segment.at[1] + tap.source[1]);
+    // Negative positions are large ones.
+    if z as usize >= a.len || y as usize >= b.len {
+        return None;
+    }
+    let start = segment.image + z as usize * a.source_stride + y as usize * b.source_stride;
+    let x = segment.at[2] + tap.source[2];
+    let last = x + ((segment.len - 1) * c.step) as isize;
+    if x >= 0 && (last as usize) < c.len {
+        return Some((start, 0..segment.len));
+    }
+    let below = if x < 0 { x.unsigned_abs().div_ceil(c.step) } else { 0 };
+    let end = (c.len as isize - x).max(0) as usize;
+    let end = end.div_ceil(c.step).min(segment.len);
+    Some((start, below.min(end)..end))
+}
+
+/// # Safety
+/// `n` elements can be written.
+#[inline(always)]
+unsafe fn zero<E: Scalar>(to: *mut E, n: usize) {
+    for i in 0..n {
+        // SAFETY: this function's contract.
+        unsafe { to.add(i).write(E::ZERO) };
+    }
+}
+
+/// `n` elements that lie `step` apart, side by side.
+///
+/// # Safety
+/// They can be read and written.
+#[inline(always)]
+unsafe fn copy<E: Copy>(from: *const E, step: usize, to: *mut E, n: usize) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut i = 0;
+        if step == 1 {
+            while i + 16 <= n {
+                to.add(i).cast::<[E; 16]>().write_unaligned(from.add(i).cast::<[E; 16]>().read_unaligned());
+                i += 16;
+            }
+            if i + 8 <= n {
+                to.add(i).cast::<[E; 8]>().write_unaligned(from.add(i).cast::<[E; 8]>().read_unaligned());
+                i += 8;
+            }
+        }
+        while i < n {
+            to.add(i).write(*from.add(i * step));
+            i += 1;
+        }
+    }
+}

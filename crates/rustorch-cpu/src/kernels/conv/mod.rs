@@ -1,0 +1,126 @@
+//! Convolutions and their gradients.
+//!
+//! A convolution is a product of the kernel with a matrix that has a column for each result: what the result sees. That
+//! matrix is never stored; panels of it are packed from where the source lies, in the cache, and multiplied by the
+//! kernels of matrix products ([`product`]). The gradient with respect to the input is one such product, or several
+//! ([`geometry`]), and so is the one with respect to the weight ([`weight`]). Where a group has one or two rows, as in
+//! depthwise convolutions, packing does not pay and sums are taken where operands lie ([`direct`]).
+//!
+//! Every result is one sum in an order that depends on the parameters only, not on threads.
+
+#![allow(clippy::needless_range_loop, reason = "lanes are indexed")]
+
+mod columns;
+mod direct;
+mod geometry;
+mod number;
+mod product;
+mod weight;
+
+use super::matmul::finish;
+use super::strided::unreachable_memory;
+use crate::Pool;
+use columns::Source;
+use geometry::Geometry;
+use number::{Number, list};
+use product::Results;
+use rustorch_core::{Conv, ConvBackwardData, ConvBackwardWeight, Fault, View, ViewMut, dispatch_dtype};
+use std::marker::PhantomData;
+use weight::Gradient;
+
+/// See [`Conv`].
+pub(super) fn forward(
+    pool: &Pool,
+    op: &Conv,
+    [x, w]: [&View<'_>; 2],
+    bias: Option<&View<'_>>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    finish(pool, op.activation, out, |out| {
+        dispatch_dtype!(x.dtype(), float_complex, T => {
+            let (x, w) = (T::lend(pool, x)?, T::lend(pool, w)?);
+            let bias = bias.map(|bias| list::<T>(pool, bias)).transpose()?;
+            let geometry = Geometry::forward(&op.params, &x.layout, &w.layout, out.layout());
+            let results = results::<T>(out, bias.as_deref())?;
+            // SAFETY: operands and output have the shapes that `Op::infer` checked.
+            unsafe { sum::<T>(pool, &geometry, [Source::new(x.base()), Source::new(w.base())], &results) }
+        }, _ => Err(unreachable_memory()))
+    })
+}
+
+/// See [`ConvBackwardData`].
+pub(super) fn backward_data(
+    pool: &Pool,
+    op: &ConvBackwardData,
+    [dy, w]: [&View<'_>; 2],
+    bias: Option<&View<'_>>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    dispatch_dtype!(dy.dtype(), float_complex, T => {
+        let (dy, w) = (T::lend(pool, dy)?, T::lend(pool, w)?);
+        let bias = bias.map(|bias| list::<T>(pool, bias)).transpose()?;
+        let results = results::<T>(out, bias.as_deref())?;
+        Geometry::backward(&op.params, &dy.layout, &w.layout, out.layout(), |geometry| {
+            // SAFETY: operands and output have the shapes that `Op::infer` checked.
+            unsafe { sum::<T>(pool, geometry, [Source::new(dy.base()), Source::new(w.base())], &results) }
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// See [`ConvBackwardWeight`].
+pub(super) fn backward_weight(
+    pool: &Pool,
+    op: &ConvBackwardWeight,
+    [x, dy]: [&View<'_>; 2],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    dispatch_dtype!(x.dtype(), float_complex, T => {
+        let (x, dy) = (T::lend(pool, x)?, T::lend(pool, dy)?);
+        let geometry = Geometry::forward(&op.params, &x.layout, out.layout(), &dy.layout);
+        let base = out.address::<T>().ok_or_else(unreachable_memory)?;
+        let gradient = Gradient::<T>::new(base, &geometry);
+        // SAFETY: operands and output have the shapes that `Op::infer` checked.
+        unsafe {
+            let (x, dy) = (Source::new(x.base()), Source::new(dy.base()));
+            if geometry.rows <= direct::MOST_ROWS {
+                weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
+            } else {
+                weight::run::<T>(pool, &geometry, x, dy, &gradient);
+            }
+        }
+        Ok(())
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Where the output's elements go, after adding the bias.
+fn results<'a, T: Number>(
+    out: &mut ViewMut<'_>,
+    bias: Option<&'a [T::Sum]>,
+) -> Result<Results<'a, T>, Fault> {
+    let base = out.address::<T>().ok_or_else(unreachable_memory)?;
+    Ok(Results { base, bias, life: PhantomData })
+}
+
+/// Computes every result of a geometry, in the way that suits it.
+///
+/// # Safety
+/// Source and kernel have the elements that the geometry describes; the results are the caller's alone.
+unsafe fn sum<T: Number>(
+    pool: &Pool,
+    geometry: &Geometry,
+    [source, kernel]: [Source<'_, T::Sum>; 2],
+    results: &Results<'_, T>,
+) -> Result<(), Fault> {
+    // SAFETY: this function's contract.
+    unsafe {
+        if geometry.rows <= direct::MOST_ROWS {
+            direct::run(pool, geometry, source, kernel, results);
+            Ok(())
+        } else {
+            product::run(pool, geometry, source, kernel, results)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

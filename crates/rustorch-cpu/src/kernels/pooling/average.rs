@@ -1,0 +1,252 @@
+//! Average pooling, with windows of fixed and of adaptive size, and its backward.
+//!
+//! A row of results is the sum of the rows that its windows cover, summed up along the width afterwards; backward goes
+//! the same way back.
+
+use super::super::softmax::sum;
+use super::super::strided::unreachable_memory;
+use super::{Add, for_output_planes, for_output_rows, lengths, planes, three, zeros};
+use crate::Pool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, Level, Task};
+use rustorch_core::{AvgPool, Fault, View, ViewMut, dispatch_dtype};
+use std::ops::Range;
+
+/// A window along one dimension.
+struct Span {
+    /// The elements of the input in it.
+    range: Range<usize>,
+    /// How many elements it counts as.
+    count: usize,
+}
+
+/// The windows of a pooling along depth, height and width.
+struct Spans {
+    axes: [Vec<Span>; 3],
+    divisor: Option<usize>,
+}
+
+impl Spans {
+    fn fixed(op: &AvgPool, input: [usize; 3], output: [usize; 3]) -> Spans {
+        let [kernel, stride] = [&op.window.kernel, &op.window.stride].map(|list| three(list, 1));
+        let padding = three(&op.window.padding, 0);
+        let span = |axis: usize, o: usize| {
+            // In the coordinates of the padded input.
+            let start = o * stride[axis];
+            let end = (start + kernel[axis]).min(input[axis] + 2 * padding[axis]);
+            let inside = |at: usize| at.saturating_sub(padding[axis]).min(input[axis]);
+            let range = inside(start)..inside(end);
+            let count = if op.count_include_pad { end - start } else { range.len() };
+            Span { range, count }
+        };
+        let axis = |axis: usize| (0..output[axis]).map(|o| span(axis, o)).collect();
+        Spans { axes: [axis(0), axis(1), axis(2)], divisor: op.divisor }
+    }
+
+    fn adaptive(input: [usize; 3], output: [usize; 3]) -> Spans {
+        let axis = |axis: usize| {
+            let (len, n) = (input[axis], output[axis]);
+            let range = |o: usize| o * len / n..((o + 1) * len).div_ceil(n);
+            (0..n).map(|o| Span { range: range(o), count: range(o).len() }).collect()
+        };
+        Spans { axes: [axis(0), axis(1), axis(2)], divisor: None }
+    }
+
+    /// What the windows of row `at` are divided by.
+    fn row(&self, at: [usize; 2]) -> Row<'_> {
+        let [depth, height, width] = &self.axes;
+        Row { spans: width, count: depth[at[0]].count * height[at[1]].count, divisor: self.divisor }
+    }
+
+    /// The starts of the rows of the input that the windows of row `at` cover, for a plane of this height and width.
+    fn rows(&self, at: [usize; 2], height: usize, width: usize) -> impl Iterator<Item = usize> {
+        let (depths, heights) = (self.axes[0][at[0]].range.clone(), self.axes[1][at[1]].range.clone());
+        depths.flat_map(move |d| heights.clone().map(move |h| (d * height + h) * width))
+    }
+
+    /// Whether windows reach across planes of this width, so that the rows of one are a single run.
+    fn across(&self, width: usize) -> bool {
+        matches!(&self.axes[2][..], [span] if span.range == (0..width))
+    }
+
+    /// The work of a row of the output, in elements.
+    fn cost(&self, width: usize) -> usize {
+        let longest = |axis: usize| self.axes[axis].iter().map(|span| span.range.len()).max().unwrap_or(0);
+        longest(0).saturating_mul(longest(1)).saturating_mul(width) + self.axes[2].len() * longest(2)
+    }
+}
+
+/// The windows of a row.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    spans: &'a [Span],
+    /// The elements of a window for each column.
+    count: usize,
+    divisor: Option<usize>,
+}
+
+impl Row<'_> {
+    #[inline(always)]
+    fn divisor<T: Real>(&self, span: &Span) -> T {
+        T::of(self.divisor.unwrap_or(self.count * span.count) as f64)
+    }
+}
+
+/// The sum of a run.
+struct Sum<'a, T>(&'a [T]);
+
+impl<T: Real> Task for Sum<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) -> T {
+        sum(self.0)
+    }
+}
+
+/// `out[o] = Σ line[window o] / divisor`
+struct Narrow<'a, T> {
+    row: Row<'a>,
+    line: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Narrow<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Narrow { row, line, out } = self;
+        for (span, out) in row.spans.iter().zip(out) {
+            let part = &line[span.range.clone()];
+            let mut total = T::ZERO;
+            if part.len() < 64 {
+                for &x in part {
+                    total = total + x;
+                }
+            } else {
+                total = sum(part);
+            }
+            *out = total / row.divisor(span);
+        }
+    }
+}
+
+/// `line[window o] += grad[o] / divisor`
+struct Spread<'a, T> {
+    row: Row<'a>,
+    grad: &'a [T],
+    line: &'a mut [T],
+}
+
+impl<T: Real> Task for Spread<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        let Spread { row, grad, line } = self;
+        for (span, &grad) in row.spans.iter().zip(grad) {
+            let share = grad / row.divisor(span);
+            for x in &mut line[span.range.clone()] {
+                *x = *x + share;
+            }
+        }
+    }
+}
+
+fn forward(pool: &Pool, spans: &Spans, x: &View<'_>, out: &mut ViewMut<'_>, n: usize) -> Result<(), Fault> {
+    let [_, height, width] = lengths(x.layout().dims(), n);
+    dispatch_dtype!(x.dtype(), float, T => {
+        let across = spans.across(width);
+        for_output_rows(pool, x, out, n, spans.cost(width), &|plane: &[T], at: [usize; 2], out: &mut [T]| {
+            if across {
+                let (mut wide, mut result) = (Vec::new(), Vec::new());
+                let rows = &spans.axes[1][at[1]].range;
+                let mut total: <T as Wide>::Acc = Default::default();
+                for d in spans.axes[0][at[0]].range.clone() {
+                    let run = (d * height + rows.start) * width..(d * height + rows.end) * width;
+                    total += simd::run(Sum(T::widen(&plane[run], &mut wide)));
+                }
+                let row = spans.row(at);
+                let mean = total / row.divisor::<<T as Wide>::Acc>(&row.spans[0]);
+                return T::narrow(out, &mut result, |out| out.fill(mean));
+            }
+            let (mut line, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
+            let line = zeros::<T>(&mut line, width);
+            for start in spans.rows(at, height, width) {
+                let row = T::widen(&plane[start..start + width], &mut wide);
+                simd::run(Add { sum: &mut *line, row });
+            }
+            T::narrow(out, &mut result, |out| simd::run(Narrow { row: spans.row(at), line: &*line, out }));
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+fn backward(
+    pool: &Pool,
+    spans: &Spans,
+    grad: &View<'_>,
+    out: &mut ViewMut<'_>,
+    n: usize,
+) -> Result<(), Fault> {
+    let [_, height, width] = lengths(out.layout().dims(), n);
+    let [depths, heights, widths] = lengths(grad.layout().dims(), n);
+    let cost = spans.cost(width).saturating_mul(depths * heights);
+    dispatch_dtype!(grad.dtype(), float, T => {
+        let grads = planes::<T>(grad, n)?;
+        for_output_planes(pool, out, n, cost, &|i, out: &mut [T]| {
+            let (mut gathered, mut wide, mut line, mut result) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let grads = T::widen(grads.piece(i, 0, grads.len(), &mut gathered), &mut wide);
+            T::narrow(out, &mut result, |out| {
+                out.fill(Default::default());
+                // Without a row there is nothing to spread; chunks of no element there cannot be.
+                for (i, grad) in grads.chunks_exact(widths.max(1)).enumerate() {
+                    let at = [i / heights, i % heights];
+                    let line = zeros::<T>(&mut line, width);
+                    simd::run(Spread { row: spans.row(at), grad, line: &mut *line });
+                    for start in spans.rows(at, height, width) {
+                        simd::run(Add { sum: &mut out[start..start + width], row: &*line });
+                    }
+                }
+            });
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// The mean of each window.
+pub(crate) fn avg_pool(pool: &Pool, op: &AvgPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    let n = op.window.kernel.len();
+    let spans = Spans::fixed(op, lengths(x.layout().dims(), n), lengths(out.layout().dims(), n));
+    forward(pool, &spans, x, out, n)
+}
+
+/// Each gradient shared out among the elements of its window.
+pub(crate) fn avg_pool_backward(
+    pool: &Pool,
+    op: &AvgPool,
+    grad: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let n = op.window.kernel.len();
+    let spans = Spans::fixed(op, lengths(out.layout().dims(), n), lengths(grad.layout().dims(), n));
+    backward(pool, &spans, grad, out, n)
+}
+
+/// The means of as many windows as the output has, over `n` dimensions.
+pub(crate) fn adaptive_avg_pool(
+    pool: &Pool,
+    n: usize,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let spans = Spans::adaptive(lengths(x.layout().dims(), n), lengths(out.layout().dims(), n));
+    forward(pool, &spans, x, out, n)
+}
+
+/// As [`avg_pool_backward`], of [`adaptive_avg_pool`].
+pub(crate) fn adaptive_avg_pool_backward(
+    pool: &Pool,
+    n: usize,
+    grad: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let spans = Spans::adaptive(lengths(out.layout().dims(), n), lengths(grad.layout().dims(), n));
+    backward(pool, &spans, grad, out, n)
+}

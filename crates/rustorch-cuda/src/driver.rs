@@ -1,0 +1,216 @@
+//! The driver: memory, launches and copies.
+
+use crate::discover::Candidate;
+use crate::memory::Memory;
+use crate::program::{Compiler, Kernel};
+use crate::session::Session;
+use crate::spans::{Command, Span, Work};
+use cudarc::driver::sys;
+use rustorch_core::{Error, Fault};
+use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+/// An open NVIDIA GPU.
+pub struct Cuda {
+    session: Arc<Session>,
+    hardware: Hardware,
+    compiler: Compiler,
+}
+
+impl Candidate {
+    /// Opens the GPU. Kernels are cached in [`cache_dir`](rustorch_core::cache_dir).
+    ///
+    /// # Errors
+    /// [`Fault::Backend`] if the driver refuses.
+    pub fn open(&self) -> Result<Cuda, Fault> {
+        self.open_with(KernelCache::in_cache_dir("cuda"))
+    }
+
+    /// [`open`](Self::open) with a cache of the caller's choice, or none.
+    pub fn open_with(&self, cache: Option<KernelCache>) -> Result<Cuda, Fault> {
+        let session = Arc::new(Session::open(self.id, self.hardware.device)?);
+        let compiler = Compiler { nvrtc: self.nvrtc.clone(), target: self.target, cache };
+        tracing::debug!(hardware = ?self.hardware, target = %self.target, "opened");
+        Ok(Cuda { session, hardware: self.hardware.clone(), compiler })
+    }
+}
+
+impl Cuda {
+    /// Measures every command from now on, or no more. Waits until earlier work is done.
+    ///
+    /// Measuring costs time and memory: [`take_spans`](Self::take_spans) is to be called now and then.
+    pub fn profile(&self, on: bool) -> Result<(), Fault> {
+        self.session.enter()?;
+        self.session.finish()?;
+        self.session.spans.set(&self.session, on)
+    }
+
+    /// The times of the commands measured since the last call, in order. Waits until all work is done.
+    pub fn take_spans(&self) -> Result<Vec<Span>, Fault> {
+        self.finish()?;
+        Ok(self.session.spans.take())
+    }
+
+    /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
+    /// happen then.
+    pub fn lose(&self, message: &str) {
+        self.session.lose(message);
+    }
+
+    /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
+    fn check(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
+        let kernel = launch.kernel;
+        let invalid = |message: String| {
+            let message = format!("kernel `{}`: {message}", kernel.label);
+            Err(Fault::Invalid(Box::new(Error::argument("launch", message))))
+        };
+        if !Arc::ptr_eq(&kernel.session, &self.session) {
+            return invalid("it was compiled by another driver".to_string());
+        }
+        if launch.buffers.len() != kernel.buffers {
+            return invalid(format!("{} buffers given, {} taken", launch.buffers.len(), kernel.buffers));
+        }
+        if size_of_val(launch.parameters) != kernel.parameters {
+            return invalid(format!(
+                "a parameter block of {} bytes given, of {} taken",
+                size_of_val(launch.parameters),
+                kernel.parameters
+            ));
+        }
+        if launch.groups.iter().any(|&n| n == 0 || n > self.hardware.groups) {
+            return invalid(format!(
+                "{:?} workgroups given, of which each must be from 1 to {}",
+                launch.groups, self.hardware.groups
+            ));
+        }
+        let alignment = u64::from(self.hardware.window.unwrap_or(16));
+        for window in launch.buffers {
+            if !window.start.is_multiple_of(alignment) {
+                return invalid(format!(
+                    "a buffer is seen from byte {} on, which is no multiple of {alignment}",
+                    window.start
+                ));
+            }
+            let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            window.memory.check(&self.session, number(window.start), number(window.bytes))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cuda({}, {})", self.hardware.device, self.hardware.name)
+    }
+}
+
+impl Driver for Cuda {
+    type Memory = Memory;
+    type Kernel = Kernel;
+
+    fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
+        Memory::new(&self.session, bytes)
+    }
+
+    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
+        self.compiler.kernel(&self.session, kernel)
+    }
+
+    fn launch(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
+        let (session, kernel) = (&self.session, launch.kernel);
+        self.check(launch)?;
+        session.enter()?;
+        let addresses: Vec<u64> =
+            launch.buffers.iter().map(|window| window.memory.address + window.start).collect();
+        // The driver copies each parameter from its place, by the size that the compiled kernel states.
+        let mut places: Vec<*mut c_void> =
+            addresses.iter().map(|address| std::ptr::from_ref(address).cast_mut().cast()).collect();
+        if kernel.parameters > 0 {
+            places.push(launch.parameters.as_ptr().cast_mut().cast());
+        }
+        let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
+        let command = Command { work: Work::Launch, label: launch.label, kernel: &kernel.label, bytes };
+        session.spans.measure(session, &command, || {
+            let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.workgroup);
+            // SAFETY: the function is of a module that lives; there is a place for each of its parameters, of the size that the
+            // text states; the memories have the bytes that the kernel is told of (the caller's word).
+            let result = unsafe {
+                sys::cuLaunchKernel(
+                    kernel.function,
+                    gx,
+                    gy,
+                    gz,
+                    x,
+                    y,
+                    z,
+                    0,
+                    session.stream,
+                    places.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            };
+            session.check("cuLaunchKernel", result, bytes)
+        })
+    }
+
+    fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
+        let session = &self.session;
+        dst.check(session, offset, src.len())?;
+        session.enter()?;
+        let command = Command { work: Work::Write, label: "write", kernel: "", bytes: src.len() };
+        if src.is_empty() {
+            return Ok(());
+        }
+        session.spans.measure(session, &command, || {
+            session.lock(&session.up).write(session, dst.address + offset as u64, src)
+        })
+    }
+
+    fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
+        let session = &self.session;
+        src.check(session, offset, dst.len())?;
+        session.enter()?;
+        let command = Command { work: Work::Read, label: "read", kernel: "", bytes: dst.len() };
+        if dst.is_empty() {
+            return Ok(());
+        }
+        session.spans.measure(session, &command, || {
+            session.lock(&session.down).read(session, src.address + offset as u64, dst)
+        })
+    }
+
+    fn copy(
+        &self,
+        src: &Memory,
+        src_offset: usize,
+        dst: &Memory,
+        dst_offset: usize,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let session = &self.session;
+        src.check(session, src_offset, bytes)?;
+        dst.check(session, dst_offset, bytes)?;
+        session.enter()?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let command = Command { work: Work::Copy, label: "copy", kernel: "", bytes };
+        let (to, from) = (dst.address + dst_offset as u64, src.address + src_offset as u64);
+        session.spans.measure(session, &command, || {
+            // SAFETY: both memories have the bytes, as was checked.
+            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.stream) };
+            session.check("cuMemcpyDtoDAsync", result, bytes)
+        })
+    }
+
+    fn finish(&self) -> Result<(), Fault> {
+        self.session.enter()?;
+        self.session.finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! From text to a kernel: compiling, and the cache of what was compiled.
+
+use crate::nvrtc::{Nvrtc, NvrtcError, Target};
+use crate::session::Session;
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule, CUresult};
+use rustorch_core::Fault;
+use rustorch_kernels::{KernelCache, Text};
+use std::ffi::CString;
+use std::fmt;
+use std::sync::Arc;
+
+/// A kernel of an NVIDIA GPU, ready to run.
+pub struct Kernel {
+    pub(crate) session: Arc<Session>,
+    module: CUmodule,
+    pub(crate) function: CUfunction,
+    pub(crate) label: String,
+    pub(crate) workgroup: [u32; 3],
+    pub(crate) buffers: usize,
+    /// In bytes.
+    pub(crate) parameters: usize,
+}
+
+// SAFETY: modules and functions belong to a context and to no thread.
+unsafe impl Send for Kernel {}
+// SAFETY: the driver may be called with them from several threads at once.
+unsafe impl Sync for Kernel {}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.label, self.session.device)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // Its code must stay until it has run.
+        if self.session.enter().is_ok() && self.session.finish().is_ok() {
+            // SAFETY: the module is this object's alone, and nothing of it runs.
+            let _ = unsafe { sys::cuModuleUnload(self.module) };
+        }
+    }
+}
+
+/// What turns text into kernels.
+pub(crate) struct Compiler {
+    pub(crate) nvrtc: Nvrtc,
+    pub(crate) target: Target,
+    pub(crate) cache: Option<KernelCache>,
+}
+
+/// The most bytes of all parameters of a kernel, which is CUDA's limit before compute capability 7.0 and CUDA 12.1.
+const PARAMETERS: usize = 4096;
+
+impl Compiler {
+    /// Compiles text, or takes it from the cache.
+    fn image(&self, text: &Text<'_>) -> Result<Vec<u8>, NvrtcError> {
+        let Some(cache) = &self.cache else {
+            return self.nvrtc.compile(text.label, text.source, self.target);
+        };
+        let key = key(self.nvrtc.version(), &self.nvrtc.options(self.target), text.source);
+        if let Some(image) = cache.load(&key) {
+            return Ok(image);
+        }
+        let image = self.nvrtc.compile(text.label, text.source, self.target)?;
+        cache.store(&key, &image);
+        Ok(image)
+    }
+
+    /// Makes a kernel.
+    pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
+        session.enter()?;
+        let refused = |message: String| Fault::Backend {
+            device: session.device,
+            message: format!("kernel `{}`: {message}", text.label),
+        };
+        let bytes = text.parameters + text.buffers * size_of::<u64>();
+        if bytes > PARAMETERS {
+            return Err(refused(format!(
+                "its parameters have {bytes} bytes, but the device takes {PARAMETERS} at most"
+            )));
+        }
+        let entry = CString::new(text.entry)
+            .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
+        let image = self.image(text).map_err(|error| refused(shortened(&error.to_string())))?;
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the image is a cubin, whose length it states itself, or PTX that ends with a zero: from NVRTC, or from the
+        // cache, which has compared its checksum.
+        match unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) } {
+            CUresult::CUDA_SUCCESS => {}
+            CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+                let (major, minor) = self.nvrtc.version();
+                return Err(refused(format!(
+                    "NVRTC {major}.{minor} is newer than the GPU's driver: install a newer driver, or an earlier NVRTC"
+                )));
+            }
+            error => {
+                session.check("cuModuleLoadData", error, image.len())?;
+            }
+        }
+        let mut kernel = Kernel {
+            session: Arc::clone(session),
+            module,
+            function: std::ptr::null_mut(),
+            label: text.label.to_string(),
+            workgroup: text.workgroup,
+            buffers: text.buffers,
+            parameters: text.parameters,
+        };
+        // SAFETY: the module lives, the name ends with a zero, and the handle goes to a variable.
+        match unsafe { sys::cuModuleGetFunction(&mut kernel.function, module, entry.as_ptr()) } {
+            CUresult::CUDA_SUCCESS => {}
+            CUresult::CUDA_ERROR_NOT_FOUND => {
+                return Err(refused(format!("there is no entry point `{}` in it", text.entry)));
+            }
+            error => session.check("cuModuleGetFunction", error, 0)?,
+        }
+        let stated: Vec<usize> = std::iter::repeat_n(size_of::<u64>(), text.buffers)
+            .chain((text.parameters > 0).then_some(text.parameters))
+            .collect();
+        match parameters(kernel.function) {
+            Some(found) if found != stated => {
+                return Err(refused(format!(
+                    "its text has parameters of {found:?} bytes, but {stated:?} are stated"
+                )));
+            }
+            _ => {}
+        }
+        let invocations: u64 = text.workgroup.iter().map(|&n| u64::from(n)).product();
+        let mut most = 0;
+        let what = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        // SAFETY: the function is of a module that lives, and the number goes to a variable.
+        let result = unsafe { sys::cuFuncGetAttribute(&mut most, what, kernel.function) };
+        session.check("cuFuncGetAttribute", result, 0)?;
+        if invocations > u64::try_from(most).unwrap_or(0) {
+            return Err(refused(format!(
+                "its workgroups have {invocations} invocations, but the device runs {most} of it at most"
+            )));
+        }
+        Ok(kernel)
+    }
+}
+
+/// The sizes of a function's parameters in bytes; `None` if the driver is of CUDA 12.3 or earlier and does not say.
+fn parameters(function: CUfunction) -> Option<Vec<usize>> {
+    type Info = unsafe extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> CUresult;
+    // SAFETY: the driver is loaded, and the type is as documented.
+    let info = unsafe { sys::culib().get::<Info>("cuFuncGetParamInfo") }.ok()?;
+    let mut sizes = Vec::new();
+    loop {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: the function is of a module that lives, and the numbers go to variables.
+        match unsafe { info(function, sizes.len(), &mut offset, &mut size) } {
+            CUresult::CUDA_SUCCESS => sizes.push(size),
+            CUresult::CUDA_ERROR_INVALID_VALUE => return Some(sizes),
+            _ => return None,
+        }
+    }
+}
+
+/// All that an image depends on.
+fn key(version: (i32, i32), options: &[String], source: &str) -> String {
+    format!("NVRTC {}.{}\n{}\n{source}", version.0, version.1, options.join(" "))
+}
+
+/// The beginning of a log, where the first error is.
+fn shortened(log: &str) -> String {
+    const MOST: usize = 4000;
+    if log.len() <= MOST {
+        return log.to_string();
+    }
+    let end = (0..=MOST).rev().find(|&i| log.is_char_boundary(i)).unwrap_or(0);
+    format!("{}\n… and {} bytes more", &log[..end], log.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_differ_by_all_that_matters() {
+        let options = ["--gpu-architecture=sm_90".to_string(), "--fmad=false".to_string()];
+        let one = key((12, 9), &options, "text");
+        assert_ne!(one, key((13, 0), &options, "text"));
+        assert_ne!(one, key((12, 9), &options[..1], "text"));
+        assert_ne!(one, key((12, 9), &options, "texts"));
+        assert_eq!(one, key((12, 9), &options, "text"));
+    }
+}

@@ -1,0 +1,421 @@
+//! Timing a device through its interface.
+
+use super::calibration::Calibration;
+use super::probe::{self, Arg, Case, Limit, Of, PROBES, Probe};
+use rustorch_core::{
+    Backend, Buffer, CostModel, DType, Decline, Fault, Layout, Link, OpType, Rate, RateOf, Shape, TensorMeta,
+    View, ViewMut, Work, bf16, f16, packed_bytes,
+};
+use std::time::{Duration, Instant};
+
+/// The time for all of a device's probes. A single run that takes longer, such as one that compiles its kernel, may
+/// exceed it; nothing is begun after it.
+const BUDGET: Duration = Duration::from_millis(800);
+/// A run of so many seconds is long enough to be timed.
+const ENOUGH: f64 = 1e-3;
+/// As is one of so many times the start of an operation.
+const STARTS: f64 = 20.0;
+/// No buffer is larger.
+const MOST_BYTES: usize = 64 << 20;
+/// Seconds of repeated runs between two looks at the clock.
+const BATCH: f64 = 1e-3;
+/// A net time is at least this part of the gross one: differences of nearly equal times are noise.
+const LEAST_NET: f64 = 0.1;
+
+/// Why a probe ended.
+enum Stop {
+    /// The device does not do it.
+    Declined,
+    /// The operands are larger than buffers may be.
+    TooLarge,
+    /// The device failed.
+    Failed(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Failed(fault)
+    }
+}
+
+impl From<Decline> for Stop {
+    fn from(_: Decline) -> Stop {
+        Stop::Declined
+    }
+}
+
+/// How long a run took, and how much work it was.
+#[derive(Clone, Copy)]
+struct Sample {
+    seconds: f64,
+    work: Work,
+}
+
+impl Sample {
+    /// The time without the start.
+    fn net(&self, launch: f64) -> f64 {
+        (self.seconds - launch).max(LEAST_NET * self.seconds).max(1e-9)
+    }
+
+    fn flops(&self, launch: f64) -> f64 {
+        self.work.flops as f64 / self.net(launch)
+    }
+
+    fn bandwidth(&self, launch: f64) -> f64 {
+        self.work.bytes as f64 / self.net(launch)
+    }
+}
+
+/// Rates of one kind of operation in the making.
+struct Corner {
+    of: Of,
+    dtype: DType,
+    flops: Option<f64>,
+    bandwidth: Option<f64>,
+}
+
+/// Memory on the device with a layout.
+struct Block {
+    buffer: Buffer,
+    dtype: DType,
+    layout: Layout,
+}
+
+struct Meter<'a> {
+    backend: &'a dyn Backend,
+    /// When time is up.
+    end: Instant,
+}
+
+pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
+    let meter = Meter { backend, end: Instant::now() + BUDGET };
+    let begun = Instant::now();
+    let launch = match meter.once(&probe::least(), meter.end) {
+        Ok(sample) => sample.seconds,
+        Err(Stop::Failed(fault)) => return Err(fault),
+        Err(Stop::Declined | Stop::TooLarge) => {
+            let message = "it declines the addition by which devices are measured".to_owned();
+            return Err(Fault::Backend { device: backend.device(), message });
+        }
+    };
+    let (upload, download) = meter.links()?;
+    let mut corners: Vec<Corner> = Vec::new();
+    let mut complete = true;
+    for (i, probe) in PROBES.iter().enumerate() {
+        let left = meter.end.saturating_duration_since(Instant::now());
+        // The first two are what a model cannot do without.
+        if left.is_zero() && i >= 2 {
+            complete = false;
+            break;
+        }
+        // What one leaves, the others have; the first, which matter most, may take more.
+        let until = Instant::now() + left / (PROBES.len() - i).min(12) as u32;
+        let Some(sample) = meter.largest(probe, launch, until)? else { continue };
+        let corner = match corners.iter_mut().position(|c| c.of == probe.of && c.dtype == probe.dtype) {
+            Some(known) => &mut corners[known],
+            None => {
+                corners.push(Corner { of: probe.of, dtype: probe.dtype, flops: None, bandwidth: None });
+                corners.last_mut().expect("pushed right here")
+            }
+        };
+        match probe.limit {
+            Limit::Arithmetic => corner.flops = Some(sample.flops(launch)),
+            Limit::Memory => corner.bandwidth = Some(sample.bandwidth(launch)),
+        }
+    }
+    let model = assemble(launch, upload, download, &corners).ok_or_else(|| Fault::Backend {
+        device: backend.device(),
+        message: "it ran none of the operations by which devices are measured".to_owned(),
+    })?;
+    tracing::debug!(device = %backend.device(), took = ?begun.elapsed(), complete, "calibrated");
+    Ok(Calibration::of(backend, model, complete))
+}
+
+/// The model that the corners make; `None` without the rates of a sum, on which the others fall back.
+fn assemble(launch: f64, upload: Link, download: Link, corners: &[Corner]) -> Option<CostModel> {
+    let general = corners.iter().find(|c| c.of == Of::All)?;
+    let bandwidth = general.bandwidth?;
+    // Where functions could not be timed: a sum's one operation for twelve bytes is what was seen.
+    let flops = general.flops.unwrap_or(bandwidth / 12.0);
+    let rates = corners
+        .iter()
+        .filter_map(|corner| {
+            let of = match corner.of {
+                Of::All => return None,
+                Of::Op(name) => RateOf::Op(name.into()),
+                Of::Class(class) => RateOf::Class(class),
+            };
+            // Memory alone decides for what was timed by its bytes; products always have both sides.
+            let product = corner.of == Of::Class(OpType::LinearAlgebra);
+            let flops = corner.flops.unwrap_or(if product { flops } else { f64::INFINITY });
+            Some(Rate { of, dtype: corner.dtype, flops, bandwidth: corner.bandwidth.unwrap_or(bandwidth) })
+        })
+        .collect();
+    Some(CostModel { launch_us: launch * 1e6, flops, bandwidth, rates, upload, download })
+}
+
+impl Meter<'_> {
+    /// Runs of growing size, to the first that takes long enough or the last that fits into the time, and the one of them
+    /// that tells the rate; `None` if the device does not do it at all.
+    ///
+    /// # Errors
+    /// If the device is gone; other failures end the probe only.
+    fn largest(&self, probe: &Probe, launch: f64, until: Instant) -> Result<Option<Sample>, Fault> {
+        let mut best: Option<Sample> = None;
+        let mut before: Option<Sample> = None;
+        for level in 0..probe.levels {
+            let begun = Instant::now();
+            let case = (probe.case)(probe.dtype, level);
+            let mut fastest: Option<Sample> = None;
+            for _ in 0..3 {
+                match self.once(&case, until) {
+                    Ok(sample) => {
+                        fastest = Some(fastest.filter(|f| f.seconds < sample.seconds).unwrap_or(sample));
+                    }
+                    Err(Stop::Failed(fault @ Fault::DeviceLost { .. })) => return Err(fault),
+                    Err(_) => break,
+                }
+                // Much slower than it should be: something else had the device, or the processor.
+                let limit = before.map_or(ENOUGH.max(STARTS * launch), |b| 3.0 * probe.growth * b.seconds);
+                if fastest.is_none_or(|f| f.seconds <= limit) || Instant::now() > until {
+                    break;
+                }
+            }
+            let Some(sample) = fastest else { break };
+            before = Some(sample);
+            best = match (best, probe.limit) {
+                // A larger size that shows less arithmetic was disturbed; one that shows less memory has left a cache.
+                (Some(best), Limit::Arithmetic) if best.flops(launch) > sample.flops(launch) => Some(best),
+                _ => Some(sample),
+            };
+            if sample.seconds >= ENOUGH.max(STARTS * launch) {
+                break;
+            }
+            // Compiling happens once; preparing and running grow.
+            let steady = begun.elapsed().as_secs_f64().min(20.0 * sample.seconds + 0.05);
+            if Instant::now() + Duration::from_secs_f64(probe.growth * steady) > until {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Prepares and runs a case a few times.
+    fn once(&self, case: &Case, until: Instant) -> Result<Sample, Stop> {
+        let device = self.backend.device();
+        let layouts: Vec<Layout> = case.args.iter().map(|arg| self.layout(arg)).collect::<Result<_, _>>()?;
+        let args = case.args.iter().zip(&layouts);
+        let metas: Vec<TensorMeta<'_>> =
+            args.map(|(arg, layout)| TensorMeta { dtype: arg.dtype, layout, device }).collect();
+        let outs = case.op.infer(&metas).map_err(Fault::from)?;
+        let work = case.op.work(&metas, &outs);
+        let made = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements()));
+        if metas.iter().map(TensorMeta::packed_bytes).chain(made).any(|bytes| bytes > self.most_bytes()) {
+            return Err(Stop::TooLarge);
+        }
+        self.backend.supports(&case.op, &metas)?;
+        let args: Vec<Block> = case
+            .args
+            .iter()
+            .zip(layouts)
+            .map(|(arg, layout)| self.filled(arg, layout))
+            .collect::<Result<_, _>>()?;
+        let mut results: Vec<Block> = outs
+            .iter()
+            .map(|out| {
+                let buffer = self.backend.alloc(packed_bytes(out.dtype, out.shape.elements()))?;
+                let layout = Layout::contiguous(out.shape.clone());
+                Ok(Block { buffer, dtype: out.dtype, layout })
+            })
+            .collect::<Result<_, Fault>>()?;
+        let views: Vec<View<'_>> = args
+            .iter()
+            // SAFETY: the buffer was made for the dtype and layout, and filled with values of the dtype.
+            .map(|x| unsafe { View::new(&x.buffer, x.dtype, &x.layout) })
+            .collect();
+        let mut run = |times: usize| -> Result<f64, Fault> {
+            let mut places: Vec<ViewMut<'_>> = results
+                .iter_mut()
+                // SAFETY: the buffer was made for the dtype and layout, which is contiguous.
+                .map(|x| unsafe { ViewMut::new(&mut x.buffer, x.dtype, &x.layout) })
+                .collect();
+            let begun = Instant::now();
+            for _ in 0..times {
+                self.backend.run(&case.op, &views, &mut places)?;
+            }
+            self.backend.synchronize()?;
+            Ok(begun.elapsed().as_secs_f64() / times as f64)
+        };
+        // Compiles, wakes the device, touches fresh memory.
+        run(1)?;
+        let mut seconds = run(1)?;
+        for _ in 0..3 {
+            let times = (BATCH / seconds.max(1e-9)).clamp(1.0, 1000.0) as usize;
+            if Instant::now() + Duration::from_secs_f64(seconds * times as f64) > until {
+                break;
+            }
+            seconds = seconds.min(run(times)?);
+        }
+        Ok(Sample { seconds: seconds.max(1e-9), work })
+    }
+
+    /// The ways to and from the processor's memory.
+    fn links(&self) -> Result<(Link, Link), Fault> {
+        if self.backend.device().is_cpu() {
+            return Ok((Link::NONE, Link::NONE));
+        }
+        // A fifth of the time for each.
+        let upload = self.link(Instant::now() + BUDGET / 5, |buffer, bytes| {
+            let layout = flat(bytes.len() / 4)?;
+            // SAFETY: the buffer has at least so many bytes, and a contiguous layout does not overlap itself.
+            self.backend.copy_in(bytes, &mut unsafe { ViewMut::new(buffer, DType::F32, &layout) })?;
+            self.backend.synchronize()
+        })?;
+        let download = self.link(Instant::now() + BUDGET / 5, |buffer, bytes| {
+            let layout = flat(bytes.len() / 4)?;
+            // SAFETY: as above, and the buffer was written.
+            self.backend.copy_out(&unsafe { View::new(buffer, DType::F32, &layout) }, bytes)
+        })?;
+        Ok((upload, download))
+    }
+
+    /// Times copies of growing size.
+    fn link(
+        &self,
+        until: Instant,
+        mut copy: impl FnMut(&mut Buffer, &mut [u8]) -> Result<(), Fault>,
+    ) -> Result<Link, Fault> {
+        let mut time = |bytes: usize, times: usize| -> Result<f64, Fault> {
+            let mut block = self.filled(
+                &Arg { dtype: DType::F32, dims: vec![bytes / 4], transposed: false },
+                flat(bytes / 4)?,
+            )?;
+            let mut host = vec![0; bytes];
+            let mut best = f64::INFINITY;
+            for i in 0..=times {
+                let begun = Instant::now();
+                copy(&mut block.buffer, &mut host)?;
+                // The first one may have to prepare something.
+                if i > 0 {
+                    best = best.min(begun.elapsed().as_secs_f64());
+                }
+                if Instant::now() > until && best.is_finite() {
+                    break;
+                }
+            }
+            Ok(best)
+        };
+        let start = time(4, 10)?;
+        let (mut bytes, mut taken) = (64 << 10, time(64 << 10, 3)?);
+        while taken < ENOUGH.max(STARTS * start)
+            && 4 * bytes <= self.most_bytes()
+            // Filling, and four copies.
+            && Instant::now() + Duration::from_secs_f64(5.0 * 4.0 * taken) < until
+        {
+            match time(4 * bytes, 3) {
+                Ok(next) => (bytes, taken) = (4 * bytes, next),
+                Err(Fault::OutOfMemory { .. }) => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        let net = (taken - start).max(LEAST_NET * taken).max(1e-9);
+        Ok(Link { start_us: start * 1e6, bandwidth: bytes as f64 / net })
+    }
+
+    /// No buffer may be larger.
+    fn most_bytes(&self) -> usize {
+        let capability = self.backend.capability();
+        let limits = [capability.max_buffer, capability.memory.map(|bytes| bytes / 8)];
+        let least = limits.into_iter().flatten().min().and_then(|bytes| usize::try_from(bytes).ok());
+        least.unwrap_or(usize::MAX).min(MOST_BYTES)
+    }
+
+    fn layout(&self, arg: &Arg) -> Result<Layout, Fault> {
+        let layout = Layout::contiguous(Shape::new(arg.dims.as_slice())?);
+        if !arg.transposed {
+            return Ok(layout);
+        }
+        let turned = layout.transpose(0, 1)?;
+        if self.backend.capability().strided || arg.dtype.is_quant() {
+            return Ok(turned);
+        }
+        // The executor would pack it before.
+        Ok(Layout::contiguous(turned.shape().clone()))
+    }
+
+    fn filled(&self, arg: &Arg, layout: Layout) -> Result<Block, Fault> {
+        let bytes = values(arg.dtype, packed_bytes(arg.dtype, layout.elements()));
+        let mut buffer = self.backend.alloc(bytes.len())?;
+        let run = flat(layout.elements())?;
+        // SAFETY: the buffer was made for as many elements, and a contiguous layout does not overlap itself.
+        self.backend.copy_in(&bytes, &mut unsafe { ViewMut::new(&mut buffer, arg.dtype, &run) })?;
+        Ok(Block { buffer, dtype: arg.dtype, layout })
+    }
+}
+
+fn flat(elements: usize) -> Result<Layout, Fault> {
+    Ok(Layout::contiguous(Shape::new([elements].as_slice())?))
+}
+
+/// So many bytes of small numbers in no order; zeros for types that are no floats, which serve as well.
+fn values(dtype: DType, bytes: usize) -> Vec<u8> {
+    const PERIOD: usize = 4096;
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut out: Vec<u8> = Vec::with_capacity(bytes);
+    for _ in 0..PERIOD.min(bytes / dtype.block_bytes()) {
+        match dtype {
+            DType::F16 => out.extend(f16::from_f32(next()).to_ne_bytes()),
+            DType::BF16 => out.extend(bf16::from_f32(next()).to_ne_bytes()),
+            DType::F32 => out.extend(next().to_ne_bytes()),
+            DType::F64 => out.extend(f64::from(next()).to_ne_bytes()),
+            _ => break,
+        }
+    }
+    if out.is_empty() {
+        return vec![0; bytes];
+    }
+    while out.len() < bytes {
+        let more = out.len().min(bytes - out.len());
+        out.extend_from_within(..more);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_cpu::CpuBackend;
+
+    #[test]
+    fn values_are_finite_and_fill_the_bytes() {
+        for (dtype, elements) in [(DType::F32, 10_001), (DType::F16, 3), (DType::F64, 4097), (DType::F32, 0)]
+        {
+            let size = dtype.block_bytes();
+            let bytes = values(dtype, elements * size);
+            assert_eq!(bytes.len(), elements * size);
+        }
+        let floats = values(DType::F32, 1 << 20);
+        let floats: Vec<f32> = floats.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b)).collect();
+        assert!(floats.iter().all(|x| x.abs() <= 1.0) && floats.iter().any(|x| *x != floats[0]));
+    }
+
+    #[test]
+    fn the_processor_is_measured_in_time() {
+        let cpu = CpuBackend::new(1);
+        let begun = Instant::now();
+        let calibration = calibrate(&cpu).unwrap();
+        let took = begun.elapsed();
+        let model = &calibration.model;
+        println!("{took:?} {}", calibration.to_json());
+        // One run may exceed the budget, on a machine that does other things as well.
+        assert!(took < 4 * BUDGET, "{took:?}");
+        assert!(model.launch_us > 0.0 && model.launch_us < 1e4, "{}", model.launch_us);
+        assert_eq!((model.upload, model.download), (Link::NONE, Link::NONE));
+        let (flops, bandwidth) = model.rates("matmul", OpType::LinearAlgebra, DType::F32);
+        assert!(flops > 1e6 && flops < 1e15 && bandwidth > 1e6 && bandwidth < 1e14);
+    }
+}

@@ -1,0 +1,200 @@
+//! Devices by hand: which there are, which is current, and how much of each is used.
+
+use crate::memory::MemoryStats;
+use crate::{HybridExecutor, Target};
+use rustorch_core::{Device, DeviceType, Error, Result};
+use std::sync::{PoisonError, RwLock};
+
+/// Lists the devices of an executor and chooses among them.
+///
+/// ```
+/// use rustorch_core::{Device, DeviceType};
+/// use rustorch_runtime::{DeviceManager, HybridExecutor};
+///
+/// let manager = DeviceManager::new(HybridExecutor::builder().build()?);
+/// assert!(!manager.is_gpu_available());
+/// manager.set_device(DeviceType::Only(Device::Cpu))?;
+/// assert_eq!(manager.current_device(), Device::Cpu);
+/// manager.scope(|| { /* operations here run on the processor */ });
+/// # Ok::<(), rustorch_core::Error>(())
+/// ```
+pub struct DeviceManager {
+    base: HybridExecutor,
+    current: RwLock<Target>,
+}
+
+/// What is known of a device without using it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceInfo {
+    /// Which one.
+    pub device: Device,
+    /// Its name.
+    pub name: String,
+    /// Its driver's version; empty where there is none.
+    pub driver: String,
+    /// Its memory in bytes, if known.
+    pub memory: Option<u64>,
+    /// Whether it failed for good, so that nothing runs there any more.
+    pub lost: bool,
+}
+
+/// How a [context](DeviceManager::context) may use its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// The most bytes that may be taken from the device at once; see
+    /// [`MemoryManager::set_limit`](crate::MemoryManager::set_limit). Unlimited if not given.
+    pub pool_size: Option<usize>,
+    /// How many queues of overlapping work are wanted; the device's own choice if not given.
+    pub streams: Option<usize>,
+}
+
+/// A device with a limit on its memory; while it lives, the limit holds for all executors of these devices. Where the
+/// device cannot run an operation, or memory does not suffice, the chain does.
+pub struct DeviceContext {
+    executor: HybridExecutor,
+    device: Device,
+    streams: usize,
+    /// The limit from before, which returns.
+    before: Option<usize>,
+}
+
+impl DeviceManager {
+    /// The devices of an executor; the current one is where its policy would begin: the processor under
+    /// [`Placement::Auto`](crate::Placement::Auto), else the first of the chain or the one that the policy names.
+    pub fn new(executor: HybridExecutor) -> DeviceManager {
+        let named = executor.placement().named().first().copied();
+        let device = match executor.placement() {
+            crate::Placement::Auto | crate::Placement::CpuOnly => Device::Cpu,
+            _ => named.or_else(|| executor.chain().next()).unwrap_or(Device::Cpu),
+        };
+        let target = Target { device, compute: executor.compute(), executor: executor.clone() };
+        DeviceManager { base: executor, current: RwLock::new(target) }
+    }
+
+    /// Every device that there is, the processor included, in the order of the chain; then those outside it.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let mut order: Vec<Device> = self.base.chain().collect();
+        let rest: Vec<Device> = self.base.memory().devices().filter(|d| !order.contains(d)).collect();
+        order.extend(rest);
+        let lost = self.base.health().lost();
+        let info = |device: Device| {
+            let capability = self.base.backend(device).ok()?.capability();
+            Some(DeviceInfo {
+                device,
+                name: capability.name.clone(),
+                driver: capability.driver.clone(),
+                memory: capability.memory,
+                lost: lost.contains(&device),
+            })
+        };
+        order.into_iter().filter_map(info).collect()
+    }
+
+    /// Whether there is a device beside the processor that has not failed for good.
+    pub fn is_gpu_available(&self) -> bool {
+        self.devices().iter().any(|info| !info.device.is_cpu() && !info.lost)
+    }
+
+    /// Makes a device the current one, or a way of choosing: see [`HybridExecutor::resolve`].
+    ///
+    /// # Errors
+    /// If the device is not here (the error lists those that are), or has failed for good.
+    pub fn set_device(&self, wanted: DeviceType) -> Result<()> {
+        let target = self.base.resolve(wanted)?;
+        self.check(target.device)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = target;
+        Ok(())
+    }
+
+    /// The device where new tensors go.
+    pub fn current_device(&self) -> Device {
+        self.target().device
+    }
+
+    /// The executor that follows the current choice.
+    pub fn executor(&self) -> HybridExecutor {
+        self.target().executor
+    }
+
+    /// Runs `f` with that executor as the thread's current one.
+    pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.executor().scope(f)
+    }
+
+    /// A context for work on a device, with a limit on its memory and its queues.
+    ///
+    /// # Errors
+    /// If the device is not here or has failed for good, or no stream at all is asked for.
+    pub fn context(&self, device: Device, options: ContextOptions) -> Result<DeviceContext> {
+        let target = self.base.resolve(DeviceType::Only(device))?;
+        self.check(device)?;
+        if options.streams == Some(0) {
+            return Err(Error::argument("context", "a device works on one stream at least"));
+        }
+        let streams = match options.streams {
+            Some(wanted) => self.base.backend(device)?.set_streams(wanted).max(1),
+            None => 1,
+        };
+        let memory = self.base.memory();
+        let before = memory.limit(device);
+        memory.set_limit(device, options.pool_size);
+        Ok(DeviceContext { executor: target.executor, device, streams, before })
+    }
+
+    fn target(&self) -> Target {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn check(&self, device: Device) -> Result<()> {
+        if self.base.health().lost().contains(&device) {
+            return Err(Error::argument("device", format!("{device} failed earlier in this process")));
+        }
+        Ok(())
+    }
+}
+
+impl DeviceContext {
+    /// The device.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// How many queues of work the device has; where fewer than asked for, it cannot have more.
+    pub fn streams(&self) -> usize {
+        self.streams
+    }
+
+    /// The limit on the device's memory.
+    pub fn pool_size(&self) -> Option<usize> {
+        self.executor.memory().limit(self.device)
+    }
+
+    /// What the device's pool has done.
+    pub fn memory(&self) -> MemoryStats {
+        self.executor.memory().stats(self.device).unwrap_or_default()
+    }
+
+    /// The executor that prefers the device.
+    pub fn executor(&self) -> &HybridExecutor {
+        &self.executor
+    }
+
+    /// Runs `f` with that executor as the thread's current one.
+    pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.executor.scope(f)
+    }
+
+    /// Waits until the device has finished everything.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn synchronize(&self) -> Result<()> {
+        self.executor.synchronize(self.device)
+    }
+}
+
+impl Drop for DeviceContext {
+    fn drop(&mut self) {
+        self.executor.memory().set_limit(self.device, self.before);
+    }
+}

@@ -1,0 +1,347 @@
+//! What the default policy chooses, by measured and by recorded costs.
+//!
+//! `calibrations/cpu.json` is this library's own measurement of two threads of a server processor that was busy with other
+//! work, the best of eight. The other files hold figures of devices of their class, in the form in which a measurement is
+//! kept; nobody measured them.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
+
+mod common;
+
+use common::{CUDA, builder, fake, ramp, shape, upload, upload_to};
+use rustorch_core::{
+    Attention, BinaryOp, CostModel, DType, DTypeSet, Device, Layout, MatMul, Op, OpType, QuantType, RmsNorm,
+    TensorMeta, UnaryOp,
+};
+use rustorch_runtime::{Calibration, CostCache, Environment, HybridExecutor, Placement};
+use rustorch_testkit::{Act, FakeDevice, Point, Rule};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VULKAN: Device = Device::Vulkan(0);
+const MATMUL: Op = Op::MatMul(MatMul { activation: None, exact: false });
+const ADD: Op = Op::Binary(BinaryOp::Add);
+const NORM: Op = Op::RmsNorm(RmsNorm { eps: 1e-5 });
+
+fn recorded(name: &str) -> CostModel {
+    let text = match name {
+        "cpu" => include_str!("calibrations/cpu.json"),
+        "discrete" => include_str!("calibrations/discrete.json"),
+        "integrated" => include_str!("calibrations/integrated.json"),
+        _ => include_str!("calibrations/lavapipe.json"),
+    };
+    Calibration::from_json(text).unwrap().model
+}
+
+/// An executor of a processor and one other device with recorded costs.
+fn machine(name: &str, device: Device) -> HybridExecutor {
+    let gpu = Arc::new(fake(device));
+    builder(&[&gpu]).cost(Device::Cpu, recorded("cpu")).cost(device, recorded(name)).build().unwrap()
+}
+
+/// A value in the making: its dtype, its shape, and where it is.
+#[derive(Clone)]
+struct Value {
+    dtype: DType,
+    layout: Layout,
+    device: Device,
+}
+
+impl Value {
+    fn new(dtype: DType, dims: &[usize], device: Device) -> Value {
+        Value { dtype, layout: Layout::contiguous(shape(dims)), device }
+    }
+
+    fn f32(dims: &[usize], device: Device) -> Value {
+        Value::new(DType::F32, dims, device)
+    }
+
+    fn transposed(mut self) -> Value {
+        self.layout = self.layout.transpose(0, 1).unwrap();
+        self
+    }
+
+    fn meta(&self) -> TensorMeta<'_> {
+        TensorMeta { dtype: self.dtype, layout: &self.layout, device: self.device }
+    }
+}
+
+/// Where an operation would run; its result is there.
+fn place(exec: &HybridExecutor, op: &Op, args: &[&Value]) -> Value {
+    let metas: Vec<TensorMeta<'_>> = args.iter().map(|x| x.meta()).collect();
+    let device = exec.estimate(op, &metas).unwrap()[0].device;
+    let out = &op.infer(&metas).unwrap()[0];
+    Value::new(out.dtype, out.shape.dims(), device)
+}
+
+fn matmul(exec: &HybridExecutor, n: usize, at: Device) -> Device {
+    let x = Value::f32(&[n, n], at);
+    place(exec, &MATMUL, &[&x, &x]).device
+}
+
+#[test]
+fn products_go_where_they_are_fastest_with_the_way_there() {
+    let discrete = machine("discrete", CUDA);
+    // On the processor: small ones stay, large ones are worth the way.
+    let places = |exec: &HybridExecutor| [32, 64, 1024, 4096].map(|n| matmul(exec, n, Device::Cpu));
+    assert_eq!(places(&discrete), [Device::Cpu, Device::Cpu, CUDA, CUDA]);
+    // On the GPU even small ones are done there.
+    assert_eq!([128, 1024].map(|n| matmul(&discrete, n, CUDA)), [CUDA, CUDA]);
+    let integrated = machine("integrated", VULKAN);
+    assert_eq!(places(&integrated), [Device::Cpu, Device::Cpu, VULKAN, VULKAN]);
+    // A software device never gains anything, not even with data that is there already.
+    let software = machine("lavapipe", VULKAN);
+    assert_eq!(places(&software), [Device::Cpu; 4]);
+    assert_eq!([256, 1024, 4096].map(|n| matmul(&software, n, VULKAN)), [Device::Cpu; 3]);
+}
+
+#[test]
+fn memory_bound_work_stays_where_its_data_is() {
+    for (name, device) in [("discrete", CUDA), ("integrated", VULKAN)] {
+        let exec = machine(name, device);
+        for rows in [16, 512, 16384] {
+            let at = |device| Value::f32(&[rows, 1024], device);
+            for op in [&NORM, &Op::Unary(UnaryOp::Neg), &Op::Unary(UnaryOp::Silu)] {
+                assert_eq!(place(&exec, op, &[&at(Device::Cpu)]).device, Device::Cpu, "{name} {op:?} {rows}");
+                assert_eq!(place(&exec, op, &[&at(device)]).device, device, "{name} {op:?} {rows}");
+            }
+        }
+    }
+    // From a device as slow as this, moving pays.
+    let exec = machine("lavapipe", VULKAN);
+    let there = Value::f32(&[16384, 1024], VULKAN);
+    assert_eq!(place(&exec, &NORM, &[&there]).device, Device::Cpu);
+}
+
+#[test]
+fn weights_of_blocks_are_priced_by_their_own_rates() {
+    let exec = machine("discrete", CUDA);
+    let q4 = DType::Quant(QuantType::Q4_K);
+    let weight = |device| Value::new(q4, &[4096, 4096], device).transposed();
+    let x = |rows, device| Value::f32(&[rows, 4096], device);
+    // One token with weights there: there. The activations are brought.
+    assert_eq!(place(&exec, &MATMUL, &[&x(1, Device::Cpu), &weight(CUDA)]).device, CUDA);
+    // Weights here: 9 MB are not moved for one token, but for a prompt.
+    assert_eq!(place(&exec, &MATMUL, &[&x(1, Device::Cpu), &weight(Device::Cpu)]).device, Device::Cpu);
+    assert_eq!(place(&exec, &MATMUL, &[&x(2048, Device::Cpu), &weight(Device::Cpu)]).device, CUDA);
+    let model = recorded("discrete");
+    let rates = |dtype| model.rates("matmul", OpType::LinearAlgebra, dtype);
+    assert_ne!(rates(q4), rates(DType::F32));
+    // Unmeasured kin is priced as the slowest of its kind.
+    assert_eq!(rates(DType::Quant(QuantType::Q6_K)), (8e12, 2.4e11));
+}
+
+/// How often the work of a transformer's blocks changes its device, and where it ends.
+fn transformer(exec: &HybridExecutor, tokens: usize, weights: Device, start: Device) -> (usize, Device) {
+    let weight =
+        |n: usize, k: usize| Value::new(DType::Quant(QuantType::Q4_K), &[n, k], weights).transposed();
+    let (square, up, down) = (weight(2048, 2048), weight(8192, 2048), weight(2048, 8192));
+    let attention =
+        Attention { scale: 0.1, causal: Some(0), window: None, softcap: None, cache_precision: false };
+    let mut devices = Vec::new();
+    let mut x = Value::f32(&[tokens, 2048], start);
+    let mut step = |op: &Op, args: &[&Value]| {
+        let out = place(exec, op, args);
+        devices.push(out.device);
+        out
+    };
+    for _ in 0..8 {
+        let normed = step(&NORM, &[&x]);
+        let [q, k, v] = [0, 1, 2].map(|_| {
+            let flat = step(&MATMUL, &[&normed, &square]);
+            Value::f32(&[1, 16, tokens, 128], flat.device)
+        });
+        let attended = step(&Op::Attention(attention.clone()), &[&q, &k, &v]);
+        let attended = Value::f32(&[tokens, 2048], attended.device);
+        let out = step(&MATMUL, &[&attended, &square]);
+        x = step(&ADD, &[&x, &out]);
+        let normed = step(&NORM, &[&x]);
+        let inner = step(&MATMUL, &[&normed, &up]);
+        let inner = step(&Op::Unary(UnaryOp::Silu), &[&inner]);
+        let fed = step(&MATMUL, &[&inner, &down]);
+        x = step(&ADD, &[&x, &fed]);
+    }
+    (devices.windows(2).filter(|pair| pair[0] != pair[1]).count(), x.device)
+}
+
+#[test]
+fn work_does_not_go_back_and_forth() {
+    for tokens in [1, 16, 512] {
+        // Once the work has come to the weights, it stays.
+        let discrete = machine("discrete", CUDA);
+        for start in [Device::Cpu, CUDA] {
+            let (changes, end) = transformer(&discrete, tokens, CUDA, start);
+            assert!(changes <= 1 && end == CUDA, "{tokens} from {start}: {changes} changes, ends on {end}");
+        }
+        let software = machine("lavapipe", VULKAN);
+        let (changes, end) = transformer(&software, tokens, Device::Cpu, Device::Cpu);
+        assert_eq!((changes, end), (0, Device::Cpu), "{tokens}");
+    }
+    // Where two devices are nearly equally good, the one that has the data keeps the work.
+    let equal = |device| {
+        let gpu = Arc::new(fake(device));
+        let mut twin = recorded("cpu");
+        twin.launch_us *= 0.95;
+        twin.upload = recorded("integrated").upload;
+        twin.download = recorded("integrated").download;
+        builder(&[&gpu]).cost(Device::Cpu, recorded("cpu")).cost(device, twin).build().unwrap()
+    };
+    for start in [Device::Cpu, VULKAN] {
+        let exec = equal(VULKAN);
+        let mut x = Value::f32(&[512, 512], start);
+        for _ in 0..10 {
+            for op in [&MATMUL, &ADD] {
+                x = place(&exec, op, &[&x, &x]);
+                assert_eq!(x.device, start);
+            }
+        }
+    }
+}
+
+/// A slow device that has to be measured.
+fn unknown() -> FakeDevice {
+    let device = fake(CUDA).measured().capability(|c| {
+        c.driver = "1.0".into();
+        // Few classes, for the sake of the tests' time.
+        c.dtypes = [DTypeSet::EMPTY; OpType::ALL.len()];
+        c.dtypes[OpType::Elementwise as usize] = DTypeSet::of(&[DType::F32]);
+        c.dtypes[OpType::LinearAlgebra as usize] = DTypeSet::of(&[DType::F32]);
+    });
+    device.script(Rule::at(Point::Run).act(Act::Delay(Duration::from_millis(3))));
+    device
+}
+
+#[test]
+fn nothing_is_measured_before_a_choice_depends_on_it() {
+    let cuda = Arc::new(unknown());
+    let exec = builder(&[&cuda]).cost(Device::Cpu, recorded("cpu")).build().unwrap();
+    let large = upload(&exec, &ramp(1 << 16), &[256, 256]);
+    let small = upload(&exec, &ramp(16), &[4, 4]);
+    for policy in [
+        Placement::CpuOnly,
+        Placement::Require(CUDA),
+        Placement::Chain,
+        Placement::Prefer(CUDA),
+        Placement::by_size(),
+        Placement::GpuThreshold(1),
+    ] {
+        exec.with_policy(policy).unwrap().run(&ADD, &[large.operand(), large.operand()]).unwrap();
+    }
+    exec.run(&ADD, &[small.operand(), small.operand()]).unwrap();
+    // Only the processor can do this.
+    exec.run(&NORM, &[large.operand()]).unwrap();
+    let before = cuda.calls().len();
+    assert!(cuda.runs("add") < 10 && cuda.runs("exp") == 0);
+    exec.run(&MATMUL, &[large.operand(), large.operand()]).unwrap();
+    assert!(cuda.calls().len() > before + 20, "not measured");
+    let model = exec.cost_model(CUDA).unwrap();
+    assert!(model.launch_us >= 3000.0, "{}", model.launch_us);
+    // A device that takes milliseconds to start is not given work of microseconds.
+    let after = cuda.calls().len();
+    let out = exec.run(&MATMUL, &[large.operand(), large.operand()]).unwrap();
+    assert_eq!(out[0].storage.device(), Device::Cpu);
+    assert!(cuda.calls()[after..].iter().all(|call| call.point != Point::Run), "measured twice");
+    assert_eq!(cuda.used() as u64, exec.memory().stats(CUDA).unwrap().reserved);
+}
+
+#[test]
+fn measurements_are_kept_on_disk_and_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/cache");
+    let var = |name: &str| (name == "RUSTORCH_CACHE_DIR").then(|| path.to_str().unwrap().to_owned());
+    let environment = Environment::parse(var).unwrap();
+    let measure = |device: FakeDevice| {
+        let device = Arc::new(device);
+        let exec = builder(&[&device]).environment(&environment).build().unwrap();
+        let model = exec.cost_model(CUDA).unwrap().clone();
+        (model, device.calls().iter().filter(|call| call.point == Point::Run).count())
+    };
+    // Where time is short, three programs measure.
+    let settle = || {
+        let (mut found, mut measured) = (measure(unknown()), 0);
+        while found.1 > 0 {
+            measured += 1;
+            found = measure(unknown());
+        }
+        assert!((1..=3).contains(&measured), "{measured}");
+        found.0
+    };
+    let first = settle();
+    let files = || std::fs::read_dir(&path).unwrap().map(|f| f.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(files().len(), 1, "{:?}", files());
+    let kept = Calibration::from_json(&std::fs::read_to_string(&files()[0]).unwrap()).unwrap();
+    assert_eq!((kept.family.as_str(), kept.driver.as_str(), &kept.model), ("cuda", "1.0", &first));
+    assert!(kept.is_settled() && kept.fits(&unknown()));
+    // Another driver is another device.
+    let newer = || unknown().capability(|c| c.driver = "1.1".into());
+    assert!(!kept.fits(&newer()) && measure(newer()).1 > 0);
+    assert_eq!(files().len(), 2);
+    // A file that makes no sense is measured over.
+    for wrong in ["{", "{}", &kept.to_json().replace("\"launch_us\": ", "\"launch_us\": -")] {
+        for file in files() {
+            std::fs::write(file, wrong).unwrap();
+        }
+        settle();
+    }
+    // Nor is a half measurement the last word.
+    let half = Calibration { complete: false, attempts: 1, ..kept };
+    CostCache::new(&path).store(&half);
+    assert!(measure(unknown()).1 > 0);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_no_error() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let cuda = Arc::new(unknown());
+    let exec = builder(&[&cuda]).cost_cache(CostCache::new(file.path().join("x"))).build().unwrap();
+    assert!(exec.cost_model(CUDA).unwrap().launch_us.is_finite());
+}
+
+#[test]
+fn a_device_that_cannot_be_measured_is_chosen_last() {
+    let lost = fake(CUDA).measured();
+    lost.script(Rule::at(Point::Run).act(Act::Fail));
+    let unable = unknown().capability(|c| c.dtypes[OpType::Elementwise as usize] = DTypeSet::EMPTY);
+    for device in [lost, unable] {
+        let device = Arc::new(device);
+        let exec = builder(&[&device]).cost(Device::Cpu, recorded("cpu")).build().unwrap();
+        let x = upload_to(&exec, &ramp(1 << 16), &[256, 256], CUDA);
+        let estimate = exec.estimate(&MATMUL, &[x.operand().meta(), x.operand().meta()]).unwrap();
+        assert_eq!(estimate.iter().map(|e| e.device).collect::<Vec<_>>(), [Device::Cpu, CUDA]);
+        assert_eq!(estimate[1].us, f64::INFINITY);
+        assert_eq!(exec.cost_model(CUDA).unwrap(), &CostModel::UNKNOWN);
+    }
+}
+
+#[test]
+fn calibrations_survive_text() {
+    for name in ["cpu", "discrete", "integrated", "lavapipe"] {
+        let model = recorded(name);
+        let calibration = Calibration {
+            family: "cuda".into(),
+            name: "a \"name\"".into(),
+            driver: String::new(),
+            version: "1".into(),
+            complete: true,
+            attempts: 2,
+            model,
+        };
+        assert_eq!(Calibration::from_json(&calibration.to_json()).unwrap(), calibration);
+    }
+    let text = include_str!("calibrations/discrete.json");
+    for (from, to, what) in [
+        ("\"Normalization\"", "\"Cooking\"", "Cooking"),
+        ("\"Q4_K\"", "\"Q4_X\"", "Q4_X"),
+        ("\"class\"", "\"clazz\"", "of an operation or of a class"),
+        ("400000000000.0", "0.0", "no rate"),
+        ("6.0", "-6.0", "no time"),
+    ] {
+        let error = Calibration::from_json(&text.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(what), "{from}: {error}");
+    }
+}
+
+#[test]
+fn a_cost_model_for_a_device_that_is_not_here_is_an_error() {
+    let error = builder(&[]).cost(CUDA, recorded("discrete")).build().unwrap_err().to_string();
+    assert!(error.contains("a cost model names cuda:0") && error.contains("cpu"), "{error}");
+}

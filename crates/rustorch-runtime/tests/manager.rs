@@ -1,0 +1,106 @@
+//! Devices by hand.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
+
+mod common;
+
+use common::{CUDA, OPENCL, builder, fake, ramp, upload};
+use rustorch_core::{BinaryOp, Device, DeviceType, Op};
+use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor, Placement};
+use rustorch_testkit::{Act, FakeDevice, Point, Rule};
+use std::sync::Arc;
+
+const ADD: Op = Op::Binary(BinaryOp::Add);
+
+fn manager(fakes: &[&Arc<FakeDevice>]) -> DeviceManager {
+    DeviceManager::new(builder(fakes).build().unwrap())
+}
+
+#[test]
+fn devices_are_listed_in_the_order_of_the_chain() {
+    let cuda = Arc::new(fake(CUDA).capability(|c| {
+        c.driver = "535.1".into();
+        c.memory = Some(8 << 30);
+    }));
+    let outside = Arc::new(fake(Device::Metal(0)));
+    let manager = DeviceManager::new(builder(&[&outside, &cuda]).chain([CUDA]).build().unwrap());
+    let devices = manager.devices();
+    let order: Vec<Device> = devices.iter().map(|d| d.device).collect();
+    assert_eq!(order, [CUDA, Device::Cpu, Device::Metal(0)]);
+    assert_eq!((devices[0].driver.as_str(), devices[0].memory), ("535.1", Some(8 << 30)));
+    assert_eq!((devices[0].name.as_str(), devices[0].lost), ("fake cuda:0", false));
+    assert!(manager.is_gpu_available());
+    let alone = DeviceManager::new(builder(&[]).build().unwrap());
+    assert!(!alone.is_gpu_available());
+    assert_eq!(alone.devices().len(), 1);
+}
+
+#[test]
+fn the_current_device_is_the_one_that_was_set() {
+    let (cuda, opencl) = (Arc::new(fake(CUDA)), Arc::new(fake(OPENCL)));
+    let manager = manager(&[&cuda, &opencl]);
+    assert_eq!(manager.current_device(), Device::Cpu);
+    manager.set_device(DeviceType::Only(OPENCL)).unwrap();
+    assert_eq!(manager.current_device(), OPENCL);
+    let exec = manager.executor();
+    let x = upload(&exec, &ramp(4), &[4]);
+    let place = manager.scope(|| {
+        HybridExecutor::with_current(|exec| exec.run(&ADD, &[x.operand(), x.operand()]))
+            .map(|out| out[0].storage.device())
+    });
+    assert_eq!(place.unwrap(), OPENCL);
+    manager.set_device(DeviceType::Hybrid).unwrap();
+    assert_eq!((manager.current_device(), manager.executor().placement()), (CUDA, &Placement::Chain));
+    let error = manager.set_device(DeviceType::Only(Device::Metal(0))).unwrap_err().to_string();
+    assert!(error.contains("metal:0") && error.contains("cuda:0, opencl:0, cpu"), "{error}");
+    assert_eq!(manager.current_device(), CUDA);
+}
+
+#[test]
+fn a_lost_device_can_be_set_no_more() {
+    let cuda = Arc::new(fake(CUDA));
+    let manager = manager(&[&cuda]);
+    manager.set_device(DeviceType::Only(CUDA)).unwrap();
+    cuda.script(Rule::at(Point::Run).act(Act::Lose));
+    let exec = manager.executor();
+    let x = upload(&exec, &ramp(4), &[4]);
+    exec.run(&ADD, &[x.operand(), x.operand()]).unwrap();
+    assert!(!manager.is_gpu_available());
+    assert!(manager.devices()[0].lost);
+    assert!(manager.set_device(DeviceType::Only(CUDA)).unwrap_err().to_string().contains("failed earlier"));
+    assert!(manager.context(CUDA, ContextOptions::default()).is_err());
+    manager.set_device(DeviceType::Only(Device::Cpu)).unwrap();
+}
+
+#[test]
+fn a_context_limits_memory_while_it_lives() {
+    let cuda = Arc::new(fake(CUDA));
+    let manager = manager(&[&cuda]);
+    let options = ContextOptions { pool_size: Some(8 << 10), streams: Some(4) };
+    let context = manager.context(CUDA, options).unwrap();
+    assert_eq!((context.device(), context.pool_size()), (CUDA, Some(8 << 10)));
+    // A device that has one queue only says so.
+    assert_eq!(context.streams(), 1);
+    let small = upload(context.executor(), &ramp(256), &[256]);
+    let large = upload(context.executor(), &ramp(4096), &[4096]);
+    let place = |x: &rustorch_runtime::Output| {
+        context.scope(|| {
+            let out = HybridExecutor::with_current(|e| e.run(&ADD, &[x.operand(), x.operand()])).unwrap();
+            out[0].storage.device()
+        })
+    };
+    assert_eq!(place(&small), CUDA);
+    assert_eq!(place(&large), Device::Cpu);
+    assert!(context.memory().faults > 0 && context.memory().peak <= 8 << 10);
+    context.synchronize().unwrap();
+    {
+        let inner =
+            manager.context(CUDA, ContextOptions { pool_size: Some(64 << 10), streams: None }).unwrap();
+        assert_eq!(inner.pool_size(), Some(64 << 10));
+        assert_eq!(place(&large), CUDA);
+    }
+    assert_eq!(context.pool_size(), Some(8 << 10));
+    drop(context);
+    assert_eq!(manager.executor().memory().limit(CUDA), None);
+    let none = ContextOptions { streams: Some(0), ..ContextOptions::default() };
+    assert!(manager.context(CUDA, none).is_err());
+}

@@ -1,0 +1,83 @@
+//! The device's own measuring, on the host's clock.
+
+use crate::driver::WgpuDriver;
+use crate::faults::lock;
+use crate::{read, timestamps};
+use rustorch_core::Fault;
+use rustorch_core::profile::{ClockMap, DeviceProfiler, DeviceSpan, host_ns};
+
+/// How often both clocks are read together; the reading that took the shortest time counts.
+const READINGS: usize = 5;
+
+/// Where the device has [timestamps](WgpuDriver::has_timestamps). Launches are slower while they are measured.
+impl DeviceProfiler for WgpuDriver {
+    fn start(&self) -> Result<(), Fault> {
+        if !self.has_timestamps() {
+            return Err(self.faults.refuse("it has no timestamps; launches cannot be measured"));
+        }
+        let readings = (0..READINGS).map(|_| self.read_clocks()).collect::<Result<Vec<_>, Fault>>()?;
+        // There are readings.
+        let (_, tick, host) = readings.into_iter().min().unwrap_or_default();
+        let clock = ClockMap::new(tick, host, f64::from(self.queue.get_timestamp_period()));
+        let mut batch = lock(&self.batch);
+        batch.submit()?;
+        let copies = self.wgpu.features().contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+        batch.timeline.start(clock, copies);
+        Ok(())
+    }
+
+    fn take_spans(&self) -> Result<Vec<DeviceSpan>, Fault> {
+        let (index, batches) = {
+            let mut batch = lock(&self.batch);
+            let index = batch.submit()?;
+            (index, batch.timeline.take())
+        };
+        read::wait(&self.wgpu, &self.faults, index.clone())?;
+        let mut spans = Vec::new();
+        let mut ticks = Vec::new();
+        for stamps in batches {
+            ticks.resize(stamps.bytes(), 0);
+            read::mapped(&self.wgpu, &self.faults, &stamps.buffer, index.clone(), &mut ticks)?;
+            spans.extend(stamps.spans(&ticks));
+        }
+        Ok(spans)
+    }
+
+    fn stop(&self) {
+        let mut batch = lock(&self.batch);
+        // The pass under way is between timestamps. If the device is lost, the next call says so.
+        let _ = batch.submit();
+        batch.timeline.stop();
+    }
+}
+
+impl WgpuDriver {
+    /// Whether the device is able to measure launches.
+    pub fn has_timestamps(&self) -> bool {
+        self.wgpu.features().contains(wgpu::Features::TIMESTAMP_QUERY)
+    }
+
+    /// One reading of both clocks: how long it took on the host's, the device's tick and the time on the host's at its
+    /// middle.
+    fn read_clocks(&self) -> Result<(u64, u64, u64), Fault> {
+        let (buffer, commands) = self.faults.scoped(&self.wgpu, 0, || {
+            let queries = timestamps::queries(&self.wgpu, 2);
+            let mut encoder = self.wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            drop(encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                label: None,
+                timestamp_writes: Some(timestamps::writes((&queries, 0))),
+            }));
+            let buffer = timestamps::resolve(&self.wgpu, &mut encoder, &queries, 2);
+            (buffer, encoder.finish())
+        })?;
+        let before = host_ns();
+        let index = Some(self.queue.submit([commands]));
+        read::wait(&self.wgpu, &self.faults, index.clone())?;
+        let took = host_ns() - before;
+        let mut ticks = [0; 16];
+        read::mapped(&self.wgpu, &self.faults, &buffer, index, &mut ticks)?;
+        let mut tick = [0; 8];
+        tick.copy_from_slice(&ticks[..8]);
+        Ok((took, u64::from_le_bytes(tick), before + took / 2))
+    }
+}
