@@ -4,9 +4,11 @@ use super::copy;
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{
-    C64, C128, DType, Decline, FromScalar, Pad, Scalar, Triangle as Parameters, bf16, f16, packed_bytes,
+    C64, C128, DType, Decline, FromScalar, OpType, Pad, Scalar, Triangle as Parameters, bf16, f16,
+    packed_bytes,
 };
 
 /// Writes a pattern of so many words again and again.
@@ -22,6 +24,9 @@ pub struct Triangle {
     upper: bool,
     rank: usize,
 }
+
+/// What is put together.
+pub const ROWS: &[Row] = &[row(OpType::Indexing, &["concat", "pad", "triu", "tril"], sets::MOVED)];
 
 /// Adds the launches that join the arguments.
 pub fn concat(plan: &mut Plan, request: &Request<'_>, axis: usize) -> Result<(), Decline> {

@@ -4,8 +4,9 @@ use super::lines;
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, Layout, LayerNorm as Parameters, Shape};
+use rustorch_core::{DType, Decline, LayerNorm as Parameters, Layout, OpType, Shape};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +17,9 @@ pub struct LayerNorm {
     /// Dimensions of the rows and within them.
     ranks: [usize; 2],
 }
+
+/// What it normalises.
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &["layer_norm"], sets::FLOAT)];
 
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &Parameters) -> Result<(), Decline> {
@@ -56,10 +60,8 @@ impl LayerNorm {
         let LayerNorm { dtype, affine, ranks } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
-        let others: Vec<_> = ["w", "b"][..affine]
-            .iter()
-            .map(|name| module.elements(name, dtype, false, hardware))
-            .collect();
+        let others: Vec<_> =
+            ["w", "b"][..affine].iter().map(|name| module.elements(name, dtype, false, hardware)).collect();
         let y = module.places("y", dtype, hardware);
         let (rows, len, from, to) = (module.word(), module.word(), module.word(), module.word());
         let eps = [module.word().float(), module.word().float()];
@@ -79,7 +81,8 @@ impl LayerNorm {
             result = format!("({result}) {operator} {}", other.load(name));
         }
         let load = x.load("at");
-        let each = format!("for (var i = local; i < {len}; i += {WORKGROUP}u) {{\n{variables}let v = {load};\n");
+        let each =
+            format!("for (var i = local; i < {len}; i += {WORKGROUP}u) {{\n{variables}let v = {load};\n");
         let body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {rows} {{ return; }}

@@ -2,9 +2,9 @@
 
 use super::rms_norm::rows;
 use super::strided::Grid;
+use crate::Hardware;
 use crate::plan::{Plan, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, WORKGROUP};
-use crate::Hardware;
 use rustorch_core::{Decline, Layout};
 
 /// The lines along an axis of tensors that have the same ones.
@@ -34,6 +34,7 @@ impl Lines {
         };
         let beside: Vec<Layout> = layouts.iter().map(beside).collect::<Result<_, _>>()?;
         let grid = Grid::new(&beside.iter().collect::<Vec<_>>());
+        let len = layouts[0].dims().get(axis).copied().unwrap_or(1);
         Ok(Lines {
             grid,
             count: beside[0].elements(),

@@ -9,8 +9,9 @@ use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::{self, Ring};
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, Wgsl};
-use rustorch_core::{DType, Decline, Layout, Op, Shape, TensorMeta, UnaryOp};
+use rustorch_core::{DType, Decline, Layout, Op, OpType, Shape, TensorMeta, UnaryOp};
 use std::fmt::Write;
 
 /// The kernel.
@@ -83,8 +84,15 @@ impl Tile {
     }
 }
 
-/// Whether there is a kernel.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+/// What it multiplies.
+pub const ROWS: &[Row] = &[row(OpType::LinearAlgebra, &["matmul", "expert_matmul"], sets::NUMERIC)
+    .check(supports)
+    .remark("`f32` also with weights of `f16` and `bf16`")];
+
+fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+    if args[1].dtype.is_quant() {
+        return Err(Decline::DType(args[1].dtype));
+    }
     if let Op::MatMul(matmul) = op
         && let Some(activation) = matmul.activation
     {
@@ -168,7 +176,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     launch.number(m)?.number(n)?.number(x.layout.dims()[rank - 1])?.number(across)?.number(tiles)?;
     launch.number(groups)?.word(from[0]).word(from[1]).word(to);
     launch.number(x_row)?.number(x_inner)?.number(w_inner)?.number(w_column)?;
-    launch.word(extra.0).number(extra.1)?.number(w.layout.dims()[0])?;
+    launch.word(extra.0).number(extra.1)?.number(w.layout.dims()[0])?.float(1.0);
     grid.describe(&mut launch)?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
@@ -195,11 +203,12 @@ impl MatMul {
         let (groups, x_from, w_from, to) = (module.word(), module.word(), module.word(), module.word());
         let (x_row, x_inner, w_inner, w_column) =
             (module.word(), module.word(), module.word(), module.word());
-        let (extra, extra_step, matrices) = (module.word(), module.word(), module.word());
+        let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
         module.add(&library::exact(hardware));
-        module.add(&ring.text());
-        let (ty_name, zero) = (ring.ty, ring.zero());
+        module.add(&ring.add());
+        module.add(&ring.step());
+        let ty_name = ring.ty;
         let (x_pitch, w_pitch) = (rows + 1, columns + 1);
         module.add(&format!(
             "var<workgroup> xs: array<{ty_name}, {}>;\nvar<workgroup> ws: array<{ty_name}, {}>;",
@@ -210,7 +219,10 @@ impl MatMul {
             && let Ok(formula) = pointwise::activation(op, dtype, hardware)
         {
             module.add(&formula.library);
-            module.add(&format!("fn activated(a: {ty_name}) -> {ty_name} {{ return {}; }}", formula.expression));
+            module.add(&format!(
+                "fn activated(a: {ty_name}) -> {ty_name} {{ return {}; }}",
+                formula.expression
+            ));
         }
         let mut body = format!(
             "let number = {LINEAR_GROUP};
@@ -221,17 +233,17 @@ impl MatMul {
             let first_row = (tile / {across}) * {rows}u;
             var x_at = {x_from};\n"
         );
+        if ring.needs_one() {
+            let _ = writeln!(body, "ring_one = f64({});", one.float());
+        }
         match &ids {
             None => {
-                let _ = writeln!(body, "var w_at = {w_from};\n{}", grid.positions("batch", &["x_at", "w_at"]));
+                let _ =
+                    writeln!(body, "var w_at = {w_from};\n{}", grid.positions("batch", &["x_at", "w_at"]));
             }
             Some(ids) => {
-                let choice = ids.load_index(
-                    "expert",
-                    "id_at",
-                    &matrices.to_string(),
-                    crate::Mistake::ExpertMatMul,
-                );
+                let choice =
+                    ids.load_index("expert", "id_at", &matrices.to_string(), crate::Mistake::ExpertMatMul);
                 let _ = writeln!(
                     body,
                     "var id_at = {extra};\n{}\n{choice}\nlet w_at = {w_from} + expert * {extra_step};",
@@ -241,7 +253,7 @@ impl MatMul {
         }
         let _ = writeln!(body, "let column = local % {tx}u;\nlet row = local / {tx}u;");
         for (i, j) in pairs(ey, ex) {
-            let _ = writeln!(body, "var sum{i}_{j} = {zero};");
+            let _ = writeln!(body, "var sum{i}_{j} = {}();", ring.sum());
         }
         let factor = factor(&x, w_dtype, exact);
         let _ = writeln!(body, "for (var start = 0u; start < {k}; start += {depth}u) {{");
@@ -253,7 +265,7 @@ impl MatMul {
             format!(
                 "for (var e = local; e < {}u; e += {workgroup}u) {{
                     {split}
-                    var v = {zero};
+                    var v = {ty_name}();
                     if start + i < {k} && {first} + j < {end} {{ v = {load}; }}
                     {name}[i * {}u + j] = v;
                 }}\n",
@@ -266,7 +278,8 @@ impl MatMul {
         let load = w.load(&format!("w_at + (first_column + j) * {w_column} + (start + i) * {w_inner}"));
         body.push_str(&strip("ws", columns, inner[1], "first_column", &n.to_string(), &load));
         // Beyond the inner dimension's end both strips are zero.
-        let _ = writeln!(body, "workgroupBarrier();\nif row < {ty}u {{ for (var i = 0u; i < {depth}u; i++) {{");
+        let _ =
+            writeln!(body, "workgroupBarrier();\nif row < {ty}u {{ for (var i = 0u; i < {depth}u; i++) {{");
         for i in 0..ey {
             let _ = writeln!(body, "let a{i} = xs[i * {x_pitch}u + row + {}u];", i * ty);
         }
@@ -279,7 +292,7 @@ impl MatMul {
         body.push_str("} }\nworkgroupBarrier();\n}\nif row >= ");
         let _ = writeln!(body, "{ty}u {{ return; }}");
         for (i, j) in pairs(ey, ex) {
-            let mut value = format!("sum{i}_{j}");
+            let mut value = format!("ring_end(sum{i}_{j})");
             if let Some(bias) = &bias {
                 value = format!("ring_add({value}, {})", bias.load(&format!("{extra} + c * {extra_step}")));
             }

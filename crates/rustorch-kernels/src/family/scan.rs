@@ -6,8 +6,9 @@ use super::reduce::fold::{self, Kind};
 use super::strided;
 use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, ScanOp};
+use rustorch_core::{DType, Decline, OpType, ScanOp};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +20,9 @@ pub struct Scan {
     rank: usize,
 }
 
+/// What it adds and multiplies.
+pub const ROWS: &[Row] = &[row(OpType::Reduction, &["cumsum", "cumprod"], sets::DENSE)];
+
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
@@ -26,8 +30,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> 
     // A part of a complex product may be small beside what rounding does to the other: only one order of factors gives
     // both.
     lines.grouped &= op == ScanOp::Sum || !x.dtype.is_complex();
-    let kernel =
-        Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.rank() };
+    let kernel = Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (from, to) = (launch.read(&x)?, launch.write(&out)?);
     launch.number(lines.count)?.number(lines.len)?;

@@ -2,11 +2,12 @@
 
 use super::strided::{self, Grid};
 use super::{copy, rms_norm};
-use crate::library::{self, Ring};
+use crate::library::Ring;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, Mistake};
-use rustorch_core::{DType, Decline, Layout, ScatterMode, TensorMeta};
+use rustorch_core::{DType, Decline, Layout, Op, OpType, ScatterMode, TensorMeta};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,8 +21,16 @@ pub struct Scatter {
 /// A line longer than this occupies one thread for too long, unless there are many.
 const LONG: usize = 1 << 16;
 
-/// Whether there is a kernel.
-pub fn supports(axis: usize, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+/// What it moves and adds.
+pub const ROWS: &[Row] = &[
+    row(OpType::Indexing, &["scatter"], sets::MOVED).beside(INDICES).check(supports),
+    row(OpType::Indexing, &["scatter_add"], sets::DENSE).beside(INDICES).check(supports),
+];
+
+const INDICES: &[DType] = &[DType::I32, DType::I64];
+
+fn supports(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
+    let Op::Scatter { axis, .. } = *op else { return Err(Decline::Op(op.name())) };
     let index = args[1].layout;
     let len = index.dims().get(axis).copied().unwrap_or(1);
     match len > LONG && index.elements() / len < 64 {
@@ -91,8 +100,7 @@ impl Scatter {
             ScatterMode::Replace => value,
             ScatterMode::Add if dtype == DType::Bool => format!("({} || {value})", y.load("place_of")),
             ScatterMode::Add => {
-                module.add(&library::exact(hardware));
-                module.add(&Ring::of(dtype, hardware).text());
+                module.add(&Ring::of(dtype, hardware).add());
                 format!("ring_add({}, {value})", y.load("place_of"))
             }
         };

@@ -4,9 +4,10 @@
 
 use super::strided::{self, Grid};
 use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, Mistake};
-use rustorch_core::{DType, Decline, Dims, Layout, Op};
+use rustorch_core::{DType, Decline, Dims, Layout, Op, OpType};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +17,10 @@ pub struct Select {
     rank: usize,
     mistake: Mistake,
 }
+
+/// What it moves.
+pub const ROWS: &[Row] = &[row(OpType::Indexing, &["embedding", "index_select", "gather"], sets::MOVED)
+    .beside(&[DType::I32, DType::I64])];
 
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {

@@ -3,9 +3,10 @@
 use super::lines::{self, Lines};
 use super::strided;
 use crate::plan::{Plan, Request, StepBuilder};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Softmax as Parameters};
+use rustorch_core::{DType, Decline, OpType, Softmax as Parameters};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,9 @@ pub struct Softmax {
     grouped: bool,
     rank: usize,
 }
+
+/// What it takes.
+pub const ROWS: &[Row] = &[row(OpType::Activation, &["softmax", "log_softmax"], sets::SINGLE)];
 
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, softmax: &Parameters) -> Result<(), Decline> {

@@ -6,8 +6,9 @@ use super::strided;
 use crate::Hardware;
 use crate::library::Order;
 use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
-use rustorch_core::{DType, Decline, TensorMeta};
+use rustorch_core::{DType, Decline, Op, OpType};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,13 +23,20 @@ pub struct Sort {
 /// The longest line.
 const LONGEST: usize = 1024;
 
-/// Whether there is a kernel.
-pub fn supports(axis: usize, x: &TensorMeta<'_>) -> Result<(), Decline> {
-    match x.dims().get(axis) {
-        Some(&len) if len > LONGEST => Err(Decline::Attr("more than 1024 elements along the axis")),
-        _ => Ok(()),
-    }
-}
+/// What it sorts.
+pub const ROWS: &[Row] = &[row(OpType::Sorting, &["sort", "topk"], sets::ORDERED)
+    .check(|op, args, _| {
+        let axis = match op {
+            Op::Sort(sort) => sort.axis,
+            Op::TopK(top) => top.axis,
+            _ => 0,
+        };
+        match args[0].dims().get(axis) {
+            Some(&len) if len > LONGEST => Err(Decline::Attr("more than 1024 elements along the axis")),
+            _ => Ok(()),
+        }
+    })
+    .remark("up to 1024 elements along the axis")];
 
 /// Adds the launch that sorts lines and keeps what the results have room for.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, descending: bool) -> Result<(), Decline> {

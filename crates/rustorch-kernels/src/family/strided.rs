@@ -119,7 +119,12 @@ impl Parameters {
 
 /// The body of a kernel whose threads make whole words of a contiguous result of `n` elements from `to` on: `element`
 /// gives, for a suffix that keeps names apart and the row-major number of an element, statements and an expression.
-pub fn each_word(y: &Elements, n: Word, to: Word, element: impl Fn(usize, &str) -> (String, String)) -> String {
+pub fn each_word(
+    y: &Elements,
+    n: Word,
+    to: Word,
+    element: impl Fn(usize, &str) -> (String, String),
+) -> String {
     let per_word = y.per_word();
     let mut body = format!(
         "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = t * {per_word}u;\nif first >= {n} {{ return; }}\n"

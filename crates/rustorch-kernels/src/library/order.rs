@@ -1,7 +1,7 @@
 //! Elements as unsigned numbers in the same order, NaN last: comparisons of those are exact on every device.
 
-use crate::wgsl::{Elements, Module};
 use crate::Hardware;
+use crate::wgsl::{Elements, Module};
 use rustorch_core::{DType, DTypeKind};
 
 /// Keys of the elements of a dtype.
@@ -58,9 +58,7 @@ impl Order {
             _ => (include_str!("key_f32.wgsl"), ""),
         };
         let rest = match (self.long(), float) {
-            (false, true) => {
-                "fn order_flip(k: u32) -> u32 { return select(~k, k, k == 0xffffffffu); }\n"
-            }
+            (false, true) => "fn order_flip(k: u32) -> u32 { return select(~k, k, k == 0xffffffffu); }\n",
             (false, false) => "fn order_flip(k: u32) -> u32 { return ~k; }\n",
             (true, true) => {
                 "fn order_flip(k: vec2<u32>) -> vec2<u32> { return select(~k, k, k.x == 0xffffffffu && k.y == 0xffffffffu); }\n"

@@ -45,27 +45,57 @@ impl Ring {
         Ring { ty: value_type(dtype, hardware.i64), size, kind, fuses: hardware.arithmetic.fused }
     }
 
-    /// Zero.
-    pub fn zero(self) -> String {
-        format!("{}()", self.ty)
+    /// The type of sums of products. Complex ones keep the four sums of products of parts apart, as `rustorch-cpu` does.
+    pub fn sum(self) -> &'static str {
+        match self.ty {
+            "vec2<f32>" => "vec4<f32>",
+            "vec2<f64>" => "vec4<f64>",
+            ty => ty,
+        }
     }
 
-    /// Functions `ring_add(a, b)`, and `ring_step(a, b, c)`: a·b + c, of reals rounded once. Needs [`exact`](super::exact).
-    pub fn text(self) -> String {
+    /// Function `ring_add(a, b)`.
+    pub fn add(self) -> String {
         let ty = self.ty;
-        let (add, step, library) = match self.kind {
-            Kind::Half => ("a + b", "fma(a, b, c)", ""),
-            Kind::Single => ("a + b", "fused(a, b, c)", ""),
-            Kind::Double if self.fuses => ("a + b", "fma(a, b, c)", ""),
-            Kind::Double => ("a + b", "fused_long(a, b, c)", include_str!("fused_long.wgsl")),
-            Kind::Whole => ("a + b", "a * b + c", ""),
-            Kind::Long => ("long_add(a, b)", "long_add(long_mul(a, b), c)", LONG),
-            Kind::Complex => ("a + b", "vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x) + c", ""),
+        let (add, library) = match self.kind {
+            Kind::Long => ("long_add(a, b)", LONG),
+            _ => ("a + b", ""),
         };
+        format!("{library}fn ring_add(a: {ty}, b: {ty}) -> {ty} {{ return {add}; }}\n")
+    }
+
+    /// Functions `ring_step(a, b, c)`: a·b + c, of reals rounded once; and `ring_end(c)`, the number that a sum is. Needs
+    /// [`exact`](super::exact) and [`add`](Self::add).
+    pub fn step(self) -> String {
+        let (ty, sum) = (self.ty, self.sum());
+        let long = if self.fuses { "fma" } else { "fused_long" };
+        let parts = |f: &str| {
+            format!("{sum}({f}(a.x, b.x, c.x), {f}(a.y, b.y, c.y), {f}(a.x, b.y, c.z), {f}(a.y, b.x, c.w))")
+        };
+        let step = match self.kind {
+            Kind::Half => "fma(a, b, c)".to_owned(),
+            Kind::Single => "fused(a, b, c)".to_owned(),
+            Kind::Double => format!("{long}(a, b, c)"),
+            Kind::Whole => "a * b + c".to_owned(),
+            Kind::Long => "long_add(long_mul(a, b), c)".to_owned(),
+            Kind::Complex if self.long() => parts(long),
+            Kind::Complex => parts("fused"),
+        };
+        let library = if self.needs_one() { include_str!("fused_long.wgsl") } else { "" };
+        let end = if self.kind == Kind::Complex { "vec2(c.x - c.y, c.z + c.w)" } else { "c" };
         format!(
-            "{library}fn ring_add(a: {ty}, b: {ty}) -> {ty} {{ return {add}; }}
-fn ring_step(a: {ty}, b: {ty}, c: {ty}) -> {ty} {{ return {step}; }}
+            "{library}fn ring_step(a: {ty}, b: {ty}, c: {sum}) -> {sum} {{ return {step}; }}
+fn ring_end(c: {sum}) -> {ty} {{ return {end}; }}
 "
         )
+    }
+
+    fn long(self) -> bool {
+        matches!(self.ty, "f64" | "vec2<f64>")
+    }
+
+    /// Whether `main` has to begin by setting `ring_one: f64` to 1, from a parameter.
+    pub fn needs_one(self) -> bool {
+        self.long() && !self.fuses
     }
 }

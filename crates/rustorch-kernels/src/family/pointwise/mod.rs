@@ -4,7 +4,10 @@
 mod binary;
 mod cast;
 mod gate;
+mod rows;
 mod unary;
+
+pub use rows::ROWS;
 
 use super::strided::{self, Grid};
 use crate::Hardware;
@@ -91,7 +94,7 @@ pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Resu
 }
 
 /// Whether there is a kernel for an operation.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     let inputs: SmallVec<[DType; 3]> = args.iter().map(|x| x.dtype).collect();
     let output = match op {
         Op::Cast(to) => *to,

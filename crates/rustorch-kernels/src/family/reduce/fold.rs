@@ -4,7 +4,7 @@
 use crate::Hardware;
 use crate::library::{self, LONG, Order};
 use crate::wgsl::{Elements, Module};
-use rustorch_core::{DType, DTypeKind, Decline, ReduceOp};
+use rustorch_core::{DType, DTypeKind, ReduceOp};
 
 /// A [`ReduceOp`] without its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,16 +50,13 @@ pub(in crate::family) struct Fold {
     pub(in crate::family) text: String,
 }
 
-/// Whether there is a fold.
-pub(in crate::family) fn supports(kind: Kind, dtype: DType) -> Result<(), Decline> {
-    match kind {
-        Kind::LogSumExp if dtype == DType::F64 => Err(Decline::DType(dtype)),
-        _ => Ok(()),
-    }
-}
-
 /// Declares the buffer `x` as the fold reads it.
-pub(in crate::family) fn input(kind: Kind, dtype: DType, module: &mut Module, hardware: &Hardware) -> Elements {
+pub(in crate::family) fn input(
+    kind: Kind,
+    dtype: DType,
+    module: &mut Module,
+    hardware: &Hardware,
+) -> Elements {
     match kind {
         Kind::Max | Kind::Min | Kind::ArgMax | Kind::ArgMin => {
             Order::of(dtype).elements(module, "x", hardware)
@@ -70,7 +67,13 @@ pub(in crate::family) fn input(kind: Kind, dtype: DType, module: &mut Module, ha
 }
 
 /// Declares the buffer `y` as the fold writes it.
-pub(in crate::family) fn output(kind: Kind, dtype: DType, out: DType, module: &mut Module, hardware: &Hardware) -> Elements {
+pub(in crate::family) fn output(
+    kind: Kind,
+    dtype: DType,
+    out: DType,
+    module: &mut Module,
+    hardware: &Hardware,
+) -> Elements {
     match kind {
         Kind::Max | Kind::Min if dtype.size() == Some(8) => module.bit_places("y", out),
         _ => module.places("y", out, hardware),
@@ -78,7 +81,13 @@ pub(in crate::family) fn output(kind: Kind, dtype: DType, out: DType, module: &m
 }
 
 /// The fold of elements of `x` to one of `y`.
-pub(in crate::family) fn fold(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
+pub(in crate::family) fn fold(
+    kind: Kind,
+    dtype: DType,
+    x: &Elements,
+    y: &Elements,
+    hardware: &Hardware,
+) -> Fold {
     match kind {
         Kind::Sum | Kind::Mean | Kind::Prod => match dtype.kind() {
             DTypeKind::Bool | DTypeKind::Int => integers(kind, x, hardware),

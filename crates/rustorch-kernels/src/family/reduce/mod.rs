@@ -6,9 +6,10 @@ pub(super) mod fold;
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use fold::Kind;
-use rustorch_core::{DType, Decline, Dims, Layout, Reduce as Parameters, ReduceOp, Shape};
+use rustorch_core::{DType, Decline, Dims, Layout, OpType, Reduce as Parameters, ReduceOp, Shape};
 use std::fmt::Write;
 
 /// The kernel.
@@ -37,10 +38,15 @@ enum Stage {
 /// Elements that a workgroup takes, where several make one result.
 const CHUNK: usize = 1 << 12;
 
-/// Whether there is a kernel.
-pub fn supports(op: ReduceOp, dtype: DType) -> Result<(), Decline> {
-    fold::supports(Kind::of(op), dtype)
-}
+/// What it reduces.
+pub const ROWS: &[Row] = &[
+    row(OpType::Reduction, &["sum", "prod"], sets::DENSE),
+    row(OpType::Reduction, &["mean"], sets::CONTINUOUS),
+    row(OpType::Reduction, &["amax", "amin", "argmax", "argmin"], sets::ORDERED),
+    row(OpType::Reduction, &["any", "all"], sets::MOVED),
+    row(OpType::Reduction, &["logsumexp"], sets::SINGLE),
+    row(OpType::Reduction, &["var", "std"], sets::FLOAT),
+];
 
 /// The layouts of the kept and of the reduced dimensions.
 fn split(layout: &Layout, axes: &[usize]) -> Result<[Layout; 2], Decline> {
