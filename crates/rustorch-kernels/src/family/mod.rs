@@ -1,10 +1,20 @@
 //! Kernels by family. A family's file holds both sides of each kernel: its text, and the launches that use it.
 
 pub mod attention;
+pub mod border;
 pub mod copy;
+pub mod layer_norm;
+mod lines;
+pub mod matmul;
 pub mod pointwise;
+pub mod reduce;
 pub mod rms_norm;
 pub mod rope;
+pub mod scan;
+pub mod scatter;
+pub mod select;
+pub mod softmax;
+pub mod sort;
 pub mod strided;
 pub mod weight;
 
@@ -35,6 +45,26 @@ macro_rules! kernels {
 kernels! {
     /// Elements from one arrangement to another.
     Copy(copy::Copy),
+    /// A product of dense matrices.
+    MatMul(matmul::MatMul),
+    /// Elements chosen by indices.
+    Select(select::Select),
+    /// Elements brought to the places of indices.
+    Scatter(scatter::Scatter),
+    /// A reduction.
+    Reduce(reduce::Reduce),
+    /// Running sums and products.
+    Scan(scan::Scan),
+    /// Softmax and its logarithm.
+    Softmax(softmax::Softmax),
+    /// Layer normalisation.
+    LayerNorm(layer_norm::LayerNorm),
+    /// Sorting.
+    Sort(sort::Sort),
+    /// One value everywhere.
+    Fill(border::Fill),
+    /// A triangle of matrices.
+    Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
     /// RMS normalisation.
@@ -72,6 +102,18 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
             weight::plan(&mut plan, request)?
         }
+        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
+        Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
+        Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
+        Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,
+        Op::Reduce(reduce) => reduce::plan(&mut plan, request, reduce)?,
+        Op::Scan { op, axis } => scan::plan(&mut plan, request, *op, *axis)?,
+        Op::Softmax(softmax) => softmax::plan(&mut plan, request, softmax)?,
+        Op::LayerNorm(norm) => layer_norm::plan(&mut plan, request, norm)?,
+        Op::Sort(sort) => sort::plan(&mut plan, request, sort.axis, sort.descending)?,
+        Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
+        Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
+        Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

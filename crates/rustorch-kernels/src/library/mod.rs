@@ -1,5 +1,11 @@
 //! Functions in WGSL that several families call.
 
+mod order;
+mod ring;
+
+pub use order::Order;
+pub use ring::{LONG, Ring};
+
 use crate::Hardware;
 use std::fmt::Write;
 

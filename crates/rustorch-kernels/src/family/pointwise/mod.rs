@@ -4,7 +4,10 @@
 mod binary;
 mod cast;
 mod gate;
+mod rows;
 mod unary;
+
+pub use rows::ROWS;
 
 use super::strided::{self, Grid};
 use crate::Hardware;
@@ -85,8 +88,13 @@ fn formula(
     }
 }
 
+/// The formula of an activation in another family's kernel: of `a`, an element of `dtype`.
+pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
+    formula(Function::Unary(op), &[dtype], dtype, hardware)
+}
+
 /// Whether there is a kernel for an operation.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     let inputs: SmallVec<[DType; 3]> = args.iter().map(|x| x.dtype).collect();
     let output = match op {
         Op::Cast(to) => *to,
