@@ -11,7 +11,7 @@ pub use dtypes::{Blocks, DTypes};
 pub use markdown::markdown;
 
 use crate::Hardware;
-use crate::family::{attention, copy, pointwise, rms_norm, rope, strided, weight};
+use crate::family::{attention, copy, create, pointwise, random, rms_norm, rope, strided, weight};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
 /// Decides what dtypes alone do not: shapes, layouts, parameters.
@@ -70,8 +70,16 @@ impl Row {
 }
 
 /// The table, by families.
-const FAMILIES: &[&[Row]] =
-    &[pointwise::ROWS, copy::ROWS, rms_norm::ROWS, attention::ROWS, rope::ROWS, weight::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    pointwise::ROWS,
+    create::ROWS,
+    random::ROWS,
+    copy::ROWS,
+    rms_norm::ROWS,
+    attention::ROWS,
+    rope::ROWS,
+    weight::ROWS,
+];
 
 fn rows() -> impl Iterator<Item = &'static Row> {
     FAMILIES.iter().copied().flatten()

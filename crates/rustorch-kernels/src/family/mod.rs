@@ -2,9 +2,13 @@
 
 pub mod attention;
 pub mod copy;
+pub mod create;
+mod kind;
 pub mod pointwise;
+pub mod random;
 pub mod rms_norm;
 pub mod rope;
+mod scalars;
 pub mod strided;
 pub mod weight;
 
@@ -37,6 +41,12 @@ kernels! {
     Copy(copy::Copy),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// One value everywhere.
+    Fill(create::Fill),
+    /// Evenly spaced numbers.
+    Arange(create::Arange),
+    /// Random numbers.
+    Random(random::Random),
     /// RMS normalisation.
     RmsNorm(rms_norm::RmsNorm),
     /// Cosines and sines of positions.
@@ -65,6 +75,9 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Clamp { .. }
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
+        Op::Fill(fill) => create::plan_fill(&mut plan, request, fill)?,
+        Op::Arange(arange) => create::plan_arange(&mut plan, request, arange)?,
+        Op::Random(random) => random::plan(&mut plan, request, random)?,
         Op::RmsNorm(norm) => rms_norm::plan(&mut plan, request, norm.eps)?,
         Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
         Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,

@@ -5,7 +5,7 @@ mod binary;
 mod cast;
 mod clamp;
 mod gate;
-mod kind;
+
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ mod unary;
 pub use rows::ROWS;
 
 use super::strided::{self, Grid};
+use crate::family::kind::Kind;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, value_type};
 use crate::{Hardware, library, mistake};
-use kind::Kind;
 use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Layout, Op, TensorMeta, UnaryOp};
 use smallvec::SmallVec;
 use std::fmt::Write;
