@@ -13,7 +13,7 @@ use rustorch_core::{
 
 /// Writes a pattern of so many words again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fill {
+pub struct Background {
     words: usize,
 }
 
@@ -66,7 +66,7 @@ pub fn pad(plan: &mut Plan, request: &Request<'_>, pad: &Pad) -> Result<(), Decl
 /// Adds the launch that writes a value everywhere.
 fn fill(plan: &mut Plan, hardware: &Hardware, out: &Operand<'_>, value: Scalar) -> Result<(), Decline> {
     let pattern = pattern(out.dtype, value)?;
-    let mut launch = StepBuilder::new(hardware, Fill { words: pattern.len() });
+    let mut launch = StepBuilder::new(hardware, Background { words: pattern.len() });
     // The result begins on a word, and whole words are its own or padding.
     let start = (out.layout.offset() * out.dtype.block_bytes()) as u64;
     let bytes = packed_bytes(out.dtype, out.layout.elements()) as u64;
@@ -138,7 +138,7 @@ pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &Parameters) -
     Ok(())
 }
 
-impl Fill {
+impl Background {
     pub(super) fn wgsl(&self, _hardware: &Hardware) -> Wgsl {
         let mut module = Module::new();
         module.buffer("y", "array<u32>", true);

@@ -96,7 +96,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
     if let Op::MatMul(matmul) = op
         && let Some(activation) = matmul.activation
     {
-        pointwise::activation(activation, args[0].dtype, hardware)?;
+        pointwise::activation(activation, args[0].dtype, hardware).ok_or(Decline::Op(activation.name()))?;
     }
     Ok(())
 }
@@ -205,7 +205,11 @@ impl MatMul {
             (module.word(), module.word(), module.word(), module.word());
         let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        module.add(&library::exact(hardware));
+        let expression = activation.and_then(|op| pointwise::activation(op, dtype, hardware));
+        module.add(&library::called(
+            &format!("fused(a) {}", expression.as_deref().unwrap_or_default()),
+            hardware,
+        ));
         module.add(&ring.add());
         module.add(&ring.step());
         let ty_name = ring.ty;
@@ -215,14 +219,8 @@ impl MatMul {
             depth * x_pitch,
             depth * w_pitch
         ));
-        if let Some(op) = activation
-            && let Ok(formula) = pointwise::activation(op, dtype, hardware)
-        {
-            module.add(&formula.library);
-            module.add(&format!(
-                "fn activated(a: {ty_name}) -> {ty_name} {{ return {}; }}",
-                formula.expression
-            ));
+        if let Some(expression) = expression {
+            module.add(&format!("fn activated(a: {ty_name}) -> {ty_name} {{ return {expression}; }}"));
         }
         let mut body = format!(
             "let number = {LINEAR_GROUP};
