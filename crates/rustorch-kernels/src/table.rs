@@ -1,7 +1,7 @@
 //! What a device's kernels can do, as one table: the capability that planning asks, the page `docs/devices.md`, and the
 //! cases of the conformance suite all come from it.
 
-use crate::family::{attention, pointwise, rms_norm, strided, weight};
+use crate::family::{attention, conv, pointwise, rms_norm, strided, weight};
 use crate::{Hardware, wgsl};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -36,6 +36,8 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         OpType::Comparison,
         OpType::Normalization,
         OpType::Attention,
+        OpType::Convolution,
+        OpType::Pooling,
     ] {
         dtypes[class as usize] = computed;
     }
@@ -80,6 +82,9 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         Op::Attention(_) => attention::supports(args),
         Op::MatMul(_) | Op::ExpertMatMul { .. } if args[1].dtype.is_quant() => {
             weight::supports(op, args, hardware)
+        }
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => {
+            conv::supports(op, args, hardware)
         }
         op => Err(Decline::Op(op.name())),
     }

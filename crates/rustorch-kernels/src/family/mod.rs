@@ -1,6 +1,7 @@
 //! Kernels by family. A family's file holds both sides of each kernel: its text, and the launches that use it.
 
 pub mod attention;
+pub mod conv;
 pub mod copy;
 pub mod pointwise;
 pub mod rms_norm;
@@ -49,6 +50,10 @@ kernels! {
     RoundActivations(weight::Round),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
+    /// A convolution or a gradient of one.
+    ConvTiled(conv::Tiled),
+    /// One whose groups have few channels.
+    ConvDirect(conv::Direct),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -72,6 +77,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
             weight::plan(&mut plan, request)?
         }
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

@@ -68,7 +68,7 @@ fn function(op: &Op) -> Result<Function, Decline> {
 }
 
 /// The formula of a function for inputs of these dtypes.
-fn formula(
+pub(super) fn formula(
     function: Function,
     inputs: &[DType],
     output: DType,
