@@ -4,6 +4,7 @@ pub mod attention;
 pub mod conv;
 pub mod copy;
 pub mod pointwise;
+pub mod pooling;
 pub mod rms_norm;
 pub mod rope;
 pub mod strided;
@@ -54,6 +55,14 @@ kernels! {
     ConvTiled(conv::Tiled),
     /// One whose groups have few channels.
     ConvDirect(conv::Direct),
+    /// Largest elements of windows.
+    MaxPool(pooling::Max),
+    /// Means of windows, and their gradient.
+    MeanPool(pooling::Mean),
+    /// The gradient of largest elements.
+    ScatterPool(pooling::Scatter),
+    /// Interpolation.
+    Interpolate(pooling::Interpolate),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -78,6 +87,14 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
             weight::plan(&mut plan, request)?
         }
         Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
+        Op::MaxPool(_)
+        | Op::AvgPool(_)
+        | Op::AdaptiveMaxPool(_)
+        | Op::AdaptiveAvgPool(_)
+        | Op::MaxPoolBackward { .. }
+        | Op::AvgPoolBackward { .. }
+        | Op::AdaptiveAvgPoolBackward { .. }
+        | Op::Interpolate(_) => pooling::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)
