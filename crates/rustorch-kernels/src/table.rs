@@ -1,7 +1,7 @@
 //! What a device's kernels can do, as one table: the capability that planning asks, the page `docs/devices.md`, and the
 //! cases of the conformance suite all come from it.
 
-use crate::family::{attention, conv, pointwise, pooling, rms_norm, strided, weight};
+use crate::family::{attention, channel_norm, conv, pointwise, pooling, rms_norm, strided, weight};
 use crate::{Hardware, wgsl};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -86,6 +86,7 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => {
             conv::supports(op, args, hardware)
         }
+        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::supports(op, args),
         Op::MaxPool(_)
         | Op::AvgPool(_)
         | Op::AdaptiveMaxPool(_)

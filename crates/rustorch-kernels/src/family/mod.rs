@@ -1,6 +1,7 @@
 //! Kernels by family. A family's file holds both sides of each kernel: its text, and the launches that use it.
 
 pub mod attention;
+pub mod channel_norm;
 pub mod conv;
 pub mod copy;
 pub mod pointwise;
@@ -55,6 +56,8 @@ kernels! {
     ConvTiled(conv::Tiled),
     /// One whose groups have few channels.
     ConvDirect(conv::Direct),
+    /// Normalisation of channels.
+    ChannelNorm(channel_norm::ChannelNorm),
     /// Largest elements of windows.
     MaxPool(pooling::Max),
     /// Means of windows, and their gradient.
@@ -87,6 +90,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
             weight::plan(&mut plan, request)?
         }
         Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
+        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::plan(&mut plan, request)?,
         Op::MaxPool(_)
         | Op::AvgPool(_)
         | Op::AdaptiveMaxPool(_)
