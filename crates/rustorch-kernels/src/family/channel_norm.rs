@@ -3,9 +3,10 @@
 
 use super::strided::{self, Grid};
 use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::table::{DTypes, Row, row};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word, per_word};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Op, TensorMeta};
+use rustorch_core::{DType, Decline, Op, OpType, TensorMeta};
 use std::fmt::Write;
 
 /// A normalising kernel.
@@ -49,12 +50,17 @@ fn run(x: &TensorMeta<'_>) -> usize {
     x.dims()[2..].iter().product()
 }
 
-/// Whether there is a kernel.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+/// The rows of the table.
+pub const ROWS: &[Row] = &[row(
+    OpType::Normalization,
+    &["batch_norm", "group_norm"],
+    DTypes::always(&[DType::F16, DType::BF16, DType::F32]),
+)
+.check(check)
+.remark("with their own statistics, runs of 16-bit floats have an even number of elements")];
+
+fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     let x = &args[0];
-    if !matches!(x.dtype, DType::F16 | DType::BF16 | DType::F32) {
-        return Err(Decline::DType(x.dtype));
-    }
     if args.iter().any(|x| x.layout.elements() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }

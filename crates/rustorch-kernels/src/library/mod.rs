@@ -1,5 +1,9 @@
 //! Functions in WGSL that several families call.
 
+mod called;
+
+pub use called::called;
+
 use crate::Hardware;
 use std::fmt::Write;
 

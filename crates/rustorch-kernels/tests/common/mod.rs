@@ -1,6 +1,6 @@
 //! Devices that exist on paper, and every kernel that the conformance suite would run on them.
 
-#![allow(unreachable_pub, reason = "shared by test programs")]
+#![allow(unreachable_pub, dead_code, reason = "shared by test programs")]
 
 use rustorch_core::{Device, Layout, TensorMeta};
 use rustorch_kernels::plan::Request;

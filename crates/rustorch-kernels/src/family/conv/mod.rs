@@ -13,7 +13,8 @@ pub use tiled::Tiled;
 use super::pointwise;
 use crate::Hardware;
 use crate::plan::{Plan, Request};
-use rustorch_core::{Conv, DType, Decline, Op, TensorMeta};
+use crate::table::{DTypes, Row, row};
+use rustorch_core::{Conv, DType, Decline, Op, OpType, TensorMeta};
 use sum::{Function, Sum};
 
 /// The most rows of a group that are summed without tiles.
@@ -24,22 +25,24 @@ fn accumulator(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// Whether there is a kernel.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
-    let dtype = args[0].dtype;
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => {}
-        DType::F64 if hardware.f64 => {}
-        other => return Err(Decline::DType(other)),
-    }
+/// The rows of the table.
+pub const ROWS: &[Row] = &[row(
+    OpType::Convolution,
+    &["conv", "conv_backward_data", "conv_backward_weight"],
+    DTypes::always(&[DType::F16, DType::BF16, DType::F32]).with_f64(&[DType::F64]),
+)
+.check(check)];
+
+fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     // Of nothing but padding: there is no memory to show to a kernel.
     if args.iter().any(|x| x.layout.elements() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
     match op {
-        Op::Conv(Conv { activation: Some(activation), .. }) => {
-            let dtype = accumulator(dtype);
-            pointwise::formula(pointwise::Function::Unary(*activation), &[dtype], dtype, hardware).map(drop)
+        Op::Conv(Conv { activation: Some(activation), .. })
+            if pointwise::unary(*activation, accumulator(args[0].dtype), hardware).is_none() =>
+        {
+            Err(Decline::Attr("an activation that has no kernel in this dtype"))
         }
         _ => Ok(()),
     }

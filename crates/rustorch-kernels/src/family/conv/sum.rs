@@ -304,12 +304,10 @@ fn finish(
     if let Some((bias, from, step)) = bias {
         expression = format!("sum + {}", bias.load(&format!("{from} + channel * {step}")));
     }
-    // `supports` has found the formula before a kernel of it is made.
-    if let Some(formula) = activation
-        .and_then(|f| pointwise::formula(pointwise::Function::Unary(f), &[dtype], dtype, hardware).ok())
-    {
-        module.add(&formula.library);
-        module.add(&format!("fn activation(a: Number) -> Number {{ return {}; }}", formula.expression));
+    // The table promises no activation without a line.
+    if let Some([activation, library]) = activation.and_then(|f| pointwise::unary(f, dtype, hardware)) {
+        module.add(&library);
+        module.add(&format!("fn activation(a: Number) -> Number {{ return {activation}; }}"));
         expression = format!("activation({expression})");
     }
     module.add(&format!("fn finish(sum: Number, channel: u32) -> Number {{ return {expression}; }}"));

@@ -13,28 +13,48 @@ pub use scatter::Scatter;
 
 use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder};
+use crate::table::{DTypes, Row, row};
 use crate::wgsl::{Module, Word};
 use planes::three;
-use rustorch_core::{AvgPool, DType, Decline, Op, PoolWindow, TensorMeta};
+use rustorch_core::{AvgPool, DType, Decline, Op, OpType, PoolWindow, TensorMeta};
 
-/// Whether there is a kernel.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
-    let dtype = args[0].dtype;
-    let single = matches!(dtype, DType::F16 | DType::BF16 | DType::F32);
-    let taken = match op {
-        Op::MaxPool(_) | Op::AdaptiveMaxPool(_) => single || dtype.is_int(),
-        Op::Interpolate(_) => single,
-        _ => single || dtype == DType::F64 && hardware.f64,
-    };
-    if !taken {
-        return Err(Decline::DType(dtype));
-    }
+const SINGLE: DTypes = DTypes::always(&[DType::F16, DType::BF16, DType::F32]);
+const FLOATS: DTypes = SINGLE.with_f64(&[DType::F64]);
+const ORDERED: DTypes = DTypes::always(&[
+    DType::U8,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::U32,
+    DType::I64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+]);
+
+/// The rows of the table.
+pub const ROWS: &[Row] = &[
+    row(OpType::Pooling, &["max_pool", "adaptive_max_pool"], ORDERED).check(check),
+    row(
+        OpType::Pooling,
+        &["avg_pool", "adaptive_avg_pool", "avg_pool_backward", "adaptive_avg_pool_backward"],
+        FLOATS,
+    )
+    .check(check),
+    row(OpType::Pooling, &["max_pool_backward"], FLOATS)
+        .beside(&[DType::I64])
+        .check(check)
+        .remark("planes of 16-bit floats have an even number of elements"),
+    row(OpType::Pooling, &["interpolate"], SINGLE).check(check),
+];
+
+fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     // There is no memory to show to a kernel.
     if args.iter().any(|x| x.layout.elements() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
     match op {
-        Op::MaxPoolBackward { spatial } => scatter::supports(dtype, spatial),
+        Op::MaxPoolBackward { spatial } => scatter::supports(args[0].dtype, spatial),
         _ => Ok(()),
     }
 }
