@@ -311,7 +311,8 @@ fn size(text: &str) -> Result<u64, String> {
         "t" => 40,
         _ => return Err("is a number with K, M, G or T behind it, such as 6G".into()),
     };
-    let value: f64 = digits.parse().map_err(|_| "is a number with K, M, G or T behind it, such as 6G".to_owned())?;
+    let value: f64 =
+        digits.parse().map_err(|_| "is a number with K, M, G or T behind it, such as 6G".to_owned())?;
     match value {
         x if x >= 0.0 && x.is_finite() => Ok((x * (1u64 << unit) as f64) as u64),
         _ => Err("must not be negative".into()),

@@ -41,7 +41,8 @@ impl Backend {
         let offload = Offload { device, blocks: args.layers_on_device, bytes: args.device_memory };
         let done = model.offload(&offload)?;
         let blocks = model.network().hyperparameters().blocks;
-        if done.blocks < blocks && args.layers_on_device.is_none_or(|wanted| done.blocks < wanted.min(blocks)) {
+        if done.blocks < blocks && args.layers_on_device.is_none_or(|wanted| done.blocks < wanted.min(blocks))
+        {
             output::note(format_args!(
                 "{} of {blocks} layers fit on {device}; the CPU computes the others",
                 done.blocks

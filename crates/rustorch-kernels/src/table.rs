@@ -13,8 +13,8 @@ pub use markdown::markdown;
 
 use crate::Hardware;
 use crate::family::{
-    attention, border, copy, create, layer_norm, matmul, pointwise, random, reduce, rms_norm, rope, scan,
-    scatter, select, softmax, sort, strided, weight,
+    attention, border, channel_norm, conv, copy, create, layer_norm, matmul, pointwise, pooling, random,
+    reduce, rms_norm, rope, scan, scatter, select, softmax, sort, strided, weight,
 };
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -92,6 +92,9 @@ const FAMILIES: &[&[Row]] = &[
     scatter::ROWS,
     border::ROWS,
     sort::ROWS,
+    channel_norm::ROWS,
+    conv::ROWS,
+    pooling::ROWS,
 ];
 
 fn rows() -> impl Iterator<Item = &'static Row> {

@@ -2,8 +2,8 @@
 
 use super::bench_devices;
 use crate::args::{BenchArgs, BenchCommand};
-use crate::failure::Failure;
 use crate::backend::Backend;
+use crate::failure::Failure;
 use crate::{model, output};
 use rustorch::core::Philox;
 use rustorch::llm::LanguageModel;

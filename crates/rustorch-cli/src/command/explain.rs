@@ -1,8 +1,8 @@
 //! `explain`: which device ran which operation, for how long and why.
 
 use crate::args::ExplainArgs;
-use crate::failure::Failure;
 use crate::backend::Backend;
+use crate::failure::Failure;
 use crate::{model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::generate::{Session, SessionOptions};

@@ -1,8 +1,8 @@
 //! The program's main job: text from a model, once or in a chat.
 
 use crate::args::RunArgs;
-use crate::failure::Failure;
 use crate::backend::Backend;
+use crate::failure::Failure;
 use crate::{chat, input, interrupt, memory, model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::Message;

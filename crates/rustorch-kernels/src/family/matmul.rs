@@ -96,7 +96,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
     if let Op::MatMul(matmul) = op
         && let Some(activation) = matmul.activation
     {
-        pointwise::activation(activation, args[0].dtype, hardware).ok_or(Decline::Op(activation.name()))?;
+        pointwise::unary(activation, args[0].dtype, hardware).ok_or(Decline::Op(activation.name()))?;
     }
     Ok(())
 }
@@ -205,7 +205,7 @@ impl MatMul {
             (module.word(), module.word(), module.word(), module.word());
         let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        let expression = activation.and_then(|op| pointwise::activation(op, dtype, hardware));
+        let expression = activation.and_then(|op| pointwise::unary(op, dtype, hardware));
         module.add(&library::called(
             &format!("fused(a) {}", expression.as_deref().unwrap_or_default()),
             hardware,

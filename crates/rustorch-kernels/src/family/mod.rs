@@ -2,6 +2,8 @@
 
 pub mod attention;
 pub mod border;
+pub mod channel_norm;
+pub mod conv;
 pub mod copy;
 pub mod create;
 mod kind;
@@ -9,6 +11,7 @@ pub mod layer_norm;
 mod lines;
 pub mod matmul;
 pub mod pointwise;
+pub mod pooling;
 pub mod random;
 pub mod reduce;
 pub mod rms_norm;
@@ -89,6 +92,20 @@ kernels! {
     RoundActivations(weight::Round),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
+    /// A convolution or a gradient of one.
+    ConvTiled(conv::Tiled),
+    /// One whose groups have few channels.
+    ConvDirect(conv::Direct),
+    /// Normalisation of channels.
+    ChannelNorm(channel_norm::ChannelNorm),
+    /// Largest elements of windows.
+    MaxPool(pooling::Max),
+    /// Means of windows, and their gradient.
+    MeanPool(pooling::Mean),
+    /// The gradient of largest elements.
+    ScatterPool(pooling::Scatter),
+    /// Interpolation.
+    Interpolate(pooling::Interpolate),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -127,6 +144,16 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
         Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
         Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
+        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::plan(&mut plan, request)?,
+        Op::MaxPool(_)
+        | Op::AvgPool(_)
+        | Op::AdaptiveMaxPool(_)
+        | Op::AdaptiveAvgPool(_)
+        | Op::MaxPoolBackward { .. }
+        | Op::AvgPoolBackward { .. }
+        | Op::AdaptiveAvgPoolBackward { .. }
+        | Op::Interpolate(_) => pooling::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

@@ -173,7 +173,10 @@ impl Mover {
         let (op, args) = match dims.len() {
             2 => {
                 let transposed = weight.layout().transpose(0, 1)?;
-                (Op::MatMul(MatMul { exact, ..MatMul::default() }), vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)])
+                (
+                    Op::MatMul(MatMul { exact, ..MatMul::default() }),
+                    vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)],
+                )
             }
             _ => (
                 Op::ExpertMatMul { exact },

@@ -80,9 +80,9 @@ impl Function {
     }
 }
 
-/// The formula of an activation in another family's kernel, an expression of `a`, an element of `dtype`; none if there is
+/// A function for another family's kernel, an expression of `a`, an element of `dtype`; none if there is
 /// none. The kernel has to add the functions of the library that it calls.
-pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Option<String> {
+pub(super) fn unary(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Option<String> {
     Function::Unary(op).expression(&[dtype], dtype, hardware)
 }
 
