@@ -23,7 +23,7 @@ fn check(hardware: &Hardware, capabilities: Capabilities) {
         }
     }
     assert!(failures.is_empty(), "{} of {} fail, the first: {}", failures.len(), kernels.len(), failures[0]);
-    println!("{}: {} kernels are valid", hardware.name, kernels.len());
+    eprintln!("{}: {} kernels are valid", hardware.name, kernels.len());
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn special_numbers_give_the_processors_results() {
             let bad: Vec<usize> = (0..got.len()).filter(|&i| distance(got[i], want[i]) > limit).collect();
             let worst = (0..got.len()).max_by_key(|&i| distance(got[i], want[i])).unwrap();
             let most = distance(got[worst], want[worst]);
-            println!("{op:?}: {most} ulp");
+            eprintln!("{op:?}: {most} ulp");
             if !bad.is_empty() {
                 let shown: Vec<String> = bad
                     .iter()
