@@ -319,7 +319,7 @@ impl Elements {
     /// The expression of type [`value`](Self::value) of an index or count, for results of dtype `I64`.
     pub fn from_u32(&self, v: &str) -> String {
         match (self.dtype, self.i64) {
-            (DType::I64, true) => format!("i64({v})"),
+            (DType::I64, true) => format!("(i64({v}) & 0xffffffffli)"),
             (DType::I64, false) => format!("vec2<u32>({v}, 0u)"),
             _ => format!("{}({v})", self.value()),
         }

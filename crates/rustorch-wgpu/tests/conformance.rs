@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
@@ -31,6 +34,25 @@ fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
 #[test]
 fn every_adapter_conforms() {
     check(&conformance::cases, 1000);
+}
+
+/// One shape is enough: what differs is the arithmetic.
+#[test]
+fn devices_without_64_bit_arithmetic_conform() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
+        let only = std::env::var("CONFORMANCE_OF").ok();
+        let simple = |case: &Case| {
+            only.as_deref().is_none_or(|name| case.op.name() == name)
+                && case.args.iter().all(|arg| arg.layout.is_contiguous() && arg.layout.dims() == [7])
+        };
+        let report = conformance::check_cases(conformance::cases().into_iter().filter(simple), &engine, &cpu);
+        eprintln!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(only.is_some() || report.agreed > 300, "{report}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Pointwise functions of what is hard: zeros of both signs, infinities, NaN, subnormal and huge numbers, where one
 //! function passes into another.
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use rustorch_core::{
-    Backend, BinaryOp, Buffer, CompareOp, CostModel, DType, GateOp, Layout, Op, Scalar, Shape, TensorMeta,
+    Backend, BinaryOp, Buffer, CompareOp, DType, GateOp, Layout, Op, Scalar, Shape, TensorMeta,
     UnaryOp, View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
@@ -94,10 +97,14 @@ fn special_numbers_give_the_processors_results() {
     let left: Vec<f32> = xs.iter().flat_map(|&x| vec![x; few.len()]).collect();
     let right: Vec<f32> = xs.iter().flat_map(|_| few.iter().copied()).collect();
     let mut wrong = Vec::new();
-    for adapter in adapters {
-        let engine = Engine::new(adapter.open().unwrap(), cost()).unwrap();
+    let engines = adapters.iter().flat_map(|adapter| {
+        let whole = Engine::new(adapter.open().unwrap()).unwrap();
+        let plain = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
+        [Box::new(whole) as Box<dyn Backend>, Box::new(plain)]
+    });
+    for engine in engines {
         let mut compare = |op: Op, args: &[Vec<f32>], limit: u64| {
-            let Some(got) = run(&engine, &op, args) else { return };
+            let Some(got) = run(&*engine, &op, args) else { return };
             let want = run(&cpu, &op, args).unwrap();
             if got.len() == args[0].len() {
                 if let Some(i) = (0..got.len()).find(|&i| got[i] != want[i]) {
@@ -113,7 +120,7 @@ fn special_numbers_give_the_processors_results() {
             let bad: Vec<usize> = (0..got.len()).filter(|&i| distance(got[i], want[i]) > limit).collect();
             let worst = (0..got.len()).max_by_key(|&i| distance(got[i], want[i])).unwrap();
             let most = distance(got[worst], want[worst]);
-            println!("{op:?}: {most} ulp");
+            eprintln!("{op:?}: {most} ulp");
             if !bad.is_empty() {
                 let shown: Vec<String> = bad
                     .iter()
@@ -157,15 +164,4 @@ fn special_numbers_give_the_processors_results() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn cost() -> CostModel {
-    CostModel {
-        launch_us: 10.0,
-        flops: 1e12,
-        flops_by_dtype: Vec::new(),
-        bandwidth: 1e11,
-        link_bandwidth: 1e10,
-        link_us: 10.0,
-    }
 }

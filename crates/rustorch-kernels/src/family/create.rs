@@ -151,7 +151,7 @@ impl Arange {
         let (start, step) = (number(&mut module), number(&mut module));
         let value = match kind {
             Kind::Signed(_) => format!("{start} + {step} * bitcast<i32>(i)"),
-            Kind::Long => format!("{start} + {step} * i64(i)"),
+            Kind::Long => format!("{start} + {step} * long_of_word(i)"),
             Kind::Pair => format!("pair_add({start}, pair_product({step}, vec2<u32>(i, 0u)))"),
             Kind::Single => format!(
                 "narrow(wide_add({start}, wide_mul({step}, wide_add(wide(f32(i >> 16u) * 65536.0), wide(f32(i & 0xffffu))))))"

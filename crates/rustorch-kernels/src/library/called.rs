@@ -50,7 +50,7 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
     while let Some(text) = rest.pop() {
         for name in calls(text) {
             match name {
-                "fused" | "divide" | "root" => needs_exact = true,
+                "kept" | "fused" | "divide" | "root" => needs_exact = true,
                 "wide" | "wide_of" | "wide_add" | "wide_mul" | "narrow" => needs_wide = true,
                 _ => {
                     if let Some((name, function)) = FUNCTIONS.get_key_value(name)

@@ -70,7 +70,7 @@ fn double(op: UnaryOp) -> Option<&'static str> {
     Some(match op {
         Neg => "-a",
         Abs => "abs(a)",
-        Sign => "select(select(0.0lf, 1.0lf, a > 0.0lf), -1.0lf, a < 0.0lf)",
+        Sign => "select(select(select(0.0lf, 1.0lf, a > 0.0lf), -1.0lf, a < 0.0lf), 0.0lf, nan_double(a))",
         Floor => "floor(a)",
         Ceil => "ceil(a)",
         Round => "round(a)",
@@ -79,11 +79,11 @@ fn double(op: UnaryOp) -> Option<&'static str> {
         Rsqrt => "1.0lf / sqrt(a)",
         Reciprocal => "1.0lf / a",
         Square => "a * a",
-        Relu => "select(a, 0.0lf, a < 0.0lf)",
-        LogicalNot => "a == 0.0lf",
-        IsNan => "a != a",
-        IsInf => "abs(a) > 1.7976931348623157e308lf",
-        IsFinite => "abs(a) <= 1.7976931348623157e308lf",
+        Relu => "select(a, 0.0lf, a < 0.0lf && !nan_double(a))",
+        LogicalNot => "a == 0.0lf && !nan_double(a)",
+        IsNan => "nan_double(a)",
+        IsInf => "abs(a) > 1.7976931348623157e308lf && !nan_double(a)",
+        IsFinite => "abs(a) <= 1.7976931348623157e308lf && !nan_double(a)",
         _ => return None,
     })
 }

@@ -10,7 +10,7 @@ fn exp_parts(v: f32) -> vec2<f32> {
     // log 2 in two parts, the first short, so that its multiples are exact.
     let high = x - n * 0.693359375;
     let low = n * 2.1219444e-4;
-    let r = high + low;
+    let r = kept(high + low);
     let lost = low - (r - high);
     var p = 0.0013814599;
     p = p * r + 0.008368717;

@@ -151,11 +151,15 @@ fn float_of_pair(a: vec2<u32>) -> f32 {
     }
     return select(value, -value, below);
 }
+// Some compilers extend the sign of unsigned numbers, too.
+fn long_of_word(a: u32) -> i64 {
+    return i64(a) & 0xffffffffli;
+}
 fn long_of_pair(a: vec2<u32>) -> i64 {
-    return (i64(bitcast<i32>(a.y)) << 32u) | i64(a.x);
+    return (i64(bitcast<i32>(a.y)) << 32u) | long_of_word(a.x);
 }
 fn long_of_double(x: f64) -> i64 {
-    if x != x { return 0li; }
+    if nan_double(x) { return 0li; }
     if x >= 9223372036854775808.0lf { return 9223372036854775807li; }
     if x <= -9223372036854775808.0lf { return -9223372036854775807li - 1li; }
     return i64(x);

@@ -53,7 +53,7 @@ fn log10_of(x: f32) -> f32 {
 fn log1p_of(x: f32) -> f32 {
     if nan(x) { return x; }
     if x > -0.29 && x < 0.41 { return log_near_one(x); }
-    let sum = 1.0 + x;
+    let sum = kept(1.0 + x);
     if !ordinary_log(sum) { return log_special(sum); }
     // What rounding the sum has lost.
     let lost = select(x - (sum - 1.0), 1.0 - (sum - x), x > 1.0);

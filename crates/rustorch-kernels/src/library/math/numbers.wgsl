@@ -40,13 +40,19 @@ fn sign_of(x: f32) -> f32 {
 fn relu(x: f32) -> f32 {
     return select(x, 0.0, x < 0.0 && !nan(x));
 }
+fn nan_double(x: f64) -> bool {
+    return nan(f32(x));
+}
+fn ordered_double(a: f64, b: f64) -> bool {
+    return !(nan_double(a) || nan_double(b));
+}
 fn larger_double(a: f64, b: f64) -> f64 {
-    if a != a { return a; }
-    return select(b, a, a > b);
+    if nan_double(a) { return a; }
+    return select(select(b, a, a > b), b, nan_double(b));
 }
 fn smaller_double(a: f64, b: f64) -> f64 {
-    if a != a { return a; }
-    return select(b, a, a < b);
+    if nan_double(a) { return a; }
+    return select(select(b, a, a < b), b, nan_double(b));
 }
 // Exact, by long division of the mantissas, eight bits at a time.
 fn remainder_toward_zero(a: f32, b: f32) -> f32 {
