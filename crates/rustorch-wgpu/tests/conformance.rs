@@ -1,4 +1,4 @@
-//! Every operation that a device takes gives the processor's result.
+//! Every operation that a device takes gives the processor's result. `RUSTORCH_CONFORMANCE=sample` runs a part of the suite.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
@@ -8,9 +8,10 @@ mod plain;
 use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
-use rustorch_testkit::conformance::{self, Case};
+use rustorch_testkit::conformance::{self, Case, Extent};
 
-fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
+fn check(cases: &dyn Fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
+    let extent = Extent::from_env(Extent::All);
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return eprintln!("skipped: {none}"),
@@ -19,21 +20,21 @@ fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
     for adapter in adapters {
         let engine = Engine::new(adapter.open().unwrap()).unwrap();
         eprintln!("{}: {:?}", adapter.name(), engine.hardware().arithmetic);
-        // To look at some operations alone, named with commas between them.
-        let only = std::env::var("CONFORMANCE_OF").ok();
-        let wanted = |case: &Case| {
-            only.as_deref().is_none_or(|names| names.split(',').any(|name| case.op.name() == name))
-        };
-        let report = conformance::check_cases(cases().into_iter().filter(wanted), &engine, &cpu);
-        eprintln!("{report}");
+        let report = conformance::check_cases(extent.of(cases()), &engine, &cpu);
+        eprintln!("{extent:?}: {report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
-        assert!(only.is_some() || report.agreed > least, "{report}");
+        let least = match extent {
+            Extent::All => all,
+            Extent::Sample => sample,
+            Extent::Of(_) => 0,
+        };
+        assert!(report.agreed >= least, "{report}");
     }
 }
 
 #[test]
 fn every_adapter_conforms() {
-    check(&conformance::cases, 1000);
+    check(&conformance::cases, [1000, 100]);
 }
 
 /// One shape is enough: what differs is the arithmetic.
@@ -43,19 +44,18 @@ fn devices_without_64_bit_arithmetic_conform() {
     let cpu = CpuBackend::new(1);
     for adapter in adapters {
         let engine = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
-        let only = std::env::var("CONFORMANCE_OF").ok();
-        let simple = |case: &Case| {
-            only.as_deref().is_none_or(|name| case.op.name() == name)
-                && case.args.iter().all(|arg| arg.layout.is_contiguous() && arg.layout.dims() == [7])
-        };
-        let report = conformance::check_cases(conformance::cases().into_iter().filter(simple), &engine, &cpu);
+        let extent = Extent::from_env(Extent::All);
+        let simple =
+            |case: &Case| case.args.iter().all(|arg| arg.layout.is_contiguous() && arg.layout.dims() == [7]);
+        let cases = extent.of(conformance::cases()).into_iter().filter(simple);
+        let report = conformance::check_cases(cases, &engine, &cpu);
         eprintln!("{report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
-        assert!(only.is_some() || report.agreed > 300, "{report}");
+        assert!(extent != Extent::All || report.agreed > 300, "{report}");
     }
 }
 
 #[test]
 fn weights_give_the_same_bits() {
-    check(&conformance::weight_cases, 70);
+    check(&conformance::weight_cases, [70, 15]);
 }

@@ -1,11 +1,11 @@
 //! Devices that exist on paper, and every kernel that the conformance suite would run on them.
 
-#![allow(unreachable_pub, dead_code, reason = "shared by test programs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 use rustorch_core::{Device, Layout, TensorMeta};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};
-use rustorch_testkit::conformance;
+use rustorch_testkit::conformance::{self, Extent};
 use std::collections::HashSet;
 
 /// A device that has everything.
@@ -49,9 +49,14 @@ pub fn weak() -> Hardware {
 
 /// The kernels of every case of the conformance suite that the device takes.
 pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
+    kernels_of(&Extent::All, hardware)
+}
+
+/// The kernels of a part of the suite.
+pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
     let mut found = HashSet::new();
     let mut list = Vec::new();
-    for case in conformance::cases() {
+    for case in extent.of([conformance::cases(), conformance::weight_cases()].concat()) {
         let metas: Vec<TensorMeta<'_>> = case
             .args
             .iter()

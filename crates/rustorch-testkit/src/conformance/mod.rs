@@ -14,11 +14,13 @@
 mod cases;
 mod compare;
 mod conv;
+mod sample;
 mod spatial;
 mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
+pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 
 use rustorch_core::{

@@ -149,7 +149,7 @@ fn pooling(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
 
 /// A case large enough, or why there is none.
 enum Sized {
-    Case(Case),
+    Case(Box<Case>),
     Declined(String),
 }
 
@@ -182,7 +182,7 @@ fn sized(bench: &Bench<'_>, family: &Family) -> Result<Sized> {
             break;
         }
     }
-    Ok(Sized::Case(found.expect("every family has a size, and the first is made")))
+    Ok(Sized::Case(Box::new(found.expect("every family has a size, and the first is made"))))
 }
 
 /// How many times the bytes of the size before: sides of matrices count twice.

@@ -1,0 +1,211 @@
+//! A part of the suite for devices that compile slowly: few kernels, but every operation.
+
+use super::{Argument, Case};
+use rustorch_core::{DType, Device, TensorMeta};
+use std::collections::{HashMap, HashSet};
+
+/// The sample has one combination of dtypes more for so many that an operation takes.
+const COMBINATIONS: usize = 31;
+
+/// How much of the suite a test runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every case.
+    All,
+    /// Those of [`sample`].
+    Sample,
+    /// Every case of some operations, named with commas between them.
+    Of(String),
+}
+
+impl Extent {
+    /// What the environment asks for: `CONFORMANCE_OF` names operations, `RUSTORCH_CONFORMANCE` is `all` or `sample`.
+    ///
+    /// # Panics
+    /// If `RUSTORCH_CONFORMANCE` is something else, which would be a test that does not do what it is told.
+    pub fn from_env(otherwise: Extent) -> Extent {
+        Extent::from_variables(|name| std::env::var(name).ok(), otherwise)
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<String>, otherwise: Extent) -> Extent {
+        if let Some(name) = get("CONFORMANCE_OF") {
+            return Extent::Of(name);
+        }
+        match get("RUSTORCH_CONFORMANCE").as_deref() {
+            None | Some("") => otherwise,
+            Some("all") => Extent::All,
+            Some("sample") => Extent::Sample,
+            Some(other) => panic!("RUSTORCH_CONFORMANCE is `{other}`, neither `all` nor `sample`"),
+        }
+    }
+
+    /// The cases of this extent.
+    pub fn of(&self, cases: Vec<Case>) -> Vec<Case> {
+        match self {
+            Extent::All => cases,
+            Extent::Sample => sample(cases),
+            Extent::Of(names) => {
+                cases.into_iter().filter(|case| names.split(',').any(|name| case.op.name() == name)).collect()
+            }
+        }
+    }
+}
+
+/// A part of the cases, always the same: each operation in `f32` and in one other combination of dtypes, each operation in
+/// another one; and products with every block type.
+///
+/// Of each combination it has one case for each way in which the first argument lies in memory, since these mostly share
+/// a kernel.
+pub fn sample(cases: Vec<Case>) -> Vec<Case> {
+    let mut names: Vec<&'static str> = Vec::new();
+    // For each operation the combinations that it takes, in the order of the cases.
+    let mut combinations: HashMap<&'static str, Vec<Vec<DType>>> = HashMap::new();
+    let (found, sizes): (Vec<(&'static str, Vec<DType>)>, Vec<usize>) = cases.iter().map(look).unzip();
+    for (name, dtypes) in &found {
+        let known = combinations.entry(name).or_insert_with(|| {
+            names.push(name);
+            Vec::new()
+        });
+        if !known.contains(dtypes) {
+            known.push(dtypes.clone());
+        }
+    }
+    let chosen: HashSet<(&'static str, Vec<DType>)> = names
+        .iter()
+        .enumerate()
+        .flat_map(|(i, name)| chosen(name, &combinations[name], i).into_iter().map(move |c| (*name, c)))
+        .collect();
+    let mut wanted = vec![false; cases.len()];
+    let mut done: HashSet<(&'static str, Vec<DType>)> = HashSet::new();
+    // Those with something to compute and to mix up, then what there is for combinations without such a case.
+    for enough in [2, 1, 0] {
+        let mut have = HashSet::new();
+        for (i, (case, key)) in cases.iter().zip(&found).enumerate() {
+            if sizes[i] < enough || !chosen.contains(key) || done.contains(key) {
+                continue;
+            }
+            let lies = case.args.first().map_or(Lies::Packed, lies);
+            wanted[i] = have.insert((key.clone(), lies));
+        }
+        done.extend(have.into_iter().map(|(key, _)| key));
+    }
+    cases.into_iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(case, _)| case).collect()
+}
+
+/// Name, dtypes of arguments and results, and the fewest elements among these.
+fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
+    let metas: Vec<TensorMeta<'_>> = case
+        .args
+        .iter()
+        .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
+        .collect();
+    let outs = case.op.infer(&metas).expect("the suite's cases are valid");
+    let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
+    let elements =
+        metas.iter().map(|arg| arg.layout.elements()).chain(outs.iter().map(|out| out.shape.elements()));
+    ((case.op.name(), dtypes), elements.min().unwrap_or(0))
+}
+
+/// Which combinations of dtypes the sample has of the `i`-th operation.
+fn chosen(name: &str, known: &[Vec<DType>], i: usize) -> Vec<Vec<DType>> {
+    let (blocks, mut others): (Vec<_>, Vec<_>) =
+        known.iter().cloned().partition(|dtypes| dtypes.iter().any(|dtype| dtype.is_quant()));
+    let mut list = Vec::new();
+    if !others.is_empty() {
+        let first = others.iter().position(|dtypes| dtypes[0] == DType::F32).unwrap_or(0);
+        list.push(others.remove(first));
+        // Casts have as many as there are pairs of dtypes.
+        let more = if others.is_empty() { 0 } else { 1 + others.len() / COMBINATIONS };
+        list.extend((0..more).map(|j| others[(i + j * COMBINATIONS) % others.len()].clone()));
+    }
+    match name {
+        "matmul" => list.extend(blocks),
+        _ if !blocks.is_empty() => list.push(blocks[i % blocks.len()].clone()),
+        _ => {}
+    }
+    list
+}
+
+/// How an argument lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lies {
+    Packed,
+    /// With gaps, or in another order.
+    Strided,
+    /// An element is in several places.
+    Repeated,
+}
+
+fn lies(arg: &Argument) -> Lies {
+    let dims = arg.layout.shape().dims();
+    match () {
+        () if arg.layout.is_contiguous() => Lies::Packed,
+        () if dims.iter().zip(arg.layout.strides()).any(|(&len, &stride)| len > 1 && stride == 0) => {
+            Lies::Repeated
+        }
+        () => Lies::Strided,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, weight_cases};
+    use super::*;
+
+    fn all() -> Vec<Case> {
+        [cases(), weight_cases()].concat()
+    }
+
+    #[test]
+    fn the_sample_has_every_operation_and_every_weight_type() {
+        let (all, part) = (all(), sample(all()));
+        let names = |cases: &[Case]| cases.iter().map(|case| case.op.name()).collect::<HashSet<_>>();
+        assert_eq!(names(&all), names(&part));
+        let weights = |cases: &[Case]| {
+            let products = cases.iter().filter(|case| case.op.name() == "matmul");
+            products.map(|case| case.args[1].dtype).filter(|dtype| dtype.is_quant()).collect::<HashSet<_>>()
+        };
+        assert_eq!(weights(&all), weights(&part));
+        let dtypes =
+            |cases: &[Case]| cases.iter().flat_map(|case| look(case).0.1).collect::<HashSet<DType>>();
+        assert_eq!(dtypes(&all), dtypes(&part));
+        assert!(part.len() * 20 < all.len(), "{} of {}", part.len(), all.len());
+    }
+
+    #[test]
+    fn the_sample_has_floats_of_every_operation_in_every_place() {
+        let (all, part) = (all(), sample(all()));
+        let found = |cases: &[Case]| {
+            let floats =
+                cases.iter().filter(|case| !case.args.is_empty() && case.args[0].dtype == DType::F32);
+            let some = floats.filter(|case| look(case).1 > 1);
+            some.map(|case| (case.op.name(), format!("{:?}", lies(&case.args[0])))).collect::<HashSet<_>>()
+        };
+        assert_eq!(found(&all), found(&part));
+        assert!(part.iter().any(|case| lies(&case.args[0]) == Lies::Repeated));
+    }
+
+    #[test]
+    fn the_sample_is_always_the_same() {
+        let texts = || sample(all()).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(texts(), texts());
+    }
+
+    #[test]
+    fn the_environment_chooses() {
+        let extent = |of: Option<&str>, how: Option<&str>| {
+            let get = |name: &str| match name {
+                "CONFORMANCE_OF" => of.map(String::from),
+                _ => how.map(String::from),
+            };
+            Extent::from_variables(get, Extent::Sample)
+        };
+        assert_eq!(extent(None, None), Extent::Sample);
+        assert_eq!(extent(None, Some("all")), Extent::All);
+        assert_eq!(extent(Some("add"), Some("all")), Extent::Of("add".into()));
+        let added = Extent::Of("add".into()).of(cases());
+        assert!(added.len() > 100 && added.iter().all(|case| case.op.name() == "add"));
+        let wrong = std::panic::catch_unwind(|| extent(None, Some("some")));
+        assert!(wrong.is_err());
+    }
+}
