@@ -13,8 +13,8 @@ pub use markdown::markdown;
 
 use crate::Hardware;
 use crate::family::{
-    attention, border, copy, layer_norm, matmul, pointwise, reduce, rms_norm, rope, scan, scatter, select,
-    softmax, sort, strided, weight,
+    attention, border, conv, copy, layer_norm, matmul, pointwise, reduce, rms_norm, rope, scan, scatter,
+    select, softmax, sort, strided, weight,
 };
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -80,6 +80,7 @@ const FAMILIES: &[&[Row]] = &[
     reduce::ROWS,
     scan::ROWS,
     matmul::ROWS,
+    conv::ROWS,
     weight::ROWS,
     softmax::ROWS,
     layer_norm::ROWS,

@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod border;
+pub mod conv;
 pub mod copy;
 pub mod layer_norm;
 mod lines;
@@ -16,6 +17,7 @@ pub mod select;
 pub mod softmax;
 pub mod sort;
 pub mod strided;
+mod tile;
 pub mod weight;
 
 use crate::Hardware;
@@ -45,6 +47,8 @@ macro_rules! kernels {
 kernels! {
     /// Elements from one arrangement to another.
     Copy(copy::Copy),
+    /// A convolution or a gradient of one.
+    Conv(conv::Conv),
     /// A product of dense matrices.
     MatMul(matmul::MatMul),
     /// Elements chosen by indices.
@@ -112,6 +116,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::LayerNorm(norm) => layer_norm::plan(&mut plan, request, norm)?,
         Op::Sort(sort) => sort::plan(&mut plan, request, sort.axis, sort.descending)?,
         Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
         Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
         Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
         op => return Err(Decline::Op(op.name())),
