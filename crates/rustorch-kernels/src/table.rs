@@ -13,8 +13,8 @@ pub use markdown::markdown;
 
 use crate::Hardware;
 use crate::family::{
-    attention, border, conv, copy, layer_norm, matmul, pointwise, reduce, rms_norm, rope, scan, scatter,
-    select, softmax, sort, strided, weight,
+    attention, border, conv, copy, create, layer_norm, matmul, pointwise, random, reduce, rms_norm, rope,
+    scan, scatter, select, softmax, sort, strided, weight,
 };
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -76,6 +76,8 @@ impl Row {
 /// The table, by families.
 const FAMILIES: &[&[Row]] = &[
     pointwise::ROWS,
+    create::ROWS,
+    random::ROWS,
     copy::ROWS,
     reduce::ROWS,
     scan::ROWS,

@@ -148,19 +148,13 @@ impl MatMul {
             (module.word(), module.word(), module.word(), module.word());
         let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        let mut exactly = library::exact(hardware);
-        if let Some(op) = activation
-            && let Ok(formula) = pointwise::activation(op, dtype, hardware)
-        {
-            // The formula may bring the same functions.
-            if formula.library.contains("fn fused(") {
-                exactly.clear();
-            }
-            module.add(&formula.library);
+        let function = activation.and_then(|op| pointwise::activation(op, dtype, hardware).ok());
+        let function = function.unwrap_or_default();
+        module.add(&library::called(&[&ring.add(), &ring.step(), &*function].concat(), hardware));
+        if activation.is_some() {
             let ty = ring.ty;
-            module.add(&format!("fn activated(a: {ty}) -> {ty} {{ return {}; }}", formula.expression));
+            module.add(&format!("fn activated(a: {ty}) -> {ty} {{ return {function}; }}"));
         }
-        module.add(&exactly);
         let [rows, columns] = tile.shape();
         let mut body = format!(
             "let number = {LINEAR_GROUP};

@@ -4,13 +4,17 @@ pub mod attention;
 pub mod border;
 pub mod conv;
 pub mod copy;
+pub mod create;
+mod kind;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
 pub mod pointwise;
+pub mod random;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rope;
+mod scalars;
 pub mod scan;
 pub mod scatter;
 pub mod select;
@@ -65,12 +69,16 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Sorting.
     Sort(sort::Sort),
-    /// One value everywhere.
-    Fill(border::Fill),
     /// A triangle of matrices.
     Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// One value everywhere.
+    Fill(create::Fill),
+    /// Evenly spaced numbers.
+    Arange(create::Arange),
+    /// Random numbers.
+    Random(random::Random),
     /// RMS normalisation.
     RmsNorm(rms_norm::RmsNorm),
     /// Cosines and sines of positions.
@@ -99,6 +107,9 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Clamp { .. }
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
+        Op::Fill(fill) => create::plan_fill(&mut plan, request, fill)?,
+        Op::Arange(arange) => create::plan_arange(&mut plan, request, arange)?,
+        Op::Random(random) => random::plan(&mut plan, request, random)?,
         Op::RmsNorm(norm) => rms_norm::plan(&mut plan, request, norm.eps)?,
         Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
         Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
