@@ -13,8 +13,8 @@ pub use markdown::markdown;
 
 use crate::Hardware;
 use crate::family::{
-    attention, border, conv, copy, create, layer_norm, matmul, pointwise, random, reduce, rms_norm, rope,
-    scan, scatter, select, softmax, sort, strided, weight,
+    attention, border, conv, copy, create, layer_norm, matmul, pointwise, pool, random, reduce, rms_norm,
+    rope, scan, scatter, select, softmax, sort, strided, weight,
 };
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -83,6 +83,7 @@ const FAMILIES: &[&[Row]] = &[
     scan::ROWS,
     matmul::ROWS,
     conv::ROWS,
+    pool::ROWS,
     weight::ROWS,
     softmax::ROWS,
     layer_norm::ROWS,

@@ -127,7 +127,7 @@ impl Places {
 }
 
 /// Statements that take a row-major number apart into `name0`, `name1`.. of these lengths, and `first` before them.
-fn split(number: &str, first: &str, name: char, lens: &[String]) -> String {
+pub(super) fn split(number: &str, first: &str, name: char, lens: &[String]) -> String {
     let mut text = format!("var rest_{name} = {number};\n");
     for (d, len) in lens.iter().enumerate().rev() {
         text += &format!("let {name}{d} = rest_{name} % {len}; rest_{name} = rest_{name} / {len};\n");

@@ -10,6 +10,7 @@ pub mod layer_norm;
 mod lines;
 pub mod matmul;
 pub mod pointwise;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod rms_norm;
@@ -59,6 +60,8 @@ kernels! {
     Select(select::Select),
     /// Elements brought to the places of indices.
     Scatter(scatter::Scatter),
+    /// Pooling.
+    Pool(pool::Pool),
     /// A reduction.
     Reduce(reduce::Reduce),
     /// Running sums and products.
@@ -128,6 +131,12 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::Sort(sort) => sort::plan(&mut plan, request, sort.axis, sort.descending)?,
         Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
         Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
+        Op::MaxPool(_)
+        | Op::AvgPool(_)
+        | Op::AdaptiveMaxPool(_)
+        | Op::AdaptiveAvgPool(_)
+        | Op::AvgPoolBackward { .. }
+        | Op::AdaptiveAvgPoolBackward { .. } => pool::plan(&mut plan, request)?,
         Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
         Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
         op => return Err(Decline::Op(op.name())),
