@@ -92,6 +92,8 @@ kernels! {
     Attention(attention::Attention),
     /// Activations to 8-bit blocks.
     RoundActivations(weight::Round),
+    /// Rows of a block-quantized table.
+    WeightRows(weight::Rows),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
 }
@@ -121,6 +123,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
             weight::plan(&mut plan, request)?
         }
         Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
+        Op::Embedding if request.args[0].dtype.is_quant() => weight::plan_rows(&mut plan, request)?,
         Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
         Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
         Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,
