@@ -82,6 +82,7 @@ const FAMILIES: &[&[Row]] = &[
     reduce::ROWS,
     scan::ROWS,
     matmul::ROWS,
+    conv::ROWS,
     weight::ROWS,
     softmax::ROWS,
     layer_norm::ROWS,
@@ -93,7 +94,6 @@ const FAMILIES: &[&[Row]] = &[
     border::ROWS,
     sort::ROWS,
     channel_norm::ROWS,
-    conv::ROWS,
     pooling::ROWS,
 ];
 

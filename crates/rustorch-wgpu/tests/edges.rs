@@ -4,8 +4,8 @@
 mod plain;
 
 use rustorch_core::{
-    Backend, BinaryOp, Buffer, CompareOp, DType, Fault, Layout, Op, Scalar, Shape, TensorMeta,
-    UnaryOp, View, ViewMut,
+    Backend, BinaryOp, Buffer, CompareOp, DType, Fault, Layout, Op, Scalar, Shape, TensorMeta, UnaryOp, View,
+    ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;

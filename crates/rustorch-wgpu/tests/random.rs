@@ -3,9 +3,7 @@
 #[path = "common/plain.rs"]
 mod plain;
 
-use rustorch_core::{
-    Backend, DType, Distribution, Layout, Op, PhiloxKey, Random, Shape, View, ViewMut,
-};
+use rustorch_core::{Backend, DType, Distribution, Layout, Op, PhiloxKey, Random, Shape, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 

@@ -59,16 +59,25 @@ pub struct Arange {
 
 /// Adds the launch that fills.
 pub fn plan_fill(plan: &mut Plan, request: &Request<'_>, fill: &Filling) -> Result<(), Decline> {
-    let out = request.out(0);
+    self::fill(plan, request.hardware, &request.out(0), fill.value)
+}
+
+/// Adds the launch that fills a contiguous tensor, which begins on a word.
+pub(super) fn fill(
+    plan: &mut Plan,
+    hardware: &Hardware,
+    out: &Operand<'_>,
+    value: Scalar,
+) -> Result<(), Decline> {
     let size = out.dtype.block_bytes();
     let words = (out.layout.elements() * size).div_ceil(4);
-    let mut step = StepBuilder::new(request.hardware, Fill);
-    let to = step.write(&Operand { ..out })? as usize * size / 4;
+    let mut step = StepBuilder::new(hardware, Fill);
+    let to = step.write(out)? as usize * size / 4;
     step.number(words)?.number(to)?.word(0).word(0);
-    for word in pattern(fill.value, out.dtype) {
+    for word in pattern(value, out.dtype) {
         step.word(word);
     }
-    plan.step(step, line(words.div_ceil(WORKGROUP as usize), request.hardware)?);
+    plan.step(step, line(words.div_ceil(WORKGROUP as usize), hardware)?);
     Ok(())
 }
 

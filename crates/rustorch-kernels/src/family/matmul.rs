@@ -1,11 +1,11 @@
 //! Products of dense matrices, and of `f32` activations with 16-bit weights.
 //!
-//! A workgroup makes a tile of results, from strips of both operands in shared memory. Each result is one chain of
-//! multiply-adds over the inner dimension, in order, as `rustorch-cpu` has it: it depends neither on the tile nor on the
-//! number of rows.
+//! Each result is one chain of multiply-adds over the inner dimension, in order, as `rustorch-cpu` has it: it does not
+//! depend on the number of rows.
 
 use super::pointwise;
 use super::strided::{self, Grid};
+use super::tile::{Product, Side, Tile};
 use crate::Hardware;
 use crate::library::{self, Ring};
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
@@ -32,58 +32,6 @@ pub struct MatMul {
     experts: Option<DType>,
 }
 
-/// What a workgroup makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Tile {
-    /// Sixteen results of one row; the threads are more, to read the strips.
-    Row,
-    /// Eight rows of 32.
-    Thin,
-    /// 32 by 32, four to a thread.
-    Small,
-    /// 64 by 64, sixteen to a thread.
-    Large,
-}
-
-/// Numbers of a tile.
-struct Sizes {
-    /// Threads that sum: columns, rows.
-    threads: [usize; 2],
-    /// Columns and rows of each.
-    each: [usize; 2],
-    /// Threads of the workgroup.
-    workgroup: usize,
-    /// Inner elements at a time.
-    depth: usize,
-}
-
-impl Tile {
-    fn choose(m: usize, n: usize, ring: Ring) -> Tile {
-        match m {
-            0..=1 => Tile::Row,
-            2..=8 => Tile::Thin,
-            _ if ring.size == 4 && m >= 48 && n >= 48 => Tile::Large,
-            _ => Tile::Small,
-        }
-    }
-
-    /// The strips of numbers of `size` bytes take less than 16 KiB.
-    fn sizes(self, size: usize) -> Sizes {
-        let of = |threads: [usize; 2], each: [usize; 2], workgroup, bytes| Sizes {
-            threads,
-            each,
-            workgroup,
-            depth: bytes / size,
-        };
-        match self {
-            Tile::Row => of([16, 1], [1, 1], 64, 256),
-            Tile::Thin => of([32, 8], [1, 1], 256, 128),
-            Tile::Small => of([16, 16], [2, 2], 256, 64),
-            Tile::Large => of([16, 16], [4, 4], 256, 64),
-        }
-    }
-}
-
 /// What it multiplies.
 pub const ROWS: &[Row] = &[row(OpType::LinearAlgebra, &["matmul", "expert_matmul"], sets::NUMERIC)
     .check(supports)
@@ -96,7 +44,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
     if let Op::MatMul(matmul) = op
         && let Some(activation) = matmul.activation
     {
-        pointwise::unary(activation, args[0].dtype, hardware).ok_or(Decline::Op(activation.name()))?;
+        pointwise::activation(activation, args[0].dtype, hardware)?;
     }
     Ok(())
 }
@@ -156,7 +104,6 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         activation,
         experts: experts.then(|| request.args[2].dtype),
     };
-    let sizes = tile.sizes(ring.size);
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let from = [launch.read(&x)?, launch.read(&w)?];
     let to = launch.write(&out)?;
@@ -169,9 +116,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         extra = (launch.read(&request.arg(2))?, expert);
         launch.bytes(Place::Mistakes, 0..4 * crate::mistake::WORDS as u64, true)?;
     }
-    let [columns, rows] = [0, 1].map(|i| sizes.threads[i] * sizes.each[i]);
-    let across = n.div_ceil(columns);
-    let tiles = across * m.div_ceil(rows);
+    let [across, tiles] = tile.count(m, n);
     let groups = tiles * batch.elements();
     launch.number(m)?.number(n)?.number(x.layout.dims()[rank - 1])?.number(across)?.number(tiles)?;
     launch.number(groups)?.word(from[0]).word(from[1]).word(to);
@@ -186,8 +131,6 @@ impl MatMul {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let MatMul { x: dtype, w: w_dtype, exact, tile, inner, rank, bias, activation, experts } = *self;
         let ring = ring(dtype, w_dtype, exact, hardware);
-        let Sizes { threads: [tx, ty], each: [ex, ey], workgroup, depth } = tile.sizes(ring.size);
-        let (columns, rows) = (tx * ex, ty * ey);
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let w = module.elements("w", w_dtype, false, hardware);
@@ -205,23 +148,14 @@ impl MatMul {
             (module.word(), module.word(), module.word(), module.word());
         let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        let expression = activation.and_then(|op| pointwise::unary(op, dtype, hardware));
-        module.add(&library::called(
-            &format!("fused(a) {}", expression.as_deref().unwrap_or_default()),
-            hardware,
-        ));
-        module.add(&ring.add());
-        module.add(&ring.step());
-        let ty_name = ring.ty;
-        let (x_pitch, w_pitch) = (rows + 1, columns + 1);
-        module.add(&format!(
-            "var<workgroup> xs: array<{ty_name}, {}>;\nvar<workgroup> ws: array<{ty_name}, {}>;",
-            depth * x_pitch,
-            depth * w_pitch
-        ));
-        if let Some(expression) = expression {
-            module.add(&format!("fn activated(a: {ty_name}) -> {ty_name} {{ return {expression}; }}"));
+        let function = activation.and_then(|op| pointwise::activation(op, dtype, hardware).ok());
+        let function = function.unwrap_or_default();
+        module.add(&library::called(&[&ring.add(), &ring.step(), &*function].concat(), hardware));
+        if activation.is_some() {
+            let ty = ring.ty;
+            module.add(&format!("fn activated(a: {ty}) -> {ty} {{ return {function}; }}"));
         }
+        let [rows, columns] = tile.shape();
         let mut body = format!(
             "let number = {LINEAR_GROUP};
             if number >= {groups} {{ return; }}
@@ -231,9 +165,6 @@ impl MatMul {
             let first_row = (tile / {across}) * {rows}u;
             var x_at = {x_from};\n"
         );
-        if ring.needs_one() {
-            let _ = writeln!(body, "ring_one = f64({});", one.float());
-        }
         match &ids {
             None => {
                 let _ =
@@ -249,64 +180,28 @@ impl MatMul {
                 );
             }
         }
-        let _ = writeln!(body, "let column = local % {tx}u;\nlet row = local / {tx}u;");
-        for (i, j) in pairs(ey, ex) {
-            let _ = writeln!(body, "var sum{i}_{j} = {}();", ring.sum());
-        }
         let factor = factor(&x, w_dtype, exact);
-        let _ = writeln!(body, "for (var start = 0u; start < {k}; start += {depth}u) {{");
-        let strip = |name: &str, len: usize, inner: bool, first: &str, end: &str, load: &str| {
-            let split = match inner {
-                true => format!("let i = e % {depth}u; let j = e / {depth}u;"),
-                false => format!("let i = e / {len}u; let j = e % {len}u;"),
-            };
-            format!(
-                "for (var e = local; e < {}u; e += {workgroup}u) {{
-                    {split}
-                    var v = {ty_name}();
-                    if start + i < {k} && {first} + j < {end} {{ v = {load}; }}
-                    {name}[i * {}u + j] = v;
-                }}\n",
-                len * depth,
-                len + 1,
-            )
+        let (m, n, k) = (m.to_string(), n.to_string(), k.to_string());
+        let x_load = format!("v = {};", factor(&format!("x_at + j * {x_row} + i * {x_inner}")));
+        let w_load = format!("v = {};", w.load(&format!("w_at + j * {w_column} + i * {w_inner}")));
+        let product = Product {
+            tile,
+            ring,
+            left: Side { load: &x_load, count: &m, inner: inner[0] },
+            right: Side { load: &w_load, count: &n, inner: inner[1] },
+            len: &k,
         };
-        let load = factor(&format!("x_at + (first_row + j) * {x_row} + (start + i) * {x_inner}"));
-        body.push_str(&strip("xs", rows, inner[0], "first_row", &m.to_string(), &load));
-        let load = w.load(&format!("w_at + (first_column + j) * {w_column} + (start + i) * {w_inner}"));
-        body.push_str(&strip("ws", columns, inner[1], "first_column", &n.to_string(), &load));
-        // Beyond the inner dimension's end both strips are zero.
-        let _ =
-            writeln!(body, "workgroupBarrier();\nif row < {ty}u {{ for (var i = 0u; i < {depth}u; i++) {{");
-        for i in 0..ey {
-            let _ = writeln!(body, "let a{i} = xs[i * {x_pitch}u + row + {}u];", i * ty);
-        }
-        for j in 0..ex {
-            let _ = writeln!(body, "let b{j} = ws[i * {w_pitch}u + column + {}u];", j * tx);
-        }
-        for (i, j) in pairs(ey, ex) {
-            let _ = writeln!(body, "sum{i}_{j} = ring_step(a{i}, b{j}, sum{i}_{j});");
-        }
-        body.push_str("} }\nworkgroupBarrier();\n}\nif row >= ");
-        let _ = writeln!(body, "{ty}u {{ return; }}");
-        for (i, j) in pairs(ey, ex) {
-            let mut value = format!("ring_end(sum{i}_{j})");
+        body += &product.text(&mut module, &one.float(), |sum| {
+            let mut value = sum.to_owned();
             if let Some(bias) = &bias {
                 value = format!("ring_add({value}, {})", bias.load(&format!("{extra} + c * {extra_step}")));
             }
             if activation.is_some() {
                 value = format!("activated({value})");
             }
-            let _ = writeln!(
-                body,
-                "{{ let r = first_row + row + {}u; let c = first_column + column + {}u;
-                if r < {m} && c < {n} {{ {} }} }}",
-                i * ty,
-                j * tx,
-                y.store_one(&format!("{to} + (batch * {m} + r) * {n} + c"), &value)
-            );
-        }
-        module.finish([workgroup as u32, 1, 1], &body)
+            y.store_one(&format!("{to} + (batch * {m} + r) * {n} + c"), &value)
+        });
+        module.finish(product.workgroup(), &body)
     }
 }
 
@@ -326,8 +221,4 @@ fn factor(x: &Elements, w: DType, exact: bool) -> impl Fn(&str) -> String {
             _ => value,
         }
     }
-}
-
-fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..rows).flat_map(move |i| (0..columns).map(move |j| (i, j)))
 }

@@ -23,6 +23,7 @@ pub mod select;
 pub mod softmax;
 pub mod sort;
 pub mod strided;
+mod tile;
 pub mod weight;
 
 use crate::Hardware;
@@ -68,8 +69,6 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Sorting.
     Sort(sort::Sort),
-    /// The value of a border, everywhere.
-    Background(border::Background),
     /// A triangle of matrices.
     Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
@@ -90,6 +89,8 @@ kernels! {
     Attention(attention::Attention),
     /// Activations to 8-bit blocks.
     RoundActivations(weight::Round),
+    /// Rows of a block-quantized table.
+    WeightRows(weight::Rows),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
     /// A convolution or a gradient of one.
@@ -133,6 +134,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
             weight::plan(&mut plan, request)?
         }
         Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
+        Op::Embedding if request.args[0].dtype.is_quant() => weight::plan_rows(&mut plan, request)?,
         Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
         Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
         Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,

@@ -2,7 +2,7 @@
 
 use super::strided::{self, Grid};
 use super::{copy, rms_norm};
-use crate::library::Ring;
+use crate::library::{self, Ring};
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
@@ -100,7 +100,8 @@ impl Scatter {
             ScatterMode::Replace => value,
             ScatterMode::Add if dtype == DType::Bool => format!("({} || {value})", y.load("place_of")),
             ScatterMode::Add => {
-                module.add(&Ring::of(dtype, hardware).add());
+                let sum = Ring::of(dtype, hardware).add();
+                module.add(&(library::called(&sum, hardware) + &sum));
                 format!("ring_add({}, {value})", y.load("place_of"))
             }
         };

@@ -43,8 +43,8 @@ impl Softmax {
         let (count, len) = (module.word(), module.word());
         let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        module.add(&library::exact(hardware));
-        module.add(&library::quick_exp());
+        let functions = if log { "quick_exp() log_of()" } else { "quick_exp()" };
+        module.add(&library::called(functions, hardware));
         if grouped {
             module.add(&format!("var<workgroup> partial: array<f32, {WORKGROUP}>;"));
         }
@@ -52,7 +52,7 @@ impl Softmax {
         let load = x.load(&format!("at + i * {step}"));
         let (rest, result) = match log {
             // The largest is taken off first: beside it, the logarithm would lose its digits.
-            true => ("let shift = log(total);", format!("({load} - largest) - shift")),
+            true => ("let shift = log_of(total);", format!("({load} - largest) - shift")),
             false => ("let factor = 1.0 / total;", format!("quick_exp({load} - largest) * factor")),
         };
         let each = format!("for (var i = {first}; i < {len}; i += {every}u)");

@@ -6,7 +6,7 @@ mod ring;
 
 pub use called::called;
 pub use order::Order;
-pub use ring::{LONG, Ring};
+pub use ring::Ring;
 
 use crate::Hardware;
 use std::fmt::Write;

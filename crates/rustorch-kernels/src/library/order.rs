@@ -33,6 +33,23 @@ impl Order {
         }
     }
 
+    /// Functions `order_least()`, the key of the least value of all, and `order_nan(key)`.
+    pub fn least(self) -> String {
+        let key = self.key();
+        let (least, nan) = match self.dtype {
+            DType::F64 => ("vec2<u32>(0xffffffffu, 0x000fffffu)", "k.x == 0xffffffffu && k.y == 0xffffffffu"),
+            DType::F16 | DType::BF16 | DType::F32 => ("0x007fffffu", "k == 0xffffffffu"),
+            DType::I64 => ("vec2<u32>(0u, 0u)", "false"),
+            // The order of 32 bits, also of fewer.
+            DType::I8 => ("0x7fffff80u", "false"),
+            DType::I16 => ("0x7fff8000u", "false"),
+            _ => ("0u", "false"),
+        };
+        format!(
+            "fn order_least() -> {key} {{ return {least}; }}\nfn order_nan(k: {key}) -> bool {{ return {nan}; }}\n"
+        )
+    }
+
     /// Functions `order_key(v)` and `order_value(key)`, its inverse; `order_flip(key)`, which turns the order round but
     /// leaves NaN the last; `order_less(a, b)` of keys.
     pub fn text(self) -> String {

@@ -4,9 +4,6 @@ use crate::Hardware;
 use crate::wgsl::value_type;
 use rustorch_core::DType;
 
-/// 64-bit integers of two words, for devices that have none: `long_add`, `long_mul`, wrapping.
-pub const LONG: &str = include_str!("long.wgsl");
-
 /// The type in which elements of a dtype accumulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
@@ -54,18 +51,15 @@ impl Ring {
         }
     }
 
-    /// Function `ring_add(a, b)`.
+    /// Function `ring_add(a, b)`. Calls functions of the library.
     pub fn add(self) -> String {
         let ty = self.ty;
-        let (add, library) = match self.kind {
-            Kind::Long => ("long_add(a, b)", LONG),
-            _ => ("a + b", ""),
-        };
-        format!("{library}fn ring_add(a: {ty}, b: {ty}) -> {ty} {{ return {add}; }}\n")
+        let sum = if self.kind == Kind::Long { "pair_add(a, b)" } else { "a + b" };
+        format!("fn ring_add(a: {ty}, b: {ty}) -> {ty} {{ return {sum}; }}\n")
     }
 
-    /// Functions `ring_step(a, b, c)`: a·b + c, of reals rounded once; and `ring_end(c)`, the number that a sum is. Needs
-    /// [`exact`](super::exact) and [`add`](Self::add).
+    /// Functions `ring_step(a, b, c)`: a·b + c, of reals rounded once; and `ring_end(c)`, the number that a sum is.
+    /// Calls functions of the library.
     pub fn step(self) -> String {
         let (ty, sum) = (self.ty, self.sum());
         let long = if self.fuses { "fma" } else { "fused_long" };
@@ -77,7 +71,7 @@ impl Ring {
             Kind::Single => "fused(a, b, c)".to_owned(),
             Kind::Double => format!("{long}(a, b, c)"),
             Kind::Whole => "a * b + c".to_owned(),
-            Kind::Long => "long_add(long_mul(a, b), c)".to_owned(),
+            Kind::Long => "pair_add(pair_product(a, b), c)".to_owned(),
             Kind::Complex if self.long() => parts(long),
             Kind::Complex => parts("fused"),
         };

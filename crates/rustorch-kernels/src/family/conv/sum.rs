@@ -306,7 +306,7 @@ fn finish(
         expression = format!("sum + {}", bias.load(&format!("{from} + channel * {step}")));
     }
     // The table promises no activation without a line.
-    if let Some(activation) = activation.and_then(|f| pointwise::unary(f, dtype, hardware)) {
+    if let Some(activation) = activation.and_then(|f| pointwise::activation(f, dtype, hardware).ok()) {
         module.add(&library::called(&activation, hardware));
         module.add(&format!("fn activation(a: Number) -> Number {{ return {activation}; }}"));
         expression = format!("activation({expression})");

@@ -80,10 +80,10 @@ impl Function {
     }
 }
 
-/// A function for another family's kernel, an expression of `a`, an element of `dtype`; none if there is
-/// none. The kernel has to add the functions of the library that it calls.
-pub(super) fn unary(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Option<String> {
-    Function::Unary(op).expression(&[dtype], dtype, hardware)
+/// An activation in another family's kernel: an expression of `a`, an element of `dtype`, over functions of the library.
+pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Result<String, Decline> {
+    let line = Function::Unary(op).expression(&[dtype], dtype, hardware);
+    line.ok_or(Decline::Attr("an activation without a kernel"))
 }
 
 /// Whether there is a line for an operation.

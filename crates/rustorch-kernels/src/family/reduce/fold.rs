@@ -2,7 +2,7 @@
 //! and ends.
 
 use crate::Hardware;
-use crate::library::{self, LONG, Order};
+use crate::library::{self, Order};
 use crate::wgsl::{Elements, Module};
 use rustorch_core::{DType, DTypeKind, ReduceOp};
 
@@ -49,6 +49,8 @@ pub(in crate::family) struct Fold {
     pub(in crate::family) bytes: usize,
     pub(in crate::family) text: String,
 }
+
+const LOG_SUM_EXP: &str = include_str!("log_sum_exp.wgsl");
 
 /// Declares the buffer `x` as the fold reads it.
 pub(in crate::family) fn input(
@@ -97,10 +99,7 @@ pub(in crate::family) fn fold(
         Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
         Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
         Kind::Any | Kind::All => truth(kind, dtype, x),
-        Kind::LogSumExp => Fold {
-            bytes: 8,
-            text: library::exact(hardware) + &library::quick_exp() + include_str!("log_sum_exp.wgsl"),
-        },
+        Kind::LogSumExp => Fold { bytes: 8, text: library::called(LOG_SUM_EXP, hardware) + LOG_SUM_EXP },
         Kind::Var | Kind::Std => moments(kind, dtype, x, y, hardware),
     }
 }
@@ -150,11 +149,11 @@ fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}
 
 fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
     let from = x.value();
-    let (library, ty, start, merge) = match (hardware.i64, kind == Kind::Prod) {
-        (true, false) => ("", "i64", "i64(0)", "a + b"),
-        (true, true) => ("", "i64", "i64(1)", "a * b"),
-        (false, false) => (LONG, "vec2<u32>", "vec2<u32>(0u, 0u)", "long_add(a, b)"),
-        (false, true) => (LONG, "vec2<u32>", "vec2<u32>(1u, 0u)", "long_mul(a, b)"),
+    let (ty, start, merge) = match (hardware.i64, kind == Kind::Prod) {
+        (true, false) => ("i64", "i64(0)", "a + b"),
+        (true, true) => ("i64", "i64(1)", "a * b"),
+        (false, false) => ("vec2<u32>", "vec2<u32>(0u, 0u)", "pair_add(a, b)"),
+        (false, true) => ("vec2<u32>", "vec2<u32>(1u, 0u)", "pair_product(a, b)"),
     };
     let long = match (hardware.i64, from) {
         (_, "bool") if hardware.i64 => "i64(select(0u, 1u, v))",
@@ -165,12 +164,13 @@ fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
         (false, _) => "v",
     };
     let text = format!(
-        "{library}alias State = {ty};
+        "{}alias State = {ty};
 fn empty() -> State {{ return {start}; }}
 fn merge(a: State, b: State) -> State {{ return {merge}; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {long}); }}
 fn finish(s: State, count: f32, correction: f32) -> State {{ return s; }}
-"
+",
+        library::called(merge, hardware)
     );
     Fold { bytes: 8, text }
 }
