@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use naga::proc::{NameKey, TypeResolution};
-use naga::{ArraySize, Constant, Expression, Handle, Literal, Scalar, ScalarKind, Type, TypeInner};
+use naga::{Constant, Expression, Handle, Literal, Scalar, ScalarKind, Type, TypeInner};
 
 use crate::Error;
 use crate::layout::{Field, array_padding, struct_fields};
@@ -166,7 +166,7 @@ impl Program<'_> {
             return self.zero_shape(shape);
         }
         let count = match module.types[ty].inner {
-            TypeInner::Array { size: ArraySize::Constant(_), .. } => 1,
+            TypeInner::Array { .. } => 1,
             TypeInner::Struct { ref members, .. } => members.len(),
             _ => return Err(Error::UnsupportedType(crate::layout::type_name(module, ty))),
         };

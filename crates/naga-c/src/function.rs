@@ -5,12 +5,11 @@
 
 use naga::proc::NameKey;
 use naga::{
-    AddressSpace, ArraySize, Barrier, Binding, BuiltIn, Function, GlobalVariable, Handle, Scalar, TypeInner,
-    VectorSize,
+    AddressSpace, Barrier, Binding, BuiltIn, Function, GlobalVariable, Handle, Scalar, TypeInner, VectorSize,
 };
 
 use crate::expr::{Body, Scope, bare};
-use crate::layout::is_runtime_array;
+use crate::layout::{array_length, is_runtime_array};
 use crate::program::Program;
 use crate::{ArgumentKind, Error};
 
@@ -165,10 +164,10 @@ impl Body<'_, '_> {
         let index = self.builtin_texts(BuiltIn::LocalInvocationIndex, size)?.remove(0);
         // Arrays of arrays are one range of elements.
         let (mut element, mut counts) = (variable.ty, Vec::new());
-        while let TypeInner::Array { base, size: ArraySize::Constant(count), .. } =
-            module.types[element].inner
-        {
-            counts.push((element, count.get()));
+        while let TypeInner::Array { base, size, .. } = module.types[element].inner {
+            let count =
+                array_length(module, size)?.ok_or(Error::Inconsistent("runtime-sized workgroup memory"))?;
+            counts.push((element, count));
             element = base;
         }
         let u32_ty = self.program.scalar(Scalar::U32)?;

@@ -1,6 +1,6 @@
 //! Sizes and offsets: where C would put members, where WGSL says they are, and the padding in between.
 
-use naga::proc::Alignment;
+use naga::proc::{Alignment, IndexableLength};
 use naga::{ArraySize, Handle, Module, ScalarKind, Type, TypeInner};
 
 use crate::Error;
@@ -46,14 +46,7 @@ pub(crate) fn c_layout(module: &Module, ty: Handle<Type>) -> Result<Option<CLayo
         }
         TypeInner::Array { base, size, .. } => {
             let stride = array_stride(module, ty)?;
-            let count = match size {
-                ArraySize::Constant(count) => count.get(),
-                ArraySize::Dynamic => 0,
-                ArraySize::Pending(over) => {
-                    let name = module.overrides[over].name.clone().unwrap_or_default();
-                    return Err(Error::UnresolvedOverride(name));
-                }
-            };
+            let count = array_length(module, size)?.unwrap_or(0);
             match (c_layout(module, base)?, stride) {
                 (Some(element), Some(stride)) => {
                     let size =
@@ -66,6 +59,22 @@ pub(crate) fn c_layout(module: &Module, ty: Handle<Type>) -> Result<Option<CLayo
         TypeInner::Struct { .. } => struct_fields(module, ty)?.1,
         _ => return Err(Error::UnsupportedType(type_name(module, ty))),
     })
+}
+
+/// The number of an array's elements, `None` if it is runtime-sized.
+///
+/// An override's value stands in the module once overrides were processed.
+pub(crate) fn array_length(module: &Module, size: ArraySize) -> Result<Option<u32>, Error> {
+    match size.resolve(module.to_ctx()) {
+        Ok(IndexableLength::Known(length)) => Ok(Some(length)),
+        Ok(IndexableLength::Dynamic) => Ok(None),
+        Err(_) => Err(match size {
+            ArraySize::Pending(over) => {
+                Error::UnresolvedOverride(module.overrides[over].name.clone().unwrap_or_default())
+            }
+            _ => Error::Inconsistent("an array without a length"),
+        }),
+    }
 }
 
 /// The distance of an array's elements, if the layout is ours to say.

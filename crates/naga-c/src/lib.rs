@@ -86,7 +86,8 @@ pub use error::Error;
 
 /// Writes the compute entry point named `entry`, or all compute entry points if `entry` is `None`.
 ///
-/// `info` is what naga's validator returned for `module`; overrides must have been processed.
+/// `info` is what naga's validator returned for `module`; overrides must have been processed with
+/// `naga::back::pipeline_constants::process_overrides` (which naga has if one of its own binary or text back ends is enabled).
 ///
 /// # Errors
 ///

@@ -6,10 +6,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use naga::proc::{NameKey, TypeResolution};
-use naga::{AddressSpace, ArraySize, Handle, Scalar, ScalarKind, Type, TypeInner, VectorSize};
+use naga::{AddressSpace, Handle, Scalar, ScalarKind, Type, TypeInner, VectorSize};
 
 use crate::Error;
-use crate::layout::{Field, array_padding, is_runtime_array, struct_fields, type_name};
+use crate::layout::{Field, array_length, array_padding, is_runtime_array, struct_fields, type_name};
 use crate::program::Program;
 use crate::scalars::{self, SCALARS, Shape};
 
@@ -109,13 +109,10 @@ impl Program<'_> {
         }
         let name = match *inner {
             TypeInner::Struct { .. } => self.define_struct(ty)?,
-            TypeInner::Array { size: ArraySize::Constant(count), .. } => {
-                self.define_array(ty, count.get())?
-            }
-            TypeInner::Array { size: ArraySize::Pending(over), .. } => {
-                let name = self.module.overrides[over].name.clone().unwrap_or_default();
-                return Err(Error::UnresolvedOverride(name));
-            }
+            TypeInner::Array { size, .. } => match array_length(self.module, size)? {
+                Some(count) => self.define_array(ty, count)?,
+                None => return Err(Error::Inconsistent("a runtime-sized array as a whole")),
+            },
             _ => return Err(Error::UnsupportedType(type_name(self.module, ty))),
         };
         self.types.names.insert(ty, name.clone());

@@ -383,6 +383,37 @@ fn beyond_wgsl() {
 }
 
 #[test]
+fn overrides() {
+    let wgsl = "
+        override count: u32 = 3;
+        override scale: u32;
+        @group(0) @binding(0) var<storage, read_write> out: array<u32>;
+        var<workgroup> tile: array<array<u32, 2>, count>;
+        @compute @workgroup_size(count) fn f(@builtin(local_invocation_index) i: u32) {
+            tile[i][1] = i * scale;
+            workgroupBarrier();
+            out[i] = tile[count - 1u - i][1] + tile[i][0];
+        }";
+    let (module, info) = support::module(wgsl);
+    let values = [("count".to_string(), 5.0), ("scale".to_string(), 10.0)].into_iter().collect();
+    let entry = (naga::ShaderStage::Compute, "f");
+    let (module, info) =
+        naga::back::pipeline_constants::process_overrides(&module, &info, Some(entry), &values).unwrap();
+    for dialect in [Dialect::OpenCl, Dialect::Cuda] {
+        let output = naga_c::write(&module, &info, Some("f"), &Options::new(dialect)).unwrap();
+        assert_eq!(
+            (output.entry_points[0].workgroup_size, output.entry_points[0].workgroup_memory),
+            ([5, 1, 1], 40)
+        );
+        if let Some(device) = device().filter(|_| dialect == Dialect::OpenCl) {
+            let mut buffers = [vec![0; 20]];
+            device.run_output(&output, [1, 1, 1], &mut buffers);
+            assert_eq!(words(&buffers[0]), [40, 30, 20, 10, 0]);
+        }
+    }
+}
+
+#[test]
 fn sums_of_floats_by_all() {
     for device in runners() {
         let wgsl = "@group(0) @binding(0) var<storage, read_write> sum: atomic<f32>;

@@ -113,6 +113,12 @@ pub(crate) struct DeviceArgs {
     /// Threads that compute on the CPU [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
+    /// Layers whose weights go to the device, from the first; the rest stays on the CPU [default: all that fit]
+    #[arg(long, value_name = "N")]
+    pub(crate) layers_on_device: Option<usize>,
+    /// Memory of the device for weights, such as 6G or 500M [default: all of it]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) device_memory: Option<u64>,
 }
 
 /// How tokens are chosen.
@@ -293,6 +299,25 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 /// A number of threads that systems can start; more than there are cores gains nothing anyway.
+/// Bytes, with the units K, M, G and T of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim().trim_end_matches(['b', 'B']).trim_end_matches('i');
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err("is a number with K, M, G or T behind it, such as 6G".into()),
+    };
+    let value: f64 = digits.parse().map_err(|_| "is a number with K, M, G or T behind it, such as 6G".to_owned())?;
+    match value {
+        x if x >= 0.0 && x.is_finite() => Ok((x * (1u64 << unit) as f64) as u64),
+        _ => Err("must not be negative".into()),
+    }
+}
+
 fn threads(text: &str) -> Result<usize, String> {
     match positive(text)? {
         n @ ..=1024 => Ok(n),

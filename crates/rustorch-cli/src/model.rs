@@ -1,5 +1,7 @@
 //! Opening models.
 
+use crate::args::DeviceArgs;
+use crate::backend::Backend;
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustorch::gguf;
@@ -26,8 +28,12 @@ pub(crate) fn open_file(path: Option<&Path>) -> Result<gguf::File, Failure> {
     }
 }
 
-/// Loads a model; on a terminal, with a progress bar where it takes a while.
-pub(crate) fn load(path: Option<&Path>) -> Result<Arc<LanguageModel>, Failure> {
+/// Loads a model, and puts it where the options want it; on a terminal, with a progress bar where it takes a while.
+pub(crate) fn load(
+    path: Option<&Path>,
+    backend: &Backend,
+    device: &DeviceArgs,
+) -> Result<Arc<LanguageModel>, Failure> {
     let file = open_file(path)?;
     let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
     // The template is a constant of ours; a mistake in it shows in every test on a terminal.
@@ -40,9 +46,10 @@ pub(crate) fn load(path: Option<&Path>) -> Result<Arc<LanguageModel>, Failure> {
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let model = model.map_err(|e| match path {
+    let mut model = model.map_err(|e| match path {
         Some(path) => Failure::Model(format!("{}: {e}", path.display())),
         None => Failure::Model(format!("{EMBEDDED_NAME}: {e}")),
     })?;
+    backend.place(&mut model, device)?;
     Ok(Arc::new(model))
 }

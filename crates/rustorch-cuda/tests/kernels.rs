@@ -6,7 +6,7 @@
 mod paper;
 
 use rustorch_core::Device;
-use rustorch_cuda::Nvrtc;
+use rustorch_cuda::{Nvrtc, Target};
 use rustorch_kernels::{Hardware, Kernel, KernelCache, Language, translate};
 use std::path::Path;
 use std::sync::Mutex;
@@ -59,5 +59,38 @@ fn every_kernel_compiles() {
     assert!(kernels.len() > 100, "only {} kernels", kernels.len());
     for capability in [80, 90] {
         check(&nvrtc, &hardware, &kernels, capability);
+    }
+}
+
+/// The sizes in bytes of the parameters of the entry point in PTX.
+fn parameters(ptx: &str) -> Vec<usize> {
+    let list = ptx.split(".entry").nth(1).unwrap().split(['(', ')']).nth(1).unwrap();
+    let size = |declaration: &str| match declaration.split_once('[') {
+        // .param .align 16 .b8 run_param_2[16]
+        Some((_, length)) => length.split(']').next().unwrap().parse().unwrap(),
+        // .param .u64 run_param_0
+        None => {
+            assert!(declaration.contains(".u64"), "{declaration}");
+            8
+        }
+    };
+    list.split(',').map(size).collect()
+}
+
+#[test]
+fn parameters_are_as_the_driver_passes_them() {
+    let nvrtc = match Nvrtc::find() {
+        Ok(nvrtc) => nvrtc,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let hardware = hardware();
+    // Some of each family.
+    for kernel in paper::kernels(&hardware).iter().step_by(20) {
+        let wgsl = kernel.wgsl(&hardware);
+        let text = translate(&wgsl, hardware.language).unwrap();
+        let ptx = nvrtc.compile(&kernel.label(), &text.source, Target::Ptx(80)).unwrap();
+        let mut stated = vec![8; wgsl.buffers];
+        stated.push(4 * wgsl.words);
+        assert_eq!(parameters(&String::from_utf8(ptx).unwrap()), stated, "{kernel:?}");
     }
 }

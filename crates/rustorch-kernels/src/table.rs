@@ -6,13 +6,15 @@
 
 mod dtypes;
 mod markdown;
+pub mod sets;
 
 pub use dtypes::{Blocks, DTypes};
 pub use markdown::markdown;
 
 use crate::Hardware;
 use crate::family::{
-    attention, channel_norm, conv, copy, pointwise, pooling, rms_norm, rope, strided, weight,
+    attention, border, channel_norm, conv, copy, create, layer_norm, matmul, pointwise, pooling, random,
+    reduce, rms_norm, rope, scan, scatter, select, softmax, sort, strided, weight,
 };
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
@@ -74,13 +76,24 @@ impl Row {
 /// The table, by families.
 const FAMILIES: &[&[Row]] = &[
     pointwise::ROWS,
+    create::ROWS,
+    random::ROWS,
     copy::ROWS,
+    reduce::ROWS,
+    scan::ROWS,
+    matmul::ROWS,
+    weight::ROWS,
+    conv::ROWS,
+    softmax::ROWS,
+    layer_norm::ROWS,
     rms_norm::ROWS,
     channel_norm::ROWS,
     attention::ROWS,
     rope::ROWS,
-    weight::ROWS,
-    conv::ROWS,
+    select::ROWS,
+    scatter::ROWS,
+    border::ROWS,
+    sort::ROWS,
     pooling::ROWS,
 ];
 

@@ -1,7 +1,7 @@
 //! A model file with everything in it: network, tokenizer, chat template.
 
 use crate::chat::ChatTemplate;
-use crate::model::Model;
+use crate::model::{Model, Offload, Offloaded};
 use crate::tokenizer::{Tokenizer, TokenizerError, Vocab};
 use crate::{Error, Result};
 use rustorch_formats::gguf;
@@ -55,6 +55,14 @@ impl LanguageModel {
     /// The network.
     pub fn network(&self) -> &Model {
         &self.network
+    }
+
+    /// Puts weights onto a device; see [`Model::offload`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
+        self.network.offload(offload)
     }
 
     /// The tokenizer.

@@ -1,4 +1,5 @@
 //! Every operation that a device takes gives the processor's result.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "these are tests; skipped ones say so")]
 
 use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;

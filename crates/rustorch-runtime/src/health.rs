@@ -47,7 +47,8 @@ impl Health {
         self.lock().quarantined.iter().cloned().collect()
     }
 
-    pub(crate) fn is_lost(&self, device: Device) -> bool {
+    /// Whether a device is gone.
+    pub fn is_lost(&self, device: Device) -> bool {
         self.is_troubled() && self.lock().lost.contains(&device)
     }
 

@@ -18,6 +18,9 @@ pub enum Placement {
     Require(Device),
     /// The first of the chain that can.
     Chain,
+    /// Where most bytes of the arguments are; the chain where that device cannot. So whoever puts weights onto devices
+    /// decides where a model runs.
+    Resident,
     /// By the bytes of arguments and results: below `cpu_below` the processor, below `npu_below` a neural engine (Core
     /// ML), above that the first GPU of the chain. The rest of the chain where these cannot.
     BySize {
@@ -62,6 +65,8 @@ impl Placement {
             _ if alone => usize::MAX,
             Placement::Auto => AUTO_SMALL,
             Placement::BySize { cpu_below: n, .. } | Placement::GpuThreshold(n) => n.saturating_sub(1),
+            // All of it is on the processor.
+            Placement::Resident => usize::MAX,
             Placement::Prefer(_) | Placement::Chain | Placement::ByOp(_) => 0,
         }
     }
@@ -106,6 +111,10 @@ impl Placement {
                 }
             }
             Placement::Prefer(device) => first(candidates, &|d| d == *device),
+            Placement::Resident => {
+                let home = work.home.unwrap_or(Device::Cpu);
+                first(candidates, &|d| d == home);
+            }
             Placement::BySize { cpu_below, npu_below } => {
                 if work.bytes < *cpu_below {
                     first(candidates, &Device::is_cpu);
@@ -235,6 +244,8 @@ mod tests {
     fn tables_and_names_come_first() {
         assert_eq!(order(&Placement::Prefer(GPU), 1, CPU, [0.0; 3]), [GPU, NPU, CPU]);
         assert_eq!(order(&Placement::Chain, 1, CPU, [0.0; 3]), CHAIN);
+        assert_eq!(order(&Placement::Resident, 1, GPU, [0.0; 3]), [GPU, NPU, CPU]);
+        assert_eq!(order(&Placement::Resident, 1 << 30, CPU, [0.0; 3]), [CPU, NPU, GPU]);
         let class = OpTable::new().class(OpType::LinearAlgebra, GPU);
         assert_eq!(order(&Placement::ByOp(class.clone()), 1, CPU, [0.0; 3]), [GPU, NPU, CPU]);
         let name = class.op("matmul", CPU);

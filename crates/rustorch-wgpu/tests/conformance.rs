@@ -16,9 +16,11 @@ fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
     for adapter in adapters {
         let engine = Engine::new(adapter.open().unwrap()).unwrap();
         eprintln!("{}: {:?}", adapter.name(), engine.hardware().arithmetic);
-        // To look at one operation alone.
+        // To look at some operations alone, named with commas between them.
         let only = std::env::var("CONFORMANCE_OF").ok();
-        let wanted = |case: &Case| only.as_deref().is_none_or(|name| case.op.name() == name);
+        let wanted = |case: &Case| {
+            only.as_deref().is_none_or(|names| names.split(',').any(|name| case.op.name() == name))
+        };
         let report = conformance::check_cases(cases().into_iter().filter(wanted), &engine, &cpu);
         eprintln!("{report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());

@@ -1,8 +1,9 @@
 //! The devices of this build on this machine.
 
-use rustorch_core::{Backend, DeviceType, Error, Result};
+use rustorch_core::{Backend, Device, DeviceType, Error, Result};
 use rustorch_cpu::CpuBackend;
-use rustorch_runtime::{Builder, Environment, HybridExecutor};
+use rustorch_kernels::Engine;
+use rustorch_runtime::{Builder, DeviceChoice, Environment, HybridExecutor, Target};
 use std::sync::Arc;
 
 /// What became of one kind of device.
@@ -14,37 +15,139 @@ pub enum Found {
         /// The kind, as `--backend` names it.
         family: &'static str,
         /// Why, and what would help.
-        reason: &'static str,
+        reason: String,
     },
 }
 
+/// Every kind of device besides the processor, as `--backend` names it.
+const FAMILIES: [&str; 6] = ["cuda", "metal", "vulkan", "opencl", "webgpu", "coreml"];
+
 /// Looks for every kind of device; `threads` compute on the processor (one for each core if not given).
 pub fn discover(threads: Option<usize>) -> Vec<Found> {
-    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let families = ["cuda", "metal", "vulkan", "opencl", "webgpu", "coreml"];
-    let absent = families
-        .map(|family| Found::Absent { family, reason: "this version of RusTorch has no such device" });
-    let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(threads));
-    std::iter::once(Found::Present(cpu)).chain(absent).collect()
+    find(threads, &|_, _| true)
 }
 
-/// An executor for what a person asks for, over every device found.
+/// Opens the processor, and the devices that are wanted: a family, and whether a device is the processor in disguise.
+fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Found> {
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(threads));
+    let mut found = vec![Found::Present(cpu)];
+    for family in FAMILIES {
+        if !wanted(family, false) && !wanted(family, true) {
+            continue;
+        }
+        let mut reasons = Vec::new();
+        let mut devices = match family {
+            "vulkan" | "metal" => wgpu(family, wanted, &mut reasons),
+            "opencl" => opencl(wanted, &mut reasons),
+            "cuda" => cuda(&mut reasons),
+            _ => {
+                reasons.push("this version of RusTorch has no such device".to_owned());
+                Vec::new()
+            }
+        };
+        if devices.is_empty() {
+            let reason = if reasons.is_empty() { "there is none".to_owned() } else { reasons.join("; ") };
+            found.push(Found::Absent { family, reason });
+        }
+        found.append(&mut devices);
+    }
+    found
+}
+
+/// Devices of Vulkan or Metal.
+fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
+    if (family == "metal") != cfg!(target_vendor = "apple") {
+        reasons.push(format!("{family} is not for this system"));
+        return Vec::new();
+    }
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(error) => {
+            reasons.push(error.to_string());
+            return Vec::new();
+        }
+    };
+    let adapters = adapters
+        .iter()
+        .filter(|adapter| adapter.device().family() == family && wanted(family, adapter.is_software()));
+    let opened = adapters.map(|adapter| {
+        let driver = adapter.open().map_err(|error| error.to_string())?;
+        Engine::new(driver).map_err(|fault| fault.to_string())
+    });
+    opened.filter_map(|engine| present(engine, reasons)).collect()
+}
+
+/// Devices of OpenCL.
+fn opencl(wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
+    let found = rustorch_opencl::discover();
+    reasons.extend(found.missing);
+    let software = |kind| kind == rustorch_opencl::Kind::Cpu;
+    let devices = found.devices.iter().filter(|device| wanted("opencl", software(device.kind())));
+    let opened = devices.map(|device| {
+        let driver = device.open().map_err(|fault| fault.to_string())?;
+        Engine::new(driver).map_err(|fault| fault.to_string())
+    });
+    opened.filter_map(|engine| present(engine, reasons)).collect()
+}
+
+/// Devices of CUDA.
+fn cuda(reasons: &mut Vec<String>) -> Vec<Found> {
+    let found = rustorch_cuda::discover();
+    reasons.extend(found.missing);
+    let opened = found.devices.iter().map(|device| {
+        let driver = device.open().map_err(|fault| fault.to_string())?;
+        Engine::new(driver).map_err(|fault| fault.to_string())
+    });
+    opened.filter_map(|engine| present(engine, reasons)).collect()
+}
+
+fn present<B: Backend + 'static>(backend: Result<B, String>, reasons: &mut Vec<String>) -> Option<Found> {
+    match backend {
+        Ok(backend) => Some(Found::Present(Arc::new(backend))),
+        Err(reason) => {
+            reasons.push(reason);
+            None
+        }
+    }
+}
+
+/// An executor for what a person asks for, over every device that has a part in it.
 ///
 /// `threads` compute on the processor; if not given, `RUSTORCH_THREADS` says, else there is one for each core.
-/// `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU` narrow the devices down.
+/// `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU` narrow the devices down. Devices that are the processor in disguise, such as
+/// software renderers, take part where they are named only.
 ///
 /// # Errors
 /// If this build or machine lacks the device, which the error answers with those that exist, or if the environment makes
 /// no sense.
 pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExecutor> {
+    Ok(target(wanted, threads)?.executor)
+}
+
+/// As [`executor`], with the device that the wish means and the precision in which it wants to compute.
+///
+/// # Errors
+/// As there.
+pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
     let environment = Environment::read()?;
-    let present: Vec<Arc<dyn Backend>> = discover(threads.or(environment.threads))
-        .into_iter()
-        .filter_map(|found| match found {
-            Found::Present(backend) => Some(backend),
-            Found::Absent { .. } => None,
-        })
-        .collect();
+    let named = |family: &str| match (&environment.devices, wanted) {
+        (_, DeviceType::Only(device)) if device.family() == family => true,
+        (Some(devices), _) => devices.iter().any(|choice| family_of(choice) == family),
+        (None, _) => false,
+    };
+    let taken = |family: &str, software: bool| {
+        let alone = wanted == DeviceType::Only(Device::Cpu) || environment.disable_gpu;
+        !alone && (named(family) || environment.devices.is_none() && !software)
+    };
+    let mut absent = Vec::new();
+    let mut present: Vec<Arc<dyn Backend>> = Vec::new();
+    for found in find(threads.or(environment.threads), &taken) {
+        match found {
+            Found::Present(backend) => present.push(backend),
+            Found::Absent { family, reason } => absent.push((family, reason)),
+        }
+    }
     let names: Vec<String> = present.iter().map(|backend| backend.device().to_string()).collect();
     let executor = present
         .into_iter()
@@ -52,21 +155,49 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
         .environment(&environment)
         .build()?;
     match executor.resolve(wanted) {
-        Ok(target) => Ok(target.executor),
-        Err(_) => Err(Error::argument(
-            "backend",
-            format!(
-                "`{wanted}` is not available here; there is auto, hybrid, hybrid-f32, {}",
-                names.join(", ")
-            ),
-        )),
+        Ok(target) => Ok(target),
+        Err(_) => {
+            let why = match wanted {
+                DeviceType::Only(device) => absent.iter().find(|(family, _)| *family == device.family()),
+                _ => None,
+            };
+            let why = why.map_or(String::new(), |(_, reason)| format!(" ({reason})"));
+            let names = names.join(", ");
+            Err(Error::argument(
+                "backend",
+                format!("`{wanted}` is not available here{why}; there is auto, hybrid, hybrid-f32, {names}"),
+            ))
+        }
+    }
+}
+
+/// Where a model of so many bytes of weights generates fastest, by measurement: each token reads every weight once, and takes
+/// some hundred launches.
+///
+/// The processor where there is nothing else, without measuring anything.
+pub fn fastest_for_weights(executor: &HybridExecutor, bytes: u64, launches: usize) -> Device {
+    let devices: Vec<Device> = executor.chain().collect();
+    if devices.len() < 2 {
+        return Device::Cpu;
+    }
+    let token_us = |device: &Device| match executor.cost_model(*device) {
+        Ok(cost) => launches as f64 * cost.launch_us + 1e6 * bytes as f64 / cost.bandwidth,
+        Err(_) => f64::INFINITY,
+    };
+    let fastest = devices.into_iter().min_by(|a, b| token_us(a).total_cmp(&token_us(b)));
+    fastest.unwrap_or(Device::Cpu)
+}
+
+fn family_of(choice: &DeviceChoice) -> &str {
+    match choice {
+        DeviceChoice::One(device) => device.family(),
+        DeviceChoice::Family(family) => family,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_core::Device;
 
     #[test]
     fn every_name_gives_an_executor_or_an_error_that_lists_what_exists() {

@@ -3,7 +3,8 @@
 use super::bench_devices;
 use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
-use crate::{backend, model, output};
+use crate::backend::Backend;
+use crate::{model, output};
 use rustorch::core::Philox;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::generate::{Session, SessionOptions};
@@ -42,9 +43,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     if args.n_prompt.iter().chain(&args.n_gen).all(|&n| n == 0) {
         return Err(Failure::Usage("there is nothing to measure: give -p or -n a length above 0".into()));
     }
-    let executor = backend::executor(&args.device)?;
+    let backend = Backend::new(&args.device)?;
+    let executor = &backend.executor;
     executor.scope(|| {
-        let model = model::load(args.model.model.as_deref())?;
+        let model = model::load(args.model.model.as_deref(), &backend, &args.device)?;
         let mut measurements = Vec::new();
         for &n in args.n_prompt.iter().filter(|&&n| n > 0) {
             measurements.push(measure(format!("pp{n}"), n, args.repetitions, || prompt(&model, n))?);

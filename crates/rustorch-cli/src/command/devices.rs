@@ -25,7 +25,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Metrics>,
 }
@@ -45,14 +45,14 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
         return output::json(&rows);
     }
     for row in rows {
-        let about = match (&row.name, row.reason) {
+        let about = match (&row.name, &row.reason) {
             (Some(name), _) => {
                 let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
                 let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
                 let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
                 format!("{name}{memory}; measured {flops} GFLOP/s in f32 products, {bytes} GB/s")
             }
-            (None, reason) => format!("not found: {}", reason.unwrap_or("unknown")),
+            (None, reason) => format!("not found: {}", reason.as_deref().unwrap_or("unknown")),
         };
         output::line(format_args!("{:8} {about}", row.device))?;
     }

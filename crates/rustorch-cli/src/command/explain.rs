@@ -2,16 +2,18 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
-use crate::{backend, model, output, prompt};
+use crate::backend::Backend;
+use crate::{model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::generate::{Session, SessionOptions};
 use serde_json::json;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let executor = backend::executor(&args.device)?;
+    let backend = Backend::new(&args.device)?;
+    let executor = &backend.executor;
     // Without a tokenizer the prompt does not matter; any token serves.
-    let model = executor.scope(|| model::load(args.model.model.as_deref()))?;
+    let model = executor.scope(|| model::load(args.model.model.as_deref(), &backend, &args.device))?;
     let ids = match model.tokenizer() {
         Ok(_) => prompt::encode_raw(&model, &args.prompt)?,
         Err(_) => vec![0],

@@ -2,7 +2,8 @@
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::{backend, chat, input, interrupt, memory, model, output, prompt};
+use crate::backend::Backend;
+use crate::{chat, input, interrupt, memory, model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::Message;
 use rustorch::llm::generate::{
@@ -20,9 +21,9 @@ const SCENE_PROMPT: &str = "KING RICHARD III:\n";
 const SCENE_TOKENS: usize = 256;
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let executor = backend::executor(&args.device)?;
-    executor.scope(|| {
-        let model = model::load(args.model.model.as_deref())?;
+    let backend = Backend::new(&args.device)?;
+    backend.executor.scope(|| {
+        let model = model::load(args.model.model.as_deref(), &backend, &args.device)?;
         let session = session(args, &model)?;
         match what(args)? {
             What::Once(prompt) => once(args, session, &prompt),

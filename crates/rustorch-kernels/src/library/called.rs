@@ -15,6 +15,7 @@ const FILES: &[&str] = &[
     include_str!("math/power.wgsl"),
     include_str!("math/complex.wgsl"),
     include_str!("math/integers.wgsl"),
+    include_str!("math/random.wgsl"),
 ];
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {

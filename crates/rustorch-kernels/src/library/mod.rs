@@ -1,8 +1,12 @@
 //! Functions in WGSL that several families call.
 
 mod called;
+mod order;
+mod ring;
 
 pub use called::called;
+pub use order::Order;
+pub use ring::{LONG, Ring};
 
 use crate::Hardware;
 use std::fmt::Write;
@@ -44,7 +48,7 @@ pub fn number(x: f32) -> String {
 }
 
 /// A number as an expression of type `Wide`.
-fn wide_number(x: f64) -> String {
+pub(crate) fn wide_number(x: f64) -> String {
     let high = x as f32;
     format!("wide_of({}, {})", number(high), number((x - f64::from(high)) as f32))
 }

@@ -6,6 +6,7 @@ use crate::sampling::Sampler;
 use crate::tokenizer::{StreamDecoder, Tokenizer};
 use crate::{Error, LanguageModel, Result};
 use rustorch_core::Error as TensorError;
+use rustorch_runtime::HybridExecutor;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -235,17 +236,41 @@ impl Session {
         let mut done = 0;
         for batch in tokens.chunks(self.options.batch) {
             self.logits.clear();
-            let logits = self.model.network().forward(batch, &mut self.cache, false)?;
+            let wanted = done + batch.len() == tokens.len();
+            self.logits = match self.decode(batch, wanted) {
+                Err(Error::Tensor(error)) if self.cache_is_lost() => {
+                    self.decode_again(batch, wanted).map_err(|_| Error::Tensor(error))?
+                }
+                logits => logits?,
+            };
             self.tokens.extend_from_slice(batch);
             done += batch.len();
-            if done == tokens.len() {
-                self.logits = logits.to_vec::<f32>()?;
-            }
             if observe(done).is_break() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Decodes tokens after those in the cache; the logits after the last, if wanted.
+    fn decode(&mut self, tokens: &[u32], wanted: bool) -> Result<Vec<f32>> {
+        let logits = self.model.network().forward(tokens, &mut self.cache, false)?;
+        Ok(if wanted { logits.to_vec()? } else { Vec::new() })
+    }
+
+    /// Whether a device that held keys and values is gone.
+    fn cache_is_lost(&self) -> bool {
+        HybridExecutor::with_current(|executor| self.cache.devices().any(|d| executor.health().is_lost(d)))
+    }
+
+    /// [`decode`](Self::decode) after a device is lost: what it held of the cache is computed again, on the devices that are
+    /// left. Weights are still in the file.
+    fn decode_again(&mut self, tokens: &[u32], wanted: bool) -> Result<Vec<f32>> {
+        self.cache = self.model.network().new_cache(self.options.context)?;
+        for batch in self.tokens.clone().chunks(self.options.batch) {
+            self.model.network().forward(batch, &mut self.cache, false)?;
+        }
+        self.decode(tokens, wanted)
     }
 
     /// Makes `prompt` the session's tokens, keeping what the cache shares with it, then generates.

@@ -2,7 +2,7 @@
 
 use super::Hyperparameters;
 use crate::{Error, Result};
-use rustorch_core::DType;
+use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
 
 /// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the executor computed
@@ -24,15 +24,22 @@ struct BlockCache {
 }
 
 impl KvCache {
-    pub(super) fn new(hyper: &Hyperparameters, capacity: usize, dtype: DType) -> Result<KvCache> {
+    /// `devices` are those of the blocks.
+    pub(super) fn new(
+        hyper: &Hyperparameters,
+        capacity: usize,
+        dtype: DType,
+        devices: impl IntoIterator<Item = Device>,
+    ) -> Result<KvCache> {
         let blocks = hyper
             .kv_heads
             .iter()
-            .map(|&heads| {
-                Ok(BlockCache {
-                    keys: Tensor::zeros([heads, capacity, hyper.key_length], dtype)?,
-                    values: Tensor::zeros([heads, capacity, hyper.value_length], dtype)?,
-                })
+            .zip(devices)
+            .map(|(&heads, device)| {
+                let empty = |length: usize| -> Result<Tensor> {
+                    Ok(Tensor::zeros([heads, capacity, length], dtype)?.to_device(device)?)
+                };
+                Ok(BlockCache { keys: empty(hyper.key_length)?, values: empty(hyper.value_length)? })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(KvCache { blocks, capacity, len: 0, dtype })
@@ -62,6 +69,11 @@ impl KvCache {
     pub fn bytes(&self) -> usize {
         let size = |t: &Tensor| t.elements() * self.dtype.block_bytes();
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
+    }
+
+    /// The devices that hold it.
+    pub fn devices(&self) -> impl Iterator<Item = Device> + '_ {
+        self.blocks.iter().map(|block| block.keys.device())
     }
 
     /// Forgets all tokens from position `len` on.

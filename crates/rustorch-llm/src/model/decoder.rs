@@ -1,5 +1,6 @@
 //! The one decoder that runs every architecture, over ordinary tensor operations.
 
+use super::offload::home;
 use super::{
     BlockWeights, Dense, ExpertWeights, FeedForwardWeights, Hyperparameters, KvCache, LinearWeights, Model,
     RopeScaling,
@@ -14,9 +15,10 @@ struct Pass<'a> {
     architecture: &'a Architecture,
     hyper: &'a Hyperparameters,
     rope: Rope,
-    rope_factors: Option<&'a Tensor>,
-    /// Positions of the new tokens, `[n]`.
-    positions: Tensor,
+    /// Divisors of the rotation's frequencies, on the device of each block.
+    rope_factors: Option<Vec<Tensor>>,
+    /// Positions of the new tokens, `[n]`, on the device of each block.
+    positions: Vec<Tensor>,
     /// The position of the first.
     start: usize,
     /// How many they are.
@@ -40,8 +42,12 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         architecture: model.architecture,
         hyper,
         rope: rope(model.architecture, hyper),
-        rope_factors: weights.rope_factors.as_ref(),
-        positions: Tensor::from_slice(&positions, [n])?,
+        rope_factors: weights
+            .rope_factors
+            .as_ref()
+            .map(|factors| on_each_device(factors, &weights.blocks))
+            .transpose()?,
+        positions: on_each_device(&Tensor::from_slice(&positions, [n])?, &weights.blocks)?,
         start,
         n,
     };
@@ -49,11 +55,28 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
     let mut x = weights.embedding.embedding(&Tensor::from_slice(&ids, [n])?)?.to_dtype(DType::F32)?;
     for (i, block) in weights.blocks.iter().enumerate() {
         let last = i + 1 == weights.blocks.len();
+        x = x.to_device(home(&block.attention_norm))?;
         x = pass.block(i, block, cache, &x, last && !all_rows)?;
     }
     cache.advance(n);
-    let x = norm(&x, &weights.output_norm, hyper.norm_eps)?;
+    let x = norm(&x.to_device(home(&weights.output_norm))?, &weights.output_norm, hyper.norm_eps)?;
     linear(&x, &weights.output)
+}
+
+/// `x` for each block, on its device.
+fn on_each_device(x: &Tensor, blocks: &[BlockWeights]) -> Result<Vec<Tensor>> {
+    let mut copies: Vec<Tensor> = vec![x.clone()];
+    blocks
+        .iter()
+        .map(|block| {
+            let device = home(&block.attention_norm);
+            if let Some(copy) = copies.iter().find(|copy| copy.device() == device) {
+                return Ok(copy.clone());
+            }
+            copies.push(x.to_device(device)?);
+            Ok(copies[copies.len() - 1].clone())
+        })
+        .collect()
 }
 
 /// The rotation of an architecture with a file's numbers.
@@ -108,16 +131,17 @@ impl Pass<'_> {
     ) -> Result<(Tensor, Tensor)> {
         let h = self.hyper;
         let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
+        let factors = self.rope_factors.as_ref().map(|factors| &factors[i]);
         let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
-        let key = key.rope(&self.positions, &self.rope, self.rope_factors)?;
+        let key = key.rope(&self.positions[i], &self.rope, factors)?;
         let value = self.heads(&weights.value, normed, kv_heads, None)?;
         let (keys, values) = cache.extend(i, &key, &value)?;
 
         let (first, rows) = if last_row { (self.n - 1, 1) } else { (0, self.n) };
         let keep = |t: &Tensor| t.narrow(0, first, rows);
-        let (x, normed, positions) = (keep(x)?, keep(normed)?, keep(&self.positions)?);
+        let (x, normed, positions) = (keep(x)?, keep(normed)?, keep(&self.positions[i])?);
         let query = self.heads(&weights.query, &normed, heads, weights.query_norm.as_ref())?;
-        let query = query.rope(&positions, &self.rope, self.rope_factors)?;
+        let query = query.rope(&positions, &self.rope, factors)?;
         let causal = Attention {
             scale: h.attention_scale,
             causal: Some(self.start + first),

@@ -3,10 +3,12 @@
 mod cache;
 mod decoder;
 mod hyper;
+mod offload;
 mod weights;
 
 pub use cache::KvCache;
 pub use hyper::{ExpertCounts, Hyperparameters, RopeScaling};
+pub use offload::{Offload, Offloaded};
 pub use weights::{BlockWeights, Dense, ExpertWeights, FeedForwardWeights, LinearWeights, Weights};
 
 use crate::arch::Architecture;
@@ -61,7 +63,8 @@ impl Model {
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
         let dtype = HybridExecutor::with_current(HybridExecutor::compute).unwrap_or(DType::F16);
-        KvCache::new(&self.hyper, capacity, dtype)
+        let devices = self.weights.blocks.iter().map(|block| offload::home(&block.attention_norm));
+        KvCache::new(&self.hyper, capacity, dtype, devices)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in

@@ -46,6 +46,7 @@ pub struct BlockWeights {
 }
 
 /// A linear layer's weights.
+#[derive(Clone)]
 pub struct LinearWeights {
     /// `[out, in]`; of experts `[experts, out, in]`.
     pub weight: Tensor,
@@ -56,6 +57,7 @@ pub struct LinearWeights {
 }
 
 /// The feed-forward half of a block.
+#[derive(Clone)]
 pub enum FeedForwardWeights {
     /// One network for all tokens.
     Dense(Dense),
@@ -64,6 +66,7 @@ pub enum FeedForwardWeights {
 }
 
 /// A gated network.
+#[derive(Clone)]
 pub struct Dense {
     /// `[ff, embedding]`.
     pub gate: LinearWeights,
@@ -74,6 +77,7 @@ pub struct Dense {
 }
 
 /// Gated networks and their router.
+#[derive(Clone)]
 pub struct ExpertWeights {
     /// `[experts, embedding]`.
     pub router: Tensor,

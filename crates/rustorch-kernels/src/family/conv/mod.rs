@@ -40,7 +40,7 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
     }
     match op {
         Op::Conv(Conv { activation: Some(activation), .. })
-            if pointwise::unary(*activation, accumulator(args[0].dtype), hardware).is_none() =>
+            if pointwise::activation(*activation, accumulator(args[0].dtype), hardware).is_none() =>
         {
             Err(Decline::Attr("an activation that has no kernel in this dtype"))
         }

@@ -11,9 +11,9 @@
 
 use super::accumulator;
 use super::pointwise;
-use crate::Hardware;
 use crate::plan::{Operand, Request, StepBuilder};
 use crate::wgsl::{Elements, Module, Word};
+use crate::{Hardware, library};
 use rustorch_core::{ConvParams, DType, Decline, Op, UnaryOp};
 use std::fmt::Write;
 
@@ -305,8 +305,8 @@ fn finish(
         expression = format!("sum + {}", bias.load(&format!("{from} + channel * {step}")));
     }
     // The table promises no activation without a line.
-    if let Some([activation, library]) = activation.and_then(|f| pointwise::unary(f, dtype, hardware)) {
-        module.add(&library);
+    if let Some(activation) = activation.and_then(|f| pointwise::activation(f, dtype, hardware)) {
+        module.add(&library::called(&activation, hardware));
         module.add(&format!("fn activation(a: Number) -> Number {{ return {activation}; }}"));
         expression = format!("activation({expression})");
     }

@@ -1,6 +1,6 @@
 //! Functions and comparisons of two elements: a line each.
 
-use super::kind::Kind;
+use crate::family::kind::Kind;
 use rustorch_core::{BinaryOp, CompareOp};
 
 /// The expression over `a` and `b`, if there is one.

@@ -1,6 +1,6 @@
 //! Gated activations.
 
-use super::kind::Kind;
+use crate::family::kind::Kind;
 use rustorch_core::GateOp;
 
 /// The expression over the gate `a` and what it gates, `b`, if there is one.

@@ -5,7 +5,7 @@ mod binary;
 mod cast;
 mod clamp;
 mod gate;
-mod kind;
+
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ mod unary;
 pub use rows::ROWS;
 
 use super::strided::{self, Grid};
+use crate::family::kind::Kind;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, value_type};
 use crate::{Hardware, library, mistake};
-use kind::Kind;
 use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Layout, Op, TensorMeta, UnaryOp};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -80,11 +80,10 @@ impl Function {
     }
 }
 
-/// The expression of a function of `a`, a number of the dtype, and the functions that it calls; if there is one.
-pub(super) fn unary(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Option<[String; 2]> {
-    let expression = Function::Unary(op).expression(&[dtype], dtype, hardware)?;
-    let library = library::called(&expression, hardware);
-    Some([expression, library])
+/// The formula of an activation in another family's kernel, an expression of `a`, an element of `dtype`; none if there is
+/// none. The kernel has to add the functions of the library that it calls.
+pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Option<String> {
+    Function::Unary(op).expression(&[dtype], dtype, hardware)
 }
 
 /// Whether there is a line for an operation.

@@ -1,6 +1,6 @@
 //! Functions of one element: a line each.
 
-use super::kind::Kind;
+use crate::family::kind::Kind;
 use rustorch_core::UnaryOp;
 
 /// The expression over `a`, if there is one.

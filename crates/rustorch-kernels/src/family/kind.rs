@@ -5,7 +5,7 @@ use rustorch_core::DType;
 
 /// The arithmetic of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::family) enum Kind {
     /// `bool`
     Bool,
     /// `u32`, of which so many bits are kept.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// That of a dense dtype.
-    pub(super) fn of(dtype: DType, hardware: &Hardware) -> Kind {
+    pub(in crate::family) fn of(dtype: DType, hardware: &Hardware) -> Kind {
         match dtype {
             DType::Bool => Kind::Bool,
             DType::U8 => Kind::Unsigned(8),
