@@ -39,7 +39,7 @@ mistakes! {
     /// An integer divided by zero.
     Remainder = 8, "remainder";
     /// An index outside the plane.
-    MaxPoolBackward = 12, "max_pool_backward";
+    MaxPoolBackward = 9, "max_pool_backward";
 }
 
 /// WGSL that notes a mistake: `mistake(code, index, length)`, for a kernel whose binding `m` is the engine's buffer.

@@ -87,13 +87,13 @@ const FAMILIES: &[&[Row]] = &[
     softmax::ROWS,
     layer_norm::ROWS,
     rms_norm::ROWS,
+    channel_norm::ROWS,
     attention::ROWS,
     rope::ROWS,
     select::ROWS,
     scatter::ROWS,
     border::ROWS,
     sort::ROWS,
-    channel_norm::ROWS,
     pooling::ROWS,
 ];
 
