@@ -108,7 +108,7 @@ impl Interpolate {
             }}"
         ));
         let mut text = format!("fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
-        for axis in 0..3usize {
+        for (axis, scale) in scales.iter().enumerate() {
             if axis < 3 - spatial {
                 let _ = writeln!(text, "let q{axis} = 0u;\nlet w{axis} = 1.0;");
                 continue;
@@ -120,7 +120,7 @@ impl Interpolate {
                     let tap{axis} = tap({}, {}, o{axis}, k{axis});
                     let q{axis} = tap{axis}.place;
                     let w{axis} = {outer}tap{axis}.weight;",
-                scales[axis].float(),
+                scale.float(),
                 planes.source[axis]
             );
         }
