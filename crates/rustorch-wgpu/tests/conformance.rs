@@ -1,4 +1,5 @@
-//! Every operation that a device takes gives the processor's result. `RUSTORCH_CONFORMANCE=sample` runs a part of the suite.
+//! Every operation that a device takes gives the processor's result. A part of the suite runs unless
+//! `RUSTORCH_CONFORMANCE=all`.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
@@ -11,7 +12,7 @@ use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Case, Extent};
 
 fn check(cases: &dyn Fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
-    let extent = Extent::from_env(Extent::All);
+    let extent = Extent::from_env(Extent::Sample);
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return eprintln!("skipped: {none}"),
@@ -44,7 +45,7 @@ fn devices_without_64_bit_arithmetic_conform() {
     let cpu = CpuBackend::new(1);
     for adapter in adapters {
         let engine = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
-        let extent = Extent::from_env(Extent::All);
+        let extent = Extent::from_env(Extent::Sample);
         let simple =
             |case: &Case| case.args.iter().all(|arg| arg.layout.is_contiguous() && arg.layout.dims() == [7]);
         let cases = extent.of(conformance::cases()).into_iter().filter(simple);
