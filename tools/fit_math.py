@@ -41,3 +41,11 @@ fit("tanh: (tanh x - x)/x^3, in x^2", taylor(lambda z: (math.tanh(math.sqrt(z)) 
 fit("erf: erf(x)/x - 1, in x^2", taylor(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 2/math.sqrt(math.pi) * (1 - z/3 + z*z/10 - z**3/42 + z**4/216) - 1),
     0.0, 0.9375**2, range(7), lambda z: 1.0)
 fit("erfc: -ln(erfc t), t in 0.9375..4", lambda t: -math.log(math.erfc(t)), 0.93, 4.0, range(8), lambda t: math.erfc(t))
+
+# The rest is of crates/rustorch-kernels/src/library/math.
+fit("asin: (asin x - x)/x^3, in x^2", taylor(lambda z: (math.asin(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: 1/6 + 3*z/40 + 15*z*z/336 + 105*z**3/3456 + 945*z**4/42240),
+    0.0, 0.2501, range(6), lambda z: z**1.5 / math.asin(math.sqrt(z)) if z else 0.0)
+fit("atan: (atan x - x)/x^3, in x^2", taylor(lambda z: (math.atan(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: sum((-1)**(k + 1) * z**k / (2 * k + 3) for k in range(8))),
+    0.0, 0.1716, range(5), lambda z: z**1.5 / math.atan(math.sqrt(z)) if z else 0.0)
+fit("sinh: (sinh x - x)/x^3, in x^2", taylor(lambda z: (math.sinh(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: 1/6 + z/120 + z*z/5040 + z**3/362880),
+    0.0, 1.0, range(4), lambda z: z**1.5 / math.sinh(math.sqrt(z)) if z else 0.0)

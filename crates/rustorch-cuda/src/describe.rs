@@ -3,7 +3,7 @@
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUresult};
 use rustorch_core::Device;
 use rustorch_kernels::{Arithmetic, Hardware, Language};
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 /// 32-bit indices of words reach this far.
 const INDEXED: u64 = 4 << 32;
@@ -27,6 +27,16 @@ pub(crate) fn capability(device: CUdevice) -> Result<i32, CUresult> {
     let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
     Ok(10 * major + minor)
+}
+
+/// Where a GPU is plugged in, as the system writes it; `None` if the driver does not say.
+pub(crate) fn pci_address(device: CUdevice) -> Option<String> {
+    let mut text = [0_u8; 32];
+    // SAFETY: the driver is loaded and initialised, and the text goes to a buffer of the length stated.
+    let result =
+        unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast::<c_char>(), text.len() as i32, device) };
+    let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+    (result == CUresult::CUDA_SUCCESS && !text.is_empty()).then(|| text.to_ascii_lowercase())
 }
 
 /// The abilities and limits of a GPU, but how it rounds.

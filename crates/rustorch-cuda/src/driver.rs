@@ -1,11 +1,12 @@
 //! The driver: memory, launches and copies.
 
+use crate::describe::pci_address;
 use crate::discover::Candidate;
 use crate::memory::Memory;
 use crate::program::{Compiler, Kernel};
 use crate::session::Session;
-use crate::spans::{Command, Span, Work};
 use cudarc::driver::sys;
+use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{Error, Fault};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
@@ -14,9 +15,10 @@ use std::sync::Arc;
 
 /// An open NVIDIA GPU.
 pub struct Cuda {
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     hardware: Hardware,
     compiler: Compiler,
+    pci_address: Option<String>,
 }
 
 impl Candidate {
@@ -33,26 +35,12 @@ impl Candidate {
         let session = Arc::new(Session::open(self.id, self.hardware.device)?);
         let compiler = Compiler { nvrtc: self.nvrtc.clone(), target: self.target, cache };
         tracing::debug!(hardware = ?self.hardware, target = %self.target, "opened");
-        Ok(Cuda { session, hardware: self.hardware.clone(), compiler })
+        let pci_address = pci_address(self.id);
+        Ok(Cuda { session, hardware: self.hardware.clone(), compiler, pci_address })
     }
 }
 
 impl Cuda {
-    /// Measures every command from now on, or no more. Waits until earlier work is done.
-    ///
-    /// Measuring costs time and memory: [`take_spans`](Self::take_spans) is to be called now and then.
-    pub fn profile(&self, on: bool) -> Result<(), Fault> {
-        self.session.enter()?;
-        self.session.finish()?;
-        self.session.spans.set(&self.session, on)
-    }
-
-    /// The times of the commands measured since the last call, in order. Waits until all work is done.
-    pub fn take_spans(&self) -> Result<Vec<Span>, Fault> {
-        self.finish()?;
-        Ok(self.session.spans.take())
-    }
-
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
@@ -135,8 +123,7 @@ impl Driver for Cuda {
             places.push(launch.parameters.as_ptr().cast_mut().cast());
         }
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        let command = Command { work: Work::Launch, label: launch.label, kernel: &kernel.label, bytes };
-        session.spans.measure(session, &command, || {
+        session.spans.measure(session, SpanKind::Compute, &kernel.label, || {
             let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.workgroup);
             // SAFETY: the function is of a module that lives; there is a place for each of its parameters, of the size that the
             // text states; the memories have the bytes that the kernel is told of (the caller's word).
@@ -163,11 +150,10 @@ impl Driver for Cuda {
         let session = &self.session;
         dst.check(session, offset, src.len())?;
         session.enter()?;
-        let command = Command { work: Work::Write, label: "write", kernel: "", bytes: src.len() };
         if src.is_empty() {
             return Ok(());
         }
-        session.spans.measure(session, &command, || {
+        session.spans.measure(session, SpanKind::Copy, "write", || {
             session.lock(&session.up).write(session, dst.address + offset as u64, src)
         })
     }
@@ -176,11 +162,10 @@ impl Driver for Cuda {
         let session = &self.session;
         src.check(session, offset, dst.len())?;
         session.enter()?;
-        let command = Command { work: Work::Read, label: "read", kernel: "", bytes: dst.len() };
         if dst.is_empty() {
             return Ok(());
         }
-        session.spans.measure(session, &command, || {
+        session.spans.measure(session, SpanKind::Copy, "read", || {
             session.lock(&session.down).read(session, src.address + offset as u64, dst)
         })
     }
@@ -200,9 +185,8 @@ impl Driver for Cuda {
         if bytes == 0 {
             return Ok(());
         }
-        let command = Command { work: Work::Copy, label: "copy", kernel: "", bytes };
         let (to, from) = (dst.address + dst_offset as u64, src.address + src_offset as u64);
-        session.spans.measure(session, &command, || {
+        session.spans.measure(session, SpanKind::Copy, "copy", || {
             // SAFETY: both memories have the bytes, as was checked.
             let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.stream) };
             session.check("cuMemcpyDtoDAsync", result, bytes)
@@ -212,5 +196,13 @@ impl Driver for Cuda {
     fn finish(&self) -> Result<(), Fault> {
         self.session.enter()?;
         self.session.finish()
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        Some(self)
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.pci_address.as_deref()
     }
 }

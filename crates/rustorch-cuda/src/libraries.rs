@@ -14,6 +14,7 @@ const DRIVER: &[&str] = &[
     "cuDeviceGetCount",
     "cuDeviceGetDefaultMemPool",
     "cuDeviceGetName",
+    "cuDeviceGetPCIBusId",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",

@@ -3,46 +3,9 @@
 use crate::event::Event;
 use crate::session::Session;
 use rustorch_core::Fault;
+use rustorch_core::profile::{DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// A kernel.
-    Launch,
-    /// A copy from the host.
-    Write,
-    /// A copy to the host.
-    Read,
-    /// A copy within the device.
-    Copy,
-}
-
-/// One command's time on the device.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Span {
-    /// What it does.
-    pub work: Work,
-    /// What it is part of: the label of a [`Launch`](rustorch_kernels::Launch).
-    pub label: String,
-    /// The label of the kernel; empty where none ran.
-    pub kernel: String,
-    /// The bytes that were moved, or for a kernel of the windows that it sees.
-    pub bytes: usize,
-    /// When it began on the device. The device's clock is set by the host's when measuring begins.
-    pub start: Instant,
-    /// How long it took on the device, to about half a microsecond.
-    pub time: Duration,
-}
-
-/// A command, to name it in profiles.
-pub(crate) struct Command<'a> {
-    pub(crate) work: Work,
-    pub(crate) label: &'a str,
-    pub(crate) kernel: &'a str,
-    pub(crate) bytes: usize,
-}
+use std::time::Duration;
 
 /// The commands of a stream that is measured, in order.
 #[derive(Default)]
@@ -53,20 +16,20 @@ pub(crate) struct Spans {
 #[derive(Default)]
 struct Lists {
     on: bool,
-    /// The last event whose time is known, and that time.
-    known: Option<(Event, Instant)>,
+    /// The last event whose time is known, and that time on the host's clock. The driver tells times from event to event
+    /// only, so there are no ticks to translate.
+    known: Option<(Event, u64)>,
     pending: Vec<Pending>,
-    done: Vec<Span>,
+    done: Vec<DeviceSpan>,
 }
 
 /// A command whose time is not yet known.
 struct Pending {
     begin: Event,
     end: Event,
-    work: Work,
     label: String,
-    kernel: String,
-    bytes: usize,
+    kind: SpanKind,
+    sequence: u64,
 }
 
 /// Events cost the driver memory: beyond this many commands, those that are done are read and their events destroyed.
@@ -77,7 +40,8 @@ impl Spans {
     pub(crate) fn measure(
         &self,
         session: &Session,
-        command: &Command<'_>,
+        kind: SpanKind,
+        label: &str,
         put: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let mut lists = self.lock();
@@ -89,40 +53,34 @@ impl Spans {
         let begin = mark(session)?;
         put()?;
         let end = mark(session)?;
-        let Command { work, label, kernel, bytes } = *command;
-        let (label, kernel) = (label.to_string(), kernel.to_string());
-        lists.pending.push(Pending { begin, end, work, label, kernel, bytes });
+        let (label, sequence) = (label.to_string(), current_sequence());
+        lists.pending.push(Pending { begin, end, label, kind, sequence });
         if lists.pending.len() >= PENDING {
             lists.collect();
         }
         Ok(())
     }
 
-    /// Begins or ends measuring. The context is current and the stream is empty.
-    pub(crate) fn set(&self, session: &Session, on: bool) -> Result<(), Fault> {
+    /// Begins to measure. The context is current and the stream is empty.
+    pub(crate) fn start(&self, session: &Session) -> Result<(), Fault> {
         let mut lists = self.lock();
-        if lists.on == on {
+        if lists.on {
             return Ok(());
         }
-        lists.collect();
-        lists.known = None;
-        if on {
-            let event = mark(session)?;
-            session.check("cuEventSynchronize", event.wait(), 0)?;
-            lists.known = Some((event, Instant::now()));
-        }
-        lists.on = on;
+        let event = mark(session)?;
+        session.check("cuEventSynchronize", event.wait(), 0)?;
+        *lists = Lists { on: true, known: Some((event, host_ns())), ..Lists::default() };
         Ok(())
     }
 
-    /// Takes the times of the commands that are done.
-    pub(crate) fn take(&self) -> Vec<Span> {
+    /// Takes the times of the commands that are done. The context is current.
+    pub(crate) fn take(&self) -> Vec<DeviceSpan> {
         let mut lists = self.lock();
         lists.collect();
         std::mem::take(&mut lists.done)
     }
 
-    /// Forgets everything. The context is current.
+    /// Ends measuring and forgets everything. The context is current.
     pub(crate) fn clear(&self) {
         *self.lock() = Lists::default();
     }
@@ -139,18 +97,25 @@ fn mark(session: &Session) -> Result<Event, Fault> {
     Ok(event)
 }
 
+/// Nanoseconds.
+fn ns(time: Duration) -> u64 {
+    // 584 years.
+    time.as_nanos() as u64
+}
+
 impl Lists {
     /// Reads the events that are reached. Times go from each event to the next, since the driver's numbers lose their last
     /// places with distance.
     fn collect(&mut self) {
         let reached = self.pending.iter().take_while(|pending| pending.end.is_reached()).count();
         for pending in self.pending.drain(..reached) {
-            let Pending { begin, end, work, label, kernel, bytes } = pending;
+            let Pending { begin, end, label, kind, sequence } = pending;
             let Some((known, moment)) = &self.known else { continue };
             let (Some(before), Some(time)) = (begin.since(known), end.since(&begin)) else { continue };
-            let start = *moment + before;
-            self.done.push(Span { work, label, kernel, bytes, start, time });
-            self.known = Some((end, start + time));
+            let start_ns = *moment + ns(before);
+            let end_ns = start_ns + ns(time);
+            self.done.push(DeviceSpan { label: label.into(), kind, sequence, start_ns, end_ns });
+            self.known = Some((end, end_ns));
         }
     }
 }

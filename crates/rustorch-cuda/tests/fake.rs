@@ -6,10 +6,10 @@
 mod common;
 
 use common::with_fake;
+use rustorch_core::profile::{DeviceProfiler, SequenceScope, SpanKind, host_ns};
 use rustorch_core::{Device, Fault};
-use rustorch_cuda::{Cuda, Kernel, Memory, Target, Work};
+use rustorch_cuda::{Cuda, Kernel, Memory, Target};
 use rustorch_kernels::{Driver, KernelCache, Launch, Text, Window};
-use std::time::Duration;
 
 fn open() -> Cuda {
     let found = rustorch_cuda::discover();
@@ -64,6 +64,7 @@ fn gpus_are_found() {
         assert_eq!((hardware.subgroup, hardware.workgroup, hardware.window), (Some(32), 1024, Some(16)));
         assert_eq!(hardware.memory, Some(1 << 30));
         let driver = found.devices[1].open_with(None).unwrap();
+        assert_eq!(driver.pci_address(), Some("0000:3b:00.0"));
         let kernel = driver.compile(&text("step", "step", 1, 0)).unwrap();
         let y = memory(&driver, &[7; 64]);
         run(&driver, &kernel, &[window(&y, 0, 64)], &[]).unwrap();
@@ -276,7 +277,7 @@ fn nothing_works_on_a_lost_device() {
             driver.read(&y, 0, &mut [0; 4]).unwrap_err(),
             driver.copy(&y, 0, &y, 8, 4).unwrap_err(),
             driver.finish().unwrap_err(),
-            driver.profile(true).unwrap_err(),
+            driver.start().unwrap_err(),
             driver.take_spans().unwrap_err(),
         ];
         for fault in faults {
@@ -395,39 +396,47 @@ fn commands_are_measured_when_asked() {
         run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
         assert_eq!(driver.take_spans().unwrap(), [], "nothing was asked for");
 
-        driver.profile(true).unwrap();
+        let begin = host_ns();
+        driver.start().unwrap();
         driver.write(&y, 0, &[7; 128]).unwrap();
-        run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
+        {
+            let _dispatch = SequenceScope::enter(7);
+            run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
+        }
         driver.copy(&y, 0, &y, 64, 32).unwrap();
         driver.read(&y, 0, &mut [0; 256]).unwrap();
         let spans = driver.take_spans().unwrap();
-        let seen: Vec<_> = spans
-            .iter()
-            .map(|span| (span.work, span.label.as_str(), span.kernel.as_str(), span.bytes))
-            .collect();
+        let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.label.as_ref(), span.sequence)).collect();
         assert_eq!(
             seen,
             [
-                (Work::Write, "write", "", 128),
-                (Work::Launch, "op", "test", 256),
-                (Work::Copy, "copy", "", 32),
-                (Work::Read, "read", "", 256)
+                (SpanKind::Copy, "write", 0),
+                (SpanKind::Compute, "test", 7),
+                (SpanKind::Copy, "copy", 0),
+                (SpanKind::Copy, "read", 0)
             ]
         );
         // The fake takes a microsecond for each thing in the stream, events among them: a copy through a ring is two.
-        let micros = |n| Duration::from_micros(n);
-        let times: Vec<Duration> = spans.iter().map(|span| span.time).collect();
-        assert_eq!(times, [micros(3), micros(2), micros(2), micros(3)]);
+        let times: Vec<u64> = spans.iter().map(|span| span.end_ns - span.start_ns).collect();
+        assert_eq!(times, [3000, 2000, 2000, 3000]);
         for pair in spans.windows(2) {
-            assert_eq!(pair[1].start, pair[0].start + pair[0].time + micros(1));
+            assert_eq!(pair[1].start_ns, pair[0].end_ns + 1000);
         }
+        // They are counted from an event that was reached after `begin`.
+        assert!(spans[0].start_ns > begin);
         assert_eq!(driver.take_spans().unwrap(), [], "they are taken once");
 
+        driver.start().unwrap();
         for _ in 0..3000 {
             run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
         }
-        driver.profile(false).unwrap();
-        run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
         assert_eq!(driver.take_spans().unwrap().len(), 3000);
+        run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
+        driver.stop();
+        run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
+        assert_eq!(driver.take_spans().unwrap(), [], "what was not taken is forgotten");
+        driver.start().unwrap();
+        run(&driver, &step, &[window(&y, 0, 64)], &[]).unwrap();
+        assert_eq!(driver.take_spans().unwrap().len(), 1);
     });
 }

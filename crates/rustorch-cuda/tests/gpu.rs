@@ -6,9 +6,9 @@ mod common;
 
 use common::in_child;
 use rustorch_core::Fault;
-use rustorch_cuda::{Cuda, Kernel, Memory, Nvrtc, Work};
+use rustorch_core::profile::{DeviceProfiler, SpanKind, host_ns};
+use rustorch_cuda::{Cuda, Kernel, Memory, Nvrtc};
 use rustorch_kernels::{Driver, Launch, Text, Window};
-use std::time::{Duration, Instant};
 
 /// `y[i] = 3·y[i] + i`: does not commute with itself, so it shows order.
 const STEP: &str = "
@@ -247,19 +247,25 @@ fn commands_are_measured_when_asked() {
     for driver in drivers() {
         let kernel = driver.compile(&text(SLOW, [64, 1, 1], 1, 0)).unwrap();
         let y = memory(&driver, &[1; 64]);
-        driver.profile(true).unwrap();
-        let begin = Instant::now();
+        driver.start().unwrap();
+        let begin = host_ns();
         driver.write(&y, 0, &[7; 128]).unwrap();
         run(&driver, &kernel, &[window(&y, 0, 64)], &[], [1; 3]);
         driver.copy(&y, 0, &memory(&driver, &[0; 64]), 0, 32).unwrap();
         numbers(&driver, &y, 64);
         let spans = driver.take_spans().unwrap();
-        let end = Instant::now();
+        let end = host_ns();
         println!("{spans:#?}");
-        let works: Vec<Work> = spans.iter().map(|span| span.work).collect();
-        assert_eq!(works, [Work::Write, Work::Launch, Work::Write, Work::Copy, Work::Read]);
-        assert!(spans[1].time > Duration::from_micros(100), "the kernel takes its time");
-        assert!(spans.iter().map(|span| span.time).sum::<Duration>() <= end - begin);
-        assert!(spans.is_sorted_by_key(|span| span.start));
+        let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.label.as_ref())).collect();
+        let copy = |label| (SpanKind::Copy, label);
+        assert_eq!(
+            seen,
+            [copy("write"), (SpanKind::Compute, "test"), copy("write"), copy("copy"), copy("read")]
+        );
+        let times = spans.iter().map(|span| span.end_ns - span.start_ns);
+        assert!(times.clone().nth(1) > Some(100_000), "the kernel takes its time");
+        assert!(times.sum::<u64>() <= end - begin);
+        assert!(spans.is_sorted_by_key(|span| span.start_ns));
+        driver.stop();
     }
 }

@@ -38,6 +38,8 @@ mistakes! {
     FloorDivide = 7, "floor_divide";
     /// An integer divided by zero.
     Remainder = 8, "remainder";
+    /// An index outside the plane.
+    MaxPoolBackward = 9, "max_pool_backward";
 }
 
 /// WGSL that notes a mistake: `mistake(code, index, length)`, for a kernel whose binding `m` is the engine's buffer.

@@ -136,7 +136,7 @@ impl<'h> StepBuilder<'h> {
         let at = x.layout.offset() as u64 / len * size;
         let end = (x.layout.end() as u64).div_ceil(len) * size;
         // An empty tensor has no bytes to bind; nothing is launched for it that would read them.
-        let end = end.max(at + 4);
+        let end = end.max(at + size.max(4));
         let start = self.bytes(x.place, at..end, writes)?;
         let offset = (at - start) / size * len;
         u32::try_from((end - start) / size * len)

@@ -40,6 +40,8 @@ pub struct Elements {
     name: String,
     dtype: DType,
     i64: bool,
+    /// Whether threads may write neighbours in a word.
+    shared: bool,
 }
 
 /// A word of the parameter block.
@@ -75,8 +77,33 @@ impl Module {
 
     /// Declares the next buffer as elements of a dense dtype.
     pub fn elements(&mut self, name: &str, dtype: DType, writes: bool, hardware: &Hardware) -> Elements {
-        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64 };
+        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared: false };
         self.buffer(name, &format!("array<{}>", elements.storage()), writes);
+        elements
+    }
+
+    /// Declares the next buffer as elements that threads write one by one with [`Elements::store_one`], even where several
+    /// share a word.
+    pub fn places(&mut self, name: &str, dtype: DType, hardware: &Hardware) -> Elements {
+        let shared = per_word(dtype) > 1;
+        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared };
+        let element = if shared { "atomic<u32>" } else { elements.storage() };
+        self.buffer(name, &format!("array<{element}>"), true);
+        elements
+    }
+
+    /// Declares the next buffer as elements of the size of a dtype's that are moved only: bits, whatever they mean.
+    pub fn bits(&mut self, name: &str, dtype: DType, writes: bool) -> Elements {
+        let elements = raw(name, dtype);
+        self.buffer(name, &format!("array<{}>", elements.storage()), writes);
+        elements
+    }
+
+    /// [`bits`](Self::bits) that threads write one by one.
+    pub fn bit_places(&mut self, name: &str, dtype: DType) -> Elements {
+        let elements = Elements { shared: per_word(dtype) > 1, ..raw(name, dtype) };
+        let element = if elements.shared { "atomic<u32>" } else { elements.storage() };
+        self.buffer(name, &format!("array<{element}>"), true);
         elements
     }
 
@@ -203,13 +230,18 @@ impl Elements {
     /// The value of element `i`, an expression of type `u32`.
     pub fn load(&self, i: &str) -> String {
         let x = &self.name;
+        let shift = self.per_word().trailing_zeros();
+        let word = match self.shared {
+            true => format!("atomicLoad(&{x}[({i}) >> {shift}u])"),
+            false => format!("{x}[({i}) >> {shift}u]"),
+        };
         match self.dtype {
-            DType::Bool => format!("(extractBits({x}[({i}) >> 2u], (({i}) & 3u) * 8u, 8u) != 0u)"),
-            DType::U8 => format!("extractBits({x}[({i}) >> 2u], (({i}) & 3u) * 8u, 8u)"),
-            DType::I8 => format!("extractBits(bitcast<i32>({x}[({i}) >> 2u]), (({i}) & 3u) * 8u, 8u)"),
-            DType::I16 => format!("extractBits(bitcast<i32>({x}[({i}) >> 1u]), (({i}) & 1u) * 16u, 16u)"),
-            DType::F16 => format!("f16_value(extractBits({x}[({i}) >> 1u], (({i}) & 1u) * 16u, 16u))"),
-            DType::BF16 => format!("bf16_value(extractBits({x}[({i}) >> 1u], (({i}) & 1u) * 16u, 16u))"),
+            DType::Bool => format!("(extractBits({word}, (({i}) & 3u) * 8u, 8u) != 0u)"),
+            DType::U8 => format!("extractBits({word}, (({i}) & 3u) * 8u, 8u)"),
+            DType::I8 => format!("extractBits(bitcast<i32>({word}), (({i}) & 3u) * 8u, 8u)"),
+            DType::I16 => format!("extractBits(bitcast<i32>({word}), (({i}) & 1u) * 16u, 16u)"),
+            DType::F16 => format!("f16_value(extractBits({word}, (({i}) & 1u) * 16u, 16u))"),
+            DType::BF16 => format!("bf16_value(extractBits({word}, (({i}) & 1u) * 16u, 16u))"),
             _ => format!("{x}[{i}]"),
         }
     }
@@ -218,26 +250,50 @@ impl Elements {
     /// element `w` alone). Neighbours in a word are overwritten: they must be given, or be padding.
     pub fn store(&self, w: &str, values: &[String]) -> String {
         let x = &self.name;
-        let join = |bits: u32, convert: &dyn Fn(&str) -> String| {
-            let parts: Vec<String> = values
-                .iter()
-                .enumerate()
-                .map(|(i, v)| match i {
-                    0 => convert(v),
-                    _ => format!("({} << {}u)", convert(v), i as u32 * bits),
-                })
-                .collect();
-            format!("{x}[{w}] = {};", parts.join(" | "))
-        };
-        match self.dtype {
-            DType::Bool => join(8, &|v| format!("select(0u, 1u, {v})")),
-            DType::U8 => join(8, &|v| format!("({v} & 255u)")),
-            DType::I8 => join(8, &|v| format!("(bitcast<u32>({v}) & 255u)")),
-            DType::I16 => join(16, &|v| format!("(bitcast<u32>({v}) & 65535u)")),
-            DType::F16 => join(16, &|v| format!("f16_bits({v})")),
-            DType::BF16 => join(16, &|v| format!("bf16_bits({v})")),
-            _ => format!("{x}[{w}] = {};", values[0]),
+        match per_word(self.dtype) {
+            1 => format!("{x}[{w}] = {};", values[0]),
+            n => {
+                let parts: Vec<String> = values
+                    .iter()
+                    .enumerate()
+                    .map(|(i, v)| match i {
+                        0 => self.bits(v),
+                        _ => format!("({} << {}u)", self.bits(v), i * 32 / n),
+                    })
+                    .collect();
+                format!("{x}[{w}] = {};", parts.join(" | "))
+            }
         }
+    }
+
+    /// The bits of a value of a dtype that shares words.
+    fn bits(&self, v: &str) -> String {
+        match self.dtype {
+            DType::Bool => format!("select(0u, 1u, {v})"),
+            DType::U8 => format!("({v} & 255u)"),
+            DType::I8 => format!("(bitcast<u32>({v}) & 255u)"),
+            DType::I16 => format!("(bitcast<u32>({v}) & 65535u)"),
+            DType::F16 => format!("f16_bits({v})"),
+            _ => format!("bf16_bits({v})"),
+        }
+    }
+
+    /// Statements that store the value of element `i` and leave its neighbours alone; the buffer was declared by
+    /// [`Module::places`].
+    pub fn store_one(&self, i: &str, v: &str) -> String {
+        let x = &self.name;
+        if !self.shared {
+            return format!("{x}[{i}] = {v};\n");
+        }
+        let n = self.per_word();
+        let (shift, bits) = (n.trailing_zeros(), 32 / n);
+        format!(
+            "{{ let place = {i}; let low = (place & {}u) * {bits}u; let value = {} << low;
+            atomicAnd(&{x}[place >> {shift}u], ~({:#x}u << low)); atomicOr(&{x}[place >> {shift}u], value); }}\n",
+            n - 1,
+            self.bits(v),
+            (1u64 << bits) - 1,
+        )
     }
 
     /// For indices (`I32` or `I64`): statements that leave in `name: u32` index `i`, and note a
@@ -263,11 +319,24 @@ impl Elements {
     /// The expression of type [`value`](Self::value) of an index or count, for results of dtype `I64`.
     pub fn from_u32(&self, v: &str) -> String {
         match (self.dtype, self.i64) {
-            (DType::I64, true) => format!("i64({v})"),
+            (DType::I64, true) => format!("(i64({v}) & 0xffffffffli)"),
             (DType::I64, false) => format!("vec2<u32>({v}, 0u)"),
             _ => format!("{}({v})", self.value()),
         }
     }
+}
+
+/// Elements that stand for those of a dtype of the same size.
+fn raw(name: &str, dtype: DType) -> Elements {
+    let dtype = match dtype.size() {
+        Some(1) => DType::U8,
+        Some(2) => DType::I16,
+        Some(8) => DType::I64,
+        Some(16) => DType::C128,
+        _ => DType::U32,
+    };
+    // 64 bits as two words.
+    Elements { name: name.to_owned(), dtype, i64: false, shared: false }
 }
 
 /// How many elements of a dense dtype share a word.

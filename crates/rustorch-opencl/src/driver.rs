@@ -1,12 +1,13 @@
 //! The driver: memory, launches and copies.
 
+use crate::describe::pci_address;
 use crate::discover::Candidate;
 use crate::memory::Memory;
 use crate::program::{Builder, Kernel};
 use crate::session::{Command, Session};
-use crate::spans::{Span, Work};
 use crate::status::describe;
 use crate::sys::{self, Api};
+use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{Error, Fault};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
@@ -15,9 +16,10 @@ use std::sync::{Arc, PoisonError};
 
 /// An open OpenCL device.
 pub struct OpenCl {
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     hardware: Hardware,
     builder: Builder,
+    pci_address: Option<String>,
 }
 
 impl Candidate {
@@ -36,25 +38,12 @@ impl Candidate {
         let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
         tracing::debug!(hardware = ?self.hardware, "opened");
-        Ok(OpenCl { session, hardware: self.hardware.clone(), builder })
+        let pci_address = pci_address(api, self.id);
+        Ok(OpenCl { session, hardware: self.hardware.clone(), builder, pci_address })
     }
 }
 
 impl OpenCl {
-    /// Measures every command from now on, or no more. Waits until earlier work is done.
-    ///
-    /// Measuring costs time and memory: [`take_spans`](Self::take_spans) is to be called now and then.
-    pub fn profile(&self, on: bool) -> Result<(), Fault> {
-        self.session.profile(on)
-    }
-
-    /// The times of the commands measured since the last call, in order. Waits until all work is done. Commands that have
-    /// failed have none.
-    pub fn take_spans(&self) -> Result<Vec<Span>, Fault> {
-        self.session.finish()?;
-        Ok(self.session.spans.take(self.session.api))
-    }
-
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
@@ -98,13 +87,8 @@ impl Driver for OpenCl {
         let sizes: [usize; 3] = std::array::from_fn(|i| kernel.workgroup[i] as usize);
         let items: [usize; 3] = std::array::from_fn(|i| launch.groups[i] as usize * sizes[i]);
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        let command = Command {
-            call: "clEnqueueNDRangeKernel",
-            work: Work::Launch,
-            label: launch.label,
-            kernel: &kernel.label,
-            bytes,
-        };
+        let command =
+            Command { call: "clEnqueueNDRangeKernel", kind: SpanKind::Compute, label: &kernel.label, bytes };
 
         let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |index: usize, bytes: usize, value: *const c_void| {
@@ -156,13 +140,8 @@ impl Driver for OpenCl {
         if src.is_empty() {
             return session.alive();
         }
-        let command = Command {
-            call: "clEnqueueWriteBuffer",
-            work: Work::Write,
-            label: "write",
-            kernel: "",
-            bytes: src.len(),
-        };
+        let command =
+            Command { call: "clEnqueueWriteBuffer", kind: SpanKind::Copy, label: "write", bytes: src.len() };
         let staged = session.staging.copy(src);
         let wait = u32::from(staged.is_none());
         let from = staged.as_deref().unwrap_or(src);
@@ -201,13 +180,8 @@ impl Driver for OpenCl {
         if dst.is_empty() {
             return session.alive();
         }
-        let command = Command {
-            call: "clEnqueueReadBuffer",
-            work: Work::Read,
-            label: "read",
-            kernel: "",
-            bytes: dst.len(),
-        };
+        let command =
+            Command { call: "clEnqueueReadBuffer", kind: SpanKind::Copy, label: "read", bytes: dst.len() };
         session.enqueue(&command, false, |queue, event| {
             // SAFETY: the memory has the bytes, as was checked, and the call waits until they are copied.
             unsafe {
@@ -242,8 +216,7 @@ impl Driver for OpenCl {
         if bytes == 0 {
             return session.alive();
         }
-        let command =
-            Command { call: "clEnqueueCopyBuffer", work: Work::Copy, label: "copy", kernel: "", bytes };
+        let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label: "copy", bytes };
         session.enqueue(&command, false, |queue, event| {
             // SAFETY: both memories have the bytes, as was checked; OpenCL itself refuses to copy onto itself.
             unsafe {
@@ -265,6 +238,14 @@ impl Driver for OpenCl {
 
     fn finish(&self) -> Result<(), Fault> {
         self.session.finish()
+    }
+
+    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
+        Some(self)
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.pci_address.as_deref()
     }
 }
 

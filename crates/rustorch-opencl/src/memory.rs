@@ -1,8 +1,8 @@
 //! Memory of a device.
 
 use crate::session::{Command, Session};
-use crate::spans::Work;
 use crate::sys::{self, MemHandle};
+use rustorch_core::profile::SpanKind;
 use rustorch_core::{Error, Fault};
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Memory {
     fn touch(&self) -> Result<(), Fault> {
         let api = self.session.api;
         let (call, bytes) = ("clEnqueueFillBuffer", self.bytes);
-        let command = Command { call, work: Work::Write, label: "allocate", kernel: "", bytes };
+        let command = Command { call, kind: SpanKind::Copy, label: "allocate", bytes };
         let zero = 0_u32;
         let (pattern, word) = ((&raw const zero).cast(), size_of::<u32>());
         self.session.enqueue(&command, false, |queue, event| {

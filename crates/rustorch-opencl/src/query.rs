@@ -65,6 +65,13 @@ pub(crate) fn device_sizes(api: &Api, device: DeviceId, what: u32) -> Vec<usize>
     sizes.iter().map(|size| usize::from_ne_bytes(*size)).collect()
 }
 
+/// What a device answers by several numbers of type `cl_uint`; empty where it does not know the question.
+pub(crate) fn device_numbers(api: &Api, device: DeviceId, what: u32) -> Vec<u32> {
+    let answer = device_bytes(api, device, what).unwrap_or_default();
+    let (numbers, _) = answer.as_chunks::<4>();
+    numbers.iter().map(|number| u32::from_ne_bytes(*number)).collect()
+}
+
 /// The log of a build.
 pub(crate) fn build_log(api: &Api, program: ProgramHandle, device: DeviceId) -> String {
     let what = crate::sys::PROGRAM_BUILD_LOG;

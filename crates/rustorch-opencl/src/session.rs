@@ -1,14 +1,14 @@
 //! A context with its queue, and what becomes of errors in it.
 
-use crate::spans::{Spans, Work};
+use crate::spans::Spans;
 use crate::staging::Staging;
 use crate::status::describe;
 use crate::sys::{self, Api, ContextHandle, DeviceId, EventHandle, PlatformId, QueueHandle, Status};
+use rustorch_core::profile::{SpanKind, host_ns};
 use rustorch_core::{Device, Fault};
 use rustorch_kernels::Hardware;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::Instant;
 
 /// A driver may keep commands until it is told to begin; after this many it is told.
 const FLUSHED: u32 = 16;
@@ -44,11 +44,9 @@ pub(crate) struct Command<'a> {
     /// The function that enqueues it.
     pub(crate) call: &'static str,
     /// What it does.
-    pub(crate) work: Work,
-    /// What it is part of.
+    pub(crate) kind: SpanKind,
+    /// The kernel, or how it copies.
     pub(crate) label: &'a str,
-    /// The kernel, where it is one.
-    pub(crate) kernel: &'a str,
     /// The bytes that it moves, or that a kernel sees.
     pub(crate) bytes: usize,
 }
@@ -174,7 +172,7 @@ impl Session {
     ) -> Result<Option<Arc<Event>>, Fault> {
         self.alive()?;
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
-        let asked = Instant::now();
+        let asked = host_ns();
         let mut handle = EventHandle::default();
         let wanted = keep || queue.profiling;
         let to = if wanted { &raw mut handle } else { std::ptr::null_mut() };
@@ -225,7 +223,6 @@ impl Session {
         // What is in the old queue comes before what will be in the new one.
         // SAFETY: no other thread uses the old queue: it was replaced under the lock.
         let status = unsafe { (self.api.finish)(old.handle) };
-        self.spans.next_queue(self.api);
         // SAFETY: as above; nothing refers to the old queue any more.
         unsafe { (self.api.release_command_queue)(old.handle) };
         if status != sys::SUCCESS {

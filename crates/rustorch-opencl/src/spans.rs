@@ -1,54 +1,31 @@
-//! When commands ran, by the device's clock.
+//! When commands ran: their events' times, on the host's clock.
 
 use crate::session::{Command, Event};
 use crate::sys::{self, Api};
+use rustorch_core::profile::{ClockMap, DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// A kernel.
-    Launch,
-    /// A copy from the host.
-    Write,
-    /// A copy to the host.
-    Read,
-    /// A copy within the device.
-    Copy,
-}
-
-/// One command's time on the device.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Span {
-    /// What it does.
-    pub work: Work,
-    /// What it is part of: the label of a [`Launch`](rustorch_kernels::Launch).
-    pub label: String,
-    /// The label of the kernel; empty where none ran.
-    pub kernel: String,
-    /// The bytes that were moved, or for a kernel of the windows that it sees.
-    pub bytes: usize,
-    /// When it began on the device. The device's clock is set by the host's at the first command that is measured, so
-    /// that times are as exact to each other as the device's, and to the host's as that one call.
-    pub start: Instant,
-    /// How long it took on the device.
-    pub time: Duration,
-}
 
 /// A command whose time is not yet known.
 struct Pending {
     event: Arc<Event>,
-    asked: Instant,
-    work: Work,
     label: String,
-    kernel: String,
-    bytes: usize,
+    kind: SpanKind,
+    sequence: u64,
+    /// When the host began to put it into the queue, and when it had.
+    put: (u64, u64),
+}
+
+/// The device's times of a command, in its nanoseconds.
+#[derive(Clone, Copy)]
+struct Ticks {
+    queued: u64,
+    start: u64,
+    end: u64,
 }
 
 impl Pending {
-    /// The time, when the command is done; `None` if it has failed or is not done.
-    fn finish(self, api: &Api, clock: &mut Option<Clock>) -> Option<Span> {
+    /// The times, when the command is done; `None` if it has failed or is not done.
+    fn ticks(&self, api: &Api) -> Option<Ticks> {
         let time = |what| {
             let mut nanoseconds = 0_u64;
             // SAFETY: the event is alive, and the answer is a `cl_ulong`.
@@ -63,29 +40,19 @@ impl Pending {
             };
             (status == sys::SUCCESS).then_some(nanoseconds)
         };
-        let start = time(sys::PROFILING_COMMAND_START)?;
-        let end = time(sys::PROFILING_COMMAND_END)?;
-        let clock = match *clock {
-            Some(clock) => clock,
-            None => *clock.insert(Clock { host: self.asked, device: time(sys::PROFILING_COMMAND_QUEUED)? }),
-        };
-        Some(Span {
-            work: self.work,
-            label: self.label,
-            kernel: self.kernel,
-            bytes: self.bytes,
-            start: clock.host + Duration::from_nanos(start.saturating_sub(clock.device)),
-            time: Duration::from_nanos(end.saturating_sub(start)),
+        Some(Ticks {
+            queued: time(sys::PROFILING_COMMAND_QUEUED)?,
+            start: time(sys::PROFILING_COMMAND_START)?,
+            end: time(sys::PROFILING_COMMAND_END)?,
         })
     }
 }
 
-/// One moment on two clocks.
+/// A reading of both clocks: the device's is read while a command is put into the queue, which took `width` nanoseconds.
 #[derive(Clone, Copy)]
-struct Clock {
-    host: Instant,
-    /// In nanoseconds.
-    device: u64,
+struct Reading {
+    width: u64,
+    clock: ClockMap,
 }
 
 /// The commands of a queue that measures, in order.
@@ -97,20 +64,20 @@ pub(crate) struct Spans {
 #[derive(Default)]
 struct Lists {
     pending: Vec<Pending>,
-    done: Vec<Span>,
-    /// Of this device's clock.
-    clock: Option<Clock>,
+    done: Vec<DeviceSpan>,
+    /// The narrowest reading of the clocks so far.
+    reading: Option<Reading>,
 }
 
 /// Events cost the driver memory: beyond this many, those that are done are read and released.
 const PENDING: usize = 1024;
 
 impl Spans {
-    /// Adds a command that was just put into the queue.
-    pub(crate) fn add(&self, event: Arc<Event>, command: &Command<'_>, asked: Instant) {
-        let Command { work, label, kernel, bytes, .. } = *command;
-        let (label, kernel) = (label.to_string(), kernel.to_string());
-        self.lock().pending.push(Pending { event, asked, work, label, kernel, bytes });
+    /// Adds a command that was just put into the queue; the host began to at `asked`.
+    pub(crate) fn add(&self, event: Arc<Event>, command: &Command<'_>, asked: u64) {
+        let put = (asked, host_ns());
+        let (label, kind, sequence) = (command.label.to_string(), command.kind, current_sequence());
+        self.lock().pending.push(Pending { event, label, kind, sequence, put });
     }
 
     /// Reads and releases the events that are done, if there are many.
@@ -122,17 +89,10 @@ impl Spans {
     }
 
     /// Takes the times of the commands that are done.
-    pub(crate) fn take(&self, api: &Api) -> Vec<Span> {
+    pub(crate) fn take(&self, api: &Api) -> Vec<DeviceSpan> {
         let mut lists = self.lock();
         lists.collect(api);
         std::mem::take(&mut lists.done)
-    }
-
-    /// Ends with a queue, whose commands are done: the next one's clock is set anew.
-    pub(crate) fn next_queue(&self, api: &Api) {
-        let mut lists = self.lock();
-        lists.collect(api);
-        lists.clock = None;
     }
 
     /// Forgets everything.
@@ -148,7 +108,29 @@ impl Spans {
 impl Lists {
     fn collect(&mut self, api: &Api) {
         let done = self.pending.iter().take_while(|pending| pending.event.is_done()).count();
-        let clock = &mut self.clock;
-        self.done.extend(self.pending.drain(..done).filter_map(|pending| pending.finish(api, clock)));
+        // Commands that have failed have no times.
+        let times: Vec<(Pending, Ticks)> = self
+            .pending
+            .drain(..done)
+            .filter_map(|pending| pending.ticks(api).map(|ticks| (pending, ticks)))
+            .collect();
+        for (Pending { put: (from, to), .. }, ticks) in &times {
+            let width = to.saturating_sub(*from);
+            if self.reading.is_none_or(|best| width < best.width) {
+                let clock = ClockMap::new(ticks.queued, from + width / 2, 1.0);
+                self.reading = Some(Reading { width, clock });
+            }
+        }
+        let Some(Reading { clock, .. }) = self.reading else { return };
+        self.done.extend(times.into_iter().map(|(pending, ticks)| {
+            let start_ns = clock.host_ns(ticks.start);
+            DeviceSpan {
+                label: pending.label.into(),
+                kind: pending.kind,
+                sequence: pending.sequence,
+                start_ns,
+                end_ns: clock.host_ns(ticks.end).max(start_ns),
+            }
+        }));
     }
 }

@@ -18,7 +18,13 @@ fn check(cases: &dyn Fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
     for candidate in found.devices {
         let engine = Engine::new(candidate.open().unwrap()).unwrap();
         eprintln!("{}: {:?}", candidate.hardware().name, engine.hardware().arithmetic);
-        let report = conformance::check_cases(extent.of(cases()), &engine, &cpu);
+        // How data lies is a matter of the text before translation, which Vulkan tries.
+        let plain = |case: &Case| {
+            extent != Extent::Sample
+                || case.args.iter().all(|x| x.dtype.is_quant() || x.layout.is_contiguous())
+        };
+        let cases = extent.of(cases()).into_iter().filter(plain);
+        let report = conformance::check_cases(cases, &engine, &cpu);
         eprintln!("{extent:?}: {report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
         let least = match extent {

@@ -4,9 +4,8 @@ mod common;
 
 use common::{drivers, kernel, launch, memory, numbers, window};
 use rustorch_core::Fault;
+use rustorch_core::profile::{DeviceProfiler, DeviceSpan, SequenceScope, SpanKind, host_ns};
 use rustorch_kernels::{Driver, Launch, Text};
-use rustorch_opencl::Work;
-use std::time::{Duration, Instant};
 
 const SOURCE: &str = "__kernel void run(__global uint* y) { y[get_global_id(0)] += 1; }";
 
@@ -44,7 +43,7 @@ fn nothing_works_on_a_lost_device() {
             driver.read(&y, 0, &mut [0; 4]).unwrap_err(),
             driver.copy(&y, 0, &y, 8, 4).unwrap_err(),
             driver.finish().unwrap_err(),
-            driver.profile(true).unwrap_err(),
+            driver.start().unwrap_err(),
             driver.take_spans().unwrap_err(),
         ];
         let device = driver.hardware().device;
@@ -74,38 +73,38 @@ fn commands_are_measured_when_asked() {
         launch(&driver, &run, &[window(&y, 64)], &[], 1);
         assert_eq!(driver.take_spans().unwrap(), [], "nothing was asked for");
 
-        driver.profile(true).unwrap();
-        let begin = Instant::now();
+        driver.start().unwrap();
+        let begin = host_ns();
         driver.write(&y, 0, &[7; 128]).unwrap();
-        launch(&driver, &run, &[window(&y, 64)], &[], 1);
+        {
+            let _dispatch = SequenceScope::enter(7);
+            launch(&driver, &run, &[window(&y, 64)], &[], 1);
+        }
         driver.copy(&y, 0, &y, 64, 32).unwrap();
         let read = numbers(&driver, &y, 64);
         let spans = driver.take_spans().unwrap();
-        let end = Instant::now();
+        let end = host_ns();
         println!("{spans:#?}");
-        let seen: Vec<_> = spans
-            .iter()
-            .map(|span| (span.work, span.label.as_str(), span.kernel.as_str(), span.bytes))
-            .collect();
+        let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.label.as_ref(), span.sequence)).collect();
         assert_eq!(
             seen,
             [
-                (Work::Write, "write", "", 128),
-                (Work::Launch, "test", "slow", 256),
-                (Work::Copy, "copy", "", 32),
-                (Work::Read, "read", "", 256)
+                (SpanKind::Copy, "write", 0),
+                (SpanKind::Compute, "slow", 7),
+                (SpanKind::Copy, "copy", 0),
+                (SpanKind::Copy, "read", 0)
             ]
         );
-        let total: Duration = spans.iter().map(|span| span.time).sum();
-        assert!(spans[1].time > Duration::from_micros(100), "two million steps take their time");
-        assert!(total <= end - begin, "no command took longer than all");
-        assert!(spans.is_sorted_by_key(|span| span.start));
+        let time = |span: &DeviceSpan| span.end_ns - span.start_ns;
+        assert!(time(&spans[1]) > 100_000, "two million steps take their time");
+        assert!(spans.iter().map(time).sum::<u64>() <= end - begin, "no command took longer than all");
+        assert!(spans.is_sorted_by_key(|span| span.start_ns));
         // The two clocks need not run alike to the last bit.
-        let slack = Duration::from_millis(5);
-        assert!(spans[0].start + slack >= begin && spans[3].start + spans[3].time <= end + slack);
+        let slack = 5_000_000;
+        assert!(spans[0].start_ns + slack >= begin && spans[3].end_ns <= end + slack);
         assert_eq!(driver.take_spans().unwrap(), [], "they are taken once");
 
-        driver.profile(false).unwrap();
+        driver.stop();
         assert_eq!(numbers(&driver, &y, 64), read, "memory is the same in the next queue");
         assert_eq!(driver.take_spans().unwrap(), []);
     }
@@ -116,17 +115,18 @@ fn many_commands_are_measured() {
     for driver in drivers() {
         let run = kernel(&driver, SOURCE, 4, 1, 0);
         let y = memory(&driver, &[0; 4]);
-        driver.profile(true).unwrap();
+        driver.start().unwrap();
         for _ in 0..3000 {
             launch(&driver, &run, &[window(&y, 4)], &[], 1);
         }
         assert_eq!(driver.take_spans().unwrap().len(), 3000);
         assert_eq!(numbers(&driver, &y, 4), [3000; 4]);
-        // What is measured and not taken is kept when measuring ends and begins again: the read above among it.
-        driver.profile(false).unwrap();
-        driver.profile(true).unwrap();
+        // Starting twice is starting once, and what is not taken before measuring ends is forgotten: the read above.
+        driver.start().unwrap();
+        driver.stop();
+        driver.start().unwrap();
         launch(&driver, &run, &[window(&y, 4)], &[], 1);
-        let works: Vec<Work> = driver.take_spans().unwrap().iter().map(|span| span.work).collect();
-        assert_eq!(works, [Work::Read, Work::Launch]);
+        let kinds: Vec<SpanKind> = driver.take_spans().unwrap().iter().map(|span| span.kind).collect();
+        assert_eq!(kinds, [SpanKind::Compute]);
     }
 }

@@ -9,8 +9,8 @@ mod common;
 
 use common::{CUDA, builder, fake, ramp, shape, upload, upload_to};
 use rustorch_core::{
-    Attention, BinaryOp, CostModel, DType, DTypeSet, Device, Layout, MatMul, Op, OpType, QuantType, RmsNorm,
-    TensorMeta, UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, CostModel, DType, DTypeSet, Device, Layout, MatMul, Op, OpType,
+    QuantType, RmsNorm, TensorMeta, UnaryOp,
 };
 use rustorch_runtime::{Calibration, CostCache, Environment, HybridExecutor, Placement};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
@@ -92,6 +92,27 @@ fn products_go_where_they_are_fastest_with_the_way_there() {
     let software = machine("lavapipe", VULKAN);
     assert_eq!(places(&software), [Device::Cpu; 4]);
     assert_eq!([256, 1024, 4096].map(|n| matmul(&software, n, VULKAN)), [Device::Cpu; 3]);
+}
+
+#[test]
+fn convolutions_go_where_they_are_fastest_with_the_way_there() {
+    // A layer of `c` channels whose kernel is 3 × 3, of images of `side` × `side`.
+    let conv = |exec: &HybridExecutor, c: usize, side: usize, at: Device| {
+        let mut params = ConvParams::new(2);
+        params.padding.fill((1, 1));
+        let (x, w) = (Value::f32(&[1, c, side, side], at), Value::f32(&[c, c, 3, 3], at));
+        place(exec, &Op::Conv(Conv { params, activation: None }), &[&x, &w]).device
+    };
+    for (name, device) in [("discrete", CUDA), ("integrated", VULKAN)] {
+        let exec = machine(name, device);
+        assert_eq!(conv(&exec, 4, 8, Device::Cpu), Device::Cpu, "{name}");
+        assert_eq!(conv(&exec, 64, 56, Device::Cpu), device, "{name}");
+        assert_eq!([14, 56].map(|side| conv(&exec, 64, side, device)), [device; 2], "{name}");
+    }
+    let software = machine("lavapipe", VULKAN);
+    for at in [Device::Cpu, VULKAN] {
+        assert_eq!([14, 56].map(|side| conv(&software, 64, side, at)), [Device::Cpu; 2], "from {at}");
+    }
 }
 
 #[test]

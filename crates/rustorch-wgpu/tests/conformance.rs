@@ -1,6 +1,10 @@
-//! Every operation that a device takes gives the processor's result. `RUSTORCH_CONFORMANCE=sample` runs a part of the suite.
+//! Every operation that a device takes gives the processor's result. A part of the suite runs unless
+//! `RUSTORCH_CONFORMANCE=all`.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
+
+#[path = "common/plain.rs"]
+mod plain;
 
 use rustorch_core::Backend;
 use rustorch_cpu::CpuBackend;
@@ -8,7 +12,7 @@ use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Case, Extent};
 
 fn check(cases: &dyn Fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
-    let extent = Extent::from_env(Extent::All);
+    let extent = Extent::from_env(Extent::Sample);
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return eprintln!("skipped: {none}"),
@@ -32,6 +36,24 @@ fn check(cases: &dyn Fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
 #[test]
 fn every_adapter_conforms() {
     check(&conformance::cases, [1000, 100]);
+}
+
+/// One shape is enough: what differs is the arithmetic.
+#[test]
+fn devices_without_64_bit_arithmetic_conform() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
+        let extent = Extent::from_env(Extent::Sample);
+        let simple =
+            |case: &Case| case.args.iter().all(|arg| arg.layout.is_contiguous() && arg.layout.dims() == [7]);
+        let cases = extent.of(conformance::cases()).into_iter().filter(simple);
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        eprintln!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(extent != Extent::All || report.agreed > 300, "{report}");
+    }
 }
 
 #[test]

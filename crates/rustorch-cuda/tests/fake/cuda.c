@@ -131,6 +131,7 @@ int cuDriverGetVersion(int *version) { *version = 12040; return OK; }
 int cuDeviceGetCount(int *count) { *count = (int)setting("FAKE_COUNT", 1); return OK; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return OK; }
 int cuDeviceGetName(char *name, int length, int device) { (void)device; snprintf(name, (size_t)length, "Fake GPU"); return OK; }
+int cuDeviceGetPCIBusId(char *text, int length, int device) { snprintf(text, (size_t)length, "0000:%02X:00.0", 0x3a + device); return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = setting("FAKE_MEMORY", 1 << 30); return OK; }
 int cuDeviceGetAttribute(int *value, int what, int device) {
     (void)device;

@@ -7,9 +7,10 @@
 use super::rms_norm::rows;
 use super::strided::{self, Grid};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{Attention as Parameters, DType, Decline, Layout, Shape, TensorMeta};
+use rustorch_core::{Attention as Parameters, DType, Decline, Layout, OpType, Shape, TensorMeta};
 use std::fmt::Write;
 
 /// The widest queries and values.
@@ -28,17 +29,17 @@ pub struct Attention {
     ranks: [usize; 3],
 }
 
-/// Whether there is a kernel.
-pub fn supports(args: &[TensorMeta<'_>]) -> Result<(), Decline> {
-    if args[0].dtype != DType::F32 {
-        return Err(Decline::DType(args[0].dtype));
-    }
-    let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
-    if width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
-        return Err(Decline::Attr("heads wider than 512"));
-    }
-    Ok(())
-}
+/// What it attends to: the dtype of the queries; keys, values and masks may be of others.
+pub const ROWS: &[Row] = &[row(OpType::Attention, &["attention"], DTypes::always(&[DType::F32]))
+    .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
+    .check(|_, args, _| {
+        let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
+        match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
+            true => Err(Decline::Attr("heads wider than 512")),
+            false => Ok(()),
+        }
+    })
+    .remark("heads of up to 512 columns")];
 
 /// The layout of a tensor's matrices, the last two dimensions left out.
 fn heads(layout: &Layout) -> Result<Layout, Decline> {

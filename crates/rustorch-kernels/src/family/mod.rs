@@ -1,11 +1,29 @@
 //! Kernels by family. A family's file holds both sides of each kernel: its text, and the launches that use it.
 
 pub mod attention;
+pub mod border;
+pub mod channel_norm;
+pub mod conv;
 pub mod copy;
+pub mod create;
+mod kind;
+pub mod layer_norm;
+mod lines;
+pub mod matmul;
 pub mod pointwise;
+pub mod pooling;
+pub mod random;
+pub mod reduce;
 pub mod rms_norm;
 pub mod rope;
+mod scalars;
+pub mod scan;
+pub mod scatter;
+pub mod select;
+pub mod softmax;
+pub mod sort;
 pub mod strided;
+mod tile;
 pub mod weight;
 
 use crate::Hardware;
@@ -35,8 +53,32 @@ macro_rules! kernels {
 kernels! {
     /// Elements from one arrangement to another.
     Copy(copy::Copy),
+    /// A product of dense matrices.
+    MatMul(matmul::MatMul),
+    /// Elements chosen by indices.
+    Select(select::Select),
+    /// Elements brought to the places of indices.
+    Scatter(scatter::Scatter),
+    /// A reduction.
+    Reduce(reduce::Reduce),
+    /// Running sums and products.
+    Scan(scan::Scan),
+    /// Softmax and its logarithm.
+    Softmax(softmax::Softmax),
+    /// Layer normalisation.
+    LayerNorm(layer_norm::LayerNorm),
+    /// Sorting.
+    Sort(sort::Sort),
+    /// A triangle of matrices.
+    Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// One value everywhere.
+    Fill(create::Fill),
+    /// Evenly spaced numbers.
+    Arange(create::Arange),
+    /// Random numbers.
+    Random(random::Random),
     /// RMS normalisation.
     RmsNorm(rms_norm::RmsNorm),
     /// Cosines and sines of positions.
@@ -47,8 +89,24 @@ kernels! {
     Attention(attention::Attention),
     /// Activations to 8-bit blocks.
     RoundActivations(weight::Round),
+    /// Rows of a block-quantized table.
+    WeightRows(weight::Rows),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
+    /// A convolution or a gradient of one.
+    ConvTiled(conv::Tiled),
+    /// One whose groups have few channels.
+    ConvDirect(conv::Direct),
+    /// Normalisation of channels.
+    ChannelNorm(channel_norm::ChannelNorm),
+    /// Largest elements of windows.
+    MaxPool(pooling::Max),
+    /// Means of windows, and their gradient.
+    MeanPool(pooling::Mean),
+    /// The gradient of largest elements.
+    ScatterPool(pooling::Scatter),
+    /// Interpolation.
+    Interpolate(pooling::Interpolate),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -65,6 +123,9 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Clamp { .. }
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
+        Op::Fill(fill) => create::plan_fill(&mut plan, request, fill)?,
+        Op::Arange(arange) => create::plan_arange(&mut plan, request, arange)?,
+        Op::Random(random) => random::plan(&mut plan, request, random)?,
         Op::RmsNorm(norm) => rms_norm::plan(&mut plan, request, norm.eps)?,
         Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
         Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
@@ -72,6 +133,29 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
             weight::plan(&mut plan, request)?
         }
+        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
+        Op::Embedding if request.args[0].dtype.is_quant() => weight::plan_rows(&mut plan, request)?,
+        Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
+        Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
+        Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,
+        Op::Reduce(reduce) => reduce::plan(&mut plan, request, reduce)?,
+        Op::Scan { op, axis } => scan::plan(&mut plan, request, *op, *axis)?,
+        Op::Softmax(softmax) => softmax::plan(&mut plan, request, softmax)?,
+        Op::LayerNorm(norm) => layer_norm::plan(&mut plan, request, norm)?,
+        Op::Sort(sort) => sort::plan(&mut plan, request, sort.axis, sort.descending)?,
+        Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
+        Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
+        Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
+        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::plan(&mut plan, request)?,
+        Op::MaxPool(_)
+        | Op::AvgPool(_)
+        | Op::AdaptiveMaxPool(_)
+        | Op::AdaptiveAvgPool(_)
+        | Op::MaxPoolBackward { .. }
+        | Op::AvgPoolBackward { .. }
+        | Op::AdaptiveAvgPoolBackward { .. }
+        | Op::Interpolate(_) => pooling::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

@@ -2,9 +2,10 @@
 
 use super::strided::{self, Grid};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::table::{DTypes, Row, row};
+use crate::wgsl::{self, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Layout, Shape};
+use rustorch_core::{DType, Decline, Layout, OpType, Shape};
 use std::fmt::Write;
 
 /// The kernel.
@@ -16,13 +17,17 @@ pub struct RmsNorm {
     rank: usize,
 }
 
-/// Whether there is a kernel.
-pub fn supports(dtype: DType) -> Result<(), Decline> {
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => Ok(()),
-        other => Err(Decline::DType(other)),
-    }
-}
+/// What it normalises.
+pub const ROWS: &[Row] =
+    &[row(OpType::Normalization, &["rms_norm"], DTypes::always(&[DType::F16, DType::BF16, DType::F32]))
+        .check(|_, args, _| {
+            let len = args[0].dims()[args[0].dims().len() - 1];
+            match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
+                true => Ok(()),
+                false => Err(Decline::Layout("rows of 16-bit numbers must be of even length")),
+            }
+        })
+        .remark("rows of 16-bit floats of even length")];
 
 /// The layout of a tensor's rows, the last dimension left out.
 pub fn rows(layout: &Layout) -> Result<Layout, Decline> {
@@ -40,7 +45,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64) -> Result<(), Decl
     let grid = Grid::new(&[&row_layout]);
     let weight = request.args.len() == 2;
     // Rows of 16-bit numbers may begin within a word: those are made in f32, and cast.
-    let packs = len.is_multiple_of(crate::wgsl::per_word(x.dtype));
+    let packs = len.is_multiple_of(wgsl::per_word(x.dtype));
     if !packs {
         return Err(Decline::Layout("rows of 16-bit numbers must be of even length"));
     }

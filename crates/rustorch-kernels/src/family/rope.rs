@@ -3,9 +3,10 @@
 use super::rms_norm::rows;
 use super::strided::{self, Grid};
 use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Rope, RopeStyle};
+use rustorch_core::{DType, Decline, OpType, Rope, RopeStyle};
 use std::fmt::Write;
 
 /// The kernel of the table: `[position][cosines of all pairs, then sines]`.
@@ -24,6 +25,11 @@ pub struct Rotate {
     /// Dimensions of the rows.
     rank: usize,
 }
+
+/// What it rotates.
+pub const ROWS: &[Row] =
+    &[row(OpType::Attention, &["rope"], DTypes::always(&[DType::F16, DType::BF16, DType::F32]))
+        .beside(&[DType::I32, DType::I64])];
 
 /// Adds the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), Decline> {

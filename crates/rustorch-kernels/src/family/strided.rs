@@ -1,7 +1,7 @@
 //! Positions of elements in strided tensors: the text that computes them, and the numbers that it needs.
 
 use crate::plan::StepBuilder;
-use crate::wgsl::{Module, Word};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Word};
 use rustorch_core::{Decline, Layout};
 use std::fmt::Write;
 
@@ -115,4 +115,28 @@ impl Parameters {
         text.push_str("}\n");
         text
     }
+}
+
+/// The body of a kernel whose threads make whole words of a contiguous result of `n` elements from `to` on: `element`
+/// gives, for a suffix that keeps names apart and the row-major number of an element, statements and an expression.
+pub fn each_word(
+    y: &Elements,
+    n: Word,
+    to: Word,
+    element: impl Fn(usize, &str) -> (String, String),
+) -> String {
+    let per_word = y.per_word();
+    let mut body = format!(
+        "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = t * {per_word}u;\nif first >= {n} {{ return; }}\n"
+    );
+    let mut values = Vec::new();
+    for k in 0..per_word {
+        // The last word may reach beyond the end.
+        let _ = writeln!(body, "let i{k} = min(first + {k}u, {n} - 1u);");
+        let (text, value) = element(k, &format!("i{k}"));
+        let _ = writeln!(body, "{text}\nlet v{k} = {value};");
+        values.push(format!("v{k}"));
+    }
+    body.push_str(&y.store(&format!("{to} / {per_word}u + t"), &values));
+    body
 }

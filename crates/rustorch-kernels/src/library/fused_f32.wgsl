@@ -1,26 +1,26 @@
 fn fused(a: f32, b: f32, c: f32) -> f32 {
     // Dekker's product in two parts, Knuth's sums: Numerische Mathematik 18 (1971), The Art of Computer Programming 2.
-    let product = a * b;
+    let product = kept(a * b);
     if !(abs(product) < 1e37 && abs(product) > 1e-30 && abs(a) < 1e34 && abs(b) < 1e34) {
         return product + c;
     }
-    let a_shifted = a * 4097.0;
-    let a_high = a_shifted - (a_shifted - a);
+    let a_shifted = kept(a * 4097.0);
+    let a_high = a_shifted - kept(a_shifted - a);
     let a_low = a - a_high;
-    let b_shifted = b * 4097.0;
-    let b_high = b_shifted - (b_shifted - b);
+    let b_shifted = kept(b * 4097.0);
+    let b_high = b_shifted - kept(b_shifted - b);
     let b_low = b - b_high;
     let product_low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
-    let sum = product + c;
-    let part = sum - product;
+    let sum = kept(product + c);
+    let part = kept(sum - product);
     let sum_low = (product - (sum - part)) + (c - part);
-    let low = sum_low + product_low;
-    let low_part = low - sum_low;
+    let low = kept(sum_low + product_low);
+    let low_part = kept(low - sum_low);
     let lost = (sum_low - (low - low_part)) + (product_low - low_part);
-    let result = sum + low;
+    let result = kept(sum + low);
     let rest = (sum - result) + low;
     if lost != 0.0 && rest != 0.0 {
-        let other = result + (rest + rest);
+        let other = kept(result + (rest + rest));
         if other - result == rest + rest && other != result && (lost > 0.0) == (rest > 0.0) {
             return other;
         }

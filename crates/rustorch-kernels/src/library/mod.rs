@@ -1,5 +1,13 @@
 //! Functions in WGSL that several families call.
 
+mod called;
+mod order;
+mod ring;
+
+pub use called::called;
+pub use order::Order;
+pub use ring::Ring;
+
 use crate::Hardware;
 use std::fmt::Write;
 
@@ -19,8 +27,15 @@ pub fn exact(hardware: &Hardware) -> String {
         }
         false => include_str!("divide.wgsl"),
     };
-    format!("{fused}{rest}")
+    format!("{KEPT}{fused}{rest}")
 }
+
+/// `kept(x)`: x, of which compilers do not know how it came about. Without it they take (a + b) − a for b, as they may
+/// where nobody forbids it; what a sum has lost by rounding is computed so.
+const KEPT: &str = "fn kept(x: f32) -> f32 {
+    return select(x, x + 1.0, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
+}
+";
 
 /// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
 pub fn wide(hardware: &Hardware) -> &'static str {
@@ -40,7 +55,7 @@ pub fn number(x: f32) -> String {
 }
 
 /// A number as an expression of type `Wide`.
-fn wide_number(x: f64) -> String {
+pub(crate) fn wide_number(x: f64) -> String {
     let high = x as f32;
     format!("wide_of({}, {})", number(high), number((x - f64::from(high)) as f32))
 }

@@ -3,16 +3,16 @@ alias Wide = vec2<f32>;
 fn wide(x: f32) -> Wide { return vec2<f32>(x, 0.0); }
 fn wide_of(high: f32, low: f32) -> Wide { return vec2<f32>(high, low); }
 fn wide_settle(high: f32, low: f32) -> Wide {
-    let sum = high + low;
+    let sum = kept(high + low);
     return vec2<f32>(sum, low - (sum - high));
 }
 fn wide_add(a: Wide, b: Wide) -> Wide {
-    let sum = a.x + b.x;
-    let part = sum - a.x;
+    let sum = kept(a.x + b.x);
+    let part = kept(sum - a.x);
     return wide_settle(sum, ((a.x - (sum - part)) + (b.x - part)) + (a.y + b.y));
 }
 fn wide_mul(a: Wide, b: Wide) -> Wide {
-    let product = a.x * b.x;
+    let product = kept(a.x * b.x);
     return wide_settle(product, fused(a.x, b.x, -product) + (a.x * b.y + a.y * b.x));
 }
 fn narrow(a: Wide) -> f32 { return a.x + a.y; }

@@ -15,8 +15,6 @@ struct Pass<'a> {
     architecture: &'a Architecture,
     hyper: &'a Hyperparameters,
     rope: Rope,
-    /// Divisors of the rotation's frequencies, on the device of each block.
-    rope_factors: Option<Vec<Tensor>>,
     /// Positions of the new tokens, `[n]`, on the device of each block.
     positions: Vec<Tensor>,
     /// The position of the first.
@@ -42,11 +40,6 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         architecture: model.architecture,
         hyper,
         rope: rope(model.architecture, hyper),
-        rope_factors: weights
-            .rope_factors
-            .as_ref()
-            .map(|factors| on_each_device(factors, &weights.blocks))
-            .transpose()?,
         positions: on_each_device(&Tensor::from_slice(&positions, [n])?, &weights.blocks)?,
         start,
         n,
@@ -131,7 +124,7 @@ impl Pass<'_> {
     ) -> Result<(Tensor, Tensor)> {
         let h = self.hyper;
         let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
-        let factors = self.rope_factors.as_ref().map(|factors| &factors[i]);
+        let factors = weights.rope_factors.as_ref();
         let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
         let key = key.rope(&self.positions[i], &self.rope, factors)?;
         let value = self.heads(&weights.value, normed, kv_heads, None)?;

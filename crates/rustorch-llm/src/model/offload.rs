@@ -42,7 +42,8 @@ impl Model {
     /// If the current executor does not have the device, or the device fails otherwise than by running out of memory.
     pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
         let most_blocks = offload.blocks.unwrap_or(usize::MAX);
-        let mut mover = Mover { device: offload.device, left: offload.bytes, done: Offloaded::default() };
+        let (device, left) = (offload.device, offload.bytes);
+        let mut mover = Mover { device, left, rope_factors: None, done: Offloaded::default() };
         let Weights { blocks, output_norm, output, .. } = &mut self.weights;
         for block in blocks.iter_mut().take(most_blocks) {
             let Some(moved) = mover.block(block)? else { return Ok(mover.done) };
@@ -69,6 +70,8 @@ pub(super) fn home(x: &Tensor) -> Device {
 struct Mover {
     device: Device,
     left: Option<u64>,
+    /// On the device, as soon as a block has asked for them.
+    rope_factors: Option<Tensor>,
     done: Offloaded,
 }
 
@@ -85,6 +88,10 @@ impl Mover {
         };
         let query_norm = block.query_norm.as_ref().and_then(|_| norms.next());
         let key_norm = block.key_norm.as_ref().and_then(|_| norms.next());
+        if let (Some(factors), None) = (&block.rope_factors, &self.rope_factors) {
+            let Some(moved) = self.tensor(factors, false)? else { return Ok(None) };
+            self.rope_factors = Some(moved);
+        }
         let layers = [&block.query, &block.key, &block.value, &block.output];
         let mut moved = Vec::with_capacity(4);
         for layer in layers {
@@ -102,6 +109,7 @@ impl Mover {
             value,
             query_norm,
             key_norm,
+            rope_factors: block.rope_factors.as_ref().and(self.rope_factors.clone()),
             output,
             feed_forward_norm,
             feed_forward,

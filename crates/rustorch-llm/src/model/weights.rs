@@ -19,8 +19,6 @@ pub struct Weights {
     pub output_norm: Tensor,
     /// `[vocabulary, embedding]`; the embedding table where the file ties them.
     pub output: LinearWeights,
-    /// Divisors of the rotation frequencies, `[rotated / 2]`.
-    pub rope_factors: Option<Tensor>,
 }
 
 /// The weights of one block.
@@ -37,6 +35,8 @@ pub struct BlockWeights {
     pub query_norm: Option<Tensor>,
     /// `[key_length]`.
     pub key_norm: Option<Tensor>,
+    /// Divisors of the rotation frequencies, `[rotated / 2]`: blocks share one tensor.
+    pub rope_factors: Option<Tensor>,
     /// `[embedding, heads · value_length]`.
     pub output: LinearWeights,
     /// `[embedding]`.
@@ -112,16 +112,16 @@ impl Weights {
         let mut loader = Loader { file, progress, loaded: HashSet::new() };
         let (dim, vocabulary) = (hyper.embedding, hyper.vocabulary);
         let embedding = loader.tensor(architecture.embedding, &[vocabulary, dim])?;
-        let blocks =
-            (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<_>>()?;
+        let mut blocks =
+            (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<Vec<_>>>()?;
         let output_norm = loader.vector(architecture.output_norm, dim)?;
         let output = loader.output(architecture, hyper, &embedding)?;
-        let rope_factors = match architecture.block.attention.rope_factors {
-            Some(name) => loader.find(name, &[hyper.rope_dims / 2])?,
-            None => None,
-        };
+        if let Some(name) = architecture.block.attention.rope_factors {
+            let factors = loader.find(name, &[hyper.rope_dims / 2])?;
+            blocks.iter_mut().for_each(|block| block.rope_factors.clone_from(&factors));
+        }
         loader.check_all_used(architecture)?;
-        Ok(Weights { embedding, blocks, output_norm, output, rope_factors })
+        Ok(Weights { embedding, blocks, output_norm, output })
     }
 }
 
@@ -147,6 +147,8 @@ impl Loader<'_> {
             value: self.linear(index, value, kv_heads * hyper.value_length, dim)?,
             query_norm: head_norm(self, query_norm)?,
             key_norm: head_norm(self, key_norm)?,
+            // Known when all blocks are.
+            rope_factors: None,
             output: self.linear(index, output, dim, heads * hyper.value_length)?,
             feed_forward_norm: self.vector(&name(architecture.block.feed_forward.norm), dim)?,
             feed_forward: self.feed_forward(&architecture.block.feed_forward, hyper, index)?,

@@ -42,6 +42,8 @@ pub(crate) const DEVICE_EXTENSIONS: u32 = 0x1030;
 pub(crate) const DEVICE_OPENCL_C_VERSION: u32 = 0x103D;
 /// Of `cl_amd_device_attribute_query`.
 pub(crate) const DEVICE_WAVEFRONT_WIDTH_AMD: u32 = 0x4043;
+/// Of `cl_khr_pci_bus_info`.
+pub(crate) const DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
 /// Of `cl_intel_required_subgroup_size`.
 pub(crate) const DEVICE_SUB_GROUP_SIZES_INTEL: u32 = 0x4108;
 

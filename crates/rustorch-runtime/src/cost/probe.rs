@@ -1,8 +1,8 @@
 //! What is measured: a table. To measure another operation, add a line.
 
 use rustorch_core::{
-    Attention, BinaryOp, DType, MatMul, Op, OpType, QuantType, Reduce, ReduceOp, RmsNorm, Softmax, Sort,
-    UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, DType, MatMul, Op, OpType, QuantType, Reduce, ReduceOp, RmsNorm,
+    Softmax, Sort, UnaryOp,
 };
 
 /// A measurement of one operation in one dtype at growing sizes.
@@ -86,6 +86,7 @@ pub(super) const PROBES: &[Probe] = &[
     square(DType::BF16),
     probe(Of::Class(OpType::Normalization), DType::F32, Limit::Memory, norm),
     probe(Of::Op("attention"), DType::F32, Limit::Arithmetic, attention),
+    Probe { levels: 5, ..probe(Of::Class(OpType::Convolution), DType::F32, Limit::Arithmetic, convolution) },
     probe(Of::Op("softmax"), DType::F32, Limit::Memory, softmax),
     probe(Of::Class(OpType::Reduction), DType::F32, Limit::Memory, reduction),
     probe(Of::Class(OpType::DataMovement), DType::F32, Limit::Memory, transposition),
@@ -171,6 +172,15 @@ fn attention(dtype: DType, level: u32) -> Case {
         Attention { scale: 0.125, causal: None, window: None, softcap: None, cache_precision: false };
     let arg = || plain(dtype, [1, 8, 16 << level, 64]);
     Case { op: Op::Attention(attention), args: vec![arg(), arg(), arg()] }
+}
+
+/// Channels and layer of a convolutional network, of images that grow.
+fn convolution(dtype: DType, level: u32) -> Case {
+    let mut params = ConvParams::new(2);
+    params.padding.fill((1, 1));
+    let side = 8 << level;
+    let args = vec![plain(dtype, [1, 64, side, side]), plain(dtype, [64, 64, 3, 3])];
+    Case { op: Op::Conv(Conv { params, activation: None }), args }
 }
 
 fn sorting(dtype: DType, level: u32) -> Case {

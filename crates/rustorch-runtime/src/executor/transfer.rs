@@ -37,12 +37,12 @@ impl HybridExecutor {
         let slot = self.slot(device)?;
         self.backend_of(device)?;
         let _sequence = self.sequence();
-        let (output, started) = self.with_memory(slot, || {
+        let (output, started) = self.noting_loss(self.with_memory(slot, || {
             let output = fresh(slot, dtype, layout.clone())?;
             let started = host_ns();
             copy_in(slot, bytes, &output)?;
             Ok((output, started))
-        })?;
+        }))?;
         if !device.is_cpu() {
             self.transferred(Device::Cpu, device, TransferMethod::Copy, bytes.len(), started);
         }
@@ -79,9 +79,10 @@ impl HybridExecutor {
             *source
         };
         if source.layout.is_contiguous() {
-            return Ok(self.copy_out(&source, bytes)?);
+            return Ok(self.noting_loss(self.copy_out(&source, bytes))?);
         }
-        Ok(self.copy_out(&self.packed(&source)?.operand(), bytes)?)
+        let packed = self.noting_loss(self.packed(&source))?;
+        Ok(self.noting_loss(self.copy_out(&packed.operand(), bytes))?)
     }
 
     /// A copy of `source` on `device`, packed and in row-major order (a transposed matrix of a block type stays
@@ -104,17 +105,25 @@ impl HybridExecutor {
             source
         };
         if source.layout.is_contiguous() {
-            return Ok(self.with_memory(slot, || self.move_run(source, slot))?);
+            return Ok(self.noting_loss(self.with_memory(slot, || self.move_run(source, slot)))?);
         }
         if source.dtype.is_quant() {
             // The rows of a block type cannot be turned into columns.
-            return Ok(self.with_memory(slot, || self.move_span(source, slot))?);
+            return Ok(self.noting_loss(self.with_memory(slot, || self.move_span(source, slot)))?);
         }
-        let packed = self.packed(source)?;
+        let packed = self.noting_loss(self.packed(source))?;
         if packed.storage.device() == device {
             return Ok(packed);
         }
-        Ok(self.with_memory(slot, || self.move_run(&packed.operand(), slot))?)
+        Ok(self.noting_loss(self.with_memory(slot, || self.move_run(&packed.operand(), slot)))?)
+    }
+
+    /// Remembers a device that turned out to be gone.
+    fn noting_loss<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+        if let Err(Fault::DeviceLost { device, .. }) = &result {
+            self.0.shared.health.lose(*device);
+        }
+        result
     }
 
     /// Tries again, with what the device keeps for reuse given back, where memory runs out.

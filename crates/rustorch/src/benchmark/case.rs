@@ -3,8 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, CostModel, DType, Fill, MatMul, Op, OpType, QuantType, Result, Shape, Softmax,
-    UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, CostModel, DType, Dims, Fill, MatMul, MaxPool, Op, OpType,
+    PoolWindow, QuantType, Result, Shape, Softmax, UnaryOp,
 };
 use std::time::Instant;
 
@@ -28,6 +28,8 @@ const SIDES: &[usize] = &[128, 256, 512, 1024, 2048, 4096, 8192];
 const WEIGHTS: &[usize] = &[512, 1024, 2048, 4096, 8192];
 /// Positions of a text.
 const CONTEXTS: &[usize] = &[128, 256, 512, 1024, 2048, 4096];
+/// Images at a time.
+const BATCHES: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128];
 
 /// All of them, in the order in which they are reported.
 pub(super) const FAMILIES: &[Family] = &[
@@ -40,6 +42,9 @@ pub(super) const FAMILIES: &[Family] = &[
     Family { name: "matmul 64 rows", dtype: Q4_0, arithmetic: true, sizes: WEIGHTS, make: batch },
     Family { name: "matvec", dtype: Q4_0, arithmetic: false, sizes: WEIGHTS, make: vector },
     Family { name: "attention", dtype: DType::F32, arithmetic: true, sizes: CONTEXTS, make: attention },
+    Family { name: "conv2d", dtype: DType::F32, arithmetic: true, sizes: BATCHES, make: conv2d },
+    Family { name: "conv2d", dtype: DType::F16, arithmetic: true, sizes: BATCHES, make: conv2d },
+    Family { name: "pooling", dtype: DType::F32, arithmetic: false, sizes: BATCHES, make: pooling },
 ];
 
 /// What the limits are found by: memory.
@@ -115,6 +120,31 @@ fn attention(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
         cache_precision: false,
     });
     Ok(Case { size: format!("{HEADS} heads, {n} x {WIDTH}"), op, args: vec![part()?, part()?, part()?] })
+}
+
+/// A layer from the middle of a ResNet.
+fn conv2d(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
+    const CHANNELS: usize = 64;
+    const SIDE: usize = 56;
+    let mut params = ConvParams::new(2);
+    params.padding.fill((1, 1));
+    let args = vec![
+        bench.random(&[n, CHANNELS, SIDE, SIDE], dtype)?,
+        bench.random(&[CHANNELS, CHANNELS, 3, 3], dtype)?,
+    ];
+    let op = Op::Conv(Conv { params, activation: None });
+    Ok(Case { size: format!("{n} x {CHANNELS} x {SIDE} x {SIDE}, 3 x 3"), op, args })
+}
+
+/// The maximum pooling at the beginning of a ResNet.
+fn pooling(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
+    const CHANNELS: usize = 64;
+    const SIDE: usize = 112;
+    let each = |k: usize| Dims::from_elem(k, 2);
+    let window = PoolWindow { kernel: each(3), stride: each(2), padding: each(1), ceil_mode: false };
+    let op = Op::MaxPool(MaxPool { window, dilation: each(1) });
+    let args = vec![bench.random(&[n, CHANNELS, SIDE, SIDE], dtype)?];
+    Ok(Case { size: format!("{n} x {CHANNELS} x {SIDE} x {SIDE}, 3 x 3"), op, args })
 }
 
 /// A case large enough, or why there is none.
@@ -212,8 +242,8 @@ fn timed(bench: &Bench<'_>, family: &Family, limits: &mut Limits) -> Result<Raw>
     let (seconds, runs) = bench.time(&case)?;
     let work = case.work()?;
     let (flops, bytes) = (work.flops as f64, work.bytes as f64);
-    // Of products and attention the operations count; of the others they are of many kinds, and memory decides.
-    let product = matches!(case.op, Op::MatMul(_) | Op::Attention(_));
+    // Of products, convolutions and attention the operations count; of the others they are of many kinds, and memory decides.
+    let product = matches!(case.op, Op::MatMul(_) | Op::Conv(_) | Op::Attention(_));
     let better = |limit: &mut f64, seen: f64| *limit = limit.max(seen);
     if let Some(limit) = &mut limits.memory {
         better(limit, bytes / seconds);

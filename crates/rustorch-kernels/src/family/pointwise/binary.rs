@@ -1,43 +1,166 @@
-//! Functions and comparisons of two elements.
+//! Functions and comparisons of two elements: a line each.
 
-use super::Formula;
-use crate::Hardware;
-use rustorch_core::{BinaryOp, CompareOp, DType, Decline};
+use crate::family::kind::Kind;
+use rustorch_core::{BinaryOp, CompareOp};
 
-/// The formula for elements of `dtype`.
-pub(super) fn formula(op: BinaryOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
+/// The expression over `a` and `b`, if there is one.
+pub(super) fn expression(op: BinaryOp, kind: Kind) -> Option<String> {
     use BinaryOp::*;
-    if dtype.is_complex() || dtype == DType::I64 && !hardware.i64 {
-        return Err(Decline::DType(dtype));
-    }
-    let expression = match op {
-        Add if dtype == DType::Bool => "a || b",
-        Mul if dtype == DType::Bool => "a && b",
+    let fixed = match kind {
+        Kind::Bool => boolean(op),
+        Kind::Single => single(op),
+        Kind::Double => double(op),
+        Kind::Complex => complex(op),
+        Kind::ComplexDouble => complex_double(op),
+        Kind::Pair => pair(op),
+        Kind::Unsigned(bits) => return integer(op, "unsigned", "0u", bits),
+        Kind::Signed(bits) => return integer(op, "signed", "0i", bits),
+        Kind::Long if matches!(op, Maximum) => Some("select(b, a, a > b)"),
+        Kind::Long if matches!(op, Minimum) => Some("select(b, a, a < b)"),
+        Kind::Long => return integer(op, "long", "0li", 64),
+    };
+    fixed.map(str::to_owned)
+}
+
+/// `family` is what the library's functions for the type are named after, `zero` its literal.
+fn integer(op: BinaryOp, family: &str, zero: &str, bits: u32) -> Option<String> {
+    use BinaryOp::*;
+    let width = zero.replacen('0', &bits.to_string(), 1);
+    let outside = match family {
+        "unsigned" => format!("b >= {width}"),
+        _ => format!("b < {zero} || b >= {width}"),
+    };
+    let shift = format!("(u32(b) & {}u)", bits.max(32) - 1);
+    Some(match op {
+        Add => "a + b".into(),
+        Sub => "a - b".into(),
+        Mul => "a * b".into(),
+        FloorDiv => format!("floor_divide_{family}(a, b)"),
+        Remainder => format!("remainder_{family}(a, b)"),
+        Pow => format!("power_{family}(a, b)"),
+        Maximum => "max(a, b)".into(),
+        Minimum => "min(a, b)".into(),
+        BitwiseAnd => "a & b".into(),
+        BitwiseOr => "a | b".into(),
+        BitwiseXor => "a ^ b".into(),
+        ShiftLeft => format!("select(a << {shift}, {zero}, {outside})"),
+        ShiftRight if family == "unsigned" => format!("select(a >> {shift}, {zero}, {outside})"),
+        ShiftRight => format!("select(a >> {shift}, select({zero}, ~{zero}, a < {zero}), {outside})"),
+        Div | Atan2 => return None,
+    })
+}
+
+fn boolean(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
+        Add | Maximum | BitwiseOr => "a || b",
+        Mul | Minimum | BitwiseAnd => "a && b",
+        BitwiseXor => "a != b",
+        _ => return None,
+    })
+}
+
+fn single(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
         Add => "a + b",
         Sub => "a - b",
         Mul => "a * b",
-        Div if dtype.is_float() => "a / b",
-        _ => return Err(Decline::Op(op.name())),
-    };
-    Ok(Formula::of(expression))
+        Div => "divide(a, b)",
+        FloorDiv => "floor_quotient(a, b)",
+        Remainder => "remainder_of(a, b)",
+        Pow => "power_of(a, b)",
+        Maximum => "larger(a, b)",
+        Minimum => "smaller(a, b)",
+        Atan2 => "atan2_of(a, b)",
+        _ => return None,
+    })
 }
 
-/// The formula of a comparison of elements of `dtype`.
-pub(super) fn comparison(op: CompareOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
-    if dtype.is_complex() || dtype == DType::I64 && !hardware.i64 {
-        return Err(Decline::DType(dtype));
-    }
-    let expression = match op {
-        CompareOp::Eq => "a == b",
-        CompareOp::Ne => "a != b",
-        CompareOp::Lt if dtype == DType::Bool => "!a && b",
-        CompareOp::Le if dtype == DType::Bool => "!a || b",
-        CompareOp::Gt if dtype == DType::Bool => "a && !b",
-        CompareOp::Ge if dtype == DType::Bool => "a || !b",
-        CompareOp::Lt => "a < b",
-        CompareOp::Le => "a <= b",
-        CompareOp::Gt => "a > b",
-        CompareOp::Ge => "a >= b",
-    };
-    Ok(Formula::of(expression))
+fn double(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
+        Add => "a + b",
+        Sub => "a - b",
+        Mul => "a * b",
+        Div => "a / b",
+        Maximum => "larger_double(a, b)",
+        Minimum => "smaller_double(a, b)",
+        _ => return None,
+    })
+}
+
+fn pair(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
+        Add => "pair_add(a, b)",
+        Sub => "pair_add(a, pair_negate(b))",
+        Mul => "pair_product(a, b)",
+        Maximum => "select(a, b, pair_below(a, b))",
+        Minimum => "select(b, a, pair_below(a, b))",
+        BitwiseAnd => "a & b",
+        BitwiseOr => "a | b",
+        BitwiseXor => "a ^ b",
+        _ => return None,
+    })
+}
+
+fn complex(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
+        Add => "a + b",
+        Sub => "a - b",
+        Mul => "c_mul(a, b)",
+        Div => "c_div(a, b)",
+        _ => return None,
+    })
+}
+
+fn complex_double(op: BinaryOp) -> Option<&'static str> {
+    use BinaryOp::*;
+    Some(match op {
+        Add => "a + b",
+        Sub => "a - b",
+        Mul => "c_mul_double(a, b)",
+        Div => "c_div_double(a, b)",
+        _ => return None,
+    })
+}
+
+/// The expression of a comparison of `a` and `b`, if there is one.
+pub(super) fn comparison(op: CompareOp, kind: Kind) -> Option<&'static str> {
+    use CompareOp::*;
+    Some(match (kind, op) {
+        (Kind::Complex | Kind::ComplexDouble, Eq) => "a.x == b.x && a.y == b.y",
+        (Kind::Complex | Kind::ComplexDouble, Ne) => "a.x != b.x || a.y != b.y",
+        (Kind::Complex | Kind::ComplexDouble, _) => return None,
+        (Kind::Bool, Lt) => "!a && b",
+        (Kind::Bool, Le) => "!a || b",
+        (Kind::Bool, Gt) => "a && !b",
+        (Kind::Bool, Ge) => "a || !b",
+        (Kind::Pair, Eq) => "pair_equal(a, b)",
+        (Kind::Pair, Ne) => "!pair_equal(a, b)",
+        (Kind::Pair, Lt) => "pair_below(a, b)",
+        (Kind::Pair, Le) => "!pair_below(b, a)",
+        (Kind::Pair, Gt) => "pair_below(b, a)",
+        (Kind::Pair, Ge) => "!pair_below(a, b)",
+        (Kind::Single, Eq) => "a == b && ordered(a, b)",
+        (Kind::Single, Ne) => "!(a == b && ordered(a, b))",
+        (Kind::Single, Lt) => "a < b && ordered(a, b)",
+        (Kind::Single, Le) => "a <= b && ordered(a, b)",
+        (Kind::Single, Gt) => "a > b && ordered(a, b)",
+        (Kind::Single, Ge) => "a >= b && ordered(a, b)",
+        (Kind::Double, Eq) => "a == b && ordered_double(a, b)",
+        (Kind::Double, Ne) => "!(a == b && ordered_double(a, b))",
+        (Kind::Double, Lt) => "a < b && ordered_double(a, b)",
+        (Kind::Double, Le) => "a <= b && ordered_double(a, b)",
+        (Kind::Double, Gt) => "a > b && ordered_double(a, b)",
+        (Kind::Double, Ge) => "a >= b && ordered_double(a, b)",
+        (_, Eq) => "a == b",
+        (_, Ne) => "a != b",
+        (_, Lt) => "a < b",
+        (_, Le) => "a <= b",
+        (_, Gt) => "a > b",
+        (_, Ge) => "a >= b",
+    })
 }

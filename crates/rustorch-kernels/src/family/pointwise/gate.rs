@@ -1,21 +1,17 @@
 //! Gated activations.
 
-use super::Formula;
-use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, GateOp};
+use crate::family::kind::Kind;
+use rustorch_core::GateOp;
 
-/// The formula for elements of `dtype`.
-pub(super) fn formula(op: GateOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
-    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32) {
-        return Err(Decline::DType(dtype));
-    }
-    match op {
+/// The expression over the gate `a` and what it gates, `b`, if there is one.
+pub(super) fn expression(op: GateOp, kind: Kind) -> Option<&'static str> {
+    match (op, kind) {
         // To the bit what the processor computes, and ggml.
-        GateOp::Silu => Ok(Formula {
-            expression: "divide(a, 1.0 + quick_exp(-a)) * b".into(),
-            library: library::exact(hardware) + &library::quick_exp(),
-        }),
-        GateOp::Relu => Ok(Formula::of("select(max(a, 0.0), a, a != a) * b")),
-        _ => Err(Decline::Op(op.name())),
+        (GateOp::Silu, Kind::Single) => Some("divide(a, 1.0 + quick_exp(-a)) * b"),
+        (GateOp::Gelu, Kind::Single) => Some("gelu(a) * b"),
+        (GateOp::GeluTanh, Kind::Single) => Some("gelu_tanh(a) * b"),
+        (GateOp::Relu, Kind::Single) => Some("relu(a) * b"),
+        (GateOp::Relu, Kind::Double) => Some("select(a, 0.0lf, a < 0.0lf) * b"),
+        _ => None,
     }
 }

@@ -1,20 +1,212 @@
-//! Functions of one element.
+//! Functions of one element: a line each.
 
-use super::Formula;
-use crate::Hardware;
-use rustorch_core::{DType, Decline, UnaryOp};
+use crate::family::kind::Kind;
+use rustorch_core::UnaryOp;
 
-/// The formula for elements of `dtype`.
-pub(super) fn formula(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Result<Formula, Decline> {
+/// The expression over `a`, if there is one.
+pub(super) fn expression(op: UnaryOp, kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Bool => boolean(op),
+        Kind::Unsigned(_) => unsigned(op),
+        Kind::Signed(_) => signed(op),
+        Kind::Long => long(op),
+        Kind::Pair => pair(op),
+        Kind::Single => single(op),
+        Kind::Double => double(op),
+        Kind::Complex => complex(op),
+        Kind::ComplexDouble => complex_double(op),
+    }
+}
+
+fn single(op: UnaryOp) -> Option<&'static str> {
     use UnaryOp::*;
-    let real = matches!(dtype, DType::F16 | DType::BF16 | DType::F32);
-    let expression = match op {
-        Neg if matches!(dtype, DType::U8 | DType::U32) => "0u - a",
-        Neg if dtype.is_float() || dtype.is_int() && (hardware.i64 || dtype != DType::I64) => "-a",
-        Abs if real => "abs(a)",
-        Square if real => "a * a",
-        Relu if real => "select(max(a, 0.0), a, a != a)",
-        _ => return Err(Decline::Op(op.name())),
-    };
-    Ok(Formula::of(expression))
+    Some(match op {
+        Neg => "-a",
+        Abs => "abs(a)",
+        Sign => "sign_of(a)",
+        Floor => "floor(a)",
+        Ceil => "ceil(a)",
+        Round => "round(a)",
+        Trunc => "trunc(a)",
+        Exp => "exp_of(a)",
+        Expm1 => "expm1_of(a)",
+        Log => "log_of(a)",
+        Log2 => "log2_of(a)",
+        Log10 => "log10_of(a)",
+        Log1p => "log1p_of(a)",
+        Sqrt => "root(a)",
+        Rsqrt => "divide(1.0, root(a))",
+        Reciprocal => "divide(1.0, a)",
+        Square => "a * a",
+        Sin => "sin_cos(a).x",
+        Cos => "sin_cos(a).y",
+        Tan => "tan_of(a)",
+        Asin => "asin_of(a)",
+        Acos => "acos_of(a)",
+        Atan => "atan_of(a)",
+        Sinh => "sinh_of(a)",
+        Cosh => "cosh_of(a)",
+        Tanh => "tanh_of(a)",
+        Asinh => "asinh_of(a)",
+        Acosh => "acosh_of(a)",
+        Atanh => "atanh_of(a)",
+        Erf => "erf_of(a)",
+        Sigmoid => "sigmoid(a)",
+        Relu => "relu(a)",
+        Gelu => "gelu(a)",
+        GeluTanh => "gelu_tanh(a)",
+        Silu => "silu(a)",
+        Softplus => "softplus(a)",
+        LogicalNot => "a == 0.0 && !nan(a)",
+        IsNan => "nan(a)",
+        IsInf => "infinite(a)",
+        IsFinite => "finite(a)",
+        BitwiseNot | Conj | Real | Imag | Angle => return None,
+    })
+}
+
+fn double(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "-a",
+        Abs => "abs(a)",
+        Sign => "select(select(select(0.0lf, 1.0lf, a > 0.0lf), -1.0lf, a < 0.0lf), 0.0lf, nan_double(a))",
+        Floor => "floor(a)",
+        Ceil => "ceil(a)",
+        Round => "round(a)",
+        Trunc => "trunc(a)",
+        Sqrt => "sqrt(a)",
+        Rsqrt => "1.0lf / sqrt(a)",
+        Reciprocal => "1.0lf / a",
+        Square => "a * a",
+        Relu => "select(a, 0.0lf, a < 0.0lf && !nan_double(a))",
+        LogicalNot => "a == 0.0lf && !nan_double(a)",
+        IsNan => "nan_double(a)",
+        IsInf => "abs(a) > 1.7976931348623157e308lf && !nan_double(a)",
+        IsFinite => "abs(a) <= 1.7976931348623157e308lf && !nan_double(a)",
+        _ => return None,
+    })
+}
+
+fn boolean(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        BitwiseNot | LogicalNot => "!a",
+        IsNan | IsInf => "false",
+        IsFinite => "true",
+        _ => return None,
+    })
+}
+
+fn unsigned(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "0u - a",
+        Abs | Relu => "a",
+        Sign => "min(a, 1u)",
+        Square => "a * a",
+        BitwiseNot => "~a",
+        LogicalNot => "a == 0u",
+        IsNan | IsInf => "false",
+        IsFinite => "true",
+        _ => return None,
+    })
+}
+
+fn signed(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "-a",
+        Abs => "select(a, -a, a < 0i)",
+        Sign => "select(select(0i, 1i, a > 0i), -1i, a < 0i)",
+        Square => "a * a",
+        Relu => "max(a, 0i)",
+        BitwiseNot => "~a",
+        LogicalNot => "a == 0i",
+        IsNan | IsInf => "false",
+        IsFinite => "true",
+        _ => return None,
+    })
+}
+
+fn long(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "-a",
+        Abs => "select(a, -a, a < 0li)",
+        Sign => "select(select(0li, 1li, a > 0li), -1li, a < 0li)",
+        Square => "a * a",
+        Relu => "select(a, 0li, a < 0li)",
+        BitwiseNot => "~a",
+        LogicalNot => "a == 0li",
+        IsNan | IsInf => "false",
+        IsFinite => "true",
+        _ => return None,
+    })
+}
+
+fn pair(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "pair_negate(a)",
+        Abs => "select(a, pair_negate(a), a.y >= 0x80000000u)",
+        Sign => {
+            "select(pair_of(select(1i, 0i, pair_zero(a))), vec2<u32>(0xffffffffu, 0xffffffffu), a.y >= 0x80000000u)"
+        }
+        Square => "pair_product(a, a)",
+        Relu => "select(a, vec2<u32>(0u, 0u), a.y >= 0x80000000u)",
+        BitwiseNot => "~a",
+        LogicalNot => "pair_zero(a)",
+        IsNan | IsInf => "false",
+        IsFinite => "true",
+        _ => return None,
+    })
+}
+
+fn complex(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "-a",
+        Abs => "c_abs(a)",
+        Exp => "c_exp(a)",
+        Log => "c_log(a)",
+        Log2 => "c_log(a) * 1.442695",
+        Log10 => "c_log(a) * 0.4342945",
+        Sqrt => "c_sqrt(a)",
+        Rsqrt => "c_div(vec2<f32>(1.0, 0.0), c_sqrt(a))",
+        Reciprocal => "c_div(vec2<f32>(1.0, 0.0), a)",
+        Square => "c_mul(a, a)",
+        Sin => "c_sin(a)",
+        Cos => "c_cos(a)",
+        Tan => "c_div(c_sin(a), c_cos(a))",
+        Sinh => "c_sinh(a)",
+        Cosh => "c_cosh(a)",
+        Tanh => "c_div(c_sinh(a), c_cosh(a))",
+        Sigmoid => "c_sigmoid(a)",
+        Silu => "c_mul(a, c_sigmoid(a))",
+        LogicalNot => "a.x == 0.0 && a.y == 0.0 && !nan(a.x) && !nan(a.y)",
+        IsNan => "nan(a.x) || nan(a.y)",
+        IsInf => "infinite(a.x) || infinite(a.y)",
+        IsFinite => "finite(a.x) && finite(a.y)",
+        Conj => "vec2<f32>(a.x, -a.y)",
+        Real => "a.x",
+        Imag => "a.y",
+        Angle => "atan2_of(a.y, a.x)",
+        _ => return None,
+    })
+}
+
+fn complex_double(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Neg => "-a",
+        Abs => "c_abs_double(a)",
+        Reciprocal => "c_div_double(vec2<f64>(1.0lf, 0.0lf), a)",
+        Square => "c_mul_double(a, a)",
+        LogicalNot => "a.x == 0.0lf && a.y == 0.0lf",
+        Conj => "vec2<f64>(a.x, -a.y)",
+        Real => "a.x",
+        Imag => "a.y",
+        _ => return None,
+    })
 }

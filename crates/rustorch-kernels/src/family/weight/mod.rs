@@ -4,14 +4,17 @@
 mod format;
 mod product;
 mod round;
+mod rows;
 
 pub use product::Product;
 pub use round::Round;
+pub use rows::{Rows, plan as plan_rows};
 
 use crate::Hardware;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::table::{Blocks, DTypes, Row, row};
 use format::{Companion, Format, format};
-use rustorch_core::{DType, Decline, Layout, MatMul, Op, TensorMeta};
+use rustorch_core::{DType, Decline, Layout, MatMul, Op, OpType, TensorMeta};
 
 /// Whether a dtype has kernels here.
 pub fn is_weight(dtype: DType) -> bool {
@@ -23,8 +26,28 @@ pub fn types() -> impl Iterator<Item = DType> {
     format::FORMATS.iter().map(|format| DType::Quant(format.quant))
 }
 
+/// The products.
+pub const ROWS: &[Row] = &[
+    row(
+        OpType::LinearAlgebra,
+        &["matmul", "expert_matmul"],
+        DTypes::always(&[]).with_blocks(Blocks::Weights),
+    )
+    .subject(1)
+    .beside(&[DType::F32, DType::I32, DType::I64])
+    .check(supports)
+    .remark("`f32` activations with a block-quantized weight"),
+    row(OpType::Indexing, &["embedding"], DTypes::always(&[]).with_blocks(Blocks::Weights))
+        .beside(&[DType::I32, DType::I64])
+        .check(|_, args, _| match args[1].layout.is_contiguous() {
+            true => Ok(()),
+            false => Err(Decline::Layout("ids must be contiguous")),
+        })
+        .remark("rows decoded to `f32`"),
+];
+
 /// Whether there are kernels for a product with a block-quantized weight.
-pub fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<(), Decline> {
+fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<(), Decline> {
     let weight = &args[1];
     if format(weight.dtype).is_none() {
         return Err(Decline::DType(weight.dtype));

@@ -1,0 +1,107 @@
+//! Sums without tiles: a thread for each result, or, where the sum is over images, a workgroup.
+
+use super::sum::{self, Form, Function, Product, Sum};
+use crate::Hardware;
+use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use rustorch_core::Decline;
+use std::fmt::Write;
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Direct {
+    form: Form,
+    function: Function,
+}
+
+/// Adds the launch.
+pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, sum: &Sum) -> Result<(), Decline> {
+    let out = request.out(0);
+    let mut step =
+        StepBuilder::new(request.hardware, Direct { form: sum.form, function: Function::of(request) });
+    sum.describe(&mut step, request)?;
+    let elements = out.layout.elements();
+    step.number(elements)?;
+    let words = elements.div_ceil(per_word(out.dtype));
+    let groups = match sum.form.product {
+        Product::Weight => words,
+        _ => words.div_ceil(WORKGROUP as usize),
+    };
+    plan.step(step, line(groups, request.hardware)?);
+    Ok(())
+}
+
+impl Direct {
+    pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Direct { form, function } = *self;
+        let mut module = Module::new();
+        let (words, y) = sum::declare(&mut module, form, function, hardware, |module| {
+            module.elements("y", function.dtype, true, hardware)
+        });
+        let n = module.word();
+        let per_word = y.per_word();
+        // Many threads to a sum, or one.
+        let together = form.product == Product::Weight;
+        let (start, step) = if together { ("local", WORKGROUP) } else { ("0u", 1) };
+        module.add(&format!(
+            "fn part(i: u32, local: u32) -> Number {{
+                let planes = i / {plane};
+                let lead = planes / {channels};
+                let channel = planes - lead * {channels};
+                let g = channel / {rows};
+                let row = channel - g * {rows};
+                let column = column_parts(lead * {plane} + i - planes * {plane});
+                var sum = Number();
+                for (var at = {start}; at < {depth}; at += {step}u) {{
+                    let k = depth_parts(at);
+                    sum += kernel_at(g, row, k) * source_at(g, column, k);
+                }}
+                return sum;
+            }}
+            fn channel(i: u32) -> u32 {{ return i / {plane} % {channels}; }}",
+            plane = words.plane,
+            channels = words.channels,
+            rows = words.rows,
+            depth = words.depth,
+        ));
+        let mut body = String::new();
+        let mut values = Vec::new();
+        if together {
+            module.add(&format!("var<workgroup> partial: array<Number, {WORKGROUP}>;"));
+            let _ = writeln!(
+                body,
+                "let word = {LINEAR_GROUP};\nlet first = word * {per_word}u;\nif first >= {n} {{ return; }}"
+            );
+            for e in 0..per_word {
+                let _ = writeln!(
+                    body,
+                    "let i{e} = min(first + {e}u, {n} - 1u);
+                    partial[local] = part(i{e}, local);
+                    workgroupBarrier();
+                    for (var half = {}u; half > 0u; half = half >> 1u) {{
+                        if local < half {{ partial[local] += partial[local + half]; }}
+                        workgroupBarrier();
+                    }}
+                    let v{e} = partial[0];
+                    workgroupBarrier();",
+                    WORKGROUP / 2
+                );
+                values.push(format!("finish(v{e}, channel(i{e}))"));
+            }
+            body.push_str("if local != 0u { return; }\n");
+        } else {
+            let _ = writeln!(
+                body,
+                "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
+                 if first >= {n} {{ return; }}"
+            );
+            for e in 0..per_word {
+                // The last word may reach beyond the end.
+                let _ = writeln!(body, "let i{e} = min(first + {e}u, {n} - 1u);");
+                values.push(format!("finish(part(i{e}, local), channel(i{e}))"));
+            }
+        }
+        body.push_str(&y.store(&format!("{} / {per_word}u + word", words.to), &values));
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

@@ -1,0 +1,69 @@
+//! Convolutions and their two gradients, as sums of products: see [`sum`].
+//!
+//! Where a group has many channels, tiles of kernel and source meet in the memory of a workgroup ([`tiled`]); where it has
+//! one or two, as in depthwise convolutions, each result is summed where its operands lie ([`direct`]).
+
+mod direct;
+mod sum;
+mod tiled;
+
+pub use direct::Direct;
+pub use tiled::Tiled;
+
+use super::pointwise;
+use crate::Hardware;
+use crate::plan::{Plan, Request};
+use crate::table::{DTypes, Row, row};
+use rustorch_core::{Conv, DType, Decline, Op, OpType, TensorMeta};
+use sum::{Function, Sum};
+
+/// The most rows of a group that are summed without tiles.
+const FEW_ROWS: usize = 2;
+
+/// The dtype in which sums of a dtype are computed.
+fn accumulator(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// The rows of the table.
+pub const ROWS: &[Row] = &[row(
+    OpType::Convolution,
+    &["conv", "conv_backward_data", "conv_backward_weight"],
+    DTypes::always(&[DType::F16, DType::BF16, DType::F32]).with_f64(&[DType::F64]),
+)
+.check(check)];
+
+fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+    // Of nothing but padding: there is no memory to show to a kernel.
+    if args.iter().any(|x| x.layout.elements() == 0) {
+        return Err(Decline::Layout("an operand is empty"));
+    }
+    match op {
+        Op::Conv(Conv { activation: Some(activation), .. })
+            if pointwise::activation(*activation, accumulator(args[0].dtype), hardware).is_err() =>
+        {
+            Err(Decline::Attr("an activation that has no kernel in this dtype"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds the launch.
+pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+    let sum = Sum::of(request)?;
+    if request.out(0).layout.elements() == 0 {
+        return Ok(());
+    }
+    if sum.rows <= FEW_ROWS { direct::plan(plan, request, &sum) } else { tiled::plan(plan, request, &sum) }
+}
+
+impl Function {
+    /// What a request asks of each sum.
+    fn of(request: &Request<'_>) -> Function {
+        let activation = match request.op {
+            Op::Conv(conv) => conv.activation,
+            _ => None,
+        };
+        Function { dtype: request.args[0].dtype, bias: request.args.len() == 3, activation }
+    }
+}

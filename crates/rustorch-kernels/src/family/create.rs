@@ -1,0 +1,185 @@
+//! Tensors from nothing: one value, or evenly spaced numbers.
+
+use super::kind::Kind;
+use super::scalars;
+use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::table::{DTypes, Row, row};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::{Hardware, library};
+use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U32};
+use rustorch_core::{
+    Arange as Range, DType, Decline, Fill as Filling, FromScalar, Op, OpType, Scalar, bf16, f16,
+};
+use std::fmt::Write;
+
+/// What is made.
+pub const ROWS: &[Row] = &[
+    row(
+        OpType::Creation,
+        &["fill"],
+        DTypes::always(&[Bool, U8, I8, I16, I32, U32, I64, F16, BF16, F32, F64, C64, C128]),
+    ),
+    row(
+        OpType::Creation,
+        &["arange"],
+        DTypes::always(&[U8, I8, I16, I32, U32, I64, F16, BF16, F32]).with_f64(&[F64]),
+    )
+    .check(|op, _, _| match op {
+        Op::Arange(arange) => counts(arange),
+        op => Err(Decline::Op(op.name())),
+    })
+    .remark("integers from integers only"),
+];
+
+/// Whether a kernel can count so.
+fn counts(arange: &Range) -> Result<(), Decline> {
+    let large = |x: Scalar| x.to_f64().is_nan() || x.to_f64().abs() > 1e30;
+    if arange.dtype.is_int() && !(whole(arange.start) && whole(arange.step)) {
+        return Err(Decline::Attr("integers counted in fractions"));
+    }
+    if arange.dtype != F64 && (large(arange.start) || large(arange.step)) {
+        return Err(Decline::Attr("numbers beyond 10³⁰"));
+    }
+    Ok(())
+}
+
+fn whole(x: Scalar) -> bool {
+    matches!(x, Scalar::Bool(_) | Scalar::Int(_))
+}
+
+/// The kernel that repeats four words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fill;
+
+/// The kernel that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arange {
+    dtype: DType,
+}
+
+/// Adds the launch that fills.
+pub fn plan_fill(plan: &mut Plan, request: &Request<'_>, fill: &Filling) -> Result<(), Decline> {
+    self::fill(plan, request.hardware, &request.out(0), fill.value)
+}
+
+/// Adds the launch that fills a contiguous tensor, which begins on a word.
+pub(super) fn fill(
+    plan: &mut Plan,
+    hardware: &Hardware,
+    out: &Operand<'_>,
+    value: Scalar,
+) -> Result<(), Decline> {
+    let size = out.dtype.block_bytes();
+    let words = (out.layout.elements() * size).div_ceil(4);
+    let mut step = StepBuilder::new(hardware, Fill);
+    let to = step.write(out)? as usize * size / 4;
+    step.number(words)?.number(to)?.word(0).word(0);
+    for word in pattern(value, out.dtype) {
+        step.word(word);
+    }
+    plan.step(step, line(words.div_ceil(WORKGROUP as usize), hardware)?);
+    Ok(())
+}
+
+/// A value in a dtype, repeated to four words.
+fn pattern(value: Scalar, dtype: DType) -> [u32; 4] {
+    let bytes = |x: u8| u32::from_ne_bytes([x; 4]);
+    let halves = |x: u16| u32::from(x) << 16 | u32::from(x);
+    let long = |x: u64| [x as u32, (x >> 32) as u32, x as u32, (x >> 32) as u32];
+    let z = value.to_complex();
+    match dtype {
+        Bool => [bytes(value.to_bool().into()); 4],
+        U8 | I8 => [bytes(value.to_i64() as u8); 4],
+        I16 => [halves(value.to_i64() as u16); 4],
+        F16 => [halves(f16::from_scalar(value).to_bits()); 4],
+        BF16 => [halves(bf16::from_scalar(value).to_bits()); 4],
+        F32 => [f32::from_scalar(value).to_bits(); 4],
+        I64 => long(value.to_i64() as u64),
+        F64 => long(value.to_f64().to_bits()),
+        C64 => long(u64::from((z.im as f32).to_bits()) << 32 | u64::from((z.re as f32).to_bits())),
+        C128 => {
+            let ([a, b, ..], [c, d, ..]) = (long(z.re.to_bits()), long(z.im.to_bits()));
+            [a, b, c, d]
+        }
+        _ => [value.to_i64() as u32; 4],
+    }
+}
+
+/// Adds the launch that counts.
+pub fn plan_arange(plan: &mut Plan, request: &Request<'_>, arange: &Range) -> Result<(), Decline> {
+    let out = request.out(0);
+    let elements = out.layout.elements();
+    let mut step = StepBuilder::new(request.hardware, Arange { dtype: out.dtype });
+    let to = step.write(&out)?;
+    step.number(elements)?.word(to);
+    for value in [arange.start, arange.step] {
+        let words = match out.dtype {
+            // In two parts of `f32`.
+            F16 | BF16 | F32 => {
+                let (x, high) = (value.to_f64(), value.to_f64() as f32);
+                [high.to_bits(), ((x - f64::from(high)) as f32).to_bits(), 0]
+            }
+            dtype => scalars::words(value, dtype),
+        };
+        scalars::give(&mut step, words);
+    }
+    let threads = elements.div_ceil(per_word(out.dtype));
+    plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
+    Ok(())
+}
+
+impl Fill {
+    pub(super) fn wgsl(&self, _hardware: &Hardware) -> Wgsl {
+        let mut module = Module::new();
+        module.buffer("y", "array<u32>", true);
+        let (n, to, _, _) = (module.word(), module.word(), module.word(), module.word());
+        let [a, b, c, d] = [module.word(), module.word(), module.word(), module.word()];
+        let body = format!(
+            "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
+            if t >= {n} {{ return; }}
+            let odd = (t & 1u) != 0u;
+            y[{to} + t] = select(select({a}, {b}, odd), select({c}, {d}, odd), (t & 2u) != 0u);"
+        );
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}
+
+impl Arange {
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let kind = Kind::of(self.dtype, hardware);
+        let mut module = Module::new();
+        let y = module.elements("y", self.dtype, true, hardware);
+        let (n, to) = (module.word(), module.word());
+        let number = |module: &mut Module| match kind {
+            Kind::Single => {
+                let (high, low, _) = (module.word(), module.word(), module.word());
+                format!("wide_of({}, {})", high.float(), low.float())
+            }
+            kind => scalars::declare(module, kind),
+        };
+        let (start, step) = (number(&mut module), number(&mut module));
+        let value = match kind {
+            Kind::Signed(_) => format!("{start} + {step} * bitcast<i32>(i)"),
+            Kind::Long => format!("{start} + {step} * long_of_word(i)"),
+            Kind::Pair => format!("pair_add({start}, pair_product({step}, vec2<u32>(i, 0u)))"),
+            Kind::Single => format!(
+                "narrow(wide_add({start}, wide_mul({step}, wide_add(wide(f32(i >> 16u) * 65536.0), wide(f32(i & 0xffffu))))))"
+            ),
+            Kind::Double => format!("{start} + {step} * f64(i)"),
+            _ => format!("{start} + {step} * i"),
+        };
+        module.add(&library::called(&value, hardware));
+        module.add(&format!("fn f(i: u32) -> {} {{ return {value}; }}", y.value()));
+        let per_word = y.per_word();
+        let mut body = format!(
+            "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = t * {per_word}u;\nif first >= {n} {{ return; }}\n"
+        );
+        let values: Vec<String> = (0..per_word).map(|k| format!("v{k}")).collect();
+        for value in &values {
+            let k = &value[1..];
+            let _ = writeln!(body, "let {value} = f(first + {k}u);");
+        }
+        body.push_str(&y.store(&format!("{to} / {per_word}u + t"), &values));
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

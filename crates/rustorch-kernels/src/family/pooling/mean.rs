@@ -1,0 +1,151 @@
+//! Means of windows, and the gradient: what each element gets from the windows that it lies in.
+
+use super::planes::{PlaneWords, Planes};
+use super::{WindowWords, Windows};
+use crate::Hardware;
+use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use rustorch_core::{DType, Decline};
+use std::fmt::Write;
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mean {
+    dtype: DType,
+    adaptive: bool,
+    /// Whether it is the gradient.
+    backward: bool,
+    /// Dimensions of what is not spatial.
+    rank: usize,
+}
+
+/// Adds the launch.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    n: usize,
+    windows: &Windows,
+    backward: bool,
+) -> Result<(), Decline> {
+    let planes = Planes::of(request, n)?;
+    let (x, out) = (request.arg(0), request.out(0));
+    let kernel = Mean { dtype: x.dtype, adaptive: windows.adaptive, backward, rank: planes.rank() };
+    let mut step = StepBuilder::new(request.hardware, kernel);
+    let from = step.read(&x)?;
+    let to = step.write(&out)?;
+    let [input, output] = match backward {
+        true => [planes.target, planes.source],
+        false => [planes.source, planes.target],
+    };
+    windows.describe(&mut step, input, output)?;
+    planes.describe(&mut step, &out, from, to)?;
+    let threads = out.layout.elements().div_ceil(per_word(out.dtype));
+    plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
+    Ok(())
+}
+
+impl Mean {
+    pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Mean { dtype, adaptive, backward, rank } = *self;
+        let mut module = Module::new();
+        let x = module.elements("x", dtype, false, hardware);
+        let y = module.elements("y", dtype, true, hardware);
+        let windows = WindowWords::declare(&mut module);
+        let planes = PlaneWords::declare(&mut module, rank);
+        let number = if dtype == DType::F64 { "f64" } else { "f32" };
+        let (input, output) = match backward {
+            true => (&planes.target, &planes.source),
+            false => (&planes.source, &planes.target),
+        };
+        // The elements of a window along an axis, and as how many it counts.
+        for axis in 0..3 {
+            let (len, outputs) = (input[axis], output[axis]);
+            let text = match adaptive {
+                true => format!(
+                    "let first = o * {len} / {outputs};
+                    let end = ((o + 1u) * {len} + {outputs} - 1u) / {outputs};
+                    return vec3<u32>(first, end, end - first);"
+                ),
+                false => format!(
+                    "let start = o * {stride};
+                    let stop = min(start + {kernel}, {len} + 2u * {padding});
+                    let first = min(max(start, {padding}) - {padding}, {len});
+                    let end = min(max(stop, {padding}) - {padding}, {len});
+                    return vec3<u32>(first, end, select(end - first, stop - start, {include} != 0u));",
+                    stride = windows.stride[axis],
+                    kernel = windows.kernel[axis],
+                    padding = windows.padding[axis],
+                    include = windows.include,
+                ),
+            };
+            module.add(&format!("fn window{axis}(o: u32) -> vec3<u32> {{\n{text}\n}}"));
+        }
+        module.add(&format!(
+            "fn divisor(count: u32) -> {number} {{ return {number}(select(count, {d}, {d} != 0u)); }}",
+            d = windows.divisor
+        ));
+        let mut text = format!("fn element(i: u32) -> {number} {{\n{}", planes.parts("i"));
+        let _ = writeln!(text, "var sum = {number}();");
+        if backward {
+            for axis in 0..3 {
+                let (len, outputs) = (input[axis], output[axis]);
+                // The windows that the element lies in.
+                let (least, end) = match adaptive {
+                    true => (
+                        format!("o{axis} * {outputs} / {len}"),
+                        format!("((o{axis} + 1u) * {outputs} + {len} - 1u) / {len}"),
+                    ),
+                    false => {
+                        let (kernel, stride) = (windows.kernel[axis], windows.stride[axis]);
+                        let at = format!("(o{axis} + {})", windows.padding[axis]);
+                        (
+                            format!(
+                                "select((max({at}, {kernel}) - {kernel}) / {stride} + 1u, 0u, {at} < {kernel})"
+                            ),
+                            format!("{at} / {stride} + 1u"),
+                        )
+                    }
+                };
+                let _ = writeln!(
+                    text,
+                    "let least{axis} = {least};\nlet end{axis} = min({end}, {outputs});
+                    for (var q{axis} = least{axis}; q{axis} < end{axis}; q{axis}++) {{"
+                );
+                // Each loop's count is that of the windows outside it, too.
+                let outer = if axis == 0 { String::new() } else { format!("n{} * ", axis - 1) };
+                let _ = writeln!(text, "let n{axis} = {outer}window{axis}(q{axis}).z;");
+            }
+            let _ = writeln!(
+                text,
+                "let at = {};\nsum += {} / divisor(n2);\n}} }} }}\nreturn sum;\n}}",
+                planes.at(),
+                x.load("at")
+            );
+        } else {
+            for axis in 0..3 {
+                let _ = writeln!(text, "let w{axis} = window{axis}(o{axis});");
+            }
+            for axis in 0..3 {
+                let _ = writeln!(text, "for (var q{axis} = w{axis}.x; q{axis} < w{axis}.y; q{axis}++) {{");
+            }
+            let _ = writeln!(
+                text,
+                "let at = {};\nsum += {};\n}} }} }}\nreturn sum / divisor(w0.z * w1.z * w2.z);\n}}",
+                planes.at(),
+                x.load("at")
+            );
+        }
+        module.add(&text);
+        let per_word = y.per_word();
+        let mut body = format!(
+            "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
+             if first >= {} {{ return; }}\n",
+            planes.n
+        );
+        // The last word may reach beyond the end.
+        let values: Vec<String> =
+            (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", planes.n)).collect();
+        body.push_str(&y.store(&format!("{} / {per_word}u + word", planes.to), &values));
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

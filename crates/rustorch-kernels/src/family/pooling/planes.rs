@@ -1,0 +1,111 @@
+//! Planes of a result and of what it is made from: where elements are, and the text that says so.
+
+use super::super::strided::{self, Grid};
+use crate::plan::{Operand, Request, StepBuilder};
+use crate::wgsl::{Module, Word};
+use rustorch_core::{Decline, Layout, Shape};
+use std::fmt::Write;
+
+/// One number for each of depth, height and width, of which the first may be missing.
+pub(super) fn three(list: &[usize], missing: usize) -> [usize; 3] {
+    let mut three = [missing; 3];
+    three[3 - list.len()..].copy_from_slice(list);
+    three
+}
+
+/// The planes of an argument and of the result.
+pub(super) struct Planes {
+    /// Lengths of the argument's.
+    pub(super) source: [usize; 3],
+    /// Lengths of the result's.
+    pub(super) target: [usize; 3],
+    strides: [usize; 3],
+    lead: Grid,
+}
+
+impl Planes {
+    /// Of the first argument, whose last `n` dimensions are spatial.
+    pub(super) fn of(request: &Request<'_>, n: usize) -> Result<Planes, Decline> {
+        let (x, y) = (request.args[0].layout, request.outs[0].layout);
+        let outer = x.rank() - n;
+        let large = |_| Decline::Attr("too large");
+        let shape = Shape::new(&x.dims()[..outer]).map_err(large)?;
+        let lead = Layout::new(shape, &x.strides()[..outer], 0).map_err(large)?;
+        Ok(Planes {
+            source: three(&x.dims()[outer..], 1),
+            target: three(&y.dims()[outer..], 1),
+            strides: three(&x.strides()[outer..], 0),
+            lead: Grid::new(&[&lead]),
+        })
+    }
+
+    /// Dimensions of what is not spatial.
+    pub(super) fn rank(&self) -> usize {
+        self.lead.rank()
+    }
+
+    /// Gives the numbers that [`PlaneWords::declare`] takes; `from` is where the argument's elements begin.
+    pub(super) fn describe(
+        &self,
+        step: &mut StepBuilder<'_>,
+        out: &Operand<'_>,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Decline> {
+        step.number(out.layout.elements())?.word(from).word(to);
+        for list in [self.source, self.target, self.strides] {
+            for number in list {
+                step.number(number)?;
+            }
+        }
+        self.lead.describe(step)
+    }
+}
+
+/// The parameters of planes.
+pub(super) struct PlaneWords {
+    /// How many elements the result has.
+    pub(super) n: Word,
+    from: Word,
+    /// Where the result begins.
+    pub(super) to: Word,
+    /// Lengths of the argument's.
+    pub(super) source: Vec<Word>,
+    /// Lengths of the result's.
+    pub(super) target: Vec<Word>,
+    strides: Vec<Word>,
+    lead: strided::Parameters,
+}
+
+impl PlaneWords {
+    pub(super) fn declare(module: &mut Module, rank: usize) -> PlaneWords {
+        let (n, from, to) = (module.word(), module.word(), module.word());
+        let [source, target, strides] = std::array::from_fn(|_| module.take(3));
+        PlaneWords { n, from, to, source, target, strides, lead: strided::parameters(module, rank, 1) }
+    }
+
+    /// Statements that part `i`, the number of an element of the result, into `o0`, `o1`, `o2` in its plane, and leave in
+    /// `base` where the argument's plane begins.
+    pub(super) fn parts(&self, i: &str) -> String {
+        let [d, h, w] = [self.target[0], self.target[1], self.target[2]];
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "let rows_i = {i} / {w};
+            let o2 = {i} - rows_i * {w};
+            let slices_i = rows_i / {h};
+            let o1 = rows_i - slices_i * {h};
+            let plane = slices_i / {d};
+            let o0 = slices_i - plane * {d};
+            var base = {};",
+            self.from
+        );
+        text.push_str(&self.lead.positions("plane", &["base"]));
+        text
+    }
+
+    /// Where the argument's element at `q0`, `q1`, `q2` of the plane at `base` is.
+    pub(super) fn at(&self) -> String {
+        format!("base + q0 * {} + q1 * {} + q2 * {}", self.strides[0], self.strides[1], self.strides[2])
+    }
+}

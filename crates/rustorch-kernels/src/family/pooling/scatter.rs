@@ -1,0 +1,120 @@
+//! The gradient of maximum pooling: gradients added where the indices say.
+//!
+//! A workgroup takes a plane, and each of its threads a run of the plane's elements. Every thread looks at all of the
+//! plane's indices and adds what falls into its run, so that no two threads add to one element, and the order is fixed.
+
+use super::super::strided::{self, Grid};
+use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::{Hardware, Mistake};
+use rustorch_core::{DType, Decline, Layout, Shape};
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scatter {
+    dtype: DType,
+    /// Dimensions of gradients and indices.
+    rank: usize,
+}
+
+/// Whether there is a kernel.
+pub(super) fn supports(dtype: DType, spatial: &[usize]) -> Result<(), Decline> {
+    match spatial.iter().product::<usize>().is_multiple_of(per_word(dtype)) {
+        true => Ok(()),
+        false => Err(Decline::Layout("planes of 16-bit numbers must be of even size")),
+    }
+}
+
+/// Adds the launch.
+pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) -> Result<(), Decline> {
+    let (grad, indices, out) = (request.arg(0), request.arg(1), request.out(0));
+    let grid = Grid::new(&[grad.layout, indices.layout]);
+    let elements = out.layout.elements();
+    let len: usize = spatial.iter().product();
+    let planes = elements / len;
+    let kernel = Scatter { dtype: grad.dtype, rank: grid.rank() };
+    let mut step = StepBuilder::new(request.hardware, kernel);
+    let from = step.read(&grad)?;
+    let places = step.read(&indices)?;
+    let to = step.write(&out)?;
+    // 16-bit floats are rounded once, at the end.
+    if per_word(grad.dtype) == 2 {
+        let large = |_| Decline::Attr("too large");
+        let layout = Layout::contiguous(Shape::new([elements].as_slice()).map_err(large)?);
+        let place = plan.scratch(elements * 4);
+        step.write(&Operand { place, dtype: DType::F32, layout: &layout })?;
+    }
+    let words = 4 * crate::mistake::WORDS as u64;
+    step.bytes(Place::Mistakes, 0..words, true)?;
+    step.number(planes)?.number(len)?.number(grad.layout.elements() / planes)?;
+    step.word(from).word(places).word(to);
+    grid.describe(&mut step)?;
+    plan.step(step, line(planes, request.hardware)?);
+    Ok(())
+}
+
+impl Scatter {
+    pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Scatter { dtype, rank } = *self;
+        let mut module = Module::new();
+        let grad = module.elements("grad", dtype, false, hardware);
+        let indices = module.elements("indices", DType::I64, false, hardware);
+        let y = module.elements("y", dtype, true, hardware);
+        let per_word = y.per_word();
+        if per_word == 2 {
+            module.elements("sums", DType::F32, true, hardware);
+        }
+        module.mistakes();
+        let (planes, len, pooled) = (module.word(), module.word(), module.word());
+        let (from, places, to) = (module.word(), module.word(), module.word());
+        let grid = strided::parameters(&mut module, rank, 2);
+        let number = if dtype == DType::F64 { "f64" } else { "f32" };
+        let (sums, origin) = match per_word {
+            2 => ("sums", "plane * len".to_owned()),
+            _ => ("y", format!("{to} + plane * len")),
+        };
+        let parts = match hardware.i64 {
+            true => {
+                "let low = u32(indices[b] & 0xffffffffli); let high = u32((indices[b] >> 32u) & 0xffffffffli);"
+            }
+            false => "let low = indices[b].x; let high = indices[b].y;",
+        };
+        let _ = &indices;
+        let round = match per_word {
+            2 => format!(
+                "for (var i = first; i < last; i += 2u) {{ {} }}",
+                y.store(
+                    &format!("({to} + plane * len + i) / 2u"),
+                    &["sums[origin + i]".to_owned(), "sums[origin + i + 1u]".to_owned()]
+                )
+            ),
+            _ => String::new(),
+        };
+        let body = format!(
+            "let plane = {LINEAR_GROUP};
+            if plane >= {planes} {{ return; }}
+            let len = {len};
+            let origin = {origin};
+            let share = (len / {per_word}u + {WORKGROUP}u - 1u) / {WORKGROUP}u * {per_word}u;
+            let first = min(local * share, len);
+            let last = min(first + share, len);
+            for (var i = first; i < last; i++) {{ {sums}[origin + i] = {number}(); }}
+            for (var j = 0u; j < {pooled}; j++) {{
+                var a = {from};
+                var b = {places};
+                {}
+                {parts}
+                if high == 0u && low < len {{
+                    if low >= first && low < last {{ {sums}[origin + low] += {}; }}
+                }} else if local == 0u && (high & low) != 0xffffffffu {{
+                    mistake({}u, low, high, len);
+                }}
+            }}
+            {round}",
+            grid.positions(&format!("(plane * {pooled} + j)"), &["a", "b"]),
+            grad.load("a"),
+            Mistake::MaxPoolBackward as u32,
+        );
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

@@ -1,0 +1,274 @@
+//! What reductions keep of the elements that they have seen, as text: how it starts, takes an element in, joins another,
+//! and ends.
+
+use crate::Hardware;
+use crate::library::{self, Order};
+use crate::wgsl::{Elements, Module};
+use rustorch_core::{DType, DTypeKind, ReduceOp};
+
+/// A [`ReduceOp`] without its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::family) enum Kind {
+    Sum,
+    Mean,
+    Prod,
+    Max,
+    Min,
+    ArgMax,
+    ArgMin,
+    Any,
+    All,
+    LogSumExp,
+    Var,
+    Std,
+}
+
+impl Kind {
+    pub(in crate::family) fn of(op: ReduceOp) -> Kind {
+        match op {
+            ReduceOp::Sum => Kind::Sum,
+            ReduceOp::Mean => Kind::Mean,
+            ReduceOp::Prod => Kind::Prod,
+            ReduceOp::Max => Kind::Max,
+            ReduceOp::Min => Kind::Min,
+            ReduceOp::ArgMax => Kind::ArgMax,
+            ReduceOp::ArgMin => Kind::ArgMin,
+            ReduceOp::Any => Kind::Any,
+            ReduceOp::All => Kind::All,
+            ReduceOp::LogSumExp => Kind::LogSumExp,
+            ReduceOp::Var { .. } => Kind::Var,
+            ReduceOp::Std { .. } => Kind::Std,
+        }
+    }
+}
+
+/// Text: `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
+/// `finish(s, count, correction)`, both `f32`, which gives what is stored.
+pub(in crate::family) struct Fold {
+    /// Bytes of a state in an array.
+    pub(in crate::family) bytes: usize,
+    pub(in crate::family) text: String,
+}
+
+const LOG_SUM_EXP: &str = include_str!("log_sum_exp.wgsl");
+
+/// Declares the buffer `x` as the fold reads it.
+pub(in crate::family) fn input(
+    kind: Kind,
+    dtype: DType,
+    module: &mut Module,
+    hardware: &Hardware,
+) -> Elements {
+    match kind {
+        Kind::Max | Kind::Min | Kind::ArgMax | Kind::ArgMin => {
+            Order::of(dtype).elements(module, "x", hardware)
+        }
+        Kind::Any | Kind::All => module.bits("x", dtype, false),
+        _ => module.elements("x", dtype, false, hardware),
+    }
+}
+
+/// Declares the buffer `y` as the fold writes it.
+pub(in crate::family) fn output(
+    kind: Kind,
+    dtype: DType,
+    out: DType,
+    module: &mut Module,
+    hardware: &Hardware,
+) -> Elements {
+    match kind {
+        Kind::Max | Kind::Min if dtype.size() == Some(8) => module.bit_places("y", out),
+        _ => module.places("y", out, hardware),
+    }
+}
+
+/// The fold of elements of `x` to one of `y`.
+pub(in crate::family) fn fold(
+    kind: Kind,
+    dtype: DType,
+    x: &Elements,
+    y: &Elements,
+    hardware: &Hardware,
+) -> Fold {
+    match kind {
+        Kind::Sum | Kind::Mean | Kind::Prod => match dtype.kind() {
+            DTypeKind::Bool | DTypeKind::Int => integers(kind, x, hardware),
+            DTypeKind::Complex => complex(kind, dtype, x, y, hardware),
+            _ => floats(kind, dtype, x, y, hardware),
+        },
+        Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
+        Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
+        Kind::Any | Kind::All => truth(kind, dtype, x),
+        Kind::LogSumExp => Fold { bytes: 8, text: library::called(LOG_SUM_EXP, hardware) + LOG_SUM_EXP },
+        Kind::Var | Kind::Std => moments(kind, dtype, x, y, hardware),
+    }
+}
+
+/// The type in which floats accumulate, and its size.
+fn wide(dtype: DType, hardware: &Hardware) -> (&'static str, usize) {
+    match hardware.f64 || matches!(dtype, DType::F64 | DType::C128) {
+        true => ("f64", 8),
+        false => ("f32", 4),
+    }
+}
+
+fn floats(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
+    let (ty, bytes) = wide(dtype, hardware);
+    let (from, to) = (x.value(), y.value());
+    let (start, operator) = if kind == Kind::Prod { ("1.0", "*") } else { ("0.0", "+") };
+    let finish = if kind == Kind::Mean { format!("s / {ty}(count)") } else { "s".to_owned() };
+    let text = format!(
+        "alias State = {ty};
+fn empty() -> State {{ return {ty}({start}); }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return s {operator} {ty}(v); }}
+fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
+fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
+"
+    );
+    Fold { bytes, text }
+}
+
+fn complex(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
+    let (ty, bytes) = wide(dtype, hardware);
+    let (from, to) = (x.value(), y.value());
+    let (start, merge) = match kind {
+        Kind::Prod => ("1.0", "vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)"),
+        _ => ("0.0", "a + b"),
+    };
+    let finish = if kind == Kind::Mean { format!("s / {ty}(count)") } else { "s".to_owned() };
+    let text = format!(
+        "alias State = vec2<{ty}>;
+fn empty() -> State {{ return State({ty}({start}), {ty}(0.0)); }}
+fn merge(a: State, b: State) -> State {{ return {merge}; }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State(v)); }}
+fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
+"
+    );
+    Fold { bytes: 2 * bytes, text }
+}
+
+fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
+    let from = x.value();
+    let (ty, start, merge) = match (hardware.i64, kind == Kind::Prod) {
+        (true, false) => ("i64", "i64(0)", "a + b"),
+        (true, true) => ("i64", "i64(1)", "a * b"),
+        (false, false) => ("vec2<u32>", "vec2<u32>(0u, 0u)", "pair_add(a, b)"),
+        (false, true) => ("vec2<u32>", "vec2<u32>(1u, 0u)", "pair_product(a, b)"),
+    };
+    let long = match (hardware.i64, from) {
+        (_, "bool") if hardware.i64 => "i64(select(0u, 1u, v))",
+        (_, "bool") => "vec2<u32>(select(0u, 1u, v), 0u)",
+        (true, _) => "i64(v)",
+        (false, "u32") => "vec2<u32>(v, 0u)",
+        (false, "i32") => "vec2<u32>(bitcast<u32>(v), bitcast<u32>(v >> 31u))",
+        (false, _) => "v",
+    };
+    let text = format!(
+        "{}alias State = {ty};
+fn empty() -> State {{ return {start}; }}
+fn merge(a: State, b: State) -> State {{ return {merge}; }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {long}); }}
+fn finish(s: State, count: f32, correction: f32) -> State {{ return s; }}
+",
+        library::called(merge, hardware)
+    );
+    Fold { bytes: 8, text }
+}
+
+fn extreme(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
+    let order = Order::of(dtype);
+    let (key, from, to) = (order.key(), x.value(), y.value());
+    let flip = if kind == Kind::Min { "order_flip" } else { "" };
+    let text = format!(
+        "{}alias State = {key};
+fn empty() -> State {{ return State(); }}
+fn merge(a: State, b: State) -> State {{ if order_less(a, b) {{ return b; }} return a; }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {flip}(order_key(v))); }}
+fn finish(s: State, count: f32, correction: f32) -> {to} {{ return order_value({flip}(s)); }}
+",
+        order.text()
+    );
+    Fold { bytes: dtype.size().unwrap_or(4).max(4), text }
+}
+
+fn place(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
+    let order = Order::of(dtype);
+    let (key, from, to) = (order.key(), x.value(), y.value());
+    let flip = if kind == Kind::ArgMin { "order_flip" } else { "" };
+    let text = format!(
+        "{}struct State {{ key: {key}, index: u32 }}
+fn empty() -> State {{ return State({key}(), 0xffffffffu); }}
+fn merge(a: State, b: State) -> State {{
+    if order_less(a.key, b.key) {{ return b; }}
+    // Of equals the first.
+    if b.index < a.index && !order_less(b.key, a.key) {{ return b; }}
+    return a;
+}}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State({flip}(order_key(v)), i)); }}
+fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {}; }}
+",
+        order.text(),
+        y.from_u32("s.index"),
+    );
+    Fold { bytes: if dtype.size() == Some(8) { 16 } else { 8 }, text }
+}
+
+fn truth(kind: Kind, dtype: DType, x: &Elements) -> Fold {
+    let from = x.value();
+    // The sign is no part of a zero.
+    let nonzero = match dtype {
+        DType::F16 | DType::BF16 => "(v & 0x7fff) != 0",
+        DType::F32 => "(v & 0x7fffffffu) != 0u",
+        DType::F64 => "(v.x | (v.y & 0x7fffffffu)) != 0u",
+        DType::C64 => "((v.x | v.y) & 0x7fffffffu) != 0u",
+        DType::C128 => "v.x != f64(0.0) || v.y != f64(0.0)",
+        DType::I64 => "(v.x | v.y) != 0u",
+        DType::I16 => "v != 0",
+        _ => "v != 0u",
+    };
+    let (start, operator) = if kind == Kind::Any { ("0u", "|") } else { ("1u", "&") };
+    let text = format!(
+        "alias State = u32;
+fn empty() -> State {{ return {start}; }}
+fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
+fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, select(0u, 1u, {nonzero})); }}
+fn finish(s: State, count: f32, correction: f32) -> bool {{ return s != 0u; }}
+"
+    );
+    Fold { bytes: 4, text }
+}
+
+/// Count, mean and sum of squared deviations.
+fn moments(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
+    let (ty, bytes) = wide(dtype, hardware);
+    let (from, to) = (x.value(), y.value());
+    let root = match (kind, to) {
+        (Kind::Std, "f64") => "sqrt(variance)",
+        (Kind::Std, _) => "sqrt(f32(variance))",
+        _ => "variance",
+    };
+    let text = format!(
+        "alias State = vec4<{ty}>;
+fn empty() -> State {{ return State(); }}
+fn take(s: State, v: {from}, i: u32) -> State {{
+    let n = s.x + {ty}(1.0);
+    let off = {ty}(v) - s.y;
+    let mean = s.y + off / n;
+    return State(n, mean, s.z + off * ({ty}(v) - mean), {ty}(0.0));
+}}
+// Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+fn merge(a: State, b: State) -> State {{
+    if a.x == {ty}(0.0) {{ return b; }}
+    if b.x == {ty}(0.0) {{ return a; }}
+    let n = a.x + b.x;
+    let off = b.y - a.y;
+    return State(n, a.y + off * (b.x / n), a.z + b.z + off * off * (a.x * b.x / n), {ty}(0.0));
+}}
+fn finish(s: State, count: f32, correction: f32) -> {to} {{
+    let variance = abs(s.z) / max(s.x - {ty}(correction), {ty}(0.0));
+    return {to}({root});
+}}
+"
+    );
+    Fold { bytes: 4 * bytes, text }
+}

@@ -1,0 +1,217 @@
+//! Reductions over any axes: a thread for each result where there is little to reduce, else a workgroup; where that leaves
+//! the device idle, several for each, and a second launch for what they found.
+
+pub(super) mod fold;
+
+use super::strided::{self, Grid};
+use crate::Hardware;
+use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use fold::Kind;
+use rustorch_core::{DType, Decline, Dims, Layout, OpType, Reduce as Parameters, ReduceOp, Shape};
+use std::fmt::Write;
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reduce {
+    kind: Kind,
+    dtype: DType,
+    out: DType,
+    /// Dimensions of the results and of what is reduced.
+    ranks: [usize; 2],
+    /// Whether a workgroup makes one result, else a thread.
+    group: bool,
+    stage: Stage,
+}
+
+/// Which part of the way from elements to results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    Whole,
+    /// Elements to states.
+    First,
+    /// States to results.
+    Last,
+}
+
+/// Elements that a workgroup takes, where several make one result.
+const CHUNK: usize = 1 << 12;
+
+/// What it reduces.
+pub const ROWS: &[Row] = &[
+    row(OpType::Reduction, &["sum", "prod"], sets::DENSE),
+    row(OpType::Reduction, &["mean"], sets::CONTINUOUS),
+    row(OpType::Reduction, &["amax", "amin", "argmax", "argmin"], sets::ORDERED),
+    row(OpType::Reduction, &["any", "all"], sets::MOVED),
+    row(OpType::Reduction, &["logsumexp"], sets::SINGLE),
+    row(OpType::Reduction, &["var", "std"], sets::FLOAT),
+];
+
+/// The layouts of the kept and of the reduced dimensions.
+fn split(layout: &Layout, axes: &[usize]) -> Result<[Layout; 2], Decline> {
+    let part = |reduced: bool| {
+        let chosen = |values: &[usize]| -> Dims {
+            values.iter().enumerate().filter(|(d, _)| axes.contains(d) == reduced).map(|(_, &v)| v).collect()
+        };
+        let shape = Shape::new(chosen(layout.dims())).ok()?;
+        Layout::new(shape, chosen(layout.strides()), 0).ok()
+    };
+    part(false).zip(part(true)).map(|(kept, reduced)| [kept, reduced]).ok_or(Decline::Attr("too large"))
+}
+
+/// Adds the launches.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Result<(), Decline> {
+    let (x, out) = (request.arg(0), request.out(0));
+    let hardware = request.hardware;
+    let [kept, reduced] = split(x.layout, &reduce.axes)?;
+    let grids = [Grid::new(&[&kept]), Grid::new(&[&reduced])];
+    let (results, n) = (kept.elements(), reduced.elements());
+    let kind = Kind::of(reduce.op);
+    let correction = match reduce.op {
+        ReduceOp::Var { correction } | ReduceOp::Std { correction } => correction,
+        _ => 0.0,
+    };
+    let group = n > 32 && !(results >= 1 << 14 && n <= 256);
+    let kernel = Reduce {
+        kind,
+        dtype: x.dtype,
+        out: out.dtype,
+        ranks: [grids[0].rank(), grids[1].rank()],
+        group,
+        stage: Stage::Whole,
+    };
+    let pieces = if n > 2 * CHUNK && results < 1 << 10 { n.div_ceil(CHUNK).min(CHUNK) } else { 1 };
+    let chunk = n.div_ceil(pieces);
+    let pieces = if chunk == 0 { 1 } else { n.div_ceil(chunk) };
+    let groups = |tasks: usize, group: bool| match group {
+        true => line(tasks, hardware),
+        false => line(tasks.div_ceil(WORKGROUP as usize), hardware),
+    };
+    let whole = pieces == 1;
+    let stage = if whole { Stage::Whole } else { Stage::First };
+    let mut launch = StepBuilder::new(hardware, Reduce { stage, ..kernel });
+    let from = launch.read(&x)?;
+    let mut states = None;
+    let to = if whole {
+        launch.write(&out)?
+    } else {
+        let bytes = kernel.state_bytes(hardware) * results * pieces;
+        let place = plan.scratch(bytes);
+        launch.bytes(place, 0..bytes as u64, true)?;
+        states = Some((place, bytes));
+        0
+    };
+    launch.number(results)?.number(pieces)?.number(n)?.number(chunk)?.word(from).word(to);
+    launch.float(n as f32).float(correction as f32);
+    for grid in &grids {
+        grid.describe(&mut launch)?;
+    }
+    plan.step(launch, groups(results * pieces, group)?);
+    let Some((place, bytes)) = states else { return Ok(()) };
+    last(plan, request, kernel, place, bytes, [results, pieces, n], correction)
+}
+
+/// Adds the launch from states to results.
+fn last(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    kernel: Reduce,
+    place: Place,
+    bytes: usize,
+    [results, pieces, n]: [usize; 3],
+    correction: f64,
+) -> Result<(), Decline> {
+    let kernel = Reduce { stage: Stage::Last, ranks: [0, 0], group: true, ..kernel };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    launch.bytes(place, 0..bytes as u64, false)?;
+    let to = launch.write(&request.out(0))?;
+    launch.number(results)?.number(1)?.number(pieces)?.number(pieces)?.word(0).word(to);
+    launch.float(n as f32).float(correction as f32);
+    plan.step(launch, line(results, request.hardware)?);
+    Ok(())
+}
+
+impl Reduce {
+    /// Bytes of a state.
+    fn state_bytes(&self, hardware: &Hardware) -> usize {
+        let mut module = Module::new();
+        let x = fold::input(self.kind, self.dtype, &mut module, hardware);
+        let y = fold::output(self.kind, self.dtype, self.out, &mut module, hardware);
+        fold::fold(self.kind, self.dtype, &x, &y, hardware).bytes
+    }
+
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Reduce { kind, dtype, out, ranks, group, stage } = *self;
+        let mut module = Module::new();
+        // The types of elements and results, wherever they are.
+        let mut types = Module::new();
+        let mut x = fold::input(kind, dtype, &mut types, hardware);
+        let mut y = fold::output(kind, dtype, out, &mut types, hardware);
+        match stage {
+            Stage::Last => module.buffer("states", "array<State>", false),
+            _ => x = fold::input(kind, dtype, &mut module, hardware),
+        }
+        match stage {
+            Stage::First => module.buffer("states", "array<State>", true),
+            _ => y = fold::output(kind, dtype, out, &mut module, hardware),
+        }
+        let (results, pieces, n, chunk) = (module.word(), module.word(), module.word(), module.word());
+        let (from, to) = (module.word(), module.word());
+        let (count, correction) = (module.word().float(), module.word().float());
+        let kept = strided::parameters(&mut module, ranks[0], 1);
+        let reduced = strided::parameters(&mut module, ranks[1], 1);
+        module.add(&fold::fold(kind, dtype, &x, &y, hardware).text);
+        let (task, first, step) = match group {
+            true => (LINEAR_GROUP.to_owned(), "local", WORKGROUP),
+            false => (format!("({LINEAR_GROUP} * {WORKGROUP}u + local)"), "0u", 1),
+        };
+        let mut body = format!(
+            "let task = {task};
+            if task >= {results} * {pieces} {{ return; }}
+            let result = task / {pieces};
+            let begin = (task % {pieces}) * {chunk};
+            let end = min(begin + {chunk}, {n});
+            var base = {from};
+            {}
+            var s = empty();
+            for (var i = begin + {first}; i < end; i += {step}u) {{\n",
+            kept.positions("result", &["base"]),
+        );
+        match stage {
+            Stage::Last => {
+                let _ = writeln!(body, "s = merge(s, states[result * {n} + i]);\n}}");
+            }
+            _ => {
+                let _ = writeln!(
+                    body,
+                    "var at = base;\n{}s = take(s, {}, i);\n}}",
+                    reduced.positions("i", &["at"]),
+                    x.load("at")
+                );
+            }
+        }
+        if group {
+            module.add(&format!("var<workgroup> partial: array<State, {WORKGROUP}>;"));
+            let _ = writeln!(
+                body,
+                "partial[local] = s;
+                workgroupBarrier();
+                for (var half = {}u; half > 0u; half = half >> 1u) {{
+                    if local < half {{ partial[local] = merge(partial[local], partial[local + half]); }}
+                    workgroupBarrier();
+                }}
+                if local != 0u {{ return; }}
+                s = partial[0];",
+                WORKGROUP / 2
+            );
+        }
+        match stage {
+            Stage::First => body.push_str("states[task] = s;"),
+            _ => body.push_str(
+                &y.store_one(&format!("{to} + result"), &format!("finish(s, {count}, {correction})")),
+            ),
+        }
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

@@ -1,0 +1,84 @@
+//! Softmax and its logarithm along an axis.
+
+use super::lines::{self, Lines};
+use super::strided;
+use crate::plan::{Plan, Request, StepBuilder};
+use crate::table::{Row, row, sets};
+use crate::wgsl::{Module, WORKGROUP, Wgsl};
+use crate::{Hardware, library};
+use rustorch_core::{DType, Decline, OpType, Softmax as Parameters};
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Softmax {
+    dtype: DType,
+    log: bool,
+    grouped: bool,
+    rank: usize,
+}
+
+/// What it takes.
+pub const ROWS: &[Row] = &[row(OpType::Activation, &["softmax", "log_softmax"], sets::SINGLE)];
+
+/// Adds the launch.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, softmax: &Parameters) -> Result<(), Decline> {
+    let (x, out) = (request.arg(0), request.out(0));
+    let lines = Lines::new(&[x.layout, out.layout], softmax.axis)?;
+    let kernel =
+        Softmax { dtype: x.dtype, log: softmax.log, grouped: lines.grouped, rank: lines.grid.rank() };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let (from, to) = (launch.read(&x)?, launch.write(&out)?);
+    launch.number(lines.count)?.number(lines.len)?;
+    launch.word(from).number(lines.steps[0])?.word(to).number(lines.steps[1])?;
+    lines.grid.describe(&mut launch)?;
+    lines.launch(plan, request.hardware, launch)
+}
+
+impl Softmax {
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Softmax { dtype, log, grouped, rank } = *self;
+        let mut module = Module::new();
+        let x = module.elements("x", dtype, false, hardware);
+        let y = module.places("y", dtype, hardware);
+        let (count, len) = (module.word(), module.word());
+        let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
+        let grid = strided::parameters(&mut module, rank, 2);
+        let functions = if log { "quick_exp() log_of()" } else { "quick_exp()" };
+        module.add(&library::called(functions, hardware));
+        if grouped {
+            module.add(&format!("var<workgroup> partial: array<f32, {WORKGROUP}>;"));
+        }
+        let (own, first, every) = lines::own(grouped);
+        let load = x.load(&format!("at + i * {step}"));
+        let (rest, result) = match log {
+            // The largest is taken off first: beside it, the logarithm would lose its digits.
+            true => ("let shift = log_of(total);", format!("({load} - largest) - shift")),
+            false => ("let factor = 1.0 / total;", format!("quick_exp({load} - largest) * factor")),
+        };
+        let each = format!("for (var i = {first}; i < {len}; i += {every}u)");
+        let body = format!(
+            "let row = {own};
+            if row >= {count} {{ return; }}
+            var at = {from};
+            var place_of = {to};
+            {}
+            // NaN is larger than nothing, but reaches every element by way of the sum.
+            var largest = -3.4028235e38;
+            {each} {{ let v = {load}; largest = select(largest, v, v > largest); }}
+            {}
+            var total = 0.0;
+            {each} {{ total += quick_exp({load} - largest); }}
+            {}
+            {rest}
+            {each} {{
+                let v = {result};
+                {}
+            }}",
+            grid.positions("row", &["at", "place_of"]),
+            lines::gather(grouped, "largest", "select(a, b, b > a)"),
+            lines::gather(grouped, "total", "a + b"),
+            y.store_one(&format!("place_of + i * {to_step}"), "v"),
+        );
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

@@ -1,0 +1,132 @@
+//! Sorting, and the first of a sorted line: a workgroup for each line, in shared memory (Batcher's bitonic sorter, 1968).
+//! The place of an element breaks ties, which makes the sort stable.
+
+use super::lines::Lines;
+use super::strided;
+use crate::Hardware;
+use crate::library::Order;
+use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::table::{Row, row, sets};
+use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
+use rustorch_core::{DType, Decline, Op, OpType};
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sort {
+    dtype: DType,
+    descending: bool,
+    /// Elements sorted, a power of two.
+    size: usize,
+    rank: usize,
+}
+
+/// The longest line.
+const LONGEST: usize = 1024;
+
+/// What it sorts.
+pub const ROWS: &[Row] = &[row(OpType::Sorting, &["sort", "topk"], sets::ORDERED)
+    .check(|op, args, _| {
+        let axis = match op {
+            Op::Sort(sort) => sort.axis,
+            Op::TopK(top) => top.axis,
+            _ => 0,
+        };
+        match args[0].dims().get(axis) {
+            Some(&len) if len > LONGEST => Err(Decline::Attr("more than 1024 elements along the axis")),
+            _ => Ok(()),
+        }
+    })
+    .remark("up to 1024 elements along the axis")];
+
+/// Adds the launch that sorts lines and keeps what the results have room for.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, descending: bool) -> Result<(), Decline> {
+    let (x, values, indices) = (request.arg(0), request.out(0), request.out(1));
+    let lines = Lines::new(&[x.layout, values.layout, indices.layout], axis)?;
+    let kept = values.layout.dims().get(axis).copied().unwrap_or(1);
+    let size = lines.len.next_power_of_two().max(2);
+    let kernel = Sort { dtype: x.dtype, descending, size, rank: lines.grid.rank() };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let starts = [launch.read(&x)?, launch.write(&values)?, launch.write(&indices)?];
+    launch.number(lines.count)?.number(lines.len)?.number(kept)?;
+    for (start, step) in starts.into_iter().zip(&lines.steps) {
+        launch.word(start).number(*step)?;
+    }
+    lines.grid.describe(&mut launch)?;
+    plan.step(launch, line(lines.count, request.hardware)?);
+    Ok(())
+}
+
+impl Sort {
+    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Sort { dtype, descending, size, rank } = *self;
+        let order = Order::of(dtype);
+        let workgroup = (size / 2).clamp(32, 256);
+        let mut module = Module::new();
+        let x = order.elements(&mut module, "x", hardware);
+        let y = match dtype.size() {
+            Some(8) => module.bit_places("y", dtype),
+            _ => module.places("y", dtype, hardware),
+        };
+        let indices = module.places("indices", DType::I64, hardware);
+        let (count, len, kept) = (module.word(), module.word(), module.word());
+        let starts: Vec<_> = (0..3).map(|_| (module.word(), module.word())).collect();
+        let grid = strided::parameters(&mut module, rank, 3);
+        module.add(&order.text());
+        module.add(&format!(
+            "var<workgroup> keys: array<{0}, {size}>;\nvar<workgroup> places: array<u32, {size}>;",
+            order.key()
+        ));
+        let turn = if descending { "~" } else { "" };
+        let (x_step, y_step, i_step) = (starts[0].1, starts[1].1, starts[2].1);
+        let body = format!(
+            "let row = {LINEAR_GROUP};
+            if row >= {count} {{ return; }}
+            var at = {};\nvar y_at = {};\nvar i_at = {};
+            {}
+            for (var i = local; i < {size}u; i += {workgroup}u) {{
+                // Beyond the line comes what is last anyway.
+                var key = ~{}();
+                if i < {len} {{ key = {turn}order_key({}); }}
+                keys[i] = key;
+                places[i] = i;
+            }}
+            workgroupBarrier();
+            for (var run = 2u; run <= {size}u; run = run << 1u) {{
+                for (var apart = run >> 1u; apart > 0u; apart = apart >> 1u) {{
+                    for (var pair = local; pair < {}u; pair += {workgroup}u) {{
+                        let i = (pair / apart) * 2u * apart + pair % apart;
+                        let j = i + apart;
+                        let a = keys[i];
+                        let b = keys[j];
+                        let first = places[i];
+                        let second = places[j];
+                        let behind = order_less(b, a) || !order_less(a, b) && second < first;
+                        if behind == ((i & run) == 0u) {{
+                            keys[i] = b;
+                            keys[j] = a;
+                            places[i] = second;
+                            places[j] = first;
+                        }}
+                    }}
+                    workgroupBarrier();
+                }}
+            }}
+            for (var i = local; i < {kept}; i += {workgroup}u) {{
+                let chosen = places[i];
+                let v = {};
+                {}{}
+            }}",
+            starts[0].0,
+            starts[1].0,
+            starts[2].0,
+            grid.positions("row", &["at", "y_at", "i_at"]),
+            order.key(),
+            x.load(&format!("at + i * {x_step}")),
+            size / 2,
+            x.load(&format!("at + chosen * {x_step}")),
+            y.store_one(&format!("y_at + i * {y_step}"), "v"),
+            indices.store_one(&format!("i_at + i * {i_step}"), &indices.from_u32("chosen")),
+        );
+        module.finish([workgroup as u32, 1, 1], &body)
+    }
+}

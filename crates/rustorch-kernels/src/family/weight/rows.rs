@@ -1,0 +1,92 @@
+//! Rows of a block-quantized table, chosen by indices and decoded: four values to a thread. Every product but the last is
+//! exact, so that the values are those of `rustorch-quant`, bit for bit.
+
+use super::format::{Format, format};
+use crate::library;
+use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::{Hardware, Mistake};
+use rustorch_core::{DType, Decline, QuantType};
+
+/// The kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rows {
+    quant: QuantType,
+    index: DType,
+}
+
+/// Adds the launch of an embedding.
+pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+    let (table, ids, out) = (request.arg(0), request.arg(1), request.out(0));
+    let format = format(table.dtype).ok_or(Decline::DType(table.dtype))?;
+    if !ids.layout.is_contiguous() {
+        return Err(Decline::Layout("ids must be contiguous"));
+    }
+    let mut launch = StepBuilder::new(request.hardware, Rows { quant: format.quant, index: ids.dtype });
+    // Blocks are addressed by bytes, which need not be aligned.
+    let reach = |elements: usize| (elements / format.len() * format.bytes()) as u64;
+    let bytes = reach(table.layout.offset())..reach(table.layout.end());
+    let start = launch.bytes(table.place, bytes.clone(), false)?;
+    let (ids_from, to) = (launch.read(&ids)?, launch.write(&out)?);
+    launch.bytes(Place::Mistakes, 0..4 * crate::mistake::WORDS as u64, true)?;
+    let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a table of more than 4 GiB"));
+    address(bytes.end - start)?;
+    let quads = out.layout.elements() / 4;
+    launch.number(quads)?.word(address(bytes.start - start)?).word(ids_from).word(to);
+    launch.number(table.layout.dims()[0])?.number(table.layout.dims()[1] / 4)?;
+    launch.word(address(reach(table.layout.strides()[0]))?);
+    plan.step(launch, line(quads.div_ceil(WORKGROUP as usize), request.hardware)?);
+    Ok(())
+}
+
+impl Rows {
+    pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let format: &Format = format(DType::Quant(self.quant)).unwrap_or(&super::format::FORMATS[0]);
+        let mut module = Module::new();
+        module.buffer("w", "array<u32>", false);
+        let ids = module.elements("ids", self.index, false, hardware);
+        module.buffer("y", "array<f32>", true);
+        module.mistakes();
+        let (n, from, ids_from, to) = (module.word(), module.word(), module.word(), module.word());
+        let (rows, row_quads, row_bytes) = (module.word(), module.word(), module.word());
+        module.add(library::BYTES);
+        module.add(format.text);
+        let value = match (format.len(), format.mins) {
+            (32, false) => "dw * level".to_owned(),
+            (32, true) => "dw * level + mw".to_owned(),
+            (_, mins) => {
+                let offset = format.group_offset.unwrap_or(0);
+                let low = if mins { " - mw * f32(minimum(at, s))" } else { "" };
+                format!("(dw * f32(scale(at, s))) * (level + {offset}.0){low}")
+            }
+        };
+        let group = if format.group == 16 { "2u * g + (i >> 2u)" } else { "g" };
+        let mw = match format.mins {
+            true => format!("let mw = f16_value(half_at(at + {}u));", format.dmin),
+            false => String::new(),
+        };
+        let body = format!(
+            "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
+            if t >= {n} {{ return; }}
+            let number = t / {row_quads};
+            let quad = t % {row_quads};
+            {}
+            let at = {from} + id * {row_bytes} + quad / {quads}u * {bytes}u;
+            let g = quad % {quads}u / 8u;
+            let i = quad % 8u;
+            let s = {group};
+            let q = bitcast<i32>(levels(at, g, i));
+            let dw = f16_value(half_at(at + {}u));
+            {mw}
+            for (var k = 0u; k < 4u; k++) {{
+                let level = f32(extractBits(q, k * 8u, 8u));
+                y[{to} + t * 4u + k] = {value};
+            }}",
+            ids.load_index("id", &format!("{ids_from} + number"), &rows.to_string(), Mistake::Embedding),
+            format.d,
+            quads = format.len() / 4,
+            bytes = format.bytes(),
+        );
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

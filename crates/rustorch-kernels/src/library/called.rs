@@ -1,0 +1,83 @@
+//! Functions of the library by name: a kernel gets those that its text calls, and those that they call.
+
+use super::{exact, polynomial, quick_exp, wide, wide_number};
+use crate::Hardware;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+/// Each a file of functions, one idea each.
+const FILES: &[&str] = &[
+    include_str!("math/numbers.wgsl"),
+    include_str!("math/exponential.wgsl"),
+    include_str!("math/logarithm.wgsl"),
+    include_str!("math/circular.wgsl"),
+    include_str!("math/arcs.wgsl"),
+    include_str!("math/power.wgsl"),
+    include_str!("math/complex.wgsl"),
+    include_str!("math/integers.wgsl"),
+    include_str!("math/random.wgsl"),
+];
+
+static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
+    let mut functions = HashMap::new();
+    for file in FILES {
+        let mut name = "";
+        for line in file.lines().filter(|line| !line.starts_with("//")) {
+            if let Some((start, _)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
+                name = start;
+            }
+            let text: &mut String = functions.entry(name).or_default();
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    let series = polynomial((0..=12).rev().map(|n| 1.0 / super::factorial(n)));
+    functions.insert(
+        "wide_exp_near_zero",
+        format!("fn wide_exp_near_zero(x: Wide) -> Wide {{\n{series}    return p;\n}}\n"),
+    );
+    let log_two = wide_number(std::f64::consts::LN_2);
+    functions.insert("wide_log_two", format!("fn wide_log_two() -> Wide {{ return {log_two}; }}\n"));
+    functions.insert("quick_exp", quick_exp());
+    functions
+});
+
+/// The functions that `text` calls by name, and those that they need in turn.
+pub fn called(text: &str, hardware: &Hardware) -> String {
+    let mut taken = BTreeSet::new();
+    let (mut needs_exact, mut needs_wide) = (false, false);
+    let mut rest = vec![text];
+    while let Some(text) = rest.pop() {
+        for name in calls(text) {
+            match name {
+                "kept" | "fused" | "divide" | "root" => needs_exact = true,
+                "wide" | "wide_of" | "wide_add" | "wide_mul" | "narrow" => needs_wide = true,
+                _ => {
+                    if let Some((name, function)) = FUNCTIONS.get_key_value(name)
+                        && taken.insert(*name)
+                    {
+                        rest.push(function);
+                    }
+                }
+            }
+        }
+    }
+    let mut library = String::new();
+    if needs_exact || needs_wide {
+        library.push_str(&exact(hardware));
+    }
+    if needs_wide {
+        library.push_str(wide(hardware));
+    }
+    taken.iter().for_each(|name| library.push_str(&FUNCTIONS[name]));
+    library
+}
+
+/// Names before an opening parenthesis.
+fn calls(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('(').map(|(end, _)| {
+        let head = &text[..end];
+        let start = head.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |i| i + 1);
+        &head[start..]
+    })
+}

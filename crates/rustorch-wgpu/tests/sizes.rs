@@ -1,0 +1,89 @@
+//! Operations at sizes that take the ways of large tensors: large tiles, weights in 16 bits, several workgroups for a
+//! result, long lines.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
+
+use rustorch_core::{
+    Backend, DType, Dims, Layout, MatMul, Op, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
+};
+use rustorch_cpu::CpuBackend;
+use rustorch_kernels::Engine;
+use rustorch_testkit::conformance::{self, Argument, Case};
+
+/// Numbers below 1 of either sign.
+fn values(n: usize, seed: u32) -> impl Iterator<Item = f32> {
+    let mut state = seed;
+    (0..n).map(move |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / 8_388_608.0 - 1.0
+    })
+}
+
+fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
+    let layout = Layout::contiguous(Shape::new(dims).unwrap());
+    let x = values(layout.elements(), seed);
+    let bytes = match dtype {
+        DType::F16 => x.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
+        DType::BF16 => x.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
+        DType::I32 => x.flat_map(|x| (((x + 1.0) * 2.0) as i32).to_le_bytes()).collect(),
+        _ => x.flat_map(f32::to_le_bytes).collect(),
+    };
+    Argument { dtype, layout, bytes }
+}
+
+fn transposed(mut x: Argument) -> Argument {
+    x.layout = x.layout.transpose(0, 1).unwrap();
+    x
+}
+
+fn cases() -> Vec<Case> {
+    use DType::{BF16, F16, F32, I32};
+    let mut cases = Vec::new();
+    for weight in [F32, F16, BF16] {
+        // Below, at and above the borders of tiles.
+        for (m, n, k) in [(1, 100, 300), (5, 70, 64), (16, 33, 40), (65, 130, 50)] {
+            let (x, w) = (argument(F32, &[m, k], 1), transposed(argument(weight, &[n, k], 2)));
+            for exact in [false, true] {
+                let op = Op::MatMul(MatMul { activation: None, exact });
+                cases.push(Case { op, args: vec![x.clone(), w.clone()] });
+            }
+        }
+        let args =
+            vec![argument(F32, &[5, 1, 64], 3), argument(weight, &[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
+        cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+    }
+    let long = argument(F32, &[3, 100_000], 6);
+    for op in [
+        ReduceOp::Mean,
+        ReduceOp::Max,
+        ReduceOp::ArgMin,
+        ReduceOp::LogSumExp,
+        ReduceOp::Var { correction: 1.0 },
+    ] {
+        for axes in [&[1][..], &[0, 1]] {
+            let axes = Dims::from_slice(axes);
+            let op = Op::Reduce(Reduce { op, axes, keepdim: true });
+            cases.push(Case { op, args: vec![long.clone()] });
+        }
+    }
+    let wide = argument(F32, &[4, 1000], 7);
+    cases.push(Case { op: Op::Scan { op: ScanOp::Sum, axis: 1 }, args: vec![wide.clone()] });
+    cases.push(Case { op: Op::Softmax(Softmax { axis: 1, log: false }), args: vec![wide.clone()] });
+    cases.push(Case { op: Op::Sort(Sort { axis: 1, descending: true }), args: vec![wide.clone()] });
+    cases.push(Case { op: Op::TopK(TopK { k: 8, axis: 1, largest: true }), args: vec![wide] });
+    cases
+}
+
+#[test]
+fn large_tensors_conform() {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return eprintln!("skipped: {none}"),
+    };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(adapter.open().unwrap()).unwrap();
+        let report = conformance::check_cases(cases(), &engine, &cpu);
+        assert!(report.failures.is_empty() && report.declined == 0, "{}: {report}", engine.device());
+    }
+}

@@ -1,0 +1,123 @@
+//! Real devices in trouble and in company: parts of a model, too little memory, loss in the middle, operations that they lack.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
+
+mod common;
+
+use common::{carried, executor, session, text};
+use rustorch::core::{Backend, DType, Device, Verdict};
+use rustorch::llm::model::Offload;
+use rustorch::runtime::{HybridExecutor, OnFault, Placement};
+use rustorch::{Error, Tensor};
+use rustorch_kernels::Engine;
+use std::sync::Arc;
+
+const DEVICES: [&str; 2] = ["vulkan", "opencl"];
+
+fn on_each(test: impl Fn(Device, &HybridExecutor)) {
+    for name in DEVICES {
+        if let Some((device, executor)) = executor(name) {
+            executor.scope(|| test(device, &executor));
+        }
+    }
+}
+
+fn reference(tokens: usize) -> String {
+    text(&mut session(&carried(), None).0, tokens, &mut |_| {})
+}
+
+#[test]
+fn a_model_split_between_devices_writes_the_same() {
+    let want = reference(24);
+    on_each(|device, _| {
+        for (blocks, bytes) in [(Some(0), None), (Some(2), None), (None, Some(600 << 10)), (None, None)] {
+            let (mut session, moved) = session(&carried(), Some(&Offload { device, blocks, bytes }));
+            println!("{device}: {moved:?}");
+            assert!(blocks.is_none_or(|most| moved.blocks <= most), "{moved:?}");
+            assert!(bytes.is_none_or(|most| moved.bytes <= most), "{moved:?}");
+            assert_eq!(moved.output, blocks.is_none() && bytes.is_none());
+            assert_eq!(text(&mut session, 24, &mut |_| {}), want);
+        }
+    });
+}
+
+#[test]
+fn a_prompt_read_at_once_is_a_prompt_read_token_by_token() {
+    on_each(|device, _| {
+        let whole = Offload { device, blocks: None, bytes: None };
+        let tokens: Vec<u32> = (1..40).map(|i| i * 7 % 300).collect();
+        let at_once = session(&carried(), Some(&whole)).0.feed(&tokens).unwrap().to_vec();
+        let (mut one, _) = session(&carried(), Some(&whole));
+        for token in &tokens {
+            one.feed(&[*token]).unwrap();
+        }
+        assert_eq!(one.logits().unwrap(), at_once, "{device}");
+        let cpu = session(&carried(), None).0.feed(&tokens).unwrap().to_vec();
+        assert_eq!(at_once, cpu, "{device}");
+    });
+}
+
+#[test]
+fn a_device_lost_in_the_middle_changes_no_token() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return println!("skipped: there is no Vulkan") };
+    let want = reference(24);
+    let engine = Arc::new(Engine::new(adapters[0].open().unwrap()).unwrap());
+    let backend: Arc<dyn Backend> = engine.clone();
+    let device = backend.device();
+    let executor = HybridExecutor::builder().backend(backend).placement(Placement::Resident).build().unwrap();
+    let got = executor.scope(|| {
+        let (mut session, moved) = session(&carried(), Some(&Offload { device, blocks: None, bytes: None }));
+        assert!(moved.output);
+        text(&mut session, 24, &mut |token| {
+            if token == 10 {
+                engine.driver().lose();
+            }
+        })
+    });
+    assert_eq!(got, want);
+    assert_eq!(executor.health().lost(), [device]);
+}
+
+#[test]
+fn what_a_device_lacks_runs_elsewhere_and_comes_home() {
+    on_each(|device, executor| {
+        // No device but the processor decodes IQ1_M rows, sorts many numbers, or computes logarithms of f64.
+        let x = Tensor::from_slice(&[3.0f64, 1.0, 2.0], [3]).unwrap().to_device(device).unwrap();
+        let (y, explanation) = executor.explain(|| x.log2());
+        let y = y.unwrap();
+        assert_eq!(y.device(), device, "the result comes home");
+        assert_eq!(y.to_vec::<f64>().unwrap(), [3.0f64.log2(), 0.0, 1.0]);
+        let record = explanation.records().iter().find(|r| r.op == "log2").unwrap();
+        assert_eq!((record.device, record.returned_to), (Some(Device::Cpu), Some(device)));
+        assert!(matches!(record.considered[0], (d, Verdict::Declined(_)) if d == device), "{explanation}");
+    });
+}
+
+#[test]
+fn more_than_the_memory_falls_back_or_fails_as_asked() {
+    on_each(|device, executor| {
+        // 64 KiB are allowed, a megabyte is asked for.
+        executor.memory().set_limit(device, Some(64 << 10));
+        let x = Tensor::zeros([1 << 18], DType::F32).unwrap();
+        let prefer = executor.with_policy(Placement::Prefer(device)).unwrap();
+        let (sum, explanation) = prefer.explain(|| x.add(&x));
+        assert_eq!(sum.unwrap().to_vec::<f32>().unwrap(), vec![0.0; 1 << 18]);
+        let record = explanation.records().iter().find(|r| r.op == "add").unwrap();
+        assert_eq!(record.device, Some(Device::Cpu), "{explanation}");
+        assert!(
+            record.considered.iter().any(|(d, v)| *d == device && matches!(v, Verdict::Failed(_))),
+            "{explanation}"
+        );
+        let strict = prefer.with_on_fault(OnFault::Error);
+        let error = strict.scope(|| x.add(&x)).unwrap_err();
+        assert!(
+            matches!(error, Error::Dispatch(_)) && error.to_string().contains("out of memory"),
+            "{error}"
+        );
+        executor.memory().set_limit(device, None);
+    });
+}
