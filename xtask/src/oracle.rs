@@ -137,6 +137,20 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "llama_logits_f32",
+        about: "llama.cpp: logits of shared models with every tensor decoded to f32",
+        runs: &[&[
+            "crates/rustorch-llm/tests/fixtures/logits_f32.jsonl",
+            "DATA/models/stories260K-x4-Q8_0.gguf",
+            "DATA/models/stories260K-x4-Q4_K_M.gguf",
+            "DATA/models/stories260K-x4-Q2_K.gguf",
+            "DATA/models/stories260K-x4-IQ3_S.gguf",
+            "DATA/models/stories260K-x4-MXFP4.gguf",
+            "DATA/models/stories260K-x4-F16.gguf",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "llama_greedy",
         about: "llama.cpp: continuations by the carried model",
         runs: &[&[
