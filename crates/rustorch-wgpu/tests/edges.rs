@@ -1,4 +1,5 @@
 //! Integers and doubles at the ends of their ranges, conversions of floats that fit no integer, and division by zero.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
 #[path = "common/plain.rs"]
 mod plain;

@@ -1,4 +1,5 @@
 //! Random numbers are the processor's, to the bit where no logarithm or sine is taken.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
 #[path = "common/plain.rs"]
 mod plain;

@@ -1,5 +1,6 @@
 //! Pointwise functions of what is hard: zeros of both signs, infinities, NaN, subnormal and huge numbers, where one
 //! function passes into another.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
 #[path = "common/plain.rs"]
 mod plain;

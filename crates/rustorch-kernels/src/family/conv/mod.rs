@@ -1,7 +1,7 @@
-//! Convolutions and their two gradients, as sums of products: see [`sum`].
+//! Convolutions and their two gradients, as sums of products: see `sum`.
 //!
-//! Where a group has many channels, tiles of kernel and source meet in the memory of a workgroup ([`tiled`]); where it has
-//! one or two, as in depthwise convolutions, each result is summed where its operands lie ([`direct`]).
+//! Where a group has many channels, tiles of kernel and source meet in the memory of a workgroup (`tiled`); where it has
+//! one or two, as in depthwise convolutions, each result is summed where its operands lie (`direct`).
 
 mod direct;
 mod sum;
