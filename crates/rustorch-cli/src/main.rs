@@ -18,10 +18,20 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    keep_vulkan_quiet();
     let cli = Cli::parse();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Without a desktop session, a layer of Mesa that sorts devices for desktops complains on standard error that there is none.
+/// Nothing is drawn here; it is told to stay away.
+fn keep_vulkan_quiet() {
+    if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // SAFETY: the program has one thread yet.
+        unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     }
 }
 

@@ -3,8 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, Conv, ConvParams, CostModel, DType, Dims, Fill, MatMul, MaxPool, Op, OpType,
-    PoolWindow, QuantType, Result, Shape, Softmax, UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, CostModel, DType, Dims, Fill, MatMul, MaxPool, Op, PoolWindow,
+    QuantType, Result, Shape, Softmax, UnaryOp,
 };
 use std::time::Instant;
 
@@ -211,7 +211,12 @@ pub(super) fn limits(bench: &Bench<'_>) -> Limits {
         // What the calibration says of `f32` says nothing of products of another kind.
         let calibrated = match family.dtype {
             DType::F32 => cost.and_then(|cost| known(cost.flops)),
-            dtype => cost.and_then(|cost| known(cost.rates("matmul", OpType::LinearAlgebra, dtype).0)),
+            dtype => {
+                let rate = |cost: &CostModel| {
+                    cost.rates.iter().find(|rate| rate.dtype == dtype).map(|rate| rate.flops)
+                };
+                cost.and_then(rate).and_then(known)
+            }
         };
         let best = best(bench, family).into_iter().chain(calibrated).max_by(f64::total_cmp)?;
         Some((family.dtype, best))
