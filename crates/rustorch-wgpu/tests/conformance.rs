@@ -52,7 +52,12 @@ fn devices_without_64_bit_arithmetic_conform() {
         let report = conformance::check_cases(cases, &engine, &cpu);
         eprintln!("{report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
-        assert!(extent != Extent::All || report.agreed > 300, "{report}");
+        let least = match extent {
+            Extent::All => 1000,
+            Extent::Sample => 150,
+            Extent::Of(_) => 0,
+        };
+        assert!(report.agreed >= least, "{report}");
     }
 }
 

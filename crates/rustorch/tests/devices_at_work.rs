@@ -85,7 +85,7 @@ fn a_device_lost_in_the_middle_changes_no_token() {
 #[test]
 fn what_a_device_lacks_runs_elsewhere_and_comes_home() {
     on_each(|device, executor| {
-        // No device but the processor decodes IQ1_M rows, sorts many numbers, or computes logarithms of f64.
+        // No device but the processor computes logarithms of f64.
         let x = Tensor::from_slice(&[3.0f64, 1.0, 2.0], [3]).unwrap().to_device(device).unwrap();
         let (y, explanation) = executor.explain(|| x.log2());
         let y = y.unwrap();

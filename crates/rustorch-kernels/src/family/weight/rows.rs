@@ -41,7 +41,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
 
 impl Rows {
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let format: &Format = format(DType::Quant(self.quant)).unwrap_or(&super::format::FORMATS[0]);
+        let format: &Format =
+            format(DType::Quant(self.quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
         module.buffer("w", "array<u32>", false);
         let ids = module.elements("ids", self.index, false, hardware);
