@@ -132,6 +132,9 @@ pub(crate) trait Real:
             // What rounding the product lost counts, too.
             let product = self * e;
             over_one_plus(product, self.fma(l, e, -product), e)
+        } else if self == Self::INFINITY {
+            // Mending a rounding of infinity would make it NaN.
+            self
         } else {
             over_one_plus(self, Self::ZERO, e)
         }

@@ -55,6 +55,9 @@ fn ulps(got: f32, want: f64) -> f64 {
     if got == rounded || got.is_nan() && want.is_nan() {
         return 0.0;
     }
+    if got.is_nan() || want.is_nan() {
+        return f64::INFINITY;
+    }
     if !got.is_finite() || !rounded.is_finite() {
         // Overflow may begin an ulp apart.
         let edge = if got.is_finite() { got } else { rounded };
