@@ -143,10 +143,7 @@ fn special_numbers_give_the_processors_results() {
                 }
                 _ => 4,
             };
-            // Of +∞ the processor makes NaN where ∞ is right.
-            let infinite = |x: &f32| op == UnaryOp::Silu && *x == f32::INFINITY;
-            let xs: Vec<f32> = xs.iter().copied().filter(|x| !infinite(x)).collect();
-            compare(Op::Unary(op), &[xs], limit);
+            compare(Op::Unary(op), std::slice::from_ref(&xs), limit);
         }
         for &op in BinaryOp::ALL {
             if op.accepts(DType::F32) {
