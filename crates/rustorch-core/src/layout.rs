@@ -3,6 +3,7 @@
 use crate::shape::copied;
 use crate::{Dims, Error, Result, Shape};
 use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 
 /// Shape, strides and offset of a tensor, all in elements. Every view is a change of layout and never a copy.
 ///
@@ -28,6 +29,20 @@ impl Layout {
     pub fn contiguous(shape: Shape) -> Layout {
         let strides = shape.contiguous_strides();
         Layout { shape, strides, offset: 0 }
+    }
+
+    /// Writes the row-major layout of `shape` at the start of a buffer where it is to stay: a layout is large enough for
+    /// moving it about to cost more than adding two numbers.
+    #[inline(always)]
+    pub fn contiguous_in(place: &mut MaybeUninit<Layout>, shape: &Shape) {
+        // The strides, which are as many as the lengths, are overwritten.
+        let strides = copied(shape.list());
+        let layout = place.write(Layout { shape: shape.clone(), strides, offset: 0 });
+        let mut step = 1usize;
+        for (stride, &dim) in layout.strides.iter_mut().zip(shape.iter()).rev() {
+            *stride = step;
+            step = step.saturating_mul(dim.max(1));
+        }
     }
 
     /// A layout of given strides and offset.

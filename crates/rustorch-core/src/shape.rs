@@ -63,6 +63,12 @@ impl Shape {
         Shape(dims)
     }
 
+    /// The lengths as they are kept.
+    #[inline]
+    pub(crate) fn list(&self) -> &Dims {
+        &self.0
+    }
+
     /// The lengths.
     #[inline]
     pub fn dims(&self) -> &[usize] {

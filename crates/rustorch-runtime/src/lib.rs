@@ -38,7 +38,7 @@ pub use chain::{Platform, Probe};
 pub use cost::{Calibration, CostCache, cache_dir, cost_of};
 pub use device_manager::{ContextOptions, DeviceContext, DeviceInfo, DeviceManager};
 pub use env::{DeviceChoice, Environment};
-pub use executor::{Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Target};
+pub use executor::{Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Receive, Target};
 pub use explain::Explanation;
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};

@@ -6,8 +6,9 @@ use std::hint::black_box;
 
 fn eager(c: &mut Criterion) {
     let one = Tensor::ones([1], DType::F32).expect("a tensor of one element");
+    let other = Tensor::full([1], 2.0, DType::F32).expect("another one");
     let matrix = Tensor::ones([4, 4], DType::F32).expect("a small tensor");
-    c.bench_function("add/1", |b| b.iter(|| black_box(&one).add(black_box(&one))));
+    c.bench_function("add/1", |b| b.iter(|| black_box(&one).add(black_box(&other))));
     c.bench_function("add/4x4", |b| b.iter(|| black_box(&matrix).add(black_box(&matrix))));
     c.bench_function("add_number/1", |b| b.iter(|| black_box(&one).add(black_box(2.0))));
     c.bench_function("neg/1", |b| b.iter(|| black_box(&one).neg()));

@@ -100,15 +100,24 @@ fn is_rounded(number: Scalar, dtype: DType) -> bool {
 }
 
 /// Runs a binary function of operands of which one at least is a tensor.
+#[inline(always)]
 pub(crate) fn binary(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
-    use TensorOrScalar::{Scalar, Tensor};
     // The common case takes no detour.
-    if let (Tensor(x), Tensor(y)) = (a, b)
-        && x.dtype() == y.dtype()
-        && op.accepts(x.dtype())
-    {
+    match (a, b) {
+        (TensorOrScalar::Tensor(x), TensorOrScalar::Tensor(y)) => of_tensors(op, x, y),
+        _ => promoted(op, a, b),
+    }
+}
+
+fn of_tensors(op: BinaryOp, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype() == y.dtype() && op.accepts(x.dtype()) {
         return run(&Op::Binary(op), &[x, y]);
     }
+    promoted(op, x.into(), y.into())
+}
+
+fn promoted(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
+    use TensorOrScalar::{Scalar, Tensor};
     let name = op.name();
     let mut dtype = meet(name, &[a.weighted(), b.weighted()])?;
     let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);

@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use rustorch_core::{Device, Op, Result, Scalar};
-use rustorch_runtime::{HybridExecutor, Operand, OutputVec};
+use rustorch_runtime::{HybridExecutor, Operand, OutputVec, Receive};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -14,7 +14,7 @@ impl Tensor {
 
 #[inline]
 fn first(mut outs: OutputVec) -> Tensor {
-    Tensor::from_output(outs.pop().expect("every operation has a result"))
+    Tensor::output(outs.pop().expect("every operation has a result"))
 }
 
 #[inline]
@@ -25,14 +25,13 @@ fn operands<'a, const N: usize>(args: &[&'a Tensor; N]) -> [Operand<'a>; N] {
 /// Runs an operation that has one result.
 #[inline]
 pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor> {
-    HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args))).map(Tensor::from_output)
+    HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args)))
 }
 
 /// Runs a function of pairs, of a tensor and a number of its dtype: the second operand, or the first.
 #[inline]
 pub(crate) fn run_with_number(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
     HybridExecutor::with_current(|exec| exec.run_with_number(op, x.operand(), number, is_first))
-        .map(Tensor::from_output)
 }
 
 /// Runs an operation that takes any number of arguments and has one result.
@@ -49,7 +48,7 @@ pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
 /// Runs an operation that has two results.
 pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(Tensor, Tensor)> {
     let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?;
-    let mut outs = outs.into_iter().map(Tensor::from_output);
+    let mut outs = outs.into_iter().map(Tensor::output);
     let mut next = || outs.next().expect("sorting and selection have two results");
     Ok((next(), next()))
 }

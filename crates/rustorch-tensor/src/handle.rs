@@ -2,6 +2,8 @@
 //! shortly, and asking the system for a block and giving it back takes longer than adding two numbers.
 
 use crate::tensor::Inner;
+use rustorch_core::{DType, Layout, Shape};
+use rustorch_runtime::Storage;
 use std::cell::RefCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
@@ -23,19 +25,34 @@ pub(crate) struct Handle(ManuallyDrop<Arc<Inner>>);
 impl Handle {
     #[inline]
     pub(crate) fn new(inner: Inner) -> Handle {
+        // SAFETY: the parts are written.
+        unsafe { Handle::made_by(|place| place.write(inner)) }
+    }
+
+    /// The parts of a tensor whose elements lie side by side from the start of a storage: made where they stay.
+    #[inline]
+    pub(crate) fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Handle {
+        // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.
+        unsafe {
+            Handle::made_by(|place| {
+                (&raw mut (*place).storage).write(storage);
+                (&raw mut (*place).dtype).write(dtype);
+                Layout::contiguous_in(&mut *(&raw mut (*place).layout).cast(), shape);
+            })
+        }
+    }
+
+    /// # Safety
+    /// `make` initialises what it is given a pointer to.
+    #[inline(always)]
+    unsafe fn made_by(make: impl FnOnce(*mut Inner)) -> Handle {
         let spare = SPARE.try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten();
-        Handle(ManuallyDrop::new(match spare {
-            Some(block) => {
-                let place = Arc::into_raw(block).cast_mut();
-                // SAFETY: nothing else leads to a spare block, so it may be written; then it is initialised, and an `Arc`
-                // of the same layout.
-                unsafe {
-                    place.cast::<Inner>().write(inner);
-                    Arc::from_raw(place.cast_const().cast())
-                }
-            }
-            None => Arc::new(inner),
-        }))
+        let block = spare.unwrap_or_else(Arc::new_uninit);
+        let place = Arc::into_raw(block).cast_mut().cast::<Inner>();
+        make(place);
+        // SAFETY: nothing else leads to a spare or new block, so it could be written; now it is initialised, and an `Arc` of
+        // the same layout.
+        Handle(ManuallyDrop::new(unsafe { Arc::from_raw(place) }))
     }
 }
 

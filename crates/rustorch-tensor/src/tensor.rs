@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
-use rustorch_runtime::{Output, Storage};
+use rustorch_runtime::{Output, Receive, Storage};
 
 /// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
 ///
@@ -22,9 +22,20 @@ pub struct Tensor(Handle);
 
 /// What a handle leads to.
 pub(crate) struct Inner {
-    storage: Storage,
-    layout: Layout,
-    dtype: DType,
+    pub(crate) storage: Storage,
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+}
+
+impl Receive for Tensor {
+    #[inline]
+    fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Tensor {
+        Tensor(Handle::packed(storage, dtype, shape))
+    }
+
+    fn output(out: Output) -> Tensor {
+        Tensor::from_parts(out.storage, out.dtype, out.layout)
+    }
 }
 
 impl Tensor {
@@ -34,12 +45,6 @@ impl Tensor {
     #[inline]
     pub(crate) fn from_parts(storage: Storage, dtype: DType, layout: Layout) -> Tensor {
         Tensor(Handle::new(Inner { storage, layout, dtype }))
-    }
-
-    /// The handle to a result.
-    #[inline]
-    pub(crate) fn from_output(out: Output) -> Tensor {
-        Tensor::from_parts(out.storage, out.dtype, out.layout)
     }
 
     /// Another layout of the same elements.

@@ -13,7 +13,7 @@ mod tiny;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
-pub use operand::{Operand, Output, OutputVec};
+pub use operand::{Operand, Output, OutputVec, Receive};
 pub use plan::Estimate;
 
 use crate::cost::{self, CostCache};

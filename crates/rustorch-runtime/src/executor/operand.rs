@@ -1,7 +1,7 @@
 //! What goes into an operation, and what comes out.
 
 use crate::storage::{Storage, truth_fits};
-use rustorch_core::{DType, Device, Error, Layout, Op, Result, TensorMeta, View, bytes_reached};
+use rustorch_core::{DType, Device, Error, Layout, Op, Result, Shape, TensorMeta, View, bytes_reached};
 use smallvec::SmallVec;
 
 /// An argument of an operation or a place for a result: a storage, and how to see it.
@@ -31,6 +31,26 @@ pub struct Output {
 
 /// The results of an operation; nearly always one.
 pub type OutputVec = SmallVec<[Output; 1]>;
+
+/// What a result becomes for who asked for it.
+pub trait Receive: Sized {
+    /// From fresh memory in which elements of a shape lie side by side: in parts, since to make one thing of them only to
+    /// take it apart takes longer than adding two numbers.
+    fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Self;
+
+    /// From any result.
+    fn output(output: Output) -> Self;
+}
+
+impl Receive for Output {
+    fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Output {
+        Output { storage, dtype, layout: Layout::contiguous(shape.clone()) }
+    }
+
+    fn output(output: Output) -> Output {
+        output
+    }
+}
 
 impl Output {
     /// The result as an argument of the next operation.

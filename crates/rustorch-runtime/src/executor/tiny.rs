@@ -5,8 +5,8 @@
 //! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
 
-use super::{HybridExecutor, Operand, Output};
-use rustorch_core::{DType, Fault, FromScalar, Layout, Op, Result, Scalar, Shape, dispatch_dtype};
+use super::{HybridExecutor, Operand, Output, Receive};
+use rustorch_core::{DType, Fault, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype};
 use std::mem::MaybeUninit;
 
 /// Elements up to which it pays.
@@ -21,10 +21,10 @@ impl HybridExecutor {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn run_one<const N: usize>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<Output> {
+    pub fn run_one<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<R> {
         match self.run_alike(op, args) {
             Some(result) => result,
-            None => self.run_alone(op, args),
+            None => self.run_alone(op, args).map(R::output),
         }
     }
 
@@ -34,7 +34,13 @@ impl HybridExecutor {
     /// # Errors
     /// As [`run`](Self::run), and if the dtype is a block type.
     #[inline]
-    pub fn run_with_number(&self, op: &Op, x: Operand<'_>, number: Scalar, is_first: bool) -> Result<Output> {
+    pub fn run_with_number<R: Receive>(
+        &self,
+        op: &Op,
+        x: Operand<'_>,
+        number: Scalar,
+        is_first: bool,
+    ) -> Result<R> {
         let mut repeated: Repeated = [const { MaybeUninit::uninit() }; MOST];
         if let Some(tiny) = self.tiny(op, &x, 2, 1) {
             let number = fill(&mut repeated[..tiny.n], x.dtype, number).cast();
@@ -50,15 +56,16 @@ impl HybridExecutor {
         let bytes = unsafe { std::slice::from_raw_parts(bytes, x.dtype.size().unwrap_or(0)) };
         let number = self.upload(bytes, x.dtype, &Shape::scalar(), x.device())?;
         let args = if is_first { [number.operand(), x] } else { [x, number.operand()] };
-        self.run_alone(op, &args)
+        self.run_alone(op, &args).map(R::output)
     }
 
+    #[cold]
     fn run_alone(&self, op: &Op, args: &[Operand<'_>]) -> Result<Output> {
         Ok(self.run_asked(op, args, None)?.pop().expect("every operation has a result"))
     }
 
-    #[inline]
-    fn run_alike<const N: usize>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<Result<Output>> {
+    #[inline(always)]
+    fn run_alike<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<Result<R>> {
         let (first, rest) = args.split_first()?;
         let tiny = self.tiny(op, first, N, N)?;
         let mut addresses = [tiny.address; N];
@@ -74,7 +81,7 @@ impl HybridExecutor {
     }
 
     /// Whether an operation on `terms` arguments like `x`, of which `tensors` are tensors, may go this way.
-    #[inline]
+    #[inline(always)]
     fn tiny(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<Tiny> {
         let n = x.layout.elements();
         let size = x.dtype.size()?;
@@ -93,23 +100,20 @@ impl HybridExecutor {
     /// # Safety
     /// `tiny` was made for `x` and the operation, and each address is that of as many elements of its dtype, which nobody
     /// writes meanwhile.
-    #[inline]
-    unsafe fn compute_tiny(
+    #[inline(always)]
+    unsafe fn compute_tiny<R: Receive>(
         &self,
         op: &Op,
         x: &Operand<'_>,
         tiny: &Tiny,
         args: &[*const u8],
-    ) -> Option<Result<Output>> {
+    ) -> Option<Result<R>> {
         let cpu = self.cpu();
         let storage = cpu.pool.storage(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
         let place = storage.buffer().host_address()?.as_ptr();
         // SAFETY: by the contract; the operation has a result for the dtype, and the room is fresh and aligned to any dtype.
         match unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) }? {
-            Ok(()) => {
-                let layout = Layout::contiguous(x.layout.shape().clone());
-                Some(Ok(Output { storage, dtype: tiny.out, layout }))
-            }
+            Ok(()) => Some(Ok(R::packed(storage, tiny.out, x.layout.shape()))),
             Err(Fault::Invalid(error)) => Some(Err(*error)),
             Err(_) => None,
         }
@@ -129,7 +133,7 @@ struct Tiny {
 }
 
 /// Where the `n` elements are, of `size` bytes each, if they lie side by side on the processor and may be read.
-#[inline]
+#[inline(always)]
 fn packed_address(x: &Operand<'_>, n: usize, size: usize) -> Option<*const u8> {
     if !x.layout.is_contiguous() || !x.device().is_cpu() || !x.is_readable() {
         return None;
