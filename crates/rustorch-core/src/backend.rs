@@ -38,8 +38,8 @@ pub trait Backend: Send + Sync {
     fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 
     /// Runs a function of each element or pair ([`Op::elementwise_output`]) on a few elements that lie side by side in host
-    /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. `None`, before
-    /// anything is written, where the device has no such way for the operation.
+    /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. Returns whether that
+    /// is done; if not, [`run`](Self::run) does it or says what is wrong.
     ///
     /// # Safety
     /// The operation has a result for arguments of `dtype`. Each of `args` points to `n` of them, `out` to room for `n`
@@ -51,8 +51,8 @@ pub trait Backend: Send + Sync {
         _args: &[*const u8],
         _out: *mut u8,
         _n: usize,
-    ) -> Option<Result<(), Fault>> {
-        None
+    ) -> bool {
+        false
     }
 
     /// Copies from host memory to a contiguous view on this device of the same size.

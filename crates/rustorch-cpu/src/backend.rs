@@ -49,14 +49,7 @@ impl Backend for CpuBackend {
         kernels::run(&self.pool, op, args, outs)
     }
 
-    unsafe fn run_packed(
-        &self,
-        op: &Op,
-        dtype: DType,
-        args: &[*const u8],
-        out: *mut u8,
-        n: usize,
-    ) -> Option<Result<(), Fault>> {
+    unsafe fn run_packed(&self, op: &Op, dtype: DType, args: &[*const u8], out: *mut u8, n: usize) -> bool {
         // SAFETY: this function's contract.
         unsafe { kernels::run_packed(op, dtype, args, out, n) }
     }

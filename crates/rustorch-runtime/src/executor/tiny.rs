@@ -6,7 +6,7 @@
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
 
 use super::{HybridExecutor, Operand, Output, Receive};
-use rustorch_core::{DType, Fault, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype};
+use rustorch_core::{DType, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype};
 use std::mem::MaybeUninit;
 
 /// Elements up to which it pays.
@@ -23,7 +23,7 @@ impl HybridExecutor {
     #[inline]
     pub fn run_one<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<R> {
         match self.run_alike(op, args) {
-            Some(result) => result,
+            Some(result) => Ok(result),
             None => self.run_alone(op, args).map(R::output),
         }
     }
@@ -48,7 +48,7 @@ impl HybridExecutor {
             let args = if is_first { [number, tiny.address] } else { [tiny.address, number] };
             // SAFETY: the number stands there `n` times, and `x` is as `tiny` says, and guarded.
             if let Some(result) = unsafe { self.compute_tiny(op, &x, &tiny, &args) } {
-                return result;
+                return Ok(result);
             }
         }
         let bytes = fill(&mut repeated[..1], x.dtype, number).cast::<u8>();
@@ -65,7 +65,7 @@ impl HybridExecutor {
     }
 
     #[inline(always)]
-    fn run_alike<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<Result<R>> {
+    fn run_alike<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<R> {
         let (first, rest) = args.split_first()?;
         let tiny = self.tiny(op, first, N, N)?;
         let mut addresses = [tiny.address; N];
@@ -107,16 +107,13 @@ impl HybridExecutor {
         x: &Operand<'_>,
         tiny: &Tiny,
         args: &[*const u8],
-    ) -> Option<Result<R>> {
+    ) -> Option<R> {
         let cpu = self.cpu();
         let storage = cpu.pool.storage(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
         let place = storage.buffer().host_address()?.as_ptr();
         // SAFETY: by the contract; the operation has a result for the dtype, and the room is fresh and aligned to any dtype.
-        match unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) }? {
-            Ok(()) => Some(Ok(R::packed(storage, tiny.out, x.layout.shape()))),
-            Err(Fault::Invalid(error)) => Some(Err(*error)),
-            Err(_) => None,
-        }
+        let done = unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) };
+        done.then(|| R::packed(storage, tiny.out, x.layout.shape()))
     }
 }
 

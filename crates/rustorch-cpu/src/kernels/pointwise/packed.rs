@@ -1,21 +1,15 @@
 //! Functions of a few elements that lie side by side: without views, loops over strides and threads, which take longer
 //! than the elements.
 
-use super::{Pointwise, checked};
-use rustorch_core::{DType, DTypeKind, Fault, Op, UnaryOp, dispatch_dtype};
+use super::Pointwise;
+use rustorch_core::{DType, DTypeKind, Op, UnaryOp, dispatch_dtype};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// See [`Backend::run_packed`](rustorch_core::Backend::run_packed).
 ///
 /// # Safety
 /// As there.
-pub(crate) unsafe fn run(
-    op: &Op,
-    dtype: DType,
-    args: &[*const u8],
-    out: *mut u8,
-    n: usize,
-) -> Option<Result<(), Fault>> {
+pub(crate) unsafe fn run(op: &Op, dtype: DType, args: &[*const u8], out: *mut u8, n: usize) -> bool {
     // SAFETY, of all slices: this function's contract. Results are of the arguments' type, or truth values.
     match (op, args) {
         (Op::Unary(op), &[x]) => dispatch_dtype!(dtype, all, T => {
@@ -27,26 +21,26 @@ pub(crate) unsafe fn run(
                     T::property(*op, x, unsafe { room(out, n) });
                 }
                 // The result is real.
-                _ if dtype.kind() == DTypeKind::Complex && op.output(dtype) != Some(dtype) => return None,
+                _ if dtype.kind() == DTypeKind::Complex && op.output(dtype) != Some(dtype) => return false,
                 // SAFETY: see above.
                 _ => T::unary(*op, x, unsafe { room(out, n) }),
             }
-            Some(Ok(()))
-        }, _ => None),
+            true
+        }, _ => false),
         (Op::Binary(op), &[a, b]) => dispatch_dtype!(dtype, all, T => {
             // SAFETY: see above.
             let (a, b): (&[T], &[T]) = unsafe { (from_raw_parts(a.cast(), n), from_raw_parts(b.cast(), n)) };
             // SAFETY: see above.
-            Some(checked(*op, T::binary(*op, a, b, unsafe { room(out, n) })))
-        }, _ => None),
+            unsafe { T::binary(*op, a, b, room(out, n)) }
+        }, _ => false),
         (Op::Compare(op), &[a, b]) => dispatch_dtype!(dtype, all, T => {
             // SAFETY: see above.
             let (a, b): (&[T], &[T]) = unsafe { (from_raw_parts(a.cast(), n), from_raw_parts(b.cast(), n)) };
             // SAFETY: see above.
             T::compare(*op, a, b, unsafe { room(out, n) });
-            Some(Ok(()))
-        }, _ => None),
-        _ => None,
+            true
+        }, _ => false),
+        _ => false,
     }
 }
 
