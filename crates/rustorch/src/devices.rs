@@ -132,8 +132,8 @@ pub fn executor(wanted: DeviceType, threads: Option<usize>) -> Result<HybridExec
 pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
     let environment = Environment::read()?;
     let named = |family: &str| match (&environment.devices, wanted) {
-        (_, DeviceType::Only(device)) if device.family() == family => true,
         (Some(devices), _) => devices.iter().any(|choice| family_of(choice) == family),
+        (None, DeviceType::Only(device)) => device.family() == family,
         (None, _) => false,
     };
     let taken = |family: &str, software: bool| {
@@ -158,10 +158,17 @@ pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
         Ok(target) => Ok(target),
         Err(_) => {
             let why = match wanted {
-                DeviceType::Only(device) => absent.iter().find(|(family, _)| *family == device.family()),
+                DeviceType::Only(_) if environment.disable_gpu => {
+                    Some("RUSTORCH_DISABLE_GPU keeps to the processor")
+                }
+                DeviceType::Only(device) => absent
+                    .iter()
+                    .find(|(family, _)| *family == device.family())
+                    .map(|(_, reason)| reason.as_str())
+                    .or_else(|| environment.devices.as_ref().map(|_| "RUSTORCH_DEVICES leaves it out")),
                 _ => None,
             };
-            let why = why.map_or(String::new(), |(_, reason)| format!(" ({reason})"));
+            let why = why.map_or(String::new(), |reason| format!(" ({reason})"));
             let names = names.join(", ");
             Err(Error::argument(
                 "backend",

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{carried, executor, session, text};
-use rustorch::core::{Backend, DType, Device, Verdict};
+use rustorch::core::{Backend, DType, Device, Fault, Verdict};
 use rustorch::llm::model::Offload;
 use rustorch::runtime::{HybridExecutor, OnFault, Placement};
 use rustorch::{Error, Tensor};
@@ -120,4 +120,65 @@ fn more_than_the_memory_falls_back_or_fails_as_asked() {
         );
         executor.memory().set_limit(device, None);
     });
+}
+
+/// Elements whose f32 take 256 MiB.
+const LARGE: usize = 64 << 20;
+
+/// The child of [`memory_that_the_system_lacks_is_released_and_then_had_elsewhere`].
+#[test]
+#[ignore = "run by another test in a process that may have little memory"]
+fn exhaust() {
+    let (device, executor) = executor("vulkan").unwrap();
+    let prefer = executor.with_policy(Placement::Prefer(device)).unwrap();
+    prefer.scope(|| {
+        let one = Tensor::from_slice(&[1.5f32], [1]).unwrap().to_device(device).unwrap();
+        // What the processor will have room in, when there is no more.
+        drop(one.to_device(Device::Cpu).unwrap().expand([LARGE]).unwrap().copy().unwrap());
+        let mut kept = Vec::new();
+        let record = loop {
+            assert!(kept.len() < 64, "the limit does not work");
+            let (made, explanation) = prefer.explain(|| one.expand([LARGE]).unwrap().copy());
+            let record = explanation.records().iter().find(|r| r.op == "copy").unwrap().clone();
+            match record.device {
+                Some(ran) if ran == device => kept.push(made.unwrap()),
+                _ => break record,
+            }
+        };
+        println!("{} fit; then: {:?}", kept.len(), record.considered);
+        let failed = |(d, v): &(Device, Verdict)| {
+            *d == device && matches!(v, Verdict::Failed(Fault::OutOfMemory { .. }))
+        };
+        assert!(record.considered.iter().any(failed), "{record:?}");
+        println!("fell back: {}", record.device == Some(Device::Cpu));
+
+        // Two that the pool keeps make room for one of another size, once it has let go of them.
+        kept.truncate(kept.len() - 2);
+        let (more, explanation) = prefer.explain(|| one.expand([LARGE + LARGE / 3]).unwrap().copy());
+        let record = explanation.records().iter().find(|r| r.op == "copy").unwrap();
+        assert_eq!(record.device, Some(device), "{explanation}");
+        let last = more.unwrap().narrow(0, LARGE, 1).unwrap().to_vec::<f32>().unwrap();
+        println!(
+            "released and tried again: {}",
+            last == [1.5] && executor.memory().stats(device).unwrap().faults > 0
+        );
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_the_system_lacks_is_released_and_then_had_elsewhere() {
+    if rustorch_wgpu::adapters().map_or(true, |adapters| !adapters[0].is_software()) {
+        return println!("skipped: only a software device's memory can be limited");
+    }
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -v 5000000; exec \"$0\" exhaust --exact --ignored --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for wanted in ["fell back: true", "released and tried again: true"] {
+        assert!(said.contains(wanted), "{said}");
+    }
 }

@@ -35,8 +35,18 @@ pub(crate) fn run(args: &[&str]) -> Run {
 
 /// Runs the program with these bytes on standard input.
 pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Run {
+    run_where(&[], args, input)
+}
+
+/// As [`run_with`], with these environment variables.
+pub(crate) fn run_where(variables: &[(&str, &str)], args: &[&str], input: &[u8]) -> Run {
     let mut command = program();
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .envs(variables.iter().copied())
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     // A program that fails early does not read; the pipe is then closed, which is no failure of the test.
     let _ = child.stdin.take().expect("piped").write_all(input);

@@ -113,7 +113,7 @@ impl Kernels {
     }
 }
 
-struct Choose(Isa);
+struct Choose(#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))] Isa);
 
 impl types::Visitor for Choose {
     type Output = Kernels;

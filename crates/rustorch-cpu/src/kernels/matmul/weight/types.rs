@@ -92,11 +92,6 @@ pub(crate) trait Weight: Block {
     }
 }
 
-/// Whether levels use all eight bits, so that pairs of products may leave 16 bits.
-pub(crate) const fn wide<W: Weight>() -> bool {
-    W::OFFSET == 128
-}
-
 macro_rules! blocks {
     ($($block:ty: $kind:ident, $companion:ident, offset $offset:literal, $factors:expr;)*) => {$(
         impl Weight for $block {

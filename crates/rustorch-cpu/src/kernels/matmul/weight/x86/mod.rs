@@ -18,6 +18,11 @@ use super::types::Weight;
 use super::{Acc, Kernels, ROWS, portable};
 use crate::Isa;
 
+/// Whether levels use all eight bits, so that pairs of products may leave 16 bits.
+const fn wide<W: Weight>() -> bool {
+    W::OFFSET == 128
+}
+
 /// The kernels of a type with vector code.
 pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
     let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {

@@ -5,7 +5,8 @@
 
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
-use crate::kernels::matmul::weight::types::{Kind, Weight, wide};
+use crate::kernels::matmul::weight::types::{Kind, Weight};
+use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{Acc, ROWS, accs};
 use std::arch::x86_64::*;
 

@@ -4,7 +4,8 @@ use super::levels::Vectored;
 use super::{lanes, row};
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
-use crate::kernels::matmul::weight::types::{Kind, wide};
+use crate::kernels::matmul::weight::types::Kind;
+use crate::kernels::matmul::weight::x86::wide;
 use std::arch::x86_64::*;
 
 /// Four rows of blocks times one row of activations.

@@ -1,0 +1,58 @@
+//! `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU`: which devices a run may use.
+
+mod common;
+
+use common::{MODEL, Run, run_where};
+
+fn explain(backend: &str, variables: &[(&str, &str)]) -> Run {
+    run_where(variables, &["explain", "-m", MODEL, "-b", backend, "-n", "2", "--json"], b"")
+}
+
+/// Whether this machine has such a device.
+fn has(family: &str) -> bool {
+    let rows = common::succeed_json(&["devices", "--json"]);
+    rows.as_array().unwrap().iter().any(|row| {
+        row["present"] == true && row["device"].as_str().unwrap().split(':').next() == Some(family)
+    })
+}
+
+/// The devices that ran anything.
+fn devices(run: &Run) -> Vec<String> {
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let mut found: Vec<String> = report["profile"]["summary"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|op| op["device"].as_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[test]
+fn without_gpus_everything_runs_on_the_processor() {
+    let off = [("RUSTORCH_DISABLE_GPU", "1")];
+    let run = explain("hybrid", &off);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(devices(&run), ["cpu"]);
+    let refused = explain("vulkan", &off);
+    assert!(refused.code != 0 && refused.err.contains("RUSTORCH_DISABLE_GPU"), "{refused:?}");
+}
+
+#[test]
+fn the_chain_is_what_the_variable_names() {
+    if !has("opencl") || !has("vulkan") {
+        println!("skipped: OpenCL and Vulkan are not both here");
+        return;
+    }
+    for (chain, first) in [("opencl,cpu", "opencl:0"), ("vulkan:0,opencl", "vulkan:0"), ("cpu", "cpu")] {
+        let run = explain("hybrid", &[("RUSTORCH_DEVICES", chain)]);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(devices(&run).iter().any(|device| device == first), "{chain}: {:?}", devices(&run));
+    }
+    let refused = explain("vulkan", &[("RUSTORCH_DEVICES", "opencl")]);
+    assert!(refused.code != 0 && refused.err.contains("RUSTORCH_DEVICES leaves it out"), "{refused:?}");
+    let refused = explain("hybrid", &[("RUSTORCH_DEVICES", "toaster")]);
+    assert!(refused.code != 0 && refused.err.contains("toaster"), "{refused:?}");
+}
