@@ -28,7 +28,7 @@ fn ran(
 fn on_each(test: impl Fn(Device, &HybridExecutor)) {
     for name in ["vulkan", "opencl"] {
         if let Some((device, executor)) = executor(name) {
-            test(device, &executor);
+            executor.scope(|| test(device, &executor));
         }
     }
 }
@@ -93,7 +93,8 @@ fn whatever_a_device_lacks_runs_elsewhere() {
     let f64s = Tensor::from_slice(&[0.5f64, -0.25, 0.125], [3]).unwrap();
     let c64s = f64s.to_dtype(DType::C64).unwrap();
     let c128s = f64s.to_dtype(DType::C128).unwrap();
-    let wanted: [(&str, &Tensor, fn(&Tensor) -> Result<Tensor, Error>); 4] = [
+    type Function = fn(&Tensor) -> Result<Tensor, Error>;
+    let wanted: [(&str, &Tensor, Function); 4] = [
         ("exp", &f64s, Tensor::exp),
         ("sin", &c128s, Tensor::sin),
         ("asin", &c64s, Tensor::asin),
