@@ -1,5 +1,7 @@
 //! `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU`: which devices a run may use.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by a panic")]
+
 mod common;
 
 use common::{MODEL, Run, run_where};
