@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
 use rustorch_core::{
-    Backend, DType, Dims, Layout, MatMul, Op, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
+    Backend, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort,
+    TopK, bf16, f16,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
@@ -31,6 +32,16 @@ fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
     Argument { dtype, layout, bytes }
 }
 
+/// The same numbers in blocks.
+fn blocks(dims: &[usize], seed: u32) -> Argument {
+    let layout = Layout::contiguous(Shape::new(dims).unwrap());
+    let x: Vec<f32> = values(layout.elements(), seed).collect();
+    let quant = QuantType::Q4_0;
+    let mut bytes = vec![0; quant.bytes_for(x.len()).unwrap()];
+    rustorch_quant::encode(quant, &x, None, &mut bytes).unwrap();
+    Argument { dtype: DType::Quant(quant), layout, bytes }
+}
+
 fn transposed(mut x: Argument) -> Argument {
     x.layout = x.layout.transpose(0, 1).unwrap();
     x
@@ -52,6 +63,14 @@ fn cases() -> Vec<Case> {
             vec![argument(F32, &[5, 1, 64], 3), argument(weight, &[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
         cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
     }
+    // More segments of a row than there are threads for it, whole tiles and parts of them.
+    let exact = MatMul { activation: None, exact: true };
+    for (m, n, k) in [(1, 100, 2080), (2, 70, 2080), (6, 70, 2080), (33, 40, 64), (65, 130, 64)] {
+        let (x, w) = (argument(F32, &[m, k], 8), transposed(blocks(&[n, k], 9)));
+        cases.push(Case { op: Op::MatMul(exact.clone()), args: vec![x, w] });
+    }
+    let args = vec![argument(F32, &[5, 1, 64], 3), blocks(&[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
+    cases.push(Case { op: Op::ExpertMatMul { exact: true }, args });
     let long = argument(F32, &[3, 100_000], 6);
     for op in [
         ReduceOp::Mean,

@@ -93,6 +93,10 @@ kernels! {
     WeightRows(weight::Rows),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
+    /// An exact one with few rows of activations.
+    WeightFew(weight::Few),
+    /// An exact one with many.
+    WeightMany(weight::Many),
     /// A convolution or a gradient of one.
     ConvTiled(conv::Tiled),
     /// One whose groups have few channels.
