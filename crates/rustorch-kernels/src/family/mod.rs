@@ -111,6 +111,8 @@ kernels! {
     ScatterPool(pooling::Scatter),
     /// Interpolation.
     Interpolate(pooling::Interpolate),
+    /// Its gradient.
+    InterpolateBackward(pooling::InterpolateBackward),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -159,7 +161,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::MaxPoolBackward { .. }
         | Op::AvgPoolBackward { .. }
         | Op::AdaptiveAvgPoolBackward { .. }
-        | Op::Interpolate(_) => pooling::plan(&mut plan, request)?,
+        | Op::Interpolate(_)
+        | Op::InterpolateBackward { .. } => pooling::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)
