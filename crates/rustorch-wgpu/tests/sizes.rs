@@ -90,6 +90,8 @@ fn cases() -> Vec<Case> {
     cases.push(Case { op: Op::Softmax(Softmax { axis: 1, log: false }), args: vec![wide.clone()] });
     cases.push(Case { op: Op::Sort(Sort { axis: 1, descending: true }), args: vec![wide.clone()] });
     cases.push(Case { op: Op::TopK(TopK { k: 8, axis: 1, largest: true }), args: vec![wide] });
+    let longest = argument(F32, &[1 << 20], 10);
+    cases.push(Case { op: Op::TopK(TopK { k: 40, axis: 0, largest: true }), args: vec![longest] });
     cases
 }
 

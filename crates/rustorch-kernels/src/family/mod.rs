@@ -69,6 +69,8 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Sorting.
     Sort(sort::Sort),
+    /// Sorting of long lines.
+    SortLong(sort::Long),
     /// A triangle of matrices.
     Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
