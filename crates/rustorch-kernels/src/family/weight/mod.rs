@@ -148,6 +148,7 @@ fn product(
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let kernel = Product { quant: format.quant, tile, bias, experts: choice };
+    let groups = n.div_ceil(kernel.rows_per_group(format)) * rows.div_ceil(tile);
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let bound = bind(&mut launch, request, format, rounded.rows, |launch| {
         launch.bytes(rounded.place, 0..4 * rounded.words as u64, false).map(|_| ())
@@ -158,7 +159,6 @@ fn product(
     for word in bound.extra {
         launch.word(word);
     }
-    let groups = n.div_ceil(product::rows_per_group(format)) * rows.div_ceil(tile);
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
 }
