@@ -5,9 +5,8 @@ use super::format::Format;
 /// Functions of a block at byte `at`, over those of the format: `weight_scale(at, s)` of group `s` of
 /// [`Format::group`] values, a factor and what is taken off; `weight_quad(scale, levels)`, four values of such a group.
 pub(super) fn text(format: &Format) -> String {
-    let (d, dmin) = (format.d, format.dmin);
-    let factor = format!("f16_value(half_at(at + {d}u))");
-    let low = format!("f16_value(half_at(at + {dmin}u))");
+    let factor = format.scale();
+    let low = format!("f16_value(half_at(at + {}u))", format.dmin);
     let scale = match (format.len(), format.mins) {
         (32, false) => format!("{factor}, 0.0"),
         (32, true) => format!("{factor}, -{low}"),

@@ -190,7 +190,7 @@ struct Words {
 
 /// `p{j}`, of which the chain is `acc += p.x · p.y`: `Σ q·x` and `d·dx`.
 fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
-    let _ = writeln!(body, "let dw = {};", format_args!("f16_value(half_at(at + {}u))", format.d));
+    let _ = writeln!(body, "let dw = {};", format.scale());
     for j in 0..tile {
         let _ = writeln!(body, "var sum{j} = 0;");
     }
@@ -210,7 +210,7 @@ fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
 
 /// `acc[lane] += (d·dx)·Σ q·x`, `low += m·sx`
 fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
-    let _ = writeln!(body, "let dw = {};\nlet q = levels(at, 0u, lane);", format_args!("f16_value(half_at(at + {}u))", format.d));
+    let _ = writeln!(body, "let dw = {};\nlet q = levels(at, 0u, lane);", format.scale());
     if format.mins {
         let _ = writeln!(body, "let mw = f16_value(half_at(at + {}u));", format.dmin);
     }
@@ -269,7 +269,7 @@ fn superblocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     body.push_str("} } }\n");
     minima(body, format, tile, words);
     let _ =
-        writeln!(body, "let dw = {};\nlet mw = f16_value(half_at(at + {}u));", format_args!("f16_value(half_at(at + {}u))", format.d), format.dmin);
+        writeln!(body, "let dw = {};\nlet mw = f16_value(half_at(at + {}u));", format.scale(), format.dmin);
     for j in 0..tile {
         let _ = writeln!(
             body,
@@ -310,7 +310,7 @@ fn lane_superblocks(body: &mut String, format: &Format, tile: usize, words: &Wor
         minima(body, format, tile, words);
         let _ = writeln!(body, "let mw = f16_value(half_at(at + {}u));", format.dmin);
     }
-    let _ = writeln!(body, "let dw = {};", format_args!("f16_value(half_at(at + {}u))", format.d));
+    let _ = writeln!(body, "let dw = {};", format.scale());
     for j in 0..tile {
         let _ = writeln!(
             body,
