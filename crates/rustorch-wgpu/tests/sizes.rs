@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use rustorch_core::{
     Backend, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort,
     TopK, bf16, f16,
@@ -106,5 +109,22 @@ fn large_tensors_conform() {
         let engine = Engine::new(adapter.open().unwrap()).unwrap();
         let report = conformance::check_cases(cases(), &engine, &cpu);
         assert!(report.failures.is_empty() && report.declined == 0, "{}: {report}", engine.device());
+    }
+}
+
+/// Keys of five lines are more than kernels see here, so that four are sorted first; those of a line of 16,000 always are.
+#[test]
+fn long_lines_are_sorted_a_few_at_a_time() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(plain::Plain::seeing(adapter.open().unwrap(), 36 << 10)).unwrap();
+        let top = |axis| Op::TopK(TopK { k: 700, axis, largest: true });
+        let lines = Case { op: top(1), args: vec![argument(DType::F32, &[5, 1500], 11)] };
+        let report = conformance::check_cases([lines], &engine, &cpu);
+        assert!(report.agreed == 1, "{}: {report}", engine.device());
+        let long = Case { op: top(0), args: vec![argument(DType::F16, &[16_000], 12)] };
+        let report = conformance::check_cases([long], &engine, &cpu);
+        assert!(report.declined == 1, "{}: {report}", engine.device());
     }
 }

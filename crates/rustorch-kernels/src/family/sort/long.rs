@@ -40,7 +40,7 @@ enum Part {
 }
 
 /// Bytes of the keys that are sorted at once, where lines are not longer.
-const BATCH: usize = 1 << 28;
+const BATCH: usize = 1 << 26;
 
 /// Threads of a workgroup that sorts a piece.
 const THREADS: usize = 256;
@@ -68,7 +68,7 @@ pub(super) fn plan(
     let size = lines.len.next_power_of_two();
     let line_bytes = size * key_bytes(x.dtype);
     let most = hardware.max_binding.min(hardware.max_buffer).min(BATCH as u64) as usize;
-    let batch = (most / line_bytes).clamp(1, lines.count);
+    let batch = (most / line_bytes).clamp(1, lines.count.max(1));
     let keys = (plan.scratch(batch * line_bytes), (batch * line_bytes) as u64);
     let places = (plan.scratch(batch * size * 4), (batch * size * 4) as u64);
     let rank = lines.grid.rank();
