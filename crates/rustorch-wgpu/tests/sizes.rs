@@ -3,8 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use rustorch_core::{
-    Backend, DType, Dims, Layout, MatMul, Op, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
+    Backend, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort,
+    TopK, bf16, f16,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
@@ -31,6 +35,16 @@ fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
     Argument { dtype, layout, bytes }
 }
 
+/// The same numbers in blocks.
+fn blocks(dims: &[usize], seed: u32) -> Argument {
+    let layout = Layout::contiguous(Shape::new(dims).unwrap());
+    let x: Vec<f32> = values(layout.elements(), seed).collect();
+    let quant = QuantType::Q4_0;
+    let mut bytes = vec![0; quant.bytes_for(x.len()).unwrap()];
+    rustorch_quant::encode(quant, &x, None, &mut bytes).unwrap();
+    Argument { dtype: DType::Quant(quant), layout, bytes }
+}
+
 fn transposed(mut x: Argument) -> Argument {
     x.layout = x.layout.transpose(0, 1).unwrap();
     x
@@ -52,6 +66,14 @@ fn cases() -> Vec<Case> {
             vec![argument(F32, &[5, 1, 64], 3), argument(weight, &[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
         cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
     }
+    // More segments of a row than there are threads for it, whole tiles and parts of them.
+    let exact = MatMul { activation: None, exact: true };
+    for (m, n, k) in [(1, 100, 2080), (2, 70, 2080), (6, 70, 2080), (33, 40, 64), (65, 130, 64)] {
+        let (x, w) = (argument(F32, &[m, k], 8), transposed(blocks(&[n, k], 9)));
+        cases.push(Case { op: Op::MatMul(exact.clone()), args: vec![x, w] });
+    }
+    let args = vec![argument(F32, &[5, 1, 64], 3), blocks(&[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
+    cases.push(Case { op: Op::ExpertMatMul { exact: true }, args });
     let long = argument(F32, &[3, 100_000], 6);
     for op in [
         ReduceOp::Mean,
@@ -71,6 +93,8 @@ fn cases() -> Vec<Case> {
     cases.push(Case { op: Op::Softmax(Softmax { axis: 1, log: false }), args: vec![wide.clone()] });
     cases.push(Case { op: Op::Sort(Sort { axis: 1, descending: true }), args: vec![wide.clone()] });
     cases.push(Case { op: Op::TopK(TopK { k: 8, axis: 1, largest: true }), args: vec![wide] });
+    let longest = argument(F32, &[1 << 20], 10);
+    cases.push(Case { op: Op::TopK(TopK { k: 40, axis: 0, largest: true }), args: vec![longest] });
     cases
 }
 
@@ -85,5 +109,22 @@ fn large_tensors_conform() {
         let engine = Engine::new(adapter.open().unwrap()).unwrap();
         let report = conformance::check_cases(cases(), &engine, &cpu);
         assert!(report.failures.is_empty() && report.declined == 0, "{}: {report}", engine.device());
+    }
+}
+
+/// Keys of five lines are more than kernels see here, so that four are sorted first; those of a line of 16,000 always are.
+#[test]
+fn long_lines_are_sorted_a_few_at_a_time() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(plain::Plain::seeing(adapter.open().unwrap(), 36 << 10)).unwrap();
+        let top = |axis| Op::TopK(TopK { k: 700, axis, largest: true });
+        let lines = Case { op: top(1), args: vec![argument(DType::F32, &[5, 1500], 11)] };
+        let report = conformance::check_cases([lines], &engine, &cpu);
+        assert!(report.agreed == 1, "{}: {report}", engine.device());
+        let long = Case { op: top(0), args: vec![argument(DType::F16, &[16_000], 12)] };
+        let report = conformance::check_cases([long], &engine, &cpu);
+        assert!(report.declined == 1, "{}: {report}", engine.device());
     }
 }

@@ -187,9 +187,10 @@ impl MatMul {
         let product = Product {
             tile,
             ring,
-            left: Side { load: &x_load, count: &m, inner: inner[0] },
-            right: Side { load: &w_load, count: &n, inner: inner[1] },
+            left: Side { load: &x_load, count: &m, inner: inner[0], quads: false },
+            right: Side { load: &w_load, count: &n, inner: inner[1], quads: false },
             len: &k,
+            segment: None,
         };
         body += &product.text(&mut module, &one.float(), |sum| {
             let mut value = sum.to_owned();

@@ -69,6 +69,8 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Sorting.
     Sort(sort::Sort),
+    /// Sorting of long lines.
+    SortLong(sort::Long),
     /// A triangle of matrices.
     Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
@@ -93,6 +95,10 @@ kernels! {
     WeightRows(weight::Rows),
     /// A product with a block-quantized weight.
     WeightProduct(weight::Product),
+    /// An exact one with few rows of activations.
+    WeightFew(weight::Few),
+    /// An exact one with many.
+    WeightMany(weight::Many),
     /// A convolution or a gradient of one.
     ConvTiled(conv::Tiled),
     /// One whose groups have few channels.
@@ -107,6 +113,8 @@ kernels! {
     ScatterPool(pooling::Scatter),
     /// Interpolation.
     Interpolate(pooling::Interpolate),
+    /// Its gradient.
+    InterpolateBackward(pooling::InterpolateBackward),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.
@@ -155,7 +163,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::MaxPoolBackward { .. }
         | Op::AvgPoolBackward { .. }
         | Op::AdaptiveAvgPoolBackward { .. }
-        | Op::Interpolate(_) => pooling::plan(&mut plan, request)?,
+        | Op::Interpolate(_)
+        | Op::InterpolateBackward { .. } => pooling::plan(&mut plan, request)?,
         op => return Err(Decline::Op(op.name())),
     }
     Ok(plan)

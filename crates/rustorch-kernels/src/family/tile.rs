@@ -1,6 +1,7 @@
 //! Tiles of products: what a workgroup makes of strips of two operands, wherever their elements come from.
 //!
-//! Each result is one chain of multiply-adds over the inner dimension, in order: it does not depend on the tile.
+//! Each result is one chain of multiply-adds over the inner dimension, in order, or the sum of such chains: it does not
+//! depend on the tile.
 
 use crate::library::Ring;
 use crate::wgsl::Module;
@@ -80,6 +81,9 @@ pub(super) struct Side<'a> {
     pub(super) count: &'a str,
     /// Whether neighbours in memory are neighbours along the inner dimension.
     pub(super) inner: bool,
+    /// Whether `load` leaves four factors, of `i` and those after it, in `v: vec4<f32>`. The length of the inner dimension
+    /// is a multiple of four then, and the factors are `f32`.
+    pub(super) quads: bool,
 }
 
 /// A product of rows of `left` with columns of `right`.
@@ -90,6 +94,9 @@ pub(super) struct Product<'a> {
     pub(super) right: Side<'a>,
     /// The length of the inner dimension, an expression.
     pub(super) len: &'a str,
+    /// If a result is more than one chain: how many inner elements each has, a multiple of every tile's depth. They are
+    /// added in order.
+    pub(super) segment: Option<usize>,
 }
 
 impl Product<'_> {
@@ -101,7 +108,7 @@ impl Product<'_> {
     /// Statements that make the tile from `first_row` and `first_column` on, and give each result within bounds to
     /// `store`, which finds row `r` and column `c`. `one` is an expression of the value 1 that compilers do not know.
     pub(super) fn text(&self, module: &mut Module, one: &str, store: impl Fn(&str) -> String) -> String {
-        let Product { tile, ring, left, right, len } = self;
+        let Product { tile, ring, left, right, len, segment } = self;
         let Sizes { threads: [tx, ty], each: [ex, ey], workgroup, depth } = tile.sizes(ring.size);
         let [rows, columns] = tile.shape();
         let (element, sum) = (ring.ty, ring.sum());
@@ -119,30 +126,44 @@ impl Product<'_> {
         }
         for (i, j) in pairs(ey, ex) {
             let _ = writeln!(body, "var sum{i}_{j} = {sum}();");
+            if segment.is_some() {
+                let _ = writeln!(body, "var total{i}_{j} = {sum}();");
+            }
         }
         let _ = writeln!(body, "for (var start = 0u; start < {len}; start += {depth}u) {{");
         for (name, side, width, first) in
             [("lefts", left, rows, "first_row"), ("rights", right, columns, "first_column")]
         {
+            let each = if side.quads { 4 } else { 1 };
+            let long = depth / each;
             let (inner, outer) = match side.inner {
-                true => (format!("e % {depth}u"), format!("e / {depth}u")),
+                true => (format!("e % {long}u"), format!("e / {long}u")),
                 false => (format!("e / {width}u"), format!("e % {width}u")),
+            };
+            let pitch = width + 1;
+            let (ty, store) = match side.quads {
+                true => {
+                    let place = |c: usize| format!("{name}[(inner + {c}u) * {pitch}u + outer]");
+                    let parts = ["x", "y", "z", "w"].into_iter().enumerate();
+                    let stores = parts.map(|(c, part)| format!("{} = v.{part};\n", place(c)));
+                    ("vec4<f32>", stores.collect::<String>())
+                }
+                false => (element, format!("{name}[inner * {pitch}u + outer] = v;")),
             };
             let _ = writeln!(
                 body,
                 "for (var e = local; e < {}u; e += {workgroup}u) {{
-                    let inner = {inner};
+                    let inner = ({inner}) * {each}u;
                     let outer = {outer};
                     let i = start + inner;
                     let j = {first} + outer;
-                    var v = {element}();
+                    var v = {ty}();
                     if i < {len} && j < {} {{ {} }}
-                    {name}[inner * {}u + outer] = v;
+                    {store}
                 }}",
-                width * depth,
+                width * long,
                 side.count,
                 side.load,
-                width + 1,
             );
         }
         // Beyond the inner dimension's end both strips are zero.
@@ -157,7 +178,18 @@ impl Product<'_> {
         for (i, j) in pairs(ey, ex) {
             let _ = writeln!(body, "sum{i}_{j} = ring_step(a{i}, b{j}, sum{i}_{j});");
         }
-        let _ = writeln!(body, "}} }}\nworkgroupBarrier();\n}}\nif row >= {ty}u {{ return; }}");
+        body.push_str("} }\nworkgroupBarrier();\n");
+        if let Some(segment) = segment {
+            let _ = writeln!(body, "if (start + {depth}u) % {segment}u == 0u {{");
+            for (i, j) in pairs(ey, ex) {
+                let _ = writeln!(
+                    body,
+                    "total{i}_{j} = ring_add(total{i}_{j}, sum{i}_{j}); sum{i}_{j} = {sum}();"
+                );
+            }
+            body.push_str("}\n");
+        }
+        let _ = writeln!(body, "}}\nif row >= {ty}u {{ return; }}");
         for (i, j) in pairs(ey, ex) {
             let _ = writeln!(
                 body,
@@ -167,7 +199,11 @@ impl Product<'_> {
                 j * tx,
                 left.count,
                 right.count,
-                store(&format!("ring_end(sum{i}_{j})"))
+                store(&match segment {
+                    None => format!("ring_end(sum{i}_{j})"),
+                    // What is left of the last one, or nothing, which changes no sum.
+                    Some(_) => format!("ring_add(total{i}_{j}, sum{i}_{j})"),
+                })
             );
         }
         body

@@ -15,6 +15,7 @@ mod cases;
 mod compare;
 mod conv;
 mod sample;
+mod sorting;
 mod spatial;
 mod values;
 mod weights;

@@ -1,7 +1,7 @@
 //! A part of the suite for devices that compile slowly: few kernels, but every operation.
 
 use super::{Argument, Case};
-use rustorch_core::{DType, Device, TensorMeta};
+use rustorch_core::{DType, Device, MatMul, Op, TensorMeta};
 use std::collections::{HashMap, HashSet};
 
 /// The sample has one combination of dtypes more for so many that an operation takes.
@@ -89,10 +89,12 @@ pub fn sample(cases: Vec<Case>) -> Vec<Case> {
         }
         done.extend(have.into_iter().map(|(key, _)| key));
     }
-    // The last in `f32` is often of another kind than the first: a depthwise convolution, a wide row.
+    // The last in `f32`, indices aside, is often of another kind than the first: a depthwise convolution, a wide row.
     for name in &names {
         let is_last = |(i, (own, dtypes)): &(usize, &(&'static str, Vec<DType>))| {
-            own == name && sizes[*i] > 1 && dtypes.iter().all(|&dtype| dtype == DType::F32)
+            let single = dtypes.first() == Some(&DType::F32)
+                && dtypes.iter().all(|dtype| matches!(dtype, DType::F32 | DType::I64));
+            own == name && sizes[*i] > 1 && single
         };
         if let Some((i, _)) = found.iter().enumerate().rev().find(is_last) {
             wanted[i] = true;
@@ -112,7 +114,14 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
     let elements =
         metas.iter().map(|arg| arg.layout.elements()).chain(outs.iter().map(|out| out.shape.elements()));
-    ((case.op.name(), dtypes), elements.min().unwrap_or(0))
+    // Exact products with blocks have other kernels.
+    let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
+    let name = match &case.op {
+        Op::MatMul(MatMul { exact: true, .. }) if blocks => "exact matmul",
+        Op::ExpertMatMul { exact: true } if blocks => "exact expert_matmul",
+        op => op.name(),
+    };
+    ((name, dtypes), elements.min().unwrap_or(0))
 }
 
 /// Which combinations of dtypes the sample has of the `i`-th operation.
@@ -129,6 +138,8 @@ fn chosen(name: &str, known: &[Vec<DType>], i: usize) -> Vec<Vec<DType>> {
     }
     match name {
         "matmul" => list.extend(blocks),
+        // Not every type has kernels everywhere, the first has.
+        name if name.starts_with("exact ") => list.extend(blocks.into_iter().take(2)),
         _ if !blocks.is_empty() => list.push(blocks[i % blocks.len()].clone()),
         _ => {}
     }

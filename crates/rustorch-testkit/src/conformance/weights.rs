@@ -1,4 +1,5 @@
-//! Cases with block-quantized weights: products, choice of experts, rows of tables. Results must be equal to the last bit.
+//! Cases with block-quantized weights: products, choice of experts, rows of tables. Results must be equal to the last bit,
+//! except those of products that round nothing, which are sums in `f32` like others.
 
 use super::values;
 use super::{Argument, Case};
@@ -28,13 +29,35 @@ pub fn weight_cases() -> Vec<Case> {
         list.push(Case { op: product(), args: vec![zeros, transposed.clone()] });
         let columns = dense(&[k, 3], seed + 23);
         let layout = columns.layout.transpose(0, 1).expect("a matrix has two dimensions");
-        list.push(Case { op: product(), args: vec![Argument { layout, ..columns }, transposed] });
+        list.push(Case { op: product(), args: vec![Argument { layout, ..columns }, transposed.clone()] });
 
         let ids = indices(&[4, 2], 3, seed + 30);
         let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was encoded before");
         for shared in [1, 2] {
             let args = vec![dense(&[4, shared, k], seed + 32), experts.clone(), ids.clone()];
             list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+        }
+        // The same without rounding: few rows and many, the latter from a transposed view.
+        let exact = || Op::MatMul(MatMul { activation: None, exact: true });
+        for rows in [1, 3, 8] {
+            let x = dense(&[rows, k], seed + 50 + rows as u64);
+            list.push(Case { op: exact(), args: vec![x, transposed.clone()] });
+        }
+        for rows in [40, 50] {
+            let columns = dense(&[k, rows], seed + 60 + rows as u64);
+            let layout = columns.layout.transpose(0, 1).expect("a matrix has two dimensions");
+            let x = Argument { layout, ..columns };
+            let mut args = vec![x, transposed.clone()];
+            if rows == 50 {
+                args.push(dense(&[11], seed + 70));
+            }
+            list.push(Case { op: exact(), args });
+        }
+        let bias = dense(&[11], seed + 80);
+        list.push(Case { op: exact(), args: vec![dense(&[2, 2, k], seed + 81), transposed, bias] });
+        for shared in [1, 2] {
+            let args = vec![dense(&[4, shared, k], seed + 82), experts.clone(), ids.clone()];
+            list.push(Case { op: Op::ExpertMatMul { exact: true }, args });
         }
         list.push(Case { op: Op::Embedding, args: vec![matrix, indices(&[2, 3], 11, seed + 40)] });
     }

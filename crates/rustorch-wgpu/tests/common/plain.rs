@@ -1,19 +1,26 @@
-//! A device as it would be without 64-bit arithmetic: its kernels go other ways.
+//! A device as it would be with less than it has: its kernels go other ways.
 
-#![allow(unreachable_pub, reason = "shared by test programs")]
+#![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
 
 use rustorch_core::Fault;
 use rustorch_kernels::{Driver, Hardware, Launch, Text};
 
-/// A driver that does not tell of 64-bit arithmetic.
+/// A driver that does not tell of all that its device has.
 pub struct Plain<D> {
     driver: D,
     hardware: Hardware,
 }
 
 impl<D: Driver> Plain<D> {
+    /// Without 64-bit arithmetic.
     pub fn new(driver: D) -> Plain<D> {
         let hardware = Hardware { f64: false, i64: false, ..driver.hardware().clone() };
+        Plain { driver, hardware }
+    }
+
+    /// Whose kernels see only so many bytes of a buffer.
+    pub fn seeing(driver: D, max_binding: u64) -> Plain<D> {
+        let hardware = Hardware { max_binding, ..driver.hardware().clone() };
         Plain { driver, hardware }
     }
 }

@@ -1,6 +1,7 @@
 //! Interpolation: a thread for each result, with the coordinates and weights that the processor finds.
 
 use super::planes::{PlaneWords, Planes};
+use super::taps;
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, library};
@@ -17,16 +18,6 @@ pub struct Interpolate {
     spatial: usize,
     /// Dimensions of what is not spatial.
     rank: usize,
-}
-
-/// From a coordinate of the result to one of the input, as the processor computes it.
-fn scale(op: &Parameters, factor: Option<f64>, len: usize, outputs: usize) -> f32 {
-    match factor {
-        _ if op.align_corners && outputs > 1 => (len - 1) as f32 / (outputs - 1) as f32,
-        _ if op.align_corners => 0.0,
-        Some(factor) => (1.0 / factor) as f32,
-        None => len as f32 / outputs as f32,
-    }
 }
 
 /// Adds the launch.
@@ -46,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &Parameters) -> R
     let to = step.write(&out)?;
     for axis in 0..3usize {
         let scale = match axis.checked_sub(3 - n) {
-            Some(dim) => scale(op, op.factors[dim], planes.source[axis], planes.target[axis]),
+            Some(dim) => taps::scale(op, op.factors[dim], planes.source[axis], planes.target[axis]),
             None => 1.0,
         };
         step.float(scale);
@@ -67,46 +58,7 @@ impl Interpolate {
         let planes = PlaneWords::declare(&mut module, rank);
         module.add(&library::exact(hardware));
         let taps = mode.taps();
-        module.add("struct Tap { place: u32, weight: f32 }");
-        // A product that is added to is rounded first, whatever the compiler would rather do.
-        let centre = "fused(scale, f32(o) + 0.5, 0.0) - 0.5";
-        let at = match mode {
-            InterpolateMode::Nearest => "scale * f32(o)",
-            InterpolateMode::NearestExact => "max(fused(scale, f32(o) + 0.5, -0.5), 0.0) + 0.5",
-            _ if align_corners => "fused(scale, f32(o), 0.0)",
-            InterpolateMode::Linear => &format!("max({centre}, 0.0)"),
-            InterpolateMode::Cubic => centre,
-        };
-        let weight = match mode {
-            InterpolateMode::Linear => "select(1.0 - beyond, beyond, k == 1u)",
-            InterpolateMode::Cubic => "cubic(beyond, k)",
-            _ => "1.0",
-        };
-        if mode == InterpolateMode::Cubic {
-            // Keys, 1981, with a = −¾.
-            module.add(
-                "fn cubic(t: f32, k: u32) -> f32 {
-                    let a = -0.75;
-                    var x = t;
-                    if k == 0u { x = t + 1.0; }
-                    if k == 2u { x = 1.0 - t; }
-                    if k == 3u { x = 2.0 - t; }
-                    let near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
-                    let far = ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
-                    return select(far, near, k == 1u || k == 2u);
-                }",
-            );
-        }
-        let before = if taps == 4 { 1 } else { 0 };
-        module.add(&format!(
-            "fn tap(scale: f32, len: u32, o: u32, k: u32) -> Tap {{
-                let at = {at};
-                let whole = min(floor(at), f32(len - 1u));
-                let beyond = clamp(at - whole, 0.0, 1.0);
-                let place = clamp(i32(whole) + i32(k) - {before}, 0, i32(len) - 1);
-                return Tap(u32(place), {weight});
-            }}"
-        ));
+        module.add(&taps::text(mode, align_corners));
         let mut text = format!("fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
         for (axis, scale) in scales.iter().enumerate() {
             if axis < 3 - spatial {

@@ -1,12 +1,15 @@
 //! Pooling and interpolation over planes: the trailing one to three dimensions, seen as depth, height and width.
 
 mod interpolate;
+mod interpolate_backward;
 mod max;
 mod mean;
 mod planes;
 mod scatter;
+mod taps;
 
 pub use interpolate::Interpolate;
+pub use interpolate_backward::InterpolateBackward;
 pub use max::Max;
 pub use mean::Mean;
 pub use scatter::Scatter;
@@ -45,7 +48,7 @@ pub const ROWS: &[Row] = &[
         .beside(&[DType::I64])
         .check(check)
         .remark("planes of 16-bit floats have an even number of elements"),
-    row(OpType::Pooling, &["interpolate"], SINGLE).check(check),
+    row(OpType::Pooling, &["interpolate", "interpolate_backward"], SINGLE).check(check),
 ];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
@@ -82,6 +85,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         }
         Op::MaxPoolBackward { spatial } => scatter::plan(plan, request, spatial),
         Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate),
+        Op::InterpolateBackward { interpolate, .. } => interpolate_backward::plan(plan, request, interpolate),
         op => Err(Decline::Op(op.name())),
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Format {
     pub(super) mins: bool,
     /// Values for each integer scale.
     pub(super) group: usize,
-    /// Where in a block the `f16` scale is, and the minimum's.
+    /// Where in a block the scale is, an `f16` (of MXFP4 an exponent), and the minimum's.
     pub(super) d: usize,
     /// See `d`.
     pub(super) dmin: usize,
@@ -96,6 +96,8 @@ pub(super) const FORMATS: &[Format] = &[
         group_offset: Some(-32),
         ..format!(Q6_K, Q8K, Lanes, mins false, group 16, d 208, 0, "q6_k.wgsl")
     },
+    format!(IQ4_XS, Q8K, Lanes, mins false, group 32, d 0, 0, "iq4_xs.wgsl"),
+    format!(MXFP4, Q8_0, Blocks, mins false, group 32, d 0, 0, "mxfp4.wgsl"),
 ];
 
 /// The format of a dtype, if it has kernels.
@@ -113,6 +115,15 @@ impl Format {
     /// Values of a block.
     pub(super) fn len(&self) -> usize {
         self.quant.block_len()
+    }
+
+    /// The expression of the scale of the block at byte `at`.
+    pub(super) fn scale(&self) -> String {
+        match self.quant {
+            // Half of it, which goes with doubled levels.
+            QuantType::MXFP4 => std::format!("e8m0_halved(byte_at(at + {}u))", self.d),
+            _ => std::format!("f16_value(half_at(at + {}u))", self.d),
+        }
     }
 
     /// Whether there are eight chains.

@@ -1,11 +1,14 @@
 //! Products of `f32` activations with block-quantized weights, on the blocks: activations are rounded to 8 bits once, then
-//! each row of the weight meets each row of activations.
+//! each row of the weight meets each row of activations; or, where exactness is asked for, they meet the decoded values.
 
+mod decode;
+mod exact;
 mod format;
 mod product;
 mod round;
 mod rows;
 
+pub use exact::{Few, Many};
 pub use product::Product;
 pub use round::Round;
 pub use rows::{Rows, plan as plan_rows};
@@ -36,7 +39,7 @@ pub const ROWS: &[Row] = &[
     .subject(1)
     .beside(&[DType::F32, DType::I32, DType::I64])
     .check(supports)
-    .remark("`f32` activations with a block-quantized weight"),
+    .remark("`f32` activations with a block-quantized weight, rounded as in ggml or not at all"),
     row(OpType::Indexing, &["embedding"], DTypes::always(&[]).with_blocks(Blocks::Weights))
         .beside(&[DType::I32, DType::I64])
         .check(|_, args, _| match args[1].layout.is_contiguous() {
@@ -52,8 +55,8 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
     if format(weight.dtype).is_none() {
         return Err(Decline::DType(weight.dtype));
     }
-    if let Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true } = op {
-        return Err(Decline::Attr("activations as they are, not rounded to the weight's companion"));
+    if matches!(op, Op::ExpertMatMul { .. }) && !args[2].layout.is_contiguous() {
+        return Err(Decline::Layout("ids of experts must be contiguous"));
     }
     if let Op::MatMul(matmul) = op {
         if matmul.activation.is_some() {
@@ -93,14 +96,17 @@ impl Rounded {
 
 /// Adds the launches of `x [.., m, k] × weight` or of `x [t, k or 1, in]` with chosen experts.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    let (x, w, out) = (request.arg(0), request.arg(1), request.out(0));
-    let format = format(w.dtype).ok_or(Decline::DType(w.dtype))?;
+    let (x, w, out) = (request.arg(0), request.args[1].dtype, request.out(0));
+    let format = format(w).ok_or(Decline::DType(w))?;
     let k = x.layout.dims()[x.layout.rank() - 1];
     if k == 0 {
         return Err(Decline::Attr("a product over no elements"));
     }
+    if let Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true } = request.op {
+        return exact::plan(plan, request, format, k);
+    }
     let rounded = round(plan, request.hardware, format.companion, &x, k)?;
-    product(plan, request, format, &rounded, &w, &out, k)
+    product(plan, request, format, &rounded, &out, k)
 }
 
 fn round(
@@ -132,7 +138,6 @@ fn product(
     request: &Request<'_>,
     format: &Format,
     rounded: &Rounded,
-    w: &Operand<'_>,
     out: &Operand<'_>,
     k: usize,
 ) -> Result<(), Decline> {
@@ -143,16 +148,54 @@ fn product(
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let kernel = Product { quant: format.quant, tile, bias, experts: choice };
+    let groups = n.div_ceil(kernel.rows_per_group(format)) * rows.div_ceil(tile);
     let mut launch = StepBuilder::new(request.hardware, kernel);
+    let bound = bind(&mut launch, request, format, rounded.rows, |launch| {
+        launch.bytes(rounded.place, 0..4 * rounded.words as u64, false).map(|_| ())
+    })?;
+    launch.number(n)?.number(rows)?.number(k / format.len())?.word(bound.weight);
+    launch.word(bound.row).word(bound.to);
+    launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
+    for word in bound.extra {
+        launch.word(word);
+    }
+    plan.step(launch, line(groups, request.hardware)?);
+    Ok(())
+}
+
+/// What the kernels of products have bound beside the activations, and where it is.
+struct Bound {
+    /// The first byte of the weight.
+    weight: u32,
+    /// Bytes from one of its rows to the next.
+    row: u32,
+    /// The first element of the result.
+    to: u32,
+    /// Of the bias: the first element, and from one to the next. Of experts: the first of the ids, bytes from one matrix to
+    /// the next, their number, and how many results share a row of activations.
+    extra: [u32; 4],
+}
+
+/// Binds the weight, the activations (by a function), the result, and what else a product has.
+fn bind(
+    launch: &mut StepBuilder<'_>,
+    request: &Request<'_>,
+    format: &Format,
+    x_rows: usize,
+    activations: impl FnOnce(&mut StepBuilder<'_>) -> Result<(), Decline>,
+) -> Result<Bound, Decline> {
+    let (w, out) = (request.arg(1), request.out(0));
+    let experts = matches!(request.op, Op::ExpertMatMul { .. });
+    let n = out.layout.dims()[out.layout.rank() - 1];
+    let rows = out.layout.elements() / n;
     // Weights are addressed by bytes, which the type's blocks need not be aligned to.
     let reach = |elements: usize| (elements / format.len() * format.bytes()) as u64;
     let bytes = reach(w.layout.offset())..reach(w.layout.end());
     let start = launch.bytes(w.place, bytes.clone(), false)?;
-    launch.bytes(rounded.place, 0..4 * rounded.words as u64, false)?;
-    let to = launch.write(out)?;
+    activations(launch)?;
+    let to = launch.write(&out)?;
     let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"));
     address(bytes.end - start)?;
-    let from = address(bytes.start - start)?;
     // The weight's rows: of a transposed view [k, n], of a matrix [e, n, k].
     let strides = w.layout.strides();
     let (row, expert) = match experts {
@@ -161,33 +204,21 @@ fn product(
     };
     let row = if n == 1 { 0 } else { row };
     let mut extra = [0; 4];
-    if bias {
+    if !experts && request.args.len() == 3 {
         extra[0] = launch.read(&request.arg(2))?;
         extra[1] = address(request.args[2].layout.strides()[0] as u64)?;
     }
     if experts {
-        let ids = request.arg(2);
         extra = [
-            launch.read(&ids)?,
+            launch.read(&request.arg(2))?,
             address(reach(expert))?,
             address(w.layout.dims()[0] as u64)?,
             // Activations may be shared by the experts of a token.
-            if rounded.rows == rows { 1 } else { address((rows / rounded.rows.max(1)) as u64)? },
+            if x_rows == rows { 1 } else { address((rows / x_rows.max(1)) as u64)? },
         ];
-        if !ids.layout.is_contiguous() {
-            return Err(Decline::Layout("ids of experts must be contiguous"));
-        }
         launch.bytes(Place::Mistakes, 0..4 * crate::mistake::WORDS as u64, true)?;
     }
-    launch.number(n)?.number(rows)?.number(k / format.len())?.word(from);
-    launch.word(address(reach(row))?).word(to);
-    launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
-    for word in extra {
-        launch.word(word);
-    }
-    let groups = n.div_ceil(product::rows_per_group(format)) * rows.div_ceil(tile);
-    plan.step(launch, line(groups, request.hardware)?);
-    Ok(())
+    Ok(Bound { weight: address(bytes.start - start)?, row: address(reach(row))?, to, extra })
 }
 
 fn shape(dims: &[usize]) -> Result<rustorch_core::Shape, Decline> {

@@ -7,7 +7,9 @@ use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, QuantType};
 use std::fmt::Write;
 
-/// The kernel. Types with one chain have a thread for each row of the weight, those with eight a thread for each chain.
+/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight if
+/// there are several rows of activations; if there is one, several threads multiply blocks, and one of them adds the
+/// products in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
     pub(super) quant: QuantType,
@@ -19,12 +21,22 @@ pub struct Product {
     pub(super) experts: Option<DType>,
 }
 
-/// Rows of the weight that a workgroup has.
-pub(super) fn rows_per_group(format: &Format) -> usize {
-    if format.lanes() { WORKGROUP as usize / 8 } else { WORKGROUP as usize }
-}
-
 impl Product {
+    /// Threads for each row of the weight.
+    fn share(&self, format: &Format) -> usize {
+        match format.kind {
+            Kind::LaneBlocks | Kind::Lanes => 8,
+            Kind::Blocks if self.tile == 1 => 16,
+            Kind::Integer if self.tile == 1 => 8,
+            Kind::Blocks | Kind::Integer => 1,
+        }
+    }
+
+    /// Rows of the weight that a workgroup has.
+    pub(super) fn rows_per_group(&self, format: &Format) -> usize {
+        WORKGROUP as usize / self.share(format)
+    }
+
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let Product { quant, tile, bias, experts } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
@@ -48,28 +60,28 @@ impl Product {
         module.add(library::BYTES);
         module.add(format.text);
 
-        let lanes = format.lanes();
-        let row = match lanes {
-            true => {
-                module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
-                format!(
-                    "let lane = local % 8u;\nlet row = rows_of_group * {}u + local / 8u;\n",
-                    WORKGROUP / 8
-                )
-            }
-            false => format!("let row = rows_of_group * {WORKGROUP}u + local;\n"),
+        let (lanes, share, own) = (format.lanes(), self.share(format), self.rows_per_group(format));
+        if lanes {
+            module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
+        } else if share > 1 {
+            // Of two turns, so that one is added while the next is multiplied.
+            module.add(&format!("var<workgroup> products: array<vec4<f32>, {}>;", 2 * WORKGROUP));
+        }
+        let row = match share {
+            1 => format!("let row = rows_of_group * {WORKGROUP}u + local;\n"),
+            _ => format!(
+                "let lane = local % {share}u;\nlet row = rows_of_group * {own}u + local / {share}u;\n"
+            ),
         };
         let mut body = format!(
-            "let parts = ({n} + {}u) / {}u;
+            "let parts = ({n} + {own}u - 1u) / {own}u;
             let group_number = {LINEAR_GROUP};
             let rows_of_group = group_number % parts;
             let tile = group_number / parts;
             {row}
             // Threads beyond the last row repeat it, because all must reach the barriers; they write nothing.
             var base = {from} + min(row, {n} - 1u) * {row_bytes};
-            let blocks = {row_blocks};\n",
-            rows_per_group(format) - 1,
-            rows_per_group(format),
+            let blocks = {row_blocks};\n"
         );
         for j in 0..tile {
             let _ = writeln!(body, "let x{j} = min(tile * {tile}u + {j}u, {rows} - 1u);");
@@ -90,7 +102,15 @@ impl Product {
         for j in 0..tile {
             let _ = writeln!(body, "var acc{j} = 0.0; var low{j} = 0.0;");
         }
-        body.push_str("for (var b = 0u; b < blocks; b++) {\n");
+        let alone = lanes || share == 1;
+        body.push_str(&match alone {
+            true => "for (var b = 0u; b < blocks; b++) {\n".to_owned(),
+            // Those beyond the last are not added.
+            false => format!(
+                "for (var start = 0u; start < blocks; start += {share}u) {{
+                let b = min(start + lane, blocks - 1u);\n"
+            ),
+        });
         let _ = writeln!(body, "let at = base + b * {}u;", format.bytes());
         let words = Words { d: d.to_string(), sums: sums.to_string(), s: s.to_string() };
         match format.kind {
@@ -98,6 +118,30 @@ impl Product {
             Kind::LaneBlocks => lane_blocks(&mut body, format, tile, &words),
             Kind::Integer => superblocks(&mut body, format, tile, &words),
             Kind::Lanes => lane_superblocks(&mut body, format, tile, &words),
+        }
+        let chains = |p: &str, j: usize| {
+            let low = format!("low{j} = fused({p}.z, {p}.w, low{j});");
+            format!("acc{j} = fused({p}.x, {p}.y, acc{j});{}", if format.mins { &low } else { "" })
+        };
+        if alone && !lanes {
+            (0..tile).for_each(|j| {
+                let _ = writeln!(body, "{}", chains(&format!("p{j}"), j));
+            });
+        } else if !alone {
+            let _ = writeln!(
+                body,
+                "let turn = ((start / {share}u) & 1u) * {WORKGROUP}u + local;
+                products[turn] = p0;
+                workgroupBarrier();
+                if lane == 0u {{
+                    let end = turn + min({share}u, blocks - start);
+                    for (var t = turn; t < end; t++) {{
+                        let next = products[t];
+                        {}
+                    }}
+                }}",
+                chains("next", 0)
+            );
         }
         body.push_str("}\n");
         for j in 0..tile {
@@ -123,7 +167,7 @@ impl Product {
                 }
             }
         }
-        let writer = if lanes { "lane == 0u && row" } else { "row" };
+        let writer = if share > 1 { "lane == 0u && row" } else { "row" };
         let _ = writeln!(body, "if {writer} < {n} {{");
         let plus = if bias { format!(" + bias[{} + row * {}]", extra[0], extra[1]) } else { String::new() };
         for j in 0..tile {
@@ -144,9 +188,9 @@ struct Words {
     s: String,
 }
 
-/// `acc += Σ q·x · (d·dx)`
+/// `p{j}`, of which the chain is `acc += p.x · p.y`: `Σ q·x` and `d·dx`.
 fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
-    let _ = writeln!(body, "let dw = f16_value(half_at(at + {}u));", format.d);
+    let _ = writeln!(body, "let dw = {};", format.scale());
     for j in 0..tile {
         let _ = writeln!(body, "var sum{j} = 0;");
     }
@@ -158,7 +202,7 @@ fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     for j in 0..tile {
         let _ = writeln!(
             body,
-            "acc{j} = fused(f32(sum{j}), dw * bitcast<f32>(x[{} + a{j} * blocks + b]), acc{j});",
+            "let p{j} = vec4<f32>(f32(sum{j}), dw * bitcast<f32>(x[{} + a{j} * blocks + b]), 0.0, 0.0);",
             words.d
         );
     }
@@ -166,7 +210,7 @@ fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
 
 /// `acc[lane] += (d·dx)·Σ q·x`, `low += m·sx`
 fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
-    let _ = writeln!(body, "let dw = f16_value(half_at(at + {}u));\nlet q = levels(at, 0u, lane);", format.d);
+    let _ = writeln!(body, "let dw = {};\nlet q = levels(at, 0u, lane);", format.scale());
     if format.mins {
         let _ = writeln!(body, "let mw = f16_value(half_at(at + {}u));", format.dmin);
     }
@@ -205,7 +249,8 @@ fn minima(body: &mut String, format: &Format, tile: usize, words: &Words) {
     body.push_str("}\n");
 }
 
-/// `acc += Σ sc·Σ q·x · (d·dx)`, `low += Σ mn·Σ x · (dmin·dx)`
+/// `p{j}`, of which the chains are `acc += p.x · p.y` and `low += p.z · p.w`: `Σ sc·Σ q·x` and `d·dx`, `Σ mn·Σ x` and
+/// `dmin·dx`.
 fn superblocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     for j in 0..tile {
         let _ = writeln!(body, "var sum{j} = 0;");
@@ -223,17 +268,13 @@ fn superblocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
     body.push_str("} } }\n");
     minima(body, format, tile, words);
-    let _ = writeln!(
-        body,
-        "let dw = f16_value(half_at(at + {}u));\nlet mw = f16_value(half_at(at + {}u));",
-        format.d, format.dmin
-    );
+    let _ =
+        writeln!(body, "let dw = {};\nlet mw = f16_value(half_at(at + {}u));", format.scale(), format.dmin);
     for j in 0..tile {
         let _ = writeln!(
             body,
             "let dx{j} = bitcast<f32>(x[{} + a{j} * blocks + b]);
-            acc{j} = fused(f32(sum{j}), dw * dx{j}, acc{j});
-            low{j} = fused(f32(min{j}), mw * dx{j}, low{j});",
+            let p{j} = vec4<f32>(f32(sum{j}), dw * dx{j}, f32(min{j}), mw * dx{j});",
             words.d
         );
     }
@@ -269,7 +310,7 @@ fn lane_superblocks(body: &mut String, format: &Format, tile: usize, words: &Wor
         minima(body, format, tile, words);
         let _ = writeln!(body, "let mw = f16_value(half_at(at + {}u));", format.dmin);
     }
-    let _ = writeln!(body, "let dw = f16_value(half_at(at + {}u));", format.d);
+    let _ = writeln!(body, "let dw = {};", format.scale());
     for j in 0..tile {
         let _ = writeln!(
             body,

@@ -1,6 +1,6 @@
-//! Rows of a block-quantized table, chosen by indices and decoded: four values to a thread. Every product but the last is
-//! exact, so that the values are those of `rustorch-quant`, bit for bit.
+//! Rows of a block-quantized table, chosen by indices and decoded: four values to a thread.
 
+use super::decode;
 use super::format::{Format, format};
 use crate::library;
 use crate::plan::{Place, Plan, Request, StepBuilder, line};
@@ -52,20 +52,7 @@ impl Rows {
         let (rows, row_quads, row_bytes) = (module.word(), module.word(), module.word());
         module.add(library::BYTES);
         module.add(format.text);
-        let value = match (format.len(), format.mins) {
-            (32, false) => "dw * level".to_owned(),
-            (32, true) => "dw * level + mw".to_owned(),
-            (_, mins) => {
-                let offset = format.group_offset.unwrap_or(0);
-                let low = if mins { " - mw * f32(minimum(at, s))" } else { "" };
-                format!("(dw * f32(scale(at, s))) * (level + {offset}.0){low}")
-            }
-        };
-        let group = if format.group == 16 { "2u * g + (i >> 2u)" } else { "g" };
-        let mw = match format.mins {
-            true => format!("let mw = f16_value(half_at(at + {}u));", format.dmin),
-            false => String::new(),
-        };
+        module.add(&decode::text(format));
         let body = format!(
             "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
             if t >= {n} {{ return; }}
@@ -75,16 +62,14 @@ impl Rows {
             let at = {from} + id * {row_bytes} + quad / {quads}u * {bytes}u;
             let g = quad % {quads}u / 8u;
             let i = quad % 8u;
-            let s = {group};
-            let q = bitcast<i32>(levels(at, g, i));
-            let dw = f16_value(half_at(at + {}u));
-            {mw}
-            for (var k = 0u; k < 4u; k++) {{
-                let level = f32(extractBits(q, k * 8u, 8u));
-                y[{to} + t * 4u + k] = {value};
-            }}",
+            let q = weight_quad(weight_scale(at, {}), levels(at, g, i));
+            let place = {to} + t * 4u;
+            y[place] = q.x;
+            y[place + 1u] = q.y;
+            y[place + 2u] = q.z;
+            y[place + 3u] = q.w;",
             ids.load_index("id", &format!("{ids_from} + number"), &rows.to_string(), Mistake::Embedding),
-            format.d,
+            decode::group(format, "g", "i"),
             quads = format.len() / 4,
             bytes = format.bytes(),
         );

@@ -1,14 +1,13 @@
-//! Sorting, and the first of a sorted line: a workgroup for each line, in shared memory (Batcher's bitonic sorter, 1968).
-//! The place of an element breaks ties, which makes the sort stable.
+//! A workgroup for each line, in its own memory.
 
-use super::lines::Lines;
-use super::strided;
+use super::super::lines::Lines;
+use super::super::strided;
+use super::{exchange, key};
 use crate::Hardware;
 use crate::library::Order;
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
-use rustorch_core::{DType, Decline, Op, OpType};
+use rustorch_core::{DType, Decline};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,29 +19,15 @@ pub struct Sort {
     rank: usize,
 }
 
-/// The longest line.
-const LONGEST: usize = 1024;
-
-/// What it sorts.
-pub const ROWS: &[Row] = &[row(OpType::Sorting, &["sort", "topk"], sets::ORDERED)
-    .check(|op, args, _| {
-        let axis = match op {
-            Op::Sort(sort) => sort.axis,
-            Op::TopK(top) => top.axis,
-            _ => 0,
-        };
-        match args[0].dims().get(axis) {
-            Some(&len) if len > LONGEST => Err(Decline::Attr("more than 1024 elements along the axis")),
-            _ => Ok(()),
-        }
-    })
-    .remark("up to 1024 elements along the axis")];
-
-/// Adds the launch that sorts lines and keeps what the results have room for.
-pub fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, descending: bool) -> Result<(), Decline> {
+/// Adds the launch.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    lines: &Lines,
+    kept: usize,
+    descending: bool,
+) -> Result<(), Decline> {
     let (x, values, indices) = (request.arg(0), request.out(0), request.out(1));
-    let lines = Lines::new(&[x.layout, values.layout, indices.layout], axis)?;
-    let kept = values.layout.dims().get(axis).copied().unwrap_or(1);
     let size = lines.len.next_power_of_two().max(2);
     let kernel = Sort { dtype: x.dtype, descending, size, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
@@ -57,7 +42,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, descending: boo
 }
 
 impl Sort {
-    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+    pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let Sort { dtype, descending, size, rank } = *self;
         let order = Order::of(dtype);
         let workgroup = (size / 2).clamp(32, 256);
@@ -76,7 +61,6 @@ impl Sort {
             "var<workgroup> keys: array<{0}, {size}>;\nvar<workgroup> places: array<u32, {size}>;",
             order.key()
         ));
-        let turn = if descending { "~" } else { "" };
         let (x_step, y_step, i_step) = (starts[0].1, starts[1].1, starts[2].1);
         let body = format!(
             "let row = {LINEAR_GROUP};
@@ -86,7 +70,7 @@ impl Sort {
             for (var i = local; i < {size}u; i += {workgroup}u) {{
                 // Beyond the line comes what is last anyway.
                 var key = ~{}();
-                if i < {len} {{ key = {turn}order_key({}); }}
+                if i < {len} {{ key = {}; }}
                 keys[i] = key;
                 places[i] = i;
             }}
@@ -96,17 +80,7 @@ impl Sort {
                     for (var pair = local; pair < {}u; pair += {workgroup}u) {{
                         let i = (pair / apart) * 2u * apart + pair % apart;
                         let j = i + apart;
-                        let a = keys[i];
-                        let b = keys[j];
-                        let first = places[i];
-                        let second = places[j];
-                        let behind = order_less(b, a) || !order_less(a, b) && second < first;
-                        if behind == ((i & run) == 0u) {{
-                            keys[i] = b;
-                            keys[j] = a;
-                            places[i] = second;
-                            places[j] = first;
-                        }}
+                        {}
                     }}
                     workgroupBarrier();
                 }}
@@ -121,8 +95,9 @@ impl Sort {
             starts[2].0,
             grid.positions("row", &["at", "y_at", "i_at"]),
             order.key(),
-            x.load(&format!("at + i * {x_step}")),
+            key(descending, &x.load(&format!("at + i * {x_step}"))),
             size / 2,
+            exchange("i", "j", "(i & run) == 0u"),
             x.load(&format!("at + chosen * {x_step}")),
             y.store_one(&format!("y_at + i * {y_step}"), "v"),
             indices.store_one(&format!("i_at + i * {i_step}"), &indices.from_u32("chosen")),

@@ -1,0 +1,20 @@
+fn level(nibble: u32) -> u32 {
+    var four = 0xbfad9881u;
+    switch nibble >> 2u {
+        case 1u: { four = 0xf6eaddcfu; }
+        case 2u: { four = 0x26190d01u; }
+        case 3u: { four = 0x71594535u; }
+        default: {}
+    }
+    return (four >> ((nibble & 3u) * 8u)) & 255u;
+}
+fn levels(at: u32, g: u32, i: u32) -> u32 {
+    let packed = word_at(at + 8u + 16u * g + 4u * (i & 3u)) >> (4u * (i >> 2u));
+    return level(packed & 15u) | (level((packed >> 8u) & 15u) << 8u) | (level((packed >> 16u) & 15u) << 16u)
+        | (level((packed >> 24u) & 15u) << 24u);
+}
+fn scale(at: u32, s: u32) -> i32 {
+    let low = (byte_at(at + 4u + (s >> 1u)) >> (4u * (s & 1u))) & 15u;
+    let high = (half_at(at + 2u) >> (2u * s)) & 3u;
+    return i32(low | (high << 4u)) - 32;
+}
