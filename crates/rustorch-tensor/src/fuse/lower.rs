@@ -23,7 +23,7 @@ pub(super) enum Program {
     /// Nothing but an input.
     Input(usize),
     /// An operation.
-    Chain(Op),
+    Chain(Chain),
 }
 
 /// Which nodes a result depends on.
@@ -72,7 +72,7 @@ pub(super) fn lower(nodes: &[Node], result: usize, needed: &[bool], inputs: &[In
     }
     Ok(match this.values[result].at {
         ChainValue::Input(i) => Program::Input(i),
-        at => Program::Chain(Op::Chain(this.builder.finish(at)?)),
+        at => Program::Chain(this.builder.finish(at)?),
     })
 }
 

@@ -95,7 +95,7 @@ impl Fused {
     pub fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
         match self.program(inputs)? {
             Program::Input(i) => inputs[i].copy(),
-            Program::Chain(op) => run_many(&op, inputs),
+            Program::Chain(chain) => run_many(&Op::Chain(chain), inputs),
         }
     }
 
@@ -113,8 +113,8 @@ impl Fused {
     /// If their number is wrong, or an operation is not defined for the dtypes that it meets.
     pub fn chain(&self, inputs: &[&Tensor]) -> Result<Option<Chain>> {
         Ok(match self.program(inputs)? {
-            Program::Chain(Op::Chain(chain)) => Some(chain),
-            _ => None,
+            Program::Chain(chain) => Some(chain),
+            Program::Input(_) => None,
         })
     }
 
