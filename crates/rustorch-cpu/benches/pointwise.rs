@@ -2,9 +2,9 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    AdaptivePool, Attention, AvgPool, Backend, BatchNorm, BinaryOp, Buffer, DType, Device, Dims,
-    Distribution, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Op, PhiloxKey,
-    PoolWindow, Random, Reduce, ReduceOp, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
+    AdaptivePool, Attention, AvgPool, Backend, BatchNorm, BinaryOp, Buffer, Chain, DType, Device, Dims,
+    Distribution, Fill, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Op, PhiloxKey,
+    PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -108,6 +108,59 @@ fn pointwise(c: &mut Criterion) {
     measure(c, "randn 1e7", &Op::Random(Random { distribution, shape, dtype: f, key }), &[]);
 }
 
+/// tanh((a·b + a)·½ − b), fused and one after another. The separate operations have their memory ready.
+fn chain(c: &mut Criterion) {
+    const N: &[usize] = &[10_000_000];
+    let [add, sub, mul] = [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul].map(Op::Binary);
+    let tanh = Op::Unary(UnaryOp::Tanh);
+    for dtype in [DType::F32, DType::F16] {
+        let fused = || {
+            let mut chain = Chain::builder(2)?;
+            let (a, b) = (chain.input(0)?, chain.input(1)?);
+            let half = chain.constant(0.5, dtype)?;
+            let mut x = chain.step(mul.clone(), &[a, b])?;
+            x = chain.step(add.clone(), &[x, a])?;
+            x = chain.step(mul.clone(), &[x, half])?;
+            x = chain.step(sub.clone(), &[x, b])?;
+            x = chain.step(tanh.clone(), &[x])?;
+            chain.finish(x)
+        };
+        let fused: Result<Chain, rustorch_core::Error> = fused();
+        measure(
+            c,
+            &format!("chain 1e7 {dtype} fused"),
+            &Op::Chain(fused.expect("valid")),
+            &[(dtype, N), (dtype, N)],
+        );
+        let mut group = c.benchmark_group(format!("chain 1e7 {dtype} separate"));
+        for threads in [1, 2] {
+            let cpu = CpuBackend::new(threads);
+            let [a, b] = [(); 2].map(|()| Tensor::new(&cpu, dtype, N));
+            let mut half = empty(dtype, Layout::contiguous(Shape::scalar()));
+            let fill = Op::Fill(Fill { shape: Shape::scalar(), dtype, value: Scalar::Float(0.5) });
+            // SAFETY: the layout was made for the buffer.
+            let place = unsafe { ViewMut::new(&mut half.buffer, dtype, &half.layout) };
+            cpu.run(&fill, &[], &mut [place]).expect("a number");
+            let [mut x, mut y] = [(); 2].map(|()| Tensor::new(&cpu, dtype, N));
+            group.bench_function(BenchmarkId::from_parameter(threads), |bencher| {
+                let run = |op: &Op, args: &[View<'_>], out: &mut Tensor| {
+                    // SAFETY: the layout was made for the buffer.
+                    let place = unsafe { ViewMut::new(&mut out.buffer, out.dtype, &out.layout) };
+                    cpu.run(op, args, &mut [place]).expect("a valid operation");
+                };
+                bencher.iter(|| {
+                    run(&mul, &[a.view(), b.view()], &mut x);
+                    run(&add, &[x.view(), a.view()], &mut y);
+                    run(&mul, &[y.view(), half.view()], &mut x);
+                    run(&sub, &[x.view(), b.view()], &mut y);
+                    run(&tanh, &[y.view()], &mut x);
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
 fn attention(c: &mut Criterion) {
     let op = |causal| {
         Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None, cache_precision: false })
@@ -164,5 +217,5 @@ fn spatial(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, pointwise, attention, spatial);
+criterion_group!(benches, pointwise, chain, attention, spatial);
 criterion_main!(benches);

@@ -9,6 +9,8 @@ use std::ffi::{CStr, c_char};
 const INDEXED: u64 = 4 << 32;
 /// Along y and z; along x it would be 2³¹ − 1.
 const GROUPS: u32 = 65_535;
+/// Bytes of all parameters of a kernel; from CUDA 12.1 on more, but not on every GPU.
+const PARAMETERS: u32 = 4096;
 /// The alignment of parameters that are read as vectors of four words.
 const WINDOW: u32 = 16;
 
@@ -72,6 +74,8 @@ pub(crate) fn hardware(device: CUdevice, place: Device, driver: &str) -> Result<
         groups: GROUPS,
         max_buffer: memory / 16 * 16,
         max_binding: (memory / 16 * 16).min(INDEXED),
+        buffers: u32::MAX,
+        parameters: PARAMETERS,
         window: Some(WINDOW),
         memory: Some(memory),
         arithmetic: Arithmetic::default(),

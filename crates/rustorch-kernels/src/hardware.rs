@@ -42,6 +42,10 @@ pub struct Hardware {
     pub max_buffer: u64,
     /// The most bytes of a buffer that a kernel sees at once.
     pub max_binding: u64,
+    /// The most buffers that a kernel binds.
+    pub buffers: u32,
+    /// The most bytes that a launch's numbers and the addresses of its buffers, 8 bytes each, may take together.
+    pub parameters: u32,
     /// The alignment in bytes of a window onto part of a buffer; `None` where kernels see whole buffers only.
     pub window: Option<u32>,
     /// Memory in bytes, if known.

@@ -77,6 +77,10 @@ pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: De
         groups: GROUPS,
         max_buffer: largest,
         max_binding: largest.min(INDEXED),
+        buffers: u32::MAX,
+        // Where a device does not say, what OpenCL promises.
+        parameters: device_number(api, id, sys::DEVICE_MAX_PARAMETER_SIZE)
+            .map_or(1024, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
         window: None,
         memory: Some(number(sys::DEVICE_GLOBAL_MEM_SIZE)).filter(|&bytes| bytes > 0),
         arithmetic: Arithmetic::default(),

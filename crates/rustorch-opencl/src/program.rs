@@ -77,8 +77,7 @@ impl Builder {
         let vendor = crate::query::device_text(api, id, sys::DEVICE_VENDOR);
         let identity = format!("{vendor}\n{}\n{}\n{options}\n", hardware.name, hardware.driver);
         let options = CString::new(options).expect("the options above have no zero");
-        let parameters = crate::query::device_number(api, id, sys::DEVICE_MAX_PARAMETER_SIZE).unwrap_or(1024);
-        Builder { options, identity, cache, parameters }
+        Builder { options, identity, cache, parameters: hardware.parameters.into() }
     }
 
     /// Builds a kernel, or takes it from the cache.

@@ -35,12 +35,16 @@ impl Tensor {
 }
 
 impl<'a> TensorOrScalar<'a> {
+    fn side(&self) -> Side {
+        match self {
+            TensorOrScalar::Tensor(tensor) => Side::Tensor(tensor.dtype(), tensor.weight()),
+            TensorOrScalar::Scalar(number) => Side::Number(*number),
+        }
+    }
+
     #[inline]
     fn weighted(&self) -> (DType, Weight) {
-        match self {
-            TensorOrScalar::Tensor(tensor) => (tensor.dtype(), tensor.weight()),
-            TensorOrScalar::Scalar(number) => (number.default_dtype(), NUMBER),
-        }
+        self.side().weighted()
     }
 
     /// The operand as a tensor of `dtype`; numbers become 0-d tensors on the device of `beside`.
@@ -59,6 +63,50 @@ impl<'a> TensorOrScalar<'a> {
             }
         }
     }
+}
+
+/// An operand as promotion sees it.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Tensor(DType, Weight),
+    Number(Scalar),
+}
+
+impl Side {
+    #[inline]
+    pub(crate) fn weighted(self) -> (DType, Weight) {
+        match self {
+            Side::Tensor(dtype, weight) => (dtype, weight),
+            Side::Number(number) => (number.default_dtype(), NUMBER),
+        }
+    }
+}
+
+/// The dtypes in which a function of pairs is computed and has its result.
+pub(crate) struct Meeting {
+    pub(crate) compute: DType,
+    pub(crate) result: DType,
+}
+
+/// How a function of these operands is computed.
+pub(crate) fn meeting(op: BinaryOp, sides: [Side; 2]) -> Result<Meeting> {
+    let mut dtype = meet(op.name(), &sides.map(Side::weighted))?;
+    let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
+    if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
+        dtype = DEFAULT_FLOAT;
+    }
+    if let (BinaryOp::Pow, Side::Number(exponent)) = (op, sides[1])
+        && dtype.is_int()
+        && exponent.to_i64() < 0
+    {
+        return Err(Error::argument(
+            op.name(),
+            format!("{dtype} has no power {exponent}: a negative exponent needs floats"),
+        ));
+    }
+    // A number is not rounded to 16 bits before it is used.
+    let rounded = sides.iter().any(|side| matches!(side, Side::Number(number) if is_rounded(*number, dtype)));
+    Ok(Meeting { compute: if rounded { DType::F32 } else { dtype }, result: dtype })
 }
 
 /// Checks that a number has a place in an integer dtype, and that a complex one is not to lose a part. Negative numbers wrap around in unsigned ones down to minus
@@ -119,32 +167,16 @@ fn of_tensors(op: BinaryOp, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 fn promoted(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
     use TensorOrScalar::{Scalar, Tensor};
     let name = op.name();
-    let mut dtype = meet(name, &[a.weighted(), b.weighted()])?;
-    let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
-    if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
-        dtype = DEFAULT_FLOAT;
-    }
-    if let (BinaryOp::Pow, Scalar(exponent)) = (op, b)
-        && dtype.is_int()
-        && exponent.to_i64() < 0
-    {
-        return Err(Error::argument(
-            name,
-            format!("{dtype} has no power {exponent}: a negative exponent needs floats"),
-        ));
-    }
+    let Meeting { compute, result } = meeting(op, [a.side(), b.side()])?;
     let beside = match (a, b) {
         (Tensor(x), _) | (_, Tensor(x)) => x,
         _ => return Err(Error::argument(name, "needs a tensor among its operands")),
     };
-    // A number is not rounded to 16 bits before it is used.
-    if let (Tensor(_), Scalar(number)) | (Scalar(number), Tensor(_)) = (a, b)
-        && is_rounded(number, dtype)
-    {
-        let (a, b) = (a.to_tensor(name, DType::F32, beside)?, b.to_tensor(name, DType::F32, beside)?);
-        return run(&Op::Binary(op), &[&a, &b])?.to_dtype(dtype);
+    if compute != result {
+        let (a, b) = (a.to_tensor(name, compute, beside)?, b.to_tensor(name, compute, beside)?);
+        return run(&Op::Binary(op), &[&a, &b])?.to_dtype(result);
     }
-    run_pair(&Op::Binary(op), dtype, [a, b], beside)
+    run_pair(&Op::Binary(op), result, [a, b], beside)
 }
 
 /// Runs a function of two operands that meet in `dtype`; `beside` is a tensor among them.

@@ -18,6 +18,7 @@
 //! | making tensors, random numbers | `create`, `random` |
 //! | views of the same memory | `view` |
 //! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
+//! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
@@ -35,6 +36,7 @@ mod convert;
 mod create;
 mod dispatch;
 mod display;
+mod fuse;
 mod handle;
 mod index;
 mod inplace;
@@ -53,6 +55,7 @@ mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
 pub use conv::{ConvOptions, Padding};
+pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};

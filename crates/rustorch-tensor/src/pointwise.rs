@@ -1,27 +1,55 @@
 //! Functions of each element.
 
+use crate::binary::{NUMBER, meet};
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, DTypeKind, Op, Result, Scalar, UnaryOp};
+use rustorch_core::{DType, DTypeKind, Op, Result, Scalar, UnaryOp, Weight};
 
-/// Runs a unary function, taking integers and truth values to `F32` where the function has irrational values.
-pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
+/// How a unary function is computed of a dtype.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    /// As it is, which may be an error.
+    Direct,
+    /// The result is the argument.
+    Same,
+    /// The argument becomes `F32` first.
+    Float,
+}
+
+/// Takes integers and truth values to `F32` where the function has irrational values.
+pub(crate) fn way(op: UnaryOp, dtype: DType) -> Way {
     use UnaryOp::*;
-    let dtype = x.dtype();
     if op.output(dtype).is_some() {
-        return run(&Op::Unary(op), &[x]);
+        return Way::Direct;
     }
     match (dtype.kind(), op) {
         // Integers are rounded already.
-        (DTypeKind::Int, Floor | Ceil | Round | Trunc) | (DTypeKind::Bool, Sign) => x.copy(),
-        (DTypeKind::Bool | DTypeKind::Int | DTypeKind::Float, Conj) => Ok(x.clone()),
+        (DTypeKind::Int, Floor | Ceil | Round | Trunc) | (DTypeKind::Bool, Sign) => Way::Same,
+        (DTypeKind::Bool | DTypeKind::Int | DTypeKind::Float, Conj) => Way::Same,
         // Arithmetic on truth values is a mistake, and stays one.
-        (DTypeKind::Bool, Neg | Abs | Square | Relu) => run(&Op::Unary(op), &[x]),
-        (DTypeKind::Bool | DTypeKind::Int, _) if op.output(DType::F32).is_some() => {
-            run(&Op::Unary(op), &[&x.to_dtype(DType::F32)?])
-        }
-        _ => run(&Op::Unary(op), &[x]),
+        (DTypeKind::Bool, Neg | Abs | Square | Relu) => Way::Direct,
+        (DTypeKind::Bool | DTypeKind::Int, _) if op.output(DType::F32).is_some() => Way::Float,
+        _ => Way::Direct,
     }
+}
+
+/// Runs a unary function.
+#[inline]
+pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
+    match way(op, x.dtype()) {
+        Way::Direct => run(&Op::Unary(op), &[x]),
+        Way::Same if op == UnaryOp::Conj => Ok(x.clone()),
+        Way::Same => x.copy(),
+        Way::Float => run(&Op::Unary(op), &[&x.to_dtype(DType::F32)?]),
+    }
+}
+
+/// The dtype in which an operand meets its bounds.
+pub(crate) fn bounded(dtype: DType, weight: Weight, bounds: [Option<Scalar>; 2]) -> Result<DType> {
+    bounds
+        .into_iter()
+        .flatten()
+        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, weight), (bound.default_dtype(), NUMBER)]))
 }
 
 macro_rules! unary_methods {
@@ -172,13 +200,7 @@ impl Tensor {
     }
 
     fn bounded(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-        let mut dtype = self.dtype();
-        for bound in [min, max].into_iter().flatten() {
-            dtype = crate::binary::meet(
-                "clamp",
-                &[(dtype, self.weight()), (bound.default_dtype(), crate::binary::NUMBER)],
-            )?;
-        }
+        let dtype = bounded(self.dtype(), self.weight(), [min, max])?;
         run(&Op::Clamp { min, max }, &[&self.to_dtype(dtype)?])
     }
 

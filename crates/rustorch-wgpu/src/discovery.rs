@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::driver::WgpuDriver;
 use crate::faults::Faults;
+use crate::parameters::Slots;
 use rustorch_core::{Device, cache_dir};
 use rustorch_kernels::{Arithmetic, Hardware, Language};
 use std::path::{Path, PathBuf};
@@ -185,6 +186,9 @@ impl Adapter {
             // The limits are whatever a driver says; sizes are multiples of 16.
             max_buffer: limits.max_buffer_size / 16 * 16,
             max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size) / 16 * 16,
+            buffers: limits.max_storage_buffers_per_shader_stage,
+            parameters: u32::try_from(limits.max_uniform_buffer_binding_size.min(Slots::CAPACITY as u64))
+                .unwrap_or(u32::MAX),
             window: Some(limits.min_storage_buffer_offset_alignment),
             memory: self.memory(),
             arithmetic: Arithmetic::default(),

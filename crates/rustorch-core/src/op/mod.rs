@@ -4,6 +4,7 @@
 //! return (`infer`) and how much work they are (`work`). No file here computes anything: devices do.
 
 mod attention;
+mod chain;
 mod channel_norm;
 mod conv;
 mod create;
@@ -19,6 +20,7 @@ mod rope;
 mod sort;
 
 pub use attention::Attention;
+pub use chain::{Chain, ChainBuilder, ChainConstant, ChainStep, ChainValue};
 pub use channel_norm::{BatchNorm, GroupNorm};
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
@@ -68,6 +70,8 @@ pub enum Op {
     Gate(GateOp),
     /// `(x) →` `x` in another dtype. From and to block types: decoding and quantizing.
     Cast(DType),
+    /// `(x, y, ..) →` several of the operations above in one pass.
+    Chain(Chain),
     /// `(x) →` the same elements, contiguous; or, into a given output view, copied there.
     Copy,
     /// `(x) →` reduced over axes.
@@ -260,6 +264,7 @@ impl Op {
             Op::Clamp { .. } => "clamp",
             Op::Gate(op) => op.name(),
             Op::Cast(_) => "cast",
+            Op::Chain(_) => chain::NAME,
             Op::Copy => "copy",
             Op::Reduce(r) => r.op.name(),
             Op::Scan { op, .. } => op.name(),
@@ -302,7 +307,7 @@ impl Op {
             Op::Fill(_) | Op::Arange(_) => OpType::Creation,
             Op::Random(_) => OpType::Distribution,
             Op::Unary(op) => op.class(),
-            Op::Binary(_) | Op::Clamp { .. } => OpType::Elementwise,
+            Op::Binary(_) | Op::Clamp { .. } | Op::Chain(_) => OpType::Elementwise,
             Op::Compare(_) | Op::Where => OpType::Comparison,
             Op::Gate(_) | Op::Softmax(_) => OpType::Activation,
             Op::Cast(to) if to.is_quant() || args.first().is_some_and(|x| x.dtype.is_quant()) => {
@@ -354,6 +359,7 @@ impl Op {
             Op::Clamp { min, max } => pointwise::infer_clamp(*min, *max, args),
             Op::Gate(op) => op.infer(args),
             Op::Cast(to) => pointwise::infer_cast(*to, args),
+            Op::Chain(chain) => chain.infer(args),
             Op::Copy => pointwise::infer_copy(args),
             Op::Reduce(reduce) => reduce.infer(args),
             Op::Scan { op, axis } => op.infer(*axis, args),
@@ -428,9 +434,14 @@ impl Op {
             _ => args.iter().map(TensorMeta::packed_bytes).sum(),
         };
         let flops = match self {
-            Op::Unary(op) => op.flops() * out_elements,
-            Op::Binary(_) | Op::Compare(_) | Op::Where | Op::Clamp { .. } => out_elements,
-            Op::Gate(_) => 10 * out_elements,
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Where
+            | Op::Clamp { .. }
+            | Op::Gate(_)
+            | Op::Cast(_)
+            | Op::Chain(_) => self.flops_per_element() * out_elements,
             Op::Random(_) => 20 * out_elements,
             Op::Reduce(_) | Op::Scan { .. } => in_elements,
             Op::MatMul(_) => matmul::flops(args, out_elements),
@@ -444,7 +455,6 @@ impl Op {
             Op::Attention(attention) => attention.flops(args),
             Op::Rope(_) => 6 * in_elements,
             Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),
-            Op::Cast(_) => out_elements,
             Op::MaxPool(pool) => pool.flops(out_elements),
             Op::AvgPool(pool) => pool.flops(out_elements),
             Op::AvgPoolBackward { pool, .. } => pool.flops(in_elements),

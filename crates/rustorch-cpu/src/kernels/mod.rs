@@ -58,6 +58,7 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::Clamp { min, max }, [x]) => pointwise::clamp(pool, [*min, *max], x, out),
         (Op::Gate(op), [gate, up]) => pointwise::gate(pool, *op, [gate, up], out),
         (Op::Cast(_), [x]) => pointwise::cast(pool, x, out),
+        (Op::Chain(chain), args) => pointwise::chain(pool, chain, args, out),
         (Op::Copy, [x]) => copy::copy(pool, x, out),
         (Op::Concat { axis }, parts) => copy::concat(pool, *axis, parts, out),
         (Op::Pad(pad), [x]) => copy::pad(pool, pad, x, out),

@@ -2,7 +2,8 @@
 
 use crate::Pool;
 use rustorch_core::{
-    Buffer, DType, Device, Element, Error, Fault, Layout, Op, Philox, Shape, TensorMeta, View, ViewMut,
+    Buffer, DType, Device, Element, Error, Fault, Fill, Layout, Op, Philox, Scalar, Shape, TensorMeta, View,
+    ViewMut,
 };
 
 /// A tensor that owns its buffer.
@@ -34,6 +35,23 @@ impl Tensor {
     pub(crate) fn view(&self) -> View<'_> {
         // SAFETY: `new` wrote the whole buffer, and layouts are views of the one made there.
         unsafe { View::new(&self.buffer, self.dtype, &self.layout) }
+    }
+
+    /// Elements of a dense dtype, as bytes.
+    pub(crate) fn of_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Tensor {
+        let layout = Layout::contiguous(Shape::new(dims).unwrap());
+        assert_eq!(dtype.bytes_for(layout.elements()), Some(bytes.len()));
+        Tensor { buffer: buffer_of(bytes), dtype, layout }
+    }
+
+    /// A tensor of one number.
+    pub(crate) fn number(dtype: DType, value: Scalar) -> Tensor {
+        let fill = Fill { shape: Shape::scalar(), dtype, value };
+        run(&Op::Fill(fill), &[]).unwrap().remove(0)
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
     }
 
     fn meta(&self) -> TensorMeta<'_> {

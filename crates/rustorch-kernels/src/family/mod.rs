@@ -75,6 +75,8 @@ kernels! {
     Triangle(border::Triangle),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
+    /// Several of these in one pass.
+    Chain(pointwise::Chain),
     /// One value everywhere.
     Fill(create::Fill),
     /// Evenly spaced numbers.
@@ -131,6 +133,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Clamp { .. }
         | Op::Gate(_)
         | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
+        Op::Chain(chain) => pointwise::plan_chain(&mut plan, request, chain)?,
         Op::Fill(fill) => create::plan_fill(&mut plan, request, fill)?,
         Op::Arange(arange) => create::plan_arange(&mut plan, request, arange)?,
         Op::Random(random) => random::plan(&mut plan, request, random)?,

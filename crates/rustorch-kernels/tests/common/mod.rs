@@ -24,6 +24,8 @@ pub fn strong() -> Hardware {
         groups: 65535,
         max_buffer: 1 << 32,
         max_binding: 1 << 32,
+        buffers: 1 << 20,
+        parameters: 4096,
         window: Some(256),
         memory: None,
         arithmetic: Arithmetic { fused: true, contracts: false, divides: true, subnormals: true },
@@ -42,6 +44,8 @@ pub fn weak() -> Hardware {
         workgroup_memory: 16 << 10,
         max_buffer: 256 << 20,
         max_binding: 128 << 20,
+        buffers: 8,
+        parameters: 1024,
         arithmetic: Arithmetic::default(),
         ..strong()
     }

@@ -84,6 +84,7 @@ pub(super) struct Cases {
 pub fn cases() -> Vec<Case> {
     let mut cases = Cases { list: Vec::new(), seed: 1 };
     cases.pointwise();
+    cases.chains();
     cases.reductions();
     cases.normalisations();
     cases.products();
@@ -383,7 +384,7 @@ fn positive(op: UnaryOp) -> bool {
 }
 
 /// Pairs of shapes that broadcast.
-fn broadcasts() -> [(&'static [usize], &'static [usize]); 6] {
+pub(super) fn broadcasts() -> [(&'static [usize], &'static [usize]); 6] {
     [
         (&[], &[]),
         (&[7], &[7]),

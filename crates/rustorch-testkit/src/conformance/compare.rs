@@ -26,14 +26,27 @@ pub(super) fn difference(case: &Case, dtype: DType, got: &[u8], want: &[u8]) -> 
         .map(|(i, (a, b))| format!("element {i} is {a}, not {b}"))
 }
 
-/// The absolute and the relative difference that devices may have: a few units of the last place, and more where they
-/// may add in another order.
-fn tolerance(case: &Case, dtype: DType) -> (f64, f64) {
-    let unit = match dtype {
+/// Half the distance of numbers from 1 on.
+fn unit(dtype: DType) -> f64 {
+    match dtype {
         DType::F16 => 2f64.powi(-11),
         DType::BF16 => 2f64.powi(-8),
         DType::F32 | DType::C64 => 2f64.powi(-24),
         _ => 2f64.powi(-53),
+    }
+}
+
+/// The absolute and the relative difference that devices may have: a few units of the last place, and more where they
+/// may add in another order.
+fn tolerance(case: &Case, dtype: DType) -> (f64, f64) {
+    let unit = match &case.op {
+        // A chain rounds to the dtype of each step.
+        Op::Chain(chain) => {
+            let inputs: Vec<DType> = case.args.iter().map(|arg| arg.dtype).collect();
+            let steps = chain.dtypes(&inputs).expect("the suite's cases are valid");
+            steps.into_iter().filter(|x| x.is_float() || x.is_complex()).map(unit).fold(0.0, f64::max)
+        }
+        _ => unit(dtype),
     };
     match &case.op {
         // Long sums of numbers up to 6 in another order; in the end there may be little left of them.

@@ -12,6 +12,7 @@
 //! ```
 
 mod cases;
+mod chain;
 mod compare;
 mod conv;
 mod sample;

@@ -1,5 +1,6 @@
 //! Conversion between dtypes: dense ones, and decoding and encoding of block types.
 
+use super::packed::room;
 use super::{GRAIN, each};
 use crate::Pool;
 use crate::kernels::copy;
@@ -9,6 +10,7 @@ use crate::simd;
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, QuantType, View, ViewMut, bf16, dispatch_dtype, f16,
 };
+use std::slice::from_raw_parts;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Converts to the output's dtype.
@@ -25,10 +27,45 @@ pub(crate) fn cast(pool: &Pool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(
         }
         (from, to) => dispatch_dtype!(from, all, A => {
             dispatch_dtype!(to, all, B => {
-                map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| each!(out, x in x => B::from_wide(x.to_wide())))
+                map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| convert(x, out))
             }, _ => Err(unreachable_memory()))
         }, _ => Err(unreachable_memory())),
     }
+}
+
+/// Converts slices of equal length.
+fn convert<A: Convert, B: Convert>(x: &[A], out: &mut [B]) {
+    each!(out, x in x => B::from_wide(x.to_wide()));
+}
+
+/// [`cast`] of `n` elements that lie side by side, between dense dtypes.
+///
+/// # Safety
+/// As of [`packed::run`](super::packed::run), with `x` of dtype `from` and `out` of dtype `to`.
+pub(super) unsafe fn cast_packed(
+    [from, to]: [DType; 2],
+    x: *const u8,
+    out: *mut u8,
+    n: usize,
+) -> Result<(), Fault> {
+    // SAFETY, of all slices: this function's contract.
+    match (from, to) {
+        (DType::F16, DType::F32) => {
+            // SAFETY: see above.
+            unsafe { f16::widen_all(from_raw_parts(x.cast(), n), room(out, n)) }
+        }
+        (DType::F32, DType::F16) => {
+            // SAFETY: see above.
+            unsafe { f16::narrow_all(from_raw_parts(x.cast(), n), room(out, n)) }
+        }
+        (from, to) => dispatch_dtype!(from, all, A => {
+            dispatch_dtype!(to, all, B => {
+                // SAFETY: see above.
+                unsafe { convert::<A, B>(from_raw_parts(x.cast(), n), room(out, n)) }
+            }, _ => return Err(unreachable_memory()))
+        }, _ => return Err(unreachable_memory())),
+    }
+    Ok(())
 }
 
 /// A number on its way from one dtype to another, in the widest form that its family needs.

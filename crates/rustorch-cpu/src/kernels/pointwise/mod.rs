@@ -4,6 +4,7 @@
 //! numbers ([`complex`]); 16-bit floats go through `f32`, block by block.
 
 mod cast;
+mod chain;
 mod complex;
 mod half;
 mod integer;
@@ -12,6 +13,7 @@ mod real;
 mod select;
 
 pub(super) use cast::{cast, decode_run};
+pub(super) use chain::chain;
 pub(super) use select::{clamp, gate, select};
 
 use super::strided::{map1, map2, unreachable_memory};
@@ -40,13 +42,27 @@ trait Pointwise: Element {
     fn property(op: UnaryOp, x: &[Self], out: &mut [bool]);
 }
 
-pub(super) fn unary(pool: &Pool, op: UnaryOp, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+/// The elements that make a thread worth its while.
+fn unary_grain(op: UnaryOp) -> usize {
     use UnaryOp::*;
-    let grain = match op {
+    match op {
         Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Square | Relu | LogicalNot | BitwiseNot | IsNan
         | IsInf | IsFinite | Conj | Real | Imag | Sqrt => GRAIN,
         _ => LONG_GRAIN,
-    };
+    }
+}
+
+/// The elements that make a thread worth its while.
+fn binary_grain(op: BinaryOp) -> usize {
+    match op {
+        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::FloorDiv | BinaryOp::Remainder => LONG_GRAIN,
+        _ => GRAIN,
+    }
+}
+
+pub(super) fn unary(pool: &Pool, op: UnaryOp, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+    use UnaryOp::*;
+    let grain = unary_grain(op);
     if matches!(op, LogicalNot | IsNan | IsInf | IsFinite) {
         return dispatch_dtype!(x.dtype(), all, T => {
             map1(pool, out, x, grain, &|x: &[T], out| T::property(op, x, out))
@@ -68,10 +84,7 @@ pub(super) fn binary(
     [a, b]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let grain = match op {
-        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::FloorDiv | BinaryOp::Remainder => LONG_GRAIN,
-        _ => GRAIN,
-    };
+    let grain = binary_grain(op);
     let divided = AtomicBool::new(true);
     dispatch_dtype!(a.dtype(), all, T => {
         map2(pool, out, (a, b), grain, &|a: &[T], b: &[T], out: &mut [T]| {

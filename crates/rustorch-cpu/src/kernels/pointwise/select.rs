@@ -1,14 +1,11 @@
 //! Selection, clamping, and gated activations.
 
-use super::half::map2;
 use super::{GRAIN, LONG_GRAIN, each};
 use crate::Pool;
-use crate::kernels::strided::{map1, map2 as strided_map2, map3, unreachable_memory};
+use crate::kernels::strided::{map1, map2, map3, unreachable_memory};
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
-use rustorch_core::{
-    DType, Element, Fault, FromScalar, GateOp, Scalar, View, ViewMut, bf16, dispatch_dtype, f16,
-};
+use rustorch_core::{Element, Fault, FromScalar, GateOp, Scalar, View, ViewMut, bf16, dispatch_dtype, f16};
 
 /// `where`.
 pub(crate) fn select(
@@ -17,10 +14,13 @@ pub(crate) fn select(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     dispatch_dtype!(a.dtype(), all, T => {
-        map3(pool, out, (condition, a, b), GRAIN, &|c: &[bool], a: &[T], b: &[T], out: &mut [T]| {
-            simd::run(Select(c, a, b, out))
-        })
+        map3(pool, out, (condition, a, b), GRAIN, &|c: &[bool], a: &[T], b: &[T], out| choose(c, a, b, out))
     }, _ => Err(unreachable_memory()))
+}
+
+/// `a` where the condition holds, else `b`, for slices of equal length.
+pub(super) fn choose<T: Element>(condition: &[bool], a: &[T], b: &[T], out: &mut [T]) {
+    simd::run(Select(condition, a, b, out));
 }
 
 struct Select<'a, T>(&'a [bool], &'a [T], &'a [T], &'a mut [T]);
@@ -41,26 +41,42 @@ impl<T: Element> Task for Select<'_, T> {
 /// Keeps elements within bounds. The upper bound wins; NaN stays, and a NaN bound makes everything NaN.
 pub(crate) fn clamp(
     pool: &Pool,
-    [min, max]: [Option<Scalar>; 2],
+    bounds: [Option<Scalar>; 2],
     x: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    dispatch_dtype!(x.dtype(), [U8 I8 I16 I32 U32 I64], T => {
-        let low = min.map_or(T::MIN, |s| T::try_from(s.to_i64()).unwrap_or(if s.to_i64() < 0 { T::MIN } else { T::MAX }));
-        let high = max.map_or(T::MAX, |s| T::try_from(s.to_i64()).unwrap_or(if s.to_i64() < 0 { T::MIN } else { T::MAX }));
-        return map1(pool, out, x, GRAIN, &|x: &[T], out: &mut [T]| each!(out, x in x => x.max(low).min(high)));
-    }, _ => {});
-    dispatch_dtype!(x.dtype(), [F32 F64], T => {
-        let bounds = [min, max].map(|bound| bound.map(T::from_scalar));
-        return map1(pool, out, x, GRAIN, &|x: &[T], out: &mut [T]| simd::run(Clamp(bounds, x, out)));
-    }, _ => {});
-    dispatch_dtype!(x.dtype(), [F16 BF16], T => {
-        let bounds = [min, max].map(|bound| bound.map(|s| T::from_scalar(s).to_f32()));
-        map1(pool, out, x, GRAIN, &|x: &[T], out: &mut [T]| {
-            super::half::map(x, out, |x, out| simd::run(Clamp(bounds, x, out)));
-        })
+    dispatch_dtype!(x.dtype(), real, T => {
+        map1(pool, out, x, GRAIN, &|x: &[T], out| T::clamp_all(bounds, x, out))
     }, _ => Err(unreachable_memory()))
 }
+
+/// Elements with an order.
+pub(super) trait Bounded: Element {
+    /// [`clamp`] for slices of equal length.
+    fn clamp_all(bounds: [Option<Scalar>; 2], x: &[Self], out: &mut [Self]);
+}
+
+macro_rules! bounded {
+    ($($t:ty),*: $bounds:ident, $x:ident, $out:ident => $body:expr) => {$(
+        impl Bounded for $t {
+            fn clamp_all($bounds: [Option<Scalar>; 2], $x: &[$t], $out: &mut [$t]) {
+                type T = $t;
+                $body
+            }
+        }
+    )*};
+}
+
+bounded!(u8, i8, i16, i32, u32, i64: bounds, x, out => {
+    let near = |s: Scalar| T::try_from(s.to_i64()).unwrap_or(if s.to_i64() < 0 { T::MIN } else { T::MAX });
+    let (low, high) = (bounds[0].map_or(T::MIN, near), bounds[1].map_or(T::MAX, near));
+    each!(out, x in x => x.max(low).min(high));
+});
+bounded!(f32, f64: bounds, x, out => simd::run(Clamp(bounds.map(|bound| bound.map(T::from_scalar)), x, out)));
+bounded!(f16, bf16: bounds, x, out => {
+    let bounds = bounds.map(|bound| bound.map(|s| T::from_scalar(s).to_f32()));
+    super::half::map(x, out, |x, out| simd::run(Clamp(bounds, x, out)));
+});
 
 struct Clamp<'a, T>([Option<T>; 2], &'a [T], &'a mut [T]);
 
@@ -81,30 +97,31 @@ pub(crate) fn gate(
     [gate, up]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    match gate.dtype() {
-        DType::F32 => {
-            strided_map2(pool, out, (gate, up), LONG_GRAIN, &|g: &[f32], u: &[f32], out: &mut [f32]| {
-                simd::run(Gate(op, g, u, out));
-            })
-        }
-        DType::F64 => {
-            strided_map2(pool, out, (gate, up), LONG_GRAIN, &|g: &[f64], u: &[f64], out: &mut [f64]| {
-                simd::run(Gate(op, g, u, out));
-            })
-        }
-        DType::F16 => {
-            strided_map2(pool, out, (gate, up), LONG_GRAIN, &|g: &[f16], u: &[f16], out: &mut [f16]| {
-                map2(g, u, out, |g, u, out| simd::run(Gate(op, g, u, out)));
-            })
-        }
-        DType::BF16 => {
-            strided_map2(pool, out, (gate, up), LONG_GRAIN, &|g: &[bf16], u: &[bf16], out: &mut [bf16]| {
-                map2(g, u, out, |g, u, out| simd::run(Gate(op, g, u, out)));
-            })
-        }
-        _ => Err(unreachable_memory()),
-    }
+    dispatch_dtype!(gate.dtype(), float, T => {
+        map2(pool, out, (gate, up), LONG_GRAIN, &|g: &[T], u: &[T], out| T::gate_all(op, g, u, out))
+    }, _ => Err(unreachable_memory()))
 }
+
+/// Elements that gates open for.
+pub(super) trait Gated: Element {
+    /// [`gate`] for slices of equal length.
+    fn gate_all(op: GateOp, gates: &[Self], ups: &[Self], out: &mut [Self]);
+}
+
+macro_rules! gated {
+    ($($t:ty),*: $op:ident, $gates:ident, $ups:ident, $out:ident => $body:expr) => {$(
+        impl Gated for $t {
+            fn gate_all($op: GateOp, $gates: &[$t], $ups: &[$t], $out: &mut [$t]) {
+                $body
+            }
+        }
+    )*};
+}
+
+gated!(f32, f64: op, gates, ups, out => simd::run(Gate(op, gates, ups, out)));
+gated!(f16, bf16: op, gates, ups, out => {
+    super::half::map2(gates, ups, out, |g, u, out| simd::run(Gate(op, g, u, out)));
+});
 
 struct Gate<'a, T>(GateOp, &'a [T], &'a [T], &'a mut [T]);
 

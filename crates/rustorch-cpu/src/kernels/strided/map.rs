@@ -2,7 +2,7 @@
 
 use super::{base, base_mut};
 use crate::Pool;
-use rustorch_core::{DType, Dims, Element, Fault, Layout, View, ViewMut};
+use rustorch_core::{Chain, DType, Dims, Element, Fault, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
@@ -10,8 +10,10 @@ use std::mem::MaybeUninit;
 const BLOCK: usize = 512;
 /// Rows shorter than this are gathered several together.
 const SHORT: usize = 64;
-/// Operands of a loop at most: three inputs and an output.
+/// Operands of most loops at most: three inputs and an output.
 const MOST: usize = 4;
+/// Operands of any loop at most: those of a chain.
+const MOST_OF_ALL: usize = Chain::MAX_INPUTS + 1;
 
 /// Room for a block of elements of up to 16 bytes.
 type Scratch = [MaybeUninit<u128>; BLOCK];
@@ -126,12 +128,17 @@ impl Loop {
 
     /// Calls `each` with the addresses of runs of equal length that together cover `range`, output first, and the
     /// position of the run in the loop.
-    fn walk(&self, range: std::ops::Range<usize>, each: &(dyn Fn(usize, &[*mut u8], usize) + Sync)) {
+    /// There are `N` operands at most.
+    fn walk<const N: usize>(
+        &self,
+        range: std::ops::Range<usize>,
+        each: &mut dyn FnMut(usize, &[*mut u8], usize),
+    ) {
         let rank = self.dims.len();
         let inner = self.dims[rank - 1];
-        let mut scratch: [Scratch; MOST] = [const { [MaybeUninit::uninit(); BLOCK] }; MOST];
+        let mut scratch: [Scratch; N] = [const { [MaybeUninit::uninit(); BLOCK] }; N];
         // The element that fills a scratch buffer, for operands that repeat one.
-        let mut filled: [*mut u8; MOST] = [std::ptr::null_mut(); MOST];
+        let mut filled: [*mut u8; N] = [std::ptr::null_mut(); N];
         let simple = self.operands.iter().all(|o| o.strides[rank - 1] == 1);
         let grouped = inner < SHORT && rank > 1;
         let mut position: Dims = SmallVec::from_elem(0, rank);
@@ -149,7 +156,7 @@ impl Loop {
                 let row = (inner - col).min(range.end - at);
                 if simple { row } else { row.min(BLOCK) }
             };
-            let mut addresses = [std::ptr::null_mut(); MOST];
+            let mut addresses = [std::ptr::null_mut(); N];
             for (i, o) in self.operands.iter().enumerate() {
                 let first = o.at(&position);
                 let stride = o.strides[rank - 1];
@@ -303,21 +310,41 @@ fn for_runs(
     if !fits {
         return Err(super::unreachable_memory());
     }
+    for_parts(pool, out, args, grain, &|| (), &|(), addresses, n| f(addresses, n))
+}
+
+/// Runs `f` on addresses of runs at equal positions of up to [`Chain::MAX_INPUTS`] arguments, which broadcast, the output's
+/// first. `grain` elements at least go to a thread, where they share what `start` makes.
+pub(crate) fn for_parts<S>(
+    pool: &Pool,
+    out: &mut ViewMut<'_>,
+    args: &[View<'_>],
+    grain: usize,
+    start: &(dyn Fn() -> S + Sync),
+    f: &(dyn Fn(&mut S, &[*mut u8], usize) + Sync),
+) -> Result<(), Fault> {
     // Few elements, all in one run: setting up a loop would take longer than they do. A contiguous argument with as many
     // elements as the output lies just like it: broadcasting would have made them fewer.
     let n = out.layout().elements();
     let alike = |layout: &Layout| layout.elements() == n && layout.is_contiguous();
     if n <= grain && alike(out.layout()) && args.iter().all(|x| alike(x.layout())) {
-        let mut addresses = [std::ptr::null_mut(); MOST];
-        addresses[0] = base_mut(out)?;
-        for (address, x) in addresses[1..].iter_mut().zip(args) {
-            *address = base(x)?.cast_mut();
+        let mut addresses: SmallVec<[*mut u8; MOST]> = SmallVec::new();
+        addresses.push(base_mut(out)?);
+        for x in args {
+            addresses.push(base(x)?.cast_mut());
         }
-        f(&addresses[..=args.len()], n);
+        f(&mut start(), &addresses, n);
         return Ok(());
     }
     let joint = Loop::new(out, args)?;
-    pool.ranges(joint.elements(), grain, |range| joint.walk(range, &|_, addresses, n| f(addresses, n)));
+    pool.ranges(joint.elements(), grain, |range| {
+        let mut state = start();
+        let mut each = |_: usize, addresses: &[*mut u8], n: usize| f(&mut state, addresses, n);
+        match joint.operands.len() {
+            ..=MOST => joint.walk::<MOST>(range, &mut each),
+            _ => joint.walk::<MOST_OF_ALL>(range, &mut each),
+        }
+    });
     Ok(())
 }
 
@@ -385,7 +412,7 @@ pub(crate) fn fill_with<U: Element>(
         }]),
     };
     pool.ranges(joint.elements(), grain, |range| {
-        joint.walk(range, &|at, p, n| {
+        joint.walk::<MOST>(range, &mut |at, p, n| {
             // SAFETY: as in `map1`.
             unsafe { f(at, target(p[0], n)) }
         });

@@ -3,7 +3,9 @@
 
 mod binary;
 mod cast;
+mod chain;
 mod clamp;
+mod frame;
 mod gate;
 
 mod rows;
@@ -11,25 +13,22 @@ mod rows;
 mod tests;
 mod unary;
 
+pub use chain::{Chain, plan as plan_chain};
 pub use rows::ROWS;
 
-use super::strided::{self, Grid};
 use crate::family::kind::Kind;
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, value_type};
-use crate::{Hardware, library, mistake};
-use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Layout, Op, TensorMeta, UnaryOp};
+use crate::plan::{Plan, Request};
+use crate::wgsl::{Wgsl, value_type};
+use crate::{Hardware, library};
+use frame::Frame;
+use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Op, TensorMeta, UnaryOp};
 use smallvec::SmallVec;
-use std::fmt::Write;
 
 /// A pointwise kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pointwise {
     function: Function,
-    inputs: SmallVec<[DType; 3]>,
-    output: DType,
-    /// Dimensions; `None` where every tensor is one run.
-    rank: Option<usize>,
+    frame: Frame,
 }
 
 /// What is computed of the values `a`, `b` and `c` of an element.
@@ -80,6 +79,38 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Whether integers may be divided by zero.
+    fn notes_mistakes(self, dtype: DType) -> bool {
+        matches!(self, Function::Binary(BinaryOp::FloorDiv | BinaryOp::Remainder)) && !dtype.is_float()
+    }
+
+    /// The function as one of WGSL, named `name`: of its arguments, then of bounds if it has any. `last` makes of the value,
+    /// an expression, what is returned.
+    fn text(
+        self,
+        name: &str,
+        inputs: &[DType],
+        output: DType,
+        hardware: &Hardware,
+        last: impl FnOnce(&str) -> String,
+    ) -> String {
+        let expression =
+            self.expression(inputs, output, hardware).expect("the table promises no function without a line");
+        let value = |dtype| value_type(dtype, hardware.i64);
+        let mut signature: Vec<String> = inputs
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|(&dtype, name)| format!("{name}: {}", value(dtype)))
+            .collect();
+        if self == Function::Clamp {
+            signature.extend(["low", "high"].map(|name| format!("{name}: {}", value(output))));
+        }
+        let (signature, output) = (signature.join(", "), value(output));
+        format!("fn {name}({signature}) -> {output} {{ return {}; }}\n", last(&expression))
+    }
+}
+
 /// An activation in another family's kernel: an expression of `a`, an element of `dtype`, over functions of the library.
 pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Result<String, Decline> {
     let line = Function::Unary(op).expression(&[dtype], dtype, hardware);
@@ -99,119 +130,33 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
 
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    let out = request.out(0);
-    let elements = out.layout.elements();
-    let layouts: SmallVec<[Layout; 3]> = request
-        .args
-        .iter()
-        .map(|x| x.layout.broadcast_to(out.layout.shape(), request.op.name()))
-        .collect::<Result<_, _>>()
-        .map_err(|_| Decline::Layout("operands do not broadcast"))?;
-    let grid = Grid::new(&layouts.iter().collect::<SmallVec<[&Layout; 3]>>());
-    let linear = grid.is_linear() || elements == 1;
-    let kernel = Pointwise {
-        function: Function::of(request.op)?,
-        inputs: request.args.iter().map(|x| x.dtype).collect(),
-        output: out.dtype,
-        rank: (!linear).then_some(grid.rank()),
-    };
-    let notes = kernel.notes_mistakes();
-    let mut step = StepBuilder::new(request.hardware, kernel);
-    let mut offsets: SmallVec<[u32; 4]> = SmallVec::new();
-    for (i, layout) in layouts.iter().enumerate() {
-        offsets.push(step.read(&Operand { layout, ..request.arg(i) })?);
-    }
-    offsets.push(step.write(&out)?);
-    if notes {
-        step.bytes(Place::Mistakes, 0..4 * mistake::WORDS as u64, true)?;
-    }
-    step.number(elements)?;
-    for offset in offsets {
-        step.word(offset);
-    }
-    if let Op::Clamp { min, max } = request.op {
-        clamp::bounds(&mut step, [*min, *max], out.dtype);
-    }
-    if !linear {
-        grid.describe(&mut step)?;
-    }
-    let threads = elements.div_ceil(per_word(out.dtype));
-    plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
-    Ok(())
+    let function = Function::of(request.op)?;
+    let mistakes = function.notes_mistakes(request.args[0].dtype);
+    frame::plan(
+        plan,
+        request,
+        |frame| Pointwise { function, frame }.into(),
+        mistakes,
+        |step| {
+            if let Op::Clamp { min, max } = request.op {
+                clamp::bounds(step, [*min, *max], request.outs[0].dtype);
+            }
+        },
+    )
 }
 
 impl Pointwise {
-    /// Whether integers may be divided by zero.
-    fn notes_mistakes(&self) -> bool {
-        matches!(self.function, Function::Binary(BinaryOp::FloorDiv | BinaryOp::Remainder))
-            && !self.inputs[0].is_float()
-    }
-
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let mut module = Module::new();
-        let names = ["x0", "x1", "x2"];
-        let inputs: Vec<_> = self
-            .inputs
-            .iter()
-            .zip(names)
-            .map(|(&dtype, name)| module.elements(name, dtype, false, hardware))
-            .collect();
-        let output = module.elements("y", self.output, true, hardware);
-        if self.notes_mistakes() {
-            module.mistakes();
-        }
-        let n = module.word();
-        let offsets = module.take(inputs.len());
-        let to = module.word();
-        let kind = Kind::of(self.inputs[0], hardware);
-        let bounds = match self.function {
-            Function::Clamp => clamp::parameters(&mut module, kind),
-            _ => Vec::new(),
-        };
-        let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, inputs.len()));
-        let expression = self
-            .function
-            .expression(&self.inputs, self.output, hardware)
-            .expect("the table promises no function without a line");
-        let mut signature: Vec<String> = inputs
-            .iter()
-            .zip(["a", "b", "c"])
-            .map(|(x, name)| format!("{name}: {}", value_type(x.dtype(), hardware.i64)))
-            .collect();
-        for name in ["low", "high"].iter().take(bounds.len()) {
-            signature.push(format!("{name}: {}", output.value()));
-        }
-        let (signature, value) = (signature.join(", "), output.value());
-        module.add(&library::called(&format!("{expression} {}", bounds.join(" ")), hardware));
-        module.add(&format!("fn f({signature}) -> {value} {{ return {expression}; }}"));
-
-        let per_word = output.per_word();
-        let mut body = format!(
-            "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = t * {per_word}u;\nif first >= {n} {{ return; }}\n"
-        );
-        let mut values = Vec::new();
-        for k in 0..per_word {
-            let positions: Vec<String> = (0..inputs.len()).map(|i| format!("at{k}_{i}")).collect();
-            // The last word may reach beyond the end.
-            let _ = writeln!(body, "let i{k} = min(first + {k}u, {n} - 1u);");
-            for (position, offset) in positions.iter().zip(&offsets) {
-                let start = if grid.is_some() { String::new() } else { format!(" + i{k}") };
-                let _ = writeln!(body, "var {position} = {offset}{start};");
-            }
-            if let Some(grid) = &grid {
-                let names: Vec<&str> = positions.iter().map(String::as_str).collect();
-                body.push_str(&grid.positions(&format!("i{k}"), &names));
-            }
-            let loads = inputs.iter().zip(&positions).map(|(x, at)| x.load(at));
-            let given: Vec<String> = loads.chain(bounds.iter().cloned()).collect();
-            let _ = writeln!(body, "let v{k} = f({});", given.join(", "));
-            values.push(format!("v{k}"));
-        }
-        let word = match per_word {
-            1 => format!("{to} + t"),
-            _ => format!("{to} / {per_word}u + t"),
-        };
-        body.push_str(&output.store(&word, &values));
-        module.finish([WORKGROUP, 1, 1], &body)
+        let Pointwise { function, frame } = self;
+        frame.wgsl(hardware, function.notes_mistakes(frame.inputs[0]), |module| {
+            let bounds = match function {
+                Function::Clamp => clamp::parameters(module, Kind::of(frame.inputs[0], hardware)),
+                _ => Vec::new(),
+            };
+            let text = function.text("f", &frame.inputs, frame.output, hardware, str::to_owned);
+            module.add(&library::called(&format!("{text} {}", bounds.join(" ")), hardware));
+            module.add(&text);
+            bounds
+        })
     }
 }

@@ -41,6 +41,9 @@ pub const ROWS: &[Row] = &[
         &["expm1", "log1p", "asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2", "erf"],
         SINGLE,
     ),
+    row(OpType::Elementwise, &["chain"], ALL)
+        .check(super::chain::supports)
+        .remark("of operations that the device has, each in its dtypes"),
     row(OpType::Activation, &["relu"], REAL),
     row(OpType::Activation, &["relu_gate"], FLOATS),
     row(OpType::Activation, &["sigmoid", "silu"], SINGLE_COMPLEX),

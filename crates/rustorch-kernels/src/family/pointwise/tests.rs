@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Arithmetic, Language, table};
-use rustorch_core::{Device, Scalar, Shape};
+use rustorch_core::{Device, Layout, Scalar, Shape};
 
 fn hardware(i64: bool, f64: bool) -> Hardware {
     Hardware {
@@ -19,6 +19,8 @@ fn hardware(i64: bool, f64: bool) -> Hardware {
         groups: 65535,
         max_buffer: 1 << 30,
         max_binding: 1 << 30,
+        buffers: 8,
+        parameters: 1024,
         window: Some(256),
         memory: None,
         arithmetic: Arithmetic::default(),

@@ -81,3 +81,7 @@ fn c_abs_double(z: vec2<f64>) -> f64 {
     let ratio = b / a;
     return a * sqrt(1.0lf + ratio * ratio);
 }
+// As kept(x) of both parts.
+fn kept_complex(z: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(kept(z.x), kept(z.y));
+}

@@ -43,6 +43,10 @@ fn relu(x: f32) -> f32 {
 fn nan_double(x: f64) -> bool {
     return nan(f32(x));
 }
+// As kept(x) of a single.
+fn kept_double(x: f64) -> f64 {
+    return select(x, x + 1.0lf, nan_double(x));
+}
 fn ordered_double(a: f64, b: f64) -> bool {
     return !(nan_double(a) || nan_double(b));
 }

@@ -1,0 +1,203 @@
+//! Fused chains: the steps' own kernels, one after another on blocks that stay in the processor's first cache.
+//!
+//! A step is run by the kernel that runs it alone, on as many elements as fit: so a chain gives the bits that its steps
+//! give one after another, and memory is read and written once.
+
+use super::packed::{room, run_any};
+use super::{GRAIN, LONG_GRAIN, binary_grain, unary_grain};
+use crate::Pool;
+use crate::kernels::strided::{for_parts, unreachable_memory};
+use rustorch_core::{Chain, ChainValue, DType, Fault, FromScalar, Op, View, ViewMut, dispatch_dtype};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of all blocks that a step may touch: most of the first cache, which has 32 KiB and more.
+const CACHE: usize = 24 << 10;
+/// The least and the most elements of a block.
+const FEW: usize = 256;
+const MANY: usize = 4096;
+
+/// Runs a chain.
+pub(crate) fn chain(
+    pool: &Pool,
+    chain: &Chain,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let program = Program::new(chain, args, out.layout().elements())?;
+    if program.steps.last() != Some(&out.dtype()) {
+        return Err(unreachable_memory());
+    }
+    // The first step that failed anywhere, as if each had run by itself.
+    let failed = AtomicUsize::new(usize::MAX);
+    for_parts(pool, out, args, program.grain(), &|| program.workspace(), &|workspace, addresses, n| {
+        // SAFETY: addresses of `n` elements each, those of the arguments of their dtypes, the output's first; the views'
+        // contracts forbid that others write them. The workspace was made for the program.
+        if let Err(step) = unsafe { program.run(workspace, addresses, n) } {
+            failed.fetch_min(step, Ordering::Relaxed);
+        }
+    })?;
+    match chain.steps().get(failed.into_inner()).map(|step| step.op()) {
+        Some(Op::Binary(op)) => super::checked(*op, false),
+        Some(_) => Err(unreachable_memory()),
+        None => Ok(()),
+    }
+}
+
+/// A chain for arguments of known dtypes, and where its values are.
+struct Program<'c> {
+    chain: &'c Chain,
+    /// Dtypes of inputs and of steps.
+    inputs: SmallVec<[DType; 4]>,
+    steps: SmallVec<[DType; 8]>,
+    /// The slot of each step's result. The last one's is the output.
+    slots: SmallVec<[usize; 8]>,
+    slot_count: usize,
+    /// Elements and bytes of a slot.
+    block: usize,
+    slot_bytes: usize,
+}
+
+/// Memory for constants, each a block full of it, and then for the slots.
+struct Workspace(Vec<Line>);
+
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code, reason = "it is there for its size")] [MaybeUninit<u8>; 64]);
+
+impl<'c> Program<'c> {
+    fn new(chain: &'c Chain, args: &[View<'_>], elements: usize) -> Result<Program<'c>, Fault> {
+        let inputs: SmallVec<[DType; 4]> = args.iter().map(View::dtype).collect();
+        let steps = chain.dtypes(&inputs)?;
+        let (slots, slot_count) = slots(chain);
+        let size = |dtype: &DType| dtype.size().unwrap_or(16);
+        let widest =
+            steps.iter().chain(chain.constants().iter().map(|c| &c.dtype)).map(size).max().unwrap_or(1);
+        let kept = chain.constants().len() + slot_count;
+        let bytes = kept * widest + inputs.iter().map(size).sum::<usize>() + steps.last().map_or(0, size);
+        let block = 1 << (CACHE / bytes.max(1)).clamp(FEW, MANY).ilog2();
+        // Whole cache lines of any dtype, but not more than there is.
+        let block = elements.next_multiple_of(64).clamp(64, block);
+        let slot_bytes = block * widest;
+        Ok(Program { chain, inputs, steps, slots, slot_count, block, slot_bytes })
+    }
+
+    /// Elements that make a thread worth its while.
+    fn grain(&self) -> usize {
+        let least = self.chain.steps().iter().map(|step| match step.op() {
+            Op::Unary(op) => unary_grain(*op),
+            Op::Binary(op) => binary_grain(*op),
+            Op::Gate(_) => LONG_GRAIN,
+            _ => GRAIN,
+        });
+        (least.min().unwrap_or(GRAIN) / self.steps.len()).max(LONG_GRAIN)
+    }
+
+    fn workspace(&self) -> Workspace {
+        let constants = self.chain.constants();
+        let lines = (constants.len() + self.slot_count) * self.slot_bytes / size_of::<Line>();
+        let mut memory = Workspace(Vec::with_capacity(lines));
+        for (i, constant) in constants.iter().enumerate() {
+            dispatch_dtype!(constant.dtype, all, T => {
+                // SAFETY: block `i` of the memory has room for so many elements of any dtype of the chain.
+                let block = unsafe { room::<MaybeUninit<T>>(self.block_address(&mut memory, i), self.block) };
+                block.fill(MaybeUninit::new(T::from_scalar(constant.value)));
+            }, _ => {});
+        }
+        memory
+    }
+
+    /// The address of a block of the workspace: constants come first.
+    fn block_address(&self, memory: &mut Workspace, i: usize) -> *mut u8 {
+        memory.0.as_mut_ptr().cast::<u8>().wrapping_add(i * self.slot_bytes)
+    }
+
+    /// Runs all steps on `n` elements; the number of the first step that fails, after all were done.
+    ///
+    /// # Safety
+    /// `addresses` are those of `n` elements of the output and of each input, of their dtypes and aligned; nobody else
+    /// writes them meanwhile, and the output overlaps nothing. `memory` is this program's.
+    unsafe fn run(&self, memory: &mut Workspace, addresses: &[*mut u8], n: usize) -> Result<(), usize> {
+        let mut failed = None;
+        let last = self.steps.len() - 1;
+        let constants = self.chain.constants().len();
+        let mut at = 0;
+        while at < n {
+            let len = self.block.min(n - at);
+            let place = |address: *mut u8, dtype: DType| {
+                // In bounds, as `at` is below `n`.
+                address.wrapping_add(at * dtype.size().unwrap_or(0))
+            };
+            for (i, step) in self.chain.steps().iter().enumerate() {
+                let args: SmallVec<[(DType, *const u8); 3]> = step
+                    .args()
+                    .iter()
+                    .map(|&arg| {
+                        let dtype = self.chain.dtype(arg, &self.inputs, &self.steps);
+                        let address = match arg {
+                            ChainValue::Input(i) => place(addresses[1 + i], dtype),
+                            ChainValue::Constant(i) => self.block_address(memory, i),
+                            ChainValue::Step(i) => self.block_address(memory, constants + self.slots[i]),
+                        };
+                        (dtype, address.cast_const())
+                    })
+                    .collect();
+                let out = match i == last {
+                    true => place(addresses[0], self.steps[i]),
+                    false => self.block_address(memory, constants + self.slots[i]),
+                };
+                // SAFETY: the arguments are inputs by the contract, constants that were filled, or results of earlier
+                // steps, all of `len` elements of these dtypes, which `Chain::dtypes` has accepted. The slot of a result is
+                // none of its arguments'.
+                if unsafe { run_any(step.op(), &args, out, len) }.is_err() {
+                    failed = Some(failed.map_or(i, |first: usize| first.min(i)));
+                }
+            }
+            at += len;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Gives each step's result a slot, which others may have once nobody needs it any more; the number of slots.
+fn slots(chain: &Chain) -> (SmallVec<[usize; 8]>, usize) {
+    let steps = chain.steps();
+    let mut last_use: SmallVec<[usize; 8]> = SmallVec::from_elem(0, steps.len());
+    for (i, step) in steps.iter().enumerate() {
+        for arg in step.args() {
+            if let ChainValue::Step(j) = arg {
+                last_use[*j] = i;
+            }
+        }
+    }
+    let mut free: SmallVec<[usize; 8]> = SmallVec::new();
+    let mut slots: SmallVec<[usize; 8]> = SmallVec::new();
+    let mut count = 0;
+    for (i, step) in steps.iter().enumerate() {
+        // The result is written while the arguments are read.
+        slots.push(if i + 1 == steps.len() {
+            0
+        } else {
+            free.pop().unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            })
+        });
+        let mut done: SmallVec<[usize; 3]> = SmallVec::new();
+        for arg in step.args() {
+            if let ChainValue::Step(j) = *arg
+                && last_use[j] == i
+                && !done.contains(&slots[j])
+            {
+                done.push(slots[j]);
+            }
+        }
+        free.extend(done);
+    }
+    (slots, count)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What all pointwise kernels have around their function of one element: finding elements, loading, packing; and the launch.
+
+use crate::family::strided::{self, Grid};
+use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::{Hardware, Kernel, mistake};
+use rustorch_core::{DType, Decline, Layout, TensorMeta};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// The elements that a kernel reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Frame {
+    pub(super) inputs: SmallVec<[DType; 3]>,
+    pub(super) output: DType,
+    /// Dimensions; `None` where every tensor is one run.
+    rank: Option<usize>,
+}
+
+/// The layouts of arguments, broadcast to the result's shape.
+pub(super) fn broadcast(args: &[TensorMeta<'_>], out: &Layout) -> Result<SmallVec<[Layout; 3]>, Decline> {
+    args.iter()
+        .map(|x| x.layout.broadcast_to(out.shape(), "broadcast"))
+        .collect::<Result<_, _>>()
+        .map_err(|_| Decline::Layout("operands do not broadcast"))
+}
+
+/// The dimensions that these have in common, or none where all are one run.
+pub(super) fn grid(layouts: &[Layout]) -> Option<Grid> {
+    let grid = Grid::new(&layouts.iter().collect::<SmallVec<[&Layout; 3]>>());
+    let linear = grid.is_linear() || layouts[0].elements() == 1;
+    (!linear).then_some(grid)
+}
+
+/// Adds the launch of the kernel that `kernel` makes of a frame. `numbers` adds the parameters that its function has, and
+/// `mistakes` says whether it may note some.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    kernel: impl FnOnce(Frame) -> Kernel,
+    mistakes: bool,
+    numbers: impl FnOnce(&mut StepBuilder<'_>),
+) -> Result<(), Decline> {
+    let out = request.out(0);
+    let elements = out.layout.elements();
+    let layouts = broadcast(request.args, out.layout)?;
+    let grid = grid(&layouts);
+    let frame = Frame {
+        inputs: request.args.iter().map(|x| x.dtype).collect(),
+        output: out.dtype,
+        rank: grid.as_ref().map(Grid::rank),
+    };
+    let mut step = StepBuilder::new(request.hardware, kernel(frame));
+    let mut offsets: SmallVec<[u32; 4]> = SmallVec::new();
+    for (i, layout) in layouts.iter().enumerate() {
+        offsets.push(step.read(&Operand { layout, ..request.arg(i) })?);
+    }
+    offsets.push(step.write(&out)?);
+    if mistakes {
+        step.bytes(Place::Mistakes, 0..4 * mistake::WORDS as u64, true)?;
+    }
+    step.number(elements)?;
+    for offset in offsets {
+        step.word(offset);
+    }
+    numbers(&mut step);
+    if let Some(grid) = grid {
+        grid.describe(&mut step)?;
+    }
+    let threads = elements.div_ceil(per_word(out.dtype));
+    plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
+    Ok(())
+}
+
+impl Frame {
+    /// The kernel's text. `function` declares parameters, adds a function `f` of the inputs' values and of those parameters,
+    /// and returns the parameters' values.
+    pub(super) fn wgsl(
+        &self,
+        hardware: &Hardware,
+        mistakes: bool,
+        function: impl FnOnce(&mut Module) -> Vec<String>,
+    ) -> Wgsl {
+        let mut module = Module::new();
+        let inputs: Vec<Elements> = self
+            .inputs
+            .iter()
+            .enumerate()
+            .map(|(i, &dtype)| module.elements(&format!("x{i}"), dtype, false, hardware))
+            .collect();
+        let output = module.elements("y", self.output, true, hardware);
+        if mistakes {
+            module.mistakes();
+        }
+        let n = module.word();
+        let offsets = module.take(inputs.len());
+        let to = module.word();
+        let numbers = function(&mut module);
+        let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, inputs.len()));
+
+        let per_word = output.per_word();
+        let mut body = format!(
+            "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = t * {per_word}u;\nif first >= {n} {{ return; }}\n"
+        );
+        let mut values = Vec::new();
+        for k in 0..per_word {
+            let positions: Vec<String> = (0..inputs.len()).map(|i| format!("at{k}_{i}")).collect();
+            // The last word may reach beyond the end.
+            let _ = writeln!(body, "let i{k} = min(first + {k}u, {n} - 1u);");
+            for (position, offset) in positions.iter().zip(&offsets) {
+                let start = if grid.is_some() { String::new() } else { format!(" + i{k}") };
+                let _ = writeln!(body, "var {position} = {offset}{start};");
+            }
+            if let Some(grid) = &grid {
+                let names: Vec<&str> = positions.iter().map(String::as_str).collect();
+                body.push_str(&grid.positions(&format!("i{k}"), &names));
+            }
+            let loads = inputs.iter().zip(&positions).map(|(x, at)| x.load(at));
+            let given: Vec<String> = loads.chain(numbers.iter().cloned()).collect();
+            let _ = writeln!(body, "let v{k} = f({});", given.join(", "));
+            values.push(format!("v{k}"));
+        }
+        let word = match per_word {
+            1 => format!("{to} + t"),
+            _ => format!("{to} / {per_word}u + t"),
+        };
+        body.push_str(&output.store(&word, &values));
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+}

@@ -1,0 +1,191 @@
+//! From an expression to a chain, for inputs of known dtypes: the rules of promotion, which are those of `Tensor`, become
+//! casts.
+
+use super::expr::{Node, Term};
+use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
+use crate::pointwise::{Way, bounded, way};
+use rustorch_core::{
+    Chain, ChainBuilder, ChainValue, DType, Device, Error, Layout, Op, Result, Shape, TensorMeta, UnaryOp,
+    Weight,
+};
+use smallvec::SmallVec;
+
+/// What promotion has to know of an input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Input {
+    pub(super) dtype: DType,
+    pub(super) weight: Weight,
+}
+
+/// What an expression comes to.
+#[derive(Clone, Debug)]
+pub(super) enum Program {
+    /// Nothing but an input.
+    Input(usize),
+    /// An operation.
+    Chain(Chain),
+}
+
+/// Which nodes a result depends on.
+pub(super) fn needed(nodes: &[Node], result: usize) -> Vec<bool> {
+    let mut needed = vec![false; nodes.len()];
+    needed[result] = true;
+    for i in (0..nodes.len()).rev().filter(|&i| i <= result) {
+        if !needed[i] {
+            continue;
+        }
+        let mut need = |term: Term| {
+            if let Term::Node(i) = term {
+                needed[i] = true;
+            }
+        };
+        match nodes[i] {
+            Node::Input(_) => {}
+            Node::Unary(_, x) | Node::Clamp(x, _) | Node::Cast(x, _) => need(Term::Node(x)),
+            Node::Binary(_, terms) | Node::Compare(_, terms) => terms.into_iter().for_each(need),
+            Node::Gate(_, values) => values.into_iter().for_each(|x| need(Term::Node(x))),
+            Node::Where(x, terms) => {
+                need(Term::Node(x));
+                terms.into_iter().for_each(need);
+            }
+            Node::MaskedFill(mask, _, x) => [mask, x].into_iter().for_each(|x| need(Term::Node(x))),
+        }
+    }
+    needed
+}
+
+/// The program for inputs like these.
+pub(super) fn lower(nodes: &[Node], result: usize, needed: &[bool], inputs: &[Input]) -> Result<Program> {
+    let quantized = inputs.iter().map(|input| input.dtype).filter(|dtype| dtype.is_quant());
+    if quantized.clone().next().is_some() {
+        return Err(Error::dtype(
+            "fuse",
+            "takes no block-quantized tensor; use to_dtype(F32) first",
+            quantized,
+        ));
+    }
+    let mut this = Lowering { builder: Chain::builder(inputs.len())?, values: Vec::new() };
+    for (node, &needed) in nodes.iter().zip(needed) {
+        // Nodes that are not needed have a value that nobody asks for.
+        let value = if needed { this.node(*node, inputs)? } else { this.input(0, inputs)? };
+        this.values.push(value);
+    }
+    Ok(match this.values[result].at {
+        ChainValue::Input(i) => Program::Input(i),
+        at => Program::Chain(this.builder.finish(at)?),
+    })
+}
+
+/// A value of the chain under construction.
+#[derive(Clone, Copy)]
+struct Value {
+    at: ChainValue,
+    dtype: DType,
+    weight: Weight,
+}
+
+struct Lowering {
+    builder: ChainBuilder,
+    /// Of each node so far.
+    values: Vec<Value>,
+}
+
+impl Lowering {
+    fn node(&mut self, node: Node, inputs: &[Input]) -> Result<Value> {
+        match node {
+            Node::Input(i) => self.input(i, inputs),
+            Node::Unary(op, x) => self.unary(op, self.values[x]),
+            Node::Binary(op, terms) => {
+                let Meeting { compute, result } = meeting(op, terms.map(|term| self.side(term)))?;
+                let args = self.terms(op.name(), terms, compute)?;
+                let value = self.step(Op::Binary(op), &args)?;
+                self.cast(value, result)
+            }
+            Node::Compare(op, terms) => {
+                let dtype = meet(op.name(), &terms.map(|term| self.side(term).weighted()))?;
+                let args = self.terms(op.name(), terms, dtype)?;
+                self.step(Op::Compare(op), &args)
+            }
+            Node::Gate(op, values) => self.step(Op::Gate(op), &values.map(|x| self.values[x])),
+            Node::Clamp(x, [min, max]) => {
+                let x = self.values[x];
+                let dtype = bounded(x.dtype, x.weight, [min, max])?;
+                let x = self.cast(x, dtype)?;
+                self.step(Op::Clamp { min, max }, &[x])
+            }
+            Node::Cast(x, dtype) => self.cast(self.values[x], dtype),
+            Node::Where(condition, terms) => {
+                let dtype = meet("where", &terms.map(|term| self.side(term).weighted()))?;
+                let [a, b] = self.terms("where", terms, dtype)?;
+                self.step(Op::Where, &[self.values[condition], a, b])
+            }
+            Node::MaskedFill(mask, number, x) => {
+                let (mask, x) = (self.values[mask], self.values[x]);
+                let number = self.term("masked_fill", Term::Number(number), x.dtype)?;
+                self.step(Op::Where, &[mask, number, x])
+            }
+        }
+    }
+
+    fn input(&self, i: usize, inputs: &[Input]) -> Result<Value> {
+        let Input { dtype, weight } = inputs[i];
+        Ok(Value { at: self.builder.input(i)?, dtype, weight })
+    }
+
+    fn unary(&mut self, op: UnaryOp, x: Value) -> Result<Value> {
+        match way(op, x.dtype) {
+            Way::Direct => self.step(Op::Unary(op), &[x]),
+            Way::Same => Ok(x),
+            Way::Float => {
+                let x = self.cast(x, DType::F32)?;
+                self.step(Op::Unary(op), &[x])
+            }
+        }
+    }
+
+    fn cast(&mut self, x: Value, dtype: DType) -> Result<Value> {
+        if x.dtype == dtype { Ok(x) } else { self.step(Op::Cast(dtype), &[x]) }
+    }
+
+    /// Adds a step, of arguments that it takes.
+    fn step(&mut self, op: Op, args: &[Value]) -> Result<Value> {
+        let layout = Layout::contiguous(Shape::scalar());
+        let metas: SmallVec<[TensorMeta<'_>; 3]> = args
+            .iter()
+            .map(|x| TensorMeta { dtype: x.dtype, layout: &layout, device: Device::Cpu })
+            .collect();
+        // A block type cannot be cast to inside a chain, which says so itself.
+        let dtype = match &op {
+            Op::Cast(to) => *to,
+            op => op.infer(&metas)?[0].dtype,
+        };
+        let places: SmallVec<[ChainValue; 3]> = args.iter().map(|x| x.at).collect();
+        let at = self.builder.step(op, &places)?;
+        // A result has dimensions as soon as an operand has some; numbers count less than tensors of none.
+        let weight = args.iter().map(|x| x.weight).max().unwrap_or(Weight::ZeroDim).max(Weight::ZeroDim);
+        Ok(Value { at, dtype, weight })
+    }
+
+    fn side(&self, term: Term) -> Side {
+        match term {
+            Term::Node(i) => Side::Tensor(self.values[i].dtype, self.values[i].weight),
+            Term::Number(number) => Side::Number(number),
+        }
+    }
+
+    /// Operands in a dtype.
+    fn terms(&mut self, op: &'static str, terms: [Term; 2], dtype: DType) -> Result<[Value; 2]> {
+        let [a, b] = terms;
+        Ok([self.term(op, a, dtype)?, self.term(op, b, dtype)?])
+    }
+
+    fn term(&mut self, op: &'static str, term: Term, dtype: DType) -> Result<Value> {
+        match term {
+            Term::Node(i) => self.cast(self.values[i], dtype),
+            Term::Number(number) => {
+                expect_fits(op, number, dtype)?;
+                Ok(Value { at: self.builder.constant(number, dtype)?, dtype, weight: Weight::Number })
+            }
+        }
+    }
+}

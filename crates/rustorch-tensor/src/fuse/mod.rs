@@ -1,0 +1,151 @@
+//! Expressions over tensors that are computed in one pass over memory.
+
+mod expr;
+mod lower;
+mod operators;
+
+pub use expr::{Expr, ExprOrScalar};
+
+use crate::Tensor;
+use crate::dispatch::run_many;
+use expr::{Node, Tape};
+use lower::{Input, Program};
+use rustorch_core::{Chain, Error, Op, Result};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+/// Makes one operation of an expression: its inputs are read once and its result is written once, whatever lies between.
+///
+/// The closure gets an [`Expr`] for each input and says what to compute, with the operators and methods that tensors have.
+/// It runs once, now; the tensors come with [`Fused::apply`].
+///
+/// ```
+/// use rustorch_tensor::{Tensor, fuse};
+///
+/// let f = fuse(|[a, b]| ((a * b + a) * 0.5 - b).tanh())?;
+/// let (a, b) = (Tensor::new([[1.0f32], [-2.0]])?, Tensor::new([0.5f32, 3.0])?);
+/// let y = f.apply(&[&a, &b])?;
+/// assert_eq!(y.to_string(), "tensor([[ 0.2449, -0.7616],\n        [-0.9640, -1.0000]])");
+/// // What the same operations give one after another.
+/// let steps = ((&a * &b + &a) * 0.5 - &b).tanh()?;
+/// assert_eq!(y.to_vec::<f32>()?, steps.to_vec::<f32>()?);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+///
+/// # Promotion
+/// Every operation promotes as the method of [`Tensor`] does that has its name, that is as PyTorch does: where dtypes
+/// differ, both operands are cast to the one that holds them; plain numbers and tensors of no dimensions count only if they
+/// are of a higher kind; functions with irrational values take integers to `F32`; a number is not rounded to 16 bits before
+/// it meets a 16-bit float. On the processor the result is that of the separate operations to the last bit.
+///
+/// # Errors
+/// If there is no input or there are more than 16, or the expression does not use one of them.
+pub fn fuse<const N: usize>(f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>) -> Result<Fused> {
+    // The limit on inputs is that of the operation.
+    Chain::builder(N)?;
+    let tape = Tape::with_inputs(N);
+    let result = f(std::array::from_fn(|i| tape.expr(i))).index();
+    let nodes = tape.into_nodes();
+    let needed = lower::needed(&nodes, result);
+    if let Some(i) = (0..N).find(|&i| !needed[i]) {
+        return Err(Error::argument("fuse", format!("the expression does not use its input {i}")));
+    }
+    Ok(Fused { inputs: N, nodes, result, needed, programs: RwLock::default() })
+}
+
+/// An expression that is computed in one pass: see [`fuse`].
+///
+/// The program for inputs of some dtypes is made when they first come. It is one operation, [`Op::Chain`], to the executor,
+/// which so chooses one device for all of it; a device that lacks one of the steps declines.
+pub struct Fused {
+    inputs: usize,
+    nodes: Vec<Node>,
+    result: usize,
+    /// Which nodes the result depends on.
+    needed: Vec<bool>,
+    programs: RwLock<Vec<(Inputs, Program)>>,
+}
+
+/// What a program depends on.
+type Inputs = SmallVec<[Input; 4]>;
+
+/// Programs that are kept. Few expressions meet as many combinations of dtypes.
+const KEPT: usize = 64;
+
+impl Fused {
+    /// How many tensors it takes.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// The value of the expression for these tensors, which broadcast.
+    ///
+    /// ```
+    /// use rustorch_tensor::{DType, Tensor, fuse};
+    /// let mean_in_f32 = fuse(|[x, y]| (x.to_dtype(DType::F32) + y) / 2)?;
+    /// let (x, y) = (Tensor::new([1u8, 200])?, Tensor::new([2u8, 100])?);
+    /// assert_eq!(mean_in_f32.apply(&[&x, &y])?.to_vec::<f32>()?, [1.5, 150.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If their number is wrong, their shapes do not broadcast, or an operation is not defined for the dtypes that it meets;
+    /// if the program has more than 64 steps, casts included; and as any operation.
+    pub fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
+        match self.program(inputs)? {
+            Program::Input(i) => inputs[i].copy(),
+            Program::Chain(chain) => run_many(&Op::Chain(chain), inputs),
+        }
+    }
+
+    /// The operation that [`apply`](Self::apply) runs for tensors of these dtypes; `None` where it only copies.
+    ///
+    /// ```
+    /// use rustorch_tensor::{Tensor, fuse};
+    /// let f = fuse(|[x, y]| (x * 2 + y).sqrt())?;
+    /// let (x, y) = (Tensor::new([1.0f32])?, Tensor::new([7i64])?);
+    /// assert_eq!(f.chain(&[&x, &y])?.unwrap().to_string(), "sqrt(x0 * 2 + f32(x1))");
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If their number is wrong, or an operation is not defined for the dtypes that it meets.
+    pub fn chain(&self, inputs: &[&Tensor]) -> Result<Option<Chain>> {
+        Ok(match self.program(inputs)? {
+            Program::Chain(chain) => Some(chain),
+            Program::Input(_) => None,
+        })
+    }
+
+    fn program(&self, inputs: &[&Tensor]) -> Result<Program> {
+        if inputs.len() != self.inputs {
+            return Err(Error::argument(
+                "fuse",
+                format!("the expression has {} inputs, {} were given", self.inputs, inputs.len()),
+            ));
+        }
+        let key: Inputs = inputs.iter().map(|x| Input { dtype: x.dtype(), weight: x.weight() }).collect();
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, program)) = programs.iter().find(|(have, _)| *have == key) {
+            return Ok(program.clone());
+        }
+        drop(programs);
+        let program = lower::lower(&self.nodes, self.result, &self.needed, &key)?;
+        let mut programs = self.programs.write().unwrap_or_else(PoisonError::into_inner);
+        if programs.len() == KEPT {
+            programs.clear();
+        }
+        programs.push((key, program.clone()));
+        Ok(program)
+    }
+}
+
+impl fmt::Debug for Fused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fused")
+            .field("inputs", &self.inputs)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
