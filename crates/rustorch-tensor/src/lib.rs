@@ -21,6 +21,7 @@
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
@@ -40,6 +41,7 @@ mod index;
 mod inplace;
 mod interpolate;
 mod join;
+pub mod linalg;
 mod matmul;
 mod norm;
 mod operators;
@@ -57,7 +59,7 @@ pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
-    Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,
-    Shape, UnaryOp, bf16, f16,
+    Attention, C64, C128, DType, Device, Element, Error, Layout, MatrixDefect, QuantType, Result, Rope,
+    RopeStyle, Scalar, Shape, UnaryOp, bf16, f16,
 };
 pub use tensor::Tensor;

@@ -94,6 +94,7 @@ pub fn cases() -> Vec<Case> {
     cases.pooling();
     cases.channel_norms();
     cases.interpolation();
+    cases.decompositions();
     cases.list
 }
 

@@ -14,6 +14,7 @@
 mod cases;
 mod compare;
 mod conv;
+mod linalg;
 mod sample;
 mod spatial;
 mod values;
