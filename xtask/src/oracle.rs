@@ -74,6 +74,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_linalg",
+        about: "PyTorch: decompositions of matrices, solutions, inverses, determinants",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/linalg.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

@@ -1,6 +1,6 @@
 //! What can go wrong, and what a person needs to know about it.
 
-use crate::{DType, Device, Shape};
+use crate::{DType, Device, MatrixDefect, Shape};
 use std::fmt;
 
 /// The result of an operation.
@@ -49,6 +49,16 @@ pub enum Error {
         index: i64,
         /// The length of the dimension.
         len: usize,
+    },
+    /// A matrix whose values leave an operation without a result.
+    #[error("{op}: the matrix{} {defect}", OfBatch(.batch))]
+    Matrix {
+        /// The operation.
+        op: &'static str,
+        /// Its place in the batch: one index for each leading dimension, none of a single matrix.
+        batch: Vec<usize>,
+        /// What it lacks.
+        defect: MatrixDefect,
     },
     /// Any other argument that makes no sense.
     #[error("{op}: {message}")]
@@ -253,6 +263,19 @@ pub enum Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         Fault::Invalid(Box::new(error))
+    }
+}
+
+/// The place of a matrix in a batch, if there is one.
+struct OfBatch<'a>(&'a [usize]);
+
+impl fmt::Display for OfBatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => Ok(()),
+            [i] => write!(f, " of batch {i}"),
+            place => write!(f, " of batch {place:?}"),
+        }
     }
 }
 

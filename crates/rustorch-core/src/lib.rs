@@ -47,9 +47,9 @@ pub use meta::{OutputMeta, Outputs, TensorMeta, packed_bytes};
 pub use op::{
     AdaptivePool, Arange, Attention, AvgPool, BatchNorm, BinaryOp, Chain, ChainBuilder, ChainConstant,
     ChainStep, ChainValue, CompareOp, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, Distribution,
-    Fill, GateOp, GroupNorm, Interpolate, InterpolateMode, LayerNorm, MatMul, MaxPool, Op, OpType, Pad,
-    PoolWindow, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, ScanOp, ScatterMode, Softmax, Sort, TopK,
-    Triangle, UnaryOp, Work, Yarn,
+    Fill, GateOp, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Linalg, MatMul, MatrixDefect, MaxPool,
+    Op, OpType, Pad, PoolWindow, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, ScanOp, ScatterMode,
+    Softmax, Sort, TopK, Triangle, UnaryOp, Work, Yarn,
 };
 pub use philox::{Philox, PhiloxKey, philox4x32, unit_f32, unit_f64};
 pub use promote::{Weight, promote_types, result_type};

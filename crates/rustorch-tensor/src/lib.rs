@@ -22,6 +22,7 @@
 //! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
@@ -42,6 +43,7 @@ mod index;
 mod inplace;
 mod interpolate;
 mod join;
+pub mod linalg;
 mod matmul;
 mod norm;
 mod operators;
@@ -60,7 +62,7 @@ pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 pub use rustorch_core::{
-    Attention, C64, C128, DType, Device, Element, Error, Layout, QuantType, Result, Rope, RopeStyle, Scalar,
-    Shape, UnaryOp, bf16, f16,
+    Attention, C64, C128, DType, Device, Element, Error, Layout, MatrixDefect, QuantType, Result, Rope,
+    RopeStyle, Scalar, Shape, UnaryOp, bf16, f16,
 };
 pub use tensor::Tensor;

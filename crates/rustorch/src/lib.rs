@@ -42,7 +42,7 @@ pub use rustorch_core::{DType, Device, DeviceType, Error, QuantType, Result, Sca
 #[doc(inline)]
 pub use rustorch_formats::gguf;
 #[doc(inline)]
-pub use rustorch_tensor::{Expr, Fused, Tensor, fuse, manual_seed};
+pub use rustorch_tensor::{Expr, Fused, Tensor, fuse, linalg, manual_seed};
 
 /// The vocabulary: operations, layouts, the contract of a device.
 #[doc(inline)]

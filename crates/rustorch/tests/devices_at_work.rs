@@ -9,10 +9,10 @@
 mod common;
 
 use common::{carried, executor, session, text};
-use rustorch::core::{Backend, DType, Device, Fault, Verdict};
+use rustorch::core::{Backend, DType, Decline, Device, Fault, Verdict};
 use rustorch::llm::model::Offload;
 use rustorch::runtime::{HybridExecutor, OnFault, Placement};
-use rustorch::{Error, Tensor};
+use rustorch::{Error, Tensor, linalg};
 use rustorch_kernels::Engine;
 use std::sync::Arc;
 
@@ -94,6 +94,42 @@ fn what_a_device_lacks_runs_elsewhere_and_comes_home() {
         let record = explanation.records().iter().find(|r| r.op == "log2").unwrap();
         assert_eq!((record.device, record.returned_to), (Some(Device::Cpu), Some(device)));
         assert!(matches!(record.considered[0], (d, Verdict::Declined(_)) if d == device), "{explanation}");
+    });
+}
+
+#[test]
+fn linear_algebra_runs_elsewhere_and_comes_home() {
+    on_each(|device, executor| {
+        let a = Tensor::new([[4.0f32, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]]).unwrap();
+        let b = Tensor::new([5.0f32, 5.0, 3.0]).unwrap();
+        let (a, b) = (a.to_device(device).unwrap(), b.to_device(device).unwrap());
+        let (x, explanation) = executor.explain(|| linalg::solve(&a, &b));
+        let x = x.unwrap();
+        assert_eq!(x.device(), device, "the result comes home");
+        assert!(
+            x.allclose(&Tensor::ones(3, DType::F32).unwrap().to_device(device).unwrap(), 1e-5, 0.0, false)
+                .unwrap()
+        );
+        // A device that multiplies matrices in f32 does not solve in f32: that is a class of its own.
+        let record = explanation.records().iter().find(|r| r.op == "linalg.solve").unwrap();
+        assert_eq!((record.device, record.returned_to), (Some(Device::Cpu), Some(device)), "{explanation}");
+        assert_eq!(
+            record.considered[0],
+            (device, Verdict::Declined(Decline::Op("linalg.solve"))),
+            "{explanation}"
+        );
+        assert!(explanation.to_string().contains("operation linalg.solve is not supported"), "{explanation}");
+        // Work on the device goes on with the result.
+        let (product, explanation) = executor.explain(|| a.matmul(&x));
+        assert_eq!(product.unwrap().device(), device);
+        assert_eq!(explanation.records().last().unwrap().device, Some(device), "{explanation}");
+        // Results of several parts and dtypes come home, too.
+        let (p, l, u) = linalg::lu(&a).unwrap();
+        assert_eq!([p.device(), l.device(), u.device()], [device; 3]);
+        assert!(p.matmul(&l).unwrap().matmul(&u).unwrap().allclose(&a, 1e-5, 1e-6, false).unwrap());
+        // What no device could do is an error at once, of the matrix.
+        let error = linalg::cholesky(&a.neg().unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Matrix { op: "linalg.cholesky", .. }), "{error}");
     });
 }
 

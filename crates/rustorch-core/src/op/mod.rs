@@ -10,6 +10,7 @@ mod conv;
 mod create;
 mod index;
 mod interpolate;
+mod linalg;
 mod matmul;
 mod norm;
 mod pointwise;
@@ -26,6 +27,7 @@ pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
 pub use index::{Pad, ScatterMode, Triangle};
 pub use interpolate::{Interpolate, InterpolateMode};
+pub use linalg::{Linalg, MatrixDefect};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm, Softmax};
 pub use pointwise::{BinaryOp, CompareOp, GateOp, UnaryOp};
@@ -179,6 +181,8 @@ pub enum Op {
         /// The spatial dimensions of the input.
         spatial: Dims,
     },
+    /// `(a[, b]) →` factors of matrices, or what follows from them.
+    Linalg(Linalg),
 }
 
 /// The class of an operation: the grain in which devices state what they can do.
@@ -217,6 +221,8 @@ pub enum OpType {
     ComplexMath,
     /// Pooling and interpolation: windows over spatial dimensions.
     Pooling,
+    /// Factors of matrices, and what follows from them: solutions, inverses, determinants.
+    Decomposition,
 }
 
 impl OpType {
@@ -238,6 +244,7 @@ impl OpType {
         OpType::Distribution,
         OpType::ComplexMath,
         OpType::Pooling,
+        OpType::Decomposition,
     ];
 }
 
@@ -298,6 +305,7 @@ impl Op {
             Op::GroupNorm(_) => "group_norm",
             Op::Interpolate(_) => "interpolate",
             Op::InterpolateBackward { .. } => "interpolate_backward",
+            Op::Linalg(op) => op.name(),
         }
     }
 
@@ -337,13 +345,14 @@ impl Op {
             | Op::AdaptiveAvgPoolBackward { .. }
             | Op::Interpolate(_)
             | Op::InterpolateBackward { .. } => OpType::Pooling,
+            Op::Linalg(_) => OpType::Decomposition,
         }
     }
 
     /// Dtypes and shapes of the results for these arguments.
     ///
     /// A device may rely on every property checked here; only what depends on element values (index bounds, integer
-    /// division by zero) is left to it.
+    /// division by zero, singular matrices) is left to it.
     ///
     /// # Errors
     /// If the arguments do not fit the operation: their number, dtypes, shapes, or the parameters.
@@ -393,6 +402,7 @@ impl Op {
             Op::GroupNorm(norm) => norm.infer(args),
             Op::Interpolate(interpolate) => interpolate.infer(args),
             Op::InterpolateBackward { interpolate, spatial } => interpolate.infer_backward(spatial, args),
+            Op::Linalg(op) => op.infer(args),
         }
     }
 
@@ -464,6 +474,7 @@ impl Op {
             Op::GroupNorm(_) => 8 * in_elements,
             Op::Interpolate(interpolate) => interpolate.flops(out_elements),
             Op::InterpolateBackward { interpolate, .. } => interpolate.flops(in_elements),
+            Op::Linalg(op) => op.flops(args, outs),
             _ => 0,
         };
         Work { flops, bytes: (read + written) as u64 }

@@ -9,6 +9,7 @@ mod conv;
 mod copy;
 mod create;
 mod index;
+mod linalg;
 mod matmul;
 mod norm;
 mod pointwise;
@@ -37,6 +38,9 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
     }
     if let Op::ExpertMatMul { exact } = op {
         return matmul::run_experts(pool, *exact, args, outs);
+    }
+    if let Op::Linalg(op) = op {
+        return linalg::run(pool, *op, args, outs);
     }
     match (op, args) {
         (Op::MaxPool(op), [x]) => return pooling::max_pool(pool, op, x, outs),

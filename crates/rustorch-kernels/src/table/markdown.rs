@@ -14,6 +14,11 @@ pub fn markdown(devices: &[Hardware]) -> String {
     for class in OpType::ALL {
         let rows: Vec<&Row> = rows().filter(|row| row.class == *class).collect();
         if rows.is_empty() {
+            let _ = write!(
+                text,
+                "### {}\n\nNone: the processor computes these for every device.\n\n",
+                title(*class)
+            );
             continue;
         }
         let _ = write!(text, "### {}\n\n| Operation |", title(*class));

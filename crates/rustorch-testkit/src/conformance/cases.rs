@@ -96,6 +96,7 @@ pub fn cases() -> Vec<Case> {
     cases.channel_norms();
     cases.interpolation();
     cases.long_lines();
+    cases.decompositions();
     cases.list
 }
 

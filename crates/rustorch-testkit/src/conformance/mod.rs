@@ -15,6 +15,7 @@ mod cases;
 mod chain;
 mod compare;
 mod conv;
+mod linalg;
 mod sample;
 mod sorting;
 mod spatial;

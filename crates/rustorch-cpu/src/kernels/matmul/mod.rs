@@ -13,7 +13,9 @@ mod problem;
 mod rows;
 mod weight;
 
-pub(crate) use dense::{Arithmetic, Same, Scalar, Tile, pack_columns, with_scratch};
+pub(crate) use dense::{
+    Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_product, with_scratch,
+};
 pub(crate) use experts::run_experts;
 pub(crate) use problem::finish;
 pub(crate) use rows::Parts;

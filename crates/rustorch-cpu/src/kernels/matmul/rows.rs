@@ -93,6 +93,21 @@ pub(crate) struct Results<'a, T> {
 unsafe impl<T: Send + Sync> Sync for Results<'_, T> {}
 
 impl<T: Copy> Results<'_, T> {
+    /// Reads elements `j..` of row `i` as the beginnings of sums.
+    ///
+    /// # Safety
+    /// The elements exist and were written, and no other thread uses them.
+    #[inline(always)]
+    pub(crate) unsafe fn take<E: Copy>(&self, i: usize, j: usize, sums: &mut [E], start: impl Fn(T) -> E) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let from = self.base.add(self.starts[i] + j * self.stride);
+            for (c, sum) in sums.iter_mut().enumerate() {
+                *sum = start(*from.add(c * self.stride));
+            }
+        }
+    }
+
     /// Writes elements `j..` of row `i`: sums finished by `finish`, which is given the bias, too.
     ///
     /// # Safety

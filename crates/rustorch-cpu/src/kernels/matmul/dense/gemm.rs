@@ -90,7 +90,7 @@ struct Panel<E> {
 ///
 /// # Safety
 /// The processor has `isa`. Every job's matrix has the elements that `w` describes; `out` has the rows of the jobs, `w.n` columns each, and nobody
-/// else uses them.
+/// else uses them. Where the arithmetic adds to what stands there, they were written.
 pub(super) unsafe fn product<A: Arithmetic>(
     pool: &Pool,
     isa: Isa,
@@ -174,6 +174,13 @@ pub(super) unsafe fn product_of<A: Arithmetic, C: Columns<A::E>>(
                 unsafe {
                     for at in 0..task.rows.len() * columns {
                         sums.add(at).write(A::E::ZERO);
+                    }
+                    if A::ADDS {
+                        for row in task.rows.clone() {
+                            let sums = sums.add((row - task.rows.start) * columns);
+                            let sums = std::slice::from_raw_parts_mut(sums, n);
+                            out.take(job.out[row] as usize, j, sums, A::start);
+                        }
                     }
                     for p in (0..w.k).step_by(DEPTH) {
                         let depth = DEPTH.min(w.k - p);

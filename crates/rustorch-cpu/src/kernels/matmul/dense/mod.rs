@@ -7,12 +7,14 @@ mod blocks;
 mod gemm;
 mod kernel;
 mod pack;
+mod subtract;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub(crate) use gemm::with_scratch;
 pub(crate) use kernel::{Scalar, Tile};
 pub(crate) use pack::pack_columns;
+pub(crate) use subtract::{Field, Left, subtract_product};
 
 use super::problem::{Problem, address, address_mut, bias};
 use super::rows::{Job, Results, Rows};
@@ -28,7 +30,14 @@ pub(crate) trait Arithmetic: 'static {
     type W: Element;
     /// What is multiplied and summed.
     type E: Scalar;
+    /// Whether sums begin with what stands in the result, by [`start`](Self::start), instead of zero.
+    const ADDS: bool = false;
 
+    /// What stood in the result as the beginning of a sum.
+    #[inline(always)]
+    fn start(_there: Self::X) -> Self::E {
+        Self::E::ZERO
+    }
     /// An element of the left operand as a factor.
     fn x(x: Self::X) -> Self::E;
     /// An element of the right operand as a factor.

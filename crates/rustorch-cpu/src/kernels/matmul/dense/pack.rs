@@ -32,6 +32,13 @@ pub(crate) unsafe fn pack_columns<A: Arithmetic>(
                     *out.add(p * columns + j) = A::w(*w.add(p * k_stride + j * n_stride));
                 }
             }
+        } else if n_stride == 1 {
+            // A loop of its own, which the compiler turns into copies of whole vectors.
+            for p in 0..k {
+                for j in 0..n {
+                    *out.add(p * columns + j) = A::w(*w.add(p * k_stride + j));
+                }
+            }
         } else {
             for p in 0..k {
                 for j in 0..n {

@@ -1,0 +1,237 @@
+//! Decompositions of matrices, and what they give: solutions, inverses, determinants.
+//!
+//! Matrices are the last two dimensions; the leading ones are a batch. Dtypes are `F32`, `F64`, `C64` and `C128`. A
+//! transposed system, and one whose unknown stands on the left (`X·A = B`), is this one seen through transposed views, so
+//! neither is a parameter here.
+
+use super::{expect_args, one, same_dense};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
+use smallvec::smallvec;
+use std::fmt;
+
+/// A decomposition, or what is computed by way of one.
+///
+/// Whether a matrix is regular, or positive-definite, depends on its values: a device that finds that it is not returns
+/// [`Error::Matrix`](crate::Error::Matrix), which never falls back, as every device would find the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Linalg {
+    /// `(a: [.., n, n]) →` the triangular factor of a Hermitian positive-definite matrix: `L` with `a = L·Lᴴ`, or, if
+    /// `upper`, `U` with `a = Uᴴ·U`. Only that triangle of `a` is read, and of its diagonal only the real part.
+    Cholesky {
+        /// Whether the upper triangle is read and written.
+        upper: bool,
+    },
+    /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, where of `a` one triangle counts and the other is not read.
+    /// Batches broadcast. A zero on the diagonal gives infinities, no error, as in PyTorch.
+    SolveTriangular {
+        /// Whether the upper triangle counts.
+        upper: bool,
+        /// Whether the diagonal counts as ones and is not read.
+        unit: bool,
+    },
+    /// `(a: [.., m, n]) →` (both factors in one matrix `[.., m, n]`, pivots, permutation), by partial pivoting: `U` from
+    /// the diagonal on, below it `L`, whose diagonal of ones is not stored.
+    ///
+    /// Pivots (`I32`, `[.., min(m, n)]`) are LAPACK's: row `i` was swapped with row `pivots[i]`, counted from 1, in this
+    /// order. The permutation (`I64`, `[.., m]`) says the same of the whole: row `i` of `L·U` is row `permutation[i]` of
+    /// `a`. A singular matrix has such factors, too.
+    Lu,
+    /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, by partial pivoting. Batches broadcast.
+    Solve,
+    /// `(a: [.., n, n]) → a⁻¹`.
+    Inverse,
+    /// `(a: [.., n, n]) →` the determinants `[..]`; 0 of a singular matrix, 1 of an empty one.
+    Det,
+    /// `(a: [.., n, n]) →` (sign, natural logarithm of the absolute value) of the determinants. The sign has the dtype of
+    /// `a` and modulus 1, the logarithm is real; of a singular matrix they are 0 and −∞.
+    SlogDet,
+    /// `(a: [.., m, n]) → (Q, R)` with `a = Q·R`, columns of `Q` orthonormal, `R` upper triangular, by Householder's
+    /// reflections with LAPACK's signs: `Q` is `[.., m, k]`, `R` is `[.., k, n]`, `k = min(m, n)`.
+    Qr {
+        /// Whether `Q` is square: `k = m`.
+        complete: bool,
+    },
+}
+
+/// What a matrix lacks that an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatrixDefect {
+    /// It is not positive-definite.
+    NotPositiveDefinite {
+        /// The order of its first leading minor that is not positive.
+        minor: usize,
+    },
+    /// It is singular: elimination meets a zero.
+    Singular {
+        /// The number of the pivot that is zero, counted from 1.
+        pivot: usize,
+    },
+}
+
+impl fmt::Display for MatrixDefect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MatrixDefect::NotPositiveDefinite { minor } => {
+                write!(f, "is not positive-definite (the leading minor of order {minor} is not positive)")
+            }
+            MatrixDefect::Singular { pivot } => write!(f, "is singular (pivot {pivot} is zero)"),
+        }
+    }
+}
+
+impl Linalg {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Linalg::Cholesky { .. } => "linalg.cholesky",
+            Linalg::SolveTriangular { .. } => "linalg.solve_triangular",
+            Linalg::Lu => "linalg.lu",
+            Linalg::Solve => "linalg.solve",
+            Linalg::Inverse => "linalg.inv",
+            Linalg::Det => "linalg.det",
+            Linalg::SlogDet => "linalg.slogdet",
+            Linalg::Qr { .. } => "linalg.qr",
+        }
+    }
+
+    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.name();
+        let system = matches!(self, Linalg::SolveTriangular { .. } | Linalg::Solve);
+        let count = if system { 2 } else { 1 };
+        expect_args(name, args, count..=count)?;
+        let dtype = same_dense(name, args, count..=count)?;
+        if !matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) {
+            return Err(Error::dtype(name, "needs f32, f64, c64 or c128; cast first", [dtype]));
+        }
+        let a = args[0].shape();
+        let [m, n] = matrix(name, a)?;
+        let batch = &a[..a.rank() - 2];
+        let with = |tail: &[usize]| -> Result<Shape> {
+            let mut dims = Dims::from_slice(batch);
+            dims.extend_from_slice(tail);
+            Shape::new(dims)
+        };
+        let rectangular = matches!(self, Linalg::Lu | Linalg::Qr { .. });
+        if m != n && !rectangular {
+            return Err(Error::shape(
+                name,
+                format!("needs square matrices, but these are {m} by {n}"),
+                args.iter().map(|x| x.shape()),
+            ));
+        }
+        match self {
+            Linalg::Cholesky { .. } | Linalg::Inverse => one(dtype, a.clone()),
+            Linalg::SolveTriangular { .. } | Linalg::Solve => {
+                let b = args[1].shape();
+                let [rows, columns] = matrix(name, b)?;
+                if rows != n {
+                    let message = format!("a right side of {rows} rows does not fit matrices of {n} by {n}");
+                    return Err(Error::shape(name, message, [a, b]));
+                }
+                let batch = Shape::new(batch)?.broadcast(&Shape::new(&b[..b.rank() - 2])?, name)?;
+                let mut dims = Dims::from_slice(batch.dims());
+                dims.extend_from_slice(&[rows, columns]);
+                one(dtype, Shape::new(dims)?)
+            }
+            Linalg::Lu => Ok(smallvec![
+                OutputMeta { dtype, shape: a.clone() },
+                OutputMeta { dtype: DType::I32, shape: with(&[m.min(n)])? },
+                OutputMeta { dtype: DType::I64, shape: with(&[m])? },
+            ]),
+            Linalg::Det => one(dtype, with(&[])?),
+            Linalg::SlogDet => Ok(smallvec![
+                OutputMeta { dtype, shape: with(&[])? },
+                OutputMeta { dtype: dtype.to_real(), shape: with(&[])? },
+            ]),
+            Linalg::Qr { complete } => {
+                let k = if complete { m } else { m.min(n) };
+                Ok(smallvec![
+                    OutputMeta { dtype, shape: with(&[m, k])? },
+                    OutputMeta { dtype, shape: with(&[k, n])? },
+                ])
+            }
+        }
+    }
+
+    /// Multiplications and additions, by the leading terms of LAPACK's counts.
+    pub(super) fn flops(self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        let Ok([m, n]) = matrix(self.name(), args[0].shape()) else { return 0 };
+        let out = outs[0].shape.elements();
+        let batch = args[0].shape()[..args[0].shape().rank() - 2].iter().product::<usize>() as f64;
+        let (m, n, out) = (m as f64, n as f64, out as f64);
+        let k = m.min(n);
+        let elimination = batch * 2.0 * (m * n * k - (m + n) * k * k / 2.0 + k * k * k / 3.0);
+        let flops = match self {
+            Linalg::Cholesky { .. } => batch * n * n * n / 3.0,
+            Linalg::SolveTriangular { .. } => out * n,
+            Linalg::Lu | Linalg::Det | Linalg::SlogDet => elimination,
+            Linalg::Solve => elimination + 2.0 * out * n,
+            Linalg::Inverse => elimination + 2.0 * batch * n * n * n,
+            // As much again for the columns of Q.
+            Linalg::Qr { .. } => 2.0 * elimination + 2.0 * out * k,
+        };
+        flops as u64
+    }
+}
+
+/// Rows and columns of a shape's matrices.
+fn matrix(name: &'static str, shape: &Shape) -> Result<[usize; 2]> {
+    match shape.dims() {
+        [.., m, n] => Ok([*m, *n]),
+        _ => Err(Error::shape(name, "needs a matrix, or a batch of them: two dimensions at least", [shape])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, Layout, Op, OpType};
+
+    fn infer(op: Linalg, args: &[(DType, &[usize])]) -> Result<Vec<(DType, Vec<usize>)>> {
+        let layouts: Vec<Layout> =
+            args.iter().map(|(_, dims)| Layout::contiguous(Shape::new(*dims).unwrap())).collect();
+        let metas: Vec<TensorMeta<'_>> = args
+            .iter()
+            .zip(&layouts)
+            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::Cpu })
+            .collect();
+        let op = Op::Linalg(op);
+        let outs = op.infer(&metas)?;
+        assert_eq!(op.class(&metas), OpType::Decomposition);
+        let empty = outs.iter().all(|out| out.shape.elements() == 0);
+        assert!(empty || op.work(&metas, &outs).flops > 0);
+        Ok(outs.into_iter().map(|out| (out.dtype, out.shape.dims().to_vec())).collect())
+    }
+
+    #[test]
+    fn results_have_the_shapes_of_pytorch() {
+        use DType::{C64, F32, F64, I32, I64};
+        let case = |op, args: &[(DType, &[usize])], want: &[(DType, &[usize])]| {
+            let got = infer(op, args).unwrap();
+            let want: Vec<_> = want.iter().map(|(dtype, dims)| (*dtype, dims.to_vec())).collect();
+            assert_eq!(got, want, "{op:?}");
+        };
+        case(Linalg::Cholesky { upper: false }, &[(F64, &[2, 3, 3])], &[(F64, &[2, 3, 3])]);
+        case(Linalg::Solve, &[(F32, &[4, 1, 3, 3]), (F32, &[5, 3, 2])], &[(F32, &[4, 5, 3, 2])]);
+        case(Linalg::Lu, &[(F32, &[2, 5, 3])], &[(F32, &[2, 5, 3]), (I32, &[2, 3]), (I64, &[2, 5])]);
+        case(Linalg::SlogDet, &[(C64, &[7, 2, 2])], &[(C64, &[7]), (F32, &[7])]);
+        case(Linalg::Qr { complete: false }, &[(F32, &[5, 3])], &[(F32, &[5, 3]), (F32, &[3, 3])]);
+        case(Linalg::Qr { complete: true }, &[(F32, &[5, 3])], &[(F32, &[5, 5]), (F32, &[5, 3])]);
+        case(Linalg::Qr { complete: false }, &[(F32, &[0, 3])], &[(F32, &[0, 0]), (F32, &[0, 3])]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        use DType::{F16, F32, F64, I64};
+        let message = |op, args: &[(DType, &[usize])]| infer(op, args).unwrap_err().to_string();
+        assert!(message(Linalg::Inverse, &[(F32, &[2, 3])]).contains("linalg.inv: needs square matrices"));
+        assert!(message(Linalg::Det, &[(F32, &[3])]).contains("two dimensions"));
+        assert!(message(Linalg::Lu, &[(F16, &[3, 3])]).contains("f16"));
+        assert!(message(Linalg::Lu, &[(I64, &[3, 3])]).contains("i64"));
+        assert!(message(Linalg::Solve, &[(F32, &[3, 3]), (F64, &[3, 1])]).contains("one dtype"));
+        assert!(message(Linalg::Solve, &[(F32, &[3, 3]), (F32, &[2, 1])]).contains("2 rows"));
+        assert!(
+            message(Linalg::Solve, &[(F32, &[2, 3, 3]), (F32, &[4, 3, 1])]).contains("linalg.solve: sizes")
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! Decompositions of matrices of 512 by 512, and of many small ones, on one thread and two.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use rustorch_core::{
+    Backend, Buffer, DType, Device, Layout, Linalg, Op, Philox, Shape, TensorMeta, View, ViewMut,
+};
+use rustorch_cpu::CpuBackend;
+
+/// A tensor of `f32`.
+struct Operand {
+    buffer: Buffer,
+    dtype: DType,
+    layout: Layout,
+}
+
+impl Operand {
+    fn empty(cpu: &CpuBackend, dtype: DType, shape: Shape) -> Operand {
+        let layout = Layout::contiguous(shape);
+        let bytes = dtype.bytes_for(layout.elements()).expect("a dense dtype");
+        Operand { buffer: cpu.alloc(bytes).expect("memory"), dtype, layout }
+    }
+
+    /// Matrices with noise beside a diagonal that makes them positive-definite.
+    fn positive(cpu: &CpuBackend, dims: &[usize]) -> Operand {
+        let mut operand = Operand::empty(cpu, DType::F32, Shape::new(dims).expect("small"));
+        let n = dims[dims.len() - 1];
+        let mut random = Philox::new(1);
+        let values = (0..operand.layout.elements()).flat_map(|i| {
+            let (row, column) = (i / n % n, i % n);
+            let noise = random.next_f64() as f32 - 0.5;
+            (noise + if row == column { 2.0 + n as f32 / 4.0 } else { 0.0 }).to_ne_bytes()
+        });
+        let values: Vec<u8> = values.collect();
+        // SAFETY: the buffer was made for the layout.
+        let mut place = unsafe { ViewMut::new(&mut operand.buffer, DType::F32, &operand.layout) };
+        cpu.copy_in(&values, &mut place).expect("sizes agree");
+        operand
+    }
+
+    fn meta(&self) -> TensorMeta<'_> {
+        TensorMeta { dtype: self.dtype, layout: &self.layout, device: Device::Cpu }
+    }
+}
+
+const OPS: &[(&str, Linalg)] = &[
+    ("cholesky", Linalg::Cholesky { upper: false }),
+    ("lu", Linalg::Lu),
+    ("solve", Linalg::Solve),
+    ("inverse", Linalg::Inverse),
+    ("qr", Linalg::Qr { complete: false }),
+];
+
+fn bench(c: &mut Criterion, name: &str, ops: &[(&str, Linalg)], a: &[usize], b: &[usize]) {
+    let mut group = c.benchmark_group(name);
+    group.sample_size(20);
+    for threads in [1, 2] {
+        let cpu = CpuBackend::new(threads);
+        let (a, b) = (Operand::positive(&cpu, a), Operand::positive(&cpu, b));
+        for &(name, op) in ops {
+            let operands: &[&Operand] = if op == Linalg::Solve { &[&a, &b] } else { &[&a] };
+            let metas: Vec<TensorMeta<'_>> = operands.iter().map(|x| x.meta()).collect();
+            let op = Op::Linalg(op);
+            let mut outs: Vec<Operand> = op
+                .infer(&metas)
+                .expect("square matrices")
+                .into_iter()
+                .map(|out| Operand::empty(&cpu, out.dtype, out.shape))
+                .collect();
+            group.bench_function(BenchmarkId::new(name, threads), |bench| {
+                bench.iter(|| {
+                    // SAFETY: the buffers were made for these layouts, and the arguments were written.
+                    unsafe {
+                        let args: Vec<View<'_>> =
+                            operands.iter().map(|x| View::new(&x.buffer, x.dtype, &x.layout)).collect();
+                        let mut places: Vec<ViewMut<'_>> = outs
+                            .iter_mut()
+                            .map(|x| ViewMut::new(&mut x.buffer, x.dtype, &x.layout))
+                            .collect();
+                        cpu.run(&op, &args, &mut places).expect("regular matrices");
+                    }
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+fn large(c: &mut Criterion) {
+    // A right side of one column, as in the other libraries' figures.
+    bench(c, "512", OPS, &[512, 512], &[512, 1]);
+    bench(c, "512, 512 columns", &[("solve", Linalg::Solve)], &[512, 512], &[512, 512]);
+}
+
+fn small(c: &mut Criterion) {
+    bench(c, "1000 of 8", OPS, &[1000, 8, 8], &[1000, 8, 1]);
+}
+
+criterion_group!(benches, large, small);
+criterion_main!(benches);

@@ -1,0 +1,157 @@
+//! Products that are subtracted from what stands in the result: the update of a trailing block, from which decompositions
+//! of matrices are made.
+
+use super::kernel::Scalar;
+use super::{Arithmetic, gemm};
+use crate::kernels::matmul::rows::{Job, Results, Rows};
+use crate::{Isa, Pool};
+use rustorch_core::{C64, C128, Element};
+use std::marker::PhantomData;
+use std::ops::Neg;
+
+/// Numbers of a field, in which matrices have inverses.
+pub(crate) trait Field: Scalar + Element + Neg<Output = Self> {
+    /// The complex conjugate.
+    fn conj(self) -> Self;
+}
+
+macro_rules! fields {
+    ($($ty:ty: |$z:ident| $conj:expr;)*) => {$(
+        impl Field for $ty {
+            #[inline(always)]
+            fn conj(self) -> $ty {
+                let $z = self;
+                $conj
+            }
+        }
+    )*};
+}
+
+fields! {
+    f32: |x| x;
+    f64: |x| x;
+    C64: |z| num_complex::Complex::conj(&z);
+    C128: |z| num_complex::Complex::conj(&z);
+}
+
+/// The left factor counts negated, conjugated or not, and sums begin with what stands in the result.
+struct Minus<T, const CONJ: bool>(PhantomData<T>);
+
+impl<T: Field, const CONJ: bool> Arithmetic for Minus<T, CONJ> {
+    type X = T;
+    type W = T;
+    type E = T;
+    const ADDS: bool = true;
+
+    #[inline(always)]
+    fn x(x: T) -> T {
+        -if CONJ { x.conj() } else { x }
+    }
+
+    #[inline(always)]
+    fn w(w: T) -> T {
+        w
+    }
+
+    #[inline(always)]
+    fn start(there: T) -> T {
+        there
+    }
+
+    #[inline(always)]
+    fn out(sum: T, _bias: Option<T>) -> T {
+        sum
+    }
+}
+
+/// The left factor of a product: element `(i, p)` is `i · strides[0] + p · strides[1]` from its first.
+#[derive(Clone, Copy)]
+pub(crate) struct Left<T> {
+    /// The first element.
+    pub(crate) at: *const T,
+    /// Elements from one row to the next, and from one column to the next.
+    pub(crate) strides: [usize; 2],
+    /// Whether the conjugates count.
+    pub(crate) conj: bool,
+}
+
+/// `c −= a·b` for `a: [m, k]`, `b: [k, n]`; rows of `b` and `c` lie in one piece, `b.1` and `c.1` elements apart.
+///
+/// Each result is one chain of multiply-adds over the inner dimension, in order, whatever the sizes and the threads.
+///
+/// # Safety
+/// The elements exist; those of `c` are the caller's alone, and none of `a` or `b` is among them.
+pub(crate) unsafe fn subtract_product<T: Field>(
+    pool: &Pool,
+    [m, n, k]: [usize; 3],
+    a: Left<T>,
+    b: (*const T, usize),
+    c: (*mut T, usize),
+) {
+    if m == 0 || n == 0 || k == 0 {
+        return;
+    }
+    // SAFETY: this function's contract.
+    unsafe {
+        match a.conj {
+            true => run::<Minus<T, true>>(pool, [m, n, k], a, b, c),
+            false => run::<Minus<T, false>>(pool, [m, n, k], a, b, c),
+        }
+    }
+}
+
+/// # Safety
+/// As [`subtract_product`].
+unsafe fn run<A: Arithmetic<W = <A as Arithmetic>::X>>(
+    pool: &Pool,
+    [m, n, k]: [usize; 3],
+    a: Left<A::X>,
+    b: (*const A::X, usize),
+    c: (*mut A::X, usize),
+) {
+    let (from, to): (Vec<usize>, Vec<usize>) = (0..m).map(|i| (i * a.strides[0], i * c.1)).unzip();
+    let ids: Vec<u32> = (0..m as u32).collect();
+    let job = Job { w: b.0.cast(), x: &ids, out: &ids };
+    let w = gemm::Strided { n, k, k_stride: b.1, n_stride: 1 };
+    // SAFETY: this function's contract; the instruction set was detected.
+    unsafe {
+        let rows = Rows::new(a.at, &from, k, a.strides[1]);
+        let results = Results { base: c.0, starts: &to, stride: 1, bias: None };
+        gemm::product::<A>(pool, Isa::detect(), w, &[job], &rows, &results);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_subtracted_in_place() {
+        let (m, n, k) = (29, 35, 300);
+        let number = |i: usize| C64::new((i * 7 % 11) as f32 - 5.0, (i * 5 % 13) as f32 - 6.0);
+        // Small integers, so that every order of summation gives the same.
+        let a: Vec<C64> = (0..k * m).map(number).collect();
+        let b: Vec<C64> = (0..k * (n + 3)).map(|i| number(i + 3)).collect();
+        let before: Vec<C64> = (0..m * (n + 2)).map(|i| number(i + 5)).collect();
+        for conj in [false, true] {
+            let mut c = before.clone();
+            // The left factor is the transposed view of `[k, m]`.
+            let left = Left { at: a.as_ptr(), strides: [1, m], conj };
+            // SAFETY: three vectors of these sizes.
+            unsafe {
+                let (b, c) = ((b.as_ptr(), n + 3), (c.as_mut_ptr(), n + 2));
+                subtract_product(&Pool::new(3), [m, n, k], left, b, c);
+            }
+            for i in 0..m {
+                for j in 0..n + 2 {
+                    let terms = (0..k).map(|p| {
+                        let a = a[p * m + i];
+                        (if conj { a.conj() } else { a }) * b[p * (n + 3) + j]
+                    });
+                    let sum = if j < n { terms.sum() } else { C64::ZERO };
+                    assert_eq!(c[i * (n + 2) + j], before[i * (n + 2) + j] - sum, "{i} {j} {conj}");
+                }
+            }
+        }
+    }
+}
