@@ -5,7 +5,8 @@ use crate::pinned::Ring;
 use crate::spans::Spans;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUmemoryPool, CUresult, CUstream};
 use rustorch_core::{Device, Fault};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use rustorch_kernels::driver::Loss;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What all memories and kernels of an open GPU share: its primary context and one stream.
 pub(crate) struct Session {
@@ -15,8 +16,7 @@ pub(crate) struct Session {
     pool: Option<CUmemoryPool>,
     id: CUdevice,
     context: CUcontext,
-    /// Set once, when the device is gone: why.
-    lost: OnceLock<String>,
+    pub(crate) loss: Loss,
     pub(crate) up: Mutex<Ring>,
     pub(crate) down: Mutex<Ring>,
     pub(crate) spans: Spans,
@@ -61,7 +61,7 @@ impl Session {
             pool: pool(id),
             id,
             context,
-            lost: OnceLock::new(),
+            loss: Loss::new(device),
             up: Mutex::new(Ring::new(UP)),
             down: Mutex::new(Ring::new(DOWN)),
             spans: Spans::default(),
@@ -70,17 +70,9 @@ impl Session {
 
     /// Makes the context current in this thread. Fails if the device is lost.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
-        if let Some(message) = self.lost.get() {
-            return Err(Fault::DeviceLost { device: self.device, message: message.clone() });
-        }
+        self.loss.check()?;
         // SAFETY: the context lives as long as the session.
         self.check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) }, 0)
-    }
-
-    /// Takes the device for lost from now on. The first reason stays.
-    pub(crate) fn lose(&self, message: impl Into<String>) -> Fault {
-        let message = self.lost.get_or_init(|| message.into()).clone();
-        Fault::DeviceLost { device: self.device, message }
     }
 
     /// Fails unless a call has succeeded. `bytes` is what it would have had memory for.
@@ -92,7 +84,7 @@ impl Session {
     pub(crate) fn fault(&self, call: &str, error: CUresult, bytes: usize) -> Fault {
         match meaning(error) {
             Meaning::OutOfMemory => Fault::OutOfMemory { device: self.device, requested: bytes },
-            Meaning::Lost => self.lose(said(call, error)),
+            Meaning::Lost => self.loss.lose(said(call, error)),
             Meaning::Refused => refused(self.device, call, error),
         }
     }

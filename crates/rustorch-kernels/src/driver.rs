@@ -1,4 +1,12 @@
 //! The contract between the engine and a driver: memory, kernels, launches. One screen, implemented once for each API.
+//!
+//! Beside it, what drivers have in common: the [`Form`] of kernels and of what they are given, and the [`Loss`] of a device.
+
+mod form;
+mod loss;
+
+pub use form::{Form, check_range, check_size, invalid, shortened};
+pub use loss::Loss;
 
 use crate::Hardware;
 use rustorch_core::Fault;

@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::status::describe as status_name;
 use crate::sys::{self, Api, DeviceId, KernelHandle, ProgramHandle, Status};
 use rustorch_core::Fault;
+use rustorch_kernels::driver::{Form, shortened};
 use rustorch_kernels::{Hardware, KernelCache, Text};
 use std::ffi::{CString, c_char};
 use std::fmt;
@@ -16,16 +17,12 @@ pub struct Kernel {
     pub(crate) session: Arc<Session>,
     /// Setting parameters and launching are one step: parameters are the kernel's state.
     pub(crate) handle: Mutex<KernelHandle>,
-    pub(crate) label: String,
-    pub(crate) workgroup: [u32; 3],
-    pub(crate) buffers: usize,
-    /// In bytes.
-    pub(crate) parameters: usize,
+    pub(crate) form: Form,
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.label, self.session.device)
+        write!(f, "Kernel({} on {})", self.form.label, self.session.device)
     }
 }
 
@@ -83,18 +80,9 @@ impl Builder {
 
     /// Builds a kernel, or takes it from the cache.
     pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
-        session.alive()?;
-        let refused = |message: String| Fault::Backend {
-            device: session.device,
-            message: format!("kernel `{}`: {message}", text.label),
-        };
-        let bytes = text.parameters + text.buffers * size_of::<usize>();
-        if bytes as u64 > self.parameters {
-            return Err(refused(format!(
-                "its parameters have {bytes} bytes, but the device takes {} at most",
-                self.parameters
-            )));
-        }
+        session.loss.check()?;
+        let form = Form::of(text, session.device, self.parameters)?;
+        let refused = |why: String| form.refused(session.device, why);
         let program = self.program(session, text)?;
         let entry = CString::new(text.entry)
             .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
@@ -111,26 +99,18 @@ impl Builder {
         let kernel = Kernel {
             session: Arc::clone(session),
             handle: Mutex::new(handle),
-            label: text.label.to_string(),
-            workgroup: text.workgroup,
-            buffers: text.buffers,
-            parameters: text.parameters,
+            form,
         };
         let stated = text.buffers as u64 + u64::from(text.parameters > 0);
         match kernel_parameters(session.api, handle) {
             Some(found) if found != stated => {
-                return Err(refused(format!("its text has {found} parameters, but {stated} are stated")));
+                let why = format!("its text has {found} parameters, but {stated} are stated");
+                return Err(kernel.form.refused(session.device, why));
             }
             _ => {}
         }
-        let invocations: u64 = text.workgroup.iter().map(|&n| u64::from(n)).product();
-        match kernel_workgroup(session.api, handle, session.id) {
-            Some(most) if invocations > most => {
-                return Err(refused(format!(
-                    "its workgroups have {invocations} invocations, but the device runs {most} of it at most"
-                )));
-            }
-            _ => {}
+        if let Some(most) = kernel_workgroup(session.api, handle, session.id) {
+            kernel.form.check_workgroup(session.device, most)?;
         }
         Ok(kernel)
     }
@@ -268,16 +248,6 @@ fn binary(api: &Api, program: ProgramHandle) -> Result<Vec<u8>, Status> {
     if status == sys::SUCCESS { Ok(binary) } else { Err(status) }
 }
 
-/// The beginning of a log, where the first error is.
-fn shortened(log: &str) -> String {
-    const MOST: usize = 4000;
-    if log.len() <= MOST {
-        return log.to_string();
-    }
-    let end = (0..=MOST).rev().find(|&i| log.is_char_boundary(i)).unwrap_or(0);
-    format!("{}\n… and {} bytes more", &log[..end], log.len() - end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,13 +305,5 @@ mod tests {
             cache.store(&key(&one), &first);
             assert_eq!(run(&driver, &one), 1);
         }
-    }
-
-    #[test]
-    fn a_long_log_is_cut_in_words() {
-        assert_eq!(shortened("short"), "short");
-        let long = "é".repeat(4000);
-        let cut = shortened(&long);
-        assert!(cut.len() < 4100 && cut.ends_with("bytes more"));
     }
 }

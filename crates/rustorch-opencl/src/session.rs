@@ -7,8 +7,9 @@ use crate::sys::{self, Api, ContextHandle, DeviceId, EventHandle, PlatformId, Qu
 use rustorch_core::profile::{SpanKind, host_ns};
 use rustorch_core::{Device, Fault};
 use rustorch_kernels::Hardware;
+use rustorch_kernels::driver::Loss;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A driver may keep commands until it is told to begin; after this many it is told.
 const FLUSHED: u32 = 16;
@@ -21,8 +22,7 @@ pub(crate) struct Session {
     pub(crate) context: ContextHandle,
     /// Commands take it for reading; replacing the queue takes it for writing.
     queue: RwLock<Queue>,
-    /// Set once, when the device is gone: why.
-    lost: OnceLock<String>,
+    pub(crate) loss: Loss,
     waiting: AtomicU32,
     /// Bytes of all memories, which never exceed those of the device: drivers that would rather swap than refuse, or that
     /// take the machine's own memory until it kills the process, are not asked for more.
@@ -125,27 +125,13 @@ impl Session {
             id,
             context,
             queue: RwLock::new(queue),
-            lost: OnceLock::new(),
+            loss: Loss::new(device),
             waiting: AtomicU32::new(0),
             held: AtomicU64::new(0),
             memory: hardware.memory.unwrap_or(u64::MAX),
             staging: Staging::default(),
             spans: Spans::default(),
         })
-    }
-
-    /// Fails if the device is lost.
-    pub(crate) fn alive(&self) -> Result<(), Fault> {
-        match self.lost.get() {
-            None => Ok(()),
-            Some(message) => Err(Fault::DeviceLost { device: self.device, message: message.clone() }),
-        }
-    }
-
-    /// Takes the device for lost from now on. The first reason stays.
-    pub(crate) fn lose(&self, message: impl Into<String>) -> Fault {
-        let message = self.lost.get_or_init(|| message.into()).clone();
-        Fault::DeviceLost { device: self.device, message }
     }
 
     /// Takes bytes of the device's memory, if there are so many.
@@ -170,7 +156,7 @@ impl Session {
         keep: bool,
         put: impl FnOnce(QueueHandle, *mut EventHandle) -> Status,
     ) -> Result<Option<Arc<Event>>, Fault> {
-        self.alive()?;
+        self.loss.check()?;
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         let asked = host_ns();
         let mut handle = EventHandle::default();
@@ -199,7 +185,7 @@ impl Session {
 
     /// Waits until the queue is empty.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
-        self.alive()?;
+        self.loss.check()?;
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the queue is alive as long as the lock is held.
         let status = unsafe { (self.api.finish)(queue.handle) };
@@ -212,7 +198,7 @@ impl Session {
 
     /// Goes on with a queue that measures commands, or with one that does not.
     pub(crate) fn profile(&self, on: bool) -> Result<(), Fault> {
-        self.alive()?;
+        self.loss.check()?;
         let mut held = self.queue.write().unwrap_or_else(PoisonError::into_inner);
         if held.profiling == on {
             return Ok(());
@@ -241,14 +227,14 @@ impl Session {
             sys::DEVICE_NOT_AVAILABLE
             | sys::INVALID_DEVICE
             | sys::INVALID_CONTEXT
-            | sys::INVALID_COMMAND_QUEUE => self.lose(format!("{call} says {}", describe(status))),
+            | sys::INVALID_COMMAND_QUEUE => self.loss.lose(format!("{call} says {}", describe(status))),
             // Drivers say so of kernels that are too large, and ever after of a kernel that has crashed.
             // SAFETY: the caller holds the lock of the queue.
             sys::OUT_OF_RESOURCES if unsafe { (self.api.finish)(queue) } != sys::SUCCESS => {
-                self.lose(format!("{call} says {} and so does clFinish", describe(status)))
+                self.loss.lose(format!("{call} says {} and so does clFinish", describe(status)))
             }
             // NVIDIA's driver, of a kernel that has read or written where it must not.
-            -9999 => self.lose(format!("{call} says {}", describe(status))),
+            -9999 => self.loss.lose(format!("{call} says {}", describe(status))),
             _ => self.refused(call, status),
         }
     }
