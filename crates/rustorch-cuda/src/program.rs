@@ -87,12 +87,8 @@ impl Compiler {
                 session.check("cuModuleLoadData", error, image.len())?;
             }
         }
-        let mut kernel = Kernel {
-            session: Arc::clone(session),
-            module,
-            function: std::ptr::null_mut(),
-            form,
-        };
+        let mut kernel =
+            Kernel { session: Arc::clone(session), module, function: std::ptr::null_mut(), form };
         // SAFETY: the module lives, the name ends with a zero, and the handle goes to a variable.
         match unsafe { sys::cuModuleGetFunction(&mut kernel.function, module, entry.as_ptr()) } {
             CUresult::CUDA_SUCCESS => {}

@@ -7,8 +7,8 @@ use crate::program::{Builder, Kernel};
 use crate::session::{Command, Session};
 use crate::status::describe;
 use crate::sys::{self, Api};
-use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::Fault;
+use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_kernels::driver::invalid;
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
@@ -88,8 +88,12 @@ impl Driver for OpenCl {
         let sizes: [usize; 3] = std::array::from_fn(|i| kernel.form.workgroup[i] as usize);
         let items: [usize; 3] = std::array::from_fn(|i| launch.groups[i] as usize * sizes[i]);
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        let command =
-            Command { call: "clEnqueueNDRangeKernel", kind: SpanKind::Compute, label: &kernel.form.label, bytes };
+        let command = Command {
+            call: "clEnqueueNDRangeKernel",
+            kind: SpanKind::Compute,
+            label: &kernel.form.label,
+            bytes,
+        };
 
         let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |index: usize, bytes: usize, value: *const c_void| {

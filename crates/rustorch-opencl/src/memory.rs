@@ -2,8 +2,8 @@
 
 use crate::session::{Command, Session};
 use crate::sys::{self, MemHandle};
-use rustorch_core::profile::SpanKind;
 use rustorch_core::Fault;
+use rustorch_core::profile::SpanKind;
 use rustorch_kernels::driver::{check_range, check_size, invalid};
 use std::fmt;
 use std::sync::Arc;

@@ -96,11 +96,7 @@ impl Builder {
                 status_name(status)
             )));
         }
-        let kernel = Kernel {
-            session: Arc::clone(session),
-            handle: Mutex::new(handle),
-            form,
-        };
+        let kernel = Kernel { session: Arc::clone(session), handle: Mutex::new(handle), form };
         let stated = text.buffers as u64 + u64::from(text.parameters > 0);
         match kernel_parameters(session.api, handle) {
             Some(found) if found != stated => {

@@ -72,8 +72,7 @@ impl Form {
         launch: &Launch<'_, D>,
         hardware: &Hardware,
     ) -> Result<(), Fault> {
-        let invalid =
-            |why: String| Err(invalid("launch", format!("kernel `{}`: {why}", self.label)));
+        let invalid = |why: String| Err(invalid("launch", format!("kernel `{}`: {why}", self.label)));
         if launch.buffers.len() != self.buffers {
             return invalid(format!("{} buffers given, {} taken", launch.buffers.len(), self.buffers));
         }
