@@ -12,6 +12,9 @@ use crate::Hardware;
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
 
+/// The most streams of a device: more than overlap anywhere.
+pub const STREAMS: usize = 16;
+
 /// A driver's part of a device. Everything that kernels have in common is the [`Engine`](crate::Engine)'s.
 ///
 /// Work is done in the order in which it is given: a launch sees what earlier writes, copies and launches have left.
@@ -58,7 +61,7 @@ pub trait Driver: Send + Sync + 'static {
     /// Waits until all work of all streams is done.
     fn finish(&self) -> Result<(), Fault>;
 
-    /// Has as many streams as are wanted from now on, if that is possible, and returns how many there are. No work is on its
+    /// Has as many streams as are wanted, at most [`STREAMS`], from now on, if that is possible, and returns how many there are. No work is on its
     /// way, and none is given meanwhile.
     fn set_streams(&self, _wanted: usize) -> Result<usize, Fault> {
         Ok(1)

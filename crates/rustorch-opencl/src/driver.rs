@@ -9,7 +9,7 @@ use crate::status::describe;
 use crate::sys::{self, Api};
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_kernels::driver::invalid;
+use rustorch_kernels::driver::{check_range, invalid};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
 use std::fmt;
@@ -36,7 +36,7 @@ impl Candidate {
     pub fn open_with(&self, cache: Option<KernelCache>) -> Result<OpenCl, Fault> {
         let device = self.hardware.device;
         let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
-        let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
+        let session = Arc::new(Session::open(api, self)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
         tracing::debug!(hardware = ?self.hardware, "opened");
         let pci_address = pci_address(api, self.id);
@@ -147,7 +147,8 @@ impl Driver for OpenCl {
         }
         let command =
             Command { call: "clEnqueueWriteBuffer", kind: SpanKind::Copy, label: "write", bytes: src.len() };
-        let staged = session.staging.copy(src);
+        let staging = &session.lane().staging;
+        let staged = staging.copy(src);
         let wait = u32::from(staged.is_none());
         let from = staged.as_deref().unwrap_or(src);
         let event = session.enqueue(&command, staged.is_some(), |queue, event| {
@@ -168,7 +169,7 @@ impl Driver for OpenCl {
             }
         });
         match (event, staged) {
-            (Ok(Some(event)), Some(bytes)) => session.staging.keep(event, bytes),
+            (Ok(Some(event)), Some(bytes)) => staging.keep(event, bytes),
             // The write may be in the queue although flushing has failed, so its source must stay.
             (Err(fault), Some(bytes)) => {
                 Box::leak(bytes);
@@ -203,7 +204,7 @@ impl Driver for OpenCl {
                 )
             }
         })?;
-        session.staging.sweep();
+        session.lane().staging.sweep();
         Ok(())
     }
 
@@ -218,31 +219,39 @@ impl Driver for OpenCl {
         let session = &self.session;
         src.check(session, src_offset, bytes)?;
         dst.check(session, dst_offset, bytes)?;
-        if bytes == 0 {
-            return session.loss.check();
-        }
-        let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label: "copy", bytes };
-        session.enqueue(&command, false, |queue, event| {
-            // SAFETY: both memories have the bytes, as was checked; OpenCL itself refuses to copy onto itself.
-            unsafe {
-                (session.api.enqueue_copy_buffer)(
-                    queue,
-                    src.handle,
-                    dst.handle,
-                    src_offset,
-                    dst_offset,
-                    bytes,
-                    0,
-                    std::ptr::null(),
-                    event,
-                )
-            }
-        })?;
-        Ok(())
+        self.enqueue_copy("copy", (src, src_offset), (dst, dst_offset), bytes)
     }
 
     fn finish(&self) -> Result<(), Fault> {
         self.session.finish()
+    }
+
+    fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
+        self.session.set_streams(wanted)
+    }
+
+    fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
+        self.session.wait(stream, other)
+    }
+
+    fn copy_from_peer(
+        &self,
+        (src, from): (&Memory, usize),
+        (dst, to): (&Memory, usize),
+        bytes: usize,
+    ) -> Option<Result<(), Fault>> {
+        let session = &self.session;
+        if !session.reaches(&src.session) {
+            return None;
+        }
+        let copy = || {
+            check_range(src.bytes, from, bytes)?;
+            dst.check(session, to, bytes)?;
+            src.session.loss.check()?;
+            self.enqueue_copy("copy from peer", (src, from), (dst, to), bytes)?;
+            session.finish_lane(session.lane())
+        };
+        Some(copy())
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
@@ -255,6 +264,39 @@ impl Driver for OpenCl {
 }
 
 impl OpenCl {
+    /// Copies within a context. Both memories have the bytes.
+    fn enqueue_copy(
+        &self,
+        label: &str,
+        (src, from): (&Memory, usize),
+        (dst, to): (&Memory, usize),
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let session = &self.session;
+        if bytes == 0 {
+            return session.loss.check();
+        }
+        let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label, bytes };
+        session.enqueue(&command, false, |queue, event| {
+            // SAFETY: both memories are of the queue's context and have the bytes, by the word of the callers; OpenCL itself
+            // refuses to copy onto itself.
+            unsafe {
+                (session.api.enqueue_copy_buffer)(
+                    queue,
+                    src.handle,
+                    dst.handle,
+                    from,
+                    to,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        Ok(())
+    }
+
     /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
     fn check(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
         let kernel = launch.kernel;

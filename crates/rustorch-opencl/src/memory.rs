@@ -95,7 +95,7 @@ fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
     // SAFETY: the context is alive, and no host memory is given.
     let handle = unsafe {
         (session.api.create_buffer)(
-            session.context,
+            session.context(),
             sys::MEM_READ_WRITE,
             bytes,
             std::ptr::null_mut(),

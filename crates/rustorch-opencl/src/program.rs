@@ -1,7 +1,7 @@
 //! From text to a kernel: building, and the cache of what was built.
 
 use crate::describe;
-use crate::query::{build_log, kernel_parameters, kernel_workgroup};
+use crate::query::{build_log, kernel_parameters, kernel_workgroup, program_devices};
 use crate::session::Session;
 use crate::status::describe as status_name;
 use crate::sys::{self, Api, DeviceId, KernelHandle, ProgramHandle, Status};
@@ -126,7 +126,7 @@ impl Builder {
             }
         }
         let program = self.build(session, text)?;
-        match binary(session.api, program.handle) {
+        match binary(session, program.handle) {
             Ok(binary) if !binary.is_empty() => cache.store(&key, &binary),
             Ok(_) => {}
             Err(status) => tracing::debug!(
@@ -146,7 +146,7 @@ impl Builder {
         let length = text.source.len();
         // SAFETY: one text of the length stated.
         let handle =
-            unsafe { (api.create_program_with_source)(session.context, 1, &source, &length, &mut status) };
+            unsafe { (api.create_program_with_source)(session.context(), 1, &source, &length, &mut status) };
         if status != sys::SUCCESS {
             return Err(session.refused("clCreateProgramWithSource", status));
         }
@@ -172,7 +172,7 @@ impl Builder {
         // SAFETY: one device, and one binary of the length stated.
         let handle = unsafe {
             (session.api.create_program_with_binary)(
-                session.context,
+                session.context(),
                 1,
                 &session.id,
                 &length,
@@ -211,33 +211,40 @@ impl Builder {
 }
 
 /// What was built, in the driver's own format.
-fn binary(api: &Api, program: ProgramHandle) -> Result<Vec<u8>, Status> {
-    let mut length = 0_usize;
-    // SAFETY: the program is of one device, so the answer is one `size_t`.
+fn binary(session: &Session, program: ProgramHandle) -> Result<Vec<u8>, Status> {
+    let api = session.api;
+    // A program is of all devices of its context, and lists are in their order.
+    let devices = program_devices(api, program)?;
+    let index = devices.iter().position(|&id| id == session.id).ok_or(sys::INVALID_DEVICE)?;
+    let mut lengths = vec![0_usize; devices.len()];
+    // SAFETY: the answer is one `size_t` for each device.
     let status = unsafe {
         (api.get_program_info)(
             program,
             sys::PROGRAM_BINARY_SIZES,
-            size_of::<usize>(),
-            (&raw mut length).cast(),
+            size_of_val(&*lengths),
+            lengths.as_mut_ptr().cast(),
             std::ptr::null_mut(),
         )
     };
     if status != sys::SUCCESS {
         return Err(status);
     }
-    let mut binary = vec![0_u8; length];
-    if length == 0 {
+    let mut binary = vec![0_u8; lengths[index]];
+    if binary.is_empty() {
         return Ok(binary);
     }
-    let mut start = binary.as_mut_ptr();
-    // SAFETY: the argument is a list of one pointer, to as many bytes as the driver has stated.
+    // Null stands for a device whose binary is not wanted.
+    let mut starts = vec![std::ptr::null_mut::<u8>(); devices.len()];
+    starts[index] = binary.as_mut_ptr();
+    // SAFETY: the argument is a list of a pointer for each device, which is null or leads to as many bytes as the driver has
+    // stated.
     let status = unsafe {
         (api.get_program_info)(
             program,
             sys::PROGRAM_BINARIES,
-            size_of::<*mut u8>(),
-            (&raw mut start).cast(),
+            size_of_val(&*starts),
+            starts.as_mut_ptr().cast(),
             std::ptr::null_mut(),
         )
     };

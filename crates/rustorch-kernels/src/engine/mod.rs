@@ -215,7 +215,7 @@ impl<D: Driver> Backend for Engine<D> {
 
 impl<D: Driver> Engine<D> {
     fn change_streams(&self, wanted: usize) -> Result<usize, Fault> {
-        let wanted = wanted.clamp(1, order::STREAMS);
+        let wanted = wanted.clamp(1, crate::driver::STREAMS);
         let change = self.shared.order.change();
         if wanted == self.streams() {
             return Ok(wanted);

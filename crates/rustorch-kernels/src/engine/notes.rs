@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::memory::Memory;
-use super::order::{Point, STREAMS, Turn};
+use super::order::{Point, Turn};
+use crate::driver::STREAMS;
 use crate::{Driver, mistake};
 use rustorch_core::Fault;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

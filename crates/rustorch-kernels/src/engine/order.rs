@@ -11,13 +11,11 @@
 //! Two threads never use a memory at once in ways that conflict, by the contract of views, and points are noted before the
 //! call returns that gave the work.
 
+use crate::driver::STREAMS;
 use rustorch_core::{Fault, current_stream};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// The most streams of a device.
-pub(crate) const STREAMS: usize = 16;
 
 /// A place in a stream: everything up to its piece of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
