@@ -8,7 +8,7 @@ use crate::session::Session;
 use cudarc::driver::sys;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_kernels::driver::invalid;
+use rustorch_kernels::driver::{check_range, invalid};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
 use std::fmt;
@@ -113,7 +113,7 @@ impl Driver for Cuda {
                     y,
                     z,
                     0,
-                    session.stream,
+                    session.lane().stream,
                     places.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )
@@ -129,8 +129,9 @@ impl Driver for Cuda {
         if src.is_empty() {
             return Ok(());
         }
+        let lane = session.lane();
         session.spans.measure(session, SpanKind::Copy, "write", || {
-            session.lock(&session.up).write(session, dst.address + offset as u64, src)
+            lane.up().write(session, lane, dst.address + offset as u64, src)
         })
     }
 
@@ -141,8 +142,9 @@ impl Driver for Cuda {
         if dst.is_empty() {
             return Ok(());
         }
+        let lane = session.lane();
         session.spans.measure(session, SpanKind::Copy, "read", || {
-            session.lock(&session.down).read(session, src.address + offset as u64, dst)
+            lane.down().read(session, lane, src.address + offset as u64, dst)
         })
     }
 
@@ -164,7 +166,7 @@ impl Driver for Cuda {
         let (to, from) = (dst.address + dst_offset as u64, src.address + src_offset as u64);
         session.spans.measure(session, SpanKind::Copy, "copy", || {
             // SAFETY: both memories have the bytes, as was checked.
-            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.stream) };
+            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.lane().stream) };
             session.check("cuMemcpyDtoDAsync", result, bytes)
         })
     }
@@ -172,6 +174,34 @@ impl Driver for Cuda {
     fn finish(&self) -> Result<(), Fault> {
         self.session.enter()?;
         self.session.finish()
+    }
+
+    fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
+        self.session.enter()?;
+        self.session.set_streams(wanted)
+    }
+
+    fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
+        let session = &self.session;
+        session.enter()?;
+        session.lane_of(stream).wait(session, session.lane_of(other))
+    }
+
+    fn copy_from_peer(
+        &self,
+        src: (&Memory, usize),
+        dst: (&Memory, usize),
+        bytes: usize,
+    ) -> Option<Result<(), Fault>> {
+        let session = &self.session;
+        let copy = || {
+            check_range(src.0.bytes, src.1, bytes)?;
+            dst.0.check(session, dst.1, bytes)?;
+            src.0.session.loss.check()?;
+            session.enter()?;
+            if bytes == 0 { Ok(()) } else { session.copy_from_peer(src, dst, bytes) }
+        };
+        Some(copy())
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

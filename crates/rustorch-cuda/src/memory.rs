@@ -6,7 +6,7 @@ use rustorch_kernels::driver::{check_range, check_size, invalid};
 use std::fmt;
 use std::sync::Arc;
 
-/// Memory of an NVIDIA GPU. It is given back when the work that was put into the stream before is done.
+/// Memory of an NVIDIA GPU. It is given back when the work that was put into this thread's stream before is done.
 pub struct Memory {
     pub(crate) session: Arc<Session>,
     pub(crate) address: u64,
