@@ -193,7 +193,7 @@ fn moved() -> TransferMethod {
     }
     let exec = builder.build().unwrap();
     let (from, to) = (Device::Cuda(0), Device::Cuda(1));
-    let bytes: Vec<u8> = (0..40_000_u32).map(|i| (i * i >> 7) as u8).collect();
+    let bytes: Vec<u8> = (0..40_000_u32).map(|i| ((i * i) >> 7) as u8).collect();
     let shape = Shape::new([10_000].as_slice()).unwrap();
     let x = exec.upload(&bytes, DType::F32, &shape, from).unwrap();
     let transfers = exec.transfers();

@@ -1,4 +1,5 @@
 //! Several streams of one device, worked on by several threads.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use rustorch_core::{
     Backend, BinaryOp, Buffer, DType, Device, Fault, Layout, Op, Shape, StreamScope, View, ViewMut,

@@ -60,7 +60,9 @@ impl<D: Driver> Drop for Memory<D> {
 }
 
 /// Temporary memory that nobody uses, by size, with the stream that has used it last.
-pub(super) struct Spare<D: Driver>(Mutex<HashMap<usize, Vec<(usize, Memory<D>)>>>);
+pub(super) struct Spare<D: Driver>(Mutex<HashMap<usize, Used<D>>>);
+
+type Used<D> = Vec<(usize, Memory<D>)>;
 
 impl<D: Driver> Default for Spare<D> {
     fn default() -> Spare<D> {
