@@ -62,7 +62,8 @@ pub trait Backend: Send + Sync {
     fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault>;
 
     /// Copies a contiguous view on another device directly to one on this device; `None` where there is no direct way
-    /// and the executor goes through host memory.
+    /// and the executor goes through host memory. The other device has finished what makes the data
+    /// ([`synchronize`](Self::synchronize)); the copy is done when this returns, so that the other device may write there again.
     fn copy_from_peer(&self, _src: &View<'_>, _dst: &mut ViewMut<'_>) -> Option<Result<(), Fault>> {
         None
     }
@@ -87,8 +88,14 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Asks for so many queues of work that may overlap, and returns how many there are from now on: one, unless the
-    /// device can have more.
+    /// How many streams there are: queues of work, each in order, that may overlap. Each thread works on one of them, by
+    /// [`current_stream`](crate::current_stream); what one stream has left in memory, another finds there.
+    fn streams(&self) -> usize {
+        1
+    }
+
+    /// Asks for so many streams, and returns how many there are from now on: one, unless the device can have more. Waits until
+    /// everything submitted has finished.
     fn set_streams(&self, _wanted: usize) -> usize {
         1
     }

@@ -32,6 +32,7 @@ mod promote;
 mod quant_type;
 mod scalar;
 mod shape;
+mod stream;
 
 pub use backend::{Backend, copy_mismatch};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
@@ -56,3 +57,4 @@ pub use promote::{Weight, promote_types, result_type};
 pub use quant_type::QuantType;
 pub use scalar::{FromScalar, Scalar};
 pub use shape::{Dims, Shape, resolve_axis};
+pub use stream::{StreamScope, current_stream};

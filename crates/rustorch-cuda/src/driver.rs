@@ -6,8 +6,9 @@ use crate::memory::Memory;
 use crate::program::{Compiler, Kernel};
 use crate::session::Session;
 use cudarc::driver::sys;
+use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_core::{Error, Fault};
+use rustorch_kernels::driver::{check_range, invalid};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
 use std::fmt;
@@ -44,43 +45,18 @@ impl Cuda {
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
-        self.session.lose(message);
+        self.session.loss.lose(message);
     }
 
     /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
     fn check(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
         let kernel = launch.kernel;
-        let invalid = |message: String| {
-            let message = format!("kernel `{}`: {message}", kernel.label);
-            Err(Fault::Invalid(Box::new(Error::argument("launch", message))))
-        };
         if !Arc::ptr_eq(&kernel.session, &self.session) {
-            return invalid("it was compiled by another driver".to_string());
+            let message = format!("kernel `{}` was compiled by another driver", kernel.form.label);
+            return Err(invalid("launch", message));
         }
-        if launch.buffers.len() != kernel.buffers {
-            return invalid(format!("{} buffers given, {} taken", launch.buffers.len(), kernel.buffers));
-        }
-        if size_of_val(launch.parameters) != kernel.parameters {
-            return invalid(format!(
-                "a parameter block of {} bytes given, of {} taken",
-                size_of_val(launch.parameters),
-                kernel.parameters
-            ));
-        }
-        if launch.groups.iter().any(|&n| n == 0 || n > self.hardware.groups) {
-            return invalid(format!(
-                "{:?} workgroups given, of which each must be from 1 to {}",
-                launch.groups, self.hardware.groups
-            ));
-        }
-        let alignment = u64::from(self.hardware.window.unwrap_or(16));
+        kernel.form.check(launch, &self.hardware)?;
         for window in launch.buffers {
-            if !window.start.is_multiple_of(alignment) {
-                return invalid(format!(
-                    "a buffer is seen from byte {} on, which is no multiple of {alignment}",
-                    window.start
-                ));
-            }
             let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
             window.memory.check(&self.session, number(window.start), number(window.bytes))?;
         }
@@ -119,12 +95,12 @@ impl Driver for Cuda {
         // The driver copies each parameter from its place, by the size that the compiled kernel states.
         let mut places: Vec<*mut c_void> =
             addresses.iter().map(|address| std::ptr::from_ref(address).cast_mut().cast()).collect();
-        if kernel.parameters > 0 {
+        if kernel.form.parameters > 0 {
             places.push(launch.parameters.as_ptr().cast_mut().cast());
         }
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        session.spans.measure(session, SpanKind::Compute, &kernel.label, || {
-            let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.workgroup);
+        session.spans.measure(session, SpanKind::Compute, &kernel.form.label, || {
+            let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.form.workgroup);
             // SAFETY: the function is of a module that lives; there is a place for each of its parameters, of the size that the
             // text states; the memories have the bytes that the kernel is told of (the caller's word).
             let result = unsafe {
@@ -137,7 +113,7 @@ impl Driver for Cuda {
                     y,
                     z,
                     0,
-                    session.stream,
+                    session.lane().stream,
                     places.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )
@@ -153,8 +129,9 @@ impl Driver for Cuda {
         if src.is_empty() {
             return Ok(());
         }
+        let lane = session.lane();
         session.spans.measure(session, SpanKind::Copy, "write", || {
-            session.lock(&session.up).write(session, dst.address + offset as u64, src)
+            lane.up().write(session, lane, dst.address + offset as u64, src)
         })
     }
 
@@ -165,8 +142,9 @@ impl Driver for Cuda {
         if dst.is_empty() {
             return Ok(());
         }
+        let lane = session.lane();
         session.spans.measure(session, SpanKind::Copy, "read", || {
-            session.lock(&session.down).read(session, src.address + offset as u64, dst)
+            lane.down().read(session, lane, src.address + offset as u64, dst)
         })
     }
 
@@ -188,7 +166,7 @@ impl Driver for Cuda {
         let (to, from) = (dst.address + dst_offset as u64, src.address + src_offset as u64);
         session.spans.measure(session, SpanKind::Copy, "copy", || {
             // SAFETY: both memories have the bytes, as was checked.
-            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.stream) };
+            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.lane().stream) };
             session.check("cuMemcpyDtoDAsync", result, bytes)
         })
     }
@@ -196,6 +174,34 @@ impl Driver for Cuda {
     fn finish(&self) -> Result<(), Fault> {
         self.session.enter()?;
         self.session.finish()
+    }
+
+    fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
+        self.session.enter()?;
+        self.session.set_streams(wanted)
+    }
+
+    fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
+        let session = &self.session;
+        session.enter()?;
+        session.lane_of(stream).wait(session, session.lane_of(other))
+    }
+
+    fn copy_from_peer(
+        &self,
+        src: (&Memory, usize),
+        dst: (&Memory, usize),
+        bytes: usize,
+    ) -> Option<Result<(), Fault>> {
+        let session = &self.session;
+        let copy = || {
+            check_range(src.0.bytes, src.1, bytes)?;
+            dst.0.check(session, dst.1, bytes)?;
+            src.0.session.loss.check()?;
+            session.enter()?;
+            if bytes == 0 { Ok(()) } else { session.copy_from_peer(src, dst, bytes) }
+        };
+        Some(copy())
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

@@ -2,7 +2,6 @@
 
 use cudarc::driver::sys::{self, CUevent, CUresult, CUstream};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// A mark that a stream reaches when all earlier work is done; destroyed when dropped. Its context must be current then.
 pub(crate) struct Event(CUevent);
@@ -46,6 +45,12 @@ impl Event {
         unsafe { sys::cuEventRecord(self.0, stream) }
     }
 
+    /// Has a stream of its context wait for the mark as it is now.
+    pub(crate) fn hold(&self, stream: CUstream) -> CUresult {
+        // SAFETY: the event lives, and the caller's stream too.
+        unsafe { sys::cuStreamWaitEvent(stream, self.0, 0) }
+    }
+
     /// Waits until the mark is reached.
     pub(crate) fn wait(&self) -> CUresult {
         // SAFETY: the event lives.
@@ -58,13 +63,13 @@ impl Event {
         unsafe { sys::cuEventQuery(self.0) == CUresult::CUDA_SUCCESS }
     }
 
-    /// The time from an earlier mark to this one, to half a microsecond; both are timed and reached. `None` if the driver
-    /// does not say.
-    pub(crate) fn since(&self, earlier: &Event) -> Option<Duration> {
+    /// Nanoseconds from another mark to this one, to half a microsecond, negative if that one was reached later; both are timed
+    /// and reached. `None` if the driver does not say.
+    pub(crate) fn since(&self, other: &Event) -> Option<i64> {
         let mut milliseconds = 0.0_f32;
         // SAFETY: both events live, and the number goes to a variable.
-        match unsafe { elapsed()(&mut milliseconds, earlier.0, self.0) } {
-            CUresult::CUDA_SUCCESS => Some(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3)),
+        match unsafe { elapsed()(&mut milliseconds, other.0, self.0) } {
+            CUresult::CUDA_SUCCESS => Some((f64::from(milliseconds) * 1e6).round() as i64),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Pinned memory of the host, through which copies go: the only memory that the device reads and writes by itself.
 
 use crate::event::Event;
+use crate::lane::Lane;
 use crate::session::Session;
 use cudarc::driver::sys::{self, CUresult};
 use rustorch_core::Fault;
@@ -52,17 +53,22 @@ impl Ring {
     }
 
     /// Copies to the device. The source is read before this returns.
-    pub(crate) fn write(&mut self, session: &Session, to: u64, from: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn write(
+        &mut self,
+        session: &Session,
+        lane: &Lane,
+        to: u64,
+        from: &[u8],
+    ) -> Result<(), Fault> {
         for (i, piece) in from.chunks(SLOT).enumerate() {
             let to = to + (i * SLOT) as u64;
             let Some(index) = self.take(session)? else {
                 // SAFETY: the caller's range of device memory, and bytes of that length; memory that is not pinned is read
                 // before the call returns, or at the latest when the stream is empty.
-                let result = unsafe {
-                    sys::cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), session.stream)
-                };
+                let result =
+                    unsafe { sys::cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), lane.stream) };
                 session.check("cuMemcpyHtoDAsync", result, piece.len())?;
-                session.finish()?;
+                lane.finish(session)?;
                 continue;
             };
             let slot = &mut self.slots[index];
@@ -70,15 +76,21 @@ impl Ring {
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), slot.memory, piece.len()) };
             // SAFETY: the caller's range of device memory, and the slot, which stays until its event is reached.
             let result =
-                unsafe { sys::cuMemcpyHtoDAsync_v2(to, slot.memory.cast(), piece.len(), session.stream) };
+                unsafe { sys::cuMemcpyHtoDAsync_v2(to, slot.memory.cast(), piece.len(), lane.stream) };
             session.check("cuMemcpyHtoDAsync", result, piece.len())?;
-            slot.mark(session)?;
+            slot.mark(session, lane)?;
         }
         Ok(())
     }
 
     /// Copies to the host, and waits for it.
-    pub(crate) fn read(&mut self, session: &Session, from: u64, to: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) fn read(
+        &mut self,
+        session: &Session,
+        lane: &Lane,
+        from: u64,
+        to: &mut [u8],
+    ) -> Result<(), Fault> {
         let pieces = to.len().div_ceil(SLOT);
         while self.slots.len() < self.most.min(pieces) {
             let Some(slot) = Slot::new() else { break };
@@ -87,9 +99,9 @@ impl Ring {
         if self.slots.is_empty() {
             // SAFETY: the caller's range of device memory, and room for it, which stays until the stream is empty.
             let result =
-                unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), session.stream) };
+                unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), lane.stream) };
             session.check("cuMemcpyDtoHAsync", result, to.len())?;
-            return session.finish();
+            return lane.finish(session);
         }
         // Piece i goes through slot i modulo their number, when the piece before it there has been taken out.
         let turns = self.slots.len();
@@ -108,9 +120,9 @@ impl Ring {
                 let (from, bytes) = (from + (i * SLOT) as u64, places[i].len());
                 // SAFETY: the caller's range of device memory, and the slot, which stays until its event is reached.
                 let result =
-                    unsafe { sys::cuMemcpyDtoHAsync_v2(slot.memory.cast(), from, bytes, session.stream) };
+                    unsafe { sys::cuMemcpyDtoHAsync_v2(slot.memory.cast(), from, bytes, lane.stream) };
                 session.check("cuMemcpyDtoHAsync", result, bytes)?;
-                slot.mark(session)?;
+                slot.mark(session, lane)?;
             }
         }
         Ok(())
@@ -146,11 +158,11 @@ impl Slot {
     }
 
     /// Marks the place in the stream after which the slot is free.
-    fn mark(&mut self, session: &Session) -> Result<(), Fault> {
-        let result = self.done.record(session.stream);
+    fn mark(&mut self, session: &Session, lane: &Lane) -> Result<(), Fault> {
+        let result = self.done.record(lane.stream);
         if result != CUresult::CUDA_SUCCESS {
             // Without a mark only the end of all work tells.
-            session.finish()?;
+            lane.finish(session)?;
         }
         session.check("cuEventRecord", result, 0)?;
         self.busy = true;

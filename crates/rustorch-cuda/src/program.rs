@@ -4,6 +4,7 @@ use crate::nvrtc::{Nvrtc, NvrtcError, Target};
 use crate::session::Session;
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule, CUresult};
 use rustorch_core::Fault;
+use rustorch_kernels::driver::{Form, shortened};
 use rustorch_kernels::{KernelCache, Text};
 use std::ffi::CString;
 use std::fmt;
@@ -14,11 +15,7 @@ pub struct Kernel {
     pub(crate) session: Arc<Session>,
     module: CUmodule,
     pub(crate) function: CUfunction,
-    pub(crate) label: String,
-    pub(crate) workgroup: [u32; 3],
-    pub(crate) buffers: usize,
-    /// In bytes.
-    pub(crate) parameters: usize,
+    pub(crate) form: Form,
 }
 
 // SAFETY: modules and functions belong to a context and to no thread.
@@ -28,7 +25,7 @@ unsafe impl Sync for Kernel {}
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.label, self.session.device)
+        write!(f, "Kernel({} on {})", self.form.label, self.session.device)
     }
 }
 
@@ -50,7 +47,7 @@ pub(crate) struct Compiler {
 }
 
 /// The most bytes of all parameters of a kernel, which is CUDA's limit before compute capability 7.0 and CUDA 12.1.
-const PARAMETERS: usize = 4096;
+const PARAMETERS: u64 = 4096;
 
 impl Compiler {
     /// Compiles text, or takes it from the cache.
@@ -70,16 +67,8 @@ impl Compiler {
     /// Makes a kernel.
     pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
         session.enter()?;
-        let refused = |message: String| Fault::Backend {
-            device: session.device,
-            message: format!("kernel `{}`: {message}", text.label),
-        };
-        let bytes = text.parameters + text.buffers * size_of::<u64>();
-        if bytes > PARAMETERS {
-            return Err(refused(format!(
-                "its parameters have {bytes} bytes, but the device takes {PARAMETERS} at most"
-            )));
-        }
+        let form = Form::of(text, session.device, PARAMETERS)?;
+        let refused = |why: String| form.refused(session.device, why);
         let entry = CString::new(text.entry)
             .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
         let image = self.image(text).map_err(|error| refused(shortened(&error.to_string())))?;
@@ -98,20 +87,14 @@ impl Compiler {
                 session.check("cuModuleLoadData", error, image.len())?;
             }
         }
-        let mut kernel = Kernel {
-            session: Arc::clone(session),
-            module,
-            function: std::ptr::null_mut(),
-            label: text.label.to_string(),
-            workgroup: text.workgroup,
-            buffers: text.buffers,
-            parameters: text.parameters,
-        };
+        let mut kernel =
+            Kernel { session: Arc::clone(session), module, function: std::ptr::null_mut(), form };
         // SAFETY: the module lives, the name ends with a zero, and the handle goes to a variable.
         match unsafe { sys::cuModuleGetFunction(&mut kernel.function, module, entry.as_ptr()) } {
             CUresult::CUDA_SUCCESS => {}
             CUresult::CUDA_ERROR_NOT_FOUND => {
-                return Err(refused(format!("there is no entry point `{}` in it", text.entry)));
+                let why = format!("there is no entry point `{}` in it", text.entry);
+                return Err(kernel.form.refused(session.device, why));
             }
             error => session.check("cuModuleGetFunction", error, 0)?,
         }
@@ -120,23 +103,17 @@ impl Compiler {
             .collect();
         match parameters(kernel.function) {
             Some(found) if found != stated => {
-                return Err(refused(format!(
-                    "its text has parameters of {found:?} bytes, but {stated:?} are stated"
-                )));
+                let why = format!("its text has parameters of {found:?} bytes, but {stated:?} are stated");
+                return Err(kernel.form.refused(session.device, why));
             }
             _ => {}
         }
-        let invocations: u64 = text.workgroup.iter().map(|&n| u64::from(n)).product();
         let mut most = 0;
         let what = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         // SAFETY: the function is of a module that lives, and the number goes to a variable.
         let result = unsafe { sys::cuFuncGetAttribute(&mut most, what, kernel.function) };
         session.check("cuFuncGetAttribute", result, 0)?;
-        if invocations > u64::try_from(most).unwrap_or(0) {
-            return Err(refused(format!(
-                "its workgroups have {invocations} invocations, but the device runs {most} of it at most"
-            )));
-        }
+        kernel.form.check_workgroup(session.device, u64::try_from(most).unwrap_or(0))?;
         Ok(kernel)
     }
 }
@@ -161,16 +138,6 @@ fn parameters(function: CUfunction) -> Option<Vec<usize>> {
 /// All that an image depends on.
 fn key(version: (i32, i32), options: &[String], source: &str) -> String {
     format!("NVRTC {}.{}\n{}\n{source}", version.0, version.1, options.join(" "))
-}
-
-/// The beginning of a log, where the first error is.
-fn shortened(log: &str) -> String {
-    const MOST: usize = 4000;
-    if log.len() <= MOST {
-        return log.to_string();
-    }
-    let end = (0..=MOST).rev().find(|&i| log.is_char_boundary(i)).unwrap_or(0);
-    format!("{}\n… and {} bytes more", &log[..end], log.len() - end)
 }
 
 #[cfg(test)]

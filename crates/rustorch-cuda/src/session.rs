@@ -1,45 +1,46 @@
-//! A context with its stream, and what becomes of errors in it.
+//! A context with its streams, and what becomes of errors in it.
 
 use crate::fault::{Meaning, meaning, refused, said};
-use crate::pinned::Ring;
+use crate::lane::Lane;
 use crate::spans::Spans;
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUmemoryPool, CUresult, CUstream};
-use rustorch_core::{Device, Fault};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUmemoryPool, CUresult};
+use rustorch_core::{Device, Fault, current_stream};
+use rustorch_kernels::driver::{Loss, STREAMS};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-/// What all memories and kernels of an open GPU share: its primary context and one stream.
+/// What all memories and kernels of an open GPU share: its primary context and its streams.
 pub(crate) struct Session {
     pub(crate) device: Device,
-    pub(crate) stream: CUstream,
+    /// Those that were ever used; the first always is.
+    lanes: [OnceLock<Lane>; STREAMS],
+    /// How many of them are.
+    streams: AtomicUsize,
     /// The driver's pool, where it has one.
-    pool: Option<CUmemoryPool>,
-    id: CUdevice,
-    context: CUcontext,
-    /// Set once, when the device is gone: why.
-    lost: OnceLock<String>,
-    pub(crate) up: Mutex<Ring>,
-    pub(crate) down: Mutex<Ring>,
+    pub(crate) pool: Option<CUmemoryPool>,
+    pub(crate) id: CUdevice,
+    pub(crate) context: CUcontext,
+    /// The GPUs whose memory this one was let reach, where it can.
+    pub(crate) met: Mutex<Vec<CUdevice>>,
+    pub(crate) loss: Loss,
     pub(crate) spans: Spans,
 }
 
-// SAFETY: contexts, streams and pools belong to no thread; every use makes the context current in its thread first.
+// SAFETY: contexts and pools belong to no thread; every use makes the context current in its thread first.
 unsafe impl Send for Session {}
 // SAFETY: the driver may be called with them from several threads at once.
 unsafe impl Sync for Session {}
 
-/// Slots of the ring for copies to the device, and from it.
-const UP: usize = 16;
-const DOWN: usize = 4;
-
 impl Session {
     /// Opens a GPU.
     pub(crate) fn open(id: CUdevice, device: Device) -> Result<Session, Fault> {
+        let fault = |call: &str, error| Fault::Backend {
+            device,
+            message: format!("the device cannot be opened: {}", said(call, error)),
+        };
         let check = |call: &str, result| match result {
             CUresult::CUDA_SUCCESS => Ok(()),
-            error => Err(Fault::Backend {
-                device,
-                message: format!("the device cannot be opened: {}", said(call, error)),
-            }),
+            error => Err(fault(call, error)),
         };
         let mut context = std::ptr::null_mut();
         // SAFETY: the driver is initialised, or there would be no candidate; the handle goes to a variable.
@@ -51,36 +52,55 @@ impl Session {
         };
         // SAFETY: the context lives.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) }).map_err(release)?;
-        let mut stream = std::ptr::null_mut();
-        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the context is current, and the handle goes to a variable.
-        check("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, flags) }).map_err(release)?;
+        let lane = Lane::new().map_err(|error| release(fault("cuStreamCreate", error)))?;
+        let lanes: [OnceLock<Lane>; STREAMS] = Default::default();
+        let _ = lanes[0].set(lane);
         Ok(Session {
             device,
-            stream,
+            lanes,
+            streams: AtomicUsize::new(1),
             pool: pool(id),
             id,
             context,
-            lost: OnceLock::new(),
-            up: Mutex::new(Ring::new(UP)),
-            down: Mutex::new(Ring::new(DOWN)),
+            met: Mutex::default(),
+            loss: Loss::new(device),
             spans: Spans::default(),
         })
     }
 
-    /// Makes the context current in this thread. Fails if the device is lost.
-    pub(crate) fn enter(&self) -> Result<(), Fault> {
-        if let Some(message) = self.lost.get() {
-            return Err(Fault::DeviceLost { device: self.device, message: message.clone() });
-        }
-        // SAFETY: the context lives as long as the session.
-        self.check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) }, 0)
+    /// The stream of this thread.
+    pub(crate) fn lane(&self) -> &Lane {
+        self.lane_of(current_stream(self.streams.load(Ordering::Relaxed)))
     }
 
-    /// Takes the device for lost from now on. The first reason stays.
-    pub(crate) fn lose(&self, message: impl Into<String>) -> Fault {
-        let message = self.lost.get_or_init(|| message.into()).clone();
-        Fault::DeviceLost { device: self.device, message }
+    /// A stream by its number.
+    pub(crate) fn lane_of(&self, stream: usize) -> &Lane {
+        self.lanes[stream].get().expect("every stream that is counted was made before")
+    }
+
+    /// All streams that there ever were.
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter_map(OnceLock::get)
+    }
+
+    /// Has so many streams from now on. No work is on its way, and the context is current.
+    pub(crate) fn set_streams(&self, streams: usize) -> Result<usize, Fault> {
+        let streams = streams.clamp(1, STREAMS);
+        for place in &self.lanes[..streams] {
+            if place.get().is_none() {
+                let lane = Lane::new().map_err(|error| self.fault("cuStreamCreate", error, 0))?;
+                let _ = place.set(lane);
+            }
+        }
+        self.streams.store(streams, Ordering::Relaxed);
+        Ok(streams)
+    }
+
+    /// Makes the context current in this thread. Fails if the device is lost.
+    pub(crate) fn enter(&self) -> Result<(), Fault> {
+        self.loss.check()?;
+        // SAFETY: the context lives as long as the session.
+        self.check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) }, 0)
     }
 
     /// Fails unless a call has succeeded. `bytes` is what it would have had memory for.
@@ -92,18 +112,17 @@ impl Session {
     pub(crate) fn fault(&self, call: &str, error: CUresult, bytes: usize) -> Fault {
         match meaning(error) {
             Meaning::OutOfMemory => Fault::OutOfMemory { device: self.device, requested: bytes },
-            Meaning::Lost => self.lose(said(call, error)),
+            Meaning::Lost => self.loss.lose(said(call, error)),
             Meaning::Refused => refused(self.device, call, error),
         }
     }
 
-    /// Waits until the stream is empty. The context is current.
+    /// Waits until all streams are empty. The context is current.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
-        // SAFETY: the stream lives.
-        self.check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.stream) }, 0)
+        self.lanes().try_for_each(|lane| lane.finish(self))
     }
 
-    /// New memory, in the order of the stream where the driver has a pool. The context is current.
+    /// New memory, in the order of this thread's stream where the driver has a pool. The context is current.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
         let mut address = 0;
         let (call, result) = match self.pool {
@@ -112,8 +131,9 @@ impl Session {
                 ("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, bytes) })
             }
             Some(pool) => {
+                let stream = self.lane().stream;
                 // SAFETY: the stream lives, and the address goes to a variable.
-                let take = |address: &mut u64| unsafe { sys::cuMemAllocAsync(address, bytes, self.stream) };
+                let take = |address: &mut u64| unsafe { sys::cuMemAllocAsync(address, bytes, stream) };
                 let mut result = take(&mut address);
                 if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
                     // What was freed may not be free before earlier work is done, or lie in the pool in pieces.
@@ -129,7 +149,7 @@ impl Session {
         Ok(address)
     }
 
-    /// Gives memory back when earlier work is done.
+    /// Gives memory back when earlier work of this thread's stream is done.
     pub(crate) fn free(&self, address: u64) {
         // A lost device has no memory to give back.
         if self.enter().is_err() {
@@ -137,7 +157,7 @@ impl Session {
         }
         let result = match self.pool {
             // SAFETY: the address is from `allocate`, by the same way, and no later work uses it.
-            Some(_) => unsafe { sys::cuMemFreeAsync(address, self.stream) },
+            Some(_) => unsafe { sys::cuMemFreeAsync(address, self.lane().stream) },
             // SAFETY: as above; this waits for the device.
             None => unsafe { sys::cuMemFree_v2(address) },
         };
@@ -145,28 +165,17 @@ impl Session {
             tracing::debug!(%fault, "memory is not given back");
         }
     }
-
-    /// A ring, locked.
-    pub(crate) fn lock<'a>(&self, ring: &'a Mutex<Ring>) -> MutexGuard<'a, Ring> {
-        ring.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // SAFETY: the context is still retained.
         if unsafe { sys::cuCtxSetCurrent(self.context) } == CUresult::CUDA_SUCCESS {
-            // Copies that have not begun use the rings. On a broken context this fails at once: nothing runs there.
-            // SAFETY: the stream lives.
-            let _ = unsafe { sys::cuStreamSynchronize(self.stream) };
-            self.up.get_mut().unwrap_or_else(PoisonError::into_inner).release();
-            self.down.get_mut().unwrap_or_else(PoisonError::into_inner).release();
+            // No one is left to use the streams: memories and kernels hold the session.
+            self.lanes().for_each(Lane::close);
             self.spans.clear();
-            // SAFETY: no one is left to use the stream: memories and kernels hold the session.
-            let _ = unsafe { sys::cuStreamDestroy_v2(self.stream) };
         } else {
-            self.up.get_mut().unwrap_or_else(PoisonError::into_inner).leak();
-            self.down.get_mut().unwrap_or_else(PoisonError::into_inner).leak();
+            self.lanes().for_each(Lane::leak);
         }
         // SAFETY: the context was retained once by this session.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.id) };

@@ -5,9 +5,8 @@ use crate::session::Session;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-/// The commands of a stream that is measured, in order.
+/// The commands of streams that are measured, in order.
 #[derive(Default)]
 pub(crate) struct Spans {
     lists: Mutex<Lists>,
@@ -61,7 +60,7 @@ impl Spans {
         Ok(())
     }
 
-    /// Begins to measure. The context is current and the stream is empty.
+    /// Begins to measure. The context is current and the streams are empty.
     pub(crate) fn start(&self, session: &Session) -> Result<(), Fault> {
         let mut lists = self.lock();
         if lists.on {
@@ -90,17 +89,11 @@ impl Spans {
     }
 }
 
-/// A timed event, in the stream. The context is current.
+/// A timed event, in this thread's stream. The context is current.
 fn mark(session: &Session) -> Result<Event, Fault> {
     let event = Event::new(true).map_err(|error| session.fault("cuEventCreate", error, 0))?;
-    session.check("cuEventRecord", event.record(session.stream), 0)?;
+    session.check("cuEventRecord", event.record(session.lane().stream), 0)?;
     Ok(event)
-}
-
-/// Nanoseconds.
-fn ns(time: Duration) -> u64 {
-    // 584 years.
-    time.as_nanos() as u64
 }
 
 impl Lists {
@@ -112,8 +105,9 @@ impl Lists {
             let Pending { begin, end, label, kind, sequence } = pending;
             let Some((known, moment)) = &self.known else { continue };
             let (Some(before), Some(time)) = (begin.since(known), end.since(&begin)) else { continue };
-            let start_ns = *moment + ns(before);
-            let end_ns = start_ns + ns(time);
+            // On another stream it may have begun before the last one ended.
+            let start_ns = moment.saturating_add_signed(before);
+            let end_ns = start_ns.saturating_add_signed(time.max(0));
             self.done.push(DeviceSpan { label: label.into(), kind, sequence, start_ns, end_ns });
             self.known = Some((end, end_ns));
         }

@@ -1,14 +1,29 @@
 //! The contract between the engine and a driver: memory, kernels, launches. One screen, implemented once for each API.
+//!
+//! Beside it, what drivers have in common: the [`Form`] of kernels and of what they are given, and the [`Loss`] of a device.
+
+mod form;
+mod loss;
+
+pub use form::{Form, check_range, check_size, invalid, shortened};
+pub use loss::Loss;
 
 use crate::Hardware;
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
+
+/// The most streams of a device: more than overlap anywhere.
+pub const STREAMS: usize = 16;
 
 /// A driver's part of a device. Everything that kernels have in common is the [`Engine`](crate::Engine)'s.
 ///
 /// Work is done in the order in which it is given: a launch sees what earlier writes, copies and launches have left.
 /// It may be done later; [`read`](Self::read) and [`finish`](Self::finish) wait. All methods may be called from several
 /// threads.
+///
+/// If there are several streams, this holds for each of them, and only [`wait`](Self::wait) orders work of one after work of
+/// another: the engine calls it where memory demands it. What a thread gives, memory to free among it, goes to the stream that
+/// [`current_stream`](rustorch_core::current_stream) tells.
 pub trait Driver: Send + Sync + 'static {
     /// Memory of the device, freed when dropped; not before launches that use it are done.
     type Memory: Send + Sync + 'static;
@@ -43,8 +58,30 @@ pub trait Driver: Send + Sync + 'static {
         bytes: usize,
     ) -> Result<(), Fault>;
 
-    /// Waits until all work is done.
+    /// Waits until all work of all streams is done.
     fn finish(&self) -> Result<(), Fault>;
+
+    /// Has as many streams as are wanted, at most [`STREAMS`], from now on, if that is possible, and returns how many there are. No work is on its
+    /// way, and none is given meanwhile.
+    fn set_streams(&self, _wanted: usize) -> Result<usize, Fault> {
+        Ok(1)
+    }
+
+    /// Has what `stream` is given from now on wait for what `other` was given so far. Does not wait itself.
+    fn wait(&self, _stream: usize, _other: usize) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Copies from the memory of another device of this API, which has finished with it, as [`copy`](Self::copy) does, and
+    /// waits until it is done. `None` where there is no direct way.
+    fn copy_from_peer(
+        &self,
+        _src: (&Self::Memory, usize),
+        _dst: (&Self::Memory, usize),
+        _bytes: usize,
+    ) -> Option<Result<(), Fault>> {
+        None
+    }
 
     /// The device's own measuring of when it ran what, if it can.
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

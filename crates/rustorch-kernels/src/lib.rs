@@ -8,7 +8,7 @@
 //! [launches](plan::Plan) over memory; the engine compiles their kernels once and hands them to the driver.
 
 mod cache;
-mod driver;
+pub mod driver;
 mod engine;
 pub mod family;
 mod hardware;

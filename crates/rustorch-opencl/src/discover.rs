@@ -23,6 +23,8 @@ pub struct Discovery {
 pub struct Candidate {
     pub(crate) platform: PlatformId,
     pub(crate) id: DeviceId,
+    /// The devices of its kind on its platform, itself among them, in the platform's order: it shares a context with them.
+    pub(crate) siblings: Vec<DeviceId>,
     kind: Kind,
     platform_name: String,
     pub(crate) hardware: Hardware,
@@ -80,6 +82,11 @@ pub fn discover() -> Discovery {
         found
             .missing
             .push(format!("`{}` is left out: it is beyond the first 256 devices", extra.hardware.name));
+    }
+    for i in 0..found.devices.len() {
+        let (platform, kind) = (found.devices[i].platform, found.devices[i].kind);
+        let siblings = found.devices.iter().filter(|other| other.platform == platform && other.kind == kind);
+        found.devices[i].siblings = siblings.map(|other| other.id).collect();
     }
     for (i, candidate) in found.devices.iter_mut().enumerate() {
         candidate.hardware.device = Device::OpenCL(u8::try_from(i).expect("at most 256 devices"));
@@ -145,7 +152,14 @@ fn look_at(api: &Api, platform: PlatformId, found: &mut Discovery) {
                 // The index is set when the list is in order.
                 let hardware = describe::hardware(api, platform, id, Device::OpenCL(0));
                 let kind = describe::kind(api, id);
-                found.devices.push(Candidate { platform, id, kind, platform_name: name.clone(), hardware });
+                found.devices.push(Candidate {
+                    platform,
+                    id,
+                    siblings: Vec::new(),
+                    kind,
+                    platform_name: name.clone(),
+                    hardware,
+                });
             }
         }
         Err(status) => {

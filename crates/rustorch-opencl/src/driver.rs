@@ -7,8 +7,9 @@ use crate::program::{Builder, Kernel};
 use crate::session::{Command, Session};
 use crate::status::describe;
 use crate::sys::{self, Api};
+use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_core::{Error, Fault};
+use rustorch_kernels::driver::{check_range, invalid};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
 use std::fmt;
@@ -35,7 +36,7 @@ impl Candidate {
     pub fn open_with(&self, cache: Option<KernelCache>) -> Result<OpenCl, Fault> {
         let device = self.hardware.device;
         let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
-        let session = Arc::new(Session::open(api, self.platform, self.id, &self.hardware)?);
+        let session = Arc::new(Session::open(api, self)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
         tracing::debug!(hardware = ?self.hardware, "opened");
         let pci_address = pci_address(api, self.id);
@@ -47,7 +48,7 @@ impl OpenCl {
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
-        self.session.lose(message);
+        self.session.loss.lose(message);
     }
 }
 
@@ -84,11 +85,15 @@ impl Driver for OpenCl {
         let session = &self.session;
         let kernel = launch.kernel;
         self.check(launch)?;
-        let sizes: [usize; 3] = std::array::from_fn(|i| kernel.workgroup[i] as usize);
+        let sizes: [usize; 3] = std::array::from_fn(|i| kernel.form.workgroup[i] as usize);
         let items: [usize; 3] = std::array::from_fn(|i| launch.groups[i] as usize * sizes[i]);
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        let command =
-            Command { call: "clEnqueueNDRangeKernel", kind: SpanKind::Compute, label: &kernel.label, bytes };
+        let command = Command {
+            call: "clEnqueueNDRangeKernel",
+            kind: SpanKind::Compute,
+            label: &kernel.form.label,
+            bytes,
+        };
 
         let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |index: usize, bytes: usize, value: *const c_void| {
@@ -99,18 +104,18 @@ impl Driver for OpenCl {
                     device: session.device,
                     message: format!(
                         "kernel `{}` does not take its parameter {index} of {bytes} bytes: clSetKernelArg says {}",
-                        kernel.label,
+                        kernel.form.label,
                         describe(status)
                     ),
                 }),
             }
         };
-        session.alive()?;
+        session.loss.check()?;
         for (i, window) in launch.buffers.iter().enumerate() {
             set(i, size_of_val(&window.memory.handle), (&raw const window.memory.handle).cast())?;
         }
-        if kernel.parameters > 0 {
-            set(launch.buffers.len(), kernel.parameters, launch.parameters.as_ptr().cast())?;
+        if kernel.form.parameters > 0 {
+            set(launch.buffers.len(), kernel.form.parameters, launch.parameters.as_ptr().cast())?;
         }
         session.enqueue(&command, false, |queue, event| {
             // SAFETY: every parameter is set, the memories have the bytes that the kernel is told of (the caller's word),
@@ -138,11 +143,12 @@ impl Driver for OpenCl {
         let session = &self.session;
         dst.check(session, offset, src.len())?;
         if src.is_empty() {
-            return session.alive();
+            return session.loss.check();
         }
         let command =
             Command { call: "clEnqueueWriteBuffer", kind: SpanKind::Copy, label: "write", bytes: src.len() };
-        let staged = session.staging.copy(src);
+        let staging = &session.lane().staging;
+        let staged = staging.copy(src);
         let wait = u32::from(staged.is_none());
         let from = staged.as_deref().unwrap_or(src);
         let event = session.enqueue(&command, staged.is_some(), |queue, event| {
@@ -163,7 +169,7 @@ impl Driver for OpenCl {
             }
         });
         match (event, staged) {
-            (Ok(Some(event)), Some(bytes)) => session.staging.keep(event, bytes),
+            (Ok(Some(event)), Some(bytes)) => staging.keep(event, bytes),
             // The write may be in the queue although flushing has failed, so its source must stay.
             (Err(fault), Some(bytes)) => {
                 Box::leak(bytes);
@@ -178,7 +184,7 @@ impl Driver for OpenCl {
         let session = &self.session;
         src.check(session, offset, dst.len())?;
         if dst.is_empty() {
-            return session.alive();
+            return session.loss.check();
         }
         let command =
             Command { call: "clEnqueueReadBuffer", kind: SpanKind::Copy, label: "read", bytes: dst.len() };
@@ -198,7 +204,7 @@ impl Driver for OpenCl {
                 )
             }
         })?;
-        session.staging.sweep();
+        session.lane().staging.sweep();
         Ok(())
     }
 
@@ -213,31 +219,39 @@ impl Driver for OpenCl {
         let session = &self.session;
         src.check(session, src_offset, bytes)?;
         dst.check(session, dst_offset, bytes)?;
-        if bytes == 0 {
-            return session.alive();
-        }
-        let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label: "copy", bytes };
-        session.enqueue(&command, false, |queue, event| {
-            // SAFETY: both memories have the bytes, as was checked; OpenCL itself refuses to copy onto itself.
-            unsafe {
-                (session.api.enqueue_copy_buffer)(
-                    queue,
-                    src.handle,
-                    dst.handle,
-                    src_offset,
-                    dst_offset,
-                    bytes,
-                    0,
-                    std::ptr::null(),
-                    event,
-                )
-            }
-        })?;
-        Ok(())
+        self.enqueue_copy("copy", (src, src_offset), (dst, dst_offset), bytes)
     }
 
     fn finish(&self) -> Result<(), Fault> {
         self.session.finish()
+    }
+
+    fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
+        self.session.set_streams(wanted)
+    }
+
+    fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
+        self.session.wait(stream, other)
+    }
+
+    fn copy_from_peer(
+        &self,
+        (src, from): (&Memory, usize),
+        (dst, to): (&Memory, usize),
+        bytes: usize,
+    ) -> Option<Result<(), Fault>> {
+        let session = &self.session;
+        if !session.reaches(&src.session) {
+            return None;
+        }
+        let copy = || {
+            check_range(src.bytes, from, bytes)?;
+            dst.check(session, to, bytes)?;
+            src.session.loss.check()?;
+            self.enqueue_copy("copy from peer", (src, from), (dst, to), bytes)?;
+            session.finish_lane(session.lane())
+        };
+        Some(copy())
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
@@ -250,39 +264,48 @@ impl Driver for OpenCl {
 }
 
 impl OpenCl {
+    /// Copies within a context. Both memories have the bytes.
+    fn enqueue_copy(
+        &self,
+        label: &str,
+        (src, from): (&Memory, usize),
+        (dst, to): (&Memory, usize),
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let session = &self.session;
+        if bytes == 0 {
+            return session.loss.check();
+        }
+        let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label, bytes };
+        session.enqueue(&command, false, |queue, event| {
+            // SAFETY: both memories are of the queue's context and have the bytes, by the word of the callers; OpenCL itself
+            // refuses to copy onto itself.
+            unsafe {
+                (session.api.enqueue_copy_buffer)(
+                    queue,
+                    src.handle,
+                    dst.handle,
+                    from,
+                    to,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        Ok(())
+    }
+
     /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
     fn check(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
         let kernel = launch.kernel;
-        let invalid = |message: String| {
-            let message = format!("kernel `{}`: {message}", kernel.label);
-            Err(Fault::Invalid(Box::new(Error::argument("launch", message))))
-        };
         if !Arc::ptr_eq(&kernel.session, &self.session) {
-            return invalid("it was compiled by another driver".to_string());
+            let message = format!("kernel `{}` was compiled by another driver", kernel.form.label);
+            return Err(invalid("launch", message));
         }
-        if launch.buffers.len() != kernel.buffers {
-            return invalid(format!("{} buffers given, {} taken", launch.buffers.len(), kernel.buffers));
-        }
-        if size_of_val(launch.parameters) != kernel.parameters {
-            return invalid(format!(
-                "a parameter block of {} bytes given, of {} taken",
-                size_of_val(launch.parameters),
-                kernel.parameters
-            ));
-        }
-        if launch.groups.iter().any(|&n| n == 0 || n > self.hardware.groups) {
-            return invalid(format!(
-                "{:?} workgroups given, of which each must be from 1 to {}",
-                launch.groups, self.hardware.groups
-            ));
-        }
+        kernel.form.check(launch, &self.hardware)?;
         for window in launch.buffers {
-            if window.start != 0 {
-                return invalid(format!(
-                    "a buffer is seen from byte {} on, but kernels see whole buffers here",
-                    window.start
-                ));
-            }
             window.memory.check(&self.session, 0, usize::try_from(window.bytes).unwrap_or(usize::MAX))?;
         }
         Ok(())

@@ -14,9 +14,12 @@
 //! }
 //! ```
 
+mod context;
 mod describe;
 mod discover;
 mod driver;
+mod event;
+mod lane;
 mod memory;
 mod profiler;
 mod program;

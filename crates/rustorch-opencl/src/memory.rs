@@ -2,8 +2,9 @@
 
 use crate::session::{Command, Session};
 use crate::sys::{self, MemHandle};
+use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
-use rustorch_core::{Error, Fault};
+use rustorch_kernels::driver::{check_range, check_size, invalid};
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,11 +18,8 @@ pub struct Memory {
 impl Memory {
     /// New memory that is really there.
     pub(crate) fn new(session: &Arc<Session>, bytes: usize) -> Result<Memory, Fault> {
-        session.alive()?;
-        if bytes == 0 || !bytes.is_multiple_of(16) {
-            let message = format!("{bytes} bytes asked for, which is no positive multiple of 16");
-            return Err(Fault::Invalid(Box::new(Error::argument("allocate", message))));
-        }
+        session.loss.check()?;
+        check_size(bytes)?;
         session.reserve(bytes)?;
         let handle = match create(session, bytes) {
             Ok(handle) => handle,
@@ -69,20 +67,11 @@ impl Memory {
 
     /// Fails unless it is of this session and has these bytes.
     pub(crate) fn check(&self, session: &Arc<Session>, offset: usize, bytes: usize) -> Result<(), Fault> {
-        let invalid = |message: String| Fault::Invalid(Box::new(Error::argument("memory", message)));
         if !Arc::ptr_eq(&self.session, session) {
-            return Err(invalid(format!(
-                "memory of {} was given to another driver of {}",
-                self.session.device, session.device
-            )));
+            let (own, other) = (self.session.device, session.device);
+            return Err(invalid("memory", format!("memory of {own} was given to another driver of {other}")));
         }
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(invalid(format!(
-                "{bytes} bytes from byte {offset} on are outside a memory of {} bytes",
-                self.bytes
-            )));
-        }
-        Ok(())
+        check_range(self.bytes, offset, bytes)
     }
 }
 
@@ -106,7 +95,7 @@ fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
     // SAFETY: the context is alive, and no host memory is given.
     let handle = unsafe {
         (session.api.create_buffer)(
-            session.context,
+            session.context(),
             sys::MEM_READ_WRITE,
             bytes,
             std::ptr::null_mut(),
@@ -120,7 +109,7 @@ fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
         | sys::OUT_OF_HOST_MEMORY
         | sys::INVALID_BUFFER_SIZE => Err(Fault::OutOfMemory { device: session.device, requested: bytes }),
         sys::INVALID_CONTEXT | sys::DEVICE_NOT_AVAILABLE => {
-            Err(session.lose(format!("clCreateBuffer says {}", crate::status::describe(status))))
+            Err(session.loss.lose(format!("clCreateBuffer says {}", crate::status::describe(status))))
         }
         status => Err(session.refused("clCreateBuffer", status)),
     }

@@ -1,11 +1,12 @@
 //! From text to a kernel: building, and the cache of what was built.
 
 use crate::describe;
-use crate::query::{build_log, kernel_parameters, kernel_workgroup};
+use crate::query::{build_log, kernel_parameters, kernel_workgroup, program_devices};
 use crate::session::Session;
 use crate::status::describe as status_name;
 use crate::sys::{self, Api, DeviceId, KernelHandle, ProgramHandle, Status};
 use rustorch_core::Fault;
+use rustorch_kernels::driver::{Form, shortened};
 use rustorch_kernels::{Hardware, KernelCache, Text};
 use std::ffi::{CString, c_char};
 use std::fmt;
@@ -16,16 +17,12 @@ pub struct Kernel {
     pub(crate) session: Arc<Session>,
     /// Setting parameters and launching are one step: parameters are the kernel's state.
     pub(crate) handle: Mutex<KernelHandle>,
-    pub(crate) label: String,
-    pub(crate) workgroup: [u32; 3],
-    pub(crate) buffers: usize,
-    /// In bytes.
-    pub(crate) parameters: usize,
+    pub(crate) form: Form,
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.label, self.session.device)
+        write!(f, "Kernel({} on {})", self.form.label, self.session.device)
     }
 }
 
@@ -82,18 +79,9 @@ impl Builder {
 
     /// Builds a kernel, or takes it from the cache.
     pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
-        session.alive()?;
-        let refused = |message: String| Fault::Backend {
-            device: session.device,
-            message: format!("kernel `{}`: {message}", text.label),
-        };
-        let bytes = text.parameters + text.buffers * size_of::<usize>();
-        if bytes as u64 > self.parameters {
-            return Err(refused(format!(
-                "its parameters have {bytes} bytes, but the device takes {} at most",
-                self.parameters
-            )));
-        }
+        session.loss.check()?;
+        let form = Form::of(text, session.device, self.parameters)?;
+        let refused = |why: String| form.refused(session.device, why);
         let program = self.program(session, text)?;
         let entry = CString::new(text.entry)
             .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
@@ -107,29 +95,17 @@ impl Builder {
                 status_name(status)
             )));
         }
-        let kernel = Kernel {
-            session: Arc::clone(session),
-            handle: Mutex::new(handle),
-            label: text.label.to_string(),
-            workgroup: text.workgroup,
-            buffers: text.buffers,
-            parameters: text.parameters,
-        };
+        let kernel = Kernel { session: Arc::clone(session), handle: Mutex::new(handle), form };
         let stated = text.buffers as u64 + u64::from(text.parameters > 0);
         match kernel_parameters(session.api, handle) {
             Some(found) if found != stated => {
-                return Err(refused(format!("its text has {found} parameters, but {stated} are stated")));
+                let why = format!("its text has {found} parameters, but {stated} are stated");
+                return Err(kernel.form.refused(session.device, why));
             }
             _ => {}
         }
-        let invocations: u64 = text.workgroup.iter().map(|&n| u64::from(n)).product();
-        match kernel_workgroup(session.api, handle, session.id) {
-            Some(most) if invocations > most => {
-                return Err(refused(format!(
-                    "its workgroups have {invocations} invocations, but the device runs {most} of it at most"
-                )));
-            }
-            _ => {}
+        if let Some(most) = kernel_workgroup(session.api, handle, session.id) {
+            kernel.form.check_workgroup(session.device, most)?;
         }
         Ok(kernel)
     }
@@ -149,7 +125,7 @@ impl Builder {
             }
         }
         let program = self.build(session, text)?;
-        match binary(session.api, program.handle) {
+        match binary(session, program.handle) {
             Ok(binary) if !binary.is_empty() => cache.store(&key, &binary),
             Ok(_) => {}
             Err(status) => tracing::debug!(
@@ -169,7 +145,7 @@ impl Builder {
         let length = text.source.len();
         // SAFETY: one text of the length stated.
         let handle =
-            unsafe { (api.create_program_with_source)(session.context, 1, &source, &length, &mut status) };
+            unsafe { (api.create_program_with_source)(session.context(), 1, &source, &length, &mut status) };
         if status != sys::SUCCESS {
             return Err(session.refused("clCreateProgramWithSource", status));
         }
@@ -195,7 +171,7 @@ impl Builder {
         // SAFETY: one device, and one binary of the length stated.
         let handle = unsafe {
             (session.api.create_program_with_binary)(
-                session.context,
+                session.context(),
                 1,
                 &session.id,
                 &length,
@@ -234,47 +210,44 @@ impl Builder {
 }
 
 /// What was built, in the driver's own format.
-fn binary(api: &Api, program: ProgramHandle) -> Result<Vec<u8>, Status> {
-    let mut length = 0_usize;
-    // SAFETY: the program is of one device, so the answer is one `size_t`.
+fn binary(session: &Session, program: ProgramHandle) -> Result<Vec<u8>, Status> {
+    let api = session.api;
+    // A program is of all devices of its context, and lists are in their order.
+    let devices = program_devices(api, program)?;
+    let index = devices.iter().position(|&id| id == session.id).ok_or(sys::INVALID_DEVICE)?;
+    let mut lengths = vec![0_usize; devices.len()];
+    // SAFETY: the answer is one `size_t` for each device.
     let status = unsafe {
         (api.get_program_info)(
             program,
             sys::PROGRAM_BINARY_SIZES,
-            size_of::<usize>(),
-            (&raw mut length).cast(),
+            size_of_val(&*lengths),
+            lengths.as_mut_ptr().cast(),
             std::ptr::null_mut(),
         )
     };
     if status != sys::SUCCESS {
         return Err(status);
     }
-    let mut binary = vec![0_u8; length];
-    if length == 0 {
+    let mut binary = vec![0_u8; lengths[index]];
+    if binary.is_empty() {
         return Ok(binary);
     }
-    let mut start = binary.as_mut_ptr();
-    // SAFETY: the argument is a list of one pointer, to as many bytes as the driver has stated.
+    // Null stands for a device whose binary is not wanted.
+    let mut starts = vec![std::ptr::null_mut::<u8>(); devices.len()];
+    starts[index] = binary.as_mut_ptr();
+    // SAFETY: the argument is a list of a pointer for each device, which is null or leads to as many bytes as the driver has
+    // stated.
     let status = unsafe {
         (api.get_program_info)(
             program,
             sys::PROGRAM_BINARIES,
-            size_of::<*mut u8>(),
-            (&raw mut start).cast(),
+            size_of_val(&*starts),
+            starts.as_mut_ptr().cast(),
             std::ptr::null_mut(),
         )
     };
     if status == sys::SUCCESS { Ok(binary) } else { Err(status) }
-}
-
-/// The beginning of a log, where the first error is.
-fn shortened(log: &str) -> String {
-    const MOST: usize = 4000;
-    if log.len() <= MOST {
-        return log.to_string();
-    }
-    let end = (0..=MOST).rev().find(|&i| log.is_char_boundary(i)).unwrap_or(0);
-    format!("{}\n… and {} bytes more", &log[..end], log.len() - end)
 }
 
 #[cfg(test)]
@@ -334,13 +307,5 @@ mod tests {
             cache.store(&key(&one), &first);
             assert_eq!(run(&driver, &one), 1);
         }
-    }
-
-    #[test]
-    fn a_long_log_is_cut_in_words() {
-        assert_eq!(shortened("short"), "short");
-        let long = "é".repeat(4000);
-        let cut = shortened(&long);
-        assert!(cut.len() < 4100 && cut.ends_with("bytes more"));
     }
 }

@@ -1,6 +1,6 @@
 //! Questions to platforms, devices, programs and kernels, with typed answers.
 
-use crate::sys::{Api, DeviceId, KernelHandle, PlatformId, ProgramHandle, SUCCESS, Status};
+use crate::sys::{self, Api, DeviceId, KernelHandle, PlatformId, ProgramHandle, SUCCESS, Status};
 use std::ffi::c_void;
 
 /// The bytes that an information function answers with: asked once for how many, once for them.
@@ -98,4 +98,22 @@ pub(crate) fn kernel_workgroup(api: &Api, kernel: KernelHandle, device: DeviceId
         unsafe { (api.get_kernel_work_group_info)(kernel, device, what, size, to, wrote) }
     });
     number(&answer.ok()?)
+}
+
+/// The devices that a program is of.
+pub(crate) fn program_devices(api: &Api, program: ProgramHandle) -> Result<Vec<DeviceId>, Status> {
+    let mut size = 0;
+    let ask = |size: usize, to: *mut c_void, wrote: *mut usize| {
+        // SAFETY: a null pointer and 0, or a list of as many handles as its size states.
+        unsafe { (api.get_program_info)(program, sys::PROGRAM_DEVICES, size, to, wrote) }
+    };
+    match ask(0, std::ptr::null_mut(), &mut size) {
+        SUCCESS => {}
+        status => return Err(status),
+    }
+    let mut list = vec![DeviceId::default(); size / size_of::<DeviceId>()];
+    match ask(size_of_val(&*list), list.as_mut_ptr().cast(), std::ptr::null_mut()) {
+        SUCCESS => Ok(list),
+        status => Err(status),
+    }
 }

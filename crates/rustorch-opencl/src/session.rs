@@ -1,42 +1,35 @@
-//! A context with its queue, and what becomes of errors in it.
+//! A context with its streams, and what becomes of errors in it.
 
+use crate::context::Context;
+use crate::discover::Candidate;
+use crate::event::Event;
+use crate::lane::Lane;
 use crate::spans::Spans;
-use crate::staging::Staging;
 use crate::status::describe;
-use crate::sys::{self, Api, ContextHandle, DeviceId, EventHandle, PlatformId, QueueHandle, Status};
+use crate::sys::{self, Api, ContextHandle, DeviceId, EventHandle, QueueHandle, Status};
 use rustorch_core::profile::{SpanKind, host_ns};
-use rustorch_core::{Device, Fault};
-use rustorch_kernels::Hardware;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-
-/// A driver may keep commands until it is told to begin; after this many it is told.
-const FLUSHED: u32 = 16;
+use rustorch_core::{Device, Fault, current_stream};
+use rustorch_kernels::driver::{Loss, STREAMS};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What all memories and kernels of an open device share.
 pub(crate) struct Session {
     pub(crate) api: &'static Api,
     pub(crate) device: Device,
     pub(crate) id: DeviceId,
-    pub(crate) context: ContextHandle,
-    /// Commands take it for reading; replacing the queue takes it for writing.
-    queue: RwLock<Queue>,
-    /// Set once, when the device is gone: why.
-    lost: OnceLock<String>,
-    waiting: AtomicU32,
+    context: Arc<Context>,
+    /// Those that were ever used; the first always is.
+    lanes: [OnceLock<Lane>; STREAMS],
+    /// How many of them are.
+    streams: AtomicUsize,
+    profiling: AtomicBool,
+    pub(crate) loss: Loss,
     /// Bytes of all memories, which never exceed those of the device: drivers that would rather swap than refuse, or that
     /// take the machine's own memory until it kills the process, are not asked for more.
     held: AtomicU64,
     memory: u64,
-    pub(crate) staging: Staging,
     pub(crate) spans: Spans,
-}
-
-/// An in-order queue.
-#[derive(Clone, Copy)]
-struct Queue {
-    handle: QueueHandle,
-    profiling: bool,
 }
 
 /// A command, to name it in errors and profiles.
@@ -51,101 +44,114 @@ pub(crate) struct Command<'a> {
     pub(crate) bytes: usize,
 }
 
-/// An event, released when dropped.
-pub(crate) struct Event {
-    api: &'static Api,
-    handle: EventHandle,
-}
-
-impl Event {
-    /// Its handle.
-    pub(crate) fn handle(&self) -> EventHandle {
-        self.handle
-    }
-
-    /// Whether its command is done, or has failed.
-    pub(crate) fn is_done(&self) -> bool {
-        let mut status: Status = 1;
-        // SAFETY: the event is alive, and the answer is a `cl_int`.
-        let asked = unsafe {
-            (self.api.get_event_info)(
-                self.handle,
-                sys::EVENT_COMMAND_EXECUTION_STATUS,
-                size_of::<Status>(),
-                (&raw mut status).cast(),
-                std::ptr::null_mut(),
-            )
-        };
-        asked == sys::SUCCESS && status <= sys::COMPLETE
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: the event was given to this object alone.
-        unsafe { (self.api.release_event)(self.handle) };
-    }
-}
-
 impl Session {
     /// Opens a device.
-    pub(crate) fn open(
-        api: &'static Api,
-        platform: PlatformId,
-        id: DeviceId,
-        hardware: &Hardware,
-    ) -> Result<Session, Fault> {
-        let device = hardware.device;
+    pub(crate) fn open(api: &'static Api, candidate: &Candidate) -> Result<Session, Fault> {
+        let (id, device) = (candidate.id, candidate.hardware.device);
         let refused = |call: &str, status: Status| Fault::Backend {
             device,
             message: format!("the device cannot be opened: {call} says {}", describe(status)),
         };
         let _starting = Api::starting();
-        // A handle is as wide as a pointer, as is an entry of the list.
-        let properties = [sys::CONTEXT_PLATFORM, platform.address(), 0];
-        let mut status = sys::SUCCESS;
-        // SAFETY: the list of properties ends with 0, and the list of devices has the length stated.
-        let context = unsafe {
-            (api.create_context)(properties.as_ptr(), 1, &id, None, std::ptr::null_mut(), &mut status)
+        let open = |devices: &[DeviceId]| {
+            let context = Context::of(api, candidate.platform, devices)
+                .map_err(|status| ("clCreateContext", status))?;
+            let lane = Lane::new(api, context.handle(), id, false)
+                .map_err(|status| ("clCreateCommandQueue", status))?;
+            Ok((context, lane))
         };
-        if status != sys::SUCCESS {
-            return Err(refused("clCreateContext", status));
-        }
-        let queue = match queue(api, context, id, false) {
-            Ok(queue) => queue,
-            Err(status) => {
-                // SAFETY: the context was made above and is used nowhere else.
-                unsafe { (api.release_context)(context) };
-                return Err(refused("clCreateCommandQueue", status));
-            }
-        };
+        // Should the context that it would share with others be broken, one of its own may still do.
+        let (context, lane) = open(&candidate.siblings)
+            .or_else(|first| if candidate.siblings.len() > 1 { open(&[id]) } else { Err(first) })
+            .map_err(|(call, status)| refused(call, status))?;
+        let lanes: [OnceLock<Lane>; STREAMS] = Default::default();
+        let _ = lanes[0].set(lane);
         Ok(Session {
             api,
             device,
             id,
             context,
-            queue: RwLock::new(queue),
-            lost: OnceLock::new(),
-            waiting: AtomicU32::new(0),
+            lanes,
+            streams: AtomicUsize::new(1),
+            profiling: AtomicBool::new(false),
+            loss: Loss::new(device),
             held: AtomicU64::new(0),
-            memory: hardware.memory.unwrap_or(u64::MAX),
-            staging: Staging::default(),
+            memory: candidate.hardware.memory.unwrap_or(u64::MAX),
             spans: Spans::default(),
         })
     }
 
-    /// Fails if the device is lost.
-    pub(crate) fn alive(&self) -> Result<(), Fault> {
-        match self.lost.get() {
-            None => Ok(()),
-            Some(message) => Err(Fault::DeviceLost { device: self.device, message: message.clone() }),
-        }
+    /// The context's handle.
+    pub(crate) fn context(&self) -> ContextHandle {
+        self.context.handle()
     }
 
-    /// Takes the device for lost from now on. The first reason stays.
-    pub(crate) fn lose(&self, message: impl Into<String>) -> Fault {
-        let message = self.lost.get_or_init(|| message.into()).clone();
-        Fault::DeviceLost { device: self.device, message }
+    /// Whether memory of another device can be reached from this one.
+    pub(crate) fn reaches(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.context, &other.context)
+    }
+
+    /// The stream of this thread.
+    pub(crate) fn lane(&self) -> &Lane {
+        self.lane_of(current_stream(self.streams.load(Ordering::Relaxed)))
+    }
+
+    fn lane_of(&self, stream: usize) -> &Lane {
+        self.lanes[stream].get().expect("every stream that is counted was made before")
+    }
+
+    /// All streams that there ever were.
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter_map(OnceLock::get)
+    }
+
+    /// Has so many streams from now on. No work is on its way.
+    pub(crate) fn set_streams(&self, streams: usize) -> Result<usize, Fault> {
+        self.loss.check()?;
+        let streams = streams.clamp(1, STREAMS);
+        let profiling = self.profiling.load(Ordering::Relaxed);
+        for place in &self.lanes[..streams] {
+            if place.get().is_none() {
+                let lane = Lane::new(self.api, self.context(), self.id, profiling)
+                    .map_err(|status| self.refused("clCreateCommandQueue", status))?;
+                let _ = place.set(lane);
+            }
+        }
+        self.streams.store(streams, Ordering::Relaxed);
+        Ok(streams)
+    }
+
+    /// Has a stream wait for what another one was given so far.
+    pub(crate) fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
+        self.loss.check()?;
+        let mut handle = EventHandle::default();
+        {
+            let queue = self.lane_of(other).queue();
+            // SAFETY: the queue is alive as long as it is held; an empty list stands for everything before.
+            let marked = unsafe {
+                (self.api.enqueue_marker_with_wait_list)(queue.handle, 0, std::ptr::null(), &mut handle)
+            };
+            if marked != sys::SUCCESS {
+                return Err(self.fault(queue.handle, "clEnqueueMarkerWithWaitList", marked, 0));
+            }
+            // Nobody may wait for what the driver has not been told to begin (OpenCL 1.2 specification, 5.13).
+            // SAFETY: as above.
+            let flushed = unsafe { (self.api.flush)(queue.handle) };
+            if flushed != sys::SUCCESS {
+                return Err(self.fault(queue.handle, "clFlush", flushed, 0));
+            }
+        }
+        let event = Event::new(self.api, handle);
+        let queue = self.lane_of(stream).queue();
+        let list = event.handle();
+        // SAFETY: the queue is alive as long as it is held, and the list has one event, which the queue keeps.
+        let status = unsafe {
+            (self.api.enqueue_barrier_with_wait_list)(queue.handle, 1, &list, std::ptr::null_mut())
+        };
+        if status != sys::SUCCESS {
+            return Err(self.fault(queue.handle, "clEnqueueBarrierWithWaitList", status, 0));
+        }
+        Ok(())
     }
 
     /// Takes bytes of the device's memory, if there are so many.
@@ -162,16 +168,17 @@ impl Session {
         self.held.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Puts a command into the queue by a function that takes the queue and where to put its event (null where none is
-    /// wanted). Returns the event if `keep` asks for it.
+    /// Puts a command into this thread's stream by a function that takes the queue and where to put its event (null where none
+    /// is wanted). Returns the event if `keep` asks for it.
     pub(crate) fn enqueue(
         &self,
         command: &Command<'_>,
         keep: bool,
         put: impl FnOnce(QueueHandle, *mut EventHandle) -> Status,
     ) -> Result<Option<Arc<Event>>, Fault> {
-        self.alive()?;
-        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
+        self.loss.check()?;
+        let lane = self.lane();
+        let queue = lane.queue();
         let asked = host_ns();
         let mut handle = EventHandle::default();
         let wanted = keep || queue.profiling;
@@ -180,15 +187,14 @@ impl Session {
         if status != sys::SUCCESS {
             return Err(self.fault(queue.handle, command.call, status, command.bytes));
         }
-        let event = wanted.then(|| Arc::new(Event { api: self.api, handle }));
+        let event = wanted.then(|| Arc::new(Event::new(self.api, handle)));
         if queue.profiling
             && let Some(event) = &event
         {
             self.spans.add(Arc::clone(event), command, asked);
         }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= FLUSHED {
-            self.waiting.store(0, Ordering::Relaxed);
-            // SAFETY: the queue is alive as long as the lock is held.
+        if lane.is_time_to_flush() {
+            // SAFETY: the queue is alive as long as it is held.
             let status = unsafe { (self.api.flush)(queue.handle) };
             if status != sys::SUCCESS {
                 return Err(self.fault(queue.handle, "clFlush", status, 0));
@@ -197,36 +203,33 @@ impl Session {
         Ok(event.filter(|_| keep))
     }
 
-    /// Waits until the queue is empty.
-    pub(crate) fn finish(&self) -> Result<(), Fault> {
-        self.alive()?;
-        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the queue is alive as long as the lock is held.
+    /// Waits until a stream is empty.
+    pub(crate) fn finish_lane(&self, lane: &Lane) -> Result<(), Fault> {
+        let queue = lane.queue();
+        // SAFETY: the queue is alive as long as it is held.
         let status = unsafe { (self.api.finish)(queue.handle) };
         if status != sys::SUCCESS {
             return Err(self.fault(queue.handle, "clFinish", status, 0));
         }
-        self.staging.sweep();
+        lane.staging.sweep();
         Ok(())
     }
 
-    /// Goes on with a queue that measures commands, or with one that does not.
+    /// Waits until all streams are empty.
+    pub(crate) fn finish(&self) -> Result<(), Fault> {
+        self.loss.check()?;
+        self.lanes().try_for_each(|lane| self.finish_lane(lane))
+    }
+
+    /// Goes on with queues that measure commands, or with such that do not.
     pub(crate) fn profile(&self, on: bool) -> Result<(), Fault> {
-        self.alive()?;
-        let mut held = self.queue.write().unwrap_or_else(PoisonError::into_inner);
-        if held.profiling == on {
-            return Ok(());
-        }
-        let new = queue(self.api, self.context, self.id, on)
-            .map_err(|status| self.fault(held.handle, "clCreateCommandQueue", status, 0))?;
-        let old = std::mem::replace(&mut *held, new);
-        // What is in the old queue comes before what will be in the new one.
-        // SAFETY: no other thread uses the old queue: it was replaced under the lock.
-        let status = unsafe { (self.api.finish)(old.handle) };
-        // SAFETY: as above; nothing refers to the old queue any more.
-        unsafe { (self.api.release_command_queue)(old.handle) };
-        if status != sys::SUCCESS {
-            return Err(self.fault(new.handle, "clFinish", status, 0));
+        self.loss.check()?;
+        self.profiling.store(on, Ordering::Relaxed);
+        for lane in self.lanes() {
+            lane.profile(self.api, self.context(), self.id, on).map_err(|(call, status)| {
+                let handle = lane.queue().handle;
+                self.fault(handle, call, status, 0)
+            })?;
         }
         Ok(())
     }
@@ -241,14 +244,14 @@ impl Session {
             sys::DEVICE_NOT_AVAILABLE
             | sys::INVALID_DEVICE
             | sys::INVALID_CONTEXT
-            | sys::INVALID_COMMAND_QUEUE => self.lose(format!("{call} says {}", describe(status))),
+            | sys::INVALID_COMMAND_QUEUE => self.loss.lose(format!("{call} says {}", describe(status))),
             // Drivers say so of kernels that are too large, and ever after of a kernel that has crashed.
             // SAFETY: the caller holds the lock of the queue.
             sys::OUT_OF_RESOURCES if unsafe { (self.api.finish)(queue) } != sys::SUCCESS => {
-                self.lose(format!("{call} says {} and so does clFinish", describe(status)))
+                self.loss.lose(format!("{call} says {} and so does clFinish", describe(status)))
             }
             // NVIDIA's driver, of a kernel that has read or written where it must not.
-            -9999 => self.lose(format!("{call} says {}", describe(status))),
+            -9999 => self.loss.lose(format!("{call} says {}", describe(status))),
             _ => self.refused(call, status),
         }
     }
@@ -261,28 +264,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let queue = *self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Copies that have not begun read from memory of this process, which must not go before.
-        // SAFETY: the queue is alive, and no one else is left to use it.
-        if unsafe { (self.api.finish)(queue.handle) } == sys::SUCCESS {
-            self.staging.clear();
-        } else {
-            self.staging.leak();
+        for lane in self.lanes() {
+            // SAFETY: nothing is left that refers to the queues: memories and kernels hold the session.
+            unsafe { lane.close(self.api) };
         }
         self.spans.clear();
-        // SAFETY: nothing is left that refers to the queue or the context: memories and kernels hold the session.
-        unsafe {
-            (self.api.release_command_queue)(queue.handle);
-            (self.api.release_context)(self.context);
-        }
     }
-}
-
-/// An in-order queue.
-fn queue(api: &Api, context: ContextHandle, id: DeviceId, profiling: bool) -> Result<Queue, Status> {
-    let mut status = sys::SUCCESS;
-    let properties = if profiling { sys::QUEUE_PROFILING_ENABLE } else { 0 };
-    // SAFETY: the context is alive and of this device.
-    let handle = unsafe { (api.create_command_queue)(context, id, properties, &mut status) };
-    if status == sys::SUCCESS { Ok(Queue { handle, profiling }) } else { Err(status) }
 }

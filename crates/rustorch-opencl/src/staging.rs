@@ -1,12 +1,12 @@
 //! Bytes of small writes, kept until the device has taken them, so that the host need not wait.
 
-use crate::session::Event;
+use crate::event::Event;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Writes up to this many bytes are staged. Larger ones cost more to copy than to wait for.
 const SMALL: usize = 256 << 10;
-/// The most bytes staged at a time.
+/// The most bytes staged at a time, for each stream.
 const MOST: usize = 16 << 20;
 
 /// The writes on their way, oldest first.
@@ -22,7 +22,7 @@ struct Writes {
 }
 
 impl Writes {
-    /// Lets go of what is done. The queue of the device is in order, so the first that is not done ends the search.
+    /// Lets go of what is done. The stream is in order, so the first that is not done ends the search.
     fn sweep(&mut self) {
         while self.queue.front().is_some_and(|(event, _)| event.is_done()) {
             if let Some((_, bytes)) = self.queue.pop_front() {

@@ -2,7 +2,7 @@
 
 use crate::memory::MemoryStats;
 use crate::{HybridExecutor, Target};
-use rustorch_core::{Device, DeviceType, Error, Result};
+use rustorch_core::{Device, DeviceType, Error, Result, StreamScope};
 use std::sync::{PoisonError, RwLock};
 
 /// Lists the devices of an executor and chooses among them.
@@ -44,18 +44,43 @@ pub struct ContextOptions {
     /// The most bytes that may be taken from the device at once; see
     /// [`MemoryManager::set_limit`](crate::MemoryManager::set_limit). Unlimited if not given.
     pub pool_size: Option<usize>,
-    /// How many queues of overlapping work are wanted; the device's own choice if not given.
+    /// How many streams of overlapping work are wanted; as many as there are if not given. A device that cannot have so many
+    /// has fewer, which [`DeviceContext::streams`] tells.
     pub streams: Option<usize>,
 }
 
-/// A device with a limit on its memory; while it lives, the limit holds for all executors of these devices. Where the
-/// device cannot run an operation, or memory does not suffice, the chain does.
+/// A device with a limit on its memory and with streams; while it lives, both hold for all executors of these devices. Where
+/// the device cannot run an operation, or memory does not suffice, the chain does.
+///
+/// Each thread works on one stream: threads take them in turn, or go to one by [`on_stream`](Self::on_stream). The work of a
+/// stream is done in order, that of several may overlap. No thread need care which stream has written what it reads: where data
+/// goes from one stream to another, the device waits as long as it must. Vulkan and Metal have one stream each; OpenCL and CUDA
+/// have up to 16.
+///
+/// ```
+/// use rustorch_core::Device;
+/// use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor};
+///
+/// let manager = DeviceManager::new(HybridExecutor::builder().build()?);
+/// # let device = Device::Cpu;
+/// let options = ContextOptions { streams: Some(4), ..ContextOptions::default() };
+/// let context = manager.context(device, options)?;
+/// println!("{} has {} streams", context.device(), context.streams());
+/// std::thread::scope(|scope| {
+///     for stream in 0..context.streams() {
+///         let context = &context;
+///         scope.spawn(move || context.on_stream(stream, || { /* operations here overlap with others */ }));
+///     }
+/// });
+/// context.synchronize()?;
+/// # Ok::<(), rustorch_core::Error>(())
+/// ```
 pub struct DeviceContext {
     executor: HybridExecutor,
     device: Device,
     streams: usize,
-    /// The limit from before, which returns.
-    before: Option<usize>,
+    /// The limit and the streams from before, which return.
+    before: (Option<usize>, usize),
 }
 
 impl DeviceManager {
@@ -121,7 +146,8 @@ impl DeviceManager {
         self.executor().scope(f)
     }
 
-    /// A context for work on a device, with a limit on its memory and its queues.
+    /// A context for work on a device, with a limit on its memory and with streams. Where the number of streams changes, this
+    /// waits until the device has finished everything.
     ///
     /// # Errors
     /// If the device is not here or has failed for good, or no stream at all is asked for.
@@ -131,12 +157,13 @@ impl DeviceManager {
         if options.streams == Some(0) {
             return Err(Error::argument("context", "a device works on one stream at least"));
         }
-        let streams = match options.streams {
-            Some(wanted) => self.base.backend(device)?.set_streams(wanted).max(1),
-            None => 1,
-        };
+        let backend = self.base.backend(device)?;
         let memory = self.base.memory();
-        let before = memory.limit(device);
+        let before = (memory.limit(device), backend.streams());
+        let streams = match options.streams {
+            Some(wanted) => backend.set_streams(wanted).max(1),
+            None => backend.streams(),
+        };
         memory.set_limit(device, options.pool_size);
         Ok(DeviceContext { executor: target.executor, device, streams, before })
     }
@@ -159,7 +186,7 @@ impl DeviceContext {
         self.device
     }
 
-    /// How many queues of work the device has; where fewer than asked for, it cannot have more.
+    /// How many streams the device has; where fewer than asked for, it cannot have more.
     pub fn streams(&self) -> usize {
         self.streams
     }
@@ -184,6 +211,13 @@ impl DeviceContext {
         self.executor.scope(f)
     }
 
+    /// Runs `f` as [`scope`](Self::scope) does, with this thread on a stream of its choice: that of this index, or of the
+    /// remainder by their number.
+    pub fn on_stream<R>(&self, stream: usize, f: impl FnOnce() -> R) -> R {
+        let _stream = StreamScope::enter(stream);
+        self.scope(f)
+    }
+
     /// Waits until the device has finished everything.
     ///
     /// # Errors
@@ -195,6 +229,12 @@ impl DeviceContext {
 
 impl Drop for DeviceContext {
     fn drop(&mut self) {
-        self.executor.memory().set_limit(self.device, self.before);
+        let (limit, streams) = self.before;
+        self.executor.memory().set_limit(self.device, limit);
+        if streams != self.streams
+            && let Ok(backend) = self.executor.backend(self.device)
+        {
+            backend.set_streams(streams);
+        }
     }
 }

@@ -51,9 +51,33 @@ impl TransferCount {
 
 /// Transfers by source, destination and method.
 #[derive(Default)]
-pub struct Transfers(Mutex<BTreeMap<(Device, Device, TransferMethod), TransferCount>>);
+pub struct Transfers {
+    counts: Mutex<Counts>,
+    routes: Mutex<BTreeMap<(Device, Device), TransferMethod>>,
+}
+
+type Counts = BTreeMap<(Device, Device, TransferMethod), TransferCount>;
 
 impl Transfers {
+    /// How bytes get from one device to another: to the processor and from it by [`Copy`](TransferMethod::Copy); between two
+    /// other devices by what their first transfer has found, which is [`Peer`](TransferMethod::Peer) where their drivers know a
+    /// direct way, else [`Staging`](TransferMethod::Staging). `None` before that, and from a device to itself.
+    pub fn method(&self, from: Device, to: Device) -> Option<TransferMethod> {
+        match from == to {
+            true => None,
+            false if from.is_cpu() || to.is_cpu() => Some(TransferMethod::Copy),
+            false => self.routes.lock().unwrap_or_else(PoisonError::into_inner).get(&(from, to)).copied(),
+        }
+    }
+
+    /// Decides how bytes get from one device to another from now on.
+    pub(crate) fn choose(&self, from: Device, to: Device, method: TransferMethod) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if routes.insert((from, to), method) != Some(method) {
+            tracing::debug!(%from, %to, %method, "the way of transfers");
+        }
+    }
+
     /// What was transferred from one device to another by one method.
     pub fn count(&self, from: Device, to: Device, method: TransferMethod) -> TransferCount {
         self.lock().get(&(from, to, method)).copied().unwrap_or_default()
@@ -88,8 +112,8 @@ impl Transfers {
         entry.time += time;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Device, Device, TransferMethod), TransferCount>> {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         // Counts are valid whatever happened under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{CUDA, OPENCL, builder, fake, ramp, upload};
-use rustorch_core::{BinaryOp, Device, DeviceType, Op};
+use rustorch_core::{Backend, BinaryOp, Device, DeviceType, Op};
 use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor, Placement};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 use std::sync::Arc;
@@ -103,4 +103,33 @@ fn a_context_limits_memory_while_it_lives() {
     assert_eq!(manager.executor().memory().limit(CUDA), None);
     let none = ContextOptions { streams: Some(0), ..ContextOptions::default() };
     assert!(manager.context(CUDA, none).is_err());
+}
+
+#[test]
+fn a_context_has_streams_while_it_lives() {
+    let cuda = Arc::new(fake(CUDA).with_streams(3));
+    let manager = manager(&[&cuda]);
+    let with = |streams| ContextOptions { streams, ..ContextOptions::default() };
+    let context = manager.context(CUDA, with(Some(2))).unwrap();
+    assert_eq!((context.streams(), cuda.streams()), (2, 2));
+    {
+        let inner = manager.context(CUDA, with(Some(8))).unwrap();
+        assert_eq!((inner.streams(), cuda.streams()), (3, 3), "no more than there can be");
+        assert_eq!(manager.context(CUDA, with(None)).unwrap().streams(), 3);
+        assert_eq!(inner.streams(), 3);
+    }
+    assert_eq!(cuda.streams(), 2);
+    let stream = || rustorch_core::current_stream(context.streams());
+    let own = stream();
+    assert_eq!(context.on_stream(1, stream), 1);
+    assert_eq!(context.on_stream(4, || context.on_stream(3, stream) + stream()), 1);
+    assert_eq!(stream(), own);
+    let x = upload(context.executor(), &ramp(64), &[64]);
+    let place = context.on_stream(1, || {
+        let out = HybridExecutor::with_current(|e| e.run(&ADD, &[x.operand(), x.operand()])).unwrap();
+        out[0].storage.device()
+    });
+    assert_eq!(place, CUDA);
+    drop(context);
+    assert_eq!(cuda.streams(), 1);
 }

@@ -9,7 +9,7 @@ use rustorch_core::{
     Verdict,
 };
 use rustorch_runtime::{Environment, HybridExecutor, OnFault, OpTable, Operand, Placement, TransferMethod};
-use rustorch_testkit::{FakeDevice, Point};
+use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 use std::sync::Arc;
 
 const NEG: Op = Op::Unary(UnaryOp::Neg);
@@ -315,6 +315,31 @@ fn transfers_take_the_best_way() {
     // The download.
     assert_eq!(count(CUDA, Device::Cpu, TransferMethod::Copy), 1);
     assert_eq!(exec.transfers().bytes(), 4 * 32);
+    let method = |from, to| exec.transfers().method(from, to);
+    assert_eq!(method(CUDA, Device::Cuda(1)), Some(TransferMethod::Peer));
+    assert_eq!(method(Device::Cuda(1), CUDA), Some(TransferMethod::Staging));
+    assert_eq!(method(CUDA, OPENCL), None, "nobody has asked");
+    assert_eq!((method(Device::Cpu, OPENCL), method(CUDA, CUDA)), (Some(TransferMethod::Copy), None));
+}
+
+#[test]
+fn a_direct_way_that_fails_is_left() {
+    let (cuda, twin) = (Arc::new(fake(CUDA)), Arc::new(fake(Device::Cuda(1)).with_peers()));
+    let exec = builder(&[&cuda, &twin]).build().unwrap();
+    let x = exec.transfer(&upload(&exec, &ramp(8), &[8]).operand(), CUDA).unwrap();
+    let copies = || {
+        let out = exec.transfer(&x.operand(), Device::Cuda(1)).unwrap();
+        assert_eq!(floats(&exec, &out.operand()), ramp(8));
+        [TransferMethod::Peer, TransferMethod::Staging]
+            .map(|method| exec.transfers().count(CUDA, Device::Cuda(1), method).count)
+    };
+    assert_eq!(copies(), [1, 0]);
+    twin.script(Rule::at(Point::CopyFromPeer).act(Act::Fail));
+    assert_eq!(copies(), [1, 1]);
+    assert_eq!(copies(), [1, 2]);
+    let asked = twin.calls().iter().filter(|call| call.point == Point::CopyFromPeer).count();
+    assert_eq!(asked, 2, "it is not tried again");
+    assert!(exec.transfers().count(CUDA, Device::Cuda(1), TransferMethod::Staging).bandwidth().is_some());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 // A GPU that is not there: the functions of libcuda.so that the driver crate calls, over memory of the process.
 //
-// It is as lazy as a real one may be: what is put into a stream is done when the stream is waited for, not before. Memory that is
-// freed in stream order is free only then. It is stricter than a real one: memory that is not allocated, or whose context is not
-// current, ends the process with a message. Its kernels are C functions below; which one runs goes by the entry point's name.
+// It is as lazy as a real one may be: what is put into a stream is done when the stream is waited for, by the host or by another
+// stream that has to wait, not before. Memory that is allocated in stream order is there only then, and free only when freeing it
+// is done. It is stricter than a real one: memory that is not there, or whose context is not current, ends the process with a
+// message. Its kernels are C functions below; which one runs goes by the entry point's name.
 //
 // Settings by environment: FAKE_INIT (the result of cuInit), FAKE_COUNT, FAKE_MEMORY (bytes), FAKE_POOL=0, FAKE_PINNED=0,
-// FAKE_CAPABILITY, FAKE_LOAD (the result of loading a module).
+// FAKE_CAPABILITY, FAKE_LOAD (the result of loading a module), FAKE_PEER (whether devices reach each other), FAKE_PEER_COPY (the
+// result of copies between them), FAKE_LOG (a file to which events, waits and copies between devices are appended).
 
 #include <pthread.h>
 #include <stdint.h>
@@ -16,8 +18,9 @@
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread int current; // whether the context is current in this thread
-static int retained;
+enum { DEVICES = 4 };
+static __thread int current; // the device, from 1, whose context is current in this thread
+static int retained[DEVICES];
 static int broken; // the sticky error
 static uint64_t clock_ns;
 static size_t used;
@@ -31,8 +34,15 @@ static size_t setting(const char *name, size_t otherwise) {
     return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-// Memory of the device and pinned memory.
-typedef struct Block { char *start; size_t bytes; int pinned; struct Block *next; } Block;
+static void note(const char *what, int a, int b) {
+    FILE *file = getenv("FAKE_LOG") ? fopen(getenv("FAKE_LOG"), "a") : NULL;
+    if (!file) return;
+    fprintf(file, "%s %d %d\n", what, a, b);
+    fclose(file);
+}
+
+// Memory of devices and pinned memory.
+typedef struct Block { char *start; size_t bytes; int pinned, device, ready; struct Block *next; } Block;
 static Block *blocks;
 
 static Block *find(const void *address, size_t bytes, int pinned) {
@@ -42,13 +52,19 @@ static Block *find(const void *address, size_t bytes, int pinned) {
     return NULL;
 }
 
-static void *take(size_t bytes, int pinned) {
+static Block *there(const void *address, size_t bytes) { // now, in the order of streams
+    Block *b = find(address, bytes, 0);
+    REQUIRE(b && b->ready, "memory is used outside of it, or before it is there");
+    return b;
+}
+
+static Block *take(size_t bytes, int pinned) {
     Block *b = malloc(sizeof *b);
-    *b = (Block){aligned_alloc(256, (bytes + 255) / 256 * 256), bytes, pinned, blocks};
+    *b = (Block){aligned_alloc(256, (bytes + 255) / 256 * 256), bytes, pinned, current, 1, blocks};
     memset(b->start, 0xa5, bytes);
     blocks = b;
     if (!pinned) used += bytes;
-    return b->start;
+    return b;
 }
 
 static void give_back(void *start, int pinned) {
@@ -77,51 +93,77 @@ static size_t items(const Call *c) {
 
 static void step(const Call *c) { // y[i] = 3 y[i] + i
     uint32_t *y = c->arguments[0];
-    REQUIRE(find(y, items(c) * 4, 0), "step writes outside of memory");
+    there(y, items(c) * 4);
     for (size_t i = 0; i < items(c); i++) y[i] = 3 * y[i] + (uint32_t)i;
 }
 
 static void mix(const Call *c) { // z = x a + y b, with a and b of the parameters
     uint32_t *x = c->arguments[0], *y = c->arguments[1], *z = c->arguments[2];
     const uint32_t *p = (const uint32_t *)c->parameters;
-    REQUIRE(find(x, items(c) * 4, 0) && find(y, items(c) * 4, 0) && find(z, items(c) * 4, 0), "mix reaches outside of memory");
+    there(x, items(c) * 4), there(y, items(c) * 4), there(z, items(c) * 4);
     for (size_t i = 0; i < items(c); i++) z[i] = x[i] * p[1] + y[i] * p[3];
 }
 
 static void crash(const Call *c) { (void)c; broken = ILLEGAL_ADDRESS; }
 
+static void probe(const Call *c) { there(c->arguments[0], 1); } // the engine's, of which nothing is learned
+
 typedef struct { const char *name; void (*run)(const Call *); size_t sizes[5]; } Function;
-static Function functions[] = {{"step", step, {8}}, {"mix", mix, {8, 8, 8, 16}}, {"crash", crash, {8}}};
+static Function functions[] = {{"step", step, {8}}, {"mix", mix, {8, 8, 8, 16}}, {"crash", crash, {8}},
+                               {"main_", probe, {8, 16}}};
 
-// The stream.
-typedef struct { int reached; uint64_t time; } Event;
-enum Kind { COPY, FREE, RECORD, LAUNCH };
-typedef struct { enum Kind kind; void *to; const void *from; size_t bytes; Function *function; Call call; } Work;
-static Work *queue;
-static size_t length, capacity;
+// Streams.
+typedef struct Stream Stream;
+typedef struct { int reached; uint64_t time; Stream *stream; size_t until; } Event;
+enum Kind { COPY, ALLOCATE, FREE, RECORD, WAIT, LAUNCH };
+typedef struct { enum Kind kind; void *to; const void *from; size_t bytes; Function *function; Call call; Stream *stream; int device; } Work;
+struct Stream { int device, number; Work *queue; size_t next, length, capacity, gone; Stream *other; };
+static Stream *streams;
+static int created;
 
-static void push(Work work) {
-    if (length == capacity) queue = realloc(queue, (capacity = capacity ? 2 * capacity : 64) * sizeof *queue);
-    queue[length++] = work;
+static void push(Stream *s, Work work) {
+    REQUIRE(s->device == current, "a stream of another device");
+    if (s->length == s->capacity)
+        s->queue = realloc(s->queue, (s->capacity = s->capacity ? 2 * s->capacity : 64) * sizeof *s->queue);
+    s->queue[s->length++] = work;
 }
 
-static int drain(void) {
-    for (size_t i = 0; i < length; i++) {
-        Work *w = &queue[i];
+static size_t end(const Stream *s) { return s->gone + s->length; } // counted from the stream's beginning
+
+static int run(Stream *s, size_t until) {
+    while (s->gone + s->next < until) {
+        Work w = s->queue[s->next++];
+        if (w.kind == ALLOCATE) { find(w.to, w.bytes, 0)->ready = 1; continue; }
         clock_ns += 1000;
-        if (w->kind == FREE) { give_back(w->to, 0); continue; }
-        if (w->kind == RECORD) { *(Event *)w->to = (Event){1, clock_ns}; continue; }
+        if (w.kind == FREE) { there(w.to, 1); give_back(w.to, 0); continue; }
+        if (w.kind == RECORD) { ((Event *)w.to)->reached = 1; ((Event *)w.to)->time = clock_ns; continue; }
+        if (w.kind == WAIT) { run(w.stream, w.bytes); continue; }
         if (broken) continue;
-        if (w->kind == LAUNCH) { w->function->run(&w->call); continue; }
-        memcpy(w->to, w->from, w->bytes);
+        if (w.kind == LAUNCH) { w.function->run(&w.call); continue; }
+        if (w.device & 1) there(w.to, w.bytes);
+        if (w.device & 2) there(w.from, w.bytes);
+        memcpy(w.to, w.from, w.bytes);
     }
-    length = 0;
+    if (s->next == s->length) { s->gone += s->length; s->next = s->length = 0; }
     return broken;
+}
+
+static int drain(Stream *s) { return run(s, end(s)); }
+
+static int drain_all(void) {
+    for (Stream *s = streams; s; s = s->other) drain(s);
+    return broken;
+}
+
+static int idle(int device) {
+    for (Stream *s = streams; s; s = s->other)
+        if (s->device == device && s->length) return 0;
+    return 1;
 }
 
 #define ENTER() \
     pthread_mutex_lock(&lock); \
-    REQUIRE(current && retained, "%s without a context", __func__); \
+    REQUIRE(current && retained[current - 1], "%s without a context", __func__); \
     if (broken) return leave(broken)
 static int leave(int result) { pthread_mutex_unlock(&lock); return result; }
 
@@ -147,43 +189,66 @@ int cuDeviceGetAttribute(int *value, int what, int device) {
     }
     return OK;
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &retained; retained++; return OK; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &retained[device]; retained[device]++; return OK; }
 int cuDevicePrimaryCtxRelease_v2(int device) {
-    (void)device;
-    REQUIRE(retained-- > 0, "a context released that is not retained");
-    if (retained == 0) REQUIRE(length == 0, "a context released with %zu commands in its stream", length);
+    REQUIRE(retained[device]-- > 0, "a context released that is not retained");
+    if (retained[device] == 0) REQUIRE(idle(device + 1), "a context released with commands in its streams");
     return OK;
 }
-int cuCtxSetCurrent(void *context) { current = context == &retained; return OK; }
-int cuStreamCreate(void **stream, unsigned flags) { (void)flags; *stream = &queue; return OK; }
-int cuStreamDestroy_v2(void *stream) { (void)stream; return OK; }
-int cuStreamSynchronize(void *stream) { (void)stream; ENTER(); return leave(drain()); }
+int cuCtxSetCurrent(void *context) { current = (int)((int *)context - retained) + 1; return OK; }
+int cuStreamCreate(void **stream, unsigned flags) {
+    (void)flags;
+    ENTER();
+    Stream *s = calloc(1, sizeof *s);
+    *s = (Stream){.device = current, .number = created++, .other = streams};
+    *stream = streams = s;
+    return leave(OK);
+}
+// Not freed: events may still tell of it.
+int cuStreamDestroy_v2(void *stream) {
+    REQUIRE(((Stream *)stream)->length == 0 || broken, "a stream destroyed with commands in it");
+    return OK;
+}
+int cuStreamSynchronize(void *stream) { ENTER(); return leave(drain(stream)); }
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)flags;
+    ENTER();
+    Event *e = event;
+    Stream *s = stream;
+    REQUIRE(e->stream, "a wait for an event that is nowhere");
+    push(s, (Work){.kind = WAIT, .stream = e->stream, .bytes = e->until});
+    note("wait", s->number, e->stream->number);
+    return leave(OK);
+}
 
 // Memory.
 static int allocate(uint64_t *address, size_t bytes) {
     if (used + bytes > setting("FAKE_MEMORY", 1 << 30)) return NO_MEMORY;
-    *address = (uint64_t)(uintptr_t)take(bytes, 0);
+    *address = (uint64_t)(uintptr_t)take(bytes, 0)->start;
     return OK;
 }
-int cuDeviceGetDefaultMemPool(void **pool, int device) { (void)device; *pool = &used; return OK; }
+int cuDeviceGetDefaultMemPool(void **pool, int device) { *pool = &retained[device]; return OK; }
 int cuMemPoolSetAttribute(void *pool, int what, void *value) { (void)pool; (void)value; return what == 4 ? OK : INVALID; }
 int cuMemPoolTrimTo(void *pool, size_t keep) { (void)pool; (void)keep; return OK; }
 int cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) {
-    (void)stream;
     ENTER();
     REQUIRE(setting("FAKE_POOL", 1), "a pool used that is not there");
-    return leave(allocate(address, bytes));
+    int result = allocate(address, bytes);
+    if (result) return leave(result);
+    void *start = (void *)(uintptr_t)*address;
+    find(start, bytes, 0)->ready = 0;
+    push(stream, (Work){.kind = ALLOCATE, .to = start, .bytes = bytes});
+    return leave(OK);
 }
 int cuMemFreeAsync(uint64_t address, void *stream) {
-    (void)stream;
     ENTER();
-    push((Work){.kind = FREE, .to = (void *)(uintptr_t)address});
+    push(stream, (Work){.kind = FREE, .to = (void *)(uintptr_t)address});
     return leave(OK);
 }
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) { ENTER(); return leave(allocate(address, bytes)); }
 int cuMemFree_v2(uint64_t address) {
     ENTER();
-    int result = drain();
+    int result = drain_all();
     give_back((void *)(uintptr_t)address, 0);
     return leave(result);
 }
@@ -191,7 +256,7 @@ int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
     (void)flags;
     ENTER();
     if (!setting("FAKE_PINNED", 1)) return leave(NO_MEMORY);
-    *address = take(bytes, 1);
+    *address = take(bytes, 1)->start;
     return leave(OK);
 }
 int cuMemFreeHost(void *address) {
@@ -201,28 +266,55 @@ int cuMemFreeHost(void *address) {
 }
 
 // Copies: from and to pinned memory by the device, later; from and to other memory at once, after all earlier work.
-static int copy(void *to, const void *from, size_t bytes, const void *host) {
+static int on(const void *address, size_t bytes, int device) {
+    Block *b = find(address, bytes, 0);
+    return b && b->device == device;
+}
+static int copy(void *to, const void *from, size_t bytes, const void *host, Stream *stream) {
     int device = 1;
-    if (host != to) device &= find(to, bytes, 0) != NULL;
-    if (host != from) device &= find(from, bytes, 0) != NULL;
-    REQUIRE(device, "a copy of %zu bytes outside of memory", bytes);
-    push((Work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
-    return host && !find(host, bytes, 1) ? drain() : OK;
+    if (host != to) device &= on(to, bytes, current);
+    if (host != from) device &= on(from, bytes, current);
+    REQUIRE(device, "a copy of %zu bytes outside of the device's memory", bytes);
+    push(stream, (Work){.kind = COPY, .to = to, .from = from, .bytes = bytes, .device = (host != to) + 2 * (host != from)});
+    return host && !find(host, bytes, 1) ? drain(stream) : OK;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
-    (void)stream;
     ENTER();
-    return leave(copy((void *)(uintptr_t)to, from, bytes, from));
+    return leave(copy((void *)(uintptr_t)to, from, bytes, from, stream));
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-    (void)stream;
     ENTER();
-    return leave(copy(to, (void *)(uintptr_t)from, bytes, to));
+    return leave(copy(to, (void *)(uintptr_t)from, bytes, to, stream));
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
-    (void)stream;
     ENTER();
-    return leave(copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes, NULL));
+    return leave(copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes, NULL, stream));
+}
+
+// Between devices.
+static int device_of(const void *context) { return (int)((const int *)context - retained) + 1; }
+int cuDeviceCanAccessPeer(int *can, int device, int other) { (void)device; (void)other; *can = (int)setting("FAKE_PEER", 1); return OK; }
+typedef struct { int type, id, flags; } Access;
+int cuMemPoolSetAccess(void *pool, const Access *list, size_t count) {
+    REQUIRE(count == 1 && list->type == 1 && list->flags == 3, "access to a pool is asked for in a way that is not known");
+    note("pool access", device_of(pool) - 1, list->id);
+    return OK;
+}
+int cuCtxEnablePeerAccess(void *context, unsigned flags) {
+    ENTER();
+    if (flags) return leave(INVALID);
+    note("context access", device_of(context) - 1, current - 1);
+    return leave(OK);
+}
+int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream) {
+    ENTER();
+    if (setting("FAKE_PEER_COPY", 0)) return leave((int)setting("FAKE_PEER_COPY", 0));
+    REQUIRE(on((void *)(uintptr_t)to, bytes, device_of(to_context)), "a copy to memory that is not the device's");
+    REQUIRE(on((void *)(uintptr_t)from, bytes, device_of(from_context)), "a copy from memory that is not the device's");
+    REQUIRE(idle(device_of(from_context)), "a copy from a device that is still at work");
+    push(stream, (Work){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes, .device = 3});
+    note("peer", device_of(from_context) - 1, device_of(to_context) - 1);
+    return leave(OK);
 }
 
 // Events.
@@ -235,17 +327,19 @@ int cuEventCreate(void **event, unsigned flags) {
 // Not freed, so that a record in the stream has where to go: a real one outlives its handle too.
 int cuEventDestroy_v2(void *event) { (void)event; return OK; }
 int cuEventRecord(void *event, void *stream) {
-    (void)stream;
     ENTER();
-    ((Event *)event)->reached = 0;
-    push((Work){.kind = RECORD, .to = event});
+    Event *e = event;
+    Stream *s = stream;
+    push(s, (Work){.kind = RECORD, .to = event});
+    *e = (Event){0, e->time, s, end(s)};
+    note("record", s->number, 0);
     return leave(OK);
 }
-int cuEventSynchronize(void *event) { (void)event; ENTER(); return leave(drain()); }
+int cuEventSynchronize(void *event) { ENTER(); return leave(run(((Event *)event)->stream, ((Event *)event)->until)); }
 int cuEventQuery(void *event) { ENTER(); return leave(((Event *)event)->reached ? OK : NOT_READY); }
 int cuEventElapsedTime(float *milliseconds, void *a, void *b) {
     ENTER();
-    *milliseconds = (float)(((Event *)b)->time - ((Event *)a)->time) / 1e6f;
+    *milliseconds = (float)((int64_t)((Event *)b)->time - (int64_t)((Event *)a)->time) / 1e6f;
     return leave(OK);
 }
 
@@ -259,7 +353,7 @@ int cuModuleLoadData(void **module, const void *image) {
 }
 int cuModuleUnload(void *module) {
     ENTER();
-    REQUIRE(length == 0, "a module unloaded with %zu commands in the stream", length);
+    REQUIRE(idle(current), "a module unloaded with commands in a stream");
     free(module);
     return leave(OK);
 }
@@ -281,7 +375,6 @@ int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *siz
 }
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z, unsigned shared,
                    void *stream, void **places, void **extra) {
-    (void)stream;
     ENTER();
     if (!gx || !gy || !gz || shared || extra) return leave(INVALID);
     Function *f = function;
@@ -290,6 +383,6 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
         if (f->sizes[i] == 8) memcpy(&w.call.arguments[i], places[i], 8);
         else memcpy(w.call.parameters, places[i], f->sizes[i]);
     }
-    push(w);
+    push(stream, w);
     return leave(OK);
 }

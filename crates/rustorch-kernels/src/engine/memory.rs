@@ -1,13 +1,74 @@
 //! Memory of a driver: in whole words below, in bytes above.
 
-use super::Engine;
+use super::order::{Turn, Uses};
+use super::{Engine, Shared};
 use crate::Driver;
 use rustorch_core::{DType, Fault, Layout};
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A driver's memory inside a [`Buffer`](rustorch_core::Buffer).
-pub(super) struct Memory<D: Driver>(pub(super) D::Memory);
+/// A driver's memory inside a [`Buffer`](rustorch_core::Buffer), and how it was used.
+pub(super) struct Memory<D: Driver> {
+    memory: ManuallyDrop<D::Memory>,
+    pub(super) uses: Uses,
+    shared: Arc<Shared<D>>,
+}
+
+impl<D: Driver> Memory<D> {
+    pub(super) fn new(shared: &Arc<Shared<D>>, memory: D::Memory) -> Memory<D> {
+        Memory { memory: ManuallyDrop::new(memory), uses: Uses::default(), shared: Arc::clone(shared) }
+    }
+
+    /// The driver's own.
+    pub(super) fn raw(&self) -> &D::Memory {
+        &self.memory
+    }
+
+    /// Writes whole words.
+    pub(super) fn write(&self, turn: &Turn<'_>, at: usize, src: &[u8]) -> Result<(), Fault> {
+        let driver = &self.shared.driver;
+        turn.before([(&self.uses, true)].into_iter(), |a, b| driver.wait(a, b))?;
+        let result = driver.write(&self.memory, at, src);
+        turn.after([(&self.uses, true)].into_iter());
+        result
+    }
+
+    /// Reads whole words.
+    pub(super) fn read(&self, turn: &Turn<'_>, at: usize, dst: &mut [u8]) -> Result<(), Fault> {
+        let driver = &self.shared.driver;
+        turn.before([(&self.uses, false)].into_iter(), |a, b| driver.wait(a, b))?;
+        let then = turn.now();
+        let result = driver.read(&self.memory, at, dst);
+        match result {
+            Ok(()) => turn.done(then),
+            // It may still be on its way.
+            Err(_) => drop(turn.after([(&self.uses, false)].into_iter())),
+        }
+        result
+    }
+}
+
+impl<D: Driver> Drop for Memory<D> {
+    fn drop(&mut self) {
+        let Shared { driver, order } = &*self.shared;
+        order.last(&self.uses, |a, b| driver.wait(a, b));
+        // SAFETY: `self.memory` is not used again.
+        unsafe { ManuallyDrop::drop(&mut self.memory) };
+    }
+}
+
+/// Temporary memory that nobody uses, by size, with the stream that has used it last.
+pub(super) struct Spare<D: Driver>(Mutex<HashMap<usize, Used<D>>>);
+
+type Used<D> = Vec<(usize, Memory<D>)>;
+
+impl<D: Driver> Default for Spare<D> {
+    fn default() -> Spare<D> {
+        Spare(Mutex::default())
+    }
+}
 
 /// What allocations are rounded up to; drivers know no smaller pieces.
 const GRANULE: usize = 16;
@@ -23,44 +84,51 @@ pub(crate) fn byte_range(dtype: DType, layout: &Layout) -> Option<Range<usize>> 
 }
 
 impl<D: Driver> Engine<D> {
-    pub(super) fn allocate(&self, bytes: usize) -> Result<D::Memory, Fault> {
+    pub(super) fn allocate(&self, turn: &Turn<'_>, bytes: usize) -> Result<Memory<D>, Fault> {
         let out_of_memory = || Fault::OutOfMemory { device: self.hardware.device, requested: bytes };
         let rounded = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or_else(out_of_memory)?;
         if rounded as u64 > self.hardware.max_buffer {
             return Err(out_of_memory());
         }
-        self.driver.allocate(rounded)
+        let memory = Memory::new(&self.shared, self.driver().allocate(rounded)?);
+        // Drivers may allocate by work in the stream.
+        turn.after([(&memory.uses, true)].into_iter());
+        Ok(memory)
     }
 
-    /// Temporary memory, from what earlier operations left.
-    pub(super) fn take_scratch(&self, bytes: usize) -> Result<(usize, D::Memory), Fault> {
+    /// Temporary memory, from what earlier operations left: of the same stream, if there is, so that streams need not wait for
+    /// each other.
+    pub(super) fn take_scratch(&self, turn: &Turn<'_>, bytes: usize) -> Result<(usize, Memory<D>), Fault> {
         // Few sizes, so that what one operation leaves serves the next.
         let size = bytes.max(1 << 10).next_power_of_two();
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(memory) = spare.get_mut(&size).and_then(Vec::pop) {
-            return Ok((size, memory));
+        let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pieces) = spare.get_mut(&size)
+            && let Some(at) = pieces.iter().rposition(|(stream, _)| *stream == turn.stream())
+        {
+            return Ok((size, pieces.swap_remove(at).1));
         }
-        match self.allocate(size) {
+        match self.allocate(turn, size) {
             Err(Fault::OutOfMemory { .. }) if !spare.is_empty() => {
                 spare.clear();
-                Ok((size, self.allocate(size)?))
+                Ok((size, self.allocate(turn, size)?))
             }
             memory => Ok((size, memory?)),
         }
     }
 
     /// Gives temporary memory back. Work is done in order, so that the next user cannot disturb the last.
-    pub(super) fn give_scratch(&self, pieces: impl IntoIterator<Item = (usize, D::Memory)>) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn give_scratch(&self, turn: &Turn<'_>, pieces: impl IntoIterator<Item = (usize, Memory<D>)>) {
+        let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (size, memory) in pieces {
-            spare.entry(size).or_default().push(memory);
+            spare.entry(size).or_default().push((turn.stream(), memory));
         }
     }
 
     /// Writes bytes anywhere in a memory of which `bytes` are in use.
     pub(super) fn write_bytes(
         &self,
-        memory: &D::Memory,
+        turn: &Turn<'_>,
+        memory: &Memory<D>,
         bytes: usize,
         at: usize,
         src: &[u8],
@@ -71,33 +139,39 @@ impl<D: Driver> Engine<D> {
         let end = at + src.len();
         let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
         if first == at && last == end {
-            return self.driver.write(memory, at, src);
+            return memory.write(turn, at, src);
         }
         let mut words = vec![0; last - first];
         if first != at {
-            self.driver.read(memory, first, &mut words[..4])?;
+            memory.read(turn, first, &mut words[..4])?;
         }
         // Bytes behind the buffer's end are padding.
         if last != end && end < bytes && (last - 4 != first || first == at) {
             let tail = words.len() - 4;
-            self.driver.read(memory, last - 4, &mut words[tail..])?;
+            memory.read(turn, last - 4, &mut words[tail..])?;
         }
         words[at - first..end - first].copy_from_slice(src);
-        self.driver.write(memory, first, &words)
+        memory.write(turn, first, &words)
     }
 
     /// Reads bytes from anywhere in a memory.
-    pub(super) fn read_bytes(&self, memory: &D::Memory, at: usize, dst: &mut [u8]) -> Result<(), Fault> {
+    pub(super) fn read_bytes(
+        &self,
+        turn: &Turn<'_>,
+        memory: &Memory<D>,
+        at: usize,
+        dst: &mut [u8],
+    ) -> Result<(), Fault> {
         if dst.is_empty() {
             return Ok(());
         }
         let end = at + dst.len();
         let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
         if first == at && last == end {
-            return self.driver.read(memory, at, dst);
+            return memory.read(turn, at, dst);
         }
         let mut words = vec![0; last - first];
-        self.driver.read(memory, first, &mut words)?;
+        memory.read(turn, first, &mut words)?;
         dst.copy_from_slice(&words[at - first..end - first]);
         Ok(())
     }

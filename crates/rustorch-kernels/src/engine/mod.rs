@@ -1,32 +1,37 @@
 //! A [`Backend`] made of a [`Driver`]: plans operations, keeps compiled kernels, moves bytes.
 
 mod memory;
+mod notes;
+mod order;
 mod probe;
 mod run;
 
-use crate::{Driver, Hardware, Kernel, Language, Text, mistake, table};
-use memory::Memory;
+use crate::{Driver, Hardware, Kernel, Language, Text, table};
 pub(crate) use memory::byte_range;
+use memory::{Memory, Spare};
+use notes::Notes;
+use order::Order;
 use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
     Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
 };
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The kernels of this crate on a driver's device.
 pub struct Engine<D: Driver> {
-    driver: D,
+    shared: Arc<Shared<D>>,
     hardware: Hardware,
     capability: DeviceCapability,
     kernels: RwLock<HashMap<Kernel, Arc<D::Kernel>>>,
-    /// Temporary memory that nobody uses, by size.
-    spare: Mutex<HashMap<usize, Vec<D::Memory>>>,
-    /// The buffer of [`mistake`]s.
-    mistakes: D::Memory,
-    /// Whether a kernel that may note a mistake has run since the buffer was read.
-    suspect: AtomicBool,
+    spare: Spare<D>,
+    notes: Notes<D>,
+}
+
+/// What an engine shares with its memories, which may outlive it.
+pub(crate) struct Shared<D: Driver> {
+    driver: D,
+    order: Order,
 }
 
 impl<D: Driver> Engine<D> {
@@ -38,23 +43,22 @@ impl<D: Driver> Engine<D> {
         let arithmetic = probe::arithmetic(&driver)?;
         let hardware = Hardware { arithmetic, ..driver.hardware().clone() };
         tracing::debug!(device = %hardware.device, ?arithmetic, "probed");
-        let mistakes = driver.allocate(4 * mistake::WORDS)?;
-        driver.write(&mistakes, 0, &[0; 4 * mistake::WORDS])?;
         let capability = table::capability(&hardware);
+        let shared = Arc::new(Shared { driver, order: Order::default() });
+        let notes = Notes::new(&shared)?;
         Ok(Engine {
-            driver,
+            shared,
             hardware,
             capability,
             kernels: RwLock::default(),
-            spare: Mutex::default(),
-            mistakes,
-            suspect: AtomicBool::new(false),
+            spare: Spare::default(),
+            notes,
         })
     }
 
     /// The driver.
     pub fn driver(&self) -> &D {
-        &self.driver
+        &self.shared.driver
     }
 
     /// What the device is able to do, its arithmetic as probed.
@@ -69,29 +73,9 @@ impl<D: Driver> Engine<D> {
             return Ok(known);
         }
         // Two threads may compile one kernel at once; the first to finish is kept.
-        let compiled = Arc::new(compile(&self.driver, &kernel.label(), kernel.wgsl(&self.hardware))?);
+        let compiled = Arc::new(compile(self.driver(), &kernel.label(), kernel.wgsl(&self.hardware))?);
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.entry(kernel.clone()).or_insert(compiled).clone())
-    }
-
-    /// Fails with the first mistake that kernels have noted since the last look.
-    fn check_mistakes(&self) -> Result<(), Fault> {
-        if !self.suspect.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let mut words = [0u32; mistake::WORDS];
-        let mut bytes = [0u8; 4 * mistake::WORDS];
-        self.driver.read(&self.mistakes, 0, &mut bytes)?;
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        match mistake::error(words) {
-            None => Ok(()),
-            Some(error) => {
-                self.driver.write(&self.mistakes, 0, &[0; 4 * mistake::WORDS])?;
-                Err(error.into())
-            }
-        }
     }
 
     fn memory<'a>(&self, buffer: &'a Buffer) -> Result<&'a Memory<D>, Fault> {
@@ -140,7 +124,7 @@ impl<D: Driver> Backend for Engine<D> {
     }
 
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault> {
-        let memory = Memory::<D>(self.allocate(bytes)?);
+        let memory = self.allocate(&self.shared.order.turn(), bytes)?;
         // SAFETY: the buffer claims no host address.
         Ok(unsafe { Buffer::device(self.hardware.device, bytes, None, Box::new(memory)) })
     }
@@ -154,7 +138,8 @@ impl<D: Driver> Backend for Engine<D> {
         if range.len() != src.len() {
             return Err(copy_mismatch());
         }
-        self.write_bytes(&self.memory(dst.buffer())?.0, dst.buffer().bytes(), range.start, src)
+        let turn = self.shared.order.turn();
+        self.write_bytes(&turn, self.memory(dst.buffer())?, dst.buffer().bytes(), range.start, src)
     }
 
     fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault> {
@@ -162,20 +147,83 @@ impl<D: Driver> Backend for Engine<D> {
         if range.len() != dst.len() {
             return Err(copy_mismatch());
         }
-        self.read_bytes(&self.memory(src.buffer())?.0, range.start, dst)?;
-        self.check_mistakes()
+        let turn = self.shared.order.turn();
+        self.read_bytes(&turn, self.memory(src.buffer())?, range.start, dst)?;
+        self.notes.check(&turn)
+    }
+
+    fn copy_from_peer(&self, src: &View<'_>, dst: &mut ViewMut<'_>) -> Option<Result<(), Fault>> {
+        let source = src.buffer().memory::<Memory<D>>()?;
+        let from = byte_range(src.dtype(), src.layout())?;
+        let to = byte_range(dst.dtype(), dst.layout())?;
+        if from.len() != to.len() {
+            return Some(Err(copy_mismatch()));
+        }
+        // Drivers know whole words; behind a buffer's end there is padding.
+        let words = from.start.is_multiple_of(4)
+            && to.start.is_multiple_of(4)
+            && (to.len().is_multiple_of(4)
+                || from.end == src.buffer().bytes() && to.end == dst.buffer().bytes());
+        if !words {
+            return None;
+        }
+        let copy = |target: &Memory<D>| {
+            let (turn, bytes) = (self.shared.order.turn(), to.len().next_multiple_of(4));
+            turn.before([(&target.uses, true)].into_iter(), |a, b| self.driver().wait(a, b)).map_err(Some)?;
+            let (src, dst) = ((source.raw(), from.start), (target.raw(), to.start));
+            let result = self.driver().copy_from_peer(src, dst, bytes);
+            turn.after([(&target.uses, true)].into_iter());
+            result.ok_or(None)?.map_err(Some)
+        };
+        match self.memory(dst.buffer()).map_err(Some).and_then(copy) {
+            Ok(()) => Some(Ok(())),
+            Err(Some(fault)) => Some(Err(fault)),
+            Err(None) => None,
+        }
     }
 
     fn synchronize(&self) -> Result<(), Fault> {
-        self.driver.finish()?;
-        self.check_mistakes()
+        let turn = self.shared.order.turn();
+        let then = turn.now();
+        self.driver().finish()?;
+        turn.all_done(then);
+        self.notes.check(&turn)
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
-        self.driver.profiler()
+        self.driver().profiler()
     }
 
     fn pci_address(&self) -> Option<&str> {
-        self.driver.pci_address()
+        self.driver().pci_address()
+    }
+
+    fn streams(&self) -> usize {
+        self.shared.order.streams()
+    }
+
+    fn set_streams(&self, wanted: usize) -> usize {
+        match self.change_streams(wanted) {
+            Ok(streams) => streams,
+            Err(fault) => {
+                tracing::warn!(%fault, wanted, "the number of streams stays");
+                self.streams()
+            }
+        }
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    fn change_streams(&self, wanted: usize) -> Result<usize, Fault> {
+        let wanted = wanted.clamp(1, crate::driver::STREAMS);
+        let change = self.shared.order.change();
+        if wanted == self.streams() {
+            return Ok(wanted);
+        }
+        self.driver().finish()?;
+        self.notes.grow(&self.shared, wanted)?;
+        let streams = self.driver().set_streams(wanted)?.clamp(1, wanted);
+        change.set(streams);
+        Ok(streams)
     }
 }

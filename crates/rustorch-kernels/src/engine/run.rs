@@ -1,16 +1,17 @@
 //! Running an operation: plan, memory for the plan, launches.
 
 use super::Engine;
+use super::memory::Memory;
+use super::order::{Turn, Use};
 use crate::plan::{Binding, Operand, Place, Plan, Request};
 use crate::{Driver, Launch, Window, family};
 use rustorch_core::{Decline, Fault, Layout, Op, TensorMeta, View, ViewMut, packed_bytes};
 use smallvec::SmallVec;
-use std::sync::atomic::Ordering;
 
 /// A result that kernels cannot write where it belongs: it is made in temporary memory and copied.
 struct Detour<D: Driver> {
     size: usize,
-    memory: D::Memory,
+    memory: Memory<D>,
     layout: Layout,
 }
 
@@ -25,12 +26,13 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let device = self.hardware.device;
+        let turn = self.shared.order.turn();
         let metas: SmallVec<[TensorMeta<'_>; 4]> =
             args.iter().map(|x| TensorMeta { dtype: x.dtype(), layout: x.layout(), device }).collect();
-        let memories: SmallVec<[&D::Memory; 4]> =
-            args.iter().map(|x| Ok(&self.memory(x.buffer())?.0)).collect::<Result<_, Fault>>()?;
+        let memories: SmallVec<[&Memory<D>; 4]> =
+            args.iter().map(|x| self.memory(x.buffer())).collect::<Result<_, Fault>>()?;
         let detours: SmallVec<[Option<Detour<D>>; 2]> =
-            outs.iter().map(|out| self.detour(op, out, args)).collect::<Result<_, Fault>>()?;
+            outs.iter().map(|out| self.detour(&turn, op, out, args)).collect::<Result<_, Fault>>()?;
         let out_metas: SmallVec<[TensorMeta<'_>; 2]> = outs
             .iter()
             .zip(&detours)
@@ -40,31 +42,38 @@ impl<D: Driver> Engine<D> {
                 device,
             })
             .collect();
-        let out_memories: SmallVec<[&D::Memory; 2]> = outs
+        let out_memories: SmallVec<[&Memory<D>; 2]> = outs
             .iter()
             .zip(&detours)
             .map(|(out, detour)| match detour {
                 Some(detour) => Ok(&detour.memory),
-                None => Ok(&self.memory(out.buffer())?.0),
+                None => self.memory(out.buffer()),
             })
             .collect::<Result<_, Fault>>()?;
 
         let request = Request { op, args: &metas, outs: &out_metas, hardware: &self.hardware };
         let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(op, &plan, &memories, &out_memories)?;
+        self.launch(&turn, op, &plan, &memories, &out_memories)?;
 
         for (out, detour) in outs.iter().zip(&detours) {
             if let Some(detour) = detour {
-                self.leave_detour(op, detour, out)?;
+                self.leave_detour(&turn, op, detour, out)?;
             }
         }
         drop((plan, out_memories, out_metas));
-        self.give_scratch(detours.into_iter().flatten().map(|detour| (detour.size, detour.memory)));
+        let pieces = detours.into_iter().flatten().map(|detour| (detour.size, detour.memory));
+        self.give_scratch(&turn, pieces);
         Ok(())
     }
 
     /// Temporary memory for a result that shares words with other data, has gaps, or lies in an argument's buffer.
-    fn detour(&self, op: &Op, out: &ViewMut<'_>, args: &[View<'_>]) -> Result<Option<Detour<D>>, Fault> {
+    fn detour(
+        &self,
+        turn: &Turn<'_>,
+        op: &Op,
+        out: &ViewMut<'_>,
+        args: &[View<'_>],
+    ) -> Result<Option<Detour<D>>, Fault> {
         // Copies write anywhere.
         let direct = out.layout().elements() == 0
             || (*op == Op::Copy || writes_directly(out))
@@ -73,18 +82,24 @@ impl<D: Driver> Engine<D> {
             return Ok(None);
         }
         let bytes = packed_bytes(out.dtype(), out.layout().elements());
-        let (size, memory) = self.take_scratch(bytes)?;
+        let (size, memory) = self.take_scratch(turn, bytes)?;
         Ok(Some(Detour { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
     }
 
     /// Brings a result from where it was made to where it belongs.
-    fn leave_detour(&self, op: &Op, detour: &Detour<D>, out: &ViewMut<'_>) -> Result<(), Fault> {
+    fn leave_detour(
+        &self,
+        turn: &Turn<'_>,
+        op: &Op,
+        detour: &Detour<D>,
+        out: &ViewMut<'_>,
+    ) -> Result<(), Fault> {
         let source = Operand { place: Place::Arg(0), dtype: out.dtype(), layout: &detour.layout };
         let target = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
         let mut plan = Plan::default();
         family::copy::plan(&mut plan, &self.hardware, &source, &target)
             .map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(op, &plan, &[&detour.memory], &[&self.memory(out.buffer())?.0])
+        self.launch(turn, op, &plan, &[&detour.memory], &[self.memory(out.buffer())?])
     }
 
     /// A plan that `supports` promised and that fails all the same: an error of this crate, which the executor can live
@@ -96,9 +111,44 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    fn launch(&self, op: &Op, plan: &Plan, args: &[&D::Memory], outs: &[&D::Memory]) -> Result<(), Fault> {
-        let scratch: SmallVec<[(usize, D::Memory); 2]> =
-            plan.scratch.iter().map(|&bytes| self.take_scratch(bytes)).collect::<Result<_, Fault>>()?;
+    /// Gives a plan's kernels to this thread's stream, after what must come before them on others.
+    fn launch(
+        &self,
+        turn: &Turn<'_>,
+        op: &Op,
+        plan: &Plan,
+        args: &[&Memory<D>],
+        outs: &[&Memory<D>],
+    ) -> Result<(), Fault> {
+        let scratch: SmallVec<[(usize, Memory<D>); 2]> =
+            plan.scratch.iter().map(|&bytes| self.take_scratch(turn, bytes)).collect::<Result<_, Fault>>()?;
+        let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
+        let notes = bindings.any(|binding| binding.place == Place::Mistakes).then(|| self.notes.memory(turn));
+        let uses = || -> _ {
+            let written = outs.iter().copied().chain(scratch.iter().map(|(_, memory)| memory)).chain(notes);
+            let written = written.map(|memory| -> Use<'_> { (&memory.uses, true) });
+            args.iter().map(|memory| -> Use<'_> { (&memory.uses, false) }).chain(written)
+        };
+        turn.before(uses(), |stream, other| self.driver().wait(stream, other))?;
+        let result = self.launch_steps(op, plan, args, outs, &scratch, notes);
+        // Of a plan that has failed half, some kernels may be on their way.
+        let point = turn.after(uses());
+        if notes.is_some() {
+            self.notes.suspect(turn, point);
+        }
+        self.give_scratch(turn, scratch);
+        result
+    }
+
+    fn launch_steps(
+        &self,
+        op: &Op,
+        plan: &Plan,
+        args: &[&Memory<D>],
+        outs: &[&Memory<D>],
+        scratch: &[(usize, Memory<D>)],
+        notes: Option<&Memory<D>>,
+    ) -> Result<(), Fault> {
         for step in &plan.steps {
             let kernel = self.kernel(&step.kernel)?;
             let window = |binding: &Binding| {
@@ -106,24 +156,20 @@ impl<D: Driver> Engine<D> {
                     Place::Arg(i) => args[i],
                     Place::Out(i) => outs[i],
                     Place::Scratch(i) => &scratch[i].1,
-                    Place::Mistakes => &self.mistakes,
+                    Place::Mistakes => notes.expect("asked for where a step has them"),
                 };
                 let &Binding { start, end, writes, .. } = binding;
-                Window { memory, start, bytes: end - start, writes }
+                Window { memory: memory.raw(), start, bytes: end - start, writes }
             };
             let buffers: SmallVec<[Window<'_, D::Memory>; 6]> = step.bindings.iter().map(window).collect();
-            self.driver.launch(&Launch {
+            self.driver().launch(&Launch {
                 kernel: &*kernel,
                 buffers: &buffers,
                 parameters: &step.parameters,
                 groups: step.groups,
                 label: op.name(),
             })?;
-            if step.bindings.iter().any(|binding| binding.place == Place::Mistakes) {
-                self.suspect.store(true, Ordering::Release);
-            }
         }
-        self.give_scratch(scratch);
         Ok(())
     }
 }

@@ -53,6 +53,7 @@ pub(crate) const CONTEXT_PLATFORM: isize = 0x1084;
 pub(crate) const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
 pub(crate) const MEM_READ_WRITE: u64 = 1 << 0;
 
+pub(crate) const PROGRAM_DEVICES: u32 = 0x1163;
 pub(crate) const PROGRAM_BINARY_SIZES: u32 = 0x1165;
 pub(crate) const PROGRAM_BINARIES: u32 = 0x1166;
 pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;

@@ -88,6 +88,10 @@ functions! {
         (
             QueueHandle, MemHandle, *const c_void, usize, usize, usize, u32, *const EventHandle, *mut EventHandle,
         ) -> Status;
+    enqueue_marker_with_wait_list = "clEnqueueMarkerWithWaitList":
+        (QueueHandle, u32, *const EventHandle, *mut EventHandle) -> Status;
+    enqueue_barrier_with_wait_list = "clEnqueueBarrierWithWaitList":
+        (QueueHandle, u32, *const EventHandle, *mut EventHandle) -> Status;
     flush = "clFlush": (QueueHandle) -> Status;
     finish = "clFinish": (QueueHandle) -> Status;
     get_event_info = "clGetEventInfo": (EventHandle, u32, usize, *mut c_void, *mut usize) -> Status;

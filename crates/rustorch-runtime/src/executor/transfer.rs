@@ -152,20 +152,21 @@ impl HybridExecutor {
         if bytes == 0 {
             return Ok(output);
         }
-        let started = host_ns();
         let _guard = source.storage.read();
         // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
         let view = unsafe { source.view() };
+        if !from.is_cpu() && !to.is_cpu() && from != to {
+            // What the source still computes must be there before another device reads it, and is no part of the transfer.
+            self.backend_of(from)?.synchronize()?;
+        }
+        let started = host_ns();
         let method = if from.is_cpu() {
             copy_in(slot, host_bytes(&view)?, &output)?;
             TransferMethod::Copy
         } else if to.is_cpu() {
             self.backend_of(from)?.copy_out(&view, host_bytes_mut(&output.storage)?)?;
             TransferMethod::Copy
-        } else if from != to
-            && let Some(result) = self.copy_from_peer(&view, slot, &output)
-        {
-            result?;
+        } else if from != to && self.copy_from_peer(&view, slot, &output)? {
             TransferMethod::Peer
         } else {
             let stage = fresh(self.cpu(), output.dtype, output.layout.clone())?;
@@ -203,19 +204,35 @@ impl HybridExecutor {
         Ok(())
     }
 
-    fn copy_from_peer(&self, view: &View<'_>, slot: &Slot, output: &Output) -> Option<Result<(), Fault>> {
-        let source = match self.backend_of(view.device()) {
-            Ok(source) => source,
-            Err(fault) => return Some(Err(fault)),
-        };
+    /// Copies directly from a device that has finished everything, if there is a way that has not failed before. Remembers
+    /// whether there is.
+    fn copy_from_peer(&self, view: &View<'_>, slot: &Slot, output: &Output) -> Result<bool, Fault> {
+        let (from, to) = (view.device(), slot.device);
+        let transfers = self.0.shared.memory.transfers();
+        if transfers.method(from, to) == Some(TransferMethod::Staging) {
+            return Ok(false);
+        }
         // SAFETY: fresh memory of the layout's size, of which nobody else has a handle.
         let mut place =
             unsafe { ViewMut::from_shared(output.storage.buffer(), output.dtype, &output.layout) };
-        // What the source device still computes must be there before another device reads it.
-        if let Err(fault) = source.synchronize() {
-            return Some(Err(fault));
+        match slot.backend.copy_from_peer(view, &mut place) {
+            Some(Ok(())) => {
+                transfers.choose(from, to, TransferMethod::Peer);
+                return Ok(true);
+            }
+            // A way that does not work is none; whatever it has left in fresh memory is overwritten.
+            Some(Err(fault @ Fault::Backend { .. })) => {
+                tracing::warn!(%from, %to, %fault, "the direct way fails: from now on by way of the processor's memory");
+                transfers.choose(from, to, TransferMethod::Staging);
+            }
+            Some(Err(fault)) => return Err(fault),
+            // There may be a way for whole words only: then this says nothing of other transfers.
+            None if view.layout().offset() == 0 && output.storage.bytes().is_multiple_of(4) => {
+                transfers.choose(from, to, TransferMethod::Staging);
+            }
+            None => {}
         }
-        slot.backend.copy_from_peer(view, &mut place)
+        Ok(false)
     }
 
     /// A device's backend; a fault if the device is gone.

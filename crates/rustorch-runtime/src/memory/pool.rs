@@ -4,7 +4,7 @@ use super::size_class::{class_of, rounded};
 use super::stats::{MemoryStats, ThreadCounts};
 use super::thread_cache;
 use crate::storage::{Block, Storage};
-use rustorch_core::{Backend, Buffer, Device, Fault};
+use rustorch_core::{Backend, Buffer, Device, Fault, current_stream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +24,8 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Shared {
-    /// By size class.
-    free: Vec<Vec<Buffer>>,
+    /// By size class; each buffer with the stream of the thread that let go of it.
+    free: Vec<Vec<(usize, Buffer)>>,
     cached: usize,
     /// Blocks outside, be they in use or in a thread's cache.
     outside: usize,
@@ -76,9 +76,10 @@ impl Pool {
     fn take(&self, bytes: usize) -> Result<Buffer, Fault> {
         let size = rounded(bytes);
         let class = class_of(bytes);
+        let stream = self.stream();
         {
             let mut shared = self.lock();
-            if let Some(buffer) = shared.free.get_mut(class).and_then(Vec::pop) {
+            if let Some(buffer) = shared.free.get_mut(class).and_then(|free| take_of(free, stream)) {
                 shared.hits += 1;
                 shared.cached -= buffer.bytes();
                 shared.count_out(buffer.bytes());
@@ -116,6 +117,7 @@ impl Pool {
 
     /// Takes back what [`take`](Self::take) gave.
     pub(crate) fn give_back(&self, buffer: Buffer) {
+        let stream = self.stream();
         let mut shared = self.lock();
         let size = buffer.bytes();
         shared.outside -= size;
@@ -130,7 +132,7 @@ impl Pool {
             shared.free.resize_with(class + 1, Vec::new);
         }
         shared.cached += size;
-        shared.free[class].push(buffer);
+        shared.free[class].push((stream, buffer));
     }
 
     pub(crate) fn release_cached(&self) -> usize {
@@ -178,10 +180,21 @@ impl Pool {
         }
     }
 
+    /// This thread's stream on the device.
+    fn stream(&self) -> usize {
+        current_stream(self.backend.streams())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // A panic under the lock can only come from a failed allocation of the lists; they are valid at all times.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The last buffer that was let go of on a stream, so that streams need not wait for each other, else on any.
+fn take_of(free: &mut Vec<(usize, Buffer)>, stream: usize) -> Option<Buffer> {
+    let at = free.iter().rposition(|(other, _)| *other == stream).or(free.len().checked_sub(1))?;
+    Some(free.remove(at).1)
 }
 
 impl Shared {
@@ -195,5 +208,22 @@ impl Shared {
     fn count_out(&mut self, bytes: usize) {
         self.outside += bytes;
         self.peak = self.peak.max(self.in_use());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_on_with_its_stream() {
+        let mut free: Vec<(usize, Buffer)> = [(0, 64), (1, 128), (0, 192), (2, 256)]
+            .map(|(stream, bytes)| (stream, Buffer::host(bytes).unwrap()))
+            .into();
+        let mut take = |stream| take_of(&mut free, stream).map(|buffer| buffer.bytes());
+        assert_eq!(
+            [take(0), take(1), take(1), take(7), take(0)],
+            [192, 128, 256, 64, 0].map(|n| Some(n).filter(|&n| n > 0))
+        );
     }
 }

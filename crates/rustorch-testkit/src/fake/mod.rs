@@ -32,6 +32,8 @@ pub struct FakeDevice {
     capability: DeviceCapability,
     cost: Option<CostModel>,
     peers: bool,
+    most_streams: usize,
+    streams: AtomicUsize,
     limit: usize,
     used: Arc<AtomicUsize>,
     lost: AtomicBool,
@@ -69,6 +71,8 @@ impl FakeDevice {
                 download: Link { start_us: 10.0, bandwidth: 1e10 },
             }),
             peers: false,
+            most_streams: 1,
+            streams: AtomicUsize::new(1),
             limit: usize::MAX,
             used: Arc::default(),
             lost: AtomicBool::new(false),
@@ -133,6 +137,12 @@ impl FakeDevice {
     /// Lets it read other fake devices' memory directly.
     pub fn with_peers(mut self) -> FakeDevice {
         self.peers = true;
+        self
+    }
+
+    /// Lets it have so many streams, though it does one thing after another.
+    pub fn with_streams(mut self, most: usize) -> FakeDevice {
+        self.most_streams = most;
         self
     }
 
@@ -298,6 +308,16 @@ impl Backend for FakeDevice {
 
     fn synchronize(&self) -> Result<(), Fault> {
         self.enter(Point::Synchronize, None).map(drop)
+    }
+
+    fn streams(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
+    }
+
+    fn set_streams(&self, wanted: usize) -> usize {
+        let streams = wanted.clamp(1, self.most_streams);
+        self.streams.store(streams, Ordering::Relaxed);
+        streams
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
