@@ -11,7 +11,8 @@ pub use round::Round;
 pub use rows::{Rows, plan as plan_rows};
 
 use crate::Hardware;
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::pieces::row_pitch;
+use crate::plan::{Chosen, Operand, Place, Plan, Request, StepBuilder, line};
 use crate::table::{Blocks, DTypes, Row, row};
 use format::{Companion, Format, format};
 use rustorch_core::{DType, Decline, Layout, MatMul, Op, OpType, TensorMeta};
@@ -69,7 +70,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
 
 /// Activations after rounding: where the parts of the temporary buffer are, in words.
 #[derive(Clone, Copy, Debug)]
-struct Rounded {
+pub(crate) struct Rounded {
     place: Place,
     rows: usize,
     /// Scales.
@@ -99,7 +100,16 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if k == 0 {
         return Err(Decline::Attr("a product over no elements"));
     }
-    let rounded = round(plan, request.hardware, format.companion, &x, k)?;
+    // The pieces of one product share their activations.
+    let known = plan.rounded.iter().find(|(layout, _)| layout == x.layout).map(|&(_, rounded)| rounded);
+    let rounded = match known {
+        Some(rounded) => rounded,
+        None => {
+            let rounded = round(plan, request.hardware, format.companion, &x, k)?;
+            plan.rounded.push((x.layout.clone(), rounded));
+            rounded
+        }
+    };
     product(plan, request, format, &rounded, &w, &out, k)
 }
 
@@ -142,7 +152,8 @@ fn product(
     let tile = if experts || rows == 1 { 1 } else { 4 };
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
-    let kernel = Product { quant: format.quant, tile, bias, experts: choice };
+    let part = request.part.chosen;
+    let kernel = Product { quant: format.quant, tile, bias, experts: choice, part: part.is_some() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     // Weights are addressed by bytes, which the type's blocks need not be aligned to.
     let reach = |elements: usize| (elements / format.len() * format.bytes()) as u64;
@@ -150,6 +161,7 @@ fn product(
     let start = launch.bytes(w.place, bytes.clone(), false)?;
     launch.bytes(rounded.place, 0..4 * rounded.words as u64, false)?;
     let to = launch.write(out)?;
+    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
     let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"));
     address(bytes.end - start)?;
     let from = address(bytes.start - start)?;
@@ -170,7 +182,7 @@ fn product(
         extra = [
             launch.read(&ids)?,
             address(reach(expert))?,
-            address(w.layout.dims()[0] as u64)?,
+            address(part.map_or(w.layout.dims()[0], |chosen| chosen.whole) as u64)?,
             // Activations may be shared by the experts of a token.
             if rounded.rows == rows { 1 } else { address((rows / rounded.rows.max(1)) as u64)? },
         ];
@@ -184,6 +196,10 @@ fn product(
     launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
     for word in extra {
         launch.word(word);
+    }
+    launch.number(pitch)?;
+    if let Some(Chosen { first, len, .. }) = part {
+        launch.number(first)?.number(len)?;
     }
     let groups = n.div_ceil(product::rows_per_group(format)) * rows.div_ceil(tile);
     plan.step(launch, line(groups, request.hardware)?);
