@@ -65,8 +65,11 @@ impl Pieces<'_> {
     ) -> Result<(), Decline> {
         let (request, way) = (self.request, self.way);
         let (args, outs) = piece.layouts.split_at(request.args.len());
-        let direct = outs.iter().zip(request.outs).all(|(out, all)| writes_directly(request.op, out, all));
         let chosen = self.chosen(piece);
+        let direct = outs
+            .iter()
+            .zip(request.outs)
+            .all(|(out, all)| writes_directly(request.op, out, all, chosen.is_some()));
         if !direct && chosen.is_some() {
             return Err(Decline::Layout(
                 "chosen rows of a table larger than what kernels see at once would have gaps",
@@ -144,14 +147,14 @@ impl Pieces<'_> {
     }
 }
 
-/// Whether kernels write a part of a result where it belongs: in rows products, a run of whole words the others.
-fn writes_directly(op: &Op, part: &Layout, all: &TensorMeta<'_>) -> bool {
+/// Whether kernels write a part of a result where it belongs: rows that are evenly apart those of products; elements one
+/// after the other those that leave some to other pieces; and a run of whole words the rest.
+fn writes_directly(op: &Op, part: &Layout, all: &TensorMeta<'_>, leaves: bool) -> bool {
     if matches!(op, Op::MatMul(_) | Op::ExpertMatMul { .. }) {
         return row_pitch(part).is_some();
     }
     let size = all.dtype.block_bytes();
     let (start, end) = (part.offset() * size, part.end() * size);
-    part.is_contiguous()
-        && start.is_multiple_of(4)
-        && (end.is_multiple_of(4) || part.end() == all.layout.end())
+    let words = start.is_multiple_of(4) && (end.is_multiple_of(4) || part.end() == all.layout.end());
+    part.is_contiguous() && (leaves || words)
 }
