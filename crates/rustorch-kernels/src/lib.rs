@@ -5,7 +5,8 @@
 //! [`Engine`] makes a [`Backend`](rustorch_core::Backend) of it.
 //!
 //! The way of an operation: the [`table`] says whether there are kernels for it; [`family::plan`] turns it into
-//! [launches](plan::Plan) over memory; the engine compiles their kernels once and hands them to the driver.
+//! [launches](plan::Plan) over memory, on operands larger than what kernels see at once piece by piece; the engine compiles
+//! their kernels once and hands them to the driver.
 
 mod cache;
 pub mod driver;
@@ -14,6 +15,7 @@ pub mod family;
 mod hardware;
 pub mod library;
 mod mistake;
+mod pieces;
 pub mod plan;
 pub mod table;
 mod translate;

@@ -1,5 +1,6 @@
 //! From an operation to launches: which kernels, over which memory, with which numbers.
 
+use crate::family::weight::Rounded;
 use crate::{Hardware, Kernel};
 use rustorch_core::{DType, Decline, Layout, Op, TensorMeta};
 use smallvec::SmallVec;
@@ -12,6 +13,8 @@ pub struct Plan {
     pub scratch: SmallVec<[usize; 2]>,
     /// What runs, in order.
     pub steps: SmallVec<[Step; 2]>,
+    /// Activations that are rounded already, by where they lie in the first argument: for the next piece of a product.
+    pub(crate) rounded: SmallVec<[(Layout, Rounded); 1]>,
 }
 
 /// One launch.
@@ -70,13 +73,49 @@ pub struct Request<'a> {
     pub op: &'a Op,
     /// Its arguments.
     pub args: &'a [TensorMeta<'a>],
-    /// Its results: contiguous.
+    /// Its results: contiguous, but for a product's, whose rows are.
     pub outs: &'a [TensorMeta<'a>],
     /// The device.
     pub hardware: &'a Hardware,
+    /// What part of an operation it is.
+    pub(crate) part: Part,
+}
+
+/// What part of an operation on large operands a request is. Its arguments and results are those of the part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Where its first result is among those of the whole.
+    pub(crate) first: usize,
+    /// Elements of the whole's first result. What decides in which order numbers are added goes by it.
+    pub(crate) of: usize,
+    /// What it has of the dimension of an argument along which indices choose, if not all. Kernels leave results alone whose
+    /// index is of another part.
+    pub(crate) chosen: Option<Chosen>,
+}
+
+/// A part of a dimension along which indices choose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen {
+    /// The first index.
+    pub(crate) first: usize,
+    /// How many there are.
+    pub(crate) len: usize,
+    /// How many there are in the whole.
+    pub(crate) whole: usize,
 }
 
 impl<'a> Request<'a> {
+    /// A whole operation.
+    pub fn new(
+        op: &'a Op,
+        args: &'a [TensorMeta<'a>],
+        outs: &'a [TensorMeta<'a>],
+        hardware: &'a Hardware,
+    ) -> Request<'a> {
+        let of = outs.first().map_or(0, |out| out.layout.elements());
+        Request { op, args, outs, hardware, part: Part { first: 0, of, chosen: None } }
+    }
+
     /// Argument `i`.
     pub fn arg(&self, i: usize) -> Operand<'a> {
         let TensorMeta { dtype, layout, .. } = self.args[i];

@@ -11,11 +11,11 @@ pub mod sets;
 pub use dtypes::{Blocks, DTypes};
 pub use markdown::markdown;
 
-use crate::Hardware;
 use crate::family::{
     attention, border, channel_norm, conv, copy, create, layer_norm, matmul, pointwise, pooling, random,
     reduce, rms_norm, rope, scan, scatter, select, softmax, sort, strided, weight,
 };
+use crate::{Hardware, pieces};
 use rustorch_core::{DType, DTypeSet, Decline, DeviceCapability, Op, OpType, TensorMeta};
 
 /// Decides what dtypes alone do not: shapes, layouts, parameters.
@@ -132,7 +132,7 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
     let mut why = Decline::Op(name);
     for row in rows().filter(|row| row.class == class && row.ops.contains(&name)) {
         match row.supports(op, args, hardware) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return pieces::foresee(op, args, hardware),
             Err(decline) => why = decline,
         }
     }

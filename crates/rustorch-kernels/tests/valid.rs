@@ -3,14 +3,18 @@
 mod common;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use rustorch_kernels::Hardware;
+use rustorch_kernels::{Hardware, Kernel};
 
-#[allow(clippy::print_stderr, reason = "tests tell what they saw")]
 fn check(hardware: &Hardware, capabilities: Capabilities) {
     let kernels = common::kernels(hardware);
     assert!(kernels.len() > 100, "only {} kernels", kernels.len());
+    check_these(hardware, capabilities, &kernels);
+}
+
+#[allow(clippy::print_stderr, reason = "tests tell what they saw")]
+fn check_these(hardware: &Hardware, capabilities: Capabilities, kernels: &[Kernel]) {
     let mut failures = Vec::new();
-    for kernel in &kernels {
+    for kernel in kernels {
         let wgsl = kernel.wgsl(hardware);
         let valid = naga::front::wgsl::parse_str(&wgsl.code)
             .map_err(|error| error.emit_to_string(&wgsl.code))
@@ -35,6 +39,17 @@ fn on_a_device_with_everything() {
         | Capabilities::SUBGROUP
         | Capabilities::SUBGROUP_BARRIER;
     check(&common::strong(), capabilities);
+}
+
+#[test]
+fn of_parts() {
+    let kernels = common::kernels_of_parts();
+    let capabilities = Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16;
+    check_these(&common::strong(), capabilities, &kernels);
+    for family in ["Select(", "WeightRows(", "WeightProduct(", "MatMul("] {
+        let found = kernels.iter().any(|kernel| kernel.label().starts_with(family));
+        assert!(found, "no kernel of {family}...)");
+    }
 }
 
 #[test]

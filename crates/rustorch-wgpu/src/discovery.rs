@@ -145,10 +145,21 @@ impl Adapter {
     ///
     /// [`OpenError::Refused`] if its driver refuses.
     pub fn open_with_cache(&self, folder: Option<&Path>) -> Result<WgpuDriver, OpenError> {
+        self.open_within(u64::MAX, folder)
+    }
+
+    /// As [`open_with_cache`](Self::open_with_cache), with kernels that see so many bytes of a buffer at once at the most:
+    /// as on a GPU that allows no more. For tests of what is cut then.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Refused`] if its driver refuses.
+    pub fn open_within(&self, max_binding: u64, folder: Option<&Path>) -> Result<WgpuDriver, OpenError> {
         let refused =
             |message| OpenError::Refused { device: self.device, name: self.info.name.clone(), message };
         let features = self.wgpu.features() & USEFUL;
-        let limits = self.wgpu.limits();
+        let mut limits = self.wgpu.limits();
+        limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(max_binding);
         let (wgpu, queue) = pollster::block_on(self.wgpu.request_device(&wgpu::DeviceDescriptor {
             label: Some("rustorch"),
             required_features: features,

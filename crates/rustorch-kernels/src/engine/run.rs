@@ -51,7 +51,7 @@ impl<D: Driver> Engine<D> {
             })
             .collect::<Result<_, Fault>>()?;
 
-        let request = Request { op, args: &metas, outs: &out_metas, hardware: &self.hardware };
+        let request = Request::new(op, &metas, &out_metas, &self.hardware);
         let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
         self.launch(&turn, op, &plan, &memories, &out_memories)?;
 

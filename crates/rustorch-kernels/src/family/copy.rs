@@ -4,10 +4,10 @@
 //! where it does not, each thread sets its bits in a word that it may share with others.
 
 use super::strided::{self, Grid};
-use crate::Hardware;
 use crate::plan::{Operand, Plan, StepBuilder, line};
 use crate::table::{Blocks, DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::{Hardware, pieces};
 use rustorch_core::{DType, Decline, Dims, Layout, OpType, Shape};
 use std::fmt::Write;
 
@@ -57,7 +57,7 @@ enum Target {
     Strided,
 }
 
-/// Adds the launch that copies `source` to `target`, of one shape and dtype.
+/// Adds the launches that copy `source` to `target`, of one shape and dtype: one if kernels see all of both.
 pub fn plan(
     plan: &mut Plan,
     hardware: &Hardware,
@@ -76,12 +76,12 @@ pub fn plan(
     if let Some((from, to)) = words {
         let from = Operand { place: source.place, dtype: DType::U32, layout: &from };
         let to = Operand { place: target.place, dtype: DType::U32, layout: &to };
-        return elementwise(plan, hardware, &from, &to);
+        return in_pieces(plan, hardware, &from, &to);
     }
     if source.dtype.is_quant() {
         return Err(Decline::Layout("block types are copied where their rows are contiguous only"));
     }
-    elementwise(plan, hardware, source, target)
+    in_pieces(plan, hardware, source, target)
 }
 
 /// The layout in words of a tensor whose innermost dimension is a run of whole words everywhere.
@@ -109,6 +109,28 @@ fn run_of_words(x: &Operand<'_>) -> Option<Layout> {
     let whole = range.start.is_multiple_of(4) && range.end.is_multiple_of(4);
     let shape = Shape::new([range.len() / 4].as_slice()).ok()?;
     whole.then(|| Layout::contiguous(shape).at_offset(range.start / 4))
+}
+
+fn in_pieces(
+    plan: &mut Plan,
+    hardware: &Hardware,
+    source: &Operand<'_>,
+    target: &Operand<'_>,
+) -> Result<(), Decline> {
+    let (both, axes) = pieces::elementwise(&[(source.dtype, source.layout), (target.dtype, target.layout)])?;
+    if pieces::fit(&both, hardware) {
+        return elementwise(plan, hardware, source, target);
+    }
+    for piece in pieces::cut(&both, &axes, hardware)? {
+        let [from, to] = [&piece.layouts[0], &piece.layouts[1]];
+        elementwise(
+            plan,
+            hardware,
+            &Operand { layout: from, ..*source },
+            &Operand { layout: to, ..*target },
+        )?;
+    }
+    Ok(())
 }
 
 fn elementwise(

@@ -5,7 +5,7 @@ use super::scalars;
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
-use crate::{Hardware, library};
+use crate::{Hardware, library, pieces};
 use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U32};
 use rustorch_core::{
     Arange as Range, DType, Decline, Fill as Filling, FromScalar, Op, OpType, Scalar, bf16, f16,
@@ -62,7 +62,7 @@ pub fn plan_fill(plan: &mut Plan, request: &Request<'_>, fill: &Filling) -> Resu
     self::fill(plan, request.hardware, &request.out(0), fill.value)
 }
 
-/// Adds the launch that fills a contiguous tensor, which begins on a word.
+/// Adds the launches that fill a contiguous tensor, which begins on a word: one if kernels see all of it.
 pub(super) fn fill(
     plan: &mut Plan,
     hardware: &Hardware,
@@ -70,14 +70,20 @@ pub(super) fn fill(
     value: Scalar,
 ) -> Result<(), Decline> {
     let size = out.dtype.block_bytes();
-    let words = (out.layout.elements() * size).div_ceil(4);
-    let mut step = StepBuilder::new(hardware, Fill);
-    let to = step.write(out)? as usize * size / 4;
-    step.number(words)?.number(to)?.word(0).word(0);
-    for word in pattern(value, out.dtype) {
-        step.word(word);
+    let (run, mut axes) = pieces::elementwise(&[(out.dtype, out.layout)])?;
+    // The pattern of words repeats every four elements at the latest.
+    axes.iter_mut().for_each(|axis| axis.granule = 4);
+    for piece in pieces::cut(&run, &axes, hardware)? {
+        let part = Operand { layout: &piece.layouts[0], ..*out };
+        let words = (part.layout.elements() * size).div_ceil(4);
+        let mut step = StepBuilder::new(hardware, Fill);
+        let to = step.write(&part)? as usize * size / 4;
+        step.number(words)?.number(to)?.word(0).word(0);
+        for word in pattern(value, out.dtype) {
+            step.word(word);
+        }
+        plan.step(step, line(words.div_ceil(WORKGROUP as usize), hardware)?);
     }
-    plan.step(step, line(words.div_ceil(WORKGROUP as usize), hardware)?);
     Ok(())
 }
 
@@ -111,7 +117,7 @@ pub fn plan_arange(plan: &mut Plan, request: &Request<'_>, arange: &Range) -> Re
     let elements = out.layout.elements();
     let mut step = StepBuilder::new(request.hardware, Arange { dtype: out.dtype });
     let to = step.write(&out)?;
-    step.number(elements)?.word(to);
+    step.number(elements)?.word(to).number(request.part.first)?;
     for value in [arange.start, arange.step] {
         let words = match out.dtype {
             // In two parts of `f32`.
@@ -149,7 +155,7 @@ impl Arange {
         let kind = Kind::of(self.dtype, hardware);
         let mut module = Module::new();
         let y = module.elements("y", self.dtype, true, hardware);
-        let (n, to) = (module.word(), module.word());
+        let (n, to, before) = (module.word(), module.word(), module.word());
         let number = |module: &mut Module| match kind {
             Kind::Single => {
                 let (high, low, _) = (module.word(), module.word(), module.word());
@@ -177,7 +183,7 @@ impl Arange {
         let values: Vec<String> = (0..per_word).map(|k| format!("v{k}")).collect();
         for value in &values {
             let k = &value[1..];
-            let _ = writeln!(body, "let {value} = f(first + {k}u);");
+            let _ = writeln!(body, "let {value} = f({before} + first + {k}u);");
         }
         body.push_str(&y.store(&format!("{to} / {per_word}u + t"), &values));
         module.finish([WORKGROUP, 1, 1], &body)

@@ -8,7 +8,8 @@ use super::strided::{self, Grid};
 use super::tile::{Product, Side, Tile};
 use crate::Hardware;
 use crate::library::{self, Ring};
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::pieces::row_pitch;
+use crate::plan::{Chosen, Operand, Place, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, Wgsl};
 use rustorch_core::{DType, Decline, Layout, Op, OpType, Shape, TensorMeta, UnaryOp};
@@ -30,6 +31,8 @@ pub struct MatMul {
     activation: Option<UnaryOp>,
     /// If each row of `x` chooses its matrix: the dtype of the choice.
     experts: Option<DType>,
+    /// Whether only some of the matrices are here.
+    part: bool,
 }
 
 /// What it multiplies.
@@ -103,10 +106,12 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         bias,
         activation,
         experts: experts.then(|| request.args[2].dtype),
+        part: request.part.chosen.is_some(),
     };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let from = [launch.read(&x)?, launch.read(&w)?];
     let to = launch.write(&out)?;
+    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
     let mut extra = (0, 0);
     if bias {
         let bias: Operand<'_> = request.arg(2);
@@ -121,7 +126,11 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     launch.number(m)?.number(n)?.number(x.layout.dims()[rank - 1])?.number(across)?.number(tiles)?;
     launch.number(groups)?.word(from[0]).word(from[1]).word(to);
     launch.number(x_row)?.number(x_inner)?.number(w_inner)?.number(w_column)?;
-    launch.word(extra.0).number(extra.1)?.number(w.layout.dims()[0])?.float(1.0);
+    let matrices = request.part.chosen.map_or(w.layout.dims()[0], |chosen| chosen.whole);
+    launch.word(extra.0).number(extra.1)?.number(matrices)?.float(1.0).number(pitch)?;
+    if let Some(Chosen { first, len, .. }) = request.part.chosen {
+        launch.number(first)?.number(len)?;
+    }
     grid.describe(&mut launch)?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
@@ -129,7 +138,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
 
 impl MatMul {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let MatMul { x: dtype, w: w_dtype, exact, tile, inner, rank, bias, activation, experts } = *self;
+        let MatMul { x: dtype, w: w_dtype, exact, tile, inner, rank, bias, activation, experts, part } =
+            *self;
         let ring = ring(dtype, w_dtype, exact, hardware);
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
@@ -147,6 +157,8 @@ impl MatMul {
         let (x_row, x_inner, w_inner, w_column) =
             (module.word(), module.word(), module.word(), module.word());
         let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
+        let pitch = module.word();
+        let here = part.then(|| [module.word(), module.word()]);
         let grid = strided::parameters(&mut module, rank, 2);
         let function = activation.and_then(|op| pointwise::activation(op, dtype, hardware).ok());
         let function = function.unwrap_or_default();
@@ -173,9 +185,11 @@ impl MatMul {
             Some(ids) => {
                 let choice =
                     ids.load_index("expert", "id_at", &matrices.to_string(), crate::Mistake::ExpertMatMul);
+                let of_another_part =
+                    here.map_or_else(String::new, |[first, len]| strided::chosen("expert", first, len));
                 let _ = writeln!(
                     body,
-                    "var id_at = {extra};\n{}\n{choice}\nlet w_at = {w_from} + expert * {extra_step};",
+                    "var id_at = {extra};\n{}\n{choice}\n{of_another_part}\nlet w_at = {w_from} + expert * {extra_step};",
                     grid.positions("batch", &["x_at", "id_at"])
                 );
             }
@@ -200,7 +214,7 @@ impl MatMul {
             if activation.is_some() {
                 value = format!("activated({value})");
             }
-            y.store_one(&format!("{to} + (batch * {m} + r) * {n} + c"), &value)
+            y.store_one(&format!("{to} + (batch * {m} + r) * {pitch} + c"), &value)
         });
         module.finish(product.workgroup(), &body)
     }

@@ -26,9 +26,9 @@ pub mod strided;
 mod tile;
 pub mod weight;
 
-use crate::Hardware;
 use crate::plan::{Plan, Request};
 use crate::wgsl::Wgsl;
+use crate::{Hardware, pieces};
 use rustorch_core::{Decline, Op};
 
 macro_rules! kernels {
@@ -125,6 +125,12 @@ kernels! {
 /// If its size is beyond the device's limits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
     let mut plan = Plan::default();
+    pieces::plan(&mut plan, request, launches)?;
+    Ok(plan)
+}
+
+/// Adds the launches of an operation, or of a piece of one, on operands that kernels see at once.
+fn launches(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     match request.op {
         Op::Unary(_)
         | Op::Binary(_)
@@ -132,33 +138,33 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::Where
         | Op::Clamp { .. }
         | Op::Gate(_)
-        | Op::Cast(_) => pointwise::plan(&mut plan, request)?,
-        Op::Chain(chain) => pointwise::plan_chain(&mut plan, request, chain)?,
-        Op::Fill(fill) => create::plan_fill(&mut plan, request, fill)?,
-        Op::Arange(arange) => create::plan_arange(&mut plan, request, arange)?,
-        Op::Random(random) => random::plan(&mut plan, request, random)?,
-        Op::RmsNorm(norm) => rms_norm::plan(&mut plan, request, norm.eps)?,
-        Op::Rope(rope) => rope::plan(&mut plan, request, rope)?,
-        Op::Attention(attention) => attention::plan(&mut plan, request, attention)?,
-        Op::Copy => copy::plan(&mut plan, request.hardware, &request.arg(0), &request.out(0))?,
+        | Op::Cast(_) => pointwise::plan(plan, request),
+        Op::Chain(chain) => pointwise::plan_chain(plan, request, chain),
+        Op::Fill(fill) => create::plan_fill(plan, request, fill),
+        Op::Arange(arange) => create::plan_arange(plan, request, arange),
+        Op::Random(random) => random::plan(plan, request, random),
+        Op::RmsNorm(norm) => rms_norm::plan(plan, request, norm.eps),
+        Op::Rope(rope) => rope::plan(plan, request, rope),
+        Op::Attention(attention) => attention::plan(plan, request, attention),
+        Op::Copy => copy::plan(plan, request.hardware, &request.arg(0), &request.out(0)),
         Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {
-            weight::plan(&mut plan, request)?
+            weight::plan(plan, request)
         }
-        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(&mut plan, request)?,
-        Op::Embedding if request.args[0].dtype.is_quant() => weight::plan_rows(&mut plan, request)?,
-        Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(&mut plan, request)?,
-        Op::Scatter { axis, mode } => scatter::plan(&mut plan, request, *axis, *mode)?,
-        Op::Concat { axis } => border::concat(&mut plan, request, *axis)?,
-        Op::Reduce(reduce) => reduce::plan(&mut plan, request, reduce)?,
-        Op::Scan { op, axis } => scan::plan(&mut plan, request, *op, *axis)?,
-        Op::Softmax(softmax) => softmax::plan(&mut plan, request, softmax)?,
-        Op::LayerNorm(norm) => layer_norm::plan(&mut plan, request, norm)?,
-        Op::Sort(sort) => sort::plan(&mut plan, request, sort.axis, sort.descending)?,
-        Op::TopK(top) => sort::plan(&mut plan, request, top.axis, top.largest)?,
-        Op::Pad(pad) => border::pad(&mut plan, request, pad)?,
-        Op::Triangle(triangle) => border::triangle(&mut plan, request, triangle)?,
-        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(&mut plan, request)?,
-        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::plan(&mut plan, request)?,
+        Op::MatMul(_) | Op::ExpertMatMul { .. } => matmul::plan(plan, request),
+        Op::Embedding if request.args[0].dtype.is_quant() => weight::plan_rows(plan, request),
+        Op::Embedding | Op::IndexSelect { .. } | Op::Gather { .. } => select::plan(plan, request),
+        Op::Scatter { axis, mode } => scatter::plan(plan, request, *axis, *mode),
+        Op::Concat { axis } => border::concat(plan, request, *axis),
+        Op::Reduce(reduce) => reduce::plan(plan, request, reduce),
+        Op::Scan { op, axis } => scan::plan(plan, request, *op, *axis),
+        Op::Softmax(softmax) => softmax::plan(plan, request, softmax),
+        Op::LayerNorm(norm) => layer_norm::plan(plan, request, norm),
+        Op::Sort(sort) => sort::plan(plan, request, sort.axis, sort.descending),
+        Op::TopK(top) => sort::plan(plan, request, top.axis, top.largest),
+        Op::Pad(pad) => border::pad(plan, request, pad),
+        Op::Triangle(triangle) => border::triangle(plan, request, triangle),
+        Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => conv::plan(plan, request),
+        Op::BatchNorm(_) | Op::GroupNorm(_) => channel_norm::plan(plan, request),
         Op::MaxPool(_)
         | Op::AvgPool(_)
         | Op::AdaptiveMaxPool(_)
@@ -167,8 +173,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
         | Op::AvgPoolBackward { .. }
         | Op::AdaptiveAvgPoolBackward { .. }
         | Op::Interpolate(_)
-        | Op::InterpolateBackward { .. } => pooling::plan(&mut plan, request)?,
-        op => return Err(Decline::Op(op.name())),
+        | Op::InterpolateBackward { .. } => pooling::plan(plan, request),
+        op => Err(Decline::Op(op.name())),
     }
-    Ok(plan)
 }

@@ -73,7 +73,9 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Resu
     let elements = out.layout.elements();
     let mut step = StepBuilder::new(request.hardware, kernel);
     let to = step.write(&out)?;
-    let (seed, offset) = (random.key.seed, random.key.offset);
+    // Pieces begin with a block.
+    let before = (request.part.first / kernel.of_block()) as u64;
+    let (seed, offset) = (random.key.seed, random.key.offset.wrapping_add(before));
     step.number(elements)?.word(to);
     step.word(seed as u32).word((seed >> 32) as u32).word(offset as u32).word((offset >> 32) as u32);
     for words in numbers(random) {

@@ -117,6 +117,13 @@ impl Parameters {
     }
 }
 
+/// Statements that leave a thread's result to the piece that has the index `name`, or make it count from the first of
+/// the `len` indices that are here.
+pub(super) fn chosen(name: &str, first: Word, len: Word) -> String {
+    // Below the first, the difference is beyond every length.
+    format!("{name} -= {first};\nif {name} >= {len} {{ return; }}")
+}
+
 /// The body of a kernel whose threads make whole words of a contiguous result of `n` elements from `to` on: `element`
 /// gives, for a suffix that keeps names apart and the row-major number of an element, statements and an expression.
 pub fn each_word(

@@ -2,10 +2,10 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
-use rustorch_core::{Device, Layout, TensorMeta};
+use rustorch_core::{DType, Device, Layout, Op, Shape, TensorMeta};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};
-use rustorch_testkit::conformance::{self, Extent};
+use rustorch_testkit::conformance::{self, Argument, Case, Extent};
 use std::collections::HashSet;
 
 /// A device that has everything.
@@ -51,6 +51,36 @@ pub fn weak() -> Hardware {
     }
 }
 
+/// A device whose kernels see so little at once that the suite's operands are cut.
+pub fn narrow(bytes: u64) -> Hardware {
+    Hardware { name: format!("{bytes} bytes at once"), max_binding: bytes, window: Some(16), ..strong() }
+}
+
+/// The kernels of narrow devices that no other device has: where indices choose from a part of a table.
+pub fn kernels_of_parts() -> Vec<Kernel> {
+    let ops = Extent::Of("embedding,index_select,gather,matmul,expert_matmul".into());
+    let mut cases = ops.of([conformance::cases(), conformance::weight_cases()].concat());
+    let argument = |dtype: DType, dims: &[usize]| {
+        let layout = Layout::contiguous(Shape::new(dims).expect("small"));
+        Argument { dtype, bytes: Vec::new(), layout }
+    };
+    for weight in [DType::F32, DType::F16] {
+        let args = vec![
+            argument(DType::F32, &[2, 1, 16]),
+            argument(weight, &[40, 1, 16]),
+            argument(DType::I32, &[2, 3]),
+        ];
+        cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+    }
+    let mut found = HashSet::new();
+    // Of dense tables some rows, of matrices some, and of tables of blocks, whose rows are longer.
+    [64, 256, 2560]
+        .into_iter()
+        .flat_map(|bytes| kernels_in(&cases, &narrow(bytes)))
+        .filter(|kernel| kernel.label().contains("part: true") && found.insert(kernel.clone()))
+        .collect()
+}
+
 /// The kernels of every case of the conformance suite that the device takes.
 pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
     kernels_of(&Extent::All, hardware)
@@ -58,9 +88,13 @@ pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
 
 /// The kernels of a part of the suite.
 pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
+    kernels_in(&extent.of([conformance::cases(), conformance::weight_cases()].concat()), hardware)
+}
+
+fn kernels_in(cases: &[Case], hardware: &Hardware) -> Vec<Kernel> {
     let mut found = HashSet::new();
     let mut list = Vec::new();
-    for case in extent.of([conformance::cases(), conformance::weight_cases()].concat()) {
+    for case in cases {
         let metas: Vec<TensorMeta<'_>> = case
             .args
             .iter()
@@ -81,7 +115,7 @@ pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
             .zip(&layouts)
             .map(|(out, layout)| TensorMeta { dtype: out.dtype, layout, device: hardware.device })
             .collect();
-        let request = Request { op: &case.op, args: &metas, outs: &outs, hardware };
+        let request = Request::new(&case.op, &metas, &outs, hardware);
         let plan = family::plan(&request)
             .unwrap_or_else(|decline| panic!("{case}: {decline} after support was promised"));
         for step in plan.steps {

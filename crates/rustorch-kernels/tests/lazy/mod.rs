@@ -114,6 +114,8 @@ impl State {
 impl Lazy {
     pub fn new() -> Lazy {
         let hardware = Hardware {
+            buffers: 16,
+            parameters: 4096,
             device: Device::OpenCL(0),
             name: "lazy".into(),
             driver: "1".into(),

@@ -72,7 +72,9 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
         ReduceOp::Var { correction } | ReduceOp::Std { correction } => correction,
         _ => 0.0,
     };
-    let group = n > 32 && !(results >= 1 << 14 && n <= 256);
+    // In which order numbers are added is a matter of the whole operation.
+    let of = request.part.of;
+    let group = n > 32 && !(of >= 1 << 14 && n <= 256);
     let kernel = Reduce {
         kind,
         dtype: x.dtype,
@@ -81,7 +83,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
         group,
         stage: Stage::Whole,
     };
-    let pieces = if n > 2 * CHUNK && results < 1 << 10 { n.div_ceil(CHUNK).min(CHUNK) } else { 1 };
+    let pieces = if n > 2 * CHUNK && of < 1 << 10 { n.div_ceil(CHUNK).min(CHUNK) } else { 1 };
     let chunk = n.div_ceil(pieces);
     let pieces = if chunk == 0 { 1 } else { n.div_ceil(chunk) };
     let groups = |tasks: usize, group: bool| match group {

@@ -14,7 +14,8 @@ pub use round::Round;
 pub use rows::{Rows, plan as plan_rows};
 
 use crate::Hardware;
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::pieces::row_pitch;
+use crate::plan::{Chosen, Operand, Place, Plan, Request, StepBuilder, line};
 use crate::table::{Blocks, DTypes, Row, row};
 use format::{Companion, Format, format};
 use rustorch_core::{DType, Decline, Layout, MatMul, Op, OpType, TensorMeta};
@@ -72,7 +73,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
 
 /// Activations after rounding: where the parts of the temporary buffer are, in words.
 #[derive(Clone, Copy, Debug)]
-struct Rounded {
+pub(crate) struct Rounded {
     place: Place,
     rows: usize,
     /// Scales.
@@ -105,7 +106,16 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if let Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true } = request.op {
         return exact::plan(plan, request, format, k);
     }
-    let rounded = round(plan, request.hardware, format.companion, &x, k)?;
+    // The pieces of one product share their activations.
+    let known = plan.rounded.iter().find(|(layout, _)| layout == x.layout).map(|&(_, rounded)| rounded);
+    let rounded = match known {
+        Some(rounded) => rounded,
+        None => {
+            let rounded = round(plan, request.hardware, format.companion, &x, k)?;
+            plan.rounded.push((x.layout.clone(), rounded));
+            rounded
+        }
+    };
     product(plan, request, format, &rounded, &out, k)
 }
 
@@ -147,7 +157,8 @@ fn product(
     let tile = if experts || rows == 1 { 1 } else { 4 };
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
-    let kernel = Product { quant: format.quant, tile, bias, experts: choice };
+    let part = request.part.chosen.is_some();
+    let kernel = Product { quant: format.quant, tile, bias, experts: choice, part };
     let groups = n.div_ceil(kernel.rows_per_group(format)) * rows.div_ceil(tile);
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let bound = bind(&mut launch, request, format, rounded.rows, |launch| {
@@ -156,9 +167,7 @@ fn product(
     launch.number(n)?.number(rows)?.number(k / format.len())?.word(bound.weight);
     launch.word(bound.row).word(bound.to);
     launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
-    for word in bound.extra {
-        launch.word(word);
-    }
+    bound.describe(&mut launch, request.part.chosen)?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
 }
@@ -174,6 +183,23 @@ struct Bound {
     /// Of the bias: the first element, and from one to the next. Of experts: the first of the ids, bytes from one matrix to
     /// the next, their number, and how many results share a row of activations.
     extra: [u32; 4],
+    /// Elements from one row of the result to the next.
+    pitch: u32,
+}
+
+impl Bound {
+    /// Adds what kernels take last: what else a product has, the way to the next row of the result, and which of the matrices
+    /// are here, if not all are.
+    fn describe(&self, launch: &mut StepBuilder<'_>, part: Option<Chosen>) -> Result<(), Decline> {
+        for word in self.extra {
+            launch.word(word);
+        }
+        launch.word(self.pitch);
+        if let Some(Chosen { first, len, .. }) = part {
+            launch.number(first)?.number(len)?;
+        }
+        Ok(())
+    }
 }
 
 /// Binds the weight, the activations (by a function), the result, and what else a product has.
@@ -194,6 +220,7 @@ fn bind(
     let start = launch.bytes(w.place, bytes.clone(), false)?;
     activations(launch)?;
     let to = launch.write(&out)?;
+    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
     let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"));
     address(bytes.end - start)?;
     // The weight's rows: of a transposed view [k, n], of a matrix [e, n, k].
@@ -209,16 +236,21 @@ fn bind(
         extra[1] = address(request.args[2].layout.strides()[0] as u64)?;
     }
     if experts {
+        let ids = request.arg(2);
+        if !ids.layout.is_contiguous() {
+            return Err(Decline::Layout("ids of experts must be contiguous"));
+        }
         extra = [
-            launch.read(&request.arg(2))?,
+            launch.read(&ids)?,
             address(reach(expert))?,
-            address(w.layout.dims()[0] as u64)?,
+            address(request.part.chosen.map_or(w.layout.dims()[0], |chosen| chosen.whole) as u64)?,
             // Activations may be shared by the experts of a token.
             if x_rows == rows { 1 } else { address((rows / x_rows.max(1)) as u64)? },
         ];
         launch.bytes(Place::Mistakes, 0..4 * crate::mistake::WORDS as u64, true)?;
     }
-    Ok(Bound { weight: address(bytes.start - start)?, row: address(reach(row))?, to, extra })
+    let pitch = address(pitch as u64)?;
+    Ok(Bound { weight: address(bytes.start - start)?, row: address(reach(row))?, to, extra, pitch })
 }
 
 fn shape(dims: &[usize]) -> Result<rustorch_core::Shape, Decline> {

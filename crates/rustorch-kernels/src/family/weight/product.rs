@@ -2,6 +2,7 @@
 
 use super::format::{Format, Kind, format};
 use crate::Hardware;
+use crate::family::strided;
 use crate::library;
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, QuantType};
@@ -19,6 +20,8 @@ pub struct Product {
     pub(super) bias: bool,
     /// If each row of activations chooses its matrix: the dtype of the choice.
     pub(super) experts: Option<DType>,
+    /// Whether only some of the matrices are here.
+    pub(super) part: bool,
 }
 
 impl Product {
@@ -38,7 +41,7 @@ impl Product {
     }
 
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Product { quant, tile, bias, experts } = *self;
+        let Product { quant, tile, bias, experts, part } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
         module.buffer("w", "array<u32>", false);
@@ -56,6 +59,8 @@ impl Product {
         let (row_bytes, to) = (module.word(), module.word());
         let (d, sums, s) = (module.word(), module.word(), module.word());
         let extra = module.take(4);
+        let pitch = module.word();
+        let here = part.then(|| [module.word(), module.word()]);
         module.add(&library::exact(hardware));
         module.add(library::BYTES);
         module.add(format.text);
@@ -93,7 +98,13 @@ impl Product {
                 &extra[2].to_string(),
                 crate::Mistake::ExpertMatMul,
             );
-            let _ = writeln!(body, "{load}\nbase += expert * {};\nlet a0 = x0 / {};", extra[1], extra[3]);
+            let of_another_part =
+                here.map_or_else(String::new, |[first, len]| strided::chosen("expert", first, len));
+            let _ = writeln!(
+                body,
+                "{load}\n{of_another_part}\nbase += expert * {};\nlet a0 = x0 / {};",
+                extra[1], extra[3]
+            );
         } else {
             for j in 0..tile {
                 let _ = writeln!(body, "let a{j} = x{j};");
@@ -173,7 +184,7 @@ impl Product {
         for j in 0..tile {
             let _ = writeln!(
                 body,
-                "if tile * {tile}u + {j}u < {rows} {{ y[{to} + x{j} * {n} + row] = result{j}{plus}; }}"
+                "if tile * {tile}u + {j}u < {rows} {{ y[{to} + x{j} * {pitch} + row] = result{j}{plus}; }}"
             );
         }
         body.push_str("}\n");

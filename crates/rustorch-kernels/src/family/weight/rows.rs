@@ -2,8 +2,9 @@
 
 use super::decode;
 use super::format::{Format, format};
+use crate::family::strided;
 use crate::library;
-use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::plan::{Chosen, Place, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, Mistake};
 use rustorch_core::{DType, Decline, QuantType};
@@ -13,6 +14,8 @@ use rustorch_core::{DType, Decline, QuantType};
 pub struct Rows {
     quant: QuantType,
     index: DType,
+    /// Whether only some of the rows are here.
+    part: bool,
 }
 
 /// Adds the launch of an embedding.
@@ -22,7 +25,9 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if !ids.layout.is_contiguous() {
         return Err(Decline::Layout("ids must be contiguous"));
     }
-    let mut launch = StepBuilder::new(request.hardware, Rows { quant: format.quant, index: ids.dtype });
+    let part = request.part.chosen;
+    let kernel = Rows { quant: format.quant, index: ids.dtype, part: part.is_some() };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
     // Blocks are addressed by bytes, which need not be aligned.
     let reach = |elements: usize| (elements / format.len() * format.bytes()) as u64;
     let bytes = reach(table.layout.offset())..reach(table.layout.end());
@@ -33,8 +38,12 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     address(bytes.end - start)?;
     let quads = out.layout.elements() / 4;
     launch.number(quads)?.word(address(bytes.start - start)?).word(ids_from).word(to);
-    launch.number(table.layout.dims()[0])?.number(table.layout.dims()[1] / 4)?;
+    let rows = part.map_or(table.layout.dims()[0], |chosen| chosen.whole);
+    launch.number(rows)?.number(table.layout.dims()[1] / 4)?;
     launch.word(address(reach(table.layout.strides()[0]))?);
+    if let Some(Chosen { first, len, .. }) = part {
+        launch.number(first)?.number(len)?;
+    }
     plan.step(launch, line(quads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }
@@ -50,6 +59,8 @@ impl Rows {
         module.mistakes();
         let (n, from, ids_from, to) = (module.word(), module.word(), module.word(), module.word());
         let (rows, row_quads, row_bytes) = (module.word(), module.word(), module.word());
+        let here = self.part.then(|| [module.word(), module.word()]);
+        let of_another_part = here.map_or_else(String::new, |[first, len]| strided::chosen("id", first, len));
         module.add(library::BYTES);
         module.add(format.text);
         module.add(&decode::text(format));
@@ -59,6 +70,7 @@ impl Rows {
             let number = t / {row_quads};
             let quad = t % {row_quads};
             {}
+            {of_another_part}
             let at = {from} + id * {row_bytes} + quad / {quads}u * {bytes}u;
             let g = quad % {quads}u / 8u;
             let i = quad % 8u;

@@ -22,6 +22,8 @@ pub struct Few {
     pub(super) bias: bool,
     /// If each row of activations chooses its matrix: the dtype of the choice.
     pub(super) experts: Option<DType>,
+    /// Whether only some of the matrices are here.
+    pub(super) part: bool,
 }
 
 /// How many threads a row of the weight gets: no more than it has segments, not fewer than there are rows of activations,
@@ -37,7 +39,7 @@ impl Few {
     }
 
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Few { quant, tile, share, rank, bias, experts } = *self;
+        let Few { quant, tile, share, rank, bias, experts, part } = *self;
         let format =
             format::format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
@@ -55,6 +57,8 @@ impl Few {
         let (n, rows, segments, from) = (module.word(), module.word(), module.word(), module.word());
         let (row_bytes, to, x_from, step) = (module.word(), module.word(), module.word(), module.word());
         let extra = module.take(4);
+        let to_next = module.word();
+        let here = part.then(|| [module.word(), module.word()]);
         let grid = strided::parameters(&mut module, rank, 1);
         module.add(&library::exact(hardware));
         module.add(library::BYTES);
@@ -91,7 +95,9 @@ impl Few {
                 crate::Mistake::ExpertMatMul,
             );
             let at = grid.positions(&format!("(r0 / {})", extra[3]), &["x0"]);
-            let _ = writeln!(body, "{load}\nbase += expert * {};\n{at}", extra[1]);
+            let of_another_part =
+                here.map_or_else(String::new, |[first, len]| strided::chosen("expert", first, len));
+            let _ = writeln!(body, "{load}\n{of_another_part}\nbase += expert * {};\n{at}", extra[1]);
         } else {
             for j in 0..tile {
                 body.push_str(&grid.positions(&format!("r{j}"), &[&format!("x{j}")]));
@@ -156,7 +162,7 @@ impl Few {
             }}
             let r = tile * {tile}u + lane;
             if lane < {tile}u && r < {rows} && row < {n} {{
-                y[{to} + r * {n} + row] = sum{plus};
+                y[{to} + r * {to_next} + row] = sum{plus};
             }}\n"
         );
         module.finish([WORKGROUP, 1, 1], &body)

@@ -43,6 +43,7 @@ impl Many {
         let (n, m, k, from) = (module.word(), module.word(), module.word(), module.word());
         let (row_bytes, to, x_from, step) = (module.word(), module.word(), module.word(), module.word());
         let extra = module.take(4);
+        let to_next = module.word();
         let grid = strided::parameters(&mut module, rank, 1);
         module.add(&library::called(&[ring.add(), ring.step()].concat(), hardware));
         module.add(library::BYTES);
@@ -84,7 +85,7 @@ impl Many {
                 true => format!("{sum} + bias[{} + c * {}]", extra[0], extra[1]),
                 false => sum.to_owned(),
             };
-            y.store(&format!("{to} + r * {n} + c"), &[value])
+            y.store(&format!("{to} + r * {to_next} + c"), &[value])
         });
         module.finish(product.workgroup(), &body)
     }

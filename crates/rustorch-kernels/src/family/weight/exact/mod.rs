@@ -39,7 +39,16 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, format: &Format, k: u
     let kernel: crate::Kernel = if few {
         let tile = if experts { 1 } else { rows.next_power_of_two() };
         let choice = experts.then(|| request.args[2].dtype);
-        Few { quant, tile, share: few::share(tile, segments), rank, bias, experts: choice }.into()
+        Few {
+            quant,
+            tile,
+            share: few::share(tile, segments),
+            rank,
+            bias,
+            experts: choice,
+            part: request.part.chosen.is_some(),
+        }
+        .into()
     } else {
         Many { quant, tile: many::tile(rows, n), inner: step == 1, rank, bias }.into()
     };
@@ -55,9 +64,7 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, format: &Format, k: u
     })?;
     launch.number(n)?.number(rows)?.number(if few { segments } else { k })?;
     launch.word(bound.weight).word(bound.row).word(bound.to).word(from).number(step)?;
-    for word in bound.extra {
-        launch.word(word);
-    }
+    bound.describe(&mut launch, request.part.chosen)?;
     grid.describe(&mut launch)?;
     plan.step(launch, line(groups, hardware)?);
     Ok(())
