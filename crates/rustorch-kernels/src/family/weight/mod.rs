@@ -55,6 +55,11 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
     if let Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true } = op {
         return Err(Decline::Attr("activations as they are, not rounded to the weight's companion"));
     }
+    if let (Op::ExpertMatMul { .. }, Some(ids)) = (op, args.get(2))
+        && !ids.layout.is_contiguous()
+    {
+        return Err(Decline::Layout("ids of experts must be contiguous"));
+    }
     if let Op::MatMul(matmul) = op {
         if matmul.activation.is_some() {
             return Err(Decline::Attr("an activation after a product with a quantized weight"));
