@@ -285,8 +285,10 @@ pub(super) fn conv(draw: &mut Draw) -> Option<Case> {
         [&[images, c_out], &outs[..]].concat(),
     );
     let biased = draw.kind.chance(50);
+    // Padding stands for zeros, which some multiply and others leave out: only what is padded may be infinite.
     let mut with = |dims: [&[usize]; 2], bias: usize| {
-        let mut args: Vec<Argument> = dims.iter().map(|dims| draw.argument(dtype, dims, numbers)).collect();
+        let padded = draw.argument(dtype, dims[0], numbers);
+        let mut args = vec![padded, draw.argument(dtype, dims[1], numbers.with(Special::Zeros))];
         if biased && bias != usize::MAX {
             args.push(draw.argument(dtype, &[bias], numbers.with(Special::None)));
         }
