@@ -14,6 +14,7 @@
 mod cases;
 mod compare;
 mod conv;
+mod found;
 mod fuzz;
 mod place;
 mod sample;
@@ -22,6 +23,7 @@ mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
+pub use found::found_cases;
 pub use fuzz::{Counts, Found, Fuzz, Simpler};
 pub use sample::{Extent, sample};
 pub use weights::weight_cases;
