@@ -254,10 +254,22 @@ impl Draw {
         Argument { dtype, layout, bytes }
     }
 
-    /// Indices below a length.
+    /// Indices below a length, now and then with one that is not: a mistake that must be noticed.
     pub(super) fn indices(&mut self, dims: &[usize], below: usize) -> Argument {
         let dtype = self.kind.pick(&[DType::I32, DType::I64]);
-        self.argument(dtype, dims, Numbers::within(0.0, below as f64 - 0.01))
+        let mut ids = self.argument(dtype, dims, Numbers::within(0.0, below as f64 - 0.01));
+        let (place, wrong) = (self.fine.next(), self.fine.pick(&[-1.0, below as f64, 2e9]));
+        if self.mistake() && ids.layout.elements() != 0 {
+            let at = ids.layout.indices().nth(place as usize % ids.layout.elements()).unwrap_or(0);
+            let size = dtype.block_bytes();
+            ids.bytes[at * size..(at + 1) * size].copy_from_slice(&values::encode(dtype, wrong, 0.0));
+        }
+        ids
+    }
+
+    /// Whether an argument may be wrong.
+    pub(super) fn mistake(&mut self) -> bool {
+        self.fine.chance(8) && self.special
     }
 
     /// A case, if the operation accepts the arguments.

@@ -82,6 +82,8 @@ pub(super) fn binary(draw: &mut Draw) -> Option<Case> {
     let takes: Vec<DType> = DType::DENSE.iter().copied().filter(|&dtype| op.accepts(dtype)).collect();
     let dtype = draw.dtype(&takes);
     let (a, b) = match (dtype.kind(), op) {
+        // Integers must not be divided by zero, which is a mistake that must be noticed.
+        (DTypeKind::Int, FloorDiv | Remainder) if draw.mistake() => (any(dtype), any(dtype)),
         (DTypeKind::Int, FloorDiv | Remainder) => (any(dtype), any(dtype).nonzero()),
         (DTypeKind::Int, Pow) => (any(dtype), Numbers::within(0.0, 9.0)),
         (DTypeKind::Int, ShiftLeft | ShiftRight) => (any(dtype), Numbers::within(0.0, 70.0)),

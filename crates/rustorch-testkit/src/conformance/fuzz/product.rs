@@ -220,8 +220,10 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
     let head = dims[rank - 1];
     let rotated = 2 * (1 + draw.fine.below(head / 2));
     let x = draw.argument(dtype, &dims, Numbers::within(-3.0, 3.0).with(Special::Infinite));
-    let below = draw.fine.pick(&[10, 500, 5000]);
-    let positions = draw.indices(&[dims[rank - 2]], below);
+    let below = draw.fine.pick(&[10, 500, 5000_u16]);
+    // Every position is valid.
+    let index = draw.kind.pick(&[DType::I32, DType::I64]);
+    let positions = draw.argument(index, &[dims[rank - 2]], Numbers::within(0.0, f64::from(below)));
     let mut args = vec![x, positions];
     if draw.kind.chance(30) {
         args.push(draw.argument(DType::F32, &[rotated / 2], Numbers::within(0.5, 8.0)));
