@@ -2,7 +2,8 @@
 
 use super::{Argument, Case, values, weights};
 use rustorch_core::{
-    BinaryOp, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, RmsNorm, ScanOp, Shape, UnaryOp,
+    Attention, BinaryOp, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, RmsNorm, ScanOp,
+    Shape, UnaryOp,
 };
 
 /// Every case that was once wrong.
@@ -56,6 +57,20 @@ pub fn found_cases() -> Vec<Case> {
         let a = packed(dtype, &[2, 3], &[f64::NEG_INFINITY, 2.0, -1.0, 1.0, f64::INFINITY, 3.0]);
         let b = packed(dtype, &[3, 2], &[1.0, -0.25, 0.75, 2.0, 0.3, 1.7]);
         add(Op::MatMul(MatMul::default()), vec![a, b]);
+    }
+
+    // Capped scores by another hyperbolic tangent than the processor's: sums in 16 bits show it, and large scores.
+    let wave = |n: usize, step: f64| (0..n).map(|i| (i as f64 * step).sin()).collect::<Vec<_>>();
+    for (scale, largest) in [(0.5, 1.0), (40.0, 9.0)] {
+        let queries: Vec<f64> = wave(4 * 6 * 7, 0.7).iter().map(|x| x * largest).collect();
+        let q = packed(DType::F32, &[4, 6, 7], &queries);
+        let k = packed(DType::F16, &[2, 13, 7], &wave(2 * 13 * 7, 1.3));
+        let v = packed(DType::F16, &[2, 13, 13], &wave(2 * 13 * 13, 2.1));
+        for cache_precision in [false, true] {
+            let attention =
+                Attention { scale, causal: None, window: None, softcap: Some(5.0), cache_precision };
+            add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
+        }
     }
     list
 }
