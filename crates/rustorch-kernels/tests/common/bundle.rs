@@ -102,7 +102,7 @@ fn is_reserved(word: &str) -> bool {
         "alignas",
     ];
     let number = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = number.strip_prefix('u').filter(|rest| *rest != "").unwrap_or(number);
+    let number = number.strip_prefix('u').filter(|rest| !rest.is_empty()).unwrap_or(number);
     const NUMBERS: &[&str] = &["char", "short", "int", "long", "float", "double", "half"];
     word.starts_with("__") || WORDS.contains(&word) || NUMBERS.contains(&number)
 }

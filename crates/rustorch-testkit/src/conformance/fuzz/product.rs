@@ -228,7 +228,7 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
     if draw.kind.chance(30) {
         args.push(draw.argument(DType::F32, &[rotated / 2], Numbers::within(0.5, 8.0)));
     }
-    let yarn = draw.fine.chance(30).then(|| Yarn {
+    let yarn = draw.fine.chance(30).then_some(Yarn {
         ext_factor: 1.0,
         attn_factor: 0.9,
         beta_fast: 32.0,

@@ -133,7 +133,7 @@ fn place(out: &OutputMeta, args: &mut [Argument], shares: &[usize], draw: &mut D
     if let Some(i) = host {
         // Right behind the argument's bytes, in the same word where elements are small.
         let bytes = &mut args[i].bytes;
-        let at = bytes.len().next_multiple_of(size) / size;
+        let at = bytes.len().div_ceil(size);
         bytes.resize((at + elements) * size, 0x5A);
         let own = args[i].dtype.block_bytes();
         let whole = args[i].bytes.len().next_multiple_of(own);
