@@ -59,6 +59,16 @@ pub fn found_cases() -> Vec<Case> {
         add(Op::MatMul(MatMul::default()), vec![a, b]);
     }
 
+    // A function of sums of small integers that have not wrapped yet.
+    for (dtype, largest) in [(DType::I8, 127.0), (DType::U8, 255.0), (DType::I16, 32_767.0)] {
+        let a = packed(dtype, &[3, 2], &[largest, 1.0, 0.0, largest, 3.0, 5.0]);
+        let b = packed(dtype, &[2, 3], &[2.0, 3.0, largest - 90.0, largest, 7.0, largest]);
+        for op in [UnaryOp::Relu, UnaryOp::Abs, UnaryOp::Square] {
+            let product = MatMul { activation: Some(op), exact: false };
+            add(Op::MatMul(product), vec![a.clone(), b.clone()]);
+        }
+    }
+
     // Capped scores by another hyperbolic tangent than the processor's: sums in 16 bits show it, and large scores.
     let wave = |n: usize, step: f64| (0..n).map(|i| (i as f64 * step).sin()).collect::<Vec<_>>();
     for (scale, largest) in [(0.5, 1.0), (40.0, 9.0)] {
