@@ -36,14 +36,14 @@ pub const ROWS: &[Row] = &[
     .subject(1)
     .beside(&[DType::F32, DType::I32, DType::I64])
     .check(supports)
-    .remark("`f32` activations with a block-quantized weight"),
+    .remark("`f32` activations with a block-quantized weight; ids without gaps"),
     row(OpType::Indexing, &["embedding"], DTypes::always(&[]).with_blocks(Blocks::Weights))
         .beside(&[DType::I32, DType::I64])
         .check(|_, args, _| match args[1].layout.is_contiguous() {
             true => Ok(()),
             false => Err(Decline::Layout("ids must be contiguous")),
         })
-        .remark("rows decoded to `f32`"),
+        .remark("rows decoded to `f32`; ids without gaps"),
 ];
 
 /// Whether there are kernels for a product with a block-quantized weight.

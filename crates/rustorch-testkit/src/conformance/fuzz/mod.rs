@@ -5,7 +5,7 @@
 //! must stay; and compares a backend with a reference as the suite does. A case is drawn from two numbers alone, which are
 //! printed with a failure:
 //!
-//! | variable | |
+//! | variable | what it asks for |
 //! |---|---|
 //! | `FUZZ_SEED` | another sequence of cases; `clock` takes the time |
 //! | `FUZZ_CASES` | so many cases, however long they take |
