@@ -1,7 +1,7 @@
 //! One suite for every device: each operation, dtype and layout, compared with a reference.
 //!
 //! The reference gets every argument packed, so that a backend compared with itself has its strides tested. Cases come
-//! from the operations' own tables: what [`Op::infer`] accepts is tried, and what a device declines is counted, not
+//! from the operations' own tables: what [`infer`](rustorch_core::Op::infer) accepts is tried, and what a device declines is counted, not
 //! failed.
 //!
 //! ```no_run
