@@ -32,3 +32,19 @@ fn every_device_conforms() {
 fn weights_give_the_same_bits() {
     check(&conformance::weight_cases, 70);
 }
+
+#[test]
+fn what_was_found_stays_right() {
+    let found = rustorch_cuda::discover();
+    if found.devices.is_empty() {
+        return println!("skipped: {}", found.missing.join("; "));
+    }
+    let cpu = CpuBackend::new(1);
+    for candidate in found.devices {
+        let engine = Engine::new(candidate.open().unwrap()).unwrap();
+        let report = conformance::check_cases(conformance::found_cases(), &engine, &cpu);
+        println!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(report.agreed > report.declined, "{report}");
+    }
+}

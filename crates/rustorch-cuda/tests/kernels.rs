@@ -1,10 +1,12 @@
-//! Kernels compile for GPUs that are not there: a part of them, or all with `RUSTORCH_CONFORMANCE=all`. Skips where NVRTC is
-//! not found.
+//! Kernels compile for GPUs that are not there: one of each kind in each combination of dtypes, or all with
+//! `RUSTORCH_CONFORMANCE=all`. Skips where NVRTC is not found.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
 #[path = "../../rustorch-kernels/tests/common/mod.rs"]
 mod paper;
 
+use paper::bundle::bundle;
+use paper::kinds;
 use rustorch_core::Device;
 use rustorch_cuda::{Nvrtc, Target};
 use rustorch_kernels::{Hardware, Kernel, KernelCache, Language, translate};
@@ -12,30 +14,60 @@ use rustorch_testkit::conformance::Extent;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// NVIDIA GPUs of the last years.
 fn hardware() -> Hardware {
     Hardware { device: Device::Cuda(0), language: Language::CudaC, window: Some(16), ..paper::strong() }
 }
 
+/// Kernels in a program.
+const TOGETHER: usize = 8;
+
+/// Compiles kernels as one program, unless that has compiled before.
+fn compile(
+    nvrtc: &Nvrtc,
+    hardware: &Hardware,
+    kernels: &[Kernel],
+    target: Target,
+    cache: &KernelCache,
+) -> Result<(), String> {
+    let program = bundle(kernels, hardware)?;
+    let key = format!("{:?} {:?}\n{}", nvrtc.version(), nvrtc.options(target), program.source);
+    if cache.load(&key).is_none() {
+        let code = nvrtc.compile("bundle", &program.source, target).map_err(|error| error.to_string())?;
+        let has = |entry: &str| code.windows(entry.len()).any(|bytes| bytes == entry.as_bytes());
+        if let Some(lost) = program.entries.iter().find(|entry| !has(entry)) {
+            return Err(format!("there is no {lost} in what was compiled"));
+        }
+        // That it compiles is all that matters.
+        cache.store(&key, b"compiles");
+    }
+    Ok(())
+}
+
 /// Compiles the kernels for a compute capability, on all processors.
 fn check(nvrtc: &Nvrtc, hardware: &Hardware, kernels: &[Kernel], capability: i32) {
-    let target = nvrtc.target(capability).unwrap();
-    // What has compiled before need not do so again.
+    let (target, began) = (nvrtc.target(capability).unwrap(), Instant::now());
     let cache = KernelCache::open(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cubins"));
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let bundles: Vec<&[Kernel]> = kernels.chunks(TOGETHER).collect();
     let work = || {
-        while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = translate(&kernel.wgsl(hardware), hardware.language).and_then(|text| {
-                let key = format!("{:?} {:?}\n{}", nvrtc.version(), nvrtc.options(target), text.source);
-                if cache.load(&key).is_none() {
-                    let cubin = nvrtc.compile(&kernel.label(), &text.source, target);
-                    cache.store(&key, &cubin.map_err(|error| format!("{error}\n{}", text.source))?);
-                }
-                Ok(())
-            });
-            if let Err(message) = result {
-                failures.lock().unwrap().push(format!("{kernel:?}: {message}"));
+        while let Some(kernels) = bundles.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Err(error) = compile(nvrtc, hardware, kernels, target, &cache) else { continue };
+            // Which of them it is.
+            let alone: Vec<String> = kernels
+                .iter()
+                .filter_map(|kernel| {
+                    let one = std::slice::from_ref(kernel);
+                    let error = compile(nvrtc, hardware, one, target, &cache).err()?;
+                    Some(format!("{kernel:?}: {error}"))
+                })
+                .collect();
+            let mut failures = failures.lock().unwrap();
+            match alone.is_empty() {
+                true => failures.push(format!("together, {kernels:?}: {error}")),
+                false => failures.extend(alone),
             }
         }
     };
@@ -46,7 +78,12 @@ fn check(nvrtc: &Nvrtc, hardware: &Hardware, kernels: &[Kernel], capability: i32
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of {} fail, the first: {}", failures.len(), kernels.len(), failures[0]);
-    println!("{target}: {} kernels compile", kernels.len());
+    let took = began.elapsed();
+    println!(
+        "{target}: {} kernels compile in {took:.1?}, {:.1?} for each",
+        kernels.len(),
+        took / kernels.len().max(1) as u32
+    );
 }
 
 #[test]
@@ -56,10 +93,14 @@ fn kernels_compile() {
         Err(error) => return println!("skipped: {error}"),
     };
     let hardware = hardware();
-    let extent = Extent::from_env(Extent::Sample);
-    let kernels = paper::kernels_of(&extent, &hardware);
-    let few = matches!(extent, Extent::Of(_));
-    assert!(few || kernels.len() > 50, "{extent:?}: only {} kernels", kernels.len());
+    let all = paper::kernels(&hardware);
+    let (kernels, least) = match Extent::from_env(Extent::Sample) {
+        Extent::Sample => (kinds::largest_of_each(all.clone(), &hardware), 1000),
+        Extent::All => (all.clone(), 4000),
+        of => (paper::kernels_of(&of, &hardware), 0),
+    };
+    println!("{}", kinds::table(&[("all", &all), ("compiled", &kernels)]));
+    assert!(kernels.len() >= least, "only {} kernels", kernels.len());
     for capability in [80, 90] {
         check(&nvrtc, &hardware, &kernels, capability);
     }

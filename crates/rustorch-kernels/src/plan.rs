@@ -172,10 +172,13 @@ impl<'h> StepBuilder<'h> {
 
     fn bind(&mut self, x: &Operand<'_>, writes: bool) -> Result<u32, Decline> {
         let (size, len) = (x.dtype.block_bytes() as u64, x.dtype.block_len() as u64);
+        if x.layout.elements() == 0 {
+            // It has no bytes, and its offset may lie behind the buffer, of which the least one has these. None is read.
+            self.bytes(x.place, 0..16, writes)?;
+            return Ok(0);
+        }
         let at = x.layout.offset() as u64 / len * size;
         let end = (x.layout.end() as u64).div_ceil(len) * size;
-        // An empty tensor has no bytes to bind; nothing is launched for it that would read them.
-        let end = end.max(at + size.max(4));
         let start = self.bytes(x.place, at..end, writes)?;
         let offset = (at - start) / size * len;
         u32::try_from((end - start) / size * len)

@@ -3,17 +3,13 @@
 
 mod common;
 
+use common::kinds::{self, family};
 use rustorch_kernels::{Hardware, Kernel, Language, translate};
 use rustorch_testkit::conformance::Extent;
 use std::collections::{BTreeMap, HashSet};
 
 const LANGUAGES: [(Language, &str); 3] =
     [(Language::Wgsl, "WGSL"), (Language::OpenClC, "OpenCL C"), (Language::CudaC, "CUDA C")];
-
-/// The family of a kernel: what its label begins with.
-fn family(kernel: &Kernel) -> String {
-    kernel.label().split(['(', ' ']).next().unwrap_or_default().to_owned()
-}
 
 /// Translates everything; prints how many kernels of each family each language has.
 #[allow(clippy::print_stdout, reason = "the table is for people")]
@@ -61,7 +57,23 @@ fn of_parts() {
     check(common::strong(), common::kernels_of_parts());
 }
 
-/// What slow compilers are given is a part that has some of everything.
+/// What slow compilers are given has every kind of kernel in every combination of dtypes.
+#[test]
+#[allow(clippy::print_stdout, reason = "the table is for people")]
+fn every_kind_has_a_kernel() {
+    for hardware in [common::strong(), common::weak()] {
+        let all = common::kernels(&hardware);
+        let some = kinds::largest_of_each(all.clone(), &hardware);
+        println!("{}\n{}", hardware.name, kinds::table(&[("all", &all), ("kinds", &some)]));
+        let of = |kernels: &[Kernel]| kernels.iter().map(kinds::kind).collect::<HashSet<_>>();
+        assert_eq!(of(&all), of(&some));
+        assert_eq!(of(&all).len(), some.len());
+        // Ranks and switches are gone, dtypes are not.
+        assert!(some.len() * 2 < all.len() && some.len() > 1000, "{} of {}", some.len(), all.len());
+    }
+}
+
+/// What is run on slow devices is a part that has some of everything.
 #[test]
 #[allow(clippy::print_stdout, reason = "the number is for people")]
 fn the_sample_has_kernels_of_every_family() {

@@ -15,6 +15,13 @@ fn the_processor_conforms() {
 }
 
 #[test]
+fn what_was_found_stays_right() {
+    let report =
+        conformance::check_cases(conformance::found_cases(), &CpuBackend::new(2), &CpuBackend::new(1));
+    assert!(report.failures.is_empty() && report.unknown.is_empty(), "{report}");
+}
+
+#[test]
 fn a_device_that_spoils_a_result_is_found_out() {
     let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(1));
     let fake = FakeDevice::new(Device::Cuda(0), Arc::clone(&cpu)).capability(|c| {

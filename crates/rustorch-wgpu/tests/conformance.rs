@@ -65,3 +65,20 @@ fn devices_without_64_bit_arithmetic_conform() {
 fn weights_give_the_same_bits() {
     check(&conformance::weight_cases, [70, 15]);
 }
+
+/// Cases that were once wrong, also without 64-bit arithmetic.
+#[test]
+fn what_was_found_stays_right() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let whole = Engine::new(adapter.open().unwrap()).unwrap();
+        let plain = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
+        for engine in [&whole as &dyn Backend, &plain] {
+            let report = conformance::check_cases(conformance::found_cases(), engine, &cpu);
+            eprintln!("{report}");
+            assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+            assert!(report.agreed > report.declined, "{report}");
+        }
+    }
+}

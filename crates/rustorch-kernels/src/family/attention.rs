@@ -133,6 +133,9 @@ impl Attention {
         module.add(&library::exact(hardware));
         module.add(library::wide(hardware));
         module.add(&library::fine_exp());
+        if softcap {
+            module.add(&library::soft_tanh());
+        }
         module.add(&format!(
             "const NONE: u32 = 0xff800000u;
             var<workgroup> query: array<f32, {WIDTH}>;
@@ -178,7 +181,7 @@ impl Attention {
             }
         };
         let cap = match softcap {
-            true => format!("score = tanh(score / {cap}) * {cap};"),
+            true => format!("score = soft_tanh(divide(score, {cap})) * {cap};"),
             false => String::new(),
         };
         let masked = match (&mask_elements, mask) {

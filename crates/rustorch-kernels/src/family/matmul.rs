@@ -165,7 +165,15 @@ impl MatMul {
         module.add(&library::called(&[&ring.add(), &ring.step(), &*function].concat(), hardware));
         if activation.is_some() {
             let ty = ring.ty;
-            module.add(&format!("fn activated(a: {ty}) -> {ty} {{ return {function}; }}"));
+            // Sums of small integers have wrapped before their function is taken.
+            let wrapped = match dtype {
+                DType::U8 => "sum & 255u",
+                DType::I8 => "extractBits(sum, 0u, 8u)",
+                DType::I16 => "extractBits(sum, 0u, 16u)",
+                _ => "sum",
+            };
+            module
+                .add(&format!("fn activated(sum: {ty}) -> {ty} {{ let a = {wrapped}; return {function}; }}"));
         }
         let [rows, columns] = tile.shape();
         let mut body = format!(

@@ -79,6 +79,17 @@ impl RmsNorm {
         module.add(&library::exact(hardware));
         module.add(library::wide(hardware));
         module.add(&format!("var<workgroup> partial: array<Wide, {WORKGROUP}>;"));
+        module.add("fn finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u; }");
+        // What an infinite sum of pairs has lost by rounding is no number.
+        module.add(match hardware.f64 {
+            true => "fn joined(a: Wide, b: Wide) -> Wide { return wide_add(a, b); }",
+            false => {
+                "fn joined(a: Wide, b: Wide) -> Wide {
+                    let sum = narrow(a) + narrow(b);
+                    return select(wide(sum), wide_add(a, b), finite(sum));
+                }"
+            }
+        });
         let per_word = y.per_word();
         let mut body = format!(
             "let row = {LINEAR_GROUP};
@@ -89,19 +100,19 @@ impl RmsNorm {
             var sum = wide(0.0);
             for (var i = local; i < {len}; i += {WORKGROUP}u) {{
                 let v = {};
-                sum = wide_add(sum, wide(v * v));
+                sum = joined(sum, wide(v * v));
             }}
             partial[local] = sum;
             workgroupBarrier();
             for (var half = {}u; half > 0u; half = half >> 1u) {{
-                if local < half {{ partial[local] = wide_add(partial[local], partial[local + half]); }}
+                if local < half {{ partial[local] = joined(partial[local], partial[local + half]); }}
                 workgroupBarrier();
             }}
             let total = partial[0];
             let count = f32({len});
             let quotient = divide(narrow(total), count);
             let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
-            let mean = quotient + rest / count;
+            let mean = select(quotient, quotient + rest / count, finite(quotient));
             let factor = divide(1.0, root(mean + {}));
             for (var i = local * {per_word}u; i < {len}; i += {}u) {{\n",
             grid.positions("row", &["at"]),

@@ -12,6 +12,10 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
     let b_low = b - b_high;
     let product_low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
     let sum = kept(product + c);
+    // What an infinite sum has lost is no number.
+    if !(abs(sum) < 3e38) {
+        return sum;
+    }
     let part = kept(sum - product);
     let sum_low = (product - (sum - part)) + (c - part);
     let low = kept(sum_low + product_low);

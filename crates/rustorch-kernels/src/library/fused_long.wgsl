@@ -12,6 +12,10 @@ fn fused_long(a: f64, b: f64, c: f64) -> f64 {
     let b_low = b - b_high;
     let product_low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
     let sum = product + c;
+    // What an infinite sum has lost is no number.
+    if !(abs(sum) < f64(1e308)) {
+        return sum;
+    }
     let part = sum * ring_one - product;
     let sum_low = (product - (sum * ring_one - part)) + (c - part);
     let low = sum_low + product_low;

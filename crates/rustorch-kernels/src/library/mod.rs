@@ -77,6 +77,29 @@ pub fn quick_exp() -> String {
     constants + include_str!("quick_exp.wgsl")
 }
 
+/// `soft_tanh(x)`: the hyperbolic tangent that caps scores, equal to the processor's. The hardware's own may overflow to NaN.
+/// Needs [`exact`].
+pub fn soft_tanh() -> String {
+    let constants = [
+        ("LOG2_E", std::f32::consts::LOG2_E),
+        ("LN2_HIGH", -0.693_359_4),
+        ("LN2_LOW", 2.121_944_4e-4),
+        ("EXP_1", 0.001_381_459_9),
+        ("EXP_2", 0.008_368_717),
+        ("EXP_3", 0.041_668_39),
+        ("EXP_4", 0.166_665_21),
+        ("EXP_5", 0.499_999_94),
+        ("TANH_1", -0.005_704_991_5),
+        ("TANH_2", 0.020_639_092),
+        ("TANH_3", -0.053_739_715),
+        ("TANH_4", 0.133_314_42),
+        ("TANH_5", -0.333_332_8),
+    ];
+    let constants: String =
+        constants.iter().map(|(name, x)| format!("const {name}: f32 = {};\n", number(*x))).collect();
+    constants + include_str!("soft_tanh.wgsl")
+}
+
 /// A polynomial in `x: Wide` by Horner's rule, coefficients from the highest.
 fn polynomial(coefficients: impl IntoIterator<Item = f64>) -> String {
     let mut text = String::from("    var p = wide(0.0);\n");

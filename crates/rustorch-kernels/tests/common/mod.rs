@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
+pub mod bundle;
+pub mod kinds;
+
 use rustorch_core::{DType, Device, Layout, Op, Shape, TensorMeta};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};

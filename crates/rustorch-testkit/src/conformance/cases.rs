@@ -379,7 +379,7 @@ impl Cases {
 }
 
 /// Functions that grow or end towards −1, whose arguments are drawn from 1 up.
-fn positive(op: UnaryOp) -> bool {
+pub(super) fn positive(op: UnaryOp) -> bool {
     use UnaryOp::*;
     matches!(op, Log | Log2 | Log10 | Log1p | Sqrt | Rsqrt | Reciprocal | Acosh)
 }

@@ -9,21 +9,39 @@ pub(super) fn difference(case: &Case, dtype: DType, got: &[u8], want: &[u8]) -> 
     if got == want {
         return None;
     }
+    let size = dtype.block_bytes();
+    if dtype.is_quant() {
+        let i = got.iter().zip(want).position(|(a, b)| a != b)?;
+        return Some(format!("block {} differs from its byte {}", i / size, i % size));
+    }
     if !matches!(dtype.kind(), DTypeKind::Float | DTypeKind::Complex) {
-        let size = dtype.block_bytes();
         let i = got.iter().zip(want).position(|(a, b)| a != b)? / size;
         let at = |bytes: &[u8]| decode(dtype, &bytes[i * size..(i + 1) * size])[0].re;
         return Some(format!("element {i} is {}, not {}", at(got), at(want)));
     }
     let (absolute, relative) = tolerance(case, dtype);
-    let close =
-        |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs();
+    // Infinity counts as what would follow the largest number, since overflow may begin a few units earlier or later.
+    let beyond = overflow(dtype);
+    let finite = |x: f64| if x.is_infinite() { beyond.copysign(x) } else { x };
+    let close = |a: f64, b: f64| {
+        let (near, far) = (finite(a), finite(b));
+        a == b || a.is_nan() && b.is_nan() || (near - far).abs() <= absolute + relative * far.abs()
+    };
     decode(dtype, got)
         .into_iter()
         .zip(decode(dtype, want))
         .enumerate()
         .find(|(_, (a, b))| !close(a.re, b.re) || !close(a.im, b.im))
         .map(|(i, (a, b))| format!("element {i} is {a}, not {b}"))
+}
+
+/// The least number of which a dtype makes infinity, or nearly.
+fn overflow(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65536.0,
+        DType::BF16 | DType::F32 | DType::C64 => 2f64.powi(128),
+        _ => f64::MAX,
+    }
 }
 
 /// Half the distance of numbers from 1 on.

@@ -1,7 +1,7 @@
 //! One suite for every device: each operation, dtype and layout, compared with a reference.
 //!
 //! The reference gets every argument packed, so that a backend compared with itself has its strides tested. Cases come
-//! from the operations' own tables: what [`Op::infer`] accepts is tried, and what a device declines is counted, not
+//! from the operations' own tables: what [`infer`](rustorch_core::Op::infer) accepts is tried, and what a device declines is counted, not
 //! failed.
 //!
 //! ```no_run
@@ -15,7 +15,10 @@ mod cases;
 mod chain;
 mod compare;
 mod conv;
+mod found;
+mod fuzz;
 mod linalg;
+mod place;
 mod sample;
 mod sorting;
 mod spatial;
@@ -23,13 +26,13 @@ mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
+pub use found::found_cases;
+pub use fuzz::{Counts, Found, Fuzz, Simpler};
 pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 
-use rustorch_core::{
-    Backend, Buffer, DType, Decline, Device, Fault, Layout, Op, OutputMeta, Shape, TensorMeta, View, ViewMut,
-    packed_bytes,
-};
+use place::{Left, Place};
+use rustorch_core::{Backend, Decline, Device, Fault, TensorMeta};
 use std::fmt;
 
 /// What became of the suite on a device.
@@ -124,12 +127,16 @@ pub fn check_case(case: &Case, backend: &dyn Backend, reference: &dyn Backend) -
         return Outcome::Declined(decline);
     }
     let packed: Vec<Argument> = case.args.iter().map(Argument::packed).collect();
-    let want = match run(&case.op, &packed, &outs, reference) {
-        Ok(want) => want,
+    let places: Vec<Place> = outs.iter().map(Place::fresh).collect();
+    let run = |args: &[Argument], backend: &dyn Backend| -> Result<Left, Fault> {
+        place::run(&case.op, args, &[], &outs, &places, backend)
+    };
+    let want = match run(&packed, reference) {
+        Ok(want) => want.results,
         Err(fault) => return Outcome::Unknown(fault),
     };
-    let got = match run(&case.op, &case.args, &outs, backend) {
-        Ok(got) => got,
+    let got = match run(&case.args, backend) {
+        Ok(got) => got.results,
         Err(fault) => return Outcome::Failed(fault),
     };
     for ((got, want), out) in got.iter().zip(&want).zip(&outs) {
@@ -142,61 +149,4 @@ pub fn check_case(case: &Case, backend: &dyn Backend, reference: &dyn Backend) -
 
 fn metas(args: &[Argument], device: Device) -> Vec<TensorMeta<'_>> {
     args.iter().map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device }).collect()
-}
-
-/// Runs an operation on a backend: the bytes of each result.
-fn run(
-    op: &Op,
-    args: &[Argument],
-    outs: &[OutputMeta],
-    backend: &dyn Backend,
-) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut buffers = Vec::new();
-    for arg in args {
-        let flat = flat(arg.dtype, arg.bytes.len())?;
-        let mut buffer = backend.alloc(arg.bytes.len())?;
-        if !arg.bytes.is_empty() {
-            // SAFETY: the buffer has the size of the bytes, and the flat layout reaches just these.
-            let mut place = unsafe { ViewMut::new(&mut buffer, arg.dtype, &flat) };
-            backend.copy_in(&arg.bytes, &mut place)?;
-        }
-        buffers.push(buffer);
-    }
-    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let size = |out: &OutputMeta| packed_bytes(out.dtype, out.shape.elements());
-    let results: Vec<Buffer> = outs.iter().map(|out| backend.alloc(size(out))).collect::<Result<_, _>>()?;
-    {
-        let views: Vec<View<'_>> = args
-            .iter()
-            .zip(&buffers)
-            // SAFETY: every byte was written, with values of the dtype, and cases' layouts stay inside.
-            .map(|(arg, buffer)| unsafe { View::new(buffer, arg.dtype, &arg.layout) })
-            .collect();
-        let mut places: Vec<ViewMut<'_>> = outs
-            .iter()
-            .zip(&results)
-            .zip(&layouts)
-            // SAFETY: fresh memory of the layout's size that nobody else uses.
-            .map(|((out, buffer), layout)| unsafe { ViewMut::from_shared(buffer, out.dtype, layout) })
-            .collect();
-        backend.run(op, &views, &mut places)?;
-    }
-    outs.iter()
-        .zip(&results)
-        .zip(&layouts)
-        .map(|((out, buffer), layout)| {
-            let mut bytes = vec![0; size(out)];
-            if !bytes.is_empty() {
-                // SAFETY: a backend that ran has written every element.
-                backend.copy_out(&unsafe { View::new(buffer, out.dtype, layout) }, &mut bytes)?;
-            }
-            Ok(bytes)
-        })
-        .collect()
-}
-
-/// A layout of everything in a buffer of so many bytes.
-fn flat(dtype: DType, bytes: usize) -> Result<Layout, Fault> {
-    let elements = bytes / dtype.block_bytes() * dtype.block_len();
-    Ok(Layout::contiguous(Shape::new([elements].as_slice())?))
 }

@@ -146,7 +146,7 @@ impl Cases {
 }
 
 /// How many windows there are along a dimension: counted, not computed. 0 where none fits.
-fn outputs(len: usize, kernel: usize, stride: usize, padding: usize, ceil_mode: bool) -> usize {
+pub(super) fn outputs(len: usize, kernel: usize, stride: usize, padding: usize, ceil_mode: bool) -> usize {
     (0..)
         .map(|o| o * stride)
         .take_while(|start| {

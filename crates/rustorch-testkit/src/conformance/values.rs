@@ -36,6 +36,27 @@ pub(super) fn bytes(dtype: DType, n: usize, seed: u64, least: f64, most: f64) ->
     out
 }
 
+/// The bytes of one value of a dense dtype: floats are rounded, integers saturate.
+pub(super) fn encode(dtype: DType, re: f64, im: f64) -> Vec<u8> {
+    match dtype {
+        DType::Bool => vec![u8::from(re != 0.0)],
+        DType::U8 => vec![re as u8],
+        DType::I8 => vec![re as i8 as u8],
+        DType::I16 => (re as i16).to_ne_bytes().to_vec(),
+        DType::I32 => (re as i32).to_ne_bytes().to_vec(),
+        DType::U32 => (re as u32).to_ne_bytes().to_vec(),
+        DType::I64 => (re as i64).to_ne_bytes().to_vec(),
+        DType::F16 => f16::from_f64(re).to_ne_bytes().to_vec(),
+        DType::BF16 => bf16::from_f64(re).to_ne_bytes().to_vec(),
+        DType::F32 => (re as f32).to_ne_bytes().to_vec(),
+        DType::F64 => re.to_ne_bytes().to_vec(),
+        DType::C64 => [re as f32, im as f32].iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        DType::C128 => [re, im].iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        // Conformance of block types belongs to the crate that knows their bytes.
+        DType::Quant(_) => unreachable!("cases have dense dtypes"),
+    }
+}
+
 /// The values of a dense dtype as complex numbers, all integers but the largest exactly.
 pub(super) fn decode(dtype: DType, bytes: &[u8]) -> Vec<C128> {
     fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<C128> {

@@ -83,7 +83,7 @@ fn indices(dims: &[usize], below: usize, seed: u64) -> Argument {
 }
 
 /// Random numbers encoded; `None` for types that hold activations only.
-fn weight(quant: QuantType, dims: &[usize], seed: u64) -> Option<Argument> {
+pub(super) fn weight(quant: QuantType, dims: &[usize], seed: u64) -> Option<Argument> {
     let values: Vec<f32> = values::bytes(DType::F32, dims.iter().product(), seed, -2.0, 2.0)
         .as_chunks()
         .0

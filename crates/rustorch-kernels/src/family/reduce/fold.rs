@@ -158,6 +158,8 @@ fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
     let long = match (hardware.i64, from) {
         (_, "bool") if hardware.i64 => "i64(select(0u, 1u, v))",
         (_, "bool") => "vec2<u32>(select(0u, 1u, v), 0u)",
+        // Some take a word for a signed one when they widen it.
+        (true, "u32") => "(i64(v) & 0xffffffffli)",
         (true, _) => "i64(v)",
         (false, "u32") => "vec2<u32>(v, 0u)",
         (false, "i32") => "vec2<u32>(bitcast<u32>(v), bitcast<u32>(v >> 31u))",

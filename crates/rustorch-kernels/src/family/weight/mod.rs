@@ -40,14 +40,16 @@ pub const ROWS: &[Row] = &[
     .subject(1)
     .beside(&[DType::F32, DType::I32, DType::I64])
     .check(supports)
-    .remark("`f32` activations with a block-quantized weight, rounded as in ggml or not at all"),
+    .remark(
+        "`f32` activations with a block-quantized weight, rounded as in ggml or not at all; ids without gaps",
+    ),
     row(OpType::Indexing, &["embedding"], DTypes::always(&[]).with_blocks(Blocks::Weights))
         .beside(&[DType::I32, DType::I64])
         .check(|_, args, _| match args[1].layout.is_contiguous() {
             true => Ok(()),
             false => Err(Decline::Layout("ids must be contiguous")),
         })
-        .remark("rows decoded to `f32`"),
+        .remark("rows decoded to `f32`; ids without gaps"),
 ];
 
 /// Whether there are kernels for a product with a block-quantized weight.
@@ -56,7 +58,9 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
     if format(weight.dtype).is_none() {
         return Err(Decline::DType(weight.dtype));
     }
-    if matches!(op, Op::ExpertMatMul { .. }) && !args[2].layout.is_contiguous() {
+    if let (Op::ExpertMatMul { .. }, Some(ids)) = (op, args.get(2))
+        && !ids.layout.is_contiguous()
+    {
         return Err(Decline::Layout("ids of experts must be contiguous"));
     }
     if let Op::MatMul(matmul) = op {

@@ -1,0 +1,166 @@
+//! Random cases of what goes along dimensions: reductions, scans, norms, sorting.
+
+use super::super::Case;
+use super::super::cases::FLOATS;
+use super::draw::{Draw, Numbers, Special};
+use super::pointwise::{any, plain};
+use rustorch_core::{
+    BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Op, Reduce, ReduceOp, RmsNorm, ScanOp, Softmax,
+    Sort, TopK,
+};
+
+const MOST: usize = 8000;
+
+/// Numbers whose sums do not depend on the order.
+fn summed(draw: &mut Draw, dtype: DType) -> Numbers {
+    match dtype.kind() {
+        DTypeKind::Int | DTypeKind::Bool => any(dtype),
+        DTypeKind::Complex => Numbers::GRID,
+        _ if draw.fine.chance(50) => Numbers::within(0.75, 1.3).with(Special::Infinite),
+        _ => Numbers::GRID.with(Special::Infinite),
+    }
+}
+
+/// Numbers whose products stay in range.
+fn multiplied(dtype: DType, terms: usize) -> Numbers {
+    match dtype.kind() {
+        DTypeKind::Int | DTypeKind::Bool => any(dtype),
+        DTypeKind::Complex => Numbers::within(-0.7, 0.7),
+        _ if terms > 32 => Numbers::within(0.99, 1.01),
+        _ => Numbers::within(0.75, 1.3),
+    }
+}
+
+pub(super) fn reduce(draw: &mut Draw) -> Option<Case> {
+    let correction = draw.fine.pick(&[0.0, 1.0, 0.5, 2.0]);
+    let op = draw.kind.pick(&[
+        ReduceOp::Sum,
+        ReduceOp::Mean,
+        ReduceOp::Prod,
+        ReduceOp::Max,
+        ReduceOp::Min,
+        ReduceOp::ArgMax,
+        ReduceOp::ArgMin,
+        ReduceOp::Any,
+        ReduceOp::All,
+        ReduceOp::LogSumExp,
+        ReduceOp::Var { correction },
+        ReduceOp::Std { correction },
+    ]);
+    let takes: Vec<DType> =
+        DType::DENSE.iter().copied().filter(|&dtype| op.output(dtype).is_some()).collect();
+    let dtype = draw.dtype(&takes);
+    let rank = draw.rank(0, 6);
+    let dims = draw.dims(rank, MOST);
+    let one = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
+    let axes: Dims = match draw.fine.below(4) {
+        _ if one && rank > 0 && draw.fine.chance(70) => Dims::from_slice(&[draw.fine.below(rank)]),
+        0 | 1 if !one => (0..rank).filter(|_| draw.fine.chance(50)).collect(),
+        _ => (0..rank).collect(),
+    };
+    let terms: usize = axes.iter().map(|&axis| dims[axis]).product();
+    let numbers = match op {
+        ReduceOp::Sum | ReduceOp::Mean => summed(draw, dtype),
+        ReduceOp::Prod => multiplied(dtype, terms),
+        ReduceOp::Var { .. } | ReduceOp::Std { .. } => Numbers::within(-3.0, 3.0),
+        ReduceOp::LogSumExp => plain(dtype),
+        // Few values, of which several are the largest.
+        _ if draw.fine.chance(50) => Numbers::GRID.with(Special::Infinite),
+        _ => any(dtype),
+    };
+    let x = draw.argument(dtype, &dims, numbers);
+    let keepdim = draw.fine.chance(50);
+    draw.case(Op::Reduce(Reduce { op, axes, keepdim }), vec![x])
+}
+
+pub(super) fn scan(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(DType::DENSE);
+    let rank = draw.rank(0, 5);
+    let dims = draw.dims(rank, MOST);
+    let axis = draw.fine.below(rank.max(1));
+    let op = draw.kind.pick(&[ScanOp::Sum, ScanOp::Prod]);
+    let numbers = match op {
+        ScanOp::Sum => summed(draw, dtype),
+        ScanOp::Prod => multiplied(dtype, dims.get(axis).copied().unwrap_or(1)),
+    };
+    let x = draw.argument(dtype, &dims, numbers);
+    draw.case(Op::Scan { op, axis }, vec![x])
+}
+
+pub(super) fn sort(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(DType::DENSE);
+    let rank = draw.rank(0, 5);
+    let dims = draw.dims(rank, MOST);
+    let axis = draw.fine.below(rank.max(1));
+    let len = dims.get(axis).copied().unwrap_or(1);
+    let flag = draw.fine.chance(50);
+    let k = draw.fine.below(len + 1);
+    let op = match draw.kind.chance(50) {
+        true => Op::Sort(Sort { axis, descending: flag }),
+        false => Op::TopK(TopK { k, axis, largest: flag }),
+    };
+    let numbers = if draw.fine.chance(50) { Numbers::GRID.with(Special::All) } else { any(dtype) };
+    let x = draw.argument(dtype, &dims, numbers);
+    draw.case(op, vec![x])
+}
+
+pub(super) fn softmax(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let rank = draw.rank(0, 5);
+    let dims = draw.dims(rank, MOST);
+    let axis = draw.fine.below(rank.max(1));
+    let x = draw.argument(dtype, &dims, Numbers::within(-10.0, 10.0).with(Special::Infinite));
+    let log = draw.kind.chance(50);
+    draw.case(Op::Softmax(Softmax { axis, log }), vec![x])
+}
+
+pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let rank = draw.rank(1, 5);
+    let dims = draw.dims(rank, MOST);
+    let eps = draw.fine.pick(&[1e-5, 1e-6, 1e-3]);
+    let layer = draw.kind.chance(50);
+    let n = if layer { 1 + draw.fine.below(rank) } else { 1 };
+    let x = draw.argument(dtype, &dims, plain(dtype));
+    let mut args = vec![x];
+    for _ in 0..draw.kind.below(if layer { 3 } else { 2 }) {
+        args.push(draw.argument(dtype, &dims[rank - n..], Numbers::within(-2.0, 2.0)));
+    }
+    let op = match layer {
+        true => Op::LayerNorm(LayerNorm { dims: n, eps }),
+        false => Op::RmsNorm(RmsNorm { eps }),
+    };
+    draw.case(op, args)
+}
+
+pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let rank = draw.rank(2, 5);
+    let mut dims = draw.dims(rank, MOST);
+    let eps = draw.fine.pick(&[1e-5, 1e-3]);
+    let parameters = if draw.kind.chance(50) { dtype } else { DType::F32 };
+    let kind = draw.kind.below(3);
+    if kind == 1 {
+        dims[0] = dims[0].max(1);
+    }
+    let x = draw.argument(dtype, &dims, Numbers::within(-3.0, 3.0).with(Special::Zeros));
+    let mut args = vec![x];
+    let channels = &dims[1..2];
+    let op = match kind {
+        0 => {
+            let divisors: Vec<usize> =
+                (1..=dims[1].max(1)).filter(|groups| dims[1].is_multiple_of(*groups)).collect();
+            Op::GroupNorm(GroupNorm { groups: draw.fine.pick(&divisors), eps })
+        }
+        1 => Op::BatchNorm(BatchNorm { training: true, eps }),
+        _ => {
+            args.push(draw.argument(parameters, channels, Numbers::within(-2.0, 2.0)));
+            args.push(draw.argument(parameters, channels, Numbers::within(0.5, 2.0)));
+            Op::BatchNorm(BatchNorm { training: false, eps })
+        }
+    };
+    for _ in 0..draw.kind.below(3) {
+        args.push(draw.argument(parameters, channels, Numbers::within(-2.0, 2.0)));
+    }
+    draw.case(op, args)
+}
