@@ -123,14 +123,22 @@ const CHAINS: &[Recipe] = &[
     },
 ];
 
+/// How many kinds of chains of two inputs there are.
+pub(super) const KINDS: usize = CHAINS.len();
+
+/// A chain of two inputs of a dtype; if a step does not take the dtype, no arguments of it are accepted.
+pub(super) fn of_two(kind: usize, dtype: DType) -> Op {
+    let mut builder = Builder(Chain::builder(2).expect("two inputs"));
+    let inputs = [ChainValue::Input(0), ChainValue::Input(1)];
+    let result = CHAINS[kind](&mut builder, inputs, dtype).expect("steps of these chains exist");
+    Op::Chain(builder.0.finish(result).expect("both inputs are used"))
+}
+
 impl Cases {
     pub(super) fn chains(&mut self) {
-        for recipe in CHAINS {
+        for kind in 0..KINDS {
             for &dtype in DType::DENSE {
-                let mut builder = Builder(Chain::builder(2).expect("two inputs"));
-                let inputs = [ChainValue::Input(0), ChainValue::Input(1)];
-                let result = recipe(&mut builder, inputs, dtype).expect("steps of these chains exist");
-                let op = Op::Chain(builder.0.finish(result).expect("both inputs are used"));
+                let op = of_two(kind, dtype);
                 for (left, right) in broadcasts() {
                     for how in ARRANGEMENTS {
                         let (a, b) = (self.argument(dtype, left, how), self.argument(dtype, right, how));

@@ -16,6 +16,7 @@
 mod along;
 mod draw;
 mod index;
+mod linalg;
 mod pointwise;
 mod product;
 mod spatial;
@@ -47,7 +48,9 @@ const GENERATORS: &[(usize, Generator)] = &[
     (3, pointwise::choose),
     (2, pointwise::clamp),
     (3, pointwise::gate),
+    (4, pointwise::chain),
     (6, pointwise::cast),
+    (2, linalg::decomposition),
     (5, pointwise::copy),
     (4, pointwise::create),
     (9, along::reduce),

@@ -1,6 +1,7 @@
 //! Random cases of functions of each element, conversions, creation.
 
 use super::super::cases::positive;
+use super::super::chain;
 use super::super::{Argument, Case};
 use super::draw::{Draw, Numbers, Special};
 use rustorch_core::{
@@ -151,6 +152,14 @@ pub(super) fn gate(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(super::super::cases::FLOATS);
     let args = pair(draw, dtype, Numbers::within(-20.0, 20.0).with(Special::All), plain(dtype));
     draw.case(Op::Gate(op), args)
+}
+
+pub(super) fn chain(draw: &mut Draw) -> Option<Case> {
+    let kind = draw.kind.below(chain::KINDS);
+    let dtype = draw.dtype(DType::DENSE);
+    let numbers = if dtype.is_int() { any(dtype) } else { plain(dtype) };
+    let args = pair(draw, dtype, numbers, numbers);
+    draw.case(chain::of_two(kind, dtype), args)
 }
 
 pub(super) fn cast(draw: &mut Draw) -> Option<Case> {
