@@ -185,7 +185,7 @@ fn product(
     for word in extra {
         launch.word(word);
     }
-    let groups = n.div_ceil(product::rows_per_group(format)) * rows.div_ceil(tile);
+    let groups = n.div_ceil(product::rows_per_group(format, tile, request.hardware)) * rows.div_ceil(tile);
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
 }

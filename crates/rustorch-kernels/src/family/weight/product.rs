@@ -7,7 +7,8 @@ use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, QuantType};
 use std::fmt::Write;
 
-/// The kernel. Types with one chain have a thread for each row of the weight, those with eight a thread for each chain.
+/// The kernel. Types with eight chains have a thread for each chain. Those with one have a thread for each row of the weight;
+/// or, for a single row of activations and where subgroups add integers, eight, which share the levels of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
     pub(super) quant: QuantType,
@@ -19,9 +20,14 @@ pub struct Product {
     pub(super) experts: Option<DType>,
 }
 
+/// Whether a row of the weight has eight threads.
+fn eight(format: &Format, tile: usize, hardware: &Hardware) -> bool {
+    format.lanes() || tile == 1 && library::adds_eight(hardware)
+}
+
 /// Rows of the weight that a workgroup has.
-pub(super) fn rows_per_group(format: &Format) -> usize {
-    if format.lanes() { WORKGROUP as usize / 8 } else { WORKGROUP as usize }
+pub(super) fn rows_per_group(format: &Format, tile: usize, hardware: &Hardware) -> usize {
+    if eight(format, tile, hardware) { WORKGROUP as usize / 8 } else { WORKGROUP as usize }
 }
 
 impl Product {
@@ -48,10 +54,16 @@ impl Product {
         module.add(library::BYTES);
         module.add(format.text);
 
-        let lanes = format.lanes();
+        let lanes = eight(format, tile, hardware);
+        let adds = lanes && library::adds_eight(hardware);
+        if adds {
+            module.use_subgroups();
+        }
         let row = match lanes {
             true => {
-                module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
+                if !adds {
+                    module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
+                }
                 format!(
                     "let lane = local % 8u;\nlet row = rows_of_group * {}u + local / 8u;\n",
                     WORKGROUP / 8
@@ -68,8 +80,8 @@ impl Product {
             // Threads beyond the last row repeat it, because all must reach the barriers; they write nothing.
             var base = {from} + min(row, {n} - 1u) * {row_bytes};
             let blocks = {row_blocks};\n",
-            rows_per_group(format) - 1,
-            rows_per_group(format),
+            rows_per_group(format, tile, hardware) - 1,
+            rows_per_group(format, tile, hardware),
         );
         for j in 0..tile {
             let _ = writeln!(body, "let x{j} = min(tile * {tile}u + {j}u, {rows} - 1u);");
@@ -94,8 +106,10 @@ impl Product {
         let _ = writeln!(body, "let at = base + b * {}u;", format.bytes());
         let words = Words { d: d.to_string(), sums: sums.to_string(), s: s.to_string() };
         match format.kind {
+            Kind::Blocks if lanes => shared_block(&mut body, format, &words),
             Kind::Blocks => blocks(&mut body, format, tile, &words),
             Kind::LaneBlocks => lane_blocks(&mut body, format, tile, &words),
+            Kind::Integer if lanes => shared_superblock(&mut body, format, &words),
             Kind::Integer => superblocks(&mut body, format, tile, &words),
             Kind::Lanes => lane_superblocks(&mut body, format, tile, &words),
         }
@@ -111,6 +125,12 @@ impl Product {
                 Kind::LaneBlocks | Kind::Lanes => {
                     // Those four apart, then those two apart, then the last two.
                     let min = if format.mins { format!(" + low{j}") } else { String::new() };
+                    // Both ways add the chains in one order, to the last bit.
+                    if adds {
+                        let add = library::add_eight(&format!("acc{j}"));
+                        let _ = writeln!(body, "{add}let result{j} = acc{j}{min};");
+                        continue;
+                    }
                     let _ = writeln!(
                         body,
                         "workgroupBarrier();
@@ -164,6 +184,20 @@ fn blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
 }
 
+/// As [`blocks`], by eight threads of which each has four levels; integers may be added in any order.
+fn shared_block(body: &mut String, format: &Format, words: &Words) {
+    let _ = writeln!(
+        body,
+        "var sum = dot4I8Packed(levels(at, 0u, lane), x[(a0 * blocks + b) * 8u + lane]);
+        {}
+        let dw = f16_value(half_at(at + {}u));
+        acc0 = fused(f32(sum), dw * bitcast<f32>(x[{} + a0 * blocks + b]), acc0);",
+        library::add_eight("sum"),
+        format.d,
+        words.d
+    );
+}
+
 /// `acc[lane] += (d·dx)·Σ q·x`, `low += m·sx`
 fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     let _ = writeln!(body, "let dw = f16_value(half_at(at + {}u));\nlet q = levels(at, 0u, lane);", format.d);
@@ -186,6 +220,49 @@ fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
 }
 
+/// As [`superblocks`], by eight threads of which each has four levels of 32.
+fn shared_superblock(body: &mut String, format: &Format, words: &Words) {
+    let groups = 256 / format.group;
+    let _ = writeln!(
+        body,
+        "var sum = 0;
+        var least = 0;
+        for (var g = 0u; g < 8u; g++) {{
+            sum += scale(at, {}) * dot4I8Packed(levels(at, g, lane), x[(a0 * blocks + b) * 64u + g * 8u + lane]);
+        }}
+        for (var s = lane; s < {groups}u; s += 8u) {{ least += minimum(at, s) * {}; }}
+        {}{}
+        let dw = f16_value(half_at(at + {}u));
+        let mw = f16_value(half_at(at + {}u));
+        let dx = bitcast<f32>(x[{} + a0 * blocks + b]);
+        acc0 = fused(f32(sum), dw * dx, acc0);
+        low0 = fused(f32(least), mw * dx, low0);",
+        own_group(format),
+        activations(format, words, 0),
+        library::add_eight("sum"),
+        library::add_eight("least"),
+        format.d,
+        format.dmin,
+        words.d
+    );
+}
+
+/// The number of the scale of thread `lane`'s levels of group `g` of 32.
+fn own_group(format: &Format) -> &'static str {
+    if format.group == 16 { "2u * g + (lane >> 2u)" } else { "g" }
+}
+
+/// The sum of the activations of group `s`.
+fn activations(format: &Format, words: &Words, j: usize) -> String {
+    let sums = &words.sums;
+    match format.group {
+        16 => format!("bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + s])"),
+        _ => format!(
+            "(bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s]) + bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s + 1u]))"
+        ),
+    }
+}
+
 /// Sums over the groups of a block of the minima times the activations: `min{j}`.
 fn minima(body: &mut String, format: &Format, tile: usize, words: &Words) {
     for j in 0..tile {
@@ -193,14 +270,7 @@ fn minima(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
     let _ = writeln!(body, "for (var s = 0u; s < {}u; s++) {{\nlet m = minimum(at, s);", 256 / format.group);
     for j in 0..tile {
-        let sums = &words.sums;
-        let sum = match format.group {
-            16 => format!("bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + s])"),
-            _ => format!(
-                "(bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s]) + bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s + 1u]))"
-            ),
-        };
-        let _ = writeln!(body, "min{j} += m * {sum};");
+        let _ = writeln!(body, "min{j} += m * {};", activations(format, words, j));
     }
     body.push_str("}\n");
 }
@@ -244,7 +314,7 @@ fn lane_superblocks(body: &mut String, format: &Format, tile: usize, words: &Wor
     for j in 0..tile {
         let _ = writeln!(body, "var sum{j} = 0;");
     }
-    let index = if format.group == 16 { "2u * g + (lane >> 2u)" } else { "g" };
+    let index = own_group(format);
     let _ = writeln!(
         body,
         "for (var g = 0u; g < 8u; g++) {{\nlet sc = scale(at, {index});\nlet q = levels(at, g, lane);"
