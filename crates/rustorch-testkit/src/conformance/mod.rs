@@ -14,12 +14,14 @@
 mod cases;
 mod compare;
 mod conv;
+mod long;
 mod sample;
 mod spatial;
 mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
+pub use long::long_cases;
 pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 
