@@ -9,7 +9,8 @@ const VARIABLE: &str = "RUSTORCH_SUBGROUPS";
 /// A wish whether kernels use subgroups, where a device has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SubgroupUse {
-    /// On hardware, not on a processor in disguise: there an exchange is a loop over memory, and costs what it should save.
+    /// On hardware, not on a processor in disguise: there an exchange goes through memory, too, and nothing is known to be
+    /// gained.
     #[default]
     Auto,
     /// Always.
