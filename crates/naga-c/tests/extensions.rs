@@ -170,6 +170,85 @@ fn subgroups() {
     }
 }
 
+/// Values of all types that subgroups exchange, the last of which has not all of its invocations; after a loop from which
+/// invocations come at different times, and in a function.
+#[test]
+fn subgroups_exchange_values_of_every_type() {
+    let wgsl = "
+        @group(0) @binding(0) var<storage, read_write> out: array<i32>;
+        fn sum_from(v: f32, lane: u32, size: u32) -> f32 {
+            var sum = v;
+            for (var d = 1u; d < 128u; d = d << 1u) {
+                let other = subgroupShuffleDown(sum, d);
+                if lane + d < size { sum += other; }
+            }
+            return sum;
+        }
+        @compute @workgroup_size(77) fn f(
+            @builtin(local_invocation_index) index: u32, @builtin(subgroup_invocation_id) lane: u32,
+            @builtin(subgroup_id) group: u32, @builtin(num_subgroups) count: u32,
+        ) {
+            var v = 0;
+            for (var i = 0u; i <= index; i++) { v += 3; }
+            v -= 40;
+            let size = subgroupAdd(1u);
+            let o = index * 20u;
+            out[o] = i32(lane); out[o + 1u] = i32(group); out[o + 2u] = i32(count); out[o + 3u] = i32(size); out[o + 4u] = v;
+            out[o + 5u] = i32(sum_from(f32(v), lane, size));
+            out[o + 6u] = i32(subgroupAdd(f64(v)) * 2.0lf);
+            out[o + 7u] = i32(subgroupAdd(i64(v) << 33u) >> 33u);
+            out[o + 8u] = i32(subgroupInclusiveAdd(f32(v))); out[o + 9u] = i32(subgroupExclusiveAdd(f64(v)));
+            out[o + 10u] = subgroupMin(v); out[o + 11u] = i32(subgroupMax(f64(v)));
+            let low = subgroupMin(vec2(f32(v), -f32(v)));
+            out[o + 12u] = i32(low.x + 1000.0 * low.y);
+            out[o + 13u] = i32(subgroupMax(i64(v) << 33u) >> 33u);
+            let up = subgroupShuffleUp(vec3(f32(v), f32(lane), 1.0), 2u);
+            out[o + 14u] = select(7, i32(up.x + 1000.0 * up.y + up.z), lane >= 2u);
+            let down = subgroupShuffleDown(i64(v) << 33u, 1u);
+            out[o + 15u] = select(7, i32(down >> 33u), lane + 1u < size);
+            out[o + 16u] = i32(subgroupBroadcastFirst(f64(v)));
+            let all = subgroupBallot();
+            out[o + 17u] = i32(countOneBits(all.x) + countOneBits(all.y) + countOneBits(all.z) + countOneBits(all.w));
+            out[o + 18u] = subgroupOr(v); out[o + 19u] = i32(subgroupExclusiveMul(1.0 + f32(lane & 1u)));
+        }";
+    for after in run_all(wgsl, 1, &[vec![0; 77 * 20 * 4]], true) {
+        let out: Vec<i32> = words(&after[0]).iter().map(|&word| word as i32).collect();
+        let rows: Vec<&[i32]> = out.chunks_exact(20).collect();
+        let mut groups = 0;
+        for row in &rows {
+            let mut mates: Vec<_> = rows.iter().filter(|other| other[1] == row[1]).collect();
+            mates.sort_by_key(|other| other[0]);
+            let v: Vec<i32> = mates.iter().map(|mate| mate[4]).collect();
+            groups = groups.max(row[1] + 1);
+            let lane = row[0] as usize;
+            let (sum, most) = (v.iter().sum::<i32>(), *v.iter().max().unwrap());
+            let low = (*v.iter().min().unwrap(), -most);
+            let want = [
+                v.len() as i32,
+                v[lane],
+                v[lane..].iter().sum(),
+                2 * sum,
+                sum,
+                v[..=lane].iter().sum(),
+                v[..lane].iter().sum(),
+                low.0,
+                most,
+                low.0 + 1000 * low.1,
+                most,
+                if lane >= 2 { v[lane - 2] + 1000 * (lane as i32 - 2) + 1 } else { 7 },
+                v.get(lane + 1).copied().unwrap_or(7),
+                v[0],
+                v.len() as i32,
+                v.iter().fold(0, |a, b| a | b),
+                // The invocations of odd numbers before this one each double it; no subgroup has more than 64.
+                if lane / 2 < 31 { 1 << (lane / 2) } else { row[19] },
+            ];
+            assert_eq!(row[3..], want, "lane {lane} of subgroup {} of {}", row[1], row[2]);
+        }
+        assert!(rows.iter().all(|row| row[2] == groups), "{groups} subgroups");
+    }
+}
+
 #[test]
 fn long_atomics() {
     let wgsl = "

@@ -31,6 +31,28 @@ fn layouts_and_control_flow() {
 }
 
 #[test]
+fn subgroups() {
+    compare("subgroups");
+    let wgsl = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/expected/subgroups.wgsl"));
+    let output = support::written(&wgsl.unwrap(), Dialect::OpenCl);
+    assert!(output.subgroups);
+    assert_eq!(output.extensions, ["cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative"]);
+    let sum = "enable wgpu_int16;
+        @group(0) @binding(0) var<storage, read_write> x: array<i16>;
+        @compute @workgroup_size(64) fn f(@builtin(local_invocation_index) i: u32) {
+            x[i] = subgroupAdd(x[i]) + i16(subgroupAnd(u32(x[i]))) + i16(subgroupBallot(x[i] > 0).x);
+        }";
+    let output = support::written(sum, Dialect::OpenCl);
+    let extensions = [
+        "cl_khr_subgroup_ballot",
+        "cl_khr_subgroup_extended_types",
+        "cl_khr_subgroup_non_uniform_arithmetic",
+    ];
+    assert_eq!((output.subgroups, &output.extensions[..]), (true, &extensions[..]));
+    assert!(support::written(sum, Dialect::Cuda).extensions.is_empty());
+}
+
+#[test]
 fn options() {
     let wgsl = "
         @group(0) @binding(0) var<storage, read_write> x: array<f32>;

@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUresult};
 use rustorch_core::Device;
-use rustorch_kernels::{Arithmetic, Hardware, Language};
+use rustorch_kernels::{Arithmetic, Hardware, Language, Subgroups};
 use std::ffi::{CStr, c_char};
 
 /// 32-bit indices of words reach this far.
@@ -60,6 +60,7 @@ pub(crate) fn hardware(device: CUdevice, place: Device, driver: &str) -> Result<
     let count = |what| attribute(device, what).map(|value| u32::try_from(value).unwrap_or(0));
     let capability = capability(device)?;
     let memory = memory as u64;
+    let warp = count(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?;
     Ok(Hardware {
         device: place,
         name: String::from_utf8_lossy(&name[..end]).into_owned(),
@@ -68,7 +69,8 @@ pub(crate) fn hardware(device: CUdevice, place: Device, driver: &str) -> Result<
         f16: capability >= 53,
         f64: true,
         i64: true,
-        subgroup: Some(count(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?),
+        subgroups: Some(Subgroups { least: warp, most: warp }),
+        software: false,
         workgroup: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         workgroup_memory: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
         groups: GROUPS,

@@ -61,7 +61,8 @@ fn gpus_are_found() {
         let hardware = found.devices[0].hardware();
         assert_eq!(hardware.name, "Fake GPU");
         assert_eq!(hardware.driver, "CUDA 12.4, NVRTC 12.9, compute capability 8.6");
-        assert_eq!((hardware.subgroup, hardware.workgroup, hardware.window), (Some(32), 1024, Some(16)));
+        let warps = Some(rustorch_kernels::Subgroups { least: 32, most: 32 });
+        assert_eq!((hardware.subgroups, hardware.workgroup, hardware.window), (warps, 1024, Some(16)));
         assert_eq!(hardware.memory, Some(1 << 30));
         let driver = found.devices[1].open_with(None).unwrap();
         assert_eq!(driver.pci_address(), Some("0000:3b:00.0"));

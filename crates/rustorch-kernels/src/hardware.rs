@@ -30,8 +30,11 @@ pub struct Hardware {
     pub f64: bool,
     /// Whether kernels may compute in 64-bit integers.
     pub i64: bool,
-    /// The number of invocations in a subgroup, where it is fixed and subgroup operations exist.
-    pub subgroup: Option<u32>,
+    /// The subgroups of its workgroups, where invocations exchange values directly. Of a driver: what there is; of an
+    /// engine: what its kernels use, see [`SubgroupUse`](crate::SubgroupUse).
+    pub subgroups: Option<Subgroups>,
+    /// Whether it is a processor in disguise, such as a software renderer.
+    pub software: bool,
     /// The most invocations of a workgroup.
     pub workgroup: u32,
     /// The most bytes that a workgroup may share.
@@ -52,6 +55,15 @@ pub struct Hardware {
     pub memory: Option<u64>,
     /// How it rounds.
     pub arithmetic: Arithmetic,
+}
+
+/// How many invocations a subgroup has: one of the powers of two of this range, for each kernel as its compiler likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subgroups {
+    /// At least, the last of a workgroup excepted.
+    pub least: u32,
+    /// At most.
+    pub most: u32,
 }
 
 /// How a device rounds `f32`, found by running a kernel.

@@ -12,7 +12,12 @@ pub struct Translated {
     pub source: String,
     /// The name of its entry point.
     pub entry: String,
+    /// The extensions of OpenCL that its device must have, sorted.
+    pub extensions: Vec<&'static str>,
 }
+
+/// The extensions of OpenCL, beside those of 16 and 64 bits and subgroups themselves, that kernels with subgroups need.
+pub const SUBGROUP_EXTENSIONS: [&str; 2] = ["cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative"];
 
 /// Translates a kernel to a driver's language.
 ///
@@ -20,7 +25,10 @@ pub struct Translated {
 /// If the text is not valid WGSL, or uses what the language cannot express; the message says where.
 pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> {
     let dialect = match language {
-        Language::Wgsl => return Ok(Translated { source: wgsl.code.clone(), entry: "main".into() }),
+        Language::Wgsl => {
+            let (source, entry) = (wgsl.code.clone(), "main".into());
+            return Ok(Translated { source, entry, extensions: Vec::new() });
+        }
         Language::OpenClC => Dialect::OpenCl,
         Language::CudaC => Dialect::Cuda,
     };
@@ -42,5 +50,5 @@ pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> 
     if kinds.len() != wgsl.buffers + 1 || kinds.iter().position(|&uniform| uniform) != Some(wgsl.buffers) {
         return Err(format!("the kernel must use each of its {} buffers and its parameters", wgsl.buffers));
     }
-    Ok(Translated { source: output.source, entry: entry.name })
+    Ok(Translated { source: output.source, entry: entry.name, extensions: output.extensions })
 }

@@ -32,6 +32,7 @@ pub struct Module {
     words: usize,
     f16: bool,
     mistakes: bool,
+    subgroups: bool,
 }
 
 /// A buffer of a module, as elements of a dtype.
@@ -129,6 +130,12 @@ impl Module {
         self.f16 = true;
     }
 
+    /// Lets the module use subgroups; `main` then finds `sub_lane`, its number in its subgroup, `sub_size`, how many
+    /// invocations that has, `sub_group`, the subgroup's number in the workgroup, and `sub_groups`, how many there are.
+    pub fn use_subgroups(&mut self) {
+        self.subgroups = true;
+    }
+
     /// Adds functions, constants, shared variables.
     pub fn add(&mut self, text: &str) {
         self.functions.push_str(text);
@@ -138,7 +145,7 @@ impl Module {
     /// The whole, with `body` as `main`'s. It finds `group`, `groups` (their number), `local` (its index in the group) and
     /// `thread` (its three-dimensional one).
     pub fn finish(self, workgroup: [u32; 3], body: &str) -> Wgsl {
-        let Module { declarations, functions, buffers, words, f16, mistakes } = self;
+        let Module { declarations, functions, buffers, words, f16, mistakes, subgroups } = self;
         let words = words.next_multiple_of(4).max(4);
         let mut code = String::with_capacity(functions.len() + body.len() + 1024);
         if f16 {
@@ -156,15 +163,21 @@ impl Module {
         }
         code.push_str(&functions);
         let [x, y, z] = workgroup;
+        let (inputs, size) = if subgroups { (SUBGROUP_INPUTS, SUBGROUP_SIZE) } else { ("", "") };
         let _ = writeln!(
             code,
             "@compute @workgroup_size({x}, {y}, {z})\nfn main(@builtin(workgroup_id) group: vec3<u32>, \
              @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32, \
-             @builtin(local_invocation_id) thread: vec3<u32>) {{\n{body}\n}}"
+             @builtin(local_invocation_id) thread: vec3<u32>{inputs}) {{\n{size}{body}\n}}"
         );
         Wgsl { code, workgroup, buffers, words }
     }
 }
+
+const SUBGROUP_INPUTS: &str = ", @builtin(subgroup_invocation_id) sub_lane: u32, @builtin(subgroup_id) sub_group: u32, \
+                               @builtin(num_subgroups) sub_groups: u32";
+/// The built-in size counts invocations that do not exist, too.
+const SUBGROUP_SIZE: &str = "let sub_size = subgroupAdd(1u);\n";
 
 /// Conversions that every module has; exact, whatever the hardware does with subnormals.
 const ELEMENTS: &str = "

@@ -4,7 +4,7 @@
 mod common;
 
 use common::kinds::{self, family};
-use rustorch_kernels::{Hardware, Kernel, Language, translate};
+use rustorch_kernels::{Hardware, Kernel, Language, SUBGROUP_EXTENSIONS, translate};
 use rustorch_testkit::conformance::Extent;
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,6 +17,11 @@ fn check(hardware: Hardware, kernels: Vec<Kernel>) {
     let mut table: BTreeMap<String, [usize; LANGUAGES.len()]> = BTreeMap::new();
     let mut failures = Vec::new();
     let mut count = 0;
+    // What the driver for OpenCL has asked the device for before it states the abilities.
+    let mut had = Vec::new();
+    had.extend(hardware.f64.then_some("cl_khr_fp64"));
+    had.extend(hardware.f16.then_some("cl_khr_fp16"));
+    had.extend(SUBGROUP_EXTENSIONS.into_iter().filter(|_| hardware.subgroups.is_some()));
     for kernel in kernels {
         count += 1;
         let row = table.entry(family(&kernel)).or_default();
@@ -24,6 +29,9 @@ fn check(hardware: Hardware, kernels: Vec<Kernel>) {
             let hardware = Hardware { language, ..hardware.clone() };
             let wgsl = kernel.wgsl(&hardware);
             match translate(&wgsl, language) {
+                Ok(text) if text.extensions.iter().any(|needed| !had.contains(needed)) => {
+                    failures.push(format!("{kernel:?} in {name} needs {:?}", text.extensions));
+                }
                 Ok(text) if text.source.contains(&text.entry) && text.source.len() > 100 => row[i] += 1,
                 Ok(text) => failures.push(format!("{kernel:?} in {name}: {}", text.source)),
                 Err(error) => failures.push(format!("{kernel:?} in {name}: {error}")),
@@ -71,6 +79,31 @@ fn every_kind_has_a_kernel() {
         // Ranks and switches are gone, dtypes are not.
         assert!(some.len() * 2 < all.len() && some.len() > 1000, "{} of {}", some.len(), all.len());
     }
+}
+
+#[test]
+fn of_a_device_with_nothing_but_subgroups() {
+    let hardware = Hardware { subgroups: common::strong().subgroups, ..common::weak() };
+    let kernels = common::kernels(&hardware);
+    check(hardware, kernels);
+}
+
+/// Families that put values together do so by subgroups where there are any, and nothing else changes.
+#[test]
+fn subgroups_are_used_where_a_workgroup_puts_values_together() {
+    let without = Hardware { subgroups: None, ..common::strong() };
+    let mut families = BTreeMap::new();
+    for kernel in common::kernels(&common::strong()) {
+        let [with, without] = [&common::strong(), &without].map(|hardware| kernel.wgsl(hardware).code);
+        assert!(!without.contains("subgroup"), "{kernel:?}");
+        let uses = with.contains("subgroup");
+        assert!(uses || with == without, "{kernel:?}");
+        *families.entry(family(&kernel)).or_insert(false) |= uses;
+    }
+    let using: Vec<&str> = families.iter().filter(|(_, uses)| **uses).map(|(name, _)| &**name).collect();
+    let expected =
+        ["ChannelNorm", "ConvDirect", "LayerNorm", "Reduce", "RmsNorm", "Scan", "Softmax", "WeightProduct"];
+    assert_eq!(using, expected);
 }
 
 /// What is run on slow devices is a part that has some of everything.

@@ -36,8 +36,7 @@ fn on_a_device_with_everything() {
     let capabilities = Capabilities::FLOAT64
         | Capabilities::SHADER_INT64
         | Capabilities::SHADER_FLOAT16
-        | Capabilities::SUBGROUP
-        | Capabilities::SUBGROUP_BARRIER;
+        | Capabilities::SUBGROUP;
     check(&common::strong(), capabilities);
 }
 
@@ -53,6 +52,17 @@ fn of_parts() {
 }
 
 #[test]
+fn on_a_device_with_everything_but_subgroups() {
+    let hardware = Hardware { subgroups: None, ..common::strong() };
+    check(&hardware, Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16);
+}
+
+#[test]
 fn on_a_device_with_nothing() {
     check(&common::weak(), Capabilities::empty());
+}
+
+#[test]
+fn on_a_device_with_nothing_but_subgroups() {
+    check(&Hardware { subgroups: common::strong().subgroups, ..common::weak() }, Capabilities::SUBGROUP);
 }

@@ -3,7 +3,7 @@
 use crate::query::{device_number, device_numbers, device_sizes, device_text};
 use crate::sys::{self, Api, DeviceId, PlatformId};
 use rustorch_core::Device;
-use rustorch_kernels::{Arithmetic, Hardware, Language};
+use rustorch_kernels::{Arithmetic, Hardware, Language, SUBGROUP_EXTENSIONS, Subgroups};
 
 /// What kind of a device, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +71,8 @@ pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: De
         f16: has("cl_khr_fp16"),
         f64: has("cl_khr_fp64"),
         i64: device_text(api, id, sys::DEVICE_PROFILE) == "FULL_PROFILE" || has("cles_khr_int64"),
-        subgroup: subgroup(api, id, has),
+        subgroups: subgroups(api, id, has),
+        software: kind(api, id) == Kind::Cpu,
         workgroup: small(sys::DEVICE_MAX_WORK_GROUP_SIZE).min(u32::try_from(along_x).unwrap_or(u32::MAX)),
         workgroup_memory: small(sys::DEVICE_LOCAL_MEM_SIZE),
         groups: GROUPS,
@@ -87,28 +88,30 @@ pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: De
     }
 }
 
-/// The size of subgroups, where it is one and every operation on them exists that WGSL has.
-fn subgroup(api: &Api, id: DeviceId, has: impl Fn(&str) -> bool) -> Option<u32> {
-    let operations = [
-        "cl_khr_subgroups",
-        "cl_khr_subgroup_ballot",
-        "cl_khr_subgroup_shuffle",
-        "cl_khr_subgroup_shuffle_relative",
-        "cl_khr_subgroup_non_uniform_arithmetic",
-    ];
-    // The functions are part of OpenCL C 2.0 and later only.
-    if !operations.into_iter().all(&has) || language(api, id) < (2, 0) {
+/// The range of sizes of subgroups, where there are those of OpenCL and the exchanges that kernels need.
+fn subgroups(api: &Api, id: DeviceId, has: impl Fn(&str) -> bool) -> Option<Subgroups> {
+    let language = language(api, id);
+    // They are an extension of OpenCL 2.0, or a part of later versions that devices may lack. Their functions are part of
+    // OpenCL C 2.0 and later only.
+    let present = has("cl_khr_subgroups")
+        || language >= (3, 0)
+            && device_number(api, id, sys::DEVICE_MAX_NUM_SUB_GROUPS).is_some_and(|most| most > 0);
+    if !present || language < (2, 0) || !SUBGROUP_EXTENSIONS.iter().all(|extension| has(extension)) {
         return None;
     }
-    if has("cl_amd_device_attribute_query") {
-        let width = device_number(api, id, sys::DEVICE_WAVEFRONT_WIDTH_AMD)?;
-        return u32::try_from(width).ok();
-    }
     // Drivers that offer several sizes choose among them for each kernel.
-    match device_sizes(api, id, sys::DEVICE_SUB_GROUP_SIZES_INTEL).as_slice() {
-        [size] => u32::try_from(*size).ok(),
-        _ => None,
+    let mut sizes = device_sizes(api, id, sys::DEVICE_SUB_GROUP_SIZES_INTEL);
+    if has("cl_amd_device_attribute_query")
+        && let Some(width) = device_number(api, id, sys::DEVICE_WAVEFRONT_WIDTH_AMD)
+    {
+        sizes = vec![usize::try_from(width).ok()?];
     }
+    // Where a driver does not tell, a subgroup may be anything up to the whole workgroup.
+    let most = device_number(api, id, sys::DEVICE_MAX_WORK_GROUP_SIZE)?;
+    let least = sizes.iter().copied().min().unwrap_or(1);
+    let most = sizes.iter().copied().max().unwrap_or(usize::try_from(most).ok()?);
+    let size = |size: usize| u32::try_from(size).ok().filter(|&size| size > 0);
+    Some(Subgroups { least: size(least)?, most: size(most)? })
 }
 
 /// The version of OpenCL C that a device's compiler takes when told none.

@@ -61,7 +61,7 @@ impl Builder {
     pub(crate) fn new(api: &Api, id: DeviceId, hardware: &Hardware, cache: Option<KernelCache>) -> Builder {
         // Nothing that changes numbers: no relaxed math, no contraction, and exact division and root where the device
         // has them. Subgroups are part of later languages only; the kernels need no other version than 1.2.
-        let mut options = match hardware.subgroup {
+        let mut options = match hardware.subgroups {
             Some(_) if describe::language(api, id) >= (3, 0) => "-cl-std=CL3.0",
             Some(_) => "-cl-std=CL2.0",
             None => "-cl-std=CL1.2",

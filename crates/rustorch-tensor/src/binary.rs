@@ -165,7 +165,7 @@ fn of_tensors(op: BinaryOp, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 }
 
 fn promoted(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
-    use TensorOrScalar::{Scalar, Tensor};
+    use TensorOrScalar::Tensor;
     let name = op.name();
     let Meeting { compute, result } = meeting(op, [a.side(), b.side()])?;
     let beside = match (a, b) {

@@ -5,7 +5,7 @@ use crate::driver::WgpuDriver;
 use crate::faults::Faults;
 use crate::parameters::Slots;
 use rustorch_core::{Device, cache_dir};
-use rustorch_kernels::{Arithmetic, Hardware, Language};
+use rustorch_kernels::{Arithmetic, Hardware, Language, Subgroups};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -178,10 +178,10 @@ impl Adapter {
 
     fn hardware(&self, features: wgpu::Features, limits: &wgpu::Limits) -> Hardware {
         let info = &self.info;
-        let fixed = info.subgroup_min_size == info.subgroup_max_size;
         // wgpu gives the range of all Macs; SIMD groups of Apple's own GPUs have 32 threads.
         let apple = info.backend == wgpu::Backend::Metal && info.name.starts_with("Apple");
-        let subgroup = if apple { Some(32) } else { fixed.then_some(info.subgroup_max_size) };
+        let [least, most] = if apple { [32; 2] } else { [info.subgroup_min_size, info.subgroup_max_size] };
+        let subgroups = (1..=most).contains(&least).then_some(Subgroups { least, most });
         Hardware {
             device: self.device,
             name: info.name.clone(),
@@ -190,7 +190,8 @@ impl Adapter {
             f16: features.contains(wgpu::Features::SHADER_F16),
             f64: features.contains(wgpu::Features::SHADER_F64),
             i64: features.contains(wgpu::Features::SHADER_INT64),
-            subgroup: subgroup.filter(|_| features.contains(wgpu::Features::SUBGROUP)),
+            subgroups: subgroups.filter(|_| features.contains(wgpu::Features::SUBGROUP)),
+            software: self.is_software(),
             workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
             workgroup_memory: limits.max_compute_workgroup_storage_size,
             groups: limits.max_compute_workgroups_per_dimension,

@@ -6,7 +6,7 @@ mod order;
 mod probe;
 mod run;
 
-use crate::{Driver, Hardware, Kernel, Language, Text, table};
+use crate::{Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
 pub(crate) use memory::byte_range;
 use memory::{Memory, Spare};
 use notes::Notes;
@@ -35,14 +35,27 @@ pub(crate) struct Shared<D: Driver> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// The engine for a driver's device, after a look at how it computes.
+    /// The engine for a driver's device, after a look at how it computes. Whether its kernels use subgroups is for
+    /// [`SubgroupUse::from_env`] to say.
+    ///
+    /// # Errors
+    /// If the device cannot run even the kernels that probe it, or if the environment makes no sense.
+    pub fn new(driver: D) -> Result<Engine<D>, Fault> {
+        Engine::with(driver, SubgroupUse::from_env()?)
+    }
+
+    /// As [`new`](Self::new), with a wish of the caller's about subgroups.
     ///
     /// # Errors
     /// If the device cannot run even the kernels that probe it.
-    pub fn new(driver: D) -> Result<Engine<D>, Fault> {
+    pub fn with(driver: D, subgroups: SubgroupUse) -> Result<Engine<D>, Fault> {
         let arithmetic = probe::arithmetic(&driver)?;
-        let hardware = Hardware { arithmetic, ..driver.hardware().clone() };
-        tracing::debug!(device = %hardware.device, ?arithmetic, "probed");
+        let subgroups = match subgroups.of(driver.hardware()) {
+            Some(stated) => probe::subgroups(&driver, stated)?,
+            None => None,
+        };
+        let hardware = Hardware { arithmetic, subgroups, ..driver.hardware().clone() };
+        tracing::debug!(device = %hardware.device, ?arithmetic, ?subgroups, "probed");
         let capability = table::capability(&hardware);
         let shared = Arc::new(Shared { driver, order: Order::default() });
         let notes = Notes::new(&shared)?;
@@ -61,7 +74,7 @@ impl<D: Driver> Engine<D> {
         &self.shared.driver
     }
 
-    /// What the device is able to do, its arithmetic as probed.
+    /// What the device is able to do, its arithmetic as probed, and the subgroups that kernels use.
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }

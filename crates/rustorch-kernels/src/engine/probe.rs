@@ -1,7 +1,7 @@
 //! How a device rounds, by asking it.
 
-use crate::wgsl::{Module, Wgsl};
-use crate::{Arithmetic, Driver, Launch, Window};
+use crate::wgsl::{Module, WORKGROUP, Wgsl};
+use crate::{Arithmetic, Driver, Launch, Subgroups, Window};
 use rustorch_core::Fault;
 
 /// 1 + 2⁻¹², and −(1 + 2⁻¹¹): the exact a·a + c is 2⁻²⁴, but 0 where a·a is rounded first.
@@ -67,4 +67,138 @@ fn wgsl() -> Wgsl {
         7 + 2 * SAMPLES
     );
     module.finish([1, 1, 1], &body)
+}
+
+/// Workgroups that are looked at.
+const GROUPS: usize = 3;
+/// What each invocation tells: its number, its subgroup's size and number, how many subgroups there are, and what it got
+/// from the next and from the one before it.
+const TOLD: usize = 6;
+
+/// The subgroups that a driver states, if kernels may rely on them: invocations are dealt out to subgroups in order, and the
+/// next invocation's value is what an exchange gives. No interface promises the first, though devices do it.
+///
+/// # Errors
+/// If the device is lost or out of memory. If it cannot compile the kernel, it has no subgroups for our purposes.
+pub(super) fn subgroups<D: Driver>(driver: &D, stated: Subgroups) -> Result<Option<Subgroups>, Fault> {
+    let device = driver.hardware().device;
+    let kernel = match super::compile(driver, "probe subgroups", subgroup_wgsl()) {
+        Ok(kernel) => kernel,
+        Err(Fault::Backend { message, .. }) => {
+            tracing::warn!(%device, message, "subgroups are not used: their kernel does not compile");
+            return Ok(None);
+        }
+        Err(fault) => return Err(fault),
+    };
+    let mut bytes = vec![0; 4 * TOLD * GROUPS * WORKGROUP as usize];
+    let memory = driver.allocate(bytes.len())?;
+    driver.write(&memory, 0, &bytes)?;
+    driver.launch(&Launch {
+        kernel: &kernel,
+        buffers: &[Window { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
+        parameters: &[7, 0, 0, 0],
+        groups: [GROUPS as u32, 1, 1],
+        label: "probe",
+    })?;
+    driver.read(&memory, 0, &mut bytes)?;
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    match words.chunks_exact(TOLD * WORKGROUP as usize).all(|group| in_order(group, stated)) {
+        true => Ok(Some(stated)),
+        false => {
+            tracing::warn!(%device, ?stated, "subgroups are not used: their invocations are not in order");
+            Ok(None)
+        }
+    }
+}
+
+fn subgroup_wgsl() -> Wgsl {
+    let mut module = Module::new();
+    module.buffer("told", "array<u32>", true);
+    let factor = module.word();
+    module.use_subgroups();
+    let body = format!(
+        "let at = (group.x * {WORKGROUP}u + local) * {TOLD}u;
+        let value = local * {factor};
+        let next = subgroupShuffleDown(value, 1u);
+        let before = subgroupShuffleUp(value, 1u);
+        told[at] = sub_lane; told[at + 1u] = sub_size; told[at + 2u] = sub_group; told[at + 3u] = sub_groups;
+        told[at + 4u] = next; told[at + 5u] = before;"
+    );
+    module.finish([WORKGROUP, 1, 1], &body)
+}
+
+/// Whether a workgroup's invocations have told what they should: numbers and subgroups in order, every subgroup but the
+/// last as full as the range of sizes says, and values of neighbours.
+fn in_order(told: &[u32], stated: Subgroups) -> bool {
+    let (mut first, mut number) = (0, 0);
+    let at = |local: u32, what: usize| told[local as usize * TOLD + what];
+    while first < WORKGROUP {
+        let size = at(first, 1);
+        let left = WORKGROUP - first;
+        let full = size.is_power_of_two() && size >= stated.least;
+        if size == 0 || size > left.min(stated.most) || !(full || size == left) {
+            return false;
+        }
+        let right = (0..size).all(|lane| {
+            let local = first + lane;
+            [at(local, 0), at(local, 1), at(local, 2)] == [lane, size, number]
+                && (lane + 1 == size || at(local, 4) == 7 * (local + 1))
+                && (lane == 0 || at(local, 5) == 7 * (local - 1))
+        });
+        if !right {
+            return false;
+        }
+        (first, number) = (first + size, number + 1);
+    }
+    (0..WORKGROUP).all(|local| at(local, 3) == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a workgroup tells whose subgroups have so many invocations.
+    fn told(sizes: &[u32]) -> Vec<u32> {
+        let mut told = Vec::new();
+        for (number, &size) in sizes.iter().enumerate() {
+            for lane in 0..size {
+                let local = told.len() as u32 / TOLD as u32;
+                let neighbours = [7 * (local + 1), (7 * local).wrapping_sub(7)];
+                told.extend([lane, size, number as u32, sizes.len() as u32]);
+                told.extend(neighbours);
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn subgroups_in_order_are_used() {
+        let range = |least, most| Subgroups { least, most };
+        assert!(in_order(&told(&[32, 32]), range(32, 32)));
+        assert!(in_order(&told(&[16; 4]), range(8, 32)));
+        assert!(in_order(&told(&[1; 64]), range(1, 128)));
+        // A partial one: 64 of 128.
+        assert!(in_order(&told(&[64]), range(128, 128)));
+        // Other sizes than stated, or partial ones before the last.
+        assert!(!in_order(&told(&[16; 4]), range(32, 32)));
+        assert!(!in_order(&told(&[64]), range(32, 32)));
+        assert!(!in_order(&told(&[24, 40]), range(8, 64)));
+    }
+
+    #[test]
+    fn subgroups_out_of_order_are_not() {
+        let stated = Subgroups { least: 32, most: 32 };
+        for (what, local) in [(0, 5), (2, 31), (3, 63), (4, 0), (5, 40)] {
+            let mut told = told(&[32, 32]);
+            told[local * TOLD + what] ^= 1;
+            assert!(!in_order(&told, stated), "{what} of {local}");
+        }
+        // Every second invocation.
+        let mut odd = told(&[32, 32]);
+        for local in 0..64 {
+            odd[local * TOLD] = local as u32 / 2;
+            odd[local * TOLD + 2] = local as u32 % 2;
+        }
+        assert!(!in_order(&odd, stated));
+    }
 }

@@ -2,10 +2,11 @@
 //! batch, a workgroup for each part of the elements.
 
 use super::strided::{self, Grid};
+use crate::Hardware;
+use crate::library::{self, Parts, Together};
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word, per_word};
-use crate::{Hardware, library};
 use rustorch_core::{DType, Decline, Op, OpType, TensorMeta};
 use std::fmt::Write;
 
@@ -239,22 +240,10 @@ impl Frame {
             ),
         };
         module.add(&format!(
-            "var<workgroup> sums: array<Wide, {WORKGROUP}>;
-            var<workgroup> squares: array<Wide, {WORKGROUP}>;
-            fn index(part: u32, e: u32) -> u32 {{ return {index}; }}
+            "fn index(part: u32, e: u32) -> u32 {{ return {index}; }}
             fn channel(part: u32, e: u32) -> u32 {{ return {channel}; }}"
         ));
-        let reduce = |lists: &[&str]| {
-            let mut text = format!(
-                "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half >> 1u) {{\nif local < half {{\n",
-                WORKGROUP / 2
-            );
-            for list in lists {
-                let _ = writeln!(text, "{list}[local] = wide_add({list}[local], {list}[local + half]);");
-            }
-            text.push_str("}\nworkgroupBarrier();\n}\n");
-            text
-        };
+        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 2, hardware);
         let per_word = y.per_word();
         let mut body = format!(
             "let part = {LINEAR_GROUP};
@@ -264,10 +253,8 @@ impl Frame {
             for (var e = local; e < {count}; e += {WORKGROUP}u) {{
                 sum = wide_add(sum, wide(value_at(index(part, e))));
             }}
-            sums[local] = sum;
             {}
-            let centre = divide(narrow(sums[0]), size);
-            workgroupBarrier();
+            let centre = divide(narrow(sum), size);
             sum = wide(0.0);
             var square = wide(0.0);
             for (var e = local; e < {count}; e += {WORKGROUP}u) {{
@@ -275,14 +262,12 @@ impl Frame {
                 sum = wide_add(sum, wide(deviation));
                 square = wide_add(square, wide(deviation * deviation));
             }}
-            sums[local] = sum;
-            squares[local] = square;
             {}
             // What the mean is beside its nearest number counts where it is large.
-            let rest = divide(narrow(sums[0]), size);
-            let variance = max(divide(narrow(squares[0]), size) - rest * rest, 0.0);\n",
-            reduce(&["sums"]),
-            reduce(&["sums", "squares"]),
+            let rest = divide(narrow(sum), size);
+            let variance = max(divide(narrow(square), size) - rest * rest, 0.0);\n",
+            together.reduce(&["sum"], "wide_add(a, b)"),
+            together.reduce(&["sum", "square"], "wide_add(a, b)"),
         );
         if let Some([means, variances]) = places {
             let _ = writeln!(

@@ -1,8 +1,8 @@
 //! Layer normalisation: a workgroup for each row, whose trailing dimensions may lie anywhere.
 
-use super::lines;
 use super::strided::{self, Grid};
 use crate::Hardware;
+use crate::library::{Parts, Together};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
@@ -69,7 +69,7 @@ impl LayerNorm {
         let outer = strided::parameters(&mut module, ranks[0], 1);
         let inner = strided::parameters(&mut module, ranks[1], 1 + affine);
         let ty = x.value();
-        module.add(&format!("var<workgroup> partial: array<{ty}, {WORKGROUP}>;"));
+        let mut together = Together::new(&mut module, ty, Parts::Whole, 1, hardware);
         let names = ["at", "w_at", "b_at"];
         let mut variables = String::from("var at = base;\n");
         for (start, name) in starts.iter().zip(&names[1..]) {
@@ -99,8 +99,8 @@ impl LayerNorm {
             let factor = {ty}(1.0) / sqrt(squares / count + ({ty}({}) + {ty}({})));
             {each} {} }}",
             outer.positions("row", &["base"]),
-            lines::gather(true, "sum", "a + b"),
-            lines::gather(true, "squares", "a + b"),
+            together.reduce(&["sum"], "a + b"),
+            together.reduce(&["squares"], "a + b"),
             eps[0],
             eps[1],
             y.store_one(&format!("{to} + row * {len} + i"), &result),

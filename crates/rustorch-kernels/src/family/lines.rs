@@ -64,22 +64,3 @@ pub(super) fn own(grouped: bool) -> (String, &'static str, u32) {
         false => (format!("({LINEAR_GROUP} * {WORKGROUP}u + local)"), "0u", 1),
     }
 }
-
-/// Statements by which the threads of a line put their `value` together with `merge(a, b)`, an expression of `a` and
-/// `b`, by way of the shared array `partial`. Where a line has one thread, none.
-pub(super) fn gather(grouped: bool, value: &str, merge: &str) -> String {
-    if !grouped {
-        return String::new();
-    }
-    format!(
-        "workgroupBarrier();
-        partial[local] = {value};
-        workgroupBarrier();
-        for (var half = {}u; half > 0u; half = half >> 1u) {{
-            if local < half {{ let a = partial[local]; let b = partial[local + half]; partial[local] = {merge}; }}
-            workgroupBarrier();
-        }}
-        {value} = partial[0];\n",
-        WORKGROUP / 2
-    )
-}

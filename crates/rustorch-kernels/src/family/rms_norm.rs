@@ -1,10 +1,11 @@
 //! RMS normalisation: a workgroup for each row.
 
 use super::strided::{self, Grid};
+use crate::Hardware;
+use crate::library::{self, Parts, Together};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{self, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
-use crate::{Hardware, library};
 use rustorch_core::{DType, Decline, Layout, OpType, Shape};
 use std::fmt::Write;
 
@@ -78,7 +79,6 @@ impl RmsNorm {
         let grid = strided::parameters(&mut module, rank, 1);
         module.add(&library::exact(hardware));
         module.add(library::wide(hardware));
-        module.add(&format!("var<workgroup> partial: array<Wide, {WORKGROUP}>;"));
         module.add("fn finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u; }");
         // What an infinite sum of pairs has lost by rounding is no number.
         module.add(match hardware.f64 {
@@ -90,6 +90,7 @@ impl RmsNorm {
                 }"
             }
         });
+        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 1, hardware);
         let per_word = y.per_word();
         let mut body = format!(
             "let row = {LINEAR_GROUP};
@@ -102,13 +103,8 @@ impl RmsNorm {
                 let v = {};
                 sum = joined(sum, wide(v * v));
             }}
-            partial[local] = sum;
-            workgroupBarrier();
-            for (var half = {}u; half > 0u; half = half >> 1u) {{
-                if local < half {{ partial[local] = joined(partial[local], partial[local + half]); }}
-                workgroupBarrier();
-            }}
-            let total = partial[0];
+            {}
+            let total = sum;
             let count = f32({len});
             let quotient = divide(narrow(total), count);
             let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
@@ -117,7 +113,7 @@ impl RmsNorm {
             for (var i = local * {per_word}u; i < {len}; i += {}u) {{\n",
             grid.positions("row", &["at"]),
             x.load(&format!("at + i * {step}")),
-            WORKGROUP / 2,
+            together.reduce(&["sum"], "joined(a, b)"),
             eps.float(),
             WORKGROUP as usize * per_word,
         );

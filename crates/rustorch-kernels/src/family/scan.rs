@@ -5,6 +5,7 @@ use super::lines::{self, Lines};
 use super::reduce::fold::{self, Kind};
 use super::strided;
 use crate::Hardware;
+use crate::library::Together;
 use crate::plan::{Plan, Request, StepBuilder};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
@@ -52,7 +53,8 @@ impl Scan {
         let (count, len) = (module.word(), module.word());
         let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        module.add(&fold::fold(kind, dtype, &x, &y, hardware).text);
+        let fold = fold::fold(kind, dtype, &x, &y, hardware);
+        module.add(&fold.text);
         let (own, ..) = lines::own(grouped);
         let load = x.load(&format!("at + i * {step}"));
         let store = y.store_one(&format!("place_of + i * {to_step}"), "finish(s, 1.0, 0.0)");
@@ -62,27 +64,17 @@ impl Scan {
                 for (var i = 0u; i < {len}; i++) {{ s = take(s, {load}, i);\n{store} }}"
             ),
             true => {
-                module.add(&format!("var<workgroup> partial: array<State, {WORKGROUP}>;"));
+                let mut together = Together::new(&mut module, "State", fold.parts, 1, hardware);
                 format!(
                     "var before = empty();
                     for (var start = 0u; start < {len}; start += {WORKGROUP}u) {{
                         let i = start + local;
                         var s = empty();
                         if i < {len} {{ s = take(s, {load}, i); }}
-                        partial[local] = s;
-                        workgroupBarrier();
-                        for (var reach = 1u; reach < {WORKGROUP}u; reach = reach << 1u) {{
-                            if local >= reach {{ s = merge(partial[local - reach], s); }}
-                            workgroupBarrier();
-                            partial[local] = s;
-                            workgroupBarrier();
-                        }}
-                        s = merge(before, s);
-                        before = merge(before, partial[{}u]);
+                        {}
                         if i < {len} {{ {store} }}
-                        workgroupBarrier();
                     }}",
-                    WORKGROUP - 1
+                    together.scan("s", "before", "merge(a, b)")
                 )
             }
         };

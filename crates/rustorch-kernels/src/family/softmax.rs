@@ -2,10 +2,11 @@
 
 use super::lines::{self, Lines};
 use super::strided;
+use crate::Hardware;
+use crate::library::{self, Parts, Together};
 use crate::plan::{Plan, Request, StepBuilder};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
-use crate::{Hardware, library};
 use rustorch_core::{DType, Decline, OpType, Softmax as Parameters};
 
 /// The kernel.
@@ -45,9 +46,11 @@ impl Softmax {
         let grid = strided::parameters(&mut module, rank, 2);
         let functions = if log { "quick_exp() log_of()" } else { "quick_exp()" };
         module.add(&library::called(functions, hardware));
-        if grouped {
-            module.add(&format!("var<workgroup> partial: array<f32, {WORKGROUP}>;"));
-        }
+        // A line that has one thread has nothing to put together.
+        let mut together = grouped.then(|| Together::new(&mut module, "f32", Parts::Whole, 1, hardware));
+        let mut reduce = |value: &str, merge: &str| {
+            together.as_mut().map_or(String::new(), |together| together.reduce(&[value], merge))
+        };
         let (own, first, every) = lines::own(grouped);
         let load = x.load(&format!("at + i * {step}"));
         let (rest, result) = match log {
@@ -75,8 +78,8 @@ impl Softmax {
                 {}
             }}",
             grid.positions("row", &["at", "place_of"]),
-            lines::gather(grouped, "largest", "select(a, b, b > a)"),
-            lines::gather(grouped, "total", "a + b"),
+            reduce("largest", "select(a, b, b > a)"),
+            reduce("total", "a + b"),
             y.store_one(&format!("place_of + i * {to_step}"), "v"),
         );
         module.finish([WORKGROUP, 1, 1], &body)

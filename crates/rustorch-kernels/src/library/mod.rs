@@ -3,10 +3,12 @@
 mod called;
 mod order;
 mod ring;
+mod together;
 
 pub use called::called;
 pub use order::Order;
 pub use ring::Ring;
+pub use together::{Parts, Together, add_eight, adds_eight};
 
 use crate::Hardware;
 use std::fmt::Write;

@@ -7,7 +7,7 @@ pub mod kinds;
 
 use rustorch_core::{DType, Device, Layout, Op, Shape, TensorMeta};
 use rustorch_kernels::plan::Request;
-use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, family, table};
+use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, Subgroups, family, table};
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
 use std::collections::HashSet;
 
@@ -21,7 +21,8 @@ pub fn strong() -> Hardware {
         f16: true,
         f64: true,
         i64: true,
-        subgroup: Some(32),
+        subgroups: Some(Subgroups { least: 32, most: 32 }),
+        software: false,
         workgroup: 1024,
         workgroup_memory: 32 << 10,
         groups: 65535,
@@ -42,7 +43,7 @@ pub fn weak() -> Hardware {
         f16: false,
         f64: false,
         i64: false,
-        subgroup: None,
+        subgroups: None,
         workgroup: 256,
         workgroup_memory: 16 << 10,
         max_buffer: 256 << 20,

@@ -40,6 +40,8 @@ pub(crate) const DEVICE_PROFILE: u32 = 0x102E;
 pub(crate) const DEVICE_VERSION: u32 = 0x102F;
 pub(crate) const DEVICE_EXTENSIONS: u32 = 0x1030;
 pub(crate) const DEVICE_OPENCL_C_VERSION: u32 = 0x103D;
+/// Of OpenCL 2.1.
+pub(crate) const DEVICE_MAX_NUM_SUB_GROUPS: u32 = 0x105C;
 /// Of `cl_amd_device_attribute_query`.
 pub(crate) const DEVICE_WAVEFRONT_WIDTH_AMD: u32 = 0x4043;
 /// Of `cl_khr_pci_bus_info`.

@@ -82,7 +82,7 @@ pub(super) struct Cases {
 
 /// Every case of the suite.
 pub fn cases() -> Vec<Case> {
-    let mut cases = Cases { list: Vec::new(), seed: 1 };
+    let mut cases = Cases::new(1);
     cases.pointwise();
     cases.chains();
     cases.reductions();
@@ -101,6 +101,15 @@ pub fn cases() -> Vec<Case> {
 }
 
 impl Cases {
+    /// None yet; another seed makes other numbers.
+    pub(super) fn new(seed: u64) -> Cases {
+        Cases { list: Vec::new(), seed }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Case> {
+        self.list
+    }
+
     /// Adds a case if the operation accepts its arguments.
     pub(super) fn add(&mut self, op: Op, args: Vec<Argument>) {
         let metas: Vec<TensorMeta<'_>> = args

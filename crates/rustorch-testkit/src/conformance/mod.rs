@@ -18,6 +18,7 @@ mod conv;
 mod found;
 mod fuzz;
 mod linalg;
+mod long;
 mod place;
 mod sample;
 mod sorting;
@@ -28,6 +29,7 @@ mod weights;
 pub use cases::{Argument, Case, cases};
 pub use found::found_cases;
 pub use fuzz::{Counts, Found, Fuzz, Simpler};
+pub use long::long_cases;
 pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 

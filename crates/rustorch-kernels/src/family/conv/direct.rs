@@ -2,6 +2,7 @@
 
 use super::sum::{self, Form, Function, Product, Sum};
 use crate::Hardware;
+use crate::library::{Parts, Together};
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::Decline;
@@ -67,7 +68,7 @@ impl Direct {
         let mut body = String::new();
         let mut values = Vec::new();
         if together {
-            module.add(&format!("var<workgroup> partial: array<Number, {WORKGROUP}>;"));
+            let mut together = Together::new(&mut module, "Number", Parts::Whole, 1, hardware);
             let _ = writeln!(
                 body,
                 "let word = {LINEAR_GROUP};\nlet first = word * {per_word}u;\nif first >= {n} {{ return; }}"
@@ -76,15 +77,9 @@ impl Direct {
                 let _ = writeln!(
                     body,
                     "let i{e} = min(first + {e}u, {n} - 1u);
-                    partial[local] = part(i{e}, local);
-                    workgroupBarrier();
-                    for (var half = {}u; half > 0u; half = half >> 1u) {{
-                        if local < half {{ partial[local] += partial[local + half]; }}
-                        workgroupBarrier();
-                    }}
-                    let v{e} = partial[0];
-                    workgroupBarrier();",
-                    WORKGROUP / 2
+                    var v{e} = part(i{e}, local);
+                    {}",
+                    together.reduce(&[&format!("v{e}")], "a + b")
                 );
                 values.push(format!("finish(v{e}, channel(i{e}))"));
             }

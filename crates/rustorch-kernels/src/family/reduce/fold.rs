@@ -2,7 +2,7 @@
 //! and ends.
 
 use crate::Hardware;
-use crate::library::{self, Order};
+use crate::library::{self, Order, Parts};
 use crate::wgsl::{Elements, Module};
 use rustorch_core::{DType, DTypeKind, ReduceOp};
 
@@ -47,6 +47,8 @@ impl Kind {
 pub(in crate::family) struct Fold {
     /// Bytes of a state in an array.
     pub(in crate::family) bytes: usize,
+    /// How a state moves between invocations.
+    pub(in crate::family) parts: Parts,
     pub(in crate::family) text: String,
 }
 
@@ -99,7 +101,9 @@ pub(in crate::family) fn fold(
         Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
         Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
         Kind::Any | Kind::All => truth(kind, dtype, x),
-        Kind::LogSumExp => Fold { bytes: 8, text: library::called(LOG_SUM_EXP, hardware) + LOG_SUM_EXP },
+        Kind::LogSumExp => {
+            Fold { bytes: 8, parts: Parts::Whole, text: library::called(LOG_SUM_EXP, hardware) + LOG_SUM_EXP }
+        }
         Kind::Var | Kind::Std => moments(kind, dtype, x, y, hardware),
     }
 }
@@ -125,7 +129,7 @@ fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
 fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
 "
     );
-    Fold { bytes, text }
+    Fold { bytes, parts: Parts::Whole, text }
 }
 
 fn complex(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
@@ -144,7 +148,7 @@ fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State(v)); }}
 fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
 "
     );
-    Fold { bytes: 2 * bytes, text }
+    Fold { bytes: 2 * bytes, parts: Parts::Whole, text }
 }
 
 fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
@@ -174,7 +178,8 @@ fn finish(s: State, count: f32, correction: f32) -> State {{ return s; }}
 ",
         library::called(merge, hardware)
     );
-    Fold { bytes: 8, text }
+    let parts = if hardware.i64 { Parts::Halves } else { Parts::Whole };
+    Fold { bytes: 8, parts, text }
 }
 
 fn extreme(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
@@ -190,7 +195,7 @@ fn finish(s: State, count: f32, correction: f32) -> {to} {{ return order_value({
 ",
         order.text()
     );
-    Fold { bytes: dtype.size().unwrap_or(4).max(4), text }
+    Fold { bytes: dtype.size().unwrap_or(4).max(4), parts: Parts::Whole, text }
 }
 
 fn place(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
@@ -212,7 +217,8 @@ fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {}; }}
         order.text(),
         y.from_u32("s.index"),
     );
-    Fold { bytes: if dtype.size() == Some(8) { 16 } else { 8 }, text }
+    let bytes = if dtype.size() == Some(8) { 16 } else { 8 };
+    Fold { bytes, parts: Parts::Fields(&["key", "index"]), text }
 }
 
 fn truth(kind: Kind, dtype: DType, x: &Elements) -> Fold {
@@ -237,7 +243,7 @@ fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, select(0u, 1u, 
 fn finish(s: State, count: f32, correction: f32) -> bool {{ return s != 0u; }}
 "
     );
-    Fold { bytes: 4, text }
+    Fold { bytes: 4, parts: Parts::Whole, text }
 }
 
 /// Count, mean and sum of squared deviations.
@@ -272,5 +278,5 @@ fn finish(s: State, count: f32, correction: f32) -> {to} {{
 }}
 "
     );
-    Fold { bytes: 4 * bytes, text }
+    Fold { bytes: 4 * bytes, parts: Parts::Whole, text }
 }

@@ -5,6 +5,7 @@ pub(super) mod fold;
 
 use super::strided::{self, Grid};
 use crate::Hardware;
+use crate::library::Together;
 use crate::plan::{Place, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
@@ -163,7 +164,8 @@ impl Reduce {
         let (count, correction) = (module.word().float(), module.word().float());
         let kept = strided::parameters(&mut module, ranks[0], 1);
         let reduced = strided::parameters(&mut module, ranks[1], 1);
-        module.add(&fold::fold(kind, dtype, &x, &y, hardware).text);
+        let fold = fold::fold(kind, dtype, &x, &y, hardware);
+        module.add(&fold.text);
         let (task, first, step) = match group {
             true => (LINEAR_GROUP.to_owned(), "local", WORKGROUP),
             false => (format!("({LINEAR_GROUP} * {WORKGROUP}u + local)"), "0u", 1),
@@ -194,19 +196,9 @@ impl Reduce {
             }
         }
         if group {
-            module.add(&format!("var<workgroup> partial: array<State, {WORKGROUP}>;"));
-            let _ = writeln!(
-                body,
-                "partial[local] = s;
-                workgroupBarrier();
-                for (var half = {}u; half > 0u; half = half >> 1u) {{
-                    if local < half {{ partial[local] = merge(partial[local], partial[local + half]); }}
-                    workgroupBarrier();
-                }}
-                if local != 0u {{ return; }}
-                s = partial[0];",
-                WORKGROUP / 2
-            );
+            let mut together = Together::new(&mut module, "State", fold.parts, 1, hardware);
+            body.push_str(&together.reduce(&["s"], "merge(a, b)"));
+            body.push_str("if local != 0u { return; }\n");
         }
         match stage {
             Stage::First => body.push_str("states[task] = s;"),

@@ -66,7 +66,10 @@ impl Product {
         module.add(format.text);
 
         let (lanes, share, own) = (format.lanes(), self.share(format), self.rows_per_group(format));
-        if lanes {
+        let adds = lanes && library::adds_eight(hardware);
+        if adds {
+            module.use_subgroups();
+        } else if lanes {
             module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
         } else if share > 1 {
             // Of two turns, so that one is added while the next is multiplied.
@@ -166,6 +169,12 @@ impl Product {
                 Kind::LaneBlocks | Kind::Lanes => {
                     // Those four apart, then those two apart, then the last two.
                     let min = if format.mins { format!(" + low{j}") } else { String::new() };
+                    // Both ways add the chains in one order, to the last bit.
+                    if adds {
+                        let add = library::add_eight(&format!("acc{j}"));
+                        let _ = writeln!(body, "{add}let result{j} = acc{j}{min};");
+                        continue;
+                    }
                     let _ = writeln!(
                         body,
                         "workgroupBarrier();
@@ -241,6 +250,22 @@ fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
 }
 
+/// The number of the scale of thread `lane`'s levels of group `g` of 32.
+fn own_group(format: &Format) -> &'static str {
+    if format.group == 16 { "2u * g + (lane >> 2u)" } else { "g" }
+}
+
+/// The sum of the activations of group `s`.
+fn activations(format: &Format, words: &Words, j: usize) -> String {
+    let sums = &words.sums;
+    match format.group {
+        16 => format!("bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + s])"),
+        _ => format!(
+            "(bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s]) + bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s + 1u]))"
+        ),
+    }
+}
+
 /// Sums over the groups of a block of the minima times the activations: `min{j}`.
 fn minima(body: &mut String, format: &Format, tile: usize, words: &Words) {
     for j in 0..tile {
@@ -248,14 +273,7 @@ fn minima(body: &mut String, format: &Format, tile: usize, words: &Words) {
     }
     let _ = writeln!(body, "for (var s = 0u; s < {}u; s++) {{\nlet m = minimum(at, s);", 256 / format.group);
     for j in 0..tile {
-        let sums = &words.sums;
-        let sum = match format.group {
-            16 => format!("bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + s])"),
-            _ => format!(
-                "(bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s]) + bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + 2u * s + 1u]))"
-            ),
-        };
-        let _ = writeln!(body, "min{j} += m * {sum};");
+        let _ = writeln!(body, "min{j} += m * {};", activations(format, words, j));
     }
     body.push_str("}\n");
 }
@@ -296,7 +314,7 @@ fn lane_superblocks(body: &mut String, format: &Format, tile: usize, words: &Wor
     for j in 0..tile {
         let _ = writeln!(body, "var sum{j} = 0;");
     }
-    let index = if format.group == 16 { "2u * g + (lane >> 2u)" } else { "g" };
+    let index = own_group(format);
     let _ = writeln!(
         body,
         "for (var g = 0u; g < 8u; g++) {{\nlet sc = scale(at, {index});\nlet q = levels(at, g, lane);"

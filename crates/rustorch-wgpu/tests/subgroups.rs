@@ -1,0 +1,115 @@
+//! Kernels with subgroups give the processor's results, whatever the size of subgroups, and so do those without.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
+
+#[path = "common/plain.rs"]
+mod plain;
+
+use rustorch_core::{Backend, DType};
+use rustorch_cpu::CpuBackend;
+use rustorch_kernels::{Driver, Engine, SubgroupUse, Subgroups};
+use rustorch_testkit::conformance::{self, Case, Extent};
+use rustorch_wgpu::{Adapter, WgpuDriver};
+use std::path::Path;
+use std::process::Command;
+
+/// The adapters that have subgroups, with these; says what is skipped.
+fn adapters() -> Vec<(Adapter, Subgroups)> {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => {
+            eprintln!("skipped: {none}");
+            return Vec::new();
+        }
+    };
+    let stated = |adapter: Adapter| {
+        let subgroups = open(&adapter).hardware().subgroups;
+        if subgroups.is_none() {
+            eprintln!("skipped: {} has no subgroups", adapter.name());
+        }
+        subgroups.map(|subgroups| (adapter, subgroups))
+    };
+    adapters.into_iter().filter_map(stated).collect()
+}
+
+fn open(adapter: &Adapter) -> WgpuDriver {
+    adapter.open().unwrap()
+}
+
+/// With and without subgroups, and a device without 64-bit arithmetic.
+fn check(cases: &dyn Fn() -> Vec<Case>, least: usize) {
+    let cpu = CpuBackend::new(1);
+    for (adapter, subgroups) in adapters() {
+        let with = Engine::with(open(&adapter), SubgroupUse::On).unwrap();
+        let without = Engine::with(open(&adapter), SubgroupUse::Off).unwrap();
+        let plain = Engine::with(plain::Plain::new(open(&adapter)), SubgroupUse::On).unwrap();
+        assert_eq!(with.hardware().subgroups, Some(subgroups), "{} deals out of order", adapter.name());
+        assert_eq!(without.hardware().subgroups, None);
+        for engine in [&with as &dyn Backend, &without, &plain] {
+            let report = conformance::check_cases(cases(), engine, &cpu);
+            eprintln!("{} {subgroups:?}: {report}", adapter.name());
+            assert!(report.failures.is_empty(), "{}: {} failures", adapter.name(), report.failures.len());
+            assert!(report.agreed >= least, "{report}");
+        }
+    }
+}
+
+#[test]
+fn long_lines_conform() {
+    check(&conformance::long_cases, 150);
+}
+
+#[test]
+fn weights_give_the_same_bits() {
+    check(&|| Extent::from_env(Extent::Sample).of(conformance::weight_cases()), 0);
+}
+
+/// What also runs where compiling is slow.
+#[test]
+fn floats_conform() {
+    let cpu = CpuBackend::new(1);
+    for (adapter, subgroups) in adapters() {
+        let engine = Engine::with(open(&adapter), SubgroupUse::On).unwrap();
+        assert_eq!(engine.hardware().subgroups, Some(subgroups), "{} deals out of order", adapter.name());
+        // One of each way: a number, a structure, a scan, twice in a kernel.
+        let short = |case: &Case| {
+            ["sum", "argmax", "cumsum", "softmax"].contains(&case.op.name())
+                && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.elements() < 200)
+        };
+        let cases = conformance::long_cases().into_iter().filter(short);
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        eprintln!("{} {subgroups:?}: {report}", adapter.name());
+        assert!(report.failures.is_empty() && report.agreed >= 5, "{}: {report}", adapter.name());
+    }
+}
+
+/// A processor in disguise uses none unless it is told to; other devices do.
+#[test]
+fn subgroups_are_for_hardware() {
+    for (adapter, subgroups) in adapters() {
+        let engine = Engine::with(open(&adapter), SubgroupUse::Auto).unwrap();
+        let expected = (!adapter.is_software()).then_some(subgroups);
+        assert_eq!(engine.hardware().subgroups, expected, "{}", adapter.name());
+    }
+}
+
+/// Where Debian's Chromium has a driver whose subgroups have 4 invocations.
+const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
+
+#[test]
+#[ignore = "SwiftShader takes minutes to compile"]
+fn some_of_this_on_swiftshader() {
+    if !Path::new(SWIFTSHADER).exists() {
+        eprintln!("skipped: {SWIFTSHADER} does not exist");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["floats_conform", "--exact", "--nocapture"])
+        .env_remove("VK_DRIVER_FILES")
+        .env("VK_ICD_FILENAMES", SWIFTSHADER)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    eprintln!("{said}");
+}
