@@ -43,7 +43,10 @@ fn on_a_device_with_everything() {
 #[test]
 fn of_parts() {
     let kernels = common::kernels_of_parts();
-    let capabilities = Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16;
+    let capabilities = Capabilities::FLOAT64
+        | Capabilities::SHADER_INT64
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SUBGROUP;
     check_these(&common::strong(), capabilities, &kernels);
     for family in ["Select(", "WeightRows(", "WeightProduct(", "MatMul("] {
         let found = kernels.iter().any(|kernel| kernel.label().starts_with(family));

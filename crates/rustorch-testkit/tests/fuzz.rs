@@ -10,7 +10,7 @@ use std::time::Duration;
 
 #[test]
 fn layouts_and_places_do_not_matter_to_the_processor() {
-    let found = Fuzz::from_env(6000, Duration::from_secs(60)).run(&CpuBackend::new(2), &CpuBackend::new(1));
+    let found = Fuzz::from_env(6000, Duration::from_secs(20)).run(&CpuBackend::new(2), &CpuBackend::new(1));
     println!("{found}");
     assert!(found.failures.is_empty(), "{found}");
 }

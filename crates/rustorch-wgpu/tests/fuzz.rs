@@ -19,7 +19,7 @@ fn check<D: Driver>(open: impl Fn(&rustorch_wgpu::Adapter) -> D, cases: usize) {
     let cpu = CpuBackend::new(1);
     for adapter in adapters {
         let engine = Engine::new(open(&adapter)).unwrap();
-        let fuzz = Fuzz::from_env(cases, Duration::from_secs(60)).burst(3);
+        let fuzz = Fuzz::from_env(cases, Duration::from_secs(20)).burst(3);
         let found = fuzz.run(&engine, &cpu);
         eprintln!("{}: {found}", adapter.name());
         assert!(found.failures.is_empty(), "{}: {} failures", engine.device(), found.failed);
