@@ -113,10 +113,8 @@ kernels! {
     MeanPool(pooling::Mean),
     /// The gradient of largest elements.
     ScatterPool(pooling::Scatter),
-    /// Interpolation.
+    /// Interpolation, and its gradient.
     Interpolate(pooling::Interpolate),
-    /// Its gradient.
-    InterpolateBackward(pooling::InterpolateBackward),
 }
 
 /// The launches of an operation that the [table](crate::table) allows.

@@ -1,9 +1,9 @@
-//! Interpolation: a thread for each result, with the coordinates and weights that the processor finds.
+//! Interpolation and its gradient: a thread for each result, with the coordinates and weights that the processor finds.
 
 use super::planes::{PlaneWords, Planes};
-use super::taps;
+use super::{interpolate_backward, taps};
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::wgsl::{Elements, Module, WORKGROUP, Wgsl, Word, per_word};
 use crate::{Hardware, library};
 use rustorch_core::{DType, Decline, Interpolate as Parameters, InterpolateMode};
 use std::fmt::Write;
@@ -18,10 +18,17 @@ pub struct Interpolate {
     spatial: usize,
     /// Dimensions of what is not spatial.
     rank: usize,
+    /// Whether it is the gradient.
+    backward: bool,
 }
 
-/// Adds the launch.
-pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &Parameters) -> Result<(), Decline> {
+/// Adds the launch of an interpolation, or of its gradient, whose argument has the planes of the outputs.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    op: &Parameters,
+    backward: bool,
+) -> Result<(), Decline> {
     let n = op.size.len();
     let planes = Planes::of(request, n)?;
     let (x, out) = (request.arg(0), request.out(0));
@@ -31,13 +38,18 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &Parameters) -> R
         align_corners: op.align_corners,
         spatial: n,
         rank: planes.rank(),
+        backward,
+    };
+    let (inputs, outputs) = match backward {
+        true => (planes.target, planes.source),
+        false => (planes.source, planes.target),
     };
     let mut step = StepBuilder::new(request.hardware, kernel);
     let from = step.read(&x)?;
     let to = step.write(&out)?;
     for axis in 0..3usize {
         let scale = match axis.checked_sub(3 - n) {
-            Some(dim) => taps::scale(op, op.factors[dim], planes.source[axis], planes.target[axis]),
+            Some(dim) => taps::scale(op, op.factors[dim], inputs[axis], outputs[axis]),
             None => 1.0,
         };
         step.float(scale);
@@ -50,52 +62,49 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &Parameters) -> R
 
 impl Interpolate {
     pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Interpolate { dtype, mode, align_corners, spatial, rank } = *self;
+        let Interpolate { dtype, mode, align_corners, spatial, rank, backward } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let y = module.elements("y", dtype, true, hardware);
         let scales = module.take(3);
         let planes = PlaneWords::declare(&mut module, rank);
         module.add(&library::exact(hardware));
-        let taps = mode.taps();
         module.add(&taps::text(mode, align_corners));
-        let mut text = format!("fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
-        for (axis, scale) in scales.iter().enumerate() {
-            if axis < 3 - spatial {
-                let _ = writeln!(text, "let q{axis} = 0u;\nlet w{axis} = 1.0;");
-                continue;
-            }
-            let outer = if axis == 0 { String::new() } else { format!("w{} * ", axis - 1) };
-            let _ = writeln!(
-                text,
-                "for (var k{axis} = 0u; k{axis} < {taps}u; k{axis}++) {{
-                    let tap{axis} = tap({}, {}, o{axis}, k{axis});
-                    let q{axis} = tap{axis}.place;
-                    let w{axis} = {outer}tap{axis}.weight;",
-                scale.float(),
-                planes.source[axis]
-            );
+        module.add(&match backward {
+            true => interpolate_backward::element(mode.taps(), spatial, &planes, &scales, &x),
+            false => element(mode.taps(), spatial, &planes, &scales, &x),
+        });
+        planes.finish(module, &y)
+    }
+}
+
+/// Function `element(i)`: a result, from its taps.
+fn element(taps: usize, spatial: usize, planes: &PlaneWords, scales: &[Word], x: &Elements) -> String {
+    let mut text = format!("fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
+    for (axis, scale) in scales.iter().enumerate() {
+        if axis < 3 - spatial {
+            let _ = writeln!(text, "let q{axis} = 0u;\nlet w{axis} = 1.0;");
+            continue;
         }
-        let load = x.load("at");
+        let outer = if axis == 0 { String::new() } else { format!("w{} * ", axis - 1) };
         let _ = writeln!(
             text,
-            "let at = {};\n{}\n{}\nreturn sum;\n}}",
-            planes.at(),
-            // An element that is taken as it is may be anything, infinite too.
-            if taps == 1 { format!("return {load};") } else { format!("sum += w2 * {load};") },
-            "}".repeat(spatial)
+            "for (var k{axis} = 0u; k{axis} < {taps}u; k{axis}++) {{
+                let tap{axis} = tap({}, {}, o{axis}, k{axis});
+                let q{axis} = tap{axis}.place;
+                let w{axis} = {outer}tap{axis}.weight;",
+            scale.float(),
+            planes.source[axis]
         );
-        module.add(&text);
-        let per_word = y.per_word();
-        let mut body = format!(
-            "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
-             if first >= {} {{ return; }}\n",
-            planes.n
-        );
-        // The last word may reach beyond the end.
-        let values: Vec<String> =
-            (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", planes.n)).collect();
-        body.push_str(&y.store(&format!("{} / {per_word}u + word", planes.to), &values));
-        module.finish([WORKGROUP, 1, 1], &body)
     }
+    let load = x.load("at");
+    let _ = writeln!(
+        text,
+        "let at = {};\n{}\n{}\nreturn sum;\n}}",
+        planes.at(),
+        // An element that is taken as it is may be anything, infinite too.
+        if taps == 1 { format!("return {load};") } else { format!("sum += w2 * {load};") },
+        "}".repeat(spatial)
+    );
+    text
 }

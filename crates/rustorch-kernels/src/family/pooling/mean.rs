@@ -4,7 +4,7 @@ use super::planes::{PlaneWords, Planes};
 use super::{WindowWords, Windows};
 use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::wgsl::{Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
 
@@ -136,16 +136,6 @@ impl Mean {
             );
         }
         module.add(&text);
-        let per_word = y.per_word();
-        let mut body = format!(
-            "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
-             if first >= {} {{ return; }}\n",
-            planes.n
-        );
-        // The last word may reach beyond the end.
-        let values: Vec<String> =
-            (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", planes.n)).collect();
-        body.push_str(&y.store(&format!("{} / {per_word}u + word", planes.to), &values));
-        module.finish([WORKGROUP, 1, 1], &body)
+        planes.finish(module, &y)
     }
 }

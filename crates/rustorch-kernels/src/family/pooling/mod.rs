@@ -9,7 +9,6 @@ mod scatter;
 mod taps;
 
 pub use interpolate::Interpolate;
-pub use interpolate_backward::InterpolateBackward;
 pub use max::Max;
 pub use mean::Mean;
 pub use scatter::Scatter;
@@ -84,8 +83,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
             mean::plan(plan, request, spatial.len(), &Windows::ADAPTIVE, true)
         }
         Op::MaxPoolBackward { spatial } => scatter::plan(plan, request, spatial),
-        Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate),
-        Op::InterpolateBackward { interpolate, .. } => interpolate_backward::plan(plan, request, interpolate),
+        Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate, false),
+        Op::InterpolateBackward { interpolate, .. } => interpolate::plan(plan, request, interpolate, true),
         op => Err(Decline::Op(op.name())),
     }
 }

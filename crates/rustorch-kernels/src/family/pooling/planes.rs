@@ -2,7 +2,7 @@
 
 use super::super::strided::{self, Grid};
 use crate::plan::{Operand, Request, StepBuilder};
-use crate::wgsl::{Module, Word};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word};
 use rustorch_core::{Decline, Layout, Shape};
 use std::fmt::Write;
 
@@ -78,6 +78,21 @@ pub(super) struct PlaneWords {
 }
 
 impl PlaneWords {
+    /// The kernel whose threads make whole words of the result, by the function `element(i)`.
+    pub(super) fn finish(&self, module: Module, y: &Elements) -> Wgsl {
+        let per_word = y.per_word();
+        let mut body = format!(
+            "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
+             if first >= {} {{ return; }}\n",
+            self.n
+        );
+        // The last word may reach beyond the end.
+        let values: Vec<String> =
+            (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", self.n)).collect();
+        body.push_str(&y.store(&format!("{} / {per_word}u + word", self.to), &values));
+        module.finish([WORKGROUP, 1, 1], &body)
+    }
+
     pub(super) fn declare(module: &mut Module, rank: usize) -> PlaneWords {
         let (n, from, to) = (module.word(), module.word(), module.word());
         let [source, target, strides] = std::array::from_fn(|_| module.take(3));
