@@ -43,6 +43,8 @@ pub struct Elements {
     i64: bool,
     /// Whether threads may write neighbours in a word.
     shared: bool,
+    /// Whether elements are four words, whatever the dtype.
+    four_words: bool,
 }
 
 /// A word of the parameter block.
@@ -78,7 +80,8 @@ impl Module {
 
     /// Declares the next buffer as elements of a dense dtype.
     pub fn elements(&mut self, name: &str, dtype: DType, writes: bool, hardware: &Hardware) -> Elements {
-        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared: false };
+        let elements =
+            Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared: false, four_words: false };
         self.buffer(name, &format!("array<{}>", elements.storage()), writes);
         elements
     }
@@ -87,7 +90,8 @@ impl Module {
     /// share a word.
     pub fn places(&mut self, name: &str, dtype: DType, hardware: &Hardware) -> Elements {
         let shared = per_word(dtype) > 1;
-        let elements = Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared };
+        let elements =
+            Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared, four_words: false };
         let element = if shared { "atomic<u32>" } else { elements.storage() };
         self.buffer(name, &format!("array<{element}>"), true);
         elements
@@ -97,6 +101,14 @@ impl Module {
     pub fn bits(&mut self, name: &str, dtype: DType, writes: bool) -> Elements {
         let elements = raw(name, dtype);
         self.buffer(name, &format!("array<{}>", elements.storage()), writes);
+        elements
+    }
+
+    /// Declares the next buffer as elements of 128 bits in four words, which are read as they are: devices take small numbers
+    /// for zeros where they compute.
+    pub fn four_words(&mut self, name: &str) -> Elements {
+        let elements = Elements { four_words: true, ..raw(name, DType::C128) };
+        self.buffer(name, &format!("array<{}>", elements.storage()), false);
         elements
     }
 
@@ -224,6 +236,7 @@ impl Elements {
     /// The WGSL type of what the buffer's array holds.
     pub fn storage(&self) -> &'static str {
         match self.dtype {
+            _ if self.four_words => "vec4<u32>",
             DType::F32 => "f32",
             DType::I32 => "i32",
             DType::I64 if self.i64 => "i64",
@@ -237,7 +250,7 @@ impl Elements {
 
     /// The WGSL type of an element in computations.
     pub fn value(&self) -> &'static str {
-        value_type(self.dtype, self.i64)
+        if self.four_words { "vec4<u32>" } else { value_type(self.dtype, self.i64) }
     }
 
     /// The value of element `i`, an expression of type `u32`.
@@ -349,7 +362,7 @@ fn raw(name: &str, dtype: DType) -> Elements {
         _ => DType::U32,
     };
     // 64 bits as two words.
-    Elements { name: name.to_owned(), dtype, i64: false, shared: false }
+    Elements { name: name.to_owned(), dtype, i64: false, shared: false, four_words: false }
 }
 
 /// How many elements of a dense dtype share a word.

@@ -20,6 +20,15 @@ pub fn found_cases() -> Vec<Case> {
         add(Op::Reduce(Reduce { op, axes: Dims::from_slice(&[1]), keepdim: false }), vec![words()]);
     }
 
+    // Numbers so small that devices compute with zero in their place are not zero.
+    for op in [ReduceOp::Any, ReduceOp::All] {
+        let small = packed(DType::C128, &[3, 2], &[5e-324, 0.0, -0.0, 1.0, 0.0, -2e-310]);
+        for axes in [&[][..], &[1]] {
+            let axes = Dims::from_slice(axes);
+            add(Op::Reduce(Reduce { op, axes, keepdim: false }), vec![small.clone()]);
+        }
+    }
+
     // An empty tensor whose offset lies behind its memory.
     let nothing = |dims: &[usize]| {
         let strides = vec![3; dims.len()];

@@ -65,6 +65,7 @@ pub(in crate::family) fn input(
         Kind::Max | Kind::Min | Kind::ArgMax | Kind::ArgMin => {
             Order::of(dtype).elements(module, "x", hardware)
         }
+        Kind::Any | Kind::All if dtype == DType::C128 => module.four_words("x"),
         Kind::Any | Kind::All => module.bits("x", dtype, false),
         _ => module.elements("x", dtype, false, hardware),
     }
@@ -229,7 +230,7 @@ fn truth(kind: Kind, dtype: DType, x: &Elements) -> Fold {
         DType::F32 => "(v & 0x7fffffffu) != 0u",
         DType::F64 => "(v.x | (v.y & 0x7fffffffu)) != 0u",
         DType::C64 => "((v.x | v.y) & 0x7fffffffu) != 0u",
-        DType::C128 => "v.x != f64(0.0) || v.y != f64(0.0)",
+        DType::C128 => "(v.x | v.z | ((v.y | v.w) & 0x7fffffffu)) != 0u",
         DType::I64 => "(v.x | v.y) != 0u",
         DType::I16 => "v != 0",
         _ => "v != 0u",

@@ -157,7 +157,12 @@ pub(super) fn gate(draw: &mut Draw) -> Option<Case> {
 pub(super) fn chain(draw: &mut Draw) -> Option<Case> {
     let kind = draw.kind.below(chain::KINDS);
     let dtype = draw.dtype(DType::DENSE);
-    let numbers = if dtype.is_int() { any(dtype) } else { plain(dtype) };
+    let numbers = match dtype.kind() {
+        DTypeKind::Int => any(dtype),
+        // Quotients whose parts nearly cancel have few places in common.
+        DTypeKind::Complex => Numbers::within(-1.0, 1.0).with(Special::Zeros),
+        _ => plain(dtype),
+    };
     let args = pair(draw, dtype, numbers, numbers);
     draw.case(chain::of_two(kind, dtype), args)
 }

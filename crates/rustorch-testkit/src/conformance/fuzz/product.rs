@@ -21,9 +21,10 @@ fn terms(draw: &mut Draw, dtype: DType, count: usize) -> Numbers {
     }
 }
 
-fn activation(draw: &mut Draw) -> Option<UnaryOp> {
+fn activation(draw: &mut Draw, dtype: DType) -> Option<UnaryOp> {
     use UnaryOp::*;
-    let some = draw.kind.chance(25);
+    // Near the poles that functions of complex numbers have, the last places of a sum are all that counts.
+    let some = draw.kind.chance(25) && !dtype.is_complex();
     let op = draw.kind.pick(&[Relu, Relu, Gelu, Silu, Sigmoid, Tanh, Neg]);
     some.then_some(op)
 }
@@ -62,7 +63,7 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
     if draw.kind.chance(40) {
         args.push(draw.argument(dtype, &[n], numbers.with(Special::None)));
     }
-    let op = MatMul { activation: activation(draw), exact: half && draw.kind.chance(40) };
+    let op = MatMul { activation: activation(draw, dtype), exact: half && draw.kind.chance(40) };
     draw.case(Op::MatMul(op), args)
 }
 
@@ -299,7 +300,7 @@ pub(super) fn conv(draw: &mut Draw) -> Option<Case> {
     match what {
         0 => {
             let args = with([&x, &w], c_out);
-            let conv = Conv { params, activation: activation(draw) };
+            let conv = Conv { params, activation: activation(draw, dtype) };
             draw.case(Op::Conv(conv), args)
         }
         1 => {
