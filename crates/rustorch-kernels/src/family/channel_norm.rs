@@ -5,7 +5,7 @@ use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::{self, Parts, Together};
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word, per_word};
 use rustorch_core::{DType, Decline, Op, OpType, TensorMeta};
 use std::fmt::Write;
@@ -52,13 +52,9 @@ fn run(x: &TensorMeta<'_>) -> usize {
 }
 
 /// The rows of the table.
-pub const ROWS: &[Row] = &[row(
-    OpType::Normalization,
-    &["batch_norm", "group_norm"],
-    DTypes::always(&[DType::F16, DType::BF16, DType::F32]),
-)
-.check(check)
-.remark("with their own statistics, runs of 16-bit floats have an even number of elements")];
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &["batch_norm", "group_norm"], sets::SINGLE)
+    .check(check)
+    .remark("with their own statistics, runs of 16-bit floats have an even number of elements")];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     let x = &args[0];

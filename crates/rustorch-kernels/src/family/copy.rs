@@ -5,38 +5,19 @@
 
 use super::strided::{self, Grid};
 use crate::plan::{Operand, Plan, StepBuilder, line};
-use crate::table::{Blocks, DTypes, Row, row};
+use crate::table::{Blocks, Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, pieces};
 use rustorch_core::{DType, Decline, Dims, Layout, OpType, Shape};
 use std::fmt::Write;
 
 /// What it copies. Elements are bytes here: no arithmetic is needed for any dtype.
-pub const ROWS: &[Row] = &[row(
-    OpType::DataMovement,
-    &["copy"],
-    DTypes::always(&[
-        DType::Bool,
-        DType::U8,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::U32,
-        DType::I64,
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-        DType::C64,
-        DType::C128,
-    ])
-    .with_blocks(Blocks::All),
-)
-.check(|_, args, _| match args[0].dtype.is_quant() && !args[0].layout.is_contiguous() {
-    true => Err(Decline::Layout("block types are copied where they are contiguous")),
-    false => Ok(()),
-})
-.remark("block types where they are contiguous")];
+pub const ROWS: &[Row] = &[row(OpType::DataMovement, &["copy"], sets::ALL.with_blocks(Blocks::All))
+    .check(|_, args, _| match args[0].dtype.is_quant() && !args[0].layout.is_contiguous() {
+        true => Err(Decline::Layout("block types are copied where they are contiguous")),
+        false => Ok(()),
+    })
+    .remark("block types where they are contiguous")];
 
 /// A copying kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

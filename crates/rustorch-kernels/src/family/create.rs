@@ -3,10 +3,10 @@
 use super::kind::Kind;
 use super::scalars;
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, library, pieces};
-use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U32};
+use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I64, U8};
 use rustorch_core::{
     Arange as Range, DType, Decline, Fill as Filling, FromScalar, Op, OpType, Scalar, bf16, f16,
 };
@@ -14,21 +14,13 @@ use std::fmt::Write;
 
 /// What is made.
 pub const ROWS: &[Row] = &[
-    row(
-        OpType::Creation,
-        &["fill"],
-        DTypes::always(&[Bool, U8, I8, I16, I32, U32, I64, F16, BF16, F32, F64, C64, C128]),
-    ),
-    row(
-        OpType::Creation,
-        &["arange"],
-        DTypes::always(&[U8, I8, I16, I32, U32, I64, F16, BF16, F32]).with_f64(&[F64]),
-    )
-    .check(|op, _, _| match op {
-        Op::Arange(arange) => counts(arange),
-        op => Err(Decline::Op(op.name())),
-    })
-    .remark("integers from integers only"),
+    row(OpType::Creation, &["fill"], sets::ALL),
+    row(OpType::Creation, &["arange"], sets::REAL)
+        .check(|op, _, _| match op {
+            Op::Arange(arange) => counts(arange),
+            op => Err(Decline::Op(op.name())),
+        })
+        .remark("integers from integers only"),
 ];
 
 /// Whether a kernel can count so.

@@ -3,22 +3,20 @@
 use super::kind::Kind;
 use super::scalars;
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U32};
+use DType::{BF16, F16, F64, I64};
 use rustorch_core::{
     DType, Decline, Distribution, FromScalar, Op, OpType, Random as Parameters, Scalar, bf16, f16,
 };
 use std::fmt::Write;
 
-const SINGLE: &[DType] = &[F16, BF16, F32];
-
 /// What is drawn.
 pub const ROWS: &[Row] = &[
-    row(OpType::Distribution, &["rand"], DTypes::always(SINGLE).with_f64(&[F64])),
-    row(OpType::Distribution, &["randn"], DTypes::always(SINGLE)),
-    row(OpType::Distribution, &["randint"], DTypes::always(&[U8, I8, I16, I32, U32, I64, F16, BF16, F32]))
+    row(OpType::Distribution, &["rand"], sets::FLOAT),
+    row(OpType::Distribution, &["randn"], sets::SINGLE),
+    row(OpType::Distribution, &["randint"], sets::COUNTABLE)
         .check(|op, _, _| match op {
             Op::Random(Parameters { distribution: Distribution::Integer { low, high }, dtype, .. })
                 if dtype.is_float() && (*low < -(1 << 24) || *high > 1 << 24) =>
@@ -28,11 +26,7 @@ pub const ROWS: &[Row] = &[
             _ => Ok(()),
         })
         .remark("as floats up to 2²⁴"),
-    row(
-        OpType::Distribution,
-        &["bernoulli"],
-        DTypes::always(&[Bool, U8, I8, I16, I32, U32, I64, F16, BF16, F32, C64]).with_f64(&[F64, C128]),
-    ),
+    row(OpType::Distribution, &["bernoulli"], sets::DENSE),
 ];
 
 /// A kernel that draws.

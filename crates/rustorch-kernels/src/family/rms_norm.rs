@@ -4,7 +4,7 @@ use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::{self, Parts, Together};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{self, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, Decline, Layout, OpType, Shape};
 use std::fmt::Write;
@@ -19,16 +19,15 @@ pub struct RmsNorm {
 }
 
 /// What it normalises.
-pub const ROWS: &[Row] =
-    &[row(OpType::Normalization, &["rms_norm"], DTypes::always(&[DType::F16, DType::BF16, DType::F32]))
-        .check(|_, args, _| {
-            let len = args[0].dims()[args[0].dims().len() - 1];
-            match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
-                true => Ok(()),
-                false => Err(Decline::Layout("rows of 16-bit numbers must be of even length")),
-            }
-        })
-        .remark("rows of 16-bit floats of even length")];
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &["rms_norm"], sets::SINGLE)
+    .check(|_, args, _| {
+        let len = args[0].dims()[args[0].dims().len() - 1];
+        match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
+            true => Ok(()),
+            false => Err(Decline::Layout("rows of 16-bit numbers must be of even length")),
+        }
+    })
+    .remark("rows of 16-bit floats of even length")];
 
 /// The layout of a tensor's rows, the last dimension left out.
 pub fn rows(layout: &Layout) -> Result<Layout, Decline> {

@@ -3,7 +3,7 @@
 use super::rms_norm::rows;
 use super::strided::{self, Grid};
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
 use rustorch_core::{DType, Decline, OpType, Rope, RopeStyle};
@@ -27,9 +27,7 @@ pub struct Rotate {
 }
 
 /// What it rotates.
-pub const ROWS: &[Row] =
-    &[row(OpType::Attention, &["rope"], DTypes::always(&[DType::F16, DType::BF16, DType::F32]))
-        .beside(&[DType::I32, DType::I64])];
+pub const ROWS: &[Row] = &[row(OpType::Attention, &["rope"], sets::SINGLE).beside(&[DType::I32, DType::I64])];
 
 /// Adds the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), Decline> {

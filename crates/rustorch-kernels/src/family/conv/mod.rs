@@ -13,7 +13,7 @@ pub use tiled::Tiled;
 use super::pointwise;
 use crate::Hardware;
 use crate::plan::{Plan, Request};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use rustorch_core::{Conv, DType, Decline, Op, OpType, TensorMeta};
 use sum::{Function, Sum};
 
@@ -26,12 +26,9 @@ fn accumulator(dtype: DType) -> DType {
 }
 
 /// The rows of the table.
-pub const ROWS: &[Row] = &[row(
-    OpType::Convolution,
-    &["conv", "conv_backward_data", "conv_backward_weight"],
-    DTypes::always(&[DType::F16, DType::BF16, DType::F32]).with_f64(&[DType::F64]),
-)
-.check(check)];
+pub const ROWS: &[Row] =
+    &[row(OpType::Convolution, &["conv", "conv_backward_data", "conv_backward_weight"], sets::FLOAT)
+        .check(check)];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     // Of nothing but padding: there is no memory to show to a kernel.

@@ -15,39 +15,25 @@ pub use scatter::Scatter;
 
 use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder};
-use crate::table::{DTypes, Row, row};
+use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, Word};
 use planes::three;
 use rustorch_core::{AvgPool, DType, Decline, Op, OpType, PoolWindow, TensorMeta};
 
-const SINGLE: DTypes = DTypes::always(&[DType::F16, DType::BF16, DType::F32]);
-const FLOATS: DTypes = SINGLE.with_f64(&[DType::F64]);
-const ORDERED: DTypes = DTypes::always(&[
-    DType::U8,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::U32,
-    DType::I64,
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-]);
-
 /// The rows of the table.
 pub const ROWS: &[Row] = &[
-    row(OpType::Pooling, &["max_pool", "adaptive_max_pool"], ORDERED).check(check),
+    row(OpType::Pooling, &["max_pool", "adaptive_max_pool"], sets::COUNTABLE).check(check),
     row(
         OpType::Pooling,
         &["avg_pool", "adaptive_avg_pool", "avg_pool_backward", "adaptive_avg_pool_backward"],
-        FLOATS,
+        sets::FLOAT,
     )
     .check(check),
-    row(OpType::Pooling, &["max_pool_backward"], FLOATS)
+    row(OpType::Pooling, &["max_pool_backward"], sets::FLOAT)
         .beside(&[DType::I64])
         .check(check)
         .remark("planes of 16-bit floats have an even number of elements"),
-    row(OpType::Pooling, &["interpolate", "interpolate_backward"], SINGLE).check(check),
+    row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::SINGLE).check(check),
 ];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
