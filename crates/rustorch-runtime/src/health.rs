@@ -11,13 +11,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct OpKey {
     /// The operation's name.
     pub op: &'static str,
+    /// What a fused chain computes, as it prints itself: each chain has a kernel of its own, and they share nothing but
+    /// their name.
+    pub chain: Option<String>,
     /// The dtypes of its arguments.
     pub dtypes: SmallVec<[DType; 4]>,
 }
 
 impl OpKey {
     pub(crate) fn new(op: &Op, args: &[TensorMeta<'_>]) -> OpKey {
-        OpKey { op: op.name(), dtypes: args.iter().map(|x| x.dtype).collect() }
+        let chain = match op {
+            Op::Chain(chain) => Some(chain.to_string()),
+            _ => None,
+        };
+        OpKey { op: op.name(), chain, dtypes: args.iter().map(|x| x.dtype).collect() }
     }
 }
 

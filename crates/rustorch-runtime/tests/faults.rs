@@ -5,7 +5,7 @@ mod common;
 
 use common::{CUDA, OPENCL, builder, bytes, cpu, fake, floats, ramp, shape, upload, upload_to};
 use rustorch_core::{
-    Backend, BinaryOp, DType, Decline, Device, Distribution, Error, Fault, Op, PhiloxKey, Random, UnaryOp,
+    Backend, BinaryOp, Chain, DType, Decline, Device, Distribution, Error, Fault, Op, PhiloxKey, Random, UnaryOp,
     Verdict,
 };
 use rustorch_runtime::{HybridExecutor, OnFault, OpKey, Operand, Placement, Storage};
@@ -38,7 +38,7 @@ fn a_failing_operation_is_quarantined_on_its_device_and_dtype() {
         assert_eq!(floats(&exec, &out[0].operand()), [3.0, 2.5, 2.0, 1.5]);
         assert_eq!(place(&exec, &NEG, &[x.operand()]), OPENCL);
         assert_eq!(cuda.runs("neg"), 1);
-        let key = OpKey { op: "neg", dtypes: [DType::F32].as_slice().into() };
+        let key = OpKey { op: "neg", chain: None, dtypes: [DType::F32].as_slice().into() };
         assert_eq!(exec.health().quarantined(), [(CUDA, key)], "{act:?}");
         // Another operation is not affected.
         assert_eq!(place(&exec, &ADD, &[x.operand(), x.operand()]), CUDA);
@@ -46,6 +46,28 @@ fn a_failing_operation_is_quarantined_on_its_device_and_dtype() {
         let verdict = (CUDA, Verdict::Declined(Decline::Quarantined));
         assert!(explanation.records()[0].considered.contains(&verdict));
     }
+}
+
+#[test]
+fn a_failing_chain_leaves_other_chains_alone() {
+    let chain_of = |unary: UnaryOp| {
+        let mut chain = Chain::builder(1).unwrap();
+        let x = chain.input(0).unwrap();
+        let y = chain.step(Op::Unary(unary), &[x]).unwrap();
+        Op::Chain(chain.finish(y).unwrap())
+    };
+    let (bad, good) = (chain_of(UnaryOp::Neg), chain_of(UnaryOp::Abs));
+    let (cuda, _, exec) = chain();
+    cuda.script(Rule::at(Point::Run).op("chain").times(1).act(Act::Fail));
+    let x = upload(&exec, &ramp(4), &[4]);
+    exec.run(&bad, &[x.operand()]).unwrap();
+    let key =
+        OpKey { op: "chain", chain: Some("-x0".to_owned()), dtypes: [DType::F32].as_slice().into() };
+    assert_eq!(exec.health().quarantined(), [(CUDA, key)]);
+    assert_eq!(place(&exec, &bad, &[x.operand()]), OPENCL);
+    assert_eq!(place(&exec, &good, &[x.operand()]), CUDA);
+    // The same program again is the same operation, whoever built it.
+    assert_eq!(place(&exec, &chain_of(UnaryOp::Neg), &[x.operand()]), OPENCL);
 }
 
 #[test]
