@@ -5,8 +5,8 @@ mod common;
 
 use common::{CUDA, OPENCL, builder, bytes, cpu, fake, floats, ramp, shape, upload, upload_to};
 use rustorch_core::{
-    Backend, BinaryOp, Chain, DType, Decline, Device, Distribution, Error, Fault, Op, PhiloxKey, Random, UnaryOp,
-    Verdict,
+    Backend, BinaryOp, Chain, DType, Decline, Device, Distribution, Error, Fault, Op, PhiloxKey, Random,
+    UnaryOp, Verdict,
 };
 use rustorch_runtime::{HybridExecutor, OnFault, OpKey, Operand, Placement, Storage};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
@@ -61,8 +61,7 @@ fn a_failing_chain_leaves_other_chains_alone() {
     cuda.script(Rule::at(Point::Run).op("chain").times(1).act(Act::Fail));
     let x = upload(&exec, &ramp(4), &[4]);
     exec.run(&bad, &[x.operand()]).unwrap();
-    let key =
-        OpKey { op: "chain", chain: Some("-x0".to_owned()), dtypes: [DType::F32].as_slice().into() };
+    let key = OpKey { op: "chain", chain: Some("-x0".to_owned()), dtypes: [DType::F32].as_slice().into() };
     assert_eq!(exec.health().quarantined(), [(CUDA, key)]);
     assert_eq!(place(&exec, &bad, &[x.operand()]), OPENCL);
     assert_eq!(place(&exec, &good, &[x.operand()]), CUDA);
