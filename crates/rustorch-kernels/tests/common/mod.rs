@@ -36,7 +36,7 @@ pub fn strong() -> Hardware {
     }
 }
 
-/// A device that has nothing that WebGPU does not promise.
+/// A device that has nothing that WebGPU does not promise, and is a processor in disguise.
 pub fn weak() -> Hardware {
     Hardware {
         name: "weak".into(),
@@ -44,6 +44,7 @@ pub fn weak() -> Hardware {
         f64: false,
         i64: false,
         subgroups: None,
+        software: true,
         workgroup: 256,
         workgroup_memory: 16 << 10,
         max_buffer: 256 << 20,

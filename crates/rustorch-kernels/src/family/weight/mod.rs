@@ -162,7 +162,8 @@ fn product(
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let part = request.part.chosen.is_some();
-    let kernel = Product { quant: format.quant, tile, bias, experts: choice, part };
+    let shared = Product::shares(format, tile, request.hardware);
+    let kernel = Product { quant: format.quant, tile, shared, bias, experts: choice, part };
     let groups = n.div_ceil(kernel.rows_per_group(format)) * rows.div_ceil(tile);
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let bound = bind(&mut launch, request, format, rounded.rows, |launch| {

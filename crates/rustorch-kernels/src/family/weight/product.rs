@@ -8,14 +8,15 @@ use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, QuantType};
 use std::fmt::Write;
 
-/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight if
-/// there are several rows of activations; if there is one, several threads multiply blocks, and one of them adds the
-/// products in order.
+/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight, or
+/// several that multiply blocks, of which one adds the products in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
     pub(super) quant: QuantType,
     /// Rows of activations that a thread multiplies with its row of the weight.
     pub(super) tile: usize,
+    /// Whether several threads share a row of a weight with one chain; of one row of activations only.
+    pub(super) shared: bool,
     /// Whether a vector is added.
     pub(super) bias: bool,
     /// If each row of activations chooses its matrix: the dtype of the choice.
@@ -25,12 +26,18 @@ pub struct Product {
 }
 
 impl Product {
+    /// Whether several threads share a row of a weight with one chain. They do where one row of activations leaves a device
+    /// with too few; not on a processor in disguise, where each has to wait for the others at every block.
+    pub(super) fn shares(format: &Format, tile: usize, hardware: &Hardware) -> bool {
+        !format.lanes() && tile == 1 && !hardware.software
+    }
+
     /// Threads for each row of the weight.
     fn share(&self, format: &Format) -> usize {
         match format.kind {
             Kind::LaneBlocks | Kind::Lanes => 8,
-            Kind::Blocks if self.tile == 1 => 16,
-            Kind::Integer if self.tile == 1 => 8,
+            Kind::Blocks if self.shared => 16,
+            Kind::Integer if self.shared => 8,
             Kind::Blocks | Kind::Integer => 1,
         }
     }
@@ -41,7 +48,7 @@ impl Product {
     }
 
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Product { quant, tile, bias, experts, part } = *self;
+        let Product { quant, tile, bias, experts, part, .. } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
         module.buffer("w", "array<u32>", false);
