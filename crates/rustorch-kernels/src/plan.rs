@@ -28,6 +28,9 @@ pub struct Step {
     pub parameters: SmallVec<[u32; 32]>,
     /// Workgroups by dimension.
     pub groups: [u32; 3],
+    /// Whether other operations are likely to need what it makes: one piece of temporary memory that no other step writes,
+    /// of arguments alone. Where that is still there, the step is left out.
+    pub kept: bool,
 }
 
 /// Memory that a kernel sees.
@@ -140,7 +143,13 @@ impl Plan {
     pub fn step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
         let StepBuilder { kernel, bindings, mut parameters, .. } = step;
         parameters.resize(parameters.len().next_multiple_of(4).max(4), 0);
-        self.steps.push(Step { kernel, bindings, parameters, groups });
+        self.steps.push(Step { kernel, bindings, parameters, groups, kept: false });
+    }
+
+    /// Adds a launch that is [kept](Step::kept).
+    pub fn kept_step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
+        self.step(step, groups);
+        self.steps.last_mut().expect("it was added").kept = true;
     }
 }
 

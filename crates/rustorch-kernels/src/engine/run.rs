@@ -1,7 +1,8 @@
 //! Running an operation: plan, memory for the plan, launches.
 
 use super::Engine;
-use super::memory::Memory;
+use super::kept::Key;
+use super::memory::{Memory, Piece};
 use super::order::{Turn, Use};
 use crate::plan::{Binding, Operand, Place, Plan, Request};
 use crate::{Driver, Launch, Window, family};
@@ -13,6 +14,15 @@ struct Detour<D: Driver> {
     size: usize,
     memory: Memory<D>,
     layout: Layout,
+}
+
+/// Temporary memory of a plan.
+struct Scratch<D: Driver> {
+    piece: Piece<D>,
+    /// Of a step that is kept.
+    key: Option<Key>,
+    /// Whether the step is done already.
+    made: bool,
 }
 
 impl<D: Driver> Engine<D> {
@@ -120,12 +130,12 @@ impl<D: Driver> Engine<D> {
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
     ) -> Result<(), Fault> {
-        let scratch: SmallVec<[(usize, Memory<D>); 2]> =
-            plan.scratch.iter().map(|&bytes| self.take_scratch(turn, bytes)).collect::<Result<_, Fault>>()?;
+        let scratch = self.scratch(turn, plan, args)?;
         let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
         let notes = bindings.any(|binding| binding.place == Place::Mistakes).then(|| self.notes.memory(turn));
         let uses = || -> _ {
-            let written = outs.iter().copied().chain(scratch.iter().map(|(_, memory)| memory)).chain(notes);
+            let written =
+                outs.iter().copied().chain(scratch.iter().map(|scratch| &scratch.piece.1)).chain(notes);
             let written = written.map(|memory| -> Use<'_> { (&memory.uses, true) });
             args.iter().map(|memory| -> Use<'_> { (&memory.uses, false) }).chain(written)
         };
@@ -136,8 +146,33 @@ impl<D: Driver> Engine<D> {
         if notes.is_some() {
             self.notes.suspect(turn, point);
         }
-        self.give_scratch(turn, scratch);
+        let whole = result.is_ok();
+        let spare = scratch.into_iter().filter_map(|Scratch { piece, key, .. }| match key {
+            Some(key) if whole => self.kept.put(turn, key, piece),
+            _ => Some(piece),
+        });
+        self.give_scratch(turn, spare);
         result
+    }
+
+    /// Memory for a plan, some of which may hold what it is to hold.
+    fn scratch(
+        &self,
+        turn: &Turn<'_>,
+        plan: &Plan,
+        args: &[&Memory<D>],
+    ) -> Result<SmallVec<[Scratch<D>; 2]>, Fault> {
+        let mut keys: SmallVec<[Option<Key>; 2]> = plan.scratch.iter().map(|_| None).collect();
+        for (i, key) in plan.steps.iter().filter_map(|step| Key::of(step, args)) {
+            keys[i] = Some(key);
+        }
+        let take = |(&bytes, key): (&usize, Option<Key>)| {
+            let found = key.as_ref().and_then(|key| self.kept.take(turn, key));
+            let made = found.is_some();
+            let piece = found.map_or_else(|| self.take_scratch(turn, bytes), Ok)?;
+            Ok(Scratch { piece, key, made })
+        };
+        plan.scratch.iter().zip(keys).map(take).collect()
     }
 
     fn launch_steps(
@@ -146,16 +181,20 @@ impl<D: Driver> Engine<D> {
         plan: &Plan,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
-        scratch: &[(usize, Memory<D>)],
+        scratch: &[Scratch<D>],
         notes: Option<&Memory<D>>,
     ) -> Result<(), Fault> {
+        let made = |binding: &Binding| matches!(binding.place, Place::Scratch(i) if scratch[i].made);
         for step in &plan.steps {
+            if step.kept && step.bindings.iter().any(made) {
+                continue;
+            }
             let kernel = self.kernel(&step.kernel)?;
             let window = |binding: &Binding| {
                 let memory = match binding.place {
                     Place::Arg(i) => args[i],
                     Place::Out(i) => outs[i],
-                    Place::Scratch(i) => &scratch[i].1,
+                    Place::Scratch(i) => &scratch[i].piece.1,
                     Place::Mistakes => notes.expect("asked for where a step has them"),
                 };
                 let &Binding { start, end, writes, .. } = binding;

@@ -143,7 +143,7 @@ fn round(
     launch.number(blocks)?.number(k / companion.block())?.word(from).number(step)?;
     launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
     grid.describe(&mut launch)?;
-    plan.step(launch, line(blocks.div_ceil(round::blocks_per_group(companion)), hardware)?);
+    plan.kept_step(launch, line(blocks.div_ceil(round::blocks_per_group(companion)), hardware)?);
     Ok(rounded)
 }
 
