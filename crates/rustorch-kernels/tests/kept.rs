@@ -134,6 +134,20 @@ fn products_of_one_argument_round_it_once() {
     assert_eq!(launches(&engine, || weights.iter().for_each(run_next)), 4, "another row of the same memory");
 }
 
+#[test]
+fn angles_of_positions_are_computed_once() {
+    let engine = engine(1);
+    let (x, out, positions) =
+        (Array::activations(&engine), Array::activations(&engine), Array::positions(&engine));
+    x.write(&engine, 1);
+    let turn = || launches(&engine, || run(&engine, &rope(), &[&x, &positions], &out));
+    assert_eq!([turn(), turn(), turn()], [2, 1, 1]);
+    x.write(&engine, 2);
+    assert_eq!(turn(), 1, "they are of the positions alone");
+    positions.write(&engine, 2);
+    assert_eq!([turn(), turn()], [2, 1]);
+}
+
 /// What one stream has rounded, another rounds again: it would have to wait.
 #[test]
 fn streams_have_their_own() {
