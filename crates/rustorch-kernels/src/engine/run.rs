@@ -86,7 +86,7 @@ impl<D: Driver> Engine<D> {
     ) -> Result<Option<Detour<D>>, Fault> {
         // Copies write anywhere.
         let direct = out.layout().elements() == 0
-            || (*op == Op::Copy || writes_directly(out))
+            || (*op == Op::Copy || writes_directly(out) || self.writes_rows(op, out))
                 && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
@@ -94,6 +94,12 @@ impl<D: Driver> Engine<D> {
         let bytes = packed_bytes(out.dtype(), out.layout().elements());
         let (size, memory) = self.take_scratch(turn, bytes)?;
         Ok(Some(Detour { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
+    }
+
+    /// Whether kernels of an operation write rows with gaps between them where they belong.
+    fn writes_rows(&self, op: &Op, out: &ViewMut<'_>) -> bool {
+        let place = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
+        family::pointwise::writes_rows(op, &place, &self.hardware)
     }
 
     /// Brings a result from where it was made to where it belongs.
