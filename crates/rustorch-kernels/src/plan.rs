@@ -15,6 +15,8 @@ pub struct Plan {
     pub steps: SmallVec<[Step; 2]>,
     /// Activations that are rounded already, by where they lie in the first argument: for the next piece of a product.
     pub(crate) rounded: SmallVec<[(Layout, Rounded); 1]>,
+    /// Choices of experts that are grouped already, by where they lie in the third argument, and their tiles.
+    pub(crate) grouped: SmallVec<[(Layout, Place); 1]>,
 }
 
 /// One launch.
