@@ -15,6 +15,8 @@ pub struct Plan {
     pub steps: SmallVec<[Step; 2]>,
     /// Activations that are rounded already, by where they lie in the first argument: for the next piece of a product.
     pub(crate) rounded: SmallVec<[(Layout, Rounded); 1]>,
+    /// Choices of experts that are grouped already, by where they lie in the third argument, and their tiles.
+    pub(crate) grouped: SmallVec<[(Layout, Place); 1]>,
 }
 
 /// One launch.
@@ -28,6 +30,9 @@ pub struct Step {
     pub parameters: SmallVec<[u32; 32]>,
     /// Workgroups by dimension.
     pub groups: [u32; 3],
+    /// Whether other operations are likely to need what it makes: one piece of temporary memory that no other step writes,
+    /// of arguments alone. Where that is still there, the step is left out.
+    pub kept: bool,
 }
 
 /// Memory that a kernel sees.
@@ -73,7 +78,8 @@ pub struct Request<'a> {
     pub op: &'a Op,
     /// Its arguments.
     pub args: &'a [TensorMeta<'a>],
-    /// Its results: contiguous, but for a product's, whose rows are.
+    /// Its results: contiguous, but for a product's, whose rows are, and a pointwise function's, which may have gaps between
+    /// rows of whole words.
     pub outs: &'a [TensorMeta<'a>],
     /// The device.
     pub hardware: &'a Hardware,
@@ -140,7 +146,13 @@ impl Plan {
     pub fn step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
         let StepBuilder { kernel, bindings, mut parameters, .. } = step;
         parameters.resize(parameters.len().next_multiple_of(4).max(4), 0);
-        self.steps.push(Step { kernel, bindings, parameters, groups });
+        self.steps.push(Step { kernel, bindings, parameters, groups, kept: false });
+    }
+
+    /// Adds a launch that is [kept](Step::kept).
+    pub fn kept_step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
+        self.step(step, groups);
+        self.steps.last_mut().expect("it was added").kept = true;
     }
 }
 

@@ -325,8 +325,18 @@ impl Elements {
     /// For indices (`I32` or `I64`): statements that leave in `name: u32` index `i`, and note a
     /// mistake and take 0 where it is negative or not below `length` (an expression).
     pub fn load_index(&self, name: &str, i: &str, length: &str, mistake: crate::Mistake) -> String {
+        let words = self.index_words(name, i);
+        let code = mistake as u32;
+        format!(
+            "{words}\n    var {name} = {name}_l;\n    if {name}_h != 0u || {name} >= {length} {{ \
+             mistake({code}u, {name}_l, {name}_h, {length}); {name} = 0u; }}"
+        )
+    }
+
+    /// For indices: statements that leave in `{name}_l` and `{name}_h` the words of index `i` as one of 64 bits.
+    pub fn index_words(&self, name: &str, i: &str) -> String {
         let x = &self.name;
-        let words = match (self.dtype, self.i64) {
+        match (self.dtype, self.i64) {
             (DType::I64, true) => format!(
                 "let {name}_l = u32({x}[{i}] & 0xffffffffli); let {name}_h = u32(({x}[{i}] >> 32u) & 0xffffffffli);"
             ),
@@ -334,12 +344,7 @@ impl Elements {
             _ => format!(
                 "let {name}_l = bitcast<u32>({x}[{i}]); let {name}_h = bitcast<u32>({x}[{i}] >> 31u);"
             ),
-        };
-        let code = mistake as u32;
-        format!(
-            "{words}\n    var {name} = {name}_l;\n    if {name}_h != 0u || {name} >= {length} {{ \
-             mistake({code}u, {name}_l, {name}_h, {length}); {name} = 0u; }}"
-        )
+        }
     }
 
     /// The expression of type [`value`](Self::value) of an index or count, for results of dtype `I64`.

@@ -61,8 +61,10 @@ fn of_a_device_with_nothing() {
 }
 
 #[test]
-fn of_parts() {
-    check(common::strong(), common::kernels_of_parts());
+fn of_parts_and_rows() {
+    let strong = common::strong();
+    let kernels = [common::kernels_of_parts(), common::kernels_of_rows(&strong)].concat();
+    check(strong, kernels);
 }
 
 /// What slow compilers are given has every kind of kernel in every combination of dtypes.

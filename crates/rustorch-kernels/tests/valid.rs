@@ -55,6 +55,11 @@ fn of_parts() {
 }
 
 #[test]
+fn of_rows() {
+    check_these(&common::weak(), Capabilities::empty(), &common::kernels_of_rows(&common::weak()));
+}
+
+#[test]
 fn on_a_device_with_everything_but_subgroups() {
     let hardware = Hardware { subgroups: None, ..common::strong() };
     check(&hardware, Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16);

@@ -6,7 +6,7 @@
 #[path = "common/plain.rs"]
 mod plain;
 
-use rustorch_core::Backend;
+use rustorch_core::{Backend, MatMul, Op};
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Case, Extent};
@@ -64,6 +64,23 @@ fn devices_without_64_bit_arithmetic_conform() {
 #[test]
 fn weights_give_the_same_bits() {
     check(&conformance::weight_cases, [70, 15]);
+}
+
+/// On hardware, several threads share a row of the weight where there is one row of activations.
+#[test]
+fn weights_give_the_same_bits_as_on_hardware() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::new(plain::Plain::gpu(adapter.open().unwrap())).unwrap();
+        let row =
+            |case: &Case| case.op == Op::MatMul(MatMul::default()) && case.args[0].layout.dims()[0] == 1;
+        let cases = conformance::weight_cases().into_iter().filter(row);
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        eprintln!("{report}");
+        assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
+        assert!(report.agreed >= 13, "{report}");
+    }
 }
 
 /// Cases that were once wrong, also without 64-bit arithmetic.

@@ -59,6 +59,9 @@ impl<D: Driver> Drop for Memory<D> {
     }
 }
 
+/// Temporary memory, and its size.
+pub(super) type Piece<D> = (usize, Memory<D>);
+
 /// Temporary memory that nobody uses, by size, with the stream that has used it last.
 pub(super) struct Spare<D: Driver>(Mutex<HashMap<usize, Used<D>>>);
 
@@ -98,7 +101,7 @@ impl<D: Driver> Engine<D> {
 
     /// Temporary memory, from what earlier operations left: of the same stream, if there is, so that streams need not wait for
     /// each other.
-    pub(super) fn take_scratch(&self, turn: &Turn<'_>, bytes: usize) -> Result<(usize, Memory<D>), Fault> {
+    pub(super) fn take_scratch(&self, turn: &Turn<'_>, bytes: usize) -> Result<Piece<D>, Fault> {
         // Few sizes, so that what one operation leaves serves the next.
         let size = bytes.max(1 << 10).next_power_of_two();
         let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +111,10 @@ impl<D: Driver> Engine<D> {
             return Ok((size, pieces.swap_remove(at).1));
         }
         match self.allocate(turn, size) {
-            Err(Fault::OutOfMemory { .. }) if !spare.is_empty() => {
+            Err(fault @ Fault::OutOfMemory { .. }) => {
+                if !self.kept.clear() && spare.is_empty() {
+                    return Err(fault);
+                }
                 spare.clear();
                 Ok((size, self.allocate(turn, size)?))
             }
@@ -117,7 +123,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Gives temporary memory back. Work is done in order, so that the next user cannot disturb the last.
-    pub(super) fn give_scratch(&self, turn: &Turn<'_>, pieces: impl IntoIterator<Item = (usize, Memory<D>)>) {
+    pub(super) fn give_scratch(&self, turn: &Turn<'_>, pieces: impl IntoIterator<Item = Piece<D>>) {
         let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (size, memory) in pieces {
             spare.entry(size).or_default().push((turn.stream(), memory));

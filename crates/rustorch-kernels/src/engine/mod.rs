@@ -1,5 +1,6 @@
 //! A [`Backend`] made of a [`Driver`]: plans operations, keeps compiled kernels, moves bytes.
 
+mod kept;
 mod memory;
 mod notes;
 mod order;
@@ -7,6 +8,7 @@ mod probe;
 mod run;
 
 use crate::{Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
+use kept::Kept;
 pub(crate) use memory::byte_range;
 use memory::{Memory, Spare};
 use notes::Notes;
@@ -25,6 +27,7 @@ pub struct Engine<D: Driver> {
     capability: DeviceCapability,
     kernels: RwLock<HashMap<Kernel, Arc<D::Kernel>>>,
     spare: Spare<D>,
+    kept: Kept<D>,
     notes: Notes<D>,
 }
 
@@ -65,6 +68,7 @@ impl<D: Driver> Engine<D> {
             capability,
             kernels: RwLock::default(),
             spare: Spare::default(),
+            kept: Kept::default(),
             notes,
         })
     }
@@ -234,6 +238,7 @@ impl<D: Driver> Engine<D> {
             return Ok(wanted);
         }
         self.driver().finish()?;
+        self.kept.clear();
         self.notes.grow(&self.shared, wanted)?;
         let streams = self.driver().set_streams(wanted)?.clamp(1, wanted);
         change.set(streams);

@@ -14,7 +14,7 @@
 use crate::driver::STREAMS;
 use rustorch_core::{Fault, current_stream};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A place in a stream: everything up to its piece of this number.
@@ -31,9 +31,31 @@ impl Point {
     }
 }
 
-/// How a memory was used last.
+/// How a memory was used last, and what state it is in.
 #[derive(Debug, Default)]
-pub(super) struct Uses(Mutex<Last>);
+pub(super) struct Uses {
+    last: Mutex<Last>,
+    stamp: State,
+}
+
+/// The state of a memory: another one from before each write on, and other ones than any other memory has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp(u64);
+
+#[derive(Debug)]
+struct State(AtomicU64);
+
+impl Default for State {
+    fn default() -> State {
+        State(AtomicU64::new(next_stamp()))
+    }
+}
+
+fn next_stamp() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Nothing but their being different matters, and there is nobody who counts to 2⁶⁴.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 #[derive(Debug, Default)]
 struct Last {
@@ -158,14 +180,23 @@ impl Turn<'_> {
         self.stream
     }
 
-    /// Has the stream wait for what must come before these uses; `true` stands for writing. `wait(stream, other)` is the
-    /// driver's.
+    /// Has the stream wait for what must come before these uses; `true` stands for writing, which changes a memory's
+    /// [`Stamp`]. `wait(stream, other)` is the driver's.
     pub(super) fn before<'u>(
         &self,
         uses: impl Iterator<Item = Use<'u>>,
         wait: impl Fn(usize, usize) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        if self.alone { Ok(()) } else { self.order.before(self.stream, uses, wait) }
+        let uses = uses.inspect(|(uses, writes)| {
+            if *writes {
+                uses.stamp.0.store(next_stamp(), Ordering::Relaxed);
+            }
+        });
+        if self.alone {
+            uses.for_each(drop);
+            return Ok(());
+        }
+        self.order.before(self.stream, uses, wait)
     }
 
     /// Notes that the driver has work with these uses, and returns its place.
@@ -254,7 +285,12 @@ impl Change<'_> {
 }
 
 impl Uses {
+    /// What state the memory is in. Meanwhile nobody writes it.
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp(self.stamp.0.load(Ordering::Relaxed))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Last> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

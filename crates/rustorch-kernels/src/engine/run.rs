@@ -1,7 +1,8 @@
 //! Running an operation: plan, memory for the plan, launches.
 
 use super::Engine;
-use super::memory::Memory;
+use super::kept::Key;
+use super::memory::{Memory, Piece};
 use super::order::{Turn, Use};
 use crate::plan::{Binding, Operand, Place, Plan, Request};
 use crate::{Driver, Launch, Window, family};
@@ -13,6 +14,15 @@ struct Detour<D: Driver> {
     size: usize,
     memory: Memory<D>,
     layout: Layout,
+}
+
+/// Temporary memory of a plan.
+struct Scratch<D: Driver> {
+    piece: Piece<D>,
+    /// Of a step that is kept.
+    key: Option<Key>,
+    /// Whether the step is done already.
+    made: bool,
 }
 
 impl<D: Driver> Engine<D> {
@@ -76,7 +86,7 @@ impl<D: Driver> Engine<D> {
     ) -> Result<Option<Detour<D>>, Fault> {
         // Copies write anywhere.
         let direct = out.layout().elements() == 0
-            || (*op == Op::Copy || writes_directly(out))
+            || (*op == Op::Copy || writes_directly(out) || self.writes_rows(op, out))
                 && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
@@ -84,6 +94,12 @@ impl<D: Driver> Engine<D> {
         let bytes = packed_bytes(out.dtype(), out.layout().elements());
         let (size, memory) = self.take_scratch(turn, bytes)?;
         Ok(Some(Detour { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
+    }
+
+    /// Whether kernels of an operation write rows with gaps between them where they belong.
+    fn writes_rows(&self, op: &Op, out: &ViewMut<'_>) -> bool {
+        let place = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
+        family::pointwise::writes_rows(op, &place, &self.hardware)
     }
 
     /// Brings a result from where it was made to where it belongs.
@@ -120,12 +136,12 @@ impl<D: Driver> Engine<D> {
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
     ) -> Result<(), Fault> {
-        let scratch: SmallVec<[(usize, Memory<D>); 2]> =
-            plan.scratch.iter().map(|&bytes| self.take_scratch(turn, bytes)).collect::<Result<_, Fault>>()?;
+        let scratch = self.scratch(turn, plan, args)?;
         let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
         let notes = bindings.any(|binding| binding.place == Place::Mistakes).then(|| self.notes.memory(turn));
         let uses = || -> _ {
-            let written = outs.iter().copied().chain(scratch.iter().map(|(_, memory)| memory)).chain(notes);
+            let written =
+                outs.iter().copied().chain(scratch.iter().map(|scratch| &scratch.piece.1)).chain(notes);
             let written = written.map(|memory| -> Use<'_> { (&memory.uses, true) });
             args.iter().map(|memory| -> Use<'_> { (&memory.uses, false) }).chain(written)
         };
@@ -136,8 +152,33 @@ impl<D: Driver> Engine<D> {
         if notes.is_some() {
             self.notes.suspect(turn, point);
         }
-        self.give_scratch(turn, scratch);
+        let whole = result.is_ok();
+        let spare = scratch.into_iter().filter_map(|Scratch { piece, key, .. }| match key {
+            Some(key) if whole => self.kept.put(turn, key, piece),
+            _ => Some(piece),
+        });
+        self.give_scratch(turn, spare);
         result
+    }
+
+    /// Memory for a plan, some of which may hold what it is to hold.
+    fn scratch(
+        &self,
+        turn: &Turn<'_>,
+        plan: &Plan,
+        args: &[&Memory<D>],
+    ) -> Result<SmallVec<[Scratch<D>; 2]>, Fault> {
+        let mut keys: SmallVec<[Option<Key>; 2]> = plan.scratch.iter().map(|_| None).collect();
+        for (i, key) in plan.steps.iter().filter_map(|step| Key::of(step, args)) {
+            keys[i] = Some(key);
+        }
+        let take = |(&bytes, key): (&usize, Option<Key>)| {
+            let found = key.as_ref().and_then(|key| self.kept.take(turn, key));
+            let made = found.is_some();
+            let piece = found.map_or_else(|| self.take_scratch(turn, bytes), Ok)?;
+            Ok(Scratch { piece, key, made })
+        };
+        plan.scratch.iter().zip(keys).map(take).collect()
     }
 
     fn launch_steps(
@@ -146,16 +187,20 @@ impl<D: Driver> Engine<D> {
         plan: &Plan,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
-        scratch: &[(usize, Memory<D>)],
+        scratch: &[Scratch<D>],
         notes: Option<&Memory<D>>,
     ) -> Result<(), Fault> {
+        let made = |binding: &Binding| matches!(binding.place, Place::Scratch(i) if scratch[i].made);
         for step in &plan.steps {
+            if step.kept && step.bindings.iter().any(made) {
+                continue;
+            }
             let kernel = self.kernel(&step.kernel)?;
             let window = |binding: &Binding| {
                 let memory = match binding.place {
                     Place::Arg(i) => args[i],
                     Place::Out(i) => outs[i],
-                    Place::Scratch(i) => &scratch[i].1,
+                    Place::Scratch(i) => &scratch[i].piece.1,
                     Place::Mistakes => notes.expect("asked for where a step has them"),
                 };
                 let &Binding { start, end, writes, .. } = binding;

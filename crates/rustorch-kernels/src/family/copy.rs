@@ -66,7 +66,7 @@ pub fn plan(
 }
 
 /// The layout in words of a tensor whose innermost dimension is a run of whole words everywhere.
-fn rows_of_words(x: &Operand<'_>) -> Option<Layout> {
+pub(super) fn rows_of_words(x: &Operand<'_>) -> Option<Layout> {
     let (len, size) = (x.dtype.block_len(), x.dtype.block_bytes());
     let words = |elements: usize| {
         let bytes = elements / len * size;

@@ -93,6 +93,8 @@ kernels! {
     Attention(attention::Attention),
     /// Activations to 8-bit blocks.
     RoundActivations(weight::Round),
+    /// Choices of experts to tiles of one expert each.
+    GroupChoices(weight::Group),
     /// Rows of a block-quantized table.
     WeightRows(weight::Rows),
     /// A product with a block-quantized weight.

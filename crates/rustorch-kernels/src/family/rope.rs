@@ -53,7 +53,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
     launch.float(rope.base.powf(-2.0 / rope.rotated as f32));
     let (low, high, extrapolated, magnitude) = blend(rope);
     launch.float(low).float(high).float(extrapolated).float(magnitude);
-    plan.step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
+    plan.kept_step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
 
     let grid = Grid::new(&[&rows(x.layout)?]);
     let adjacent = rope.style == RopeStyle::Adjacent;

@@ -5,7 +5,7 @@
 pub mod bundle;
 pub mod kinds;
 
-use rustorch_core::{DType, Device, Layout, Op, Shape, TensorMeta};
+use rustorch_core::{BinaryOp, DType, Device, Layout, Op, Shape, TensorMeta};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, Subgroups, family, table};
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
@@ -36,7 +36,7 @@ pub fn strong() -> Hardware {
     }
 }
 
-/// A device that has nothing that WebGPU does not promise.
+/// A device that has nothing that WebGPU does not promise, and is a processor in disguise.
 pub fn weak() -> Hardware {
     Hardware {
         name: "weak".into(),
@@ -44,6 +44,7 @@ pub fn weak() -> Hardware {
         f64: false,
         i64: false,
         subgroups: None,
+        software: true,
         workgroup: 256,
         workgroup_memory: 16 << 10,
         max_buffer: 256 << 20,
@@ -84,6 +85,28 @@ pub fn kernels_of_parts() -> Vec<Kernel> {
         .filter(|kernel| kernel.label().contains("part: true") && found.insert(kernel.clone()))
         .collect()
 }
+
+/// The kernels that write rows with gaps between them.
+pub fn kernels_of_rows(hardware: &Hardware) -> Vec<Kernel> {
+    let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).expect("small"));
+    let (x, y) = (layout(&[3, 2, 4]), layout(&[3, 5, 4]).slice(1, 2, 2, 1).expect("inside"));
+    let across = layout(&[2, 3, 4]).transpose(0, 1).expect("two dimensions");
+    let mut list = Vec::new();
+    for dtype in [DType::Bool, DType::U8, DType::I16, DType::F16, DType::F32, DType::I64] {
+        for (op, args) in
+            [(Op::Cast(dtype), vec![(DType::F32, &x)]), (ADD, vec![(dtype, &x), (dtype, &across)])]
+        {
+            let meta = |&(dtype, layout)| TensorMeta { dtype, layout, device: hardware.device };
+            let (args, outs): (Vec<_>, [_; 1]) = (args.iter().map(meta).collect(), [meta(&(dtype, &y))]);
+            let plan = family::plan(&Request::new(&op, &args, &outs, hardware)).expect("these have kernels");
+            list.extend(plan.steps.into_iter().map(|step| step.kernel));
+        }
+    }
+    assert!(list.iter().all(|kernel| kernel.label().contains("rows: true")));
+    list
+}
+
+const ADD: Op = Op::Binary(BinaryOp::Add);
 
 /// The kernels of every case of the conformance suite that the device takes.
 pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {

@@ -2,7 +2,7 @@
 //! stream that is waited for has to wait for it. So work that nothing orders is done too late, which shows. Its kernels compute
 //! numbers that depend on everything they read.
 
-#![allow(unreachable_pub, reason = "a test's module")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 use rustorch_core::{Device, Fault, current_stream};
 use rustorch_kernels::{Arithmetic, Driver, Hardware, Language, Launch, Text};
@@ -18,6 +18,7 @@ pub struct Lazy {
 struct State {
     streams: Vec<Stream>,
     waits: usize,
+    launches: usize,
 }
 
 #[derive(Default)]
@@ -134,13 +135,18 @@ impl Lazy {
             memory: None,
             arithmetic: Arithmetic::default(),
         };
-        let state = State { streams: vec![Stream::default()], waits: 0 };
+        let state = State { streams: vec![Stream::default()], ..State::default() };
         Lazy { hardware, state: Arc::new(Mutex::new(state)) }
     }
 
     /// How often a stream was made to wait for another one.
     pub fn waits(&self) -> usize {
         self.lock().waits
+    }
+
+    /// How many kernels it was given.
+    pub fn launches(&self) -> usize {
+        self.lock().launches
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -171,6 +177,7 @@ impl Driver for Lazy {
             let these = launch.buffers.iter().filter(|window| window.writes == writes);
             these.map(|window| window.memory.part(window.start as usize, window.bytes as usize)).collect()
         };
+        self.lock().launches += 1;
         give(&self.state, Work::Kernel { seed, read: parts(false), written: parts(true) });
         Ok(())
     }

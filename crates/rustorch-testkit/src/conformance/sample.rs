@@ -114,11 +114,14 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
     let elements =
         metas.iter().map(|arg| arg.layout.elements()).chain(outs.iter().map(|out| out.shape.elements()));
-    // Exact products with blocks have other kernels.
+    // Exact products with blocks have other kernels, and so have those with many choices of each expert.
     let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
     let name = match &case.op {
         Op::MatMul(MatMul { exact: true, .. }) if blocks => "exact matmul",
         Op::ExpertMatMul { exact: true } if blocks => "exact expert_matmul",
+        Op::ExpertMatMul { .. } if blocks && metas[2].layout.elements() >= 4 * metas[1].dims()[0] => {
+            "expert_matmul of many"
+        }
         op => op.name(),
     };
     ((name, dtypes), elements.min().unwrap_or(0))
@@ -139,7 +142,9 @@ fn chosen(name: &str, known: &[Vec<DType>], i: usize) -> Vec<Vec<DType>> {
     match name {
         "matmul" => list.extend(blocks),
         // Not every type has kernels everywhere, the first has.
-        name if name.starts_with("exact ") => list.extend(blocks.into_iter().take(2)),
+        name if name.starts_with("exact ") || name.ends_with(" of many") => {
+            list.extend(blocks.into_iter().take(2))
+        }
         _ if !blocks.is_empty() => list.push(blocks[i % blocks.len()].clone()),
         _ => {}
     }

@@ -37,6 +37,12 @@ pub fn weight_cases() -> Vec<Case> {
             let args = vec![dense(&[4, shared, k], seed + 32), experts.clone(), ids.clone()];
             list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
         }
+        // So many choices that those of an expert meet it together.
+        let many = indices(&[9, 2], 3, seed + 33);
+        for shared in [1, 2] {
+            let args = vec![dense(&[9, shared, k], seed + 34), experts.clone(), many.clone()];
+            list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+        }
         // The same without rounding: few rows and many, the latter from a transposed view.
         let exact = || Op::MatMul(MatMul { activation: None, exact: true });
         for rows in [1, 3, 8] {

@@ -1,11 +1,11 @@
-//! A device as it would be with less than it has: its kernels go other ways.
+//! A device as it would be with less than it has, or as another kind: its kernels go other ways.
 
 #![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
 
 use rustorch_core::Fault;
 use rustorch_kernels::{Driver, Hardware, Launch, Text};
 
-/// A driver that does not tell of all that its device has.
+/// A driver that tells something else of its device.
 pub struct Plain<D> {
     driver: D,
     hardware: Hardware,
@@ -15,6 +15,12 @@ impl<D: Driver> Plain<D> {
     /// Without 64-bit arithmetic.
     pub fn new(driver: D) -> Plain<D> {
         let hardware = Hardware { f64: false, i64: false, ..driver.hardware().clone() };
+        Plain { driver, hardware }
+    }
+
+    /// As if it were no processor in disguise.
+    pub fn gpu(driver: D) -> Plain<D> {
+        let hardware = Hardware { software: false, ..driver.hardware().clone() };
         Plain { driver, hardware }
     }
 

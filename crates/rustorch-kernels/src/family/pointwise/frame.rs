@@ -15,6 +15,8 @@ pub(super) struct Frame {
     pub(super) output: DType,
     /// Dimensions; `None` where every tensor is one run.
     rank: Option<usize>,
+    /// Whether the result is rows of whole words with gaps between them, not one run.
+    rows: bool,
 }
 
 /// The layouts of arguments, broadcast to the result's shape.
@@ -44,11 +46,16 @@ pub(super) fn plan(
     let out = request.out(0);
     let elements = out.layout.elements();
     let layouts = broadcast(request.args, out.layout)?;
-    let grid = grid(&layouts);
+    let rows = !out.layout.is_contiguous();
+    let grid = match rows {
+        true => Some(Grid::new(&layouts.iter().chain([out.layout]).collect::<SmallVec<[&Layout; 4]>>())),
+        false => grid(&layouts),
+    };
     let frame = Frame {
         inputs: request.args.iter().map(|x| x.dtype).collect(),
         output: out.dtype,
         rank: grid.as_ref().map(Grid::rank),
+        rows,
     };
     let mut step = StepBuilder::new(request.hardware, kernel(frame));
     let mut offsets: SmallVec<[u32; 4]> = SmallVec::new();
@@ -96,7 +103,8 @@ impl Frame {
         let offsets = module.take(inputs.len());
         let to = module.word();
         let numbers = function(&mut module);
-        let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, inputs.len()));
+        let tensors = inputs.len() + usize::from(self.rows);
+        let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, tensors));
 
         let per_word = output.per_word();
         let mut body = format!(
@@ -112,7 +120,11 @@ impl Frame {
                 let _ = writeln!(body, "var {position} = {offset}{start};");
             }
             if let Some(grid) = &grid {
-                let names: Vec<&str> = positions.iter().map(String::as_str).collect();
+                let mut names: Vec<&str> = positions.iter().map(String::as_str).collect();
+                if self.rows && k == 0 {
+                    let _ = writeln!(body, "var place = {to};");
+                    names.push("place");
+                }
                 body.push_str(&grid.positions(&format!("i{k}"), &names));
             }
             let loads = inputs.iter().zip(&positions).map(|(x, at)| x.load(at));
@@ -120,9 +132,11 @@ impl Frame {
             let _ = writeln!(body, "let v{k} = f({});", given.join(", "));
             values.push(format!("v{k}"));
         }
-        let word = match per_word {
-            1 => format!("{to} + t"),
-            _ => format!("{to} / {per_word}u + t"),
+        let word = match (self.rows, per_word) {
+            // Its neighbours in the word are the next of the row.
+            (true, _) => format!("place / {per_word}u"),
+            (false, 1) => format!("{to} + t"),
+            (false, _) => format!("{to} / {per_word}u + t"),
         };
         body.push_str(&output.store(&word, &values));
         module.finish([WORKGROUP, 1, 1], &body)

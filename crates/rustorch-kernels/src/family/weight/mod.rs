@@ -4,11 +4,13 @@
 mod decode;
 mod exact;
 mod format;
+mod group;
 mod product;
 mod round;
 mod rows;
 
 pub use exact::{Few, Many};
+pub use group::Group;
 pub use product::Product;
 pub use round::Round;
 pub use rows::{Rows, plan as plan_rows};
@@ -17,6 +19,7 @@ use crate::Hardware;
 use crate::pieces::row_pitch;
 use crate::plan::{Chosen, Operand, Place, Plan, Request, StepBuilder, line};
 use crate::table::{Blocks, DTypes, Row, row};
+use crate::wgsl::WORKGROUP;
 use format::{Companion, Format, format};
 use rustorch_core::{DType, Decline, Layout, MatMul, Op, OpType, TensorMeta};
 
@@ -143,7 +146,7 @@ fn round(
     launch.number(blocks)?.number(k / companion.block())?.word(from).number(step)?;
     launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
     grid.describe(&mut launch)?;
-    plan.step(launch, line(blocks.div_ceil(round::blocks_per_group(companion)), hardware)?);
+    plan.kept_step(launch, line(blocks.div_ceil(round::blocks_per_group(companion)), hardware)?);
     Ok(rounded)
 }
 
@@ -158,22 +161,60 @@ fn product(
     let experts = matches!(request.op, Op::ExpertMatMul { .. });
     let n = out.layout.dims()[out.layout.rank() - 1];
     let rows = out.layout.elements() / n;
-    let tile = if experts || rows == 1 { 1 } else { 4 };
+    let tiles = if experts { group(plan, request, rows)? } else { None };
+    let tile = match experts {
+        true if tiles.is_some() => group::TILE,
+        true => 1,
+        false if rows == 1 => 1,
+        false => 4,
+    };
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let part = request.part.chosen.is_some();
-    let kernel = Product { quant: format.quant, tile, bias, experts: choice, part };
-    let groups = n.div_ceil(kernel.rows_per_group(format)) * rows.div_ceil(tile);
+    let shared = Product::shares(format, tile, request.hardware);
+    let kernel = Product { quant: format.quant, tile, shared, bias, experts: choice, part };
+    // Of experts there is a tile for each choice, though many of them are empty.
+    let groups = n.div_ceil(kernel.rows_per_group(format)) * if experts { rows } else { rows.div_ceil(tile) };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let bound = bind(&mut launch, request, format, rounded.rows, |launch| {
         launch.bytes(rounded.place, 0..4 * rounded.words as u64, false).map(|_| ())
     })?;
+    if let Some(tiles) = tiles {
+        launch.bytes(tiles, 0..table_bytes(rows), false)?;
+    }
     launch.number(n)?.number(rows)?.number(k / format.len())?.word(bound.weight);
     launch.word(bound.row).word(bound.to);
     launch.number(rounded.d)?.number(rounded.sums)?.number(rounded.s)?;
     bound.describe(&mut launch, request.part.chosen)?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
+}
+
+/// Adds the launch that finds which of the choices of a product are of the same expert, where each has so many that it pays.
+fn group(plan: &mut Plan, request: &Request<'_>, rows: usize) -> Result<Option<Place>, Decline> {
+    let choices = request.arg(2);
+    let experts = request.part.chosen.map_or(request.args[1].dims()[0], |chosen| chosen.whole);
+    if experts == 0 || rows < group::TILE * experts {
+        return Ok(None);
+    }
+    // The pieces of one product share their choices.
+    if let Some((_, place)) = plan.grouped.iter().find(|(layout, _)| layout == choices.layout) {
+        return Ok(Some(*place));
+    }
+    let mut launch = StepBuilder::new(request.hardware, Group { choices: choices.dtype });
+    let from = launch.read(&choices)?;
+    let bytes = table_bytes(rows);
+    let place = plan.scratch(usize::try_from(bytes).map_err(|_| Decline::Attr("too large"))?);
+    launch.bytes(place, 0..bytes, true)?;
+    launch.number(rows)?.number(experts)?.word(from);
+    plan.kept_step(launch, line((experts + 1).div_ceil(WORKGROUP as usize), request.hardware)?);
+    plan.grouped.push((choices.layout.clone(), place));
+    Ok(Some(place))
+}
+
+/// The bytes of the table of tiles.
+fn table_bytes(rows: usize) -> u64 {
+    4 * (group::TILE * rows) as u64
 }
 
 /// What the kernels of products have bound beside the activations, and where it is.

@@ -1,6 +1,7 @@
 //! Rows of blocks times rounded rows of activations.
 
 use super::format::{Format, Kind, format};
+use super::group::NONE;
 use crate::Hardware;
 use crate::family::strided;
 use crate::library;
@@ -8,14 +9,16 @@ use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, QuantType};
 use std::fmt::Write;
 
-/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight if
-/// there are several rows of activations; if there is one, several threads multiply blocks, and one of them adds the
-/// products in order.
+/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight, or
+/// several that multiply blocks, of which one adds the products in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
     pub(super) quant: QuantType,
-    /// Rows of activations that a thread multiplies with its row of the weight.
+    /// Rows of activations that a thread multiplies with its row of the weight. Where they choose their matrices, more than
+    /// one is a tile of [`Group`](super::Group).
     pub(super) tile: usize,
+    /// Whether several threads share a row of a weight with one chain; of one row of activations only.
+    pub(super) shared: bool,
     /// Whether a vector is added.
     pub(super) bias: bool,
     /// If each row of activations chooses its matrix: the dtype of the choice.
@@ -25,12 +28,18 @@ pub struct Product {
 }
 
 impl Product {
+    /// Whether several threads share a row of a weight with one chain. They do where one row of activations leaves a device
+    /// with too few; not on a processor in disguise, where each has to wait for the others at every block.
+    pub(super) fn shares(format: &Format, tile: usize, hardware: &Hardware) -> bool {
+        !format.lanes() && tile == 1 && !hardware.software
+    }
+
     /// Threads for each row of the weight.
     fn share(&self, format: &Format) -> usize {
         match format.kind {
             Kind::LaneBlocks | Kind::Lanes => 8,
-            Kind::Blocks if self.tile == 1 => 16,
-            Kind::Integer if self.tile == 1 => 8,
+            Kind::Blocks if self.shared => 16,
+            Kind::Integer if self.shared => 8,
             Kind::Blocks | Kind::Integer => 1,
         }
     }
@@ -41,7 +50,7 @@ impl Product {
     }
 
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Product { quant, tile, bias, experts, part } = *self;
+        let Product { quant, tile, bias, experts, part, .. } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
         module.buffer("w", "array<u32>", false);
@@ -55,6 +64,10 @@ impl Product {
             module.mistakes();
             ids
         });
+        let grouped = ids.is_some() && tile > 1;
+        if grouped {
+            module.buffer("tiles", "array<u32>", false);
+        }
         let (n, rows, row_blocks, from) = (module.word(), module.word(), module.word(), module.word());
         let (row_bytes, to) = (module.word(), module.word());
         let (d, sums, s) = (module.word(), module.word(), module.word());
@@ -91,8 +104,27 @@ impl Product {
             var base = {from} + min(row, {n} - 1u) * {row_bytes};
             let blocks = {row_blocks};\n"
         );
-        for j in 0..tile {
-            let _ = writeln!(body, "let x{j} = min(tile * {tile}u + {j}u, {rows} - 1u);");
+        if grouped {
+            // Threads of an empty tile have no blocks, and go on to the barriers: not every compiler for processors knows that
+            // all threads of a group leave together.
+            let _ = writeln!(
+                body,
+                "let first_choice = tiles[tile * {tile}u];
+                let empty = first_choice == {NONE};
+                let count = select(blocks, 0u, empty);
+                let x0 = select(first_choice, 0u, empty);"
+            );
+            for j in 1..tile {
+                let _ = writeln!(
+                    body,
+                    "let other{j} = select(tiles[tile * {tile}u + {j}u], {NONE}, empty);
+                    let x{j} = select(other{j}, x0, other{j} == {NONE});"
+                );
+            }
+        } else {
+            for j in 0..tile {
+                let _ = writeln!(body, "let x{j} = min(tile * {tile}u + {j}u, {rows} - 1u);");
+            }
         }
         if let Some(ids) = &ids {
             let load = ids.load_index(
@@ -103,11 +135,10 @@ impl Product {
             );
             let of_another_part =
                 here.map_or_else(String::new, |[first, len]| strided::chosen("expert", first, len));
-            let _ = writeln!(
-                body,
-                "{load}\n{of_another_part}\nbase += expert * {};\nlet a0 = x0 / {};",
-                extra[1], extra[3]
-            );
+            let _ = writeln!(body, "{load}\n{of_another_part}\nbase += expert * {};", extra[1]);
+            for j in 0..tile {
+                let _ = writeln!(body, "let a{j} = x{j} / {};", extra[3]);
+            }
         } else {
             for j in 0..tile {
                 let _ = writeln!(body, "let a{j} = x{j};");
@@ -118,6 +149,7 @@ impl Product {
         }
         let alone = lanes || share == 1;
         body.push_str(&match alone {
+            true if grouped => "for (var b = 0u; b < count; b++) {\n".to_owned(),
             true => "for (var b = 0u; b < blocks; b++) {\n".to_owned(),
             // Those beyond the last are not added.
             false => format!(
@@ -191,10 +223,12 @@ impl Product {
         let _ = writeln!(body, "if {writer} < {n} {{");
         let plus = if bias { format!(" + bias[{} + row * {}]", extra[0], extra[1]) } else { String::new() };
         for j in 0..tile {
-            let _ = writeln!(
-                body,
-                "if tile * {tile}u + {j}u < {rows} {{ y[{to} + x{j} * {pitch} + row] = result{j}{plus}; }}"
-            );
+            let there = match (grouped, j) {
+                (true, 0) => "!empty".to_owned(),
+                (true, _) => format!("other{j} != {NONE}"),
+                (false, _) => format!("tile * {tile}u + {j}u < {rows}"),
+            };
+            let _ = writeln!(body, "if {there} {{ y[{to} + x{j} * {pitch} + row] = result{j}{plus}; }}");
         }
         body.push_str("}\n");
         module.finish([WORKGROUP, 1, 1], &body)

@@ -1,0 +1,93 @@
+//! Temporary data that outlives its operation, because the next one may need the same: activations that are rounded for one
+//! weight serve those beside it, and cosines of positions serve every layer of a model.
+//!
+//! A plan says of which launches this is worth remembering ([`Step::kept`]). Such a launch is a function of the memory that it
+//! reads, its kernel and its parameters, so what it made is found again by these: a [`Key`]. In it stands not the memory but
+//! its [`Stamp`](super::order::Stamp), which is one of all memories and changes before anything is written there. Hence
+//! memory that was written since, and memory that was freed and has come back, are found no more. Nobody writes memory while
+//! an operation reads it, by the contract of views, so that a stamp does not change between key and launch.
+//!
+//! Each stream has its own, one for each kernel, and whoever uses a piece has it alone: it is taken out of the table and put
+//! back when the work that uses it is given. What is replaced goes to other temporary memory, whose next user comes after it
+//! in the stream.
+
+use super::memory::{Memory, Piece};
+use super::order::{Stamp, Turn};
+use crate::plan::{Place, Step};
+use crate::{Driver, Kernel};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What the result of a launch depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    kernel: Kernel,
+    parameters: SmallVec<[u32; 32]>,
+    groups: [u32; 3],
+    /// What it reads: the state of the memory, and which of its bytes.
+    read: SmallVec<[(Stamp, u64, u64); 2]>,
+}
+
+impl Key {
+    /// The key of a step that is [kept](Step::kept), and which piece of temporary memory it writes.
+    pub(super) fn of<D: Driver>(step: &Step, args: &[&Memory<D>]) -> Option<(usize, Key)> {
+        if !step.kept {
+            return None;
+        }
+        let mut written = None;
+        let mut read = SmallVec::new();
+        for binding in &step.bindings {
+            match binding.place {
+                Place::Arg(i) if !binding.writes => {
+                    read.push((args[i].uses.stamp(), binding.start, binding.end));
+                }
+                Place::Scratch(i) if binding.writes && written.is_none() => written = Some(i),
+                // It depends on more than arguments, or makes more than one piece of memory.
+                _ => return None,
+            }
+        }
+        let (kernel, parameters) = (step.kernel.clone(), step.parameters.clone());
+        Some((written?, Key { kernel, parameters, groups: step.groups, read }))
+    }
+}
+
+/// The pieces that launches have made.
+pub(super) struct Kept<D: Driver>(Mutex<Pieces<D>>);
+
+/// Pieces by stream and kernel.
+type Pieces<D> = HashMap<(usize, Kernel), (Key, Piece<D>)>;
+
+impl<D: Driver> Default for Kept<D> {
+    fn default() -> Kept<D> {
+        Kept(Mutex::default())
+    }
+}
+
+impl<D: Driver> Kept<D> {
+    /// What a launch with this key has made on the turn's stream, if it is there.
+    pub(super) fn take(&self, turn: &Turn<'_>, key: &Key) -> Option<Piece<D>> {
+        let mut pieces = self.lock();
+        let place = (turn.stream(), key.kernel.clone());
+        if pieces.get(&place)?.0 != *key {
+            return None;
+        }
+        pieces.remove(&place).map(|(_, piece)| piece)
+    }
+
+    /// Keeps what a launch makes that the turn's stream was given; returns what it replaces.
+    pub(super) fn put(&self, turn: &Turn<'_>, key: Key, piece: Piece<D>) -> Option<Piece<D>> {
+        let place = (turn.stream(), key.kernel.clone());
+        self.lock().insert(place, (key, piece)).map(|(_, piece)| piece)
+    }
+
+    /// Forgets everything; whether there was something.
+    pub(super) fn clear(&self) -> bool {
+        let pieces = std::mem::take(&mut *self.lock());
+        !pieces.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pieces<D>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
