@@ -4,6 +4,7 @@ mod memory;
 mod notes;
 mod order;
 mod probe;
+mod products;
 mod run;
 
 use crate::{Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
@@ -11,6 +12,7 @@ pub(crate) use memory::byte_range;
 use memory::{Memory, Spare};
 use notes::Notes;
 use order::Order;
+use products::Proofs;
 use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
     Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
@@ -26,6 +28,7 @@ pub struct Engine<D: Driver> {
     kernels: RwLock<HashMap<Kernel, Arc<D::Kernel>>>,
     spare: Spare<D>,
     notes: Notes<D>,
+    proofs: Proofs,
 }
 
 /// What an engine shares with its memories, which may outlive it.
@@ -66,6 +69,7 @@ impl<D: Driver> Engine<D> {
             kernels: RwLock::default(),
             spare: Spare::default(),
             notes,
+            proofs: Proofs::default(),
         })
     }
 
@@ -209,6 +213,10 @@ impl<D: Driver> Backend for Engine<D> {
 
     fn pci_address(&self) -> Option<&str> {
         self.driver().pci_address()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks_on_products()
     }
 
     fn streams(&self) -> usize {
