@@ -88,6 +88,12 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// What people should know of the device beside its name: libraries that it uses, and those that would help but are
+    /// missing, with a word on how to get them. May take a moment, since what was not used yet is tried.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How many streams there are: queues of work, each in order, that may overlap. Each thread works on one of them, by
     /// [`current_stream`](crate::current_stream); what one stream has left in memory, another finds there.
     fn streams(&self) -> usize {

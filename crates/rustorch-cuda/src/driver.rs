@@ -8,7 +8,7 @@ use crate::session::Session;
 use cudarc::driver::sys;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_kernels::driver::{check_range, invalid};
+use rustorch_kernels::driver::{Products, check_range, invalid};
 use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
 use std::ffi::c_void;
 use std::fmt;
@@ -202,6 +202,10 @@ impl Driver for Cuda {
             if bytes == 0 { Ok(()) } else { session.copy_from_peer(src, dst, bytes) }
         };
         Some(copy())
+    }
+
+    fn products(&self) -> Option<Result<&dyn Products<Memory>, &str>> {
+        Some(self.session.blas.library(&self.session).map(|_| -> &dyn Products<Memory> { self }))
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

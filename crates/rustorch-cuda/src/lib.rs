@@ -14,6 +14,7 @@
 //! }
 //! ```
 
+mod blas;
 mod describe;
 mod discover;
 mod driver;

@@ -1,7 +1,8 @@
 //! The libraries, opened at run time, and each found complete before its first use: `cudarc` panics where a library or a
 //! function is missing.
 
-use cudarc::{driver, nvrtc};
+use crate::wheels::{self, Names};
+use cudarc::{cublaslt, driver, nvrtc};
 use libloading::Library;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -63,6 +64,24 @@ const NVRTC: &[&str] = &[
     "nvrtcVersion",
 ];
 
+/// What this crate calls of cuBLASLt.
+const CUBLASLT: &[&str] = &[
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtGetVersion",
+    "cublasLtMatmul",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatrixLayoutSetAttribute",
+];
+
 /// The first function of the list that a library lacks.
 fn lacking(library: &Library, names: &[&'static str]) -> Option<&'static str> {
     names.iter().copied().find(|name| {
@@ -110,31 +129,64 @@ pub(crate) fn nvrtc() -> Result<(), String> {
 fn find_nvrtc() -> Result<(), String> {
     // SAFETY: this runs the initialisation of the machine's own library, as linking to it would.
     let present = || unsafe { nvrtc::sys::is_culib_present() };
-    if let Some(path) = std::env::var_os("NVRTC_PATH").map(PathBuf::from) {
-        // What is loaded by its path is found by its name afterwards.
-        let files = if path.is_dir() { crate::wheels::nvrtc_in(&path) } else { vec![path.clone()] };
-        if !files.iter().any(|file| preload(file)) || !present() {
-            return Err(format!(
-                "NVRTC_PATH is {}, but there is no NVRTC that can be loaded",
-                path.display()
-            ));
-        }
-    }
-    if !present() {
-        let loaded =
-            crate::wheels::folders().iter().flat_map(|f| crate::wheels::nvrtc_in(f)).any(|f| preload(&f));
-        if !loaded || !present() {
-            return Err("NVRTC, NVIDIA's compiler for kernels (libnvrtc.so), is not found: install the CUDA toolkit or \
-                        only NVRTC (Debian: nvidia-cuda-toolkit, Python: pip install nvidia-cuda-nvrtc-cu12), and set \
-                        NVRTC_PATH to its folder if it is in none that is searched"
-                .to_string());
-        }
-    }
+    find("NVRTC", "NVRTC_PATH", &wheels::NVRTC, present)?.ok_or(
+        "NVRTC, NVIDIA's compiler for kernels (libnvrtc.so), is not found: install the CUDA toolkit or \
+         only NVRTC (Debian: nvidia-cuda-toolkit, Python: pip install nvidia-cuda-nvrtc-cu12), and set \
+         NVRTC_PATH to its folder if it is in none that is searched",
+    )?;
     // SAFETY: it is present.
     match lacking(unsafe { nvrtc::sys::culib() }, NVRTC) {
         None => Ok(()),
         Some(name) => Err(format!("NVRTC has no function {name}: install one of CUDA 11.2 or later")),
     }
+}
+
+/// Opens cuBLASLt; afterwards each function of [`CUBLASLT`] may be called through `cudarc`. It is large, so this is for when
+/// the first product comes.
+///
+/// # Errors
+/// A sentence for people.
+pub(crate) fn cublaslt() -> Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(find_cublaslt).clone()
+}
+
+fn find_cublaslt() -> Result<(), String> {
+    // SAFETY: this runs the initialisation of the machine's own library, as linking to it would.
+    let present = || unsafe { cublaslt::sys::is_culib_present() };
+    find("cuBLASLt", "CUBLASLT_PATH", &wheels::CUBLASLT, present)?.ok_or(
+        "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so), is not found, so RusTorch's own kernels \
+         multiply: for faster products install the CUDA toolkit or only cuBLAS (Debian: libcublaslt12, Python: \
+         pip install nvidia-cublas-cu12), and set CUBLASLT_PATH to its folder if it is in none that is searched",
+    )?;
+    // SAFETY: it is present.
+    match lacking(unsafe { cublaslt::sys::culib() }, CUBLASLT) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "cuBLASLt has no function {name}, so RusTorch's own kernels multiply: install one of CUDA 11.4 or later"
+        )),
+    }
+}
+
+/// Loads a library, if it is anywhere: where the user says, where the system searches, in toolkits and Python packages.
+///
+/// # Errors
+/// If the user says where it is, and it is not there.
+fn find(name: &str, variable: &str, names: &Names, present: impl Fn() -> bool) -> Result<Option<()>, String> {
+    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
+        // What is loaded by its path is found by its name afterwards.
+        let files = if path.is_dir() { names.files_in(&path) } else { vec![path.clone()] };
+        if !files.iter().any(|file| preload(file)) || !present() {
+            return Err(format!(
+                "{variable} is {}, but there is no {name} that can be loaded",
+                path.display()
+            ));
+        }
+    }
+    let found = present()
+        || names.folders().iter().flat_map(|folder| names.files_in(folder)).any(|file| preload(&file))
+            && present();
+    Ok(found.then_some(()))
 }
 
 /// Loads a library by its path, for good.

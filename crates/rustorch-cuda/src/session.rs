@@ -1,5 +1,6 @@
 //! A context with its streams, and what becomes of errors in it.
 
+use crate::blas::Blas;
 use crate::fault::{Meaning, meaning, refused, said};
 use crate::lane::Lane;
 use crate::spans::Spans;
@@ -24,6 +25,7 @@ pub(crate) struct Session {
     pub(crate) met: Mutex<Vec<CUdevice>>,
     pub(crate) loss: Loss,
     pub(crate) spans: Spans,
+    pub(crate) blas: Blas,
 }
 
 // SAFETY: contexts and pools belong to no thread; every use makes the context current in its thread first.
@@ -65,6 +67,7 @@ impl Session {
             met: Mutex::default(),
             loss: Loss::new(device),
             spans: Spans::default(),
+            blas: Blas::default(),
         })
     }
 
@@ -174,6 +177,7 @@ impl Drop for Session {
             // No one is left to use the streams: memories and kernels hold the session.
             self.lanes().for_each(Lane::close);
             self.spans.clear();
+            self.blas.close();
         } else {
             self.lanes().for_each(Lane::leak);
         }

@@ -1,53 +1,73 @@
-//! Where NVRTC may be besides the folders that the system searches: toolkits and Python packages.
+//! Where libraries may be besides the folders that the system searches: toolkits and Python packages.
 
 use std::path::{Path, PathBuf};
 
-/// The folders to search, the user's first. Those that do not exist are among them.
-pub(crate) fn folders() -> Vec<PathBuf> {
-    folders_of(|name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute()))
+/// How a library is called.
+pub(crate) struct Names {
+    /// The folder of its Python package in `nvidia`, for CUDA 12; for CUDA 13 all are in one.
+    package: &'static str,
+    /// Its file without the suffix, but on Windows.
+    unix: &'static str,
+    /// How its file begins on Windows, where the version follows.
+    windows: &'static str,
+    /// Files with these in their names are others.
+    companions: &'static [&'static str],
 }
 
-/// [`folders`] in an environment.
-fn folders_of(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    let toolkits = ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| variable(name));
-    for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
-        folders.extend(["lib64", "lib", "bin"].map(|part| toolkit.join(part)));
+/// Of its companions, `builtins` is loaded by it, and `alt` is another build of it.
+pub(crate) const NVRTC: Names =
+    Names { package: "cuda_nvrtc", unix: "libnvrtc", windows: "nvrtc64_", companions: &["alt", "builtins"] };
+
+pub(crate) const CUBLASLT: Names =
+    Names { package: "cublas", unix: "libcublasLt", windows: "cublasLt64_", companions: &[] };
+
+impl Names {
+    /// The folders to search, the user's first. Those that do not exist are among them.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        self.folders_of(|name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute()))
     }
-    for environment in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)) {
-        // lib/python3.11/site-packages on Linux, Lib/site-packages on Windows.
-        let mut packages = vec![environment.join("Lib").join("site-packages")];
-        packages.extend(
-            entries(&environment.join("lib"))
-                .into_iter()
-                .filter(|path| name(path).starts_with("python3"))
-                .map(|path| path.join("site-packages")),
-        );
-        for package in packages {
-            for part in ["cu13", "cuda_nvrtc"] {
-                folders.extend(["lib", "bin"].map(|kind| package.join("nvidia").join(part).join(kind)));
-            }
+
+    /// [`folders`](Self::folders) in an environment.
+    fn folders_of(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        let toolkits = ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| variable(name));
+        for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
+            folders.extend(["lib64", "lib", "bin"].map(|part| toolkit.join(part)));
         }
-        folders.push(environment.join("lib"));
+        for environment in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)) {
+            // lib/python3.11/site-packages on Linux, Lib/site-packages on Windows.
+            let mut packages = vec![environment.join("Lib").join("site-packages")];
+            packages.extend(
+                entries(&environment.join("lib"))
+                    .into_iter()
+                    .filter(|path| name(path).starts_with("python3"))
+                    .map(|path| path.join("site-packages")),
+            );
+            for package in packages {
+                for part in ["cu13", self.package] {
+                    folders.extend(["lib", "bin"].map(|kind| package.join("nvidia").join(part).join(kind)));
+                }
+            }
+            folders.push(environment.join("lib"));
+        }
+        folders
     }
-    folders
-}
 
-/// The files in a folder that are NVRTC by their names, the newest version first. Its companions are not: `builtins` is
-/// loaded by it, `alt` is another build of it.
-pub(crate) fn nvrtc_in(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = entries(folder)
-        .into_iter()
-        .filter(|path| {
-            let name = name(path);
-            let library = name.starts_with("libnvrtc.so")
-                || name == "libnvrtc.dylib"
-                || name.starts_with("nvrtc64_") && name.ends_with(".dll");
-            library && !name.contains("alt") && !name.contains("builtins")
-        })
-        .collect();
-    files.sort_by(|a, b| b.cmp(a));
-    files
+    /// The files in a folder that are the library by their names, the newest version first.
+    pub(crate) fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = entries(folder)
+            .into_iter()
+            .filter(|path| {
+                let name = name(path);
+                let unix = name.strip_prefix(self.unix);
+                let library = unix.is_some_and(|rest| rest.starts_with(".so") || rest == ".dylib")
+                    || name.starts_with(self.windows) && name.ends_with(".dll");
+                library && !self.companions.iter().any(|other| name.contains(other))
+            })
+            .collect();
+        files.sort_by(|a, b| b.cmp(a));
+        files
+    }
 }
 
 /// What is in a folder, in order; nothing if it cannot be read.
@@ -74,18 +94,39 @@ mod tests {
         for name in ["libnvrtc.so.12", "libnvrtc.alt.so.12", "libnvrtc-builtins.so.12.9", "libother.so"] {
             std::fs::write(wheel.join(name), b"").unwrap();
         }
-        let found: Vec<PathBuf> =
-            folders_of(|name| (name == "VIRTUAL_ENV").then(|| root.path().to_path_buf()))
-                .iter()
-                .flat_map(|folder| nvrtc_in(folder))
-                .filter(|path| path.starts_with(root.path()))
-                .collect();
+        let found: Vec<PathBuf> = NVRTC
+            .folders_of(|name| (name == "VIRTUAL_ENV").then(|| root.path().to_path_buf()))
+            .iter()
+            .flat_map(|folder| NVRTC.files_in(folder))
+            .filter(|path| path.starts_with(root.path()))
+            .collect();
         assert_eq!(found, [wheel.join("libnvrtc.so.12")]);
     }
 
     #[test]
+    fn the_products_of_both_versions_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let packages = root.path().join("lib/python3.12/site-packages/nvidia");
+        let files = [("cublas", "libcublasLt.so.12"), ("cu13", "libcublasLt.so.13")]
+            .map(|(package, name)| packages.join(package).join("lib").join(name));
+        for file in &files {
+            let folder = file.parent().unwrap();
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(file, b"").unwrap();
+            std::fs::write(folder.join("libcublas.so.12"), b"").unwrap();
+        }
+        let folders = CUBLASLT.folders_of(|name| (name == "VIRTUAL_ENV").then(|| root.path().to_path_buf()));
+        let found: Vec<PathBuf> = folders
+            .iter()
+            .flat_map(|folder| CUBLASLT.files_in(folder))
+            .filter(|path| path.starts_with(root.path()))
+            .collect();
+        assert_eq!(found, [files[1].clone(), files[0].clone()]);
+    }
+
+    #[test]
     fn the_users_toolkit_goes_first() {
-        let folders = folders_of(|name| (name == "CUDA_HOME").then(|| PathBuf::from("/opt/cuda")));
+        let folders = NVRTC.folders_of(|name| (name == "CUDA_HOME").then(|| PathBuf::from("/opt/cuda")));
         assert_eq!(folders[0], Path::new("/opt/cuda/lib64"));
         assert!(folders.contains(&PathBuf::from("/usr/local/cuda/lib64")));
     }

@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
 mod common;
+#[path = "common/products.rs"]
+mod products;
 
 use common::in_child;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind, host_ns};
+use rustorch_core::{Backend, DType, MatMul, Op, UnaryOp};
+use rustorch_cpu::CpuBackend;
 use rustorch_cuda::{Cuda, Kernel, Memory, Nvrtc};
-use rustorch_kernels::{Driver, Launch, Text, Window};
+use rustorch_kernels::{Driver, Engine, Launch, Text, Window};
+use rustorch_testkit::conformance;
 
 /// `y[i] = 3·y[i] + i`: does not commute with itself, so it shows order.
 const STEP: &str = "
@@ -224,10 +229,7 @@ fn memory_runs_out_and_comes_back() {
 fn a_kernel_that_crashes_loses_the_device() {
     // A context that is broken is so for the whole process. The child finds what this process finds.
     let kept: Vec<(&str, String)> =
-        ["NVRTC_PATH", "CUDA_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_VISIBLE_DEVICES"]
-            .into_iter()
-            .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-            .collect();
+        common::LIBRARIES.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
     let kept: Vec<(&str, &str)> = kept.iter().map(|(name, value)| (*name, value.as_str())).collect();
     in_child("a_kernel_that_crashes_loses_the_device", &kept, || {
         for driver in drivers() {
@@ -267,5 +269,46 @@ fn commands_are_measured_when_asked() {
         assert!(times.sum::<u64>() <= end - begin);
         assert!(spans.is_sorted_by_key(|span| span.start_ns));
         driver.stop();
+    }
+}
+
+/// Every arrangement of operands that goes to cuBLASLt, in each dtype, plain, with a bias and with a function: the processor's
+/// results, and the library has made them.
+#[test]
+fn cublaslt_gives_the_processors_products() {
+    let cpu = CpuBackend::new(1);
+    for driver in drivers() {
+        match driver.products() {
+            Some(Ok(library)) => println!("{}", library.name()),
+            Some(Err(why)) => return println!("skipped: {why}"),
+            None => unreachable!("the driver knows of a library"),
+        }
+        let engine = Engine::new(driver).unwrap();
+        let remarks = engine.remarks();
+        println!("{remarks:#?}");
+        assert_eq!(remarks.len(), 1, "every dtype is by the library");
+        engine.driver().start().unwrap();
+        let mut cases = Vec::new();
+        for dtype in products::DTYPES {
+            for &(a, b, _) in products::ARRANGEMENTS {
+                let case = products::case(dtype, a, b);
+                let n = *case.args[1].layout.dims().last().unwrap();
+                let mut with_bias = case.clone();
+                with_bias.args.push(products::argument(dtype, (&[n], &[1], 1), 3, true));
+                with_bias.op = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+                cases.extend([case, with_bias]);
+            }
+        }
+        // Of the same bits in any number of rows, which the library does not promise.
+        let op = Op::MatMul(MatMul { batch_invariant: true, ..MatMul::default() });
+        cases.push(conformance::Case { op, ..products::square(DType::F32) });
+        let count = cases.len();
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        println!("{report}");
+        assert!(report.failures.is_empty() && report.agreed == count, "{} failures", report.failures.len());
+        let spans = engine.driver().take_spans().unwrap();
+        let by_library = spans.iter().filter(|span| span.label.starts_with("cuBLASLt matmul")).count();
+        println!("{by_library} calls of the library");
+        assert!(by_library >= count - 1);
     }
 }

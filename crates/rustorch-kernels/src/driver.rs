@@ -4,9 +4,11 @@
 
 mod form;
 mod loss;
+mod product;
 
 pub use form::{Form, check_range, check_size, invalid, shortened};
 pub use loss::Loss;
+pub use product::{Matrices, Product, Products};
 
 use crate::Hardware;
 use rustorch_core::Fault;
@@ -80,6 +82,12 @@ pub trait Driver: Send + Sync + 'static {
         _dst: (&Self::Memory, usize),
         _bytes: usize,
     ) -> Option<Result<(), Fault>> {
+        None
+    }
+
+    /// The vendor's library of dense products; why there is none, in a sentence for people, where there could be one; `None`
+    /// where none is known.
+    fn products(&self) -> Option<Result<&dyn Products<Self::Memory>, &str>> {
         None
     }
 

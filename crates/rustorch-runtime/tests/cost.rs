@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const VULKAN: Device = Device::Vulkan(0);
-const MATMUL: Op = Op::MatMul(MatMul { activation: None, exact: false });
+const MATMUL: Op = Op::MatMul(MatMul { activation: None, exact: false, batch_invariant: false });
 const ADD: Op = Op::Binary(BinaryOp::Add);
 const NORM: Op = Op::RmsNorm(RmsNorm { eps: 1e-5 });
 

@@ -27,7 +27,7 @@ impl Tensor {
     /// If the inner dimensions differ, an operand is a scalar, or the dtypes do not fit.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 2 && other.rank() == 2 {
-            return run(&Op::MatMul(MatMul { activation: None, exact: exact() }), &[self, other]);
+            return run(&Op::MatMul(MatMul { exact: exact(), ..MatMul::default() }), &[self, other]);
         }
         if self.rank() == 0 || other.rank() == 0 {
             return Err(Error::shape(
@@ -38,7 +38,7 @@ impl Tensor {
         }
         let a = if self.rank() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
         let b = if other.rank() == 1 { Cow::Owned(other.unsqueeze(1)?) } else { Cow::Borrowed(other) };
-        let mut out = product(&a, &b, None, None)?;
+        let mut out = product(&a, &b, None, &MatMul { exact: exact(), ..MatMul::default() })?;
         if self.rank() == 1 {
             out = out.squeeze(-2)?;
         }
@@ -122,6 +122,24 @@ impl Tensor {
         bias: Option<&Tensor>,
         activation: Option<UnaryOp>,
     ) -> Result<Tensor> {
+        self.fully_connected(weight, bias, &MatMul { activation, exact: exact(), batch_invariant: false })
+    }
+
+    /// As [`linear`](Self::linear), with results of which no bit depends on how many rows there are or what the others hold,
+    /// and which are the same on every call: other products of dense matrices a device may leave to its vendor's library,
+    /// which promises neither.
+    ///
+    /// # Errors
+    /// As for [`linear`](Self::linear).
+    pub fn linear_batch_invariant(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        self.fully_connected(
+            weight,
+            bias,
+            &MatMul { activation: None, exact: exact(), batch_invariant: true },
+        )
+    }
+
+    fn fully_connected(&self, weight: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
         if weight.rank() != 2 || self.rank() == 0 {
             return Err(Error::shape(
                 "linear",
@@ -131,14 +149,14 @@ impl Tensor {
         }
         if weight.dtype().is_quant() && matches!(self.dtype(), DType::F16 | DType::BF16) {
             let wide = self.to_dtype(DType::F32)?;
-            return wide.linear_activated(weight, bias, activation)?.to_dtype(self.dtype());
+            return wide.fully_connected(weight, bias, op)?.to_dtype(self.dtype());
         }
         let bias = match bias {
             Some(bias) if bias.dtype() != self.dtype() => Some(Cow::Owned(bias.to_dtype(self.dtype())?)),
             other => other.map(Cow::Borrowed),
         };
         let x = if self.rank() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
-        let out = product(&x, &weight.t()?, bias.as_deref(), activation)?;
+        let out = product(&x, &weight.t()?, bias.as_deref(), op)?;
         if self.rank() == 1 { out.squeeze(0) } else { Ok(out) }
     }
 
@@ -171,8 +189,8 @@ fn exact() -> bool {
 }
 
 /// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
-fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, activation: Option<UnaryOp>) -> Result<Tensor> {
-    let op = Op::MatMul(MatMul { activation, exact: exact() });
+fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
+    let op = Op::MatMul(op.clone());
     let multiply = |a: &Tensor| match bias {
         Some(bias) => run(&op, &[a, b, bias]),
         None => run(&op, &[a, b]),

@@ -110,7 +110,7 @@ fn products() -> Vec<Case> {
     // More results than are seen at once, in both directions.
     let args = vec![argument(F32, &[90, 64], 10), transposed(argument(F32, &[130, 64], 11))];
     let activation = Some(UnaryOp::Silu);
-    cases.push(Case { op: Op::MatMul(MatMul { activation, exact: false }), args });
+    cases.push(Case { op: Op::MatMul(MatMul { activation, ..MatMul::default() }), args });
     let args = vec![argument(F16, &[5, 40, 33], 12), argument(F16, &[5, 33, 50], 13)];
     cases.push(Case { op: Op::MatMul(MatMul::default()), args });
     let args = vec![

@@ -58,7 +58,7 @@ fn cases() -> Vec<Case> {
         for (m, n, k) in [(1, 100, 300), (5, 70, 64), (16, 33, 40), (65, 130, 50)] {
             let (x, w) = (argument(F32, &[m, k], 1), transposed(argument(weight, &[n, k], 2)));
             for exact in [false, true] {
-                let op = Op::MatMul(MatMul { activation: None, exact });
+                let op = Op::MatMul(MatMul { exact, ..MatMul::default() });
                 cases.push(Case { op, args: vec![x.clone(), w.clone()] });
             }
         }
@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
         cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
     }
     // More segments of a row than there are threads for it, whole tiles and parts of them.
-    let exact = MatMul { activation: None, exact: true };
+    let exact = MatMul { exact: true, ..MatMul::default() };
     for (m, n, k) in [(1, 100, 2080), (2, 70, 2080), (6, 70, 2080), (33, 40, 64), (65, 130, 64)] {
         let (x, w) = (argument(F32, &[m, k], 8), transposed(blocks(&[n, k], 9)));
         cases.push(Case { op: Op::MatMul(exact.clone()), args: vec![x, w] });

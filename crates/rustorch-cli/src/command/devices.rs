@@ -26,6 +26,8 @@ struct Row {
     bytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Metrics>,
 }
@@ -55,6 +57,9 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
             (None, reason) => format!("not found: {}", reason.as_deref().unwrap_or("unknown")),
         };
         output::line(format_args!("{:8} {about}", row.device))?;
+        for remark in row.remarks {
+            output::line(format_args!("{:8} {remark}", ""))?;
+        }
     }
     Ok(())
 }
@@ -88,6 +93,7 @@ fn row(found: Found, cache: Option<&CostCache>) -> Row {
                 flops_per_second: Some(flops).filter(|_| cost != CostModel::UNKNOWN),
                 bytes_per_second: Some(cost.bandwidth).filter(|_| cost != CostModel::UNKNOWN),
                 reason: None,
+                remarks: backend.remarks(),
                 metrics: None,
             }
         }
@@ -99,6 +105,7 @@ fn row(found: Found, cache: Option<&CostCache>) -> Row {
             flops_per_second: None,
             bytes_per_second: None,
             reason: Some(reason),
+            remarks: Vec::new(),
             metrics: None,
         },
     }

@@ -9,7 +9,8 @@ use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta, UnaryOp};
 /// type, `F16` or `BF16`, whose columns are contiguous (the transposed view of an `[n, k]` matrix). Products with a
 /// weight round `a` to the weight's companion (8-bit blocks as in ggml for block types, the same 16-bit type otherwise) and accumulate in `f32`. The
 /// result has the dtype of `a`, and each of its elements depends on its own row and column only: not on `m`, the
-/// other rows, or the number of threads.
+/// other rows, or the number of threads. Products of two matrices of one dtype promise that where they are asked to be
+/// [`batch_invariant`](Self::batch_invariant); otherwise a device may leave them to its vendor's library.
 ///
 /// With `exact`, a product with a weight rounds nothing but the result: it is the product of `a` with the weight cast to
 /// `f32`, without the cast's memory.
@@ -20,6 +21,10 @@ pub struct MatMul {
     /// Multiplies `a` as it is with the values of a weight of another dtype, in `f32`. Slower than the rounded way, and
     /// other than ggml's results. Without effect where `a` and `b` have one dtype.
     pub exact: bool,
+    /// Makes each row of a product of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
+    /// are, and the same on every call: a language model needs that to read a prompt in any pieces. Without effect where
+    /// the dtypes differ, since those products are so always.
+    pub batch_invariant: bool,
 }
 
 impl MatMul {

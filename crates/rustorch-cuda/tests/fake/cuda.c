@@ -115,7 +115,7 @@ static Function functions[] = {{"step", step, {8}}, {"mix", mix, {8, 8, 8, 16}},
 // Streams.
 typedef struct Stream Stream;
 typedef struct { int reached; uint64_t time; Stream *stream; size_t until; } Event;
-enum Kind { COPY, ALLOCATE, FREE, RECORD, WAIT, LAUNCH };
+enum Kind { COPY, ALLOCATE, FREE, RECORD, WAIT, LAUNCH, HOST };
 typedef struct { enum Kind kind; void *to; const void *from; size_t bytes; Function *function; Call call; Stream *stream; int device; } Work;
 struct Stream { int device, number; Work *queue; size_t next, length, capacity, gone; Stream *other; };
 static Stream *streams;
@@ -140,6 +140,7 @@ static int run(Stream *s, size_t until) {
         if (w.kind == WAIT) { run(w.stream, w.bytes); continue; }
         if (broken) continue;
         if (w.kind == LAUNCH) { w.function->run(&w.call); continue; }
+        if (w.kind == HOST) { ((void (*)(void *))(uintptr_t)w.from)(w.to); continue; }
         if (w.device & 1) there(w.to, w.bytes);
         if (w.device & 2) there(w.from, w.bytes);
         memcpy(w.to, w.from, w.bytes);
@@ -316,6 +317,14 @@ int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_c
     note("peer", device_of(from_context) - 1, device_of(to_context) - 1);
     return leave(OK);
 }
+
+// What other fakes do in a stream, and the memory that they use there.
+int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
+    ENTER();
+    push(stream, (Work){.kind = HOST, .to = data, .from = (const void *)(uintptr_t)function});
+    return leave(OK);
+}
+void fake_require_memory(const void *address, size_t bytes) { there(address, bytes); }
 
 // Events.
 int cuEventCreate(void **event, unsigned flags) {

@@ -5,6 +5,7 @@ mod memory;
 mod notes;
 mod order;
 mod probe;
+mod products;
 mod run;
 
 use crate::{Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
@@ -13,6 +14,7 @@ pub(crate) use memory::byte_range;
 use memory::{Memory, Spare};
 use notes::Notes;
 use order::Order;
+use products::Proofs;
 use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
     Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
@@ -29,6 +31,7 @@ pub struct Engine<D: Driver> {
     spare: Spare<D>,
     kept: Kept<D>,
     notes: Notes<D>,
+    proofs: Proofs,
 }
 
 /// What an engine shares with its memories, which may outlive it.
@@ -70,6 +73,7 @@ impl<D: Driver> Engine<D> {
             spare: Spare::default(),
             kept: Kept::default(),
             notes,
+            proofs: Proofs::default(),
         })
     }
 
@@ -213,6 +217,10 @@ impl<D: Driver> Backend for Engine<D> {
 
     fn pci_address(&self) -> Option<&str> {
         self.driver().pci_address()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks_on_products()
     }
 
     fn streams(&self) -> usize {

@@ -62,15 +62,17 @@ impl<D: Driver> Engine<D> {
             .collect::<Result<_, Fault>>()?;
 
         let request = Request::new(op, &metas, &out_metas, &self.hardware);
-        let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(&turn, op, &plan, &memories, &out_memories)?;
+        if !self.multiply(&turn, &request, &memories, &out_memories)? {
+            let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
+            self.launch(&turn, op, &plan, &memories, &out_memories)?;
+        }
 
         for (out, detour) in outs.iter().zip(&detours) {
             if let Some(detour) = detour {
                 self.leave_detour(&turn, op, detour, out)?;
             }
         }
-        drop((plan, out_memories, out_metas));
+        drop((out_memories, out_metas));
         let pieces = detours.into_iter().flatten().map(|detour| (detour.size, detour.memory));
         self.give_scratch(&turn, pieces);
         Ok(())
@@ -128,7 +130,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Gives a plan's kernels to this thread's stream, after what must come before them on others.
-    fn launch(
+    pub(super) fn launch(
         &self,
         turn: &Turn<'_>,
         op: &Op,

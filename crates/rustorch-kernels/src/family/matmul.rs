@@ -53,7 +53,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
 }
 
 /// The layout of the leading dimensions, all but the last `inner`.
-fn leading(layout: &Layout, inner: usize) -> Result<Layout, Decline> {
+pub(crate) fn leading(layout: &Layout, inner: usize) -> Result<Layout, Decline> {
     let outer = layout.rank() - inner;
     let large = |_| Decline::Attr("too large");
     let shape = Shape::new(&layout.dims()[..outer]).map_err(large)?;

@@ -73,7 +73,7 @@ fn count(plan: &Plan, of: impl Fn(&Kernel) -> bool) -> usize {
 }
 
 fn matmul() -> Op {
-    Op::MatMul(MatMul { activation: None, exact: false })
+    Op::MatMul(MatMul::default())
 }
 
 /// The transposed view of `n` rows of `k`.

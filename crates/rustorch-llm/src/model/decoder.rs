@@ -185,8 +185,8 @@ fn gated(op: GateOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 /// A linear layer whose scale multiplies the products only: llama.cpp's order everywhere but in feed-forward networks.
 fn linear(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
     let LinearWeights { weight, scale, bias } = weights;
-    let Some(scale) = scale else { return Ok(x.linear(weight, bias.as_ref())?) };
-    let y = x.linear(weight, None)?.mul(scale)?;
+    let Some(scale) = scale else { return Ok(x.linear_batch_invariant(weight, bias.as_ref())?) };
+    let y = x.linear_batch_invariant(weight, None)?.mul(scale)?;
     Ok(match bias {
         Some(bias) => y.add(bias)?,
         None => y,
@@ -210,7 +210,7 @@ fn feed_forward(gate: GateOp, weights: &Dense, x: &Tensor) -> Result<Tensor> {
 
 /// A linear layer whose scale multiplies the bias, too: llama.cpp's order in feed-forward networks.
 fn scaled_whole(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
-    let y = x.linear(&weights.weight, weights.bias.as_ref())?;
+    let y = x.linear_batch_invariant(&weights.weight, weights.bias.as_ref())?;
     Ok(match &weights.scale {
         Some(scale) => y.mul(scale)?,
         None => y,
@@ -219,7 +219,7 @@ fn scaled_whole(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
 
 /// The weighted sum of the experts that the router picks for each row of `x: [n, embedding]`.
 fn mixture(gate: GateOp, weights: &ExpertWeights, x: &Tensor) -> Result<Tensor> {
-    let probabilities = x.linear(&weights.router, None)?.softmax(-1)?;
+    let probabilities = x.linear_batch_invariant(&weights.router, None)?.softmax(-1)?;
     let (mut share, chosen) = probabilities.topk(weights.used, -1, true)?;
     if weights.normalize {
         // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.

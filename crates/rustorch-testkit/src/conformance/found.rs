@@ -73,7 +73,7 @@ pub fn found_cases() -> Vec<Case> {
         let a = packed(dtype, &[3, 2], &[largest, 1.0, 0.0, largest, 3.0, 5.0]);
         let b = packed(dtype, &[2, 3], &[2.0, 3.0, largest - 90.0, largest, 7.0, largest]);
         for op in [UnaryOp::Relu, UnaryOp::Abs, UnaryOp::Square] {
-            let product = MatMul { activation: Some(op), exact: false };
+            let product = MatMul { activation: Some(op), ..MatMul::default() };
             add(Op::MatMul(product), vec![a.clone(), b.clone()]);
         }
     }

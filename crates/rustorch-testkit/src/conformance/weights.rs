@@ -44,7 +44,7 @@ pub fn weight_cases() -> Vec<Case> {
             list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
         }
         // The same without rounding: few rows and many, the latter from a transposed view.
-        let exact = || Op::MatMul(MatMul { activation: None, exact: true });
+        let exact = || Op::MatMul(MatMul { exact: true, ..MatMul::default() });
         for rows in [1, 3, 8] {
             let x = dense(&[rows, k], seed + 50 + rows as u64);
             list.push(Case { op: exact(), args: vec![x, transposed.clone()] });

@@ -63,7 +63,11 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
     if draw.kind.chance(40) {
         args.push(draw.argument(dtype, &[n], numbers.with(Special::None)));
     }
-    let op = MatMul { activation: activation(draw, dtype), exact: half && draw.kind.chance(40) };
+    let op = MatMul {
+        activation: activation(draw, dtype),
+        exact: half && draw.kind.chance(40),
+        ..MatMul::default()
+    };
     draw.case(Op::MatMul(op), args)
 }
 

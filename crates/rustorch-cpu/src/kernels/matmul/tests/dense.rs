@@ -172,7 +172,7 @@ fn the_activation_comes_after_the_bias() {
     ];
     let args = [&args[0], &args[1], &args[2]];
     let plain = run(2, &matmul(), &args).values::<f32>();
-    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), exact: false });
+    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
     let want: Vec<f32> = plain.iter().map(|v| v.max(0.0)).collect();
     assert!(plain.iter().any(|&v| v < 0.0));
     assert_eq!(run(2, &relu, &args).values::<f32>(), want);

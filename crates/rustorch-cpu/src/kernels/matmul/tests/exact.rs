@@ -6,7 +6,7 @@ use rustorch_core::{MatMul, Op, QuantType, bf16, f16};
 use rustorch_quant::decode;
 
 fn exact() -> Op {
-    Op::MatMul(MatMul { activation: None, exact: true })
+    Op::MatMul(MatMul { exact: true, ..MatMul::default() })
 }
 
 fn values(quant: QuantType, bytes: &[u8], count: usize) -> Vec<f32> {

@@ -1,0 +1,178 @@
+//! Products of dense matrices on the first NVIDIA GPU: through the engine by cuBLASLt, through the engine by its own kernels,
+//! and by cuBLASLt called directly, with the algorithm that it proposes first. Each figure is of ten products and one wait.
+//! Where there is no GPU or no cuBLASLt, that is said, and nothing is measured.
+#![allow(clippy::print_stdout, reason = "what is missing is said")]
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use cudarc::cublaslt::{result, sys};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, Shape, View, ViewMut};
+use rustorch_cuda::Cuda;
+use rustorch_kernels::{Driver, Engine};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Products of each measurement.
+const REPEATS: u64 = 10;
+
+/// Bytes that are about 0.01 in every float type.
+const FILL: u8 = 0x3c;
+
+/// Two square factors and their product in the engine's memory.
+struct Square<'e> {
+    engine: &'e Engine<Cuda>,
+    dtype: DType,
+    layout: Layout,
+    buffers: [Buffer; 3],
+}
+
+impl<'e> Square<'e> {
+    fn new(engine: &'e Engine<Cuda>, dtype: DType, n: usize) -> Square<'e> {
+        let bytes = dtype.block_bytes() * n * n;
+        let all = Layout::contiguous(Shape::new([bytes].as_slice()).expect("it fits a GPU"));
+        let buffers = [0; 3].map(|_| {
+            let mut buffer = engine.alloc(bytes).expect("memory");
+            // SAFETY: as many bytes as were allocated.
+            let mut to = unsafe { ViewMut::new(&mut buffer, DType::U8, &all) };
+            engine.copy_in(&vec![FILL; bytes], &mut to).expect("sizes agree");
+            buffer
+        });
+        let layout = Layout::contiguous(Shape::new([n, n].as_slice()).expect("it fits a GPU"));
+        Square { engine, dtype, layout, buffers }
+    }
+
+    fn multiply(&mut self, batch_invariant: bool) {
+        let op = Op::MatMul(MatMul { batch_invariant, ..MatMul::default() });
+        let [a, b, out] = &mut self.buffers;
+        for _ in 0..REPEATS {
+            // SAFETY: the buffers were made for this layout, and written.
+            let args = [&*a, &*b].map(|buffer| unsafe { View::new(buffer, self.dtype, &self.layout) });
+            // SAFETY: as above.
+            let to = unsafe { ViewMut::new(out, self.dtype, &self.layout) };
+            self.engine.run(&op, &args, &mut [to]).expect("a valid product");
+        }
+        self.engine.synchronize().expect("the device works");
+    }
+}
+
+/// The same by the library alone, in a stream of its own.
+struct Direct {
+    stream: Arc<CudaStream>,
+    memories: [CudaSlice<u8>; 4],
+    handle: sys::cublasLtHandle_t,
+    product: sys::cublasLtMatmulDesc_t,
+    layout: sys::cublasLtMatrixLayout_t,
+    found: sys::cublasLtMatmulHeuristicResult_t,
+}
+
+impl Direct {
+    fn new(dtype: DType, n: usize) -> Direct {
+        const WORKSPACE: usize = 32 << 20;
+        let data = match dtype {
+            DType::F16 => sys::cudaDataType::CUDA_R_16F,
+            DType::BF16 => sys::cudaDataType::CUDA_R_16BF,
+            _ => sys::cudaDataType::CUDA_R_32F,
+        };
+        let stream = CudaContext::new(0).and_then(|context| context.new_stream()).expect("a stream");
+        let bytes = dtype.block_bytes() * n * n;
+        let memory = |bytes: usize| stream.clone_htod(&vec![FILL; bytes]).expect("memory");
+        let memories = [memory(bytes), memory(bytes), memory(bytes), memory(WORKSPACE)];
+        let (compute, scale) = (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F);
+        let handle = result::create_handle().expect("a handle");
+        let product = result::create_matmul_desc(compute, scale).expect("a description");
+        let layout = result::create_matrix_layout(data, n as u64, n as u64, n as i64).expect("a description");
+        let wishes = result::create_matmul_pref().expect("a description");
+        let most = WORKSPACE as u64;
+        let attribute = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+        // SAFETY: all descriptions live, and the attribute is a 64-bit number.
+        let found = unsafe {
+            result::set_matmul_pref_attribute(wishes, attribute, (&raw const most).cast(), size_of::<u64>())
+                .expect("an attribute");
+            let found =
+                result::get_matmul_algo_heuristic(handle, product, layout, layout, layout, layout, wishes)
+                    .expect("an algorithm");
+            result::destroy_matmul_pref(wishes).expect("it is there");
+            found
+        };
+        Direct { stream, memories, handle, product, layout, found }
+    }
+
+    fn multiply(&self) {
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        let pointer = |i: usize| {
+            let (address, _used) = self.memories[i].device_ptr(&self.stream);
+            std::ptr::with_exposed_provenance_mut::<c_void>(address as usize)
+        };
+        let [a, b, out, workspace] = [0, 1, 2, 3].map(pointer);
+        for _ in 0..REPEATS {
+            // SAFETY: all descriptions live; the memories have the bytes of the layout, the last one more than the algorithm
+            // takes; nothing else uses them.
+            let done = unsafe {
+                result::matmul(
+                    self.handle,
+                    self.product,
+                    (&raw const one).cast(),
+                    (&raw const zero).cast(),
+                    a,
+                    self.layout,
+                    b,
+                    self.layout,
+                    out,
+                    self.layout,
+                    out,
+                    self.layout,
+                    &raw const self.found.algo,
+                    workspace,
+                    self.found.workspaceSize,
+                    self.stream.cu_stream().cast(),
+                )
+            };
+            done.expect("a valid product");
+        }
+        self.stream.synchronize().expect("the device works");
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // SAFETY: these are this object's alone, and no product is on its way.
+        let gone = unsafe {
+            [
+                result::destroy_matrix_layout(self.layout),
+                result::destroy_matmul_desc(self.product),
+                result::destroy_handle(self.handle),
+            ]
+        };
+        assert!(gone.iter().all(Result::is_ok), "{gone:?}");
+    }
+}
+
+fn products(c: &mut Criterion) {
+    let found = rustorch_cuda::discover();
+    let Some(candidate) = found.devices.first() else {
+        return println!("not measured: {}", found.missing.join("; "));
+    };
+    let engine = Engine::new(candidate.open().expect("the device opens")).expect("the device works");
+    if let Some(Err(why)) = engine.driver().products() {
+        return println!("not measured: {why}");
+    }
+    println!("{}: {}", candidate.hardware().name, engine.remarks().join("; "));
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let mut group = c.benchmark_group(format!("matmul {dtype}"));
+        for n in [64, 256, 1024, 4096] {
+            group.throughput(Throughput::Elements(REPEATS * 2 * (n as u64).pow(3)));
+            let mut square = Square::new(&engine, dtype, n);
+            let direct = Direct::new(dtype, n);
+            group.bench_function(BenchmarkId::new("cuBLASLt directly", n), |b| b.iter(|| direct.multiply()));
+            group.bench_function(BenchmarkId::new("engine, cuBLASLt", n), |b| {
+                b.iter(|| square.multiply(false))
+            });
+            group.bench_function(BenchmarkId::new("engine, own kernels", n), |b| {
+                b.iter(|| square.multiply(true))
+            });
+        }
+    }
+}
+
+criterion_group!(benches, products);
+criterion_main!(benches);

@@ -1,0 +1,254 @@
+//! Products of dense matrices by cuBLASLt.
+//!
+//! Its functions are called as they are, not through `cudarc`'s safe layer, which rounds `f32` to TF32 and asks for an
+//! algorithm again at every call. What a product needs is described once and kept ([`prepared`]); of a product that fails, or
+//! for which there is no algorithm, it is kept that the library is not to be asked again.
+
+mod prepared;
+
+use crate::driver::Cuda;
+use crate::memory::Memory;
+use crate::session::Session;
+use cudarc::cublaslt::sys::{self, cublasLtHandle_t, cublasStatus_t};
+use prepared::Prepared;
+use rustorch_core::Fault;
+use rustorch_core::profile::SpanKind;
+use rustorch_kernels::driver::{Matrices, Product, Products};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The library on a device, opened when the first product comes.
+#[derive(Default)]
+pub(crate) struct Blas {
+    library: OnceLock<Result<Library, String>>,
+    known: Mutex<HashMap<Key, Known>>,
+}
+
+/// An open library.
+pub(crate) struct Library {
+    handle: cublasLtHandle_t,
+    /// Its name and version.
+    name: String,
+}
+
+// SAFETY: a handle belongs to a context and to no thread.
+unsafe impl Send for Library {}
+// SAFETY: the library may be called with a handle from several threads at once (cuBLAS, "Thread Safety").
+unsafe impl Sync for Library {}
+
+/// All that an algorithm is chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    product: Product,
+    /// Of the addresses of left factors, right factors and results.
+    alignment: [u32; 3],
+}
+
+/// What is known of a product.
+#[derive(Clone)]
+enum Known {
+    Ready(Arc<Prepared>),
+    /// There is no algorithm, or it has failed.
+    Refused,
+}
+
+/// How many products are remembered: more than a model has. Of more, all are forgotten.
+const REMEMBERED: usize = 1024;
+
+/// Temporary memory that an algorithm may have: what NVIDIA recommends for Hopper, the most of all architectures.
+const WORKSPACE: usize = 32 << 20;
+
+/// Fewer multiplications than this, which one or two workgroups of the engine's kernels do in the time of a launch, are not
+/// worth that an algorithm is asked for each new shape. An estimate: it is not measured.
+const LEAST: usize = 1 << 15;
+
+impl Blas {
+    /// The library, or why there is none.
+    pub(crate) fn library(&self, session: &Session) -> Result<&Library, &str> {
+        let open = || {
+            let opened = Library::open(session);
+            match &opened {
+                Ok(library) => tracing::debug!(device = %session.device, "products by {}", library.name),
+                Err(why) => tracing::debug!(device = %session.device, "{why}"),
+            }
+            opened
+        };
+        self.library.get_or_init(open).as_ref().map_err(String::as_str)
+    }
+
+    /// Gives the handle back. The context is current, and no one is left to use it.
+    pub(crate) fn close(&mut self) {
+        self.known().clear();
+        if let Some(Ok(library)) = self.library.take() {
+            // SAFETY: the handle is this object's alone.
+            match unsafe { sys::cublasLtDestroy(library.handle) } {
+                cublasStatus_t::CUBLAS_STATUS_SUCCESS => {}
+                status => tracing::debug!("{}", said("cublasLtDestroy", status)),
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, key: Key, what: Known) {
+        let mut known = self.known();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, what);
+    }
+
+    /// What a product needs; `None` if the library cannot do it.
+    fn prepared(&self, session: &Session, library: &Library, key: Key) -> Option<Arc<Prepared>> {
+        match self.known().get(&key) {
+            Some(Known::Ready(prepared)) => return Some(Arc::clone(prepared)),
+            Some(Known::Refused) => return None,
+            None => {}
+        }
+        // Without a pool, memory for a single call costs more than it brings.
+        let workspace = if session.pool.is_some() { WORKSPACE } else { 0 };
+        // Two threads may ask for one product at once, and get the same.
+        match Prepared::new(library.handle, &key.product, key.alignment, workspace) {
+            Ok(Some(prepared)) => {
+                let prepared = Arc::new(prepared);
+                self.remember(key, Known::Ready(Arc::clone(&prepared)));
+                Some(prepared)
+            }
+            Ok(None) => {
+                tracing::debug!(device = %session.device, product = ?key.product, "cuBLASLt has no algorithm");
+                self.remember(key, Known::Refused);
+                None
+            }
+            Err(why) => {
+                self.refuse(session, key, &why);
+                None
+            }
+        }
+    }
+
+    /// Does not ask the library for a product again.
+    fn refuse(&self, session: &Session, key: Key, why: &str) {
+        let product = &key.product;
+        tracing::warn!(device = %session.device, ?product, "{why}; RusTorch's own kernels multiply instead");
+        self.remember(key, Known::Refused);
+    }
+}
+
+impl Library {
+    fn open(session: &Session) -> Result<Library, String> {
+        crate::libraries::cublaslt()?;
+        session.enter().map_err(|fault| fault.to_string())?;
+        // SAFETY: the library is loaded.
+        let version = unsafe { sys::cublasLtGetVersion() };
+        let name = format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: a context is current, and the handle goes to a variable.
+        match unsafe { sys::cublasLtCreate(&mut handle) } {
+            cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Library { handle, name }),
+            status => Err(format!(
+                "{name} does not start, so RusTorch's own kernels multiply: {}; it may be newer than the GPU's driver",
+                said("cublasLtCreate", status)
+            )),
+        }
+    }
+}
+
+/// What a call said.
+fn said(call: &str, status: cublasStatus_t) -> String {
+    format!("{call} says {status:?} ({})", status as u32)
+}
+
+/// The largest power of two that divides an address, up to the 256 bytes to which memory is allocated.
+fn alignment(address: u64) -> u32 {
+    1 << address.trailing_zeros().min(8)
+}
+
+impl Products<Memory> for Cuda {
+    fn name(&self) -> &str {
+        self.session.blas.library(&self.session).map_or("cuBLASLt", |library| &library.name)
+    }
+
+    fn takes(&self, product: &Product) -> bool {
+        let &Product { m, n, k, batch, .. } = product;
+        m.saturating_mul(n).saturating_mul(k).saturating_mul(batch) >= LEAST
+    }
+
+    fn multiply(
+        &self,
+        product: &Product,
+        a: (&Memory, usize),
+        b: (&Memory, usize),
+        out: (&Memory, usize),
+    ) -> Option<Result<(), Fault>> {
+        multiply(&self.session, product, [a, b, out]).transpose()
+    }
+}
+
+fn multiply(
+    session: &Arc<Session>,
+    product: &Product,
+    operands: [(&Memory, usize); 3],
+) -> Result<Option<()>, Fault> {
+    let &Product { dtype, m, n, k, batch, a, b, out, accumulate } = product;
+    let shapes: [(Matrices, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
+    let size = dtype.block_bytes();
+    for ((memory, start), (lies, rows, columns)) in operands.iter().zip(shapes) {
+        memory.check(session, *start, size * lies.extent(rows, columns, batch))?;
+    }
+    session.enter()?;
+    let blas = &session.blas;
+    let Ok(library) = blas.library(session) else { return Ok(None) };
+    let addresses = operands.map(|(memory, start)| memory.address + start as u64);
+    let key = Key { product: *product, alignment: addresses.map(alignment) };
+    let Some(prepared) = blas.prepared(session, library, key) else { return Ok(None) };
+    // Given back in the order of the stream, when the product is done.
+    let workspace = match prepared.workspace {
+        0 => None,
+        bytes => match Memory::new(session, bytes.next_multiple_of(16)) {
+            Ok(memory) => Some(memory),
+            Err(Fault::OutOfMemory { .. }) => return Ok(None),
+            Err(fault) => return Err(fault),
+        },
+    };
+    let mut status = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+    let label = format!("cuBLASLt matmul {dtype}");
+    session.spans.measure(session, SpanKind::Compute, &label, || {
+        let pointer = |address: u64| std::ptr::with_exposed_provenance_mut::<c_void>(address as usize);
+        let [a, b, out] = addresses.map(pointer);
+        let temporary = workspace.as_ref().map_or(std::ptr::null_mut(), |memory| pointer(memory.address));
+        // SAFETY: the handle and the descriptions live; the memories have the bytes of their layouts, as was checked, and are
+        // there in the order of the stream; the algorithm was chosen for these descriptions, alignments and workspace.
+        status = unsafe {
+            prepared.run(library.handle, accumulate, [a, b, out], temporary, session.lane().stream.cast())
+        };
+        Ok(())
+    })?;
+    match status {
+        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Some(())),
+        // Another time there may be enough.
+        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Ok(None),
+        status => {
+            blas.refuse(session, key, &said("cublasLtMatmul", status));
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_as_aligned_as_they_are() {
+        assert_eq!([0x7f00_0000_0000, 256, 384, 8, 6, 3].map(alignment), [256, 256, 128, 8, 2, 1]);
+    }
+
+    #[test]
+    fn a_status_is_named() {
+        let status = cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED;
+        assert_eq!(said("cublasLtMatmul", status), "cublasLtMatmul says CUBLAS_STATUS_EXECUTION_FAILED (13)");
+    }
+}
