@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
     row(OpType::Elementwise, &["maximum", "minimum"], ORDERED),
     row(OpType::Elementwise, &["sign", "clamp"], REAL),
     row(OpType::Elementwise, &["floor_divide", "remainder"], DIVISIBLE.with_doubles(&[F64])),
-    row(OpType::Elementwise, &["pow"], DIVISIBLE.with_doubles(&[F64, C64, C128])),
+    row(OpType::Elementwise, &["pow"], DIVISIBLE.with_doubles(&[F64, C64])),
     row(OpType::Elementwise, &["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"], BITS),
     row(OpType::Elementwise, &["bitwise_left_shift", "bitwise_right_shift"], INTEGERS),
     row(OpType::Elementwise, &["floor", "ceil", "round", "trunc"], FLOAT),
