@@ -66,7 +66,7 @@ pub struct Subgroups {
     pub most: u32,
 }
 
-/// How a device rounds `f32`, found by running a kernel.
+/// How a device rounds, found by running kernels; `f32` where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arithmetic {
     /// Whether `fma(a, b, c)` rounds once. Where not, kernels whose results depend on it compute it by hand.
@@ -75,6 +75,8 @@ pub struct Arithmetic {
     pub contracts: bool,
     /// Whether quotients and square roots are correctly rounded.
     pub divides: bool,
+    /// Whether those of `f64` are; not where it has none.
+    pub divides_doubles: bool,
     /// Whether subnormal numbers are kept.
     pub subnormals: bool,
 }
@@ -82,6 +84,12 @@ pub struct Arithmetic {
 impl Default for Arithmetic {
     /// What nothing is known of: the worst.
     fn default() -> Arithmetic {
-        Arithmetic { fused: false, contracts: true, divides: false, subnormals: false }
+        Arithmetic {
+            fused: false,
+            contracts: true,
+            divides: false,
+            divides_doubles: false,
+            subnormals: false,
+        }
     }
 }

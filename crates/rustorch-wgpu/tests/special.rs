@@ -14,7 +14,48 @@ use rustorch_kernels::Engine;
 use rustorch_testkit::ulps;
 
 /// Zeros, ends of ranges, every magnitude, and numbers at which functions change their way.
-fn numbers() -> Vec<f32> {
+fn numbers(dtype: DType) -> Vec<f64> {
+    match dtype {
+        DType::F32 => singles().into_iter().map(f64::from).collect(),
+        _ => doubles(),
+    }
+}
+
+/// Those of [`singles`], what is beyond their range, and what is hard for doubles alone.
+fn doubles() -> Vec<f64> {
+    let mut all = vec![
+        0.25541281188299536,
+        0.54930614433405484,
+        0.84375,
+        1.0 / 0.35,
+        709.78,
+        709.79,
+        744.0,
+        746.0,
+        1_647_099.0,
+        1_647_099.5,
+        9_007_199_254_740_992.0,
+        1e22,
+        std::f64::consts::PI,
+        std::f64::consts::FRAC_PI_2,
+        std::f64::consts::FRAC_PI_4,
+        std::f64::consts::SQRT_2,
+        1.0 + f64::EPSILON,
+        1.0 - f64::EPSILON,
+        5e-324,
+        2e-310,
+        f64::MIN_POSITIVE,
+        f64::MAX,
+    ];
+    all.extend((0..120).map(|i| 10f64.powf(f64::from(i) * 5.0 - 300.0) * 1.2345));
+    all.extend((0..200).map(|i| f64::from(i) * 0.123 + 1e-7));
+    let negative: Vec<f64> = all.iter().map(|x| -x).collect();
+    all.extend(negative);
+    all.extend(singles().into_iter().map(f64::from));
+    all
+}
+
+fn singles() -> Vec<f32> {
     let mut all = vec![
         0.0,
         1.0,
@@ -49,19 +90,33 @@ fn numbers() -> Vec<f32> {
     all
 }
 
-fn run(backend: &dyn Backend, op: &Op, args: &[Vec<f32>]) -> Option<Vec<u8>> {
+fn encode(dtype: DType, x: &[f64]) -> Vec<u8> {
+    match dtype {
+        DType::F32 => x.iter().flat_map(|&x| (x as f32).to_ne_bytes()).collect(),
+        _ => x.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+    }
+}
+
+fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        DType::F32 => bytes.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b).into()).collect(),
+        _ => bytes.as_chunks().0.iter().map(|&b| f64::from_ne_bytes(b)).collect(),
+    }
+}
+
+fn run(backend: &dyn Backend, op: &Op, of: DType, args: &[Vec<f64>]) -> Option<Vec<u8>> {
     let layout = Layout::contiguous(Shape::new([args[0].len()].as_slice()).unwrap());
-    let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: backend.device() };
+    let meta = TensorMeta { dtype: of, layout: &layout, device: backend.device() };
     let metas = vec![meta; args.len()];
     backend.supports(op, &metas).ok()?;
     let dtype = op.infer(&metas).unwrap()[0].dtype;
     let buffers: Vec<Buffer> = args
         .iter()
         .map(|arg| {
-            let bytes: Vec<u8> = arg.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            let bytes = encode(of, arg);
             let mut buffer = backend.alloc(bytes.len()).unwrap();
             // SAFETY: the buffer has room for the layout.
-            backend.copy_in(&bytes, &mut unsafe { ViewMut::new(&mut buffer, DType::F32, &layout) }).unwrap();
+            backend.copy_in(&bytes, &mut unsafe { ViewMut::new(&mut buffer, of, &layout) }).unwrap();
             buffer
         })
         .collect();
@@ -69,7 +124,7 @@ fn run(backend: &dyn Backend, op: &Op, args: &[Vec<f32>]) -> Option<Vec<u8>> {
     let mut result = backend.alloc(out.len()).unwrap();
     // SAFETY: all have been written, and have room for the layout.
     let views: Vec<View<'_>> =
-        buffers.iter().map(|buffer| unsafe { View::new(buffer, DType::F32, &layout) }).collect();
+        buffers.iter().map(|buffer| unsafe { View::new(buffer, of, &layout) }).collect();
     // SAFETY: fresh memory of the right size.
     backend.run(op, &views, &mut [unsafe { ViewMut::new(&mut result, dtype, &layout) }]).unwrap();
     // SAFETY: the operation has written it.
@@ -78,25 +133,75 @@ fn run(backend: &dyn Backend, op: &Op, args: &[Vec<f32>]) -> Option<Vec<u8>> {
 }
 
 /// How far apart in units of the last place; subnormal results may be zero, overflow may begin an ulp apart.
-fn distance(got: f32, want: f32) -> u64 {
-    if got.abs() < 2.0 * f32::MIN_POSITIVE && want.abs() < 2.0 * f32::MIN_POSITIVE {
+fn distance(dtype: DType, got: f64, want: f64) -> u64 {
+    let least = if dtype == DType::F32 { f32::MIN_POSITIVE.into() } else { f64::MIN_POSITIVE };
+    if got.abs() < 2.0 * least && want.abs() < 2.0 * least {
         return 0;
     }
-    ulps(got, want)
+    if dtype == DType::F32 {
+        return ulps(got as f32, want as f32);
+    }
+    if got.is_nan() || want.is_nan() {
+        return if got.is_nan() && want.is_nan() { 0 } else { u64::MAX };
+    }
+    let line = |x: f64| {
+        let magnitude = (x.to_bits() & !(1 << 63)) as i64;
+        if x.is_sign_negative() { -magnitude } else { magnitude }
+    };
+    line(got).abs_diff(line(want))
 }
 
 #[test]
 fn special_numbers_give_the_processors_results() {
+    special(DType::F32);
+}
+
+#[test]
+fn special_doubles_give_the_processors_results() {
+    special(DType::F64);
+}
+
+/// Of all doubles 6381956970095103·2⁷⁹⁷ is closest to a multiple of π/2. Not every C library has its cosine right; these come
+/// from mpmath with 2000 bits:
+///
+/// ```python
+/// import mpmath; mpmath.mp.prec = 2000
+/// x = mpmath.mpf(6381956970095103) * mpmath.mpf(2)**797
+/// print([repr(float(f(x))) for f in (mpmath.sin, mpmath.cos, mpmath.tan)])
+/// ```
+#[test]
+fn the_hardest_angle_keeps_its_digits() {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return eprintln!("skipped: {none}"),
+    };
+    let x = 6_381_956_970_095_103.0 * 2f64.powi(797);
+    for adapter in adapters {
+        let engine = Engine::new(adapter.open().unwrap()).unwrap();
+        for (op, want) in [
+            (UnaryOp::Sin, 1.0),
+            (UnaryOp::Cos, -4.687165924254628e-19),
+            (UnaryOp::Tan, -2.133485385753704e18),
+        ] {
+            let Some(got) = run(&engine, &Op::Unary(op), DType::F64, &[vec![x]]) else { continue };
+            let got = decode(DType::F64, &got)[0];
+            assert!(distance(DType::F64, got, want) <= 1, "{op:?} is {got:e}, not {want:e}");
+        }
+    }
+}
+
+fn special(dtype: DType) {
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return eprintln!("skipped: {none}"),
     };
     let cpu = CpuBackend::new(1);
-    let xs = numbers();
+    let xs = numbers(dtype);
     // Every special number with each, and many others.
-    let few: Vec<f32> = xs.iter().copied().step_by(7).chain([0.0, -0.0, f32::INFINITY, f32::NAN]).collect();
-    let left: Vec<f32> = xs.iter().flat_map(|&x| vec![x; few.len()]).collect();
-    let right: Vec<f32> = xs.iter().flat_map(|_| few.iter().copied()).collect();
+    let few: Vec<f64> =
+        xs.iter().copied().step_by(7).chain([0.0, -0.0, f64::INFINITY, f64::NAN, 3.0, -2.0, 0.5]).collect();
+    let left: Vec<f64> = xs.iter().flat_map(|&x| vec![x; few.len()]).collect();
+    let right: Vec<f64> = xs.iter().flat_map(|_| few.iter().copied()).collect();
     let mut wrong = Vec::new();
     let engines = adapters.iter().flat_map(|adapter| {
         let whole = Engine::new(adapter.open().unwrap()).unwrap();
@@ -104,30 +209,28 @@ fn special_numbers_give_the_processors_results() {
         [Box::new(whole) as Box<dyn Backend>, Box::new(plain)]
     });
     for engine in engines {
-        let mut compare = |op: Op, args: &[Vec<f32>], limit: u64| {
-            let Some(got) = run(&*engine, &op, args) else { return };
-            let want = run(&cpu, &op, args).unwrap();
+        let mut compare = |op: Op, args: &[Vec<f64>], limit: u64| {
+            let Some(got) = run(&*engine, &op, dtype, args) else { return };
+            let want = run(&cpu, &op, dtype, args).unwrap();
             if got.len() == args[0].len() {
                 if let Some(i) = (0..got.len()).find(|&i| got[i] != want[i]) {
-                    let x: Vec<f32> = args.iter().map(|arg| arg[i]).collect();
+                    let x: Vec<f64> = args.iter().map(|arg| arg[i]).collect();
                     wrong.push(format!("{op:?} of {x:?} is {}, not {}", got[i], want[i]));
                 }
                 return;
             }
-            let float = |bytes: &[u8]| -> Vec<f32> {
-                bytes.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b)).collect()
-            };
-            let (got, want) = (float(&got), float(&want));
-            let bad: Vec<usize> = (0..got.len()).filter(|&i| distance(got[i], want[i]) > limit).collect();
-            let worst = (0..got.len()).max_by_key(|&i| distance(got[i], want[i])).unwrap();
-            let most = distance(got[worst], want[worst]);
+            let (got, want) = (decode(dtype, &got), decode(dtype, &want));
+            let bad: Vec<usize> =
+                (0..got.len()).filter(|&i| distance(dtype, got[i], want[i]) > limit).collect();
+            let worst = (0..got.len()).max_by_key(|&i| distance(dtype, got[i], want[i])).unwrap();
+            let most = distance(dtype, got[worst], want[worst]);
             eprintln!("{op:?}: {most} ulp");
             if !bad.is_empty() {
                 let shown: Vec<String> = bad
                     .iter()
                     .take(4)
                     .map(|&i| {
-                        let x: Vec<f32> = args.iter().map(|arg| arg[i]).collect();
+                        let x: Vec<f64> = args.iter().map(|arg| arg[i]).collect();
                         format!("of {x:?} is {:e}, not {:e}", got[i], want[i])
                     })
                     .collect();
@@ -141,12 +244,14 @@ fn special_numbers_give_the_processors_results() {
                 UnaryOp::BitwiseNot | UnaryOp::Conj | UnaryOp::Real | UnaryOp::Imag | UnaryOp::Angle => {
                     continue;
                 }
+                // What is left of an exponential below the normal numbers has few digits.
+                UnaryOp::Silu if dtype == DType::F64 => 8,
                 _ => 4,
             };
             compare(Op::Unary(op), std::slice::from_ref(&xs), limit);
         }
         for &op in BinaryOp::ALL {
-            if op.accepts(DType::F32) {
+            if op.accepts(dtype) {
                 compare(Op::Binary(op), &[left.clone(), right.clone()], 3);
             }
         }

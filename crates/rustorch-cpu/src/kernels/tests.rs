@@ -384,3 +384,25 @@ fn complex_functions() {
     let div = run1::<C64>(&Op::Binary(BinaryOp::Div), &[&z, &z]);
     assert_eq!(div, [C64::new(1.0, 0.0); 2]);
 }
+
+/// Where formulas that are simple overflow or cancel. From mpmath with 300 bits, such as
+/// `float(mpmath.acosh(mpmath.mpf(1 + 2**-52)))`.
+#[test]
+fn inverse_hyperbolic_functions_of_doubles_keep_their_digits() {
+    for (op, x, want) in [
+        (UnaryOp::Asinh, f64::MAX, 710.475860073944),
+        (UnaryOp::Asinh, -f64::MAX, -710.475860073944),
+        (UnaryOp::Acosh, 1.0 + f64::EPSILON, 2.1073424255447014e-8),
+        (UnaryOp::Acosh, f64::MAX, 710.475860073944),
+        (UnaryOp::Atanh, -0.9840000999999999, -2.4101439330138943),
+    ] {
+        let got = run1::<f64>(&Op::Unary(op), &[&Tensor::new(&[1], &[x])])[0];
+        assert!(
+            (got - want).abs() <= 2.0 * f64::EPSILON * want.abs(),
+            "{op:?} of {x:e} is {got:e}, not {want:e}"
+        );
+    }
+    for x in [-123_450.0, -1e300, 0.5, f64::NEG_INFINITY] {
+        assert!(run1::<f64>(&Op::Unary(UnaryOp::Acosh), &[&Tensor::new(&[1], &[x])])[0].is_nan(), "{x:e}");
+    }
+}

@@ -313,8 +313,21 @@ real!(f32 {
 
 real!(f64 {
     by_std!(f64: exp = exp, fine_exp = exp, expm1 = exp_m1, ln = ln, log2 = log2, log10 = log10, log1p = ln_1p, sin = sin, cos = cos,
-        tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh, asinh = asinh,
-        acosh = acosh, atanh = atanh);
+        tan = tan, asin = asin, acos = acos, atan = atan, sinh = sinh, cosh = cosh, tanh = tanh);
+    // The standard library's overflow before their results do, and lose digits near 1 and −1.
+    #[inline(always)]
+    fn asinh<L: Level>(self, _: L) -> f64 {
+        libm::asinh(self)
+    }
+    #[inline(always)]
+    fn acosh<L: Level>(self, _: L) -> f64 {
+        // Of large negative numbers libm's is a number.
+        if self < 1.0 { f64::NAN } else { libm::acosh(self) }
+    }
+    #[inline(always)]
+    fn atanh<L: Level>(self, _: L) -> f64 {
+        libm::atanh(self)
+    }
     #[inline(always)]
     fn fma<L: Level>(self, _: L, a: f64, b: f64) -> f64 {
         self * a + b

@@ -18,8 +18,9 @@ fn sample(i: usize) -> f32 {
     (1.0 + i as f32 * 0.731).powi(1 + i as i32 % 5) * 0.013
 }
 
-/// Runs the probing kernel. Its numbers come from memory, so that no compiler knows them.
+/// Runs the probing kernels. Their numbers come from memory, so that no compiler knows them.
 pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
+    let divides_doubles = driver.hardware().f64 && divides_doubles(driver)?;
     let kernel = super::compile(driver, "probe", wgsl())?;
     let len = (4 * WORDS).next_multiple_of(16);
     let memory = driver.allocate(len)?;
@@ -49,8 +50,47 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
         fused: numbers[4] == f32::EPSILON / 2.0,
         contracts: numbers[5] != 0.0,
         divides,
+        divides_doubles,
         subnormals: numbers[6] == TINY,
     })
+}
+
+/// Whether quotients and square roots of doubles are the processor's.
+fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
+    let kernel = super::compile(driver, "probe doubles", double_wgsl())?;
+    let third = 1.0 / 3.0;
+    let number = |i: usize| f64::from(sample(i)) * (1.0 + third * i as f64);
+    let mut bytes: Vec<u8> = (0..SAMPLES).flat_map(|i| number(i).to_le_bytes()).collect();
+    bytes.resize(3 * 8 * SAMPLES, 0);
+    let memory = driver.allocate(bytes.len())?;
+    driver.write(&memory, 0, &bytes)?;
+    driver.launch(&Launch {
+        kernel: &kernel,
+        buffers: &[Window { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
+        parameters: &[SAMPLES as u32, 0, 0, 0],
+        groups: [1; 3],
+        label: "probe",
+    })?;
+    driver.read(&memory, 0, &mut bytes)?;
+    let got: Vec<f64> = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    Ok((0..SAMPLES).all(|i| {
+        let (a, b) = (number(i), number((i + 1) % SAMPLES));
+        got[SAMPLES + i] == a / b && got[2 * SAMPLES + i] == a.sqrt()
+    }))
+}
+
+fn double_wgsl() -> Wgsl {
+    let mut module = Module::new();
+    module.buffer("x", "array<f64>", true);
+    let samples = module.word();
+    let body = format!(
+        "for (var i = 0u; i < {samples}; i++) {{
+            x[{SAMPLES}u + i] = x[i] / x[(i + 1u) % {SAMPLES}u];
+            x[{}u + i] = sqrt(x[i]);
+        }}",
+        2 * SAMPLES
+    );
+    module.finish([1, 1, 1], &body)
 }
 
 fn wgsl() -> Wgsl {

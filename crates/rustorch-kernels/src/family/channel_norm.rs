@@ -1,13 +1,15 @@
 //! Normalisation of channels: by given statistics, a thread for each word of the result; by those of groups or of the
 //! batch, a workgroup for each part of the elements.
 
+use super::kind::Kind;
+use super::scalars;
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::{self, Parts, Together};
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word, per_word};
-use rustorch_core::{DType, Decline, Op, OpType, TensorMeta};
+use rustorch_core::{DType, Decline, Op, OpType, Scalar, TensorMeta};
 use std::fmt::Write;
 
 /// A normalising kernel.
@@ -52,7 +54,7 @@ fn run(x: &TensorMeta<'_>) -> usize {
 }
 
 /// The rows of the table.
-pub const ROWS: &[Row] = &[row(OpType::Normalization, &["batch_norm", "group_norm"], sets::SINGLE)
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &["batch_norm", "group_norm"], sets::FLOAT)
     .check(check)
     .remark("with their own statistics, runs of 16-bit floats have an even number of elements")];
 
@@ -99,7 +101,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         lists.push((step.read(&list)?, list.layout.strides()[0]));
     }
     let to = step.write(&out)?;
-    step.word(from).word(to).number(elements)?.number(channels)?.number(len)?.float(eps as f32);
+    step.word(from).word(to).number(elements)?.number(channels)?.number(len)?;
+    scalars::give(&mut step, scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)));
     for (from, stride) in lists {
         step.word(from).number(stride)?;
     }
@@ -153,23 +156,25 @@ impl ChannelNorm {
             names.map(|name| module.elements(name, parameters, false, hardware)).collect();
         let y = module.elements("y", dtype, true, hardware);
         if statistics == Statistics::Batch {
-            module.elements("means", DType::F32, true, hardware);
-            module.elements("variances", DType::F32, true, hardware);
+            module.elements("means", scalars::wide(dtype), true, hardware);
+            module.elements("variances", scalars::wide(dtype), true, hardware);
         }
         let (from, to, n, channels, len) =
             (module.word(), module.word(), module.word(), module.word(), module.word());
-        let eps = module.word().float();
+        let eps = scalars::declare(&mut module, Kind::of(dtype, hardware));
         let lists: Vec<List> = lists.into_iter().map(|list| (list, module.word(), module.word())).collect();
         let (given, affine) = lists.split_at(given.len());
-        module.add(&library::exact(hardware));
+        let ty = x.value();
+        module.add(&library::arithmetic(dtype, hardware));
+        module.add(&library::called(&eps, hardware));
         let weight = affine.first().map_or("inverse".to_owned(), |w| format!("{} * inverse", number(w)));
         module.add(&format!(
-            "fn factor(variance: f32, c: u32) -> f32 {{
-                let inverse = divide(1.0, root(variance + {eps}));
+            "fn factor(variance: {ty}, c: u32) -> {ty} {{
+                let inverse = divide({ty}(1.0), root(variance + {eps}));
                 return {weight};
             }}
-            fn shift(c: u32) -> f32 {{ return {}; }}",
-            affine.get(1).map_or("0.0".to_owned(), number)
+            fn shift(c: u32) -> {ty} {{ return {}; }}",
+            affine.get(1).map_or(format!("{ty}(0.0)"), number)
         ));
         let frame = Frame { x, y, to, n, channels, len, from };
         match given {
@@ -184,7 +189,8 @@ impl Frame {
     fn values(&self, module: &mut Module, rank: usize) {
         let grid = strided::parameters(module, rank, 1);
         module.add(&format!(
-            "fn value_at(i: u32) -> f32 {{\nvar at = {};\n{}return {};\n}}",
+            "fn value_at(i: u32) -> {} {{\nvar at = {};\n{}return {};\n}}",
+            self.x.value(),
             self.from,
             grid.positions("i", &["at"]),
             self.x.load("at")
@@ -194,10 +200,11 @@ impl Frame {
     fn given(self, mut module: Module, rank: usize, [mean, variance]: [&List; 2]) -> Wgsl {
         self.values(&mut module, rank);
         module.add(&format!(
-            "fn element(i: u32) -> f32 {{
+            "fn element(i: u32) -> {} {{
                 let c = i / {} % {};
                 return (value_at(i) - {}) * factor({}, c) + shift(c);
             }}",
+            self.x.value(),
             self.len,
             self.channels,
             number(mean),
@@ -220,8 +227,8 @@ impl Frame {
         let (count, groups) = (module.word(), module.word());
         let places = (statistics == Statistics::Batch).then(|| [module.word(), module.word()]);
         self.values(&mut module, rank);
-        let Frame { y, to, n, channels, len, .. } = &self;
-        module.add(library::wide(hardware));
+        let Frame { x, y, to, n, channels, len, .. } = &self;
+        let ty = x.value();
         // Which element of all is element `e` of part `part`, and its channel.
         let (index, channel, sets) = match statistics {
             Statistics::Batch => (
@@ -244,15 +251,15 @@ impl Frame {
         let mut body = format!(
             "let part = {LINEAR_GROUP};
             if part >= {sets} {{ return; }}
-            let size = f32({count});
-            var sum = wide(0.0);
+            let size = {ty}({count});
+            var sum = wide({ty}(0.0));
             for (var e = local; e < {count}; e += {WORKGROUP}u) {{
                 sum = wide_add(sum, wide(value_at(index(part, e))));
             }}
             {}
             let centre = divide(narrow(sum), size);
-            sum = wide(0.0);
-            var square = wide(0.0);
+            sum = wide({ty}(0.0));
+            var square = wide({ty}(0.0));
             for (var e = local; e < {count}; e += {WORKGROUP}u) {{
                 let deviation = value_at(index(part, e)) - centre;
                 sum = wide_add(sum, wide(deviation));
@@ -261,7 +268,7 @@ impl Frame {
             {}
             // What the mean is beside its nearest number counts where it is large.
             let rest = divide(narrow(sum), size);
-            let variance = max(divide(narrow(square), size) - rest * rest, 0.0);\n",
+            let variance = max(divide(narrow(square), size) - rest * rest, {ty}(0.0));\n",
             together.reduce(&["sum"], "wide_add(a, b)"),
             together.reduce(&["sum", "square"], "wide_add(a, b)"),
         );

@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// What is drawn.
 pub const ROWS: &[Row] = &[
     row(OpType::Distribution, &["rand"], sets::FLOAT),
-    row(OpType::Distribution, &["randn"], sets::SINGLE),
+    row(OpType::Distribution, &["randn"], sets::SMOOTH),
     row(OpType::Distribution, &["randint"], sets::COUNTABLE)
         .check(|op, _, _| match op {
             Op::Random(Parameters { distribution: Distribution::Integer { low, high }, dtype, .. })
@@ -100,6 +100,9 @@ fn numbers(random: &Parameters) -> [[u32; 3]; 4] {
             let bound = if f64::from(rounded) < high { rounded.next_up() } else { rounded };
             [single(low), single(high - low), scalars::single(bound), scalars::single(least)]
         }
+        (Distribution::Normal { mean, std }, F64) => {
+            [scalars::double(mean), scalars::double(std), none, none]
+        }
         (Distribution::Normal { mean, std }, _) => {
             [scalars::single(mean as f32), scalars::single(std as f32), none, none]
         }
@@ -161,6 +164,21 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             for (k, word) in ["w.x", "w.y", "w.z", "w.w"].iter().enumerate() {
                 let _ = writeln!(text, "let v{k} = drawn({word}, {given});");
             }
+        }
+        (Law::Normal, Kind::Double) => {
+            let [mean, std] = [(); 2].map(|()| scalars::declare(module, kind));
+            let _ = module.take(6);
+            let unit = |low: &str, high: &str| {
+                format!("(f64({high}) * 2097152.0lf + f64({low} >> 11u)) * 1.1102230246251565e-16lf")
+            };
+            let (radius, turn) = (unit("w.x", "w.y"), unit("w.z", "w.w"));
+            let _ = writeln!(
+                text,
+                "let radius = root_double(-2.0lf * log_double(1.0lf - {radius})) * {std};
+                let turn = sin_cos_double(6.283185307179586lf * ({turn}));
+                let v0 = {mean} + radius * turn.y;
+                let v1 = {mean} + radius * turn.x;"
+            );
         }
         (Law::Normal, _) => {
             let [mean, std] = [(); 2].map(|()| scalars::declare(module, Kind::Single));

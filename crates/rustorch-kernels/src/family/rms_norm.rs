@@ -1,12 +1,14 @@
 //! RMS normalisation: a workgroup for each row.
 
+use super::kind::Kind;
+use super::scalars;
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::{self, Parts, Together};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{self, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, Layout, OpType, Shape};
+use rustorch_core::{DType, Decline, Layout, OpType, Scalar, Shape};
 use std::fmt::Write;
 
 /// The kernel.
@@ -19,7 +21,7 @@ pub struct RmsNorm {
 }
 
 /// What it normalises.
-pub const ROWS: &[Row] = &[row(OpType::Normalization, &["rms_norm"], sets::SINGLE)
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &["rms_norm"], sets::FLOAT)
     .check(|_, args, _| {
         let len = args[0].dims()[args[0].dims().len() - 1];
         match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
@@ -60,7 +62,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64) -> Result<(), Decl
     let to = launch.write(&out)?;
     let row_count = x.layout.elements() / len;
     launch.number(row_count)?.number(len)?.number(step)?.word(from).word(scale.0).number(scale.1)?;
-    launch.word(to).float(eps as f32);
+    launch.word(to);
+    scalars::give(&mut launch, scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)));
     grid.describe(&mut launch)?;
     plan.step(launch, line(row_count, request.hardware)?);
     Ok(())
@@ -74,11 +77,12 @@ impl RmsNorm {
         let w = weight.then(|| module.elements("w", dtype, false, hardware));
         let y = module.elements("y", dtype, true, hardware);
         let (rows, len, step, from) = (module.word(), module.word(), module.word(), module.word());
-        let (w_from, w_step, to, eps) = (module.word(), module.word(), module.word(), module.word());
+        let (w_from, w_step, to) = (module.word(), module.word(), module.word());
+        let eps = scalars::declare(&mut module, Kind::of(dtype, hardware));
         let grid = strided::parameters(&mut module, rank, 1);
-        module.add(&library::exact(hardware));
-        module.add(library::wide(hardware));
-        module.add("fn finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u; }");
+        let ty = x.value();
+        module.add(&library::arithmetic(dtype, hardware));
+        module.add(&library::called(&format!("finite() {eps}"), hardware));
         // What an infinite sum of pairs has lost by rounding is no number.
         module.add(match hardware.f64 {
             true => "fn joined(a: Wide, b: Wide) -> Wide { return wide_add(a, b); }",
@@ -91,29 +95,34 @@ impl RmsNorm {
         });
         let mut together = Together::new(&mut module, "Wide", Parts::Whole, 1, hardware);
         let per_word = y.per_word();
+        let mean = match dtype {
+            DType::F64 => "let mean = quotient;",
+            _ => {
+                "let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
+                let mean = select(quotient, quotient + rest / count, finite(quotient));"
+            }
+        };
         let mut body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {rows} {{ return; }}
             var at = {from};
             {}
             // Squares are rounded as elements are; their sum is so precise that its order does not matter.
-            var sum = wide(0.0);
+            var sum = wide({ty}(0.0));
             for (var i = local; i < {len}; i += {WORKGROUP}u) {{
                 let v = {};
                 sum = joined(sum, wide(v * v));
             }}
             {}
             let total = sum;
-            let count = f32({len});
+            let count = {ty}({len});
             let quotient = divide(narrow(total), count);
-            let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
-            let mean = select(quotient, quotient + rest / count, finite(quotient));
-            let factor = divide(1.0, root(mean + {}));
+            {mean}
+            let factor = divide({ty}(1.0), root(mean + {eps}));
             for (var i = local * {per_word}u; i < {len}; i += {}u) {{\n",
             grid.positions("row", &["at"]),
             x.load(&format!("at + i * {step}")),
             together.reduce(&["sum"], "joined(a, b)"),
-            eps.float(),
             WORKGROUP as usize * per_word,
         );
         let mut values = Vec::new();

@@ -36,6 +36,11 @@ pub(super) fn words(value: Scalar, dtype: DType) -> [u32; 3] {
     }
 }
 
+/// The dtype in which floats of a dtype are computed.
+pub(super) fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
 /// The words of an integer.
 pub(super) fn integer(x: i64) -> [u32; 3] {
     [x as u32, (x >> 32) as u32, 0]

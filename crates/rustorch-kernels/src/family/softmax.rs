@@ -19,7 +19,7 @@ pub struct Softmax {
 }
 
 /// What it takes.
-pub const ROWS: &[Row] = &[row(OpType::Activation, &["softmax", "log_softmax"], sets::SINGLE)];
+pub const ROWS: &[Row] = &[row(OpType::Activation, &["softmax", "log_softmax"], sets::SMOOTH)];
 
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, softmax: &Parameters) -> Result<(), Decline> {
@@ -44,10 +44,16 @@ impl Softmax {
         let (count, len) = (module.word(), module.word());
         let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
-        let functions = if log { "quick_exp() log_of()" } else { "quick_exp()" };
-        module.add(&library::called(functions, hardware));
+        // In 16-bit floats and singles the exponential is the processor's, to the bit.
+        let ty = x.value();
+        let (exp, log_of, least) = match dtype {
+            DType::F64 => ("exp_double", "log_double", "-1.7976931348623157e308lf"),
+            _ => ("quick_exp", "log_of", "-3.4028235e38"),
+        };
+        let functions = if log { format!("{exp}() {log_of}()") } else { format!("{exp}()") };
+        module.add(&library::called(&functions, hardware));
         // A line that has one thread has nothing to put together.
-        let mut together = grouped.then(|| Together::new(&mut module, "f32", Parts::Whole, 1, hardware));
+        let mut together = grouped.then(|| Together::new(&mut module, ty, Parts::Whole, 1, hardware));
         let mut reduce = |value: &str, merge: &str| {
             together.as_mut().map_or(String::new(), |together| together.reduce(&[value], merge))
         };
@@ -55,8 +61,10 @@ impl Softmax {
         let load = x.load(&format!("at + i * {step}"));
         let (rest, result) = match log {
             // The largest is taken off first: beside it, the logarithm would lose its digits.
-            true => ("let shift = log_of(total);", format!("({load} - largest) - shift")),
-            false => ("let factor = 1.0 / total;", format!("quick_exp({load} - largest) * factor")),
+            true => (format!("let shift = {log_of}(total);"), format!("({load} - largest) - shift")),
+            false => {
+                (format!("let factor = {ty}(1.0) / total;"), format!("{exp}({load} - largest) * factor"))
+            }
         };
         let each = format!("for (var i = {first}; i < {len}; i += {every}u)");
         let body = format!(
@@ -66,11 +74,11 @@ impl Softmax {
             var place_of = {to};
             {}
             // NaN is larger than nothing, but reaches every element by way of the sum.
-            var largest = -3.4028235e38;
+            var largest = {least};
             {each} {{ let v = {load}; largest = select(largest, v, v > largest); }}
             {}
-            var total = 0.0;
-            {each} {{ total += quick_exp({load} - largest); }}
+            var total = {ty}(0.0);
+            {each} {{ total += {exp}({load} - largest); }}
             {}
             {rest}
             {each} {{

@@ -1,6 +1,6 @@
 //! Functions of the library by name: a kernel gets those that its text calls, and those that they call.
 
-use super::{exact, polynomial, quick_exp, wide, wide_number};
+use super::{exact, exact_double, polynomial, quick_exp, wide, wide_number};
 use crate::Hardware;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -16,6 +16,14 @@ const FILES: &[&str] = &[
     include_str!("math/complex.wgsl"),
     include_str!("math/integers.wgsl"),
     include_str!("math/random.wgsl"),
+    include_str!("math/double/numbers.wgsl"),
+    include_str!("math/double/exponential.wgsl"),
+    include_str!("math/double/logarithm.wgsl"),
+    include_str!("math/double/circular.wgsl"),
+    include_str!("math/double/arcs.wgsl"),
+    include_str!("math/double/power.wgsl"),
+    include_str!("math/double/error.wgsl"),
+    include_str!("math/double/complex.wgsl"),
 ];
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
@@ -45,12 +53,17 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
 /// The functions that `text` calls by name, and those that they need in turn.
 pub fn called(text: &str, hardware: &Hardware) -> String {
     let mut taken = BTreeSet::new();
-    let (mut needs_exact, mut needs_wide) = (false, false);
+    let (mut needs_exact, mut needs_wide, mut needs_exact_double) = (false, false, false);
     let mut rest = vec![text];
     while let Some(text) = rest.pop() {
         for name in calls(text) {
             match name {
                 "kept" | "fused" | "divide" | "root" => needs_exact = true,
+                "divide_double" | "root_double" => {
+                    if !std::mem::replace(&mut needs_exact_double, true) {
+                        rest.push(exact_double(hardware));
+                    }
+                }
                 "wide" | "wide_of" | "wide_add" | "wide_mul" | "narrow" => needs_wide = true,
                 _ => {
                     if let Some((name, function)) = FUNCTIONS.get_key_value(name)
@@ -69,6 +82,9 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
     if needs_wide {
         library.push_str(wide(hardware));
     }
+    if needs_exact_double {
+        library.push_str(exact_double(hardware));
+    }
     taken.iter().for_each(|name| library.push_str(&FUNCTIONS[name]));
     library
 }
@@ -77,7 +93,7 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').map(|(end, _)| {
         let head = &text[..end];
-        let start = head.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |i| i + 1);
-        &head[start..]
+        let before = head.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        &head[before.len()..]
     })
 }

@@ -11,6 +11,7 @@ pub use ring::Ring;
 pub use together::{Parts, Together, add_eight, adds_eight};
 
 use crate::Hardware;
+use rustorch_core::DType;
 use std::fmt::Write;
 
 /// `fused(a, b, c)`: a·b + c rounded once. `divide(a, b)` and `root(a)`: quotient and square root, correctly rounded.
@@ -32,6 +33,17 @@ pub fn exact(hardware: &Hardware) -> String {
     format!("{KEPT}{fused}{rest}")
 }
 
+/// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, as [`exact`] has them. By hand they call
+/// `kept_double`.
+pub fn exact_double(hardware: &Hardware) -> &'static str {
+    match hardware.arithmetic.divides_doubles {
+        true => {
+            "fn divide_double(a: f64, b: f64) -> f64 { return a / b; }\nfn root_double(a: f64) -> f64 { return sqrt(a); }\n"
+        }
+        false => include_str!("divide_double.wgsl"),
+    }
+}
+
 /// `kept(x)`: x, of which compilers do not know how it came about. Without it they take (a + b) − a for b, as they may
 /// where nobody forbids it; what a sum has lost by rounding is computed so.
 const KEPT: &str = "fn kept(x: f32) -> f32 {
@@ -42,6 +54,14 @@ const KEPT: &str = "fn kept(x: f32) -> f32 {
 /// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
 pub fn wide(hardware: &Hardware) -> &'static str {
     if hardware.f64 { include_str!("wide_f64.wgsl") } else { include_str!("wide_f32.wgsl") }
+}
+
+/// [`exact`] and [`wide`] for elements of a dtype: those of doubles have the same names, and are of `f64` all.
+pub fn arithmetic(dtype: DType, hardware: &Hardware) -> String {
+    match dtype {
+        DType::F64 => called("divide_double() root_double()", hardware) + include_str!("doubles.wgsl"),
+        _ => exact(hardware) + wide(hardware),
+    }
 }
 
 /// Reading a buffer `w` of words by bytes: `half_at(byte)`, `word_at(byte)` at even addresses, `byte_at(byte)`.

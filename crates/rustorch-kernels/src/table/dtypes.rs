@@ -13,6 +13,8 @@ pub struct DTypes {
     pub f64: &'static [DType],
     /// With 64-bit integers.
     pub i64: &'static [DType],
+    /// With 64-bit integers and floats.
+    pub both: &'static [DType],
     /// Block types.
     pub blocks: Blocks,
 }
@@ -31,7 +33,7 @@ pub enum Blocks {
 impl DTypes {
     /// These on every device.
     pub const fn always(dtypes: &'static [DType]) -> DTypes {
-        DTypes { always: dtypes, f64: &[], i64: &[], blocks: Blocks::None }
+        DTypes { always: dtypes, f64: &[], i64: &[], both: &[], blocks: Blocks::None }
     }
 
     /// And these with 64-bit floats.
@@ -42,6 +44,11 @@ impl DTypes {
     /// And `I64` with 64-bit integers.
     pub const fn with_i64(self) -> DTypes {
         DTypes { i64: &[DType::I64], ..self }
+    }
+
+    /// And these with 64-bit integers and floats: functions that take doubles to pieces.
+    pub const fn with_doubles(self, dtypes: &'static [DType]) -> DTypes {
+        DTypes { both: dtypes, ..self }
     }
 
     /// And block types.
@@ -55,7 +62,8 @@ impl DTypes {
             (self.blocks == Blocks::All).then(|| QuantType::ALL.iter().map(|&quant| DType::Quant(quant)));
         let weights = (self.blocks == Blocks::Weights).then(weight::types);
         let when = |has: bool, dtypes: &'static [DType]| if has { dtypes } else { &[] };
-        [self.always, when(hardware.i64, self.i64), when(hardware.f64, self.f64)]
+        let both = when(hardware.i64 && hardware.f64, self.both);
+        [self.always, when(hardware.i64, self.i64), when(hardware.f64, self.f64), both]
             .into_iter()
             .flatten()
             .copied()

@@ -7,6 +7,9 @@ use rustorch_core::DType;
 /// Floats that are computed in `f32`.
 pub const SINGLE: DTypes = DTypes::always(&[F16, BF16, F32]);
 
+/// Floats of which exponentials and the like are taken.
+pub const SMOOTH: DTypes = SINGLE.with_doubles(&[F64]);
+
 /// Real floats.
 pub const FLOAT: DTypes = SINGLE.with_f64(&[F64]);
 

@@ -3,13 +3,21 @@
 use crate::family::kind::Kind;
 use rustorch_core::{BinaryOp, CompareOp};
 
-/// The expression over `a` and `b`, if there is one.
-pub(super) fn expression(op: BinaryOp, kind: Kind) -> Option<String> {
+/// The expression over `a` and `b`, if there is one; `doubles` says whether the device has 64-bit integers and floats.
+pub(super) fn expression(op: BinaryOp, kind: Kind, doubles: bool) -> Option<String> {
     use BinaryOp::*;
     let fixed = match kind {
         Kind::Bool => boolean(op),
         Kind::Single => single(op),
-        Kind::Double => double(op),
+        Kind::Double => match op {
+            FloorDiv if doubles => Some("floor_quotient_double(a, b)"),
+            Remainder if doubles => Some("remainder_double(a, b)"),
+            Pow if doubles => Some("power_double(a, b)"),
+            Atan2 if doubles => Some("atan2_double(a, b)"),
+            _ => double(op),
+        },
+        // A power of doubles would need logarithms of more digits than the processor's has, to give the same ones.
+        Kind::Complex if op == Pow && doubles => Some("c_narrow(c_power_double(c_wide(a), c_wide(b)))"),
         Kind::Complex => complex(op),
         Kind::ComplexDouble => complex_double(op),
         Kind::Pair => pair(op),
@@ -83,7 +91,7 @@ fn double(op: BinaryOp) -> Option<&'static str> {
         Add => "a + b",
         Sub => "a - b",
         Mul => "a * b",
-        Div => "a / b",
+        Div => "divide_double(a, b)",
         Maximum => "larger_double(a, b)",
         Minimum => "smaller_double(a, b)",
         _ => return None,

@@ -69,13 +69,14 @@ impl Function {
     /// An expression of the output's value type over `a`, `b`, `c`, if there is one.
     fn expression(self, inputs: &[DType], output: DType, hardware: &Hardware) -> Option<String> {
         let kind = Kind::of(inputs[0], hardware);
+        let doubles = hardware.i64 && hardware.f64;
         match self {
-            Function::Unary(op) => unary::expression(op, kind).map(str::to_owned),
-            Function::Binary(op) => binary::expression(op, kind),
+            Function::Unary(op) => unary::expression(op, kind, doubles).map(str::to_owned),
+            Function::Binary(op) => binary::expression(op, kind, doubles),
             Function::Compare(op) => binary::comparison(op, kind).map(str::to_owned),
             Function::Where => Some("select(c, b, a)".into()),
             Function::Clamp => clamp::expression(kind).map(str::to_owned),
-            Function::Gate(op) => gate::expression(op, kind).map(str::to_owned),
+            Function::Gate(op) => gate::expression(op, kind, doubles).map(str::to_owned),
             Function::Cast => cast::expression(kind, Kind::of(output, hardware), hardware.i64, "a"),
         }
     }

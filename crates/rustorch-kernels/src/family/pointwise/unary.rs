@@ -3,8 +3,21 @@
 use crate::family::kind::Kind;
 use rustorch_core::UnaryOp;
 
-/// The expression over `a`, if there is one.
-pub(super) fn expression(op: UnaryOp, kind: Kind) -> Option<&'static str> {
+/// The expression over `a`, if there is one; `doubles` says whether the device has 64-bit integers and floats.
+pub(super) fn expression(op: UnaryOp, kind: Kind, doubles: bool) -> Option<&'static str> {
+    if let Some(plain) = plain(op, kind) {
+        return Some(plain);
+    }
+    match (kind, doubles) {
+        (Kind::Double, true) => double_by_bits(op),
+        (Kind::ComplexDouble, true) => complex_double_by_bits(op),
+        (Kind::Complex, true) => complex_by_doubles(op),
+        _ => None,
+    }
+}
+
+/// What takes no more than the type's own arithmetic.
+fn plain(op: UnaryOp, kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Bool => boolean(op),
         Kind::Unsigned(_) => unsigned(op),
@@ -75,15 +88,47 @@ fn double(op: UnaryOp) -> Option<&'static str> {
         Ceil => "ceil(a)",
         Round => "round(a)",
         Trunc => "trunc(a)",
-        Sqrt => "sqrt(a)",
-        Rsqrt => "1.0lf / sqrt(a)",
-        Reciprocal => "1.0lf / a",
+        Sqrt => "root_double(a)",
+        Rsqrt => "divide_double(1.0lf, root_double(a))",
+        Reciprocal => "divide_double(1.0lf, a)",
         Square => "a * a",
         Relu => "select(a, 0.0lf, a < 0.0lf && !nan_double(a))",
         LogicalNot => "a == 0.0lf && !nan_double(a)",
         IsNan => "nan_double(a)",
         IsInf => "abs(a) > 1.7976931348623157e308lf && !nan_double(a)",
         IsFinite => "abs(a) <= 1.7976931348623157e308lf && !nan_double(a)",
+        _ => return None,
+    })
+}
+
+/// Functions that take doubles to pieces, which needs 64-bit integers.
+fn double_by_bits(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Exp => "exp_double(a)",
+        Expm1 => "expm1_double(a)",
+        Log => "log_double(a)",
+        Log2 => "log2_double(a)",
+        Log10 => "log10_double(a)",
+        Log1p => "log1p_double(a)",
+        Sin => "sin_cos_double(a).x",
+        Cos => "sin_cos_double(a).y",
+        Tan => "tan_double(a)",
+        Asin => "asin_double(a)",
+        Acos => "acos_double(a)",
+        Atan => "atan_double(a)",
+        Sinh => "sinh_double(a)",
+        Cosh => "cosh_double(a)",
+        Tanh => "tanh_double(a)",
+        Asinh => "asinh_double(a)",
+        Acosh => "acosh_double(a)",
+        Atanh => "atanh_double(a)",
+        Erf => "erf_double(a)",
+        Sigmoid => "sigmoid_double(a)",
+        Gelu => "gelu_double(a)",
+        GeluTanh => "gelu_tanh_double(a)",
+        Silu => "silu_double(a)",
+        Softplus => "softplus_double(a)",
         _ => return None,
     })
 }
@@ -207,6 +252,52 @@ fn complex_double(op: UnaryOp) -> Option<&'static str> {
         Conj => "vec2<f64>(a.x, -a.y)",
         Real => "a.x",
         Imag => "a.y",
+        _ => return None,
+    })
+}
+
+/// As [`double_by_bits`].
+fn complex_double_by_bits(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Exp => "c_exp_double(a)",
+        Log => "c_log_double(a)",
+        Log2 => "c_log_double(a) * 1.4426950408889634lf",
+        Log10 => "c_log_double(a) * 0.4342944819032518lf",
+        Sqrt => "c_sqrt_double(a)",
+        Rsqrt => "c_div_double(c_one(), c_sqrt_double(a))",
+        Sin => "c_sin_double(a)",
+        Cos => "c_cos_double(a)",
+        Tan => "c_tan_double(a)",
+        Asin => "c_asin_double(a)",
+        Acos => "c_acos_double(a)",
+        Atan => "c_atan_double(a)",
+        Sinh => "c_sinh_double(a)",
+        Cosh => "c_cosh_double(a)",
+        Tanh => "c_tanh_double(a)",
+        Asinh => "c_asinh_double(a)",
+        Acosh => "c_acosh_double(a)",
+        Atanh => "c_atanh_double(a)",
+        Sigmoid => "c_div_double(c_one(), c_one() + c_exp_double(-a))",
+        Silu => "c_div_double(a, c_one() + c_exp_double(-a))",
+        IsNan => "nan_double(a.x) || nan_double(a.y)",
+        IsInf => "infinite_double(a.x) || infinite_double(a.y)",
+        IsFinite => "finite_double(a.x) && finite_double(a.y)",
+        Angle => "c_angle_double(a)",
+        _ => return None,
+    })
+}
+
+/// Functions whose formulas lose the digits of singles.
+fn complex_by_doubles(op: UnaryOp) -> Option<&'static str> {
+    use UnaryOp::*;
+    Some(match op {
+        Asin => "c_narrow(c_asin_double(c_wide(a)))",
+        Acos => "c_narrow(c_acos_double(c_wide(a)))",
+        Atan => "c_narrow(c_atan_double(c_wide(a)))",
+        Asinh => "c_narrow(c_asinh_double(c_wide(a)))",
+        Acosh => "c_narrow(c_acosh_double(c_wide(a)))",
+        Atanh => "c_narrow(c_atanh_double(c_wide(a)))",
         _ => return None,
     })
 }

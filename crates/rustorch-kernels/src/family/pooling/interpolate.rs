@@ -2,10 +2,12 @@
 
 use super::planes::{PlaneWords, Planes};
 use super::{interpolate_backward, taps};
+use crate::family::kind::Kind;
+use crate::family::scalars;
 use crate::plan::{Plan, Request, StepBuilder, line};
-use crate::wgsl::{Elements, Module, WORKGROUP, Wgsl, Word, per_word};
+use crate::wgsl::{Elements, Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Interpolate as Parameters, InterpolateMode};
+use rustorch_core::{DType, Decline, Interpolate as Parameters, InterpolateMode, Scalar};
 use std::fmt::Write;
 
 /// The kernel.
@@ -49,10 +51,10 @@ pub(super) fn plan(
     let to = step.write(&out)?;
     for axis in 0..3usize {
         let scale = match axis.checked_sub(3 - n) {
-            Some(dim) => taps::scale(op, op.factors[dim], inputs[axis], outputs[axis]),
+            Some(dim) => taps::scale(op, op.factors[dim], inputs[axis], outputs[axis], x.dtype),
             None => 1.0,
         };
-        step.float(scale);
+        scalars::give(&mut step, scalars::words(Scalar::Float(scale), scalars::wide(x.dtype)));
     }
     planes.describe(&mut step, &out, from, to)?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
@@ -66,34 +68,39 @@ impl Interpolate {
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let y = module.elements("y", dtype, true, hardware);
-        let scales = module.take(3);
+        let ty = x.value();
+        let scales = [(); 3].map(|()| scalars::declare(&mut module, Kind::of(dtype, hardware)));
         let planes = PlaneWords::declare(&mut module, rank);
-        module.add(&library::exact(hardware));
-        module.add(&taps::text(mode, align_corners));
+        let mut functions = taps::text(mode, align_corners, ty);
+        for (axis, scale) in scales.iter().enumerate() {
+            let _ = writeln!(functions, "fn scale{axis}() -> {ty} {{ return {scale}; }}");
+        }
+        module.add(&library::called(&functions, hardware));
+        module.add(&functions);
         module.add(&match backward {
-            true => interpolate_backward::element(mode.taps(), spatial, &planes, &scales, &x),
-            false => element(mode.taps(), spatial, &planes, &scales, &x),
+            true => interpolate_backward::element(mode.taps(), spatial, &planes, &x),
+            false => element(mode.taps(), spatial, &planes, &x),
         });
         planes.finish(module, &y)
     }
 }
 
 /// Function `element(i)`: a result, from its taps.
-fn element(taps: usize, spatial: usize, planes: &PlaneWords, scales: &[Word], x: &Elements) -> String {
-    let mut text = format!("fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
-    for (axis, scale) in scales.iter().enumerate() {
+fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elements) -> String {
+    let ty = x.value();
+    let mut text = format!("fn element(i: u32) -> {ty} {{\n{}var sum = {ty}(0.0);\n", planes.parts("i"));
+    for axis in 0..3 {
         if axis < 3 - spatial {
-            let _ = writeln!(text, "let q{axis} = 0u;\nlet w{axis} = 1.0;");
+            let _ = writeln!(text, "let q{axis} = 0u;\nlet w{axis} = {ty}(1.0);");
             continue;
         }
         let outer = if axis == 0 { String::new() } else { format!("w{} * ", axis - 1) };
         let _ = writeln!(
             text,
             "for (var k{axis} = 0u; k{axis} < {taps}u; k{axis}++) {{
-                let tap{axis} = tap({}, {}, o{axis}, k{axis});
+                let tap{axis} = tap(scale{axis}(), {}, o{axis}, k{axis});
                 let q{axis} = tap{axis}.place;
                 let w{axis} = {outer}tap{axis}.weight;",
-            scale.float(),
             planes.source[axis]
         );
     }

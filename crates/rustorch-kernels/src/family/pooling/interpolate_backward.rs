@@ -1,31 +1,26 @@
 //! The gradient of interpolation: a thread for each element of the input gathers from the outputs that it took part in.
 
 use super::planes::PlaneWords;
-use crate::wgsl::{Elements, Word};
+use crate::wgsl::Elements;
 use std::fmt::Write;
 
 /// Function `element(i)`: the gradient of an element.
-pub(super) fn element(
-    taps: usize,
-    spatial: usize,
-    planes: &PlaneWords,
-    scales: &[Word],
-    x: &Elements,
-) -> String {
-    let mut element = reached(taps);
-    let _ = write!(element, "fn element(i: u32) -> f32 {{\n{}var sum = 0.0;\n", planes.parts("i"));
-    for (axis, scale) in scales.iter().enumerate() {
-        let (len, outputs, scale) = (planes.target[axis], planes.source[axis], scale.float());
+pub(super) fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elements) -> String {
+    let ty = x.value();
+    let mut element = reached(taps, ty);
+    let _ = write!(element, "fn element(i: u32) -> {ty} {{\n{}var sum = {ty}(0.0);\n", planes.parts("i"));
+    for axis in 0..3 {
+        let (len, outputs) = (planes.target[axis], planes.source[axis]);
         let _ = match axis < 3 - spatial {
             true => writeln!(element, "let range{axis} = vec2<u32>(0u, 1u);"),
             false => {
-                writeln!(element, "let range{axis} = reached({scale}, {len}, {outputs}, o{axis});")
+                writeln!(element, "let range{axis} = reached(scale{axis}(), {len}, {outputs}, o{axis});")
             }
         };
     }
     // As the processor adds: along the width first, then each line with the weights of its depth and height.
     for axis in 0..3 {
-        let line = if axis == 2 { "var line = 0.0;\n" } else { "" };
+        let line = if axis == 2 { format!("var line = {ty}(0.0);\n") } else { String::new() };
         let _ = writeln!(
             element,
             "{line}for (var q{axis} = range{axis}.x; q{axis} < range{axis}.y; q{axis}++) {{"
@@ -33,12 +28,12 @@ pub(super) fn element(
     }
     // Around `inner`, a loop over the taps that are at the element, with their weights.
     let weighted = |axis: usize, inner: String| {
-        let (len, scale) = (planes.target[axis], scales[axis].float());
+        let len = planes.target[axis];
         match axis < 3 - spatial {
-            true => format!("let w{axis} = 1.0;\n{inner}"),
+            true => format!("let w{axis} = {ty}(1.0);\n{inner}"),
             false => format!(
                 "for (var k{axis} = 0u; k{axis} < {taps}u; k{axis}++) {{
-                    let tap{axis} = tap({scale}, {len}, q{axis}, k{axis});
+                    let tap{axis} = tap(scale{axis}(), {len}, q{axis}, k{axis});
                     if tap{axis}.place == o{axis} {{
                         let w{axis} = tap{axis}.weight;
                         {inner}
@@ -65,10 +60,10 @@ pub(super) fn element(
 
 /// Function `reached(scale, len, outputs, q)`: the first of the outputs that element `q` of an input of length `len` took part
 /// in, and the one after the last; by bisection, since places grow with outputs.
-fn reached(taps: usize) -> String {
+fn reached(taps: usize, ty: &str) -> String {
     let last = taps - 1;
     format!(
-        "fn reached(scale: f32, len: u32, outputs: u32, q: u32) -> vec2<u32> {{
+        "fn reached(scale: {ty}, len: u32, outputs: u32, q: u32) -> vec2<u32> {{
     var low = 0u;
     var high = outputs;
     for (; low < high;) {{

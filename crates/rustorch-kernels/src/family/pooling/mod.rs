@@ -33,7 +33,7 @@ pub const ROWS: &[Row] = &[
         .beside(&[DType::I64])
         .check(check)
         .remark("planes of 16-bit floats have an even number of elements"),
-    row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::SINGLE).check(check),
+    row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::FLOAT).check(check),
 ];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {

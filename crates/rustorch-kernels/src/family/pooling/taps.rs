@@ -1,42 +1,54 @@
 //! Which elements of the input make an output of interpolation, and with which weights: as the processor finds them.
 
-use rustorch_core::{Interpolate, InterpolateMode};
+use rustorch_core::{DType, Interpolate, InterpolateMode};
 
-/// From a coordinate of the result to one of the input, as the processor computes it.
-pub(super) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize) -> f32 {
+/// From a coordinate of the result to one of the input, as the processor computes it for elements of a dtype.
+pub(super) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize, dtype: DType) -> f64 {
+    let ratio = |a: usize, b: usize| match dtype {
+        DType::F64 => a as f64 / b as f64,
+        _ => (a as f32 / b as f32).into(),
+    };
     match factor {
-        _ if op.align_corners && outputs > 1 => (len - 1) as f32 / (outputs - 1) as f32,
+        _ if op.align_corners && outputs > 1 => ratio(len - 1, outputs - 1),
         _ if op.align_corners => 0.0,
-        Some(factor) => (1.0 / factor) as f32,
-        None => len as f32 / outputs as f32,
+        Some(factor) if dtype == DType::F64 => 1.0 / factor,
+        Some(factor) => ((1.0 / factor) as f32).into(),
+        None => ratio(len, outputs),
     }
 }
 
-/// Function `tap(scale, len, o, k)`: the place in an input of length `len` of tap `k` of output `o`, and its weight. Needs
-/// [`exact`](crate::library::exact).
-pub(super) fn text(mode: InterpolateMode, align_corners: bool) -> String {
+/// Function `tap(scale, len, o, k)`: the place in an input of length `len` of tap `k` of output `o`, and its weight, computed
+/// in `ty`. Needs [`exact`](crate::library::exact), or `kept_double`.
+pub(super) fn text(mode: InterpolateMode, align_corners: bool, ty: &str) -> String {
     // A product that is added to is rounded first, whatever the compiler would rather do.
-    let centre = "fused(scale, f32(o) + 0.5, 0.0) - 0.5";
+    let product = |factor: &str| match ty {
+        "f64" => format!("kept_double(scale * ({factor}))"),
+        _ => format!("fused(scale, {factor}, 0.0)"),
+    };
+    let centre = format!("{} - {ty}(0.5)", product(&format!("{ty}(o) + {ty}(0.5)")));
     let at = match mode {
-        InterpolateMode::Nearest => "scale * f32(o)",
-        InterpolateMode::NearestExact => "max(fused(scale, f32(o) + 0.5, -0.5), 0.0) + 0.5",
-        _ if align_corners => "fused(scale, f32(o), 0.0)",
-        InterpolateMode::Linear => &format!("max({centre}, 0.0)"),
+        InterpolateMode::Nearest => format!("scale * {ty}(o)"),
+        InterpolateMode::NearestExact if ty == "f64" => format!("max({centre}, 0.0lf) + 0.5lf"),
+        InterpolateMode::NearestExact => "max(fused(scale, f32(o) + 0.5, -0.5), 0.0) + 0.5".into(),
+        _ if align_corners => product(&format!("{ty}(o)")),
+        InterpolateMode::Linear => format!("max({centre}, {ty}(0.0))"),
         InterpolateMode::Cubic => centre,
     };
+    // Of an element that is taken as it is, the place is rounded to single precision first.
+    let at = if mode.taps() == 1 { format!("{ty}(f32({at}))") } else { at };
     let weight = match mode {
-        InterpolateMode::Linear => "select(1.0 - beyond, beyond, k == 1u)",
-        InterpolateMode::Cubic => "cubic(beyond, k)",
-        _ => "1.0",
+        InterpolateMode::Linear => format!("select({ty}(1.0) - beyond, beyond, k == 1u)"),
+        InterpolateMode::Cubic => "cubic(beyond, k)".into(),
+        _ => format!("{ty}(1.0)"),
     };
-    let cubic = if mode == InterpolateMode::Cubic { CUBIC } else { "" };
+    let cubic = if mode == InterpolateMode::Cubic { cubic(ty) } else { String::new() };
     let before = if mode.taps() == 4 { 1 } else { 0 };
     format!(
-        "struct Tap {{ place: u32, weight: f32 }}
-{cubic}fn tap(scale: f32, len: u32, o: u32, k: u32) -> Tap {{
+        "struct Tap {{ place: u32, weight: {ty} }}
+{cubic}fn tap(scale: {ty}, len: u32, o: u32, k: u32) -> Tap {{
     let at = {at};
-    let whole = min(floor(at), f32(len - 1u));
-    let beyond = clamp(at - whole, 0.0, 1.0);
+    let whole = min(floor(at), {ty}(len - 1u));
+    let beyond = clamp(at - whole, {ty}(0.0), {ty}(1.0));
     let place = clamp(i32(whole) + i32(k) - {before}, 0, i32(len) - 1);
     return Tap(u32(place), {weight});
 }}
@@ -45,14 +57,18 @@ pub(super) fn text(mode: InterpolateMode, align_corners: bool) -> String {
 }
 
 /// Keys, 1981, with a = −¾.
-const CUBIC: &str = "fn cubic(t: f32, k: u32) -> f32 {
-    let a = -0.75;
+fn cubic(ty: &str) -> String {
+    format!(
+        "fn cubic(t: {ty}, k: u32) -> {ty} {{
+    let a = {ty}(-0.75);
     var x = t;
-    if k == 0u { x = t + 1.0; }
-    if k == 2u { x = 1.0 - t; }
-    if k == 3u { x = 2.0 - t; }
-    let near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
-    let far = ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+    if k == 0u {{ x = t + {ty}(1.0); }}
+    if k == 2u {{ x = {ty}(1.0) - t; }}
+    if k == 3u {{ x = {ty}(2.0) - t; }}
+    let near = ((a + {ty}(2.0)) * x - (a + {ty}(3.0))) * x * x + {ty}(1.0);
+    let far = ((a * x - {ty}(5.0) * a) * x + {ty}(8.0) * a) * x - {ty}(4.0) * a;
     return select(far, near, k == 1u || k == 2u);
+}}
+"
+    )
 }
-";

@@ -52,8 +52,6 @@ pub(in crate::family) struct Fold {
     pub(in crate::family) text: String,
 }
 
-const LOG_SUM_EXP: &str = include_str!("log_sum_exp.wgsl");
-
 /// Declares the buffer `x` as the fold reads it.
 pub(in crate::family) fn input(
     kind: Kind,
@@ -102,9 +100,7 @@ pub(in crate::family) fn fold(
         Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
         Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
         Kind::Any | Kind::All => truth(kind, dtype, x),
-        Kind::LogSumExp => {
-            Fold { bytes: 8, parts: Parts::Whole, text: library::called(LOG_SUM_EXP, hardware) + LOG_SUM_EXP }
-        }
+        Kind::LogSumExp => log_sum_exp(dtype, hardware),
         Kind::Var | Kind::Std => moments(kind, dtype, x, y, hardware),
     }
 }
@@ -245,6 +241,31 @@ fn finish(s: State, count: f32, correction: f32) -> bool {{ return s != 0u; }}
 "
     );
     Fold { bytes: 4, parts: Parts::Whole, text }
+}
+
+/// The largest element so far, and the sum of exponentials relative to it.
+fn log_sum_exp(dtype: DType, hardware: &Hardware) -> Fold {
+    let (ty, bytes, exp, log, least) = match dtype {
+        DType::F64 => ("f64", 16, "exp_double", "log_double", "-1.7976931348623157e308lf"),
+        _ => ("f32", 8, "quick_exp", "log_of", "-3.4028235e38"),
+    };
+    let text = format!(
+        "alias State = vec2<{ty}>;
+fn empty() -> State {{ return State({least}, {ty}(0.0)); }}
+fn relative(s: State, shift: {ty}) -> {ty} {{
+    // Equal infinities have no difference.
+    if s.x == shift {{ return s.y; }}
+    return s.y * {exp}(s.x - shift);
+}}
+fn merge(a: State, b: State) -> State {{
+    let shift = select(a.x, b.x, b.x > a.x);
+    return State(shift, relative(a, shift) + relative(b, shift));
+}}
+fn take(s: State, v: {ty}, i: u32) -> State {{ return merge(s, State(v, {ty}(1.0))); }}
+fn finish(s: State, count: f32, correction: f32) -> {ty} {{ return s.x + {log}(s.y); }}
+"
+    );
+    Fold { bytes, parts: Parts::Whole, text: library::called(&text, hardware) + &text }
 }
 
 /// Count, mean and sum of squared deviations.

@@ -44,8 +44,8 @@ pub const ROWS: &[Row] = &[
     row(OpType::Reduction, &["sum", "prod"], sets::DENSE),
     row(OpType::Reduction, &["mean"], sets::CONTINUOUS),
     row(OpType::Reduction, &["amax", "amin", "argmax", "argmin"], sets::ORDERED),
-    row(OpType::Reduction, &["any", "all"], sets::MOVED),
-    row(OpType::Reduction, &["logsumexp"], sets::SINGLE),
+    row(OpType::Reduction, &["any", "all"], sets::ALL),
+    row(OpType::Reduction, &["logsumexp"], sets::SMOOTH),
     row(OpType::Reduction, &["var", "std"], sets::FLOAT),
 ];
 

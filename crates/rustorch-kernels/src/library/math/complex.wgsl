@@ -66,20 +66,20 @@ fn c_mul_double(a: vec2<f64>, b: vec2<f64>) -> vec2<f64> {
 fn c_div_double(a: vec2<f64>, b: vec2<f64>) -> vec2<f64> {
     if abs(b.x) >= abs(b.y) {
         if b.x == 0.0lf && b.y == 0.0lf { return vec2<f64>(a.x / abs(b.x), a.y / abs(b.x)); }
-        let ratio = b.y / b.x;
+        let ratio = divide_double(b.y, b.x);
         let scale = b.x + b.y * ratio;
-        return vec2<f64>((a.x + a.y * ratio) / scale, (a.y - a.x * ratio) / scale);
+        return vec2<f64>(divide_double(a.x + a.y * ratio, scale), divide_double(a.y - a.x * ratio, scale));
     }
-    let ratio = b.x / b.y;
+    let ratio = divide_double(b.x, b.y);
     let scale = b.x * ratio + b.y;
-    return vec2<f64>((a.x * ratio + a.y) / scale, (a.y * ratio - a.x) / scale);
+    return vec2<f64>(divide_double(a.x * ratio + a.y, scale), divide_double(a.y * ratio - a.x, scale));
 }
 fn c_abs_double(z: vec2<f64>) -> f64 {
     let a = max(abs(z.x), abs(z.y));
     let b = min(abs(z.x), abs(z.y));
     if a == 0.0lf { return a; }
-    let ratio = b / a;
-    return a * sqrt(1.0lf + ratio * ratio);
+    let ratio = divide_double(b, a);
+    return a * root_double(1.0lf + ratio * ratio);
 }
 // As kept(x) of both parts.
 fn kept_complex(z: vec2<f32>) -> vec2<f32> {
