@@ -1,11 +1,13 @@
-//! Two devices of one platform: PoCL shows as many as its environment names, so that is done in a child process.
+//! Two devices of one platform: PoCL shows as many as its environment names, so that is done in a child process. And two of
+//! two platforms, where there are.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so, and a child tells its parent")]
 
 use rustorch_core::profile::DeviceProfiler;
-use rustorch_core::{Backend, BinaryOp, DType, Device, Op, Shape};
+use rustorch_core::{Backend, BinaryOp, DType, Op, Shape};
 use rustorch_kernels::{Driver, Engine, KernelCache};
+use rustorch_opencl::Candidate;
 use rustorch_runtime::{HybridExecutor, Placement, TransferMethod};
 use std::process::Command;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ fn child() {
         return;
     }
     directly();
-    in_the_executor();
+    in_the_executor([&found.devices[0], &found.devices[1]], TransferMethod::Peer);
     println!("through");
 }
 
@@ -67,11 +69,10 @@ fn directly() {
 }
 
 /// By operations that follow their data from device to device.
-fn in_the_executor() {
-    let found = rustorch_opencl::discover();
-    let devices = [Device::OpenCL(0), Device::OpenCL(1)];
+fn in_the_executor(candidates: [&Candidate; 2], method: TransferMethod) {
+    let devices = candidates.map(|candidate| candidate.hardware().device);
     let mut builder = HybridExecutor::builder().threads(1);
-    for candidate in &found.devices[..2] {
+    for candidate in candidates {
         let engine = Engine::new(candidate.open().unwrap()).unwrap();
         assert_eq!(engine.set_streams(2), 2);
         builder = builder.backend(Arc::new(engine) as Arc<dyn Backend>);
@@ -92,12 +93,14 @@ fn in_the_executor() {
     }
     let transfers = exec.transfers();
     for (from, to) in [(0, 1), (1, 0)].map(|(from, to)| (devices[from], devices[to])) {
-        assert_eq!(transfers.method(from, to), Some(TransferMethod::Peer));
-        let count = transfers.count(from, to, TransferMethod::Peer);
+        assert_eq!(transfers.method(from, to), Some(method));
+        let count = transfers.count(from, to, method);
         // Three operations in each direction, each with two operands.
         assert_eq!((count.count, count.bytes), (6, 6 * 20_000));
         assert!(count.bandwidth().is_some_and(|rate| rate > 0.0));
-        assert_eq!(transfers.count(from, to, TransferMethod::Staging).count, 0);
+        for other in [TransferMethod::Peer, TransferMethod::Staging].into_iter().filter(|&m| m != method) {
+            assert_eq!(transfers.count(from, to, other).count, 0);
+        }
         println!("{from} to {to}: {:.2} GB/s", count.bandwidth().unwrap_or(0.0) / 1e9);
     }
 }
@@ -122,4 +125,21 @@ fn devices_of_a_platform_copy_directly() {
         assert!(text.contains("one device"));
     }
     println!("skipped: PoCL is not there, or does not show two devices");
+}
+
+#[test]
+fn devices_of_two_platforms_copy_by_way_of_the_processor() {
+    let found = rustorch_opencl::discover().devices;
+    let other = found.iter().find(|candidate| candidate.platform() != found[0].platform());
+    let Some(other) = other else { return println!("skipped: there are no two platforms with devices") };
+    let first = &found[0];
+    // The drivers know that there is no direct way.
+    let (one, two) = (first.open().unwrap(), other.open().unwrap());
+    let (x, y) = (one.allocate(64).unwrap(), two.allocate(64).unwrap());
+    assert_eq!(two.copy_from_peer((&x, 0), (&y, 0), 64), None);
+    assert_eq!(one.copy_from_peer((&y, 0), (&x, 0), 64), None);
+    // What is one driver's is an error to the other, not a crash of it.
+    assert!(two.copy(&x, 0, &y, 0, 64).is_err());
+    assert!(two.read(&x, 0, &mut [0; 64]).is_err());
+    in_the_executor([first, other], TransferMethod::Staging);
 }

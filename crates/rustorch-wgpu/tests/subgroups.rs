@@ -64,22 +64,24 @@ fn weights_give_the_same_bits() {
     check(&|| Extent::from_env(Extent::Sample).of(conformance::weight_cases()), 0);
 }
 
-/// What also runs where compiling is slow.
+/// What also runs where compiling is slow. Softmax is not among it: SwiftShader, for which fused products are computed by hand, has
+/// not been seen to end compiling its exponential, with subgroups or without.
 #[test]
 fn floats_conform() {
     let cpu = CpuBackend::new(1);
     for (adapter, subgroups) in adapters() {
         let engine = Engine::with(open(&adapter), SubgroupUse::On).unwrap();
         assert_eq!(engine.hardware().subgroups, Some(subgroups), "{} deals out of order", adapter.name());
-        // One of each way: a number, a structure, a scan, twice in a kernel.
+        // Of each way: a number, a structure, several numbers, a scan, twice in a kernel.
+        let ways = ["sum", "prod", "amax", "argmax", "var", "cumsum", "layer_norm", "rms_norm", "group_norm"];
         let short = |case: &Case| {
-            ["sum", "argmax", "cumsum", "softmax"].contains(&case.op.name())
-                && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.elements() < 200)
+            ways.contains(&case.op.name())
+                && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.elements() <= 600)
         };
         let cases = conformance::long_cases().into_iter().filter(short);
         let report = conformance::check_cases(cases, &engine, &cpu);
         eprintln!("{} {subgroups:?}: {report}", adapter.name());
-        assert!(report.failures.is_empty() && report.agreed >= 5, "{}: {report}", adapter.name());
+        assert!(report.failures.is_empty() && report.agreed >= 30, "{}: {report}", adapter.name());
     }
 }
 
@@ -97,7 +99,6 @@ fn subgroups_are_for_hardware() {
 const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
 #[test]
-#[ignore = "not seen to end on SwiftShader, which compiles for minutes"]
 fn some_of_this_on_swiftshader() {
     if !Path::new(SWIFTSHADER).exists() {
         eprintln!("skipped: {SWIFTSHADER} does not exist");

@@ -51,6 +51,10 @@ fn vulkan_writes_what_llama_cpp_writes() {
 #[test]
 fn opencl_writes_what_llama_cpp_writes() {
     everything_on("opencl");
+    // Other devices, and other drivers for the same one.
+    for candidate in rustorch_opencl::discover().devices.iter().skip(1) {
+        everything_on(&candidate.hardware().device.to_string());
+    }
 }
 
 /// What the output layer of a large model is to a GPU whose kernels see 128 MiB at once, most weights of these files are to

@@ -1,6 +1,8 @@
 //! What the tests share: devices to run on, and numbers to bytes and back.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod one_size;
+
 use rustorch_kernels::{Driver, Launch, Text, Window};
 use rustorch_opencl::{Kernel, Memory, OpenCl};
 
