@@ -3,13 +3,30 @@
 use rustorch_core::{Interpolate, InterpolateMode};
 
 /// From a coordinate of the result to one of the input, as the processor computes it.
-pub(super) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize) -> f32 {
+pub(crate) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize) -> f32 {
     match factor {
         _ if op.align_corners && outputs > 1 => (len - 1) as f32 / (outputs - 1) as f32,
         _ if op.align_corners => 0.0,
         Some(factor) => (1.0 / factor) as f32,
         None => len as f32 / outputs as f32,
     }
+}
+
+/// The input that is the first tap of an output, unless it lies outside, and how many there are: as kernels find them, but
+/// for what a device rounds differently.
+pub(crate) fn first(op: &Interpolate, scale: f32, inputs: usize, output: usize) -> (i64, usize) {
+    let o = output as f32;
+    let centre = scale.mul_add(o + 0.5, -0.5);
+    let at = match op.mode {
+        InterpolateMode::Nearest => scale * o,
+        InterpolateMode::NearestExact => centre.max(0.0) + 0.5,
+        _ if op.align_corners => scale * o,
+        InterpolateMode::Linear => centre.max(0.0),
+        InterpolateMode::Cubic => centre,
+    };
+    let whole = at.floor().min((inputs - 1) as f32) as i64;
+    let count = op.mode.taps();
+    (whole - i64::from(count == 4), count)
 }
 
 /// Function `tap(scale, len, o, k)`: the place in an input of length `len` of tap `k` of output `o`, and its weight. Needs
