@@ -84,19 +84,30 @@ pub struct Request<'a> {
     /// The device.
     pub hardware: &'a Hardware,
     /// What part of an operation it is.
-    pub(crate) part: Part,
+    pub(crate) part: Part<'a>,
 }
 
 /// What part of an operation on large operands a request is. Its arguments and results are those of the part.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
     /// Where its first result is among those of the whole.
     pub(crate) first: usize,
-    /// Elements of the whole's first result. What decides in which order numbers are added goes by it.
-    pub(crate) of: usize,
+    /// The whole, if it is not this. What decides in which order numbers are added goes by it.
+    pub(crate) whole: Option<&'a Request<'a>>,
     /// What it has of the dimension of an argument along which indices choose, if not all. Kernels leave results alone whose
     /// index is of another part.
     pub(crate) chosen: Option<Chosen>,
+    /// Where it lies in dimensions along which results share elements of the first argument.
+    pub(crate) corner: Corner,
+}
+
+/// The first position of a part in depth, height and width.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Corner {
+    /// In those of the whole's first result.
+    pub(crate) target: [usize; 3],
+    /// In those of the whole's first argument.
+    pub(crate) source: [usize; 3],
 }
 
 /// A part of a dimension along which indices choose.
@@ -118,8 +129,13 @@ impl<'a> Request<'a> {
         outs: &'a [TensorMeta<'a>],
         hardware: &'a Hardware,
     ) -> Request<'a> {
-        let of = outs.first().map_or(0, |out| out.layout.elements());
-        Request { op, args, outs, hardware, part: Part { first: 0, of, chosen: None } }
+        let part = Part { first: 0, whole: None, chosen: None, corner: Corner::default() };
+        Request { op, args, outs, hardware, part }
+    }
+
+    /// The operation that it is a part of, which may be itself.
+    pub(crate) fn whole(&self) -> &Request<'a> {
+        self.part.whole.unwrap_or(self)
     }
 
     /// Argument `i`.

@@ -2,73 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/pieces.rs"]
+mod common;
+
+use common::{LIMIT, argument, case, engines, indices, launches, layout, metas, run, same_bits, transposed};
 use rustorch_core::{
-    Arange, Attention, Backend, BinaryOp, Buffer, DType, Dims, Distribution, Fault, Fill, GateOp, LayerNorm,
-    Layout, MatMul, Op, Pad, PhiloxKey, QuantType, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle,
-    Scalar, ScanOp, ScatterMode, Shape, Softmax, Sort, TensorMeta, TopK, Triangle, UnaryOp, View, ViewMut,
-    bf16, f16, packed_bytes,
+    Arange, Attention, Backend, BinaryOp, DType, Dims, Distribution, Fill, GateOp, LayerNorm, MatMul, Op,
+    Pad, PhiloxKey, QuantType, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, Scalar, ScanOp,
+    ScatterMode, Shape, Softmax, Sort, TopK, Triangle, UnaryOp,
 };
 use rustorch_cpu::CpuBackend;
-use rustorch_kernels::plan::Request;
-use rustorch_kernels::{Engine, Hardware, family};
-use rustorch_quant::encode;
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
-use rustorch_wgpu::WgpuDriver;
-
-/// What kernels see at once here.
-const LIMIT: u64 = 16 << 10;
-
-fn layout(dims: &[usize]) -> Layout {
-    Layout::contiguous(Shape::new(dims).unwrap())
-}
-
-/// Numbers below 1 of either sign.
-fn values(n: usize, seed: u32) -> impl Iterator<Item = f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    (0..n).map(move |_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / 8_388_608.0 - 1.0
-    })
-}
-
-fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
-    let layout = layout(dims);
-    let x = values(layout.elements(), seed);
-    let bytes = match dtype {
-        DType::F16 => x.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
-        DType::BF16 => x.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
-        DType::U8 => x.map(|x| ((x + 1.0) * 127.0) as u8).collect(),
-        DType::Bool => x.map(|x| u8::from(x > 0.0)).collect(),
-        DType::Quant(quant) => {
-            let x: Vec<f32> = x.collect();
-            let mut bytes = vec![0; quant.bytes_for(x.len()).unwrap()];
-            encode(quant, &x, None, &mut bytes).unwrap();
-            bytes
-        }
-        _ => x.flat_map(f32::to_le_bytes).collect(),
-    };
-    Argument { dtype, layout, bytes }
-}
-
-/// Indices below `n`.
-fn indices(dtype: DType, dims: &[usize], n: usize, seed: u32) -> Argument {
-    let layout = layout(dims);
-    let ids = values(layout.elements(), seed).map(|x| ((x + 1.0) / 2.0 * n as f32) as i64);
-    let bytes = match dtype {
-        DType::I32 => ids.flat_map(|id| (id as i32).to_le_bytes()).collect(),
-        _ => ids.flat_map(i64::to_le_bytes).collect(),
-    };
-    Argument { dtype, layout, bytes }
-}
-
-fn transposed(mut x: Argument) -> Argument {
-    x.layout = x.layout.transpose(0, 1).unwrap();
-    x
-}
-
-fn case<const N: usize>(op: Op, args: [Argument; N]) -> Case {
-    Case { op, args: args.into() }
-}
 
 fn products() -> Vec<Case> {
     use DType::{BF16, F16, F32, I32, I64};
@@ -244,115 +188,126 @@ fn rows() -> Vec<Case> {
     cases
 }
 
-fn metas<'a>(case: &'a Case, backend: &dyn Backend) -> Vec<TensorMeta<'a>> {
-    let device = backend.device();
-    case.args.iter().map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device }).collect()
-}
-
-/// The bytes of each result.
-fn run(case: &Case, backend: &dyn Backend) -> Result<Vec<Vec<u8>>, Fault> {
-    let outs = case.op.infer(&metas(case, backend)).unwrap();
-    let mut buffers = Vec::new();
-    for x in &case.args {
-        let flat = layout(&[x.bytes.len()]);
-        let mut buffer = backend.alloc(x.bytes.len())?;
-        // SAFETY: the buffer has the size of the bytes.
-        backend.copy_in(&x.bytes, &mut unsafe { ViewMut::new(&mut buffer, DType::U8, &flat) })?;
-        buffers.push(buffer);
-    }
-    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let sizes: Vec<usize> = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements())).collect();
-    let mut results: Vec<Buffer> =
-        sizes.iter().map(|&bytes| backend.alloc(bytes)).collect::<Result<_, _>>()?;
-    let views: Vec<View<'_>> = case
-        .args
-        .iter()
-        .zip(&buffers)
-        // SAFETY: every byte was written, with values of the dtype, and the layouts stay inside.
-        .map(|(x, buffer)| unsafe { View::new(buffer, x.dtype, &x.layout) })
-        .collect();
-    let mut places: Vec<ViewMut<'_>> = outs
-        .iter()
-        .zip(&mut results)
-        .zip(&layouts)
-        // SAFETY: fresh memory of the layout's size.
-        .map(|((out, buffer), layout)| unsafe { ViewMut::new(buffer, out.dtype, layout) })
-        .collect();
-    backend.run(&case.op, &views, &mut places)?;
-    drop(places);
-    let read =
-        |((out, buffer), (layout, &bytes)): ((&rustorch_core::OutputMeta, &Buffer), (&Layout, &usize))| {
-            let mut host = vec![0; bytes];
-            // SAFETY: a backend that ran has written every element.
-            backend.copy_out(&unsafe { View::new(buffer, out.dtype, layout) }, &mut host)?;
-            Ok(host)
-        };
-    outs.iter().zip(&results).zip(layouts.iter().zip(&sizes)).map(read).collect()
-}
-
-/// The launches of a case.
-fn launches(case: &Case, engine: &Engine<WgpuDriver>, hardware: &Hardware) -> usize {
-    let args = metas(case, engine);
-    let outs = case.op.infer(&args).unwrap();
-    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let outs: Vec<TensorMeta<'_>> = outs
-        .iter()
-        .zip(&layouts)
-        .map(|(out, layout)| TensorMeta { dtype: out.dtype, layout, device: engine.device() })
-        .collect();
-    family::plan(&Request::new(&case.op, &args, &outs, hardware)).unwrap().steps.len()
-}
-
-/// Every device twice: as it is, and as if its kernels saw `limit` bytes at once, which wgpu then holds them to.
-fn engines(limit: u64) -> Vec<[Engine<WgpuDriver>; 2]> {
-    let adapters = match rustorch_wgpu::adapters() {
-        Ok(adapters) => adapters,
-        Err(none) => {
-            eprintln!("skipped: {none}");
-            Vec::new()
+/// What lies scattered is brought together first, and taken apart again.
+fn scattered() -> Vec<Case> {
+    use DType::{BF16, F16, F32, I32, I64, U8};
+    let mut cases = Vec::new();
+    // Columns of a weight that lie across its memory: of more than a piece each, of a word, of less than one.
+    for (x, w) in [(F32, F32), (F32, F16), (F16, F16), (F32, BF16), (U8, U8)] {
+        for (rows, k, n) in [(1, 300, 177), (5, 129, 310), (60, 257, 70)] {
+            let args = vec![argument(x, &[rows, k], 500), argument(w, &[k, n], 501)];
+            cases.push(Case { op: Op::MatMul(MatMul::default()), args });
         }
+    }
+    let args =
+        vec![argument(F32, &[2, 5, 90], 502), argument(F32, &[90, 300], 503), argument(F32, &[300], 504)];
+    cases.push(Case { op: Op::MatMul(MatMul::default()), args });
+    // Rows of the left one, too; and matrices of a batch.
+    let args = vec![transposed(argument(F32, &[110, 90], 505)), argument(F32, &[110, 130], 506)];
+    cases.push(Case { op: Op::MatMul(MatMul::default()), args });
+    let args = vec![argument(F16, &[3, 40, 110], 507), argument(F16, &[3, 110, 130], 508)];
+    cases.push(Case { op: Op::MatMul(MatMul::default()), args });
+    // Lines that are not the last dimension.
+    for dtype in [F32, F16] {
+        for dims in [&[400, 61][..], &[3, 200, 37], &[35, 9, 51]] {
+            let axis = if dims.len() == 3 && dims[0] > 3 { 0 } else { dims.len() - 2 };
+            let x = argument(dtype, dims, 510);
+            for log in [true, false] {
+                cases.push(case(Op::Softmax(Softmax { axis, log }), [x.clone()]));
+            }
+            cases.push(case(Op::Scan { op: ScanOp::Sum, axis }, [x.clone()]));
+            cases.push(case(Op::Sort(Sort { axis, descending: true }), [x.clone()]));
+            cases.push(case(Op::TopK(TopK { k: 3, axis, largest: false }), [x.clone()]));
+            for op in
+                [ReduceOp::Sum, ReduceOp::ArgMin, ReduceOp::LogSumExp, ReduceOp::Std { correction: 0.0 }]
+            {
+                let axes = Dims::from_slice(&[axis]);
+                cases.push(case(Op::Reduce(Reduce { op, axes, keepdim: false }), [x.clone()]));
+            }
+            // Rows that begin all over the memory.
+            let x = transposed(argument(dtype, &[140, 170], 511));
+            let weight = argument(dtype, &[140], 512);
+            cases.push(case(Op::RmsNorm(RmsNorm { eps: 1e-5 }), [x.clone(), weight.clone()]));
+            cases.push(case(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), [x, weight.clone(), weight]));
+        }
+    }
+    // Choices across.
+    let x = argument(F32, &[90, 100], 513);
+    let args = vec![x, indices(I64, &[70, 100], 90, 514), argument(F32, &[80, 100], 515)];
+    cases.push(Case { op: Op::Scatter { axis: 0, mode: ScatterMode::Add }, args });
+    // Keys and values whose heads lie side by side.
+    let q = argument(F32, &[1, 6, 20, 32], 516);
+    let swapped = |seed| {
+        let mut x = argument(F16, &[1, 100, 6, 32], seed);
+        x.layout = x.layout.transpose(1, 2).unwrap();
+        x
     };
-    let both = |adapter: &rustorch_wgpu::Adapter| {
-        let narrow = adapter.open_within(limit, rustorch_core::cache_dir().as_deref()).unwrap();
-        assert_eq!(rustorch_kernels::Driver::hardware(&narrow).max_binding, limit);
-        [adapter.open().unwrap(), narrow].map(|driver| Engine::new(driver).unwrap())
-    };
-    adapters.iter().map(both).collect()
+    let attention =
+        Attention { scale: 0.2, causal: Some(80), window: None, softcap: None, cache_precision: false };
+    cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
+    let x = transposed(argument(F32, &[64, 90], 519));
+    let rope = Rope { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
+    cases.push(case(Op::Rope(rope), [x, indices(I32, &[90], 1000, 520)]));
+    cases
 }
 
-fn same_bits(cases: Vec<Case>) {
-    for [whole, narrow] in engines(LIMIT) {
-        let mut wrong = Vec::new();
-        for case in &cases {
-            let args = metas(case, &whole);
-            if whole.supports(&case.op, &args).is_err() {
-                continue;
-            }
-            if let Err(decline) = narrow.supports(&case.op, &args) {
-                wrong.push(format!("{case}: {decline}"));
-                continue;
-            }
-            let [all, pieces] = [&whole, &narrow].map(|engine| launches(case, &whole, engine.hardware()));
-            let (got, want) = (run(case, &narrow), run(case, &whole));
-            match (got, want) {
-                (Ok(got), Ok(want)) if got == want && pieces > all => {}
-                (Ok(got), Ok(want)) => {
-                    let at = got.iter().flatten().zip(want.iter().flatten()).position(|(a, b)| a != b);
-                    wrong.push(format!("{case}: differs at byte {at:?}, {pieces} launches for {all}"));
-                }
-                (got, want) => wrong.push(format!("{case}: {:?}, {:?}", got.err(), want.err())),
-            }
+/// Reductions of lines that are more than a piece: all to one number, to a few, of every arrangement.
+fn long_lines() -> Vec<Case> {
+    use DType::{Bool, F16, F32, I32, U8};
+    let mut cases = Vec::new();
+    let mut add = |op: ReduceOp, axes: &[usize], x: &Argument| {
+        let reduce = Reduce { op, axes: Dims::from_slice(axes), keepdim: axes.len() == 1 };
+        cases.push(case(Op::Reduce(reduce), [x.clone()]));
+    };
+    let floats = [
+        ReduceOp::Sum,
+        ReduceOp::Mean,
+        ReduceOp::Prod,
+        ReduceOp::Max,
+        ReduceOp::ArgMax,
+        ReduceOp::ArgMin,
+        ReduceOp::LogSumExp,
+        ReduceOp::Var { correction: 1.0 },
+        ReduceOp::Std { correction: 0.0 },
+    ];
+    for dtype in [F32, F16] {
+        for op in floats {
+            add(op, &[0], &argument(dtype, &[50_001], 600));
+            add(op, &[0, 1], &argument(dtype, &[130, 301], 601));
+            // Of each row; of each column; in an order that is not that of the memory; with gaps.
+            add(op, &[1], &argument(dtype, &[3, 20_003], 602));
         }
-        assert!(
-            wrong.is_empty(),
-            "{}: {} of {}\n{}",
-            whole.device(),
-            wrong.len(),
-            cases.len(),
-            wrong.join("\n")
-        );
-        eprintln!("{}: {} cases", whole.hardware().name, cases.len());
+        for op in [ReduceOp::Sum, ReduceOp::ArgMax, ReduceOp::Var { correction: 1.0 }] {
+            add(op, &[0], &argument(dtype, &[20_003, 3], 603));
+            add(op, &[0, 1], &transposed(argument(dtype, &[130, 301], 604)));
+            add(op, &[0, 2], &argument(dtype, &[100, 3, 200], 605));
+            let x = argument(dtype, &[230, 200], 606);
+            add(op, &[0, 1], &Argument { layout: x.layout.slice(1, 3, 150, 1).unwrap(), ..x.clone() });
+            add(op, &[0], &Argument { layout: x.layout.slice(1, 5, 1, 1).unwrap(), ..x });
+            let x = argument(dtype, &[9000, 6], 607);
+            add(op, &[0], &Argument { layout: x.layout.slice(1, 2, 2, 3).unwrap(), ..x });
+        }
     }
+    for op in [ReduceOp::Sum, ReduceOp::Min, ReduceOp::ArgMin] {
+        add(op, &[0], &argument(U8, &[100_001], 608));
+        add(op, &[0], &indices(I32, &[30_001], 100_000, 609));
+    }
+    for op in [ReduceOp::Any, ReduceOp::All] {
+        add(op, &[0], &argument(Bool, &[100_001], 610));
+    }
+    // This is seen whole.
+    cases.retain(|case| case.args[0].layout.end() * case.args[0].dtype.block_bytes() > LIMIT as usize);
+    cases
+}
+
+#[test]
+fn scattered_parts_in_pieces_have_the_same_bits() {
+    same_bits(scattered());
+}
+
+#[test]
+fn long_lines_in_pieces_have_the_same_bits() {
+    same_bits(long_lines());
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Where the operands of each operation may be cut.
 
-use super::{Axis, Extent, elementwise, granule};
+use super::extent::granule;
+use super::{Aside, Axis, Extent, Move, Piece, elementwise, spatial};
+use crate::family::reduce;
 use crate::family::rms_norm::rows;
 use crate::family::strided::Grid;
 use crate::plan::Request;
-use rustorch_core::{Attention, Decline, Dims, Layout, Op, Shape, TensorMeta, Triangle};
+use rustorch_core::{Attention, Decline, Dims, Layout, Op, Reduce, Shape, TensorMeta, Triangle};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -19,8 +21,8 @@ pub(super) struct Cut {
     pub(super) chooses: bool,
 }
 
-/// Dimensions of arguments that go with one of the result, each with its elements for each unit.
-type Partners = SmallVec<[Option<(usize, usize)>; 4]>;
+/// What of each argument goes with a dimension of the result.
+pub(super) type Partners = SmallVec<[Option<Move>; 4]>;
 
 /// Where a request may be cut; none if nowhere, or if its family does so itself.
 pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
@@ -44,7 +46,8 @@ pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
             let mut operands: Vec<_> =
                 args.iter().zip(&layouts).map(|(x, layout)| (x.dtype, layout)).collect();
             operands.push((request.outs[0].dtype, out));
-            let (operands, axes) = elementwise(&operands)?;
+            let (mut operands, axes) = elementwise(&operands)?;
+            operands.iter_mut().skip(args.len()).for_each(|out| out.aside = Aside::Result);
             Cut { operands, axes, chooses: false }
         }
         // Numbers of their own places: random ones come four at a time.
@@ -87,7 +90,7 @@ pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
         ),
         Op::Scatter { axis, .. } => beside(request, |d| {
             let covers = args[1].dims()[d] == out.dims()[d];
-            (d != *axis && covers).then(|| [one(d); 3].into_iter().collect())
+            (d != *axis && covers).then(|| (0..3).map(|_| one(d)).collect())
         }),
         Op::Softmax(softmax) => beside(request, |d| (d != softmax.axis).then(|| first(d))),
         Op::Scan { axis, .. } => beside(request, |d| (d != *axis).then(|| first(d))),
@@ -101,20 +104,19 @@ pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
             d if d == rank - 2 => Some([one(d), one(0)].into_iter().collect()),
             d => Some(first(d)),
         }),
-        Op::Reduce(reduce) => {
-            let kept: Dims = match reduce.keepdim {
-                true => (0..rank).collect(),
-                false => (0..args[0].dims().len()).filter(|d| !reduce.axes.contains(d)).collect(),
-            };
-            beside(request, |d| (!reduce.axes.contains(&kept[d])).then(|| first(kept[d])))
-        }
+        Op::Reduce(reduce) => self::reduced(request, reduce)?,
         Op::Attention(attention) => self::attention(request, attention),
-        _ => return Ok(None),
+        Op::Conv(conv) => spatial::conv(request, &conv.params),
+        Op::ConvBackwardData(conv) => spatial::conv(request, &conv.params),
+        Op::ConvBackwardWeight(conv) => spatial::conv(request, &conv.params),
+        Op::BatchNorm(_) | Op::GroupNorm(_) => spatial::channel_norm(request),
+        _ => return Ok(spatial::planes(request)),
     }))
 }
 
-/// The operation of a piece that begins at these units of the axes.
-pub(super) fn narrowed<'a>(op: &'a Op, starts: &[usize]) -> Cow<'a, Op> {
+/// The operation of a piece; of its axes, so many are dimensions of the result.
+pub(super) fn narrowed<'a>(op: &'a Op, piece: &Piece, axes: usize) -> Cow<'a, Op> {
+    let starts = &piece.starts[..axes];
     match op {
         Op::Triangle(triangle) => {
             let [.., row, column] = starts else { return Cow::Borrowed(op) };
@@ -126,7 +128,7 @@ pub(super) fn narrowed<'a>(op: &'a Op, starts: &[usize]) -> Cow<'a, Op> {
             let causal = attention.causal.map(|offset| offset.saturating_add(*query));
             Cow::Owned(Op::Attention(Attention { causal, ..attention.clone() }))
         }
-        op => Cow::Borrowed(op),
+        op => spatial::narrowed(op, &piece.lens),
     }
 }
 
@@ -145,8 +147,9 @@ pub(crate) fn row_pitch(layout: &Layout) -> Option<usize> {
     }
 }
 
-fn one(dim: usize) -> Option<(usize, usize)> {
-    Some((dim, 1))
+/// One element of a dimension for each unit.
+pub(super) fn one(dim: usize) -> Option<Move> {
+    Some(Move::Each(dim, 1))
 }
 
 fn first(dim: usize) -> Partners {
@@ -154,29 +157,43 @@ fn first(dim: usize) -> Partners {
 }
 
 /// The dimension of an argument that goes with dimension `d` of a result of rank `rank`, unless it is repeated.
-fn broadcast(x: &TensorMeta<'_>, rank: usize, d: usize) -> Option<(usize, usize)> {
+fn broadcast(x: &TensorMeta<'_>, rank: usize, d: usize) -> Option<Move> {
     let dim = (d + x.dims().len()).checked_sub(rank)?;
-    (x.dims()[dim] != 1).then_some((dim, 1))
+    (x.dims()[dim] != 1).then_some(Move::Each(dim, 1))
+}
+
+/// Arguments and results. Blocks stay where they lie: only whole rows of them could be brought elsewhere, and the rows that
+/// meet them are told apart by where they lie. So do results of products, which may have any distance between rows.
+pub(super) fn operands(request: &Request<'_>) -> Vec<Extent> {
+    let product = matches!(request.op, Op::MatMul(_) | Op::ExpertMatMul { .. });
+    let blocks = request.args.iter().any(|x| x.dtype.is_quant());
+    let args = request
+        .args
+        .iter()
+        .map(|x| Extent { aside: if blocks { Aside::Never } else { Aside::Argument }, ..Extent::of(x) });
+    let outs = request
+        .outs
+        .iter()
+        .map(|x| Extent { aside: if product { Aside::Never } else { Aside::Result }, ..Extent::of(x) });
+    args.chain(outs).collect()
 }
 
 /// An operation whose results are cut in the dimensions for which `partners` tells what goes with them.
-fn beside(request: &Request<'_>, partners: impl Fn(usize) -> Option<Partners>) -> Cut {
-    let extent = |x: &TensorMeta<'_>| Extent { dtype: x.dtype, layout: x.layout.clone() };
-    let operands = request.args.iter().chain(request.outs).map(extent).collect();
-    along(operands, request.args.len(), partners)
+pub(super) fn beside(request: &Request<'_>, partners: impl Fn(usize) -> Option<Partners>) -> Cut {
+    along(operands(request), request.args.len(), partners)
 }
 
 /// See [`beside`]; of the operands, so many are arguments.
 fn along(operands: Vec<Extent>, args: usize, partners: impl Fn(usize) -> Option<Partners>) -> Cut {
     let axis = |d: usize| {
         let Some(partners) = partners(d) else {
-            return Axis { len: 1, moves: operands.iter().map(|_| None).collect(), granule: 1 };
+            return Axis { len: 1, moves: operands.iter().map(|_| None).collect(), granule: 1, within: None };
         };
         let moves = (0..operands.len())
-            .map(|i| if i < args { partners.get(i).copied().flatten() } else { one(d) })
+            .map(|i| if i < args { partners.get(i).cloned().flatten() } else { one(d) })
             .collect();
         let granule = operands[args..].iter().map(|out| granule(out, d, 1)).max().unwrap_or(1);
-        Axis { len: operands[args].layout.dims()[d].max(1), moves, granule }
+        Axis { len: operands[args].layout.dims()[d].max(1), moves, granule, within: None }
     };
     let axes = (0..operands[args].layout.rank()).map(axis).collect();
     Cut { operands, axes, chooses: false }
@@ -189,8 +206,10 @@ fn choosing(mut cut: Cut, arg: usize, dim: usize) -> Cut {
     if cut.operands[arg].layout.rank() == 0 {
         return cut;
     }
-    cut.axes.push(Axis { len, moves, granule: 1 });
+    cut.axes.push(Axis { len, moves, granule: 1, within: None });
     cut.chooses = true;
+    // Pieces leave elements to each other, which only those that lie where they belong can.
+    cut.operands.iter_mut().for_each(|x| x.aside = Aside::Never);
     cut
 }
 
@@ -207,7 +226,7 @@ fn embedding(request: &Request<'_>) -> Result<Cut, Decline> {
     let shape = Shape::new(with(dims, width)).map_err(large)?;
     result.layout = Layout::new(shape, with(strides, 1), out.layout.offset()).map_err(large)?;
     let last = result.layout.rank() - 1;
-    operands.insert(0, Extent { dtype: table.dtype, layout: table.layout.clone() });
+    operands.insert(0, Extent::of(table));
     operands.push(result);
     let cut = along(operands, 2, |d| match d == last {
         // Rows of blocks stay whole.
@@ -234,9 +253,23 @@ fn attention(request: &Request<'_>, attention: &Attention) -> Cut {
     let axis = &mut cut.axes[rank - 3];
     axis.len = heads.max(1);
     for i in [0, 3, cut.operands.len() - 1] {
-        if let Some(Some((_, unit))) = axis.moves.get_mut(i) {
+        if let Some(Some(Move::Each(_, unit))) = axis.moves.get_mut(i) {
             *unit = group;
         }
     }
     cut
+}
+
+/// Kept dimensions; and lines, where the family cuts them.
+fn reduced(request: &Request<'_>, reduce: &Reduce) -> Result<Cut, Decline> {
+    let (x, rank) = (&request.args[0], request.outs[0].layout.rank());
+    let kept: Dims = match reduce.keepdim {
+        true => (0..rank).collect(),
+        false => (0..x.dims().len()).filter(|d| !reduce.axes.contains(d)).collect(),
+    };
+    let mut cut = beside(request, |d| (!reduce.axes.contains(&kept[d])).then(|| first(kept[d])));
+    if let Some(reach) = reduce::cuts_lines(request, reduce)? {
+        cut.operands[0].aside = Aside::Lines(reach);
+    }
+    Ok(cut)
 }

@@ -1,18 +1,19 @@
 //! Plans of operations on operands larger than what kernels see at once: of layouts alone, nothing runs.
 
+use super::extent::granule;
 use super::*;
 use crate::family::{self, Kernel};
 use crate::plan::{Place, Plan, Request};
 use crate::{Arithmetic, Language, table};
 use rustorch_core::{
-    Attention, BinaryOp, Device, Distribution, Fill, MatMul, Op, PhiloxKey, QuantType, Random, Reduce,
-    ReduceOp, Scalar, Softmax, TensorMeta, Triangle,
+    Attention, BinaryOp, DType, Device, Distribution, Fill, MatMul, Op, PhiloxKey, QuantType, Random, Reduce,
+    ReduceOp, Scalar, Shape, Softmax, TensorMeta, Triangle,
 };
 use std::collections::HashSet;
 
 const LIMIT: u64 = 64 << 10;
 
-fn hardware(max_binding: u64) -> Hardware {
+pub(super) fn hardware(max_binding: u64) -> Hardware {
     Hardware {
         buffers: 16,
         parameters: 4096,
@@ -36,11 +37,11 @@ fn hardware(max_binding: u64) -> Hardware {
     }
 }
 
-fn packed(dims: &[usize]) -> Layout {
+pub(super) fn packed(dims: &[usize]) -> Layout {
     Layout::contiguous(Shape::new(dims).unwrap())
 }
 
-fn plan_on(op: &Op, args: &[(DType, Layout)], hardware: &Hardware) -> Result<Plan, Decline> {
+pub(super) fn plan_on(op: &Op, args: &[(DType, Layout)], hardware: &Hardware) -> Result<Plan, Decline> {
     let device = hardware.device;
     let args: Vec<TensorMeta<'_>> =
         args.iter().map(|(dtype, layout)| TensorMeta { dtype: *dtype, layout, device }).collect();
@@ -72,7 +73,7 @@ fn count(plan: &Plan, of: impl Fn(&Kernel) -> bool) -> usize {
     plan.steps.iter().filter(|step| of(&step.kernel)).count()
 }
 
-fn matmul() -> Op {
+pub(super) fn matmul() -> Op {
     Op::MatMul(MatMul::default())
 }
 
@@ -95,11 +96,13 @@ fn pieces_cover_the_result_once() {
         let dtype = [DType::F16, DType::F32, DType::U8][below(3) as usize];
         let left = packed(&[m, k]);
         let right = if below(2) == 0 { packed(&[k, n]) } else { weight(n, k) };
-        let extents = [left, right, packed(&[m, n])].map(|layout| Extent { dtype, layout });
+        let extents =
+            [left, right, packed(&[m, n])].map(|layout| Extent { dtype, layout, aside: Aside::Never });
         let axis = |len, moves: [Option<(usize, usize)>; 3], granule| Axis {
             len,
-            moves: moves.into_iter().collect(),
+            moves: moves.into_iter().map(|x| x.map(|(dim, unit)| Move::Each(dim, unit))).collect(),
             granule,
+            within: None,
         };
         let axes = [
             axis(m, [Some((0, 1)), None, Some((0, 1))], granule(&extents[2], 0, 1)),
@@ -257,8 +260,18 @@ fn reductions_add_in_the_order_of_the_whole() {
     assert!(uncut.scratch.is_empty() && pieces.scratch.is_empty());
     assert!(pieces.steps.len() > 70);
     assert!(pieces.steps.iter().all(|step| step.kernel == uncut.steps[0].kernel));
-    let all = plan_on(&sum(&[0, 1]), &args, &hardware(1 << 20));
-    assert!(all.is_err_and(|why| why.to_string().contains("belongs together")));
+    // Of one result, the runs that are added by themselves: as many, and as long, as in one launch.
+    let uncut = plan_on(&sum(&[0, 1]), &args, &hardware(1 << 30)).unwrap();
+    let pieces = plan_on(&sum(&[0, 1]), &args, &hardware(1 << 20)).unwrap();
+    assert_eq!(pieces.scratch, uncut.scratch);
+    let (first, runs) = (&uncut.steps[0], uncut.steps[0].parameters[1]);
+    let mut next = 0;
+    for step in &pieces.steps[..pieces.steps.len() - 1] {
+        assert_eq!((&step.kernel, &step.parameters[..4]), (&first.kernel, &first.parameters[..4]));
+        assert_eq!(step.parameters[6], next);
+        next += step.parameters[7];
+    }
+    assert_eq!(next, runs);
 }
 
 #[test]
@@ -306,7 +319,7 @@ fn what_cannot_be_cut_is_declined_with_a_reason() {
     assert!(why(&matmul(), &product, &whole).contains("belongs together"));
     let sum = Op::Unary(rustorch_core::UnaryOp::Neg);
     let apart = packed(&[5000, 5000]).transpose(0, 1).unwrap();
-    assert!(why(&sum, &[(DType::F32, apart)], &whole).contains("1024 launches"));
+    assert!(why(&sum, &[(DType::F32, apart)], &whole).contains("16384 launches"));
     let blind = Hardware { window: None, ..whole };
     assert!(why(&sum, &[(DType::F32, packed(&[100_000]))], &blind).contains("at once"));
 }

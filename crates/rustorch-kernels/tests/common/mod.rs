@@ -5,7 +5,9 @@
 pub mod bundle;
 pub mod kinds;
 
-use rustorch_core::{BinaryOp, DType, Device, Layout, Op, Shape, TensorMeta};
+use rustorch_core::{
+    BinaryOp, ConvBackwardWeight, ConvParams, DType, Device, Dims, Layout, Op, Shape, TensorMeta,
+};
 use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, Subgroups, family, table};
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
@@ -67,7 +69,8 @@ pub fn narrow(bytes: u64) -> Hardware {
     Hardware { name: format!("{bytes} bytes at once"), max_binding: bytes, window: Some(16), ..strong() }
 }
 
-/// The kernels of narrow devices that no other device has: where indices choose from a part of a table.
+/// The kernels of narrow devices that no other device has: where indices choose from a part of a table, and where sums over
+/// images go on from launch to launch.
 pub fn kernels_of_parts() -> Vec<Kernel> {
     let ops = Extent::Of("embedding,index_select,gather,matmul,expert_matmul".into());
     let mut cases = ops.of([conformance::cases(), conformance::weight_cases()].concat());
@@ -83,12 +86,24 @@ pub fn kernels_of_parts() -> Vec<Kernel> {
         ];
         cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
     }
+    // Of tiles, and of single rows, which take the memory that the largest window has.
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for channels in [1, 3] {
+            let params = ConvParams::new(2);
+            let op = Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: Dims::from_slice(&[3, 3]) });
+            let args = [[120, 1, 18, 18], [120, channels, 16, 16]].map(|dims| argument(dtype, &dims));
+            cases.push(Case { op, args: args.into() });
+        }
+    }
+    let parts = ["part: true", "from: true", "on: true"];
     let mut found = HashSet::new();
     // Of dense tables some rows, of matrices some, and of tables of blocks, whose rows are longer.
-    [64, 256, 2560]
+    [64, 256, 2560, 32 << 10]
         .into_iter()
         .flat_map(|bytes| kernels_in(&cases, &narrow(bytes)))
-        .filter(|kernel| kernel.label().contains("part: true") && found.insert(kernel.clone()))
+        .filter(|kernel| {
+            parts.iter().any(|part| kernel.label().contains(part)) && found.insert(kernel.clone())
+        })
         .collect()
 }
 

@@ -1,9 +1,9 @@
 //! Sums without tiles: a thread for each result, or, where the sum is over images, a workgroup.
 
-use super::sum::{self, Form, Function, Product, Sum};
+use super::sum::{self, Carry, Form, Function, Product, Sum};
 use crate::Hardware;
 use crate::library::{Parts, Together};
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::plan::{Place, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::Decline;
 use std::fmt::Write;
@@ -13,15 +13,24 @@ use std::fmt::Write;
 pub struct Direct {
     form: Form,
     function: Function,
+    carry: Carry,
 }
 
-/// Adds the launch.
-pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, sum: &Sum) -> Result<(), Decline> {
+/// Adds the launch. Sums that are carried are each thread's own.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    sum: &Sum,
+    carry: Carry,
+    sums: Option<Place>,
+) -> Result<(), Decline> {
     let out = request.out(0);
-    let mut step =
-        StepBuilder::new(request.hardware, Direct { form: sum.form, function: Function::of(request) });
-    sum.describe(&mut step, request)?;
+    let function = Function::of(request);
+    let mut step = StepBuilder::new(request.hardware, Direct { form: sum.form, function, carry });
     let elements = out.layout.elements();
+    let bytes = elements * WORKGROUP as usize * super::accumulator(function.dtype).block_bytes();
+    let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
+    sum.describe(&mut step, request, carry, sums)?;
     step.number(elements)?;
     let words = elements.div_ceil(per_word(out.dtype));
     let groups = match sum.form.product {
@@ -34,13 +43,13 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, sum: &Sum) -> Result<
 
 impl Direct {
     pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Direct { form, function } = *self;
+        let Direct { form, function, carry } = *self;
         let mut module = Module::new();
-        let (words, y) = sum::declare(&mut module, form, function, hardware, |module| {
+        let (words, y) = sum::declare(&mut module, form, function, hardware, carry, |module| {
             module.elements("y", function.dtype, true, hardware)
         });
         let n = module.word();
-        let per_word = y.per_word();
+        let per_word = per_word(function.dtype);
         // Many threads to a sum, or one.
         let together = form.product == Product::Weight;
         let (start, step) = if together { ("local", WORKGROUP) } else { ("0u", 1) };
@@ -52,7 +61,7 @@ impl Direct {
                 let g = channel / {rows};
                 let row = channel - g * {rows};
                 let column = column_parts(lead * {plane} + i - planes * {plane});
-                var sum = Number();
+                var sum = {begin};
                 for (var at = {start}; at < {depth}; at += {step}u) {{
                     let k = depth_parts(at);
                     sum += kernel_at(g, row, k) * source_at(g, column, k);
@@ -64,6 +73,8 @@ impl Direct {
             channels = words.channels,
             rows = words.rows,
             depth = words.depth,
+            begin =
+                if carry.from { format!("sums[i * {WORKGROUP}u + local]") } else { "Number()".to_owned() },
         ));
         let mut body = String::new();
         let mut values = Vec::new();
@@ -77,10 +88,18 @@ impl Direct {
                 let _ = writeln!(
                     body,
                     "let i{e} = min(first + {e}u, {n} - 1u);
-                    var v{e} = part(i{e}, local);
-                    {}",
-                    together.reduce(&[&format!("v{e}")], "a + b")
+                    var v{e} = part(i{e}, local);"
                 );
+            }
+            if carry.on {
+                // One sum may be here twice: both are read by now.
+                for e in 0..per_word {
+                    let _ = writeln!(body, "sums[i{e} * {WORKGROUP}u + local] = v{e};");
+                }
+                return module.finish([WORKGROUP, 1, 1], &body);
+            }
+            for e in 0..per_word {
+                let _ = writeln!(body, "{}", together.reduce(&[&format!("v{e}")], "a + b"));
                 values.push(format!("finish(v{e}, channel(i{e}))"));
             }
             body.push_str("if local != 0u { return; }\n");
@@ -96,7 +115,9 @@ impl Direct {
                 values.push(format!("finish(part(i{e}, local), channel(i{e}))"));
             }
         }
-        body.push_str(&y.store(&format!("{} / {per_word}u + word", words.to), &values));
+        if let Some(y) = y {
+            body.push_str(&y.store(&format!("{} / {per_word}u + word", words.to), &values));
+        }
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

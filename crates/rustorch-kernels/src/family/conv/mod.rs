@@ -4,18 +4,20 @@
 //! one or two, as in depthwise convolutions, each result is summed where its operands lie (`direct`).
 
 mod direct;
+mod images;
 mod sum;
 mod tiled;
 
 pub use direct::Direct;
+pub(crate) use images::at_once;
 pub use tiled::Tiled;
 
 use super::pointwise;
 use crate::Hardware;
-use crate::plan::{Plan, Request};
+use crate::plan::{Place, Plan, Request};
 use crate::table::{Row, row, sets};
 use rustorch_core::{Conv, DType, Decline, Op, OpType, TensorMeta};
-use sum::{Function, Sum};
+use sum::{Carry, Function, Sum};
 
 /// The most rows of a group that are summed without tiles.
 const FEW_ROWS: usize = 2;
@@ -45,13 +47,29 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
     }
 }
 
-/// Adds the launch.
+/// Adds the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    let sum = Sum::of(request)?;
     if request.out(0).layout.elements() == 0 {
         return Ok(());
     }
-    if sum.rows <= FEW_ROWS { direct::plan(plan, request, &sum) } else { tiled::plan(plan, request, &sum) }
+    match at_once(request) {
+        Some(images) => images::plan(plan, request, images),
+        None => launch(plan, request, Carry::default(), None),
+    }
+}
+
+/// Adds a launch, whose sums may be carried in temporary memory.
+fn launch(plan: &mut Plan, request: &Request<'_>, carry: Carry, sums: Option<Place>) -> Result<(), Decline> {
+    let sum = Sum::of(request)?;
+    match direct(request)? {
+        true => direct::plan(plan, request, &sum, carry, sums),
+        false => tiled::plan(plan, request, &sum, carry, sums),
+    }
+}
+
+/// Whether sums are made without tiles. The two ways do not round alike: a part goes that of its whole.
+fn direct(request: &Request<'_>) -> Result<bool, Decline> {
+    Ok(Sum::of(request.whole())?.rows <= FEW_ROWS)
 }
 
 impl Function {

@@ -13,7 +13,7 @@ use super::accumulator;
 use super::pointwise;
 use crate::Hardware;
 use crate::library;
-use crate::plan::{Operand, Request, StepBuilder};
+use crate::plan::{Operand, Place, Request, StepBuilder};
 use crate::wgsl::{Elements, Module, Word};
 use rustorch_core::{ConvParams, DType, Decline, Op, UnaryOp};
 use std::fmt::Write;
@@ -44,6 +44,21 @@ pub(super) struct Function {
     pub(super) activation: Option<UnaryOp>,
 }
 
+/// Which sums do not begin, or end, with a launch, because their depth is parted among several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Carry {
+    /// They go on from where another launch has left them.
+    pub(super) from: bool,
+    /// Another launch goes on with them.
+    pub(super) on: bool,
+}
+
+impl Carry {
+    pub(super) fn any(self) -> bool {
+        self.from || self.on
+    }
+}
+
 /// Steps in memory: from group to group, row to row or column to column, along depth, along the spatial dimensions.
 struct Strides {
     group: usize,
@@ -63,10 +78,14 @@ pub(super) struct Sum {
     pub(super) plane: usize,
     column_dims: [usize; 3],
     depth_dims: [usize; 3],
-    params: [[usize; 3]; 3],
+    params: [[usize; 3]; 2],
+    /// What is taken off positions, or added to them: the padding before the first, seen from where a part begins.
+    padding: [u32; 3],
     size: [usize; 3],
     kernel: Strides,
     source: Strides,
+    /// How far before the source's first element the first position would be, modulo 2³².
+    before: u32,
 }
 
 /// The last of three numbers; the others are `missing`.
@@ -77,7 +96,7 @@ fn three(list: &[usize], missing: usize) -> [usize; 3] {
 }
 
 impl Sum {
-    /// The sum that an operation is.
+    /// The sum that an operation is, or a part of one: positions are those of the whole.
     pub(super) fn of(request: &Request<'_>) -> Result<Sum, Decline> {
         let (product, params): (Product, &ConvParams) = match request.op {
             Op::Conv(conv) => (Product::Forward, &conv.params),
@@ -93,6 +112,14 @@ impl Sum {
         };
         let (groups, per_group) = (params.groups, weight[1]);
         let outputs = weight[0] / groups;
+        // The positions that there are, of which these may be a part.
+        let whole = request.whole();
+        let (there, outputs_there) = match product {
+            Product::Forward => (whole.args[0].layout, whole.outs[0].layout),
+            Product::Data => (whole.outs[0].layout, whole.args[0].layout),
+            Product::Weight => (whole.args[0].layout, whole.args[1].layout),
+        };
+        let corner = request.part.corner;
         let steps = |x: &Operand<'_>| three(&x.layout.strides()[2..], 0);
         let dims = |list: &[usize]| three(&list[2..], 1);
         let (images, taps) = (image.dims()[0], dims(weight));
@@ -107,7 +134,7 @@ impl Sum {
                 taps,
                 Strides { group: outputs * t[0], outer: t[0], depth: t[1], spatial: steps(&second) },
                 Strides { group: per_group * s[1], outer: s[0], depth: s[1], spatial: steps(&first) },
-                dims(image.dims()),
+                dims(there.dims()),
             ),
             Product::Data => (
                 per_group,
@@ -117,7 +144,7 @@ impl Sum {
                 taps,
                 Strides { group: outputs * t[0], outer: t[1], depth: t[0], spatial: steps(&second) },
                 Strides { group: outputs * s[1], outer: s[0], depth: s[1], spatial: steps(&first) },
-                dims(small.dims()),
+                dims(outputs_there.dims()),
             ),
             Product::Weight => (
                 outputs,
@@ -134,13 +161,22 @@ impl Sum {
         // Positions before the first wrap around to numbers that must stay out of reach.
         let reach = (0..params.spatial()).try_fold(0usize, |most, axis| {
             let span = weight[axis + 2].checked_mul(params.dilation[axis])?;
-            let last = small.dims()[axis + 2].checked_mul(params.stride[axis])?;
-            let padded = image.dims()[axis + 2].checked_add(before[axis])?;
+            let last = outputs_there.dims()[axis + 2].checked_mul(params.stride[axis])?;
+            let padded = there.dims()[axis + 2].checked_add(before[axis])?;
             Some(most.max(span.checked_add(last)?.checked_add(padded)?))
         });
         if reach.is_none_or(|reach| reach > i32::MAX as usize) {
             return Err(Decline::Attr("positions beyond 2³¹"));
         }
+        let (stride, padding) = (three(&params.stride, 1), three(&before, 0));
+        let (first, from) = (corner.source, corner.target);
+        let padding = std::array::from_fn(|axis| {
+            let (padding, from) = (padding[axis] as u32, from[axis] as u32);
+            match product {
+                Product::Data => padding.wrapping_add(from),
+                _ => padding.wrapping_sub(from.wrapping_mul(stride[axis] as u32)),
+            }
+        });
         let inner: usize = column_dims.iter().product();
         let columns = lead * inner;
         Ok(Sum {
@@ -156,15 +192,28 @@ impl Sum {
             plane: if product == Product::Weight { columns } else { inner },
             column_dims,
             depth_dims,
-            params: [three(&params.stride, 1), three(&params.dilation, 1), three(&before, 0)],
+            params: [stride, three(&params.dilation, 1)],
+            padding,
             size,
             kernel,
+            before: first.iter().zip(source.spatial).fold(0, |sum, (&at, step)| {
+                // Wraps: what is counted from there does, too.
+                at.wrapping_mul(step).wrapping_add(sum)
+            }) as u32,
             source,
         })
     }
 
     /// Binds the operands and gives the numbers, in the order of [`Words::declare`].
-    pub(super) fn describe(&self, step: &mut StepBuilder<'_>, request: &Request<'_>) -> Result<(), Decline> {
+    ///
+    /// `sums` has those that are carried, and how many bytes: they take the place of results where they are carried on.
+    pub(super) fn describe(
+        &self,
+        step: &mut StepBuilder<'_>,
+        request: &Request<'_>,
+        carry: Carry,
+        sums: Option<(Place, u64)>,
+    ) -> Result<(), Decline> {
         let kernel = step.read(&request.arg(1))?;
         let source = step.read(&request.arg(0))?;
         let mut bias = (0, 0);
@@ -172,15 +221,25 @@ impl Sum {
             let list = request.arg(2);
             bias = (step.read(&list)?, list.layout.strides()[0]);
         }
-        let to = step.write(&request.out(0))?;
+        let to = if carry.on { 0 } else { step.write(&request.out(0))? };
+        if let Some((sums, bytes)) = sums {
+            step.bytes(sums, 0..bytes, true)?;
+        }
         step.number(self.rows)?.number(self.columns)?.number(self.depth)?.number(self.plane)?;
         step.number(self.rows * self.groups)?;
-        let [stride, dilation, padding] = self.params;
-        for list in [self.column_dims, self.depth_dims, stride, dilation, padding, self.size] {
+        let [stride, dilation] = self.params;
+        for list in [self.column_dims, self.depth_dims, stride, dilation] {
             for number in list {
                 step.number(number)?;
             }
         }
+        for number in self.padding {
+            step.word(number);
+        }
+        for number in self.size {
+            step.number(number)?;
+        }
+        let source = source.wrapping_sub(self.before);
         for (from, strides) in [(kernel, &self.kernel), (source, &self.source)] {
             step.word(from).number(strides.group)?.number(strides.outer)?.number(strides.depth)?;
             for stride in strides.spatial {
@@ -203,20 +262,24 @@ pub(super) struct Words {
     pub(super) depth_dims: Vec<Word>,
 }
 
-/// Declares the buffers `kernel`, `source`, `bias` and, by `output`, the result; the parameters; and the functions
+/// Declares the buffers `kernel`, `source`, `bias`, `sums` of those that are carried and, by `output`, the result if there is one; the parameters; and the functions
 /// `column_parts`, `depth_parts`, `kernel_at`, `source_at` and `finish`, with `Number` for the type of sums.
 pub(super) fn declare<T>(
     module: &mut Module,
     form: Form,
     function: Function,
     hardware: &Hardware,
+    carry: Carry,
     output: impl FnOnce(&mut Module) -> T,
-) -> (Words, T) {
+) -> (Words, Option<T>) {
     let Function { dtype, bias, activation } = function;
     let kernel = module.elements("kernel", dtype, false, hardware);
     let source = module.elements("source", dtype, false, hardware);
     let bias = bias.then(|| module.elements("bias", dtype, false, hardware));
-    let output = output(module);
+    let output = (!carry.on).then(|| output(module));
+    if carry.any() {
+        module.buffer("sums", "array<Number>", true);
+    }
     let [rows, columns, depth, plane, channels] = std::array::from_fn(|_| module.word());
     let [column_dims, depth_dims, stride, dilation, padding, size] = std::array::from_fn(|_| module.take(3));
     let [kernel_words, source_words] = std::array::from_fn(|_| module.take(7));

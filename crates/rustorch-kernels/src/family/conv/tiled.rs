@@ -1,8 +1,8 @@
 //! A workgroup for each tile of rows and columns: pieces of kernel and source meet in its memory.
 
-use super::sum::{self, Form, Function, Sum};
+use super::sum::{self, Carry, Form, Function, Sum};
 use crate::Hardware;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::plan::{Place, Plan, Request, StepBuilder, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// Columns of a tile: each thread brings the source of one.
 const COLUMNS: usize = WORKGROUP as usize;
 /// How much of the depth is in memory at a time.
-const DEPTH: usize = 16;
+pub(super) const DEPTH: usize = 16;
 /// Threads side by side along the columns, and along the rows.
 const ACROSS: usize = 16;
 const DOWN: usize = COLUMNS / ACROSS;
@@ -24,15 +24,25 @@ pub struct Tiled {
     rows: usize,
     /// Whether results of 16 bits share a word with those of another thread.
     shared: bool,
+    carry: Carry,
 }
 
-/// Adds the launch.
-pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, sum: &Sum) -> Result<(), Decline> {
+/// Adds the launch. Sums that are carried lie as results do.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    sum: &Sum,
+    carry: Carry,
+    sums: Option<Place>,
+) -> Result<(), Decline> {
     let rows = sum.rows.next_power_of_two().clamp(DOWN, 32);
     let shared = !sum.plane.is_multiple_of(per_word(request.outs[0].dtype));
-    let kernel = Tiled { form: sum.form, function: Function::of(request), rows, shared };
+    let function = Function::of(request);
+    let kernel = Tiled { form: sum.form, function, rows, shared, carry };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    sum.describe(&mut step, request)?;
+    let bytes = request.out(0).layout.elements() * super::accumulator(function.dtype).block_bytes();
+    let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
+    sum.describe(&mut step, request, carry, sums)?;
     let (down, across) = (sum.rows.div_ceil(rows), sum.columns.div_ceil(COLUMNS));
     let tiles = down * across * sum.groups;
     step.number(down)?.number(across)?.number(tiles)?;
@@ -42,16 +52,17 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, sum: &Sum) -> Result<
 
 impl Tiled {
     pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Tiled { form, function, rows, shared } = *self;
+        let Tiled { form, function, rows, shared, carry } = *self;
         let dtype = function.dtype;
         let mut module = Module::new();
-        let (words, output) = sum::declare(&mut module, form, function, hardware, |module| match shared {
-            true => {
-                module.buffer("y", "array<atomic<u32>>", true);
-                None
-            }
-            false => Some(module.elements("y", dtype, true, hardware)),
-        });
+        let (words, output) =
+            sum::declare(&mut module, form, function, hardware, carry, |module| match shared {
+                true => {
+                    module.buffer("y", "array<atomic<u32>>", true);
+                    None
+                }
+                false => Some(module.elements("y", dtype, true, hardware)),
+            });
         let (down, across, tiles) = (module.word(), module.word(), module.word());
         // A line more than there are rows, so that threads write to different banks.
         let pitch = rows + 1;
@@ -68,7 +79,8 @@ impl Tiled {
             words.channels,
             plane = words.plane,
         ));
-        if shared {
+        let output = output.flatten();
+        if shared && !carry.on {
             let bits = if dtype == DType::F16 { "f16_bits" } else { "bf16_bits" };
             module.add(&format!(
                 "fn put(at: u32, v: f32) {{
@@ -106,6 +118,26 @@ impl Tiled {
             false => format!("lane + {}u", c * ACROSS),
             true => format!("lane * 2u + {}u", c / 2 * 2 * ACROSS + c % 2),
         };
+        // Of row `line + r · DOWN` and every column, text by the place of the sum and its number among four.
+        let carried = |r: usize, text: &dyn Fn(&str, &str) -> String| {
+            let each = |c: usize| {
+                let at =
+                    format!("place(first_column + {}, g * {} + row) - {}", offset(c), words.rows, words.to);
+                let text = text(&format!("sums[{at}]"), ["x", "y", "z", "w"][c]);
+                format!("if first_column + {} < {} {{ {text} }}\n", offset(c), words.columns)
+            };
+            let all: String = (0..4).map(each).collect();
+            format!(
+                "{{ let row = first_row + line + {}u;\nif row < {} {{ {all} }} }}\n",
+                r * DOWN,
+                words.rows
+            )
+        };
+        if carry.from {
+            for r in 0..held {
+                body.push_str(&carried(r, &|sum, part| format!("sum{r}.{part} = {sum};")));
+            }
+        }
         let _ = writeln!(
             body,
             "for (var start = 0u; start < {depth}; start += {DEPTH}u) {{
@@ -150,6 +182,12 @@ impl Tiled {
             };
         }
         body.push_str("}\nworkgroupBarrier();\n}\n");
+        if carry.on {
+            for r in 0..held {
+                body.push_str(&carried(r, &|sum, part| format!("{sum} = sum{r}.{part};")));
+            }
+            return module.finish([WORKGROUP, 1, 1], &body);
+        }
         for r in 0..held {
             let _ = writeln!(
                 body,

@@ -6,7 +6,7 @@ mod max;
 mod mean;
 mod planes;
 mod scatter;
-mod taps;
+pub(crate) mod taps;
 
 pub use interpolate::Interpolate;
 pub use max::Max;

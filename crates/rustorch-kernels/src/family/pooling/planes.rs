@@ -1,7 +1,7 @@
 //! Planes of a result and of what it is made from: where elements are, and the text that says so.
 
 use super::super::strided::{self, Grid};
-use crate::plan::{Operand, Request, StepBuilder};
+use crate::plan::{Corner, Operand, Request, StepBuilder};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word};
 use rustorch_core::{Decline, Layout, Shape};
 use std::fmt::Write;
@@ -13,12 +13,15 @@ pub(super) fn three(list: &[usize], missing: usize) -> [usize; 3] {
     three
 }
 
-/// The planes of an argument and of the result.
+/// The planes of an argument and of the result, or parts of them, whose positions are those of the whole.
 pub(super) struct Planes {
     /// Lengths of the argument's.
     pub(super) source: [usize; 3],
     /// Lengths of the result's.
     pub(super) target: [usize; 3],
+    /// Lengths of the part of the result's that is here.
+    here: [usize; 3],
+    corner: Corner,
     strides: [usize; 3],
     lead: Grid,
 }
@@ -31,9 +34,12 @@ impl Planes {
         let large = |_| Decline::Attr("too large");
         let shape = Shape::new(&x.dims()[..outer]).map_err(large)?;
         let lead = Layout::new(shape, &x.strides()[..outer], 0).map_err(large)?;
+        let whole = request.whole();
         Ok(Planes {
-            source: three(&x.dims()[outer..], 1),
-            target: three(&y.dims()[outer..], 1),
+            source: three(&whole.args[0].dims()[outer..], 1),
+            target: three(&whole.outs[0].dims()[outer..], 1),
+            here: three(&y.dims()[outer..], 1),
+            corner: request.part.corner,
             strides: three(&x.strides()[outer..], 0),
             lead: Grid::new(&[&lead]),
         })
@@ -52,8 +58,11 @@ impl Planes {
         from: u32,
         to: u32,
     ) -> Result<(), Decline> {
-        step.number(out.layout.elements())?.word(from).word(to);
-        for list in [self.source, self.target, self.strides] {
+        // Where the first position of all would be, modulo 2³²: what is counted from there wraps, too.
+        let before = self.corner.source.iter().zip(self.strides);
+        let before = before.fold(0usize, |sum, (&at, step)| at.wrapping_mul(step).wrapping_add(sum));
+        step.number(out.layout.elements())?.word(from.wrapping_sub(before as u32)).word(to);
+        for list in [self.source, self.target, self.here, self.corner.target, self.strides] {
             for number in list {
                 step.number(number)?;
             }
@@ -73,6 +82,8 @@ pub(super) struct PlaneWords {
     pub(super) source: Vec<Word>,
     /// Lengths of the result's.
     pub(super) target: Vec<Word>,
+    here: Vec<Word>,
+    first: Vec<Word>,
     strides: Vec<Word>,
     lead: strided::Parameters,
 }
@@ -95,23 +106,25 @@ impl PlaneWords {
 
     pub(super) fn declare(module: &mut Module, rank: usize) -> PlaneWords {
         let (n, from, to) = (module.word(), module.word(), module.word());
-        let [source, target, strides] = std::array::from_fn(|_| module.take(3));
-        PlaneWords { n, from, to, source, target, strides, lead: strided::parameters(module, rank, 1) }
+        let [source, target, here, first, strides] = std::array::from_fn(|_| module.take(3));
+        let lead = strided::parameters(module, rank, 1);
+        PlaneWords { n, from, to, source, target, here, first, strides, lead }
     }
 
     /// Statements that part `i`, the number of an element of the result, into `o0`, `o1`, `o2` in its plane, and leave in
     /// `base` where the argument's plane begins.
     pub(super) fn parts(&self, i: &str) -> String {
-        let [d, h, w] = [self.target[0], self.target[1], self.target[2]];
+        let [d, h, w] = [self.here[0], self.here[1], self.here[2]];
+        let [front, top, left] = [self.first[0], self.first[1], self.first[2]];
         let mut text = String::new();
         let _ = writeln!(
             text,
             "let rows_i = {i} / {w};
-            let o2 = {i} - rows_i * {w};
+            let o2 = {left} + {i} - rows_i * {w};
             let slices_i = rows_i / {h};
-            let o1 = rows_i - slices_i * {h};
+            let o1 = {top} + rows_i - slices_i * {h};
             let plane = slices_i / {d};
-            let o0 = slices_i - plane * {d};
+            let o0 = {front} + slices_i - plane * {d};
             var base = {};",
             self.from
         );

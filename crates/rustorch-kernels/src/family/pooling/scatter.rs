@@ -25,7 +25,7 @@ pub(super) fn supports(dtype: DType, spatial: &[usize]) -> Result<(), Decline> {
     }
 }
 
-/// Adds the launch.
+/// Adds the launches.
 pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) -> Result<(), Decline> {
     let (grad, indices, out) = (request.arg(0), request.arg(1), request.out(0));
     let grid = Grid::new(&[grad.layout, indices.layout]);
@@ -33,23 +33,29 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) ->
     let len: usize = spatial.iter().product();
     let planes = elements / len;
     let kernel = Scatter { dtype: grad.dtype, rank: grid.rank() };
-    let mut step = StepBuilder::new(request.hardware, kernel);
-    let from = step.read(&grad)?;
-    let places = step.read(&indices)?;
-    let to = step.write(&out)?;
-    // 16-bit floats are rounded once, at the end.
-    if per_word(grad.dtype) == 2 {
-        let large = |_| Decline::Attr("too large");
-        let layout = Layout::contiguous(Shape::new([elements].as_slice()).map_err(large)?);
-        let place = plan.scratch(elements * 4);
-        step.write(&Operand { place, dtype: DType::F32, layout: &layout })?;
+    // 16-bit floats are rounded once, at the end; of sums, kernels may see fewer than of results.
+    let halves = per_word(grad.dtype) == 2;
+    let most = (request.hardware.max_binding as usize / (4 * len)).clamp(1, planes);
+    let at_once = if halves { most } else { planes };
+    let sums = halves.then(|| plan.scratch(at_once * len * 4));
+    for first in (0..planes).step_by(at_once) {
+        let count = at_once.min(planes - first);
+        let mut step = StepBuilder::new(request.hardware, kernel);
+        let from = step.read(&grad)?;
+        let places = step.read(&indices)?;
+        let to = step.write(&out)?;
+        if let Some(place) = sums {
+            let large = |_| Decline::Attr("too large");
+            let layout = Layout::contiguous(Shape::new([at_once * len].as_slice()).map_err(large)?);
+            step.write(&Operand { place, dtype: DType::F32, layout: &layout })?;
+        }
+        let words = 4 * crate::mistake::WORDS as u64;
+        step.bytes(Place::Mistakes, 0..words, true)?;
+        step.number(first)?.number(count)?.number(len)?.number(grad.layout.elements() / planes)?;
+        step.word(from).word(places).word(to);
+        grid.describe(&mut step)?;
+        plan.step(step, line(count, request.hardware)?);
     }
-    let words = 4 * crate::mistake::WORDS as u64;
-    step.bytes(Place::Mistakes, 0..words, true)?;
-    step.number(planes)?.number(len)?.number(grad.layout.elements() / planes)?;
-    step.word(from).word(places).word(to);
-    grid.describe(&mut step)?;
-    plan.step(step, line(planes, request.hardware)?);
     Ok(())
 }
 
@@ -65,12 +71,13 @@ impl Scatter {
             module.elements("sums", DType::F32, true, hardware);
         }
         module.mistakes();
-        let (planes, len, pooled) = (module.word(), module.word(), module.word());
+        let (first_plane, planes) = (module.word(), module.word());
+        let (len, pooled) = (module.word(), module.word());
         let (from, places, to) = (module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
         let number = if dtype == DType::F64 { "f64" } else { "f32" };
         let (sums, origin) = match per_word {
-            2 => ("sums", "plane * len".to_owned()),
+            2 => ("sums", "number * len".to_owned()),
             _ => ("y", format!("{to} + plane * len")),
         };
         let parts = match hardware.i64 {
@@ -91,8 +98,9 @@ impl Scatter {
             _ => String::new(),
         };
         let body = format!(
-            "let plane = {LINEAR_GROUP};
-            if plane >= {planes} {{ return; }}
+            "let number = {LINEAR_GROUP};
+            if number >= {planes} {{ return; }}
+            let plane = {first_plane} + number;
             let len = {len};
             let origin = {origin};
             let share = (len / {per_word}u + {WORKGROUP}u - 1u) / {WORKGROUP}u * {per_word}u;

@@ -3,7 +3,7 @@
 use rustorch_core::{DType, Interpolate, InterpolateMode};
 
 /// From a coordinate of the result to one of the input, as the processor computes it for elements of a dtype.
-pub(super) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize, dtype: DType) -> f64 {
+pub(crate) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: usize, dtype: DType) -> f64 {
     let ratio = |a: usize, b: usize| match dtype {
         DType::F64 => a as f64 / b as f64,
         _ => (a as f32 / b as f32).into(),
@@ -15,6 +15,30 @@ pub(super) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: 
         Some(factor) => ((1.0 / factor) as f32).into(),
         None => ratio(len, outputs),
     }
+}
+
+/// The input that is the first tap of an output, unless it lies outside, and how many there are: as kernels find them, but
+/// for what a device rounds differently.
+pub(crate) fn first(
+    op: &Interpolate,
+    scale: f64,
+    inputs: usize,
+    output: usize,
+    dtype: DType,
+) -> (i64, usize) {
+    let round = |x: f64| if dtype == DType::F64 { x } else { f64::from(x as f32) };
+    let o = round(output as f64);
+    let centre = round(scale.mul_add(round(o + 0.5), -0.5));
+    let at = match op.mode {
+        InterpolateMode::Nearest => round(scale * o),
+        InterpolateMode::NearestExact => round(centre.max(0.0) + 0.5),
+        _ if op.align_corners => round(scale * o),
+        InterpolateMode::Linear => centre.max(0.0),
+        InterpolateMode::Cubic => centre,
+    };
+    let whole = at.floor().min((inputs - 1) as f64) as i64;
+    let count = op.mode.taps();
+    (whole - i64::from(count == 4), count)
 }
 
 /// Function `tap(scale, len, o, k)`: the place in an input of length `len` of tap `k` of output `o`, and its weight, computed

@@ -2,11 +2,12 @@
 //! the device idle, several for each, and a second launch for what they found.
 
 pub(super) mod fold;
+mod long;
 
 use super::strided::{self, Grid};
 use crate::Hardware;
 use crate::library::Together;
-use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use fold::Kind;
@@ -61,6 +62,25 @@ fn split(layout: &Layout, axes: &[usize]) -> Result<[Layout; 2], Decline> {
     part(false).zip(part(true)).map(|(kept, reduced)| [kept, reduced]).ok_or(Decline::Attr("too large"))
 }
 
+/// Into how many runs the `n` elements of each of `of` results are parted, and how long these are.
+fn runs(n: usize, of: usize) -> [usize; 2] {
+    let most = if n > 2 * CHUNK && of < 1 << 10 { n.div_ceil(CHUNK).min(CHUNK) } else { 1 };
+    let chunk = n.div_ceil(most);
+    [if chunk == 0 { 1 } else { n.div_ceil(chunk) }, chunk]
+}
+
+/// Whether lines may be larger than what kernels see at once; where they are even steps in memory, with the elements from
+/// the first to the last.
+pub(crate) fn cuts_lines(
+    request: &Request<'_>,
+    reduce: &Parameters,
+) -> Result<Option<Option<usize>>, Decline> {
+    let [kept, reduced] = split(request.args[0].layout, &reduce.axes)?;
+    let [runs, _] = runs(reduced.elements(), kept.elements());
+    let even = Grid::new(&[&reduced]).rank() <= 1;
+    Ok((runs > 1).then(|| even.then(|| reduced.end() - 1)))
+}
+
 /// Adds the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
@@ -74,7 +94,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
         _ => 0.0,
     };
     // In which order numbers are added is a matter of the whole operation.
-    let of = request.part.of;
+    let of = request.whole().outs[0].layout.elements();
     let group = n > 32 && !(of >= 1 << 14 && n <= 256);
     let kernel = Reduce {
         kind,
@@ -84,54 +104,20 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
         group,
         stage: Stage::Whole,
     };
-    let pieces = if n > 2 * CHUNK && of < 1 << 10 { n.div_ceil(CHUNK).min(CHUNK) } else { 1 };
-    let chunk = n.div_ceil(pieces);
-    let pieces = if chunk == 0 { 1 } else { n.div_ceil(chunk) };
-    let groups = |tasks: usize, group: bool| match group {
-        true => line(tasks, hardware),
-        false => line(tasks.div_ceil(WORKGROUP as usize), hardware),
-    };
-    let whole = pieces == 1;
-    let stage = if whole { Stage::Whole } else { Stage::First };
-    let mut launch = StepBuilder::new(hardware, Reduce { stage, ..kernel });
+    let [runs, chunk] = runs(n, of);
+    if runs > 1 {
+        return long::plan(plan, request, kernel, [kept, reduced], [runs, chunk], correction);
+    }
+    let mut launch = StepBuilder::new(hardware, kernel);
     let from = launch.read(&x)?;
-    let mut states = None;
-    let to = if whole {
-        launch.write(&out)?
-    } else {
-        let bytes = kernel.state_bytes(hardware) * results * pieces;
-        let place = plan.scratch(bytes);
-        launch.bytes(place, 0..bytes as u64, true)?;
-        states = Some((place, bytes));
-        0
-    };
-    launch.number(results)?.number(pieces)?.number(n)?.number(chunk)?.word(from).word(to);
+    let to = launch.write(&out)?;
+    launch.number(results)?.number(1)?.number(n)?.number(chunk)?.word(from).word(to).word(0).word(1);
     launch.float(n as f32).float(correction as f32);
     for grid in &grids {
         grid.describe(&mut launch)?;
     }
-    plan.step(launch, groups(results * pieces, group)?);
-    let Some((place, bytes)) = states else { return Ok(()) };
-    last(plan, request, kernel, place, bytes, [results, pieces, n], correction)
-}
-
-/// Adds the launch from states to results.
-fn last(
-    plan: &mut Plan,
-    request: &Request<'_>,
-    kernel: Reduce,
-    place: Place,
-    bytes: usize,
-    [results, pieces, n]: [usize; 3],
-    correction: f64,
-) -> Result<(), Decline> {
-    let kernel = Reduce { stage: Stage::Last, ranks: [0, 0], group: true, ..kernel };
-    let mut launch = StepBuilder::new(request.hardware, kernel);
-    launch.bytes(place, 0..bytes as u64, false)?;
-    let to = launch.write(&request.out(0))?;
-    launch.number(results)?.number(1)?.number(pieces)?.number(pieces)?.word(0).word(to);
-    launch.float(n as f32).float(correction as f32);
-    plan.step(launch, line(results, request.hardware)?);
+    let groups = if group { results } else { results.div_ceil(WORKGROUP as usize) };
+    plan.step(launch, line(groups, hardware)?);
     Ok(())
 }
 
@@ -161,6 +147,8 @@ impl Reduce {
         }
         let (results, pieces, n, chunk) = (module.word(), module.word(), module.word(), module.word());
         let (from, to) = (module.word(), module.word());
+        // Of the pieces of each result, those that this launch takes.
+        let (first_piece, here) = (module.word(), module.word());
         let (count, correction) = (module.word().float(), module.word().float());
         let kept = strided::parameters(&mut module, ranks[0], 1);
         let reduced = strided::parameters(&mut module, ranks[1], 1);
@@ -172,9 +160,10 @@ impl Reduce {
         };
         let mut body = format!(
             "let task = {task};
-            if task >= {results} * {pieces} {{ return; }}
-            let result = task / {pieces};
-            let begin = (task % {pieces}) * {chunk};
+            if task >= {results} * {here} {{ return; }}
+            let result = task / {here};
+            let piece = {first_piece} + task % {here};
+            let begin = piece * {chunk};
             let end = min(begin + {chunk}, {n});
             var base = {from};
             {}
@@ -201,7 +190,9 @@ impl Reduce {
             body.push_str("if local != 0u { return; }\n");
         }
         match stage {
-            Stage::First => body.push_str("states[task] = s;"),
+            Stage::First => {
+                let _ = write!(body, "states[{to} + result * {pieces} + piece] = s;");
+            }
             _ => body.push_str(
                 &y.store_one(&format!("{to} + result"), &format!("finish(s, {count}, {correction})")),
             ),

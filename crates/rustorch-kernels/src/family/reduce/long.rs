@@ -1,0 +1,162 @@
+//! Reductions in two launches: workgroups bring runs of elements to states, and others states to results. Where kernels do
+//! not see all elements at once, there is a launch for each window of runs; each run is summed as it would be in one.
+
+use super::super::copy;
+use super::super::strided::Grid;
+use super::{Reduce, Stage};
+use crate::pieces::Extent;
+use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use rustorch_core::{Decline, Dims, Layout, Shape, TensorMeta};
+
+/// Runs of elements, and where their states go.
+struct Runs<'a> {
+    request: &'a Request<'a>,
+    kernel: Reduce,
+    /// How many each result has.
+    count: usize,
+    /// Elements of each but the last.
+    chunk: usize,
+    correction: f64,
+    states: Place,
+    /// Bytes of all states.
+    bytes: usize,
+}
+
+/// Adds the launches that bring elements to results by way of so many runs of so many elements.
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    kernel: Reduce,
+    [kept, reduced]: [Layout; 2],
+    [count, chunk]: [usize; 2],
+    correction: f64,
+) -> Result<(), Decline> {
+    let (results, n) = (kept.elements(), reduced.elements());
+    let bytes = kernel.state_bytes(request.hardware) * results * count;
+    let states = plan.scratch(bytes);
+    let runs = Runs { request, kernel, count, chunk, correction, states, bytes };
+    let x = request.arg(0);
+    if runs.sees(x.layout) {
+        runs.launch(plan, &x, [&kept, &reduced], 0, 0..count)?;
+    } else {
+        runs.in_windows(plan, &x, kept, reduced)?;
+    }
+    let kernel = Reduce { stage: Stage::Last, ranks: [0, 0], group: true, ..kernel };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
+    launch.bytes(states, 0..bytes as u64, false)?;
+    let to = launch.write(&request.out(0))?;
+    launch.number(results)?.number(1)?.number(count)?.number(count)?.word(0).word(to).word(0).word(1);
+    launch.float(n as f32).float(correction as f32);
+    plan.step(launch, line(results, request.hardware)?);
+    Ok(())
+}
+
+fn large<T>(_: T) -> Decline {
+    Decline::Attr("too large")
+}
+
+/// The dimensions of two layouts, in memory from `offset` on.
+fn joined(a: &Layout, b: &Layout, offset: usize) -> Result<Layout, Decline> {
+    let both = |a: &[usize], b: &[usize]| a.iter().chain(b).copied().collect::<Dims>();
+    let shape = Shape::new(both(a.dims(), b.dims())).map_err(large)?;
+    Layout::new(shape, both(a.strides(), b.strides()), offset).map_err(large)
+}
+
+/// A line as one dimension, if it is even steps.
+fn even(reduced: &Layout) -> Option<Layout> {
+    let grid = Grid::new(&[reduced]);
+    let shape = Shape::new([reduced.elements()].as_slice()).ok()?;
+    (grid.rank() == 1).then(|| Layout::new(shape, &grid.strides[0][..], 0).ok()).flatten()
+}
+
+impl Runs<'_> {
+    fn extent(&self, layout: &Layout) -> Extent {
+        Extent::of(&TensorMeta { layout, ..self.request.args[0] })
+    }
+
+    fn sees(&self, layout: &Layout) -> bool {
+        self.extent(layout).fits(layout, self.request.hardware)
+    }
+
+    /// How many runs of a line kernels see together with `beside`.
+    fn room(&self, line: &Layout, beside: &Layout) -> Result<usize, Decline> {
+        let both = joined(beside, line, 0)?;
+        let room = self.extent(&both).room(&both, both.rank() - 1, false, self.request.hardware);
+        Ok(room / self.chunk)
+    }
+
+    /// Adds launches for parts of the runs: of all results at once, if one run of each is seen together; else of one result
+    /// after the other. Lines that are no even steps, or so long ones that no run is seen, are copied first.
+    fn in_windows(
+        &self,
+        plan: &mut Plan,
+        x: &Operand<'_>,
+        mut kept: Layout,
+        reduced: Layout,
+    ) -> Result<(), Decline> {
+        let hardware = self.request.hardware;
+        let one = Layout::contiguous(Shape::new([].as_slice()).map_err(large)?);
+        let (mut place, mut offset) = (x.place, x.layout.offset());
+        let line = match even(&reduced) {
+            Some(line) if self.room(&line, &one)? > 0 => line,
+            _ => {
+                let source = joined(&kept, &reduced, offset)?;
+                let target = Layout::contiguous(source.shape().clone());
+                (place, offset) = (plan.scratch(target.elements() * x.dtype.block_bytes()), 0);
+                let source = Operand { layout: &source, ..*x };
+                copy::plan(plan, hardware, &source, &Operand { place, layout: &target, ..source })?;
+                kept =
+                    Layout::new(kept.shape().clone(), &target.strides()[..kept.rank()], 0).map_err(large)?;
+                Layout::contiguous(Shape::new([reduced.elements()].as_slice()).map_err(large)?)
+            }
+        };
+        let together = self.room(&line, &kept)?;
+        let (beside, places, most) = match together {
+            0 => (&one, kept.indices().collect(), self.room(&line, &one)?.max(1)),
+            _ => (&kept, vec![0], together),
+        };
+        for (result, at) in places.into_iter().enumerate() {
+            for first in (0..self.count).step_by(most) {
+                let runs = first..(first + most).min(self.count);
+                let (begin, end) = (first * self.chunk, (runs.end * self.chunk).min(line.elements()));
+                let part = line.slice(0, begin, end - begin, 1).map_err(large)?;
+                let seen = joined(beside, &part, offset + at + part.offset())?;
+                let x = Operand { place, dtype: x.dtype, layout: &seen };
+                self.launch(plan, &x, [beside, &line], result, runs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the launch that brings some runs to states: of results from number `result` on, which are `kept`, and whose
+    /// lines are `reduced`. `x` is what is seen of them.
+    fn launch(
+        &self,
+        plan: &mut Plan,
+        x: &Operand<'_>,
+        [kept, reduced]: [&Layout; 2],
+        result: usize,
+        runs: std::ops::Range<usize>,
+    ) -> Result<(), Decline> {
+        let hardware = self.request.hardware;
+        let grids = [Grid::new(&[kept]), Grid::new(&[reduced])];
+        let ranks = [grids[0].rank(), grids[1].rank()];
+        let mut launch = StepBuilder::new(hardware, Reduce { stage: Stage::First, ranks, ..self.kernel });
+        // Elements are counted from the first of their line, which may not be seen: this wraps, and so does what is added.
+        let step = if runs.start == 0 { 0 } else { grids[1].strides[0].first().copied().unwrap_or(0) };
+        let before = (runs.start * self.chunk).wrapping_mul(step) as u32;
+        let from = launch.read(x)?.wrapping_sub(before);
+        launch.bytes(self.states, 0..self.bytes as u64, true)?;
+        launch.number(kept.elements())?.number(self.count)?.number(reduced.elements())?.number(self.chunk)?;
+        launch.word(from).number(result * self.count)?;
+        launch.number(runs.start)?.number(runs.len())?;
+        launch.float(reduced.elements() as f32).float(self.correction as f32);
+        for grid in &grids {
+            grid.describe(&mut launch)?;
+        }
+        let tasks = kept.elements() * runs.len();
+        let groups = if self.kernel.group { tasks } else { tasks.div_ceil(crate::wgsl::WORKGROUP as usize) };
+        plan.step(launch, line(groups, hardware)?);
+        Ok(())
+    }
+}
