@@ -77,11 +77,14 @@ pub struct Arithmetic {
     pub divides: bool,
     /// Whether subnormal numbers are kept.
     pub subnormals: bool,
+    /// Whether the compiler computes sums as they are written, and knows NaN, where kernels ask for it. Where not, there is
+    /// no help: what a sum has lost is not found, and results may differ from the processor's in the last places.
+    pub faithful: bool,
 }
 
 impl Default for Arithmetic {
     /// What nothing is known of: the worst.
     fn default() -> Arithmetic {
-        Arithmetic { fused: false, contracts: true, divides: false, subnormals: false }
+        Arithmetic { fused: false, contracts: true, divides: false, subnormals: false, faithful: false }
     }
 }

@@ -33,8 +33,9 @@ pub fn exact(hardware: &Hardware) -> String {
 }
 
 /// `kept(x)`: x, of which compilers do not know how it came about. Without it they take (a + b) − a for b, as they may
-/// where nobody forbids it; what a sum has lost by rounding is computed so.
-const KEPT: &str = "fn kept(x: f32) -> f32 {
+/// where nobody forbids it (Metal's and DirectX's do, as wgpu calls them); what a sum has lost by rounding is computed so.
+/// For the same reason NaN is known by its bits: they take `x != x` for false.
+pub(crate) const KEPT: &str = "fn kept(x: f32) -> f32 {
     return select(x, x + 1.0, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
 }
 ";
@@ -119,7 +120,7 @@ fn factorial(n: u32) -> f64 {
 pub fn fine_exp() -> String {
     format!(
         "fn fine_exp(v: f32) -> f32 {{
-    if v != v {{ return v; }}
+    if (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u {{ return v; }}
     if v > 89.0 {{ return bitcast<f32>(0x7f800000u); }}
     if v < -104.0 {{ return 0.0; }}
     let n = round(v * {});

@@ -32,7 +32,13 @@ pub fn strong() -> Hardware {
         parameters: 4096,
         window: Some(256),
         memory: None,
-        arithmetic: Arithmetic { fused: true, contracts: false, divides: true, subnormals: true },
+        arithmetic: Arithmetic {
+            fused: true,
+            contracts: false,
+            divides: true,
+            subnormals: true,
+            faithful: true,
+        },
     }
 }
 
