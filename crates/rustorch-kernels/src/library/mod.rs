@@ -42,8 +42,11 @@ pub(crate) const KEPT: &str = "fn kept(x: f32) -> f32 {
 
 /// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
 pub fn wide(hardware: &Hardware) -> &'static str {
-    if hardware.f64 { include_str!("wide_f64.wgsl") } else { include_str!("wide_f32.wgsl") }
+    if hardware.f64 { include_str!("wide_f64.wgsl") } else { WIDE_F32 }
 }
+
+/// `Wide` in two `f32`.
+pub(crate) const WIDE_F32: &str = include_str!("wide_f32.wgsl");
 
 /// Reading a buffer `w` of words by bytes: `half_at(byte)`, `word_at(byte)` at even addresses, `byte_at(byte)`.
 pub const BYTES: &str = include_str!("bytes.wgsl");

@@ -11,7 +11,7 @@ fn exp_parts(v: f32) -> vec2<f32> {
     let high = kept(x - n * 0.693359375);
     let low = n * 2.1219444e-4;
     let r = kept(high + low);
-    let lost = low - (r - high);
+    let lost = kept(low - kept(r - high));
     var p = 0.0013814599;
     p = p * r + 0.008368717;
     p = p * r + 0.04166839;
