@@ -77,7 +77,7 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').map(|(end, _)| {
         let head = &text[..end];
-        let start = head.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |i| i + 1);
-        &head[start..]
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        &head[head.trim_end_matches(name).len()..]
     })
 }

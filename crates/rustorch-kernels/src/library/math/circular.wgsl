@@ -26,8 +26,8 @@ fn inverse_quarter(i: i32) -> u32 {
 fn quarter(x: f32) -> vec2<f32> {
     if abs(x) < 6000.0 {
         let n = round(x * 0.63661975);
-        // π/2 in four parts, the first three so short that their multiples are exact. Compilers that put n·a + n·b together
-        // as n·(a + b) would lose them.
+        // π/2 in four parts, the first three so short that their multiples are exact. Compilers that make
+        // one product of them would lose them.
         let first = kept(x - n * 1.5703125);
         let second = kept(first - n * 0.0004837512969970703);
         let third = kept(second - n * 7.549533620476723e-8);
