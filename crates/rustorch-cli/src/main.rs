@@ -19,6 +19,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     keep_vulkan_quiet();
+    // Consoles of Windows show lines that replace others, and colours, only where a program asks for it.
+    anstyle_query::windows::enable_ansi_colors();
     let cli = Cli::parse();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

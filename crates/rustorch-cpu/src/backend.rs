@@ -85,11 +85,13 @@ fn model_name() -> String {
 /// The brand string, where the processor has one.
 #[cfg(target_arch = "x86_64")]
 fn brand() -> Option<String> {
-    use std::arch::x86_64::__cpuid;
-    if __cpuid(0x8000_0000).eax < 0x8000_0004 {
+    #[allow(unused_unsafe, reason = "newer versions of Rust call the function safe")]
+    // SAFETY: every processor of this architecture has the instruction.
+    let part = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };
+    if part(0x8000_0000).eax < 0x8000_0004 {
         return None;
     }
-    let parts = (0x8000_0002..=0x8000_0004).map(__cpuid);
+    let parts = (0x8000_0002..=0x8000_0004).map(part);
     let bytes: Vec<u8> = parts
         .flat_map(|part| [part.eax, part.ebx, part.ecx, part.edx])
         .flat_map(u32::to_le_bytes)

@@ -79,6 +79,9 @@ pub struct Arithmetic {
     pub divides_doubles: bool,
     /// Whether subnormal numbers are kept.
     pub subnormals: bool,
+    /// Whether the compiler computes sums as they are written, and knows NaN, where kernels ask for it. Where not, there is
+    /// no help: what a sum has lost is not found, and results may differ from the processor's in the last places.
+    pub faithful: bool,
 }
 
 impl Default for Arithmetic {
@@ -90,6 +93,7 @@ impl Default for Arithmetic {
             divides: false,
             divides_doubles: false,
             subnormals: false,
+            faithful: false,
         }
     }
 }

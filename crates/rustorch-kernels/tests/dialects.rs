@@ -1,70 +1,106 @@
-//! Every kernel translates to every dialect, on a device with every ability and on one with none. That the text compiles is
-//! for the tests of the devices' crates, where there is a compiler.
+//! Every kernel translates to every dialect, on a device with every ability, on one with none, and on those of Apple and
+//! DirectX. That the text compiles is for the tests of the devices' crates, where there is a compiler, and for
+//! `compilers.rs`.
 
 mod common;
+mod wgpu;
 
 use common::kinds::{self, family};
+use naga::back::hlsl::ShaderModel;
 use rustorch_kernels::{Hardware, Kernel, Language, SUBGROUP_EXTENSIONS, translate};
 use rustorch_testkit::conformance::Extent;
 use std::collections::{BTreeMap, HashSet};
+use wgpu::{Target, Written};
 
 const LANGUAGES: [(Language, &str); 3] =
     [(Language::Wgsl, "WGSL"), (Language::OpenClC, "OpenCL C"), (Language::CudaC, "CUDA C")];
 
-/// Translates everything; prints how many kernels of each family each language has.
+/// Translates everything to `languages`, and as wgpu does for `targets`; prints how many kernels of each family each has.
 #[allow(clippy::print_stdout, reason = "the table is for people")]
-fn check(hardware: Hardware, kernels: Vec<Kernel>) {
-    let mut table: BTreeMap<String, [usize; LANGUAGES.len()]> = BTreeMap::new();
+fn check(hardware: &Hardware, languages: &[(Language, &str)], targets: &[Target], kernels: &[Kernel]) {
+    let columns = languages.len() + targets.len();
+    let mut table: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut failures = Vec::new();
-    let mut count = 0;
     // What the driver for OpenCL has asked the device for before it states the abilities.
     let mut had = Vec::new();
     had.extend(hardware.f64.then_some("cl_khr_fp64"));
     had.extend(hardware.f16.then_some("cl_khr_fp16"));
     had.extend(SUBGROUP_EXTENSIONS.into_iter().filter(|_| hardware.subgroups.is_some()));
     for kernel in kernels {
-        count += 1;
-        let row = table.entry(family(&kernel)).or_default();
-        for (i, (language, name)) in LANGUAGES.into_iter().enumerate() {
+        let row = table.entry(family(kernel)).or_insert_with(|| vec![0; columns]);
+        let mut count = |column: usize, name: &str, result: Result<(), String>| match result {
+            Ok(()) => row[column] += 1,
+            Err(why) => failures.push(format!("{kernel:?} in {name}: {why}")),
+        };
+        for (i, &(language, name)) in languages.iter().enumerate() {
             let hardware = Hardware { language, ..hardware.clone() };
-            let wgsl = kernel.wgsl(&hardware);
-            match translate(&wgsl, language) {
-                Ok(text) if text.extensions.iter().any(|needed| !had.contains(needed)) => {
-                    failures.push(format!("{kernel:?} in {name} needs {:?}", text.extensions));
+            let translated = translate(&kernel.wgsl(&hardware), language).and_then(|text| {
+                if text.extensions.iter().any(|needed| !had.contains(needed)) {
+                    return Err(format!("needs {:?}", text.extensions));
                 }
-                Ok(text) if text.source.contains(&text.entry) && text.source.len() > 100 => row[i] += 1,
-                Ok(text) => failures.push(format!("{kernel:?} in {name}: {}", text.source)),
-                Err(error) => failures.push(format!("{kernel:?} in {name}: {error}")),
-            }
+                whole(&text.source, &text.entry)
+            });
+            count(i, name, translated);
+        }
+        let wgsl = kernel.wgsl(hardware);
+        let parsed = wgpu::parse(&wgsl);
+        for (i, target) in targets.iter().enumerate() {
+            let written = parsed.clone().and_then(|parsed| match target.write(&wgsl, &parsed, hardware)? {
+                Written::Words(words) if words.len() > 100 => Ok(()),
+                Written::Words(words) => Err(format!("{words:x?}")),
+                Written::Text(text, entry) => whole(&text, &entry),
+            });
+            count(languages.len() + i, target.language(), written);
         }
     }
-    println!("{:24} {:>9} {:>9} {:>9}", hardware.name, LANGUAGES[0].1, LANGUAGES[1].1, LANGUAGES[2].1);
-    for (family, [wgsl, opencl, cuda]) in &table {
-        println!("{family:24} {wgsl:9} {opencl:9} {cuda:9}");
+    let names = languages.iter().map(|(_, name)| *name).chain(targets.iter().map(|t| t.language()));
+    println!("{:24}{}", hardware.name, names.map(|name| format!(" {name:>9}")).collect::<String>());
+    for (family, counts) in &table {
+        println!("{family:24}{}", counts.iter().map(|count| format!(" {count:9}")).collect::<String>());
     }
+    let count = kernels.len();
     assert!(count > 40, "only {count} kernels");
     assert!(failures.is_empty(), "{} of {count} fail, the first: {}", failures.len(), failures[0]);
+}
+
+/// That a text is a kernel's, with its entry point.
+fn whole(text: &str, entry: &str) -> Result<(), String> {
+    match text.contains(entry) && text.len() > 100 {
+        true => Ok(()),
+        false => Err(text.to_owned()),
+    }
 }
 
 #[test]
 fn of_a_device_with_everything() {
     let strong = common::strong();
-    let kernels = common::kernels(&strong);
-    check(strong, kernels);
+    check(&strong, &LANGUAGES, &[Target::SpirV(1, 6)], &common::kernels(&strong));
 }
 
 #[test]
 fn of_a_device_with_nothing() {
     let weak = common::weak();
-    let kernels = common::kernels(&weak);
-    check(weak, kernels);
+    let targets = [Target::SpirV(1, 0), Target::Msl(2, 2), Target::Hlsl(ShaderModel::V5_1)];
+    check(&weak, &LANGUAGES, &targets, &common::kernels(&weak));
 }
 
 #[test]
 fn of_parts_and_rows() {
     let strong = common::strong();
     let kernels = [common::kernels_of_parts(), common::kernels_of_rows(&strong)].concat();
-    check(strong, kernels);
+    check(&strong, &LANGUAGES, &[Target::SpirV(1, 6)], &kernels);
+}
+
+#[test]
+fn of_an_apple_gpu() {
+    let apple = common::apple();
+    check(&apple, &[], &[Target::Msl(3, 2)], &common::kernels(&apple));
+}
+
+#[test]
+fn of_directx() {
+    let directx = common::directx();
+    check(&directx, &[], &[Target::Hlsl(ShaderModel::V6_2)], &common::kernels(&directx));
 }
 
 /// What slow compilers are given has every kind of kernel in every combination of dtypes.
@@ -86,8 +122,8 @@ fn every_kind_has_a_kernel() {
 #[test]
 fn of_a_device_with_nothing_but_subgroups() {
     let hardware = Hardware { subgroups: common::strong().subgroups, ..common::weak() };
-    let kernels = common::kernels(&hardware);
-    check(hardware, kernels);
+    let targets = [Target::SpirV(1, 3), Target::Msl(2, 3), Target::Hlsl(ShaderModel::V6_0)];
+    check(&hardware, &LANGUAGES, &targets, &common::kernels(&hardware));
 }
 
 /// Families that put values together do so by subgroups where there are any, and nothing else changes.

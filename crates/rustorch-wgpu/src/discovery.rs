@@ -198,7 +198,10 @@ impl Adapter {
             // The limits are whatever a driver says; sizes are multiples of 16.
             max_buffer: limits.max_buffer_size / 16 * 16,
             max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size) / 16 * 16,
-            buffers: limits.max_storage_buffers_per_shader_stage,
+            // Metal counts them together with the uniform buffer that large parameters are.
+            buffers: limits
+                .max_storage_buffers_per_shader_stage
+                .min(limits.max_buffers_and_acceleration_structures_per_shader_stage.saturating_sub(1)),
             parameters: u32::try_from(limits.max_uniform_buffer_binding_size.min(Slots::CAPACITY as u64))
                 .unwrap_or(u32::MAX),
             window: Some(limits.min_storage_buffer_offset_alignment),

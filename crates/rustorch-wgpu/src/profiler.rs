@@ -2,12 +2,24 @@
 
 use crate::driver::WgpuDriver;
 use crate::faults::lock;
+use crate::pipeline::Kernel;
 use crate::{read, timestamps};
 use rustorch_core::Fault;
 use rustorch_core::profile::{ClockMap, DeviceProfiler, DeviceSpan, host_ns};
+use rustorch_kernels::{Driver, Text};
 
 /// How often both clocks are read together; the reading that took the shortest time counts.
 const READINGS: usize = 5;
+
+/// What is launched between the timestamps: Apple's GPUs leave out passes in which nothing is, and write none.
+const NOTHING: Text<'static> = Text {
+    label: "clock",
+    source: "@compute @workgroup_size(1) fn main() {}",
+    entry: "main",
+    workgroup: [1; 3],
+    buffers: 0,
+    parameters: 0,
+};
 
 /// Where the device has [timestamps](WgpuDriver::has_timestamps). Launches are slower while they are measured.
 impl DeviceProfiler for WgpuDriver {
@@ -15,9 +27,15 @@ impl DeviceProfiler for WgpuDriver {
         if !self.has_timestamps() {
             return Err(self.faults.refuse("it has no timestamps; launches cannot be measured"));
         }
-        let readings = (0..READINGS).map(|_| self.read_clocks()).collect::<Result<Vec<_>, Fault>>()?;
+        let nothing = self.compile(&NOTHING)?;
+        let readings =
+            (0..READINGS).map(|_| self.read_clocks(&nothing)).collect::<Result<Vec<_>, Fault>>()?;
         // There are readings.
         let (_, tick, host) = readings.into_iter().min().unwrap_or_default();
+        if tick == 0 {
+            // Metal under macOS 26: https://github.com/gfx-rs/wgpu/issues/9414.
+            return Err(self.faults.refuse("its timestamps are all zero; launches cannot be measured"));
+        }
         let clock = ClockMap::new(tick, host, f64::from(self.queue.get_timestamp_period()));
         let mut batch = lock(&self.batch);
         batch.submit()?;
@@ -59,14 +77,17 @@ impl WgpuDriver {
 
     /// One reading of both clocks: how long it took on the host's, the device's tick and the time on the host's at its
     /// middle.
-    fn read_clocks(&self) -> Result<(u64, u64, u64), Fault> {
+    fn read_clocks(&self, nothing: &Kernel) -> Result<(u64, u64, u64), Fault> {
         let (buffer, commands) = self.faults.scoped(&self.wgpu, 0, || {
             let queries = timestamps::queries(&self.wgpu, 2);
             let mut encoder = self.wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            drop(encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
                 label: None,
                 timestamp_writes: Some(timestamps::writes((&queries, 0))),
-            }));
+            });
+            pass.set_pipeline(&nothing.pipeline);
+            pass.dispatch_workgroups(1, 1, 1);
+            drop(pass);
             let buffer = timestamps::resolve(&self.wgpu, &mut encoder, &queries, 2);
             (buffer, encoder.finish())
         })?;

@@ -62,6 +62,10 @@ impl<D: Driver> Engine<D> {
         };
         let hardware = Hardware { arithmetic, subgroups, ..driver.hardware().clone() };
         tracing::debug!(device = %hardware.device, ?arithmetic, ?subgroups, "probed");
+        if !arithmetic.faithful {
+            let device = hardware.device;
+            tracing::warn!(%device, "its compiler changes sums or denies NaN: results may differ from the processor's");
+        }
         let capability = table::capability(&hardware);
         let shared = Arc::new(Shared { driver, order: Order::default() });
         let notes = Notes::new(&shared)?;

@@ -1,5 +1,6 @@
 //! How a device rounds, by asking it.
 
+use crate::library::{KEPT, WIDE_F32};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
 use crate::{Arithmetic, Driver, Launch, Subgroups, Window};
 use rustorch_core::Fault;
@@ -9,9 +10,15 @@ const A: f32 = 1.000_244_1;
 const C: f32 = -1.000_488_3;
 /// Half the least normal number.
 const TINY: f32 = f32::MIN_POSITIVE / 2.0;
+/// What is lost beside 1.
+const DUST: f32 = 1e-9;
+/// The numbers that the kernel is given, and where it leaves its five answers.
+const GIVEN: [f32; 6] = [A, C, TINY, 1.0, DUST, f32::NAN];
+const ANSWERS: usize = GIVEN.len();
+const FIRST: usize = ANSWERS + 5;
 /// Quotients of neighbours and square roots of these are compared with the processor's.
 const SAMPLES: usize = 64;
-const WORDS: usize = 4 + 3 + 3 * SAMPLES;
+const WORDS: usize = FIRST + 3 * SAMPLES;
 
 fn sample(i: usize) -> f32 {
     // Any numbers will do whose quotients and roots are irregular.
@@ -25,9 +32,9 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
     let len = (4 * WORDS).next_multiple_of(16);
     let memory = driver.allocate(len)?;
     let mut numbers = vec![0.0f32; len / 4];
-    numbers[..4].copy_from_slice(&[A, C, TINY, 1.0]);
+    numbers[..ANSWERS].copy_from_slice(&GIVEN);
     for i in 0..SAMPLES {
-        numbers[7 + i] = sample(i);
+        numbers[FIRST + i] = sample(i);
     }
     let mut bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
     driver.write(&memory, 0, &bytes)?;
@@ -42,17 +49,25 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
     for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
         *number = f32::from_le_bytes(*bytes);
     }
+    Ok(Arithmetic { divides_doubles, ..judge(&numbers) })
+}
+
+/// What the kernel's answers mean.
+fn judge(numbers: &[f32]) -> Arithmetic {
     let divides = (0..SAMPLES).all(|i| {
         let (a, b) = (sample(i), sample((i + 1) % SAMPLES));
-        numbers[7 + SAMPLES + i] == a / b && numbers[7 + 2 * SAMPLES + i] == a.sqrt()
+        numbers[FIRST + SAMPLES + i] == a / b && numbers[FIRST + 2 * SAMPLES + i] == a.sqrt()
     });
-    Ok(Arithmetic {
-        fused: numbers[4] == f32::EPSILON / 2.0,
-        contracts: numbers[5] != 0.0,
+    let answers = &numbers[ANSWERS..];
+    Arithmetic {
+        fused: answers[0] == f32::EPSILON / 2.0,
+        contracts: answers[1] != 0.0,
         divides,
-        divides_doubles,
-        subnormals: numbers[6] == TINY,
-    })
+        // Another kernel is asked.
+        divides_doubles: false,
+        subnormals: answers[2] == TINY,
+        faithful: answers[3] == DUST && answers[4] == 1.0,
+    }
 }
 
 /// Whether quotients and square roots of doubles are the processor's.
@@ -97,14 +112,21 @@ fn wgsl() -> Wgsl {
     let mut module = Module::new();
     module.buffer("x", "array<f32>", true);
     let samples = module.word();
+    module.add(KEPT);
+    module.add("fn fused(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }");
+    module.add(WIDE_F32);
+    let answer = |i| format!("x[{}u]", ANSWERS + i);
+    let [fma, sum, tiny, lost, nan] = [0, 1, 2, 3, 4].map(answer);
     let body = format!(
-        "x[4] = fma(x[0], x[0], x[1]); x[5] = x[0] * x[0] + x[1]; x[6] = x[2] * x[3];
+        "{fma} = fma(x[0], x[0], x[1]); {sum} = x[0] * x[0] + x[1]; {tiny} = x[2] * x[3];
+        {lost} = wide_add(wide(x[3]), wide(x[4])).y;
+        {nan} = select(0.0, 1.0, (bitcast<u32>(x[5] * x[3]) & 0x7fffffffu) > 0x7f800000u);
         for (var i = 0u; i < {samples}; i++) {{
-            x[{}u + i] = x[7u + i] / x[7u + (i + 1u) % {SAMPLES}u];
-            x[{}u + i] = sqrt(x[7u + i]);
+            x[{}u + i] = x[{FIRST}u + i] / x[{FIRST}u + (i + 1u) % {SAMPLES}u];
+            x[{}u + i] = sqrt(x[{FIRST}u + i]);
         }}",
-        7 + SAMPLES,
-        7 + 2 * SAMPLES
+        FIRST + SAMPLES,
+        FIRST + 2 * SAMPLES
     );
     module.finish([1, 1, 1], &body)
 }
@@ -209,6 +231,36 @@ mod tests {
             }
         }
         told
+    }
+
+    #[test]
+    fn answers_are_understood() {
+        let mut numbers = vec![0.0; WORDS];
+        for i in 0..SAMPLES {
+            let (a, b) = (sample(i), sample((i + 1) % SAMPLES));
+            (numbers[FIRST + SAMPLES + i], numbers[FIRST + 2 * SAMPLES + i]) = (a / b, a.sqrt());
+        }
+        numbers[ANSWERS..FIRST].copy_from_slice(&[A.mul_add(A, C), A * A + C, TINY, DUST, 1.0]);
+        let exact = judge(&numbers);
+        let all = Arithmetic {
+            fused: true,
+            contracts: false,
+            divides: true,
+            divides_doubles: false,
+            subnormals: true,
+            faithful: true,
+        };
+        assert_eq!(exact, all);
+        let changed = |at: usize, number| {
+            let mut numbers = numbers.clone();
+            numbers[at] = number;
+            judge(&numbers)
+        };
+        // As compilers are allowed to by fast mathematics: sums lose nothing, there is no NaN, quotients are products.
+        assert!(!changed(ANSWERS + 3, 0.0).faithful && !changed(ANSWERS + 4, 0.0).faithful);
+        assert!(!changed(FIRST + SAMPLES + 5, numbers[FIRST + SAMPLES + 5] * (1.0 + f32::EPSILON)).divides);
+        assert!(changed(ANSWERS + 1, A.mul_add(A, C)).contracts);
+        assert!(!changed(ANSWERS + 2, 0.0).subnormals && !changed(ANSWERS, 0.0).fused);
     }
 
     #[test]

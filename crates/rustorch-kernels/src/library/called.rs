@@ -93,7 +93,7 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').map(|(end, _)| {
         let head = &text[..end];
-        let before = head.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        &head[before.len()..]
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        &head[head.trim_end_matches(name).len()..]
     })
 }

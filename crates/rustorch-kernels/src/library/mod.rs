@@ -45,16 +45,20 @@ pub fn exact_double(hardware: &Hardware) -> &'static str {
 }
 
 /// `kept(x)`: x, of which compilers do not know how it came about. Without it they take (a + b) − a for b, as they may
-/// where nobody forbids it; what a sum has lost by rounding is computed so.
-const KEPT: &str = "fn kept(x: f32) -> f32 {
+/// where nobody forbids it (Metal's and DirectX's do, as wgpu calls them); what a sum has lost by rounding is computed so.
+/// For the same reason NaN is known by its bits: they take `x != x` for false.
+pub(crate) const KEPT: &str = "fn kept(x: f32) -> f32 {
     return select(x, x + 1.0, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
 }
 ";
 
 /// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
 pub fn wide(hardware: &Hardware) -> &'static str {
-    if hardware.f64 { include_str!("wide_f64.wgsl") } else { include_str!("wide_f32.wgsl") }
+    if hardware.f64 { include_str!("wide_f64.wgsl") } else { WIDE_F32 }
 }
+
+/// `Wide` in two `f32`.
+pub(crate) const WIDE_F32: &str = include_str!("wide_f32.wgsl");
 
 /// [`exact`] and [`wide`] for elements of a dtype: those of doubles have the same names, and are of `f64` all.
 pub fn arithmetic(dtype: DType, hardware: &Hardware) -> String {
@@ -139,7 +143,7 @@ fn factorial(n: u32) -> f64 {
 pub fn fine_exp() -> String {
     format!(
         "fn fine_exp(v: f32) -> f32 {{
-    if v != v {{ return v; }}
+    if (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u {{ return v; }}
     if v > 89.0 {{ return bitcast<f32>(0x7f800000u); }}
     if v < -104.0 {{ return 0.0; }}
     let n = round(v * {});

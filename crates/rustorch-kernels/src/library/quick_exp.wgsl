@@ -4,7 +4,7 @@ fn quick_exp(v: f32) -> f32 {
     var x = v;
     if x > 89.0 { x = 89.0; }
     if x < -104.0 { x = -104.0; }
-    let shifted = fused(x, LOG2_E, 12582912.0);
+    let shifted = kept(fused(x, LOG2_E, 12582912.0));
     let n = shifted - 12582912.0;
     let b = fused(n, LN2_LOW, fused(n, LN2_HIGH, x));
     let u = b * b;
@@ -14,5 +14,5 @@ fn quick_exp(v: f32) -> f32 {
     let whole = bitcast<i32>(shifted) - 1262485504;
     let half = whole >> 1u;
     let result = j * power_of_two(half) * power_of_two(whole - half);
-    return select(result, v, v != v);
+    return select(result, v, (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u);
 }

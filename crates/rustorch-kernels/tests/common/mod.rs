@@ -40,6 +40,7 @@ pub fn strong() -> Hardware {
             divides: true,
             divides_doubles: true,
             subnormals: true,
+            faithful: true,
         },
     }
 }
@@ -59,6 +60,38 @@ pub fn weak() -> Hardware {
         max_binding: 128 << 20,
         buffers: 8,
         parameters: 1024,
+        arithmetic: Arithmetic::default(),
+        ..strong()
+    }
+}
+
+/// An Apple GPU as wgpu states it: an M2 under macOS 15. How it rounds is not known without one, so the worst is assumed.
+pub fn apple() -> Hardware {
+    Hardware {
+        device: Device::Metal(0),
+        name: "Apple".into(),
+        f64: false,
+        max_buffer: 9 << 30,
+        max_binding: 9 << 30,
+        buffers: 28,
+        parameters: 256 << 10,
+        window: Some(32),
+        arithmetic: Arithmetic::default(),
+        ..strong()
+    }
+}
+
+/// A GPU of Intel under DirectX 12 as wgpu states it, which has `f64` on none.
+pub fn directx() -> Hardware {
+    Hardware {
+        name: "DirectX".into(),
+        f64: false,
+        subgroups: Some(Subgroups { least: 8, most: 32 }),
+        max_buffer: (1 << 31) - 16,
+        max_binding: (1 << 31) - 16,
+        buffers: 1 << 18,
+        parameters: 64 << 10,
+        window: Some(16),
         arithmetic: Arithmetic::default(),
         ..strong()
     }

@@ -26,9 +26,12 @@ fn inverse_quarter(i: i32) -> u32 {
 fn quarter(x: f32) -> vec2<f32> {
     if abs(x) < 6000.0 {
         let n = round(x * 0.63661975);
-        // π/2 in four parts, the first three so short that their multiples are exact.
-        let r = (x - n * 1.5703125) - n * 0.0004837512969970703;
-        return vec2<f32>((r - n * 7.549533620476723e-8) - n * 2.563344e-12, n - 4.0 * floor(n * 0.25));
+        // π/2 in four parts, the first three so short that their multiples are exact. Compilers that make
+        // one product of them would lose them.
+        let first = kept(x - n * 1.5703125);
+        let second = kept(first - n * 0.0004837512969970703);
+        let third = kept(second - n * 7.549533620476723e-8);
+        return vec2<f32>(third - n * 2.563344e-12, n - 4.0 * floor(n * 0.25));
     }
     let bits = bitcast<u32>(x) & 0x7fffffffu;
     // |x| = mantissa·2^(shift − 32), the mantissa of 32 bits. What of 2/π yields multiples of 4 is left out.

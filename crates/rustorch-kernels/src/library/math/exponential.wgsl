@@ -8,10 +8,10 @@ fn exp_parts(v: f32) -> vec2<f32> {
     let x = clamp(v, -110.0, 95.0);
     let n = round(x * 1.442695);
     // log 2 in two parts, the first short, so that its multiples are exact.
-    let high = x - n * 0.693359375;
+    let high = kept(x - n * 0.693359375);
     let low = n * 2.1219444e-4;
     let r = kept(high + low);
-    let lost = low - (r - high);
+    let lost = kept(low - kept(r - high));
     var p = 0.0013814599;
     p = p * r + 0.008368717;
     p = p * r + 0.04166839;

@@ -56,7 +56,7 @@ fn log1p_of(x: f32) -> f32 {
     let sum = kept(1.0 + x);
     if !ordinary_log(sum) { return log_special(sum); }
     // What rounding the sum has lost.
-    let lost = select(x - (sum - 1.0), 1.0 - (sum - x), x > 1.0);
+    let lost = select(x - kept(sum - 1.0), 1.0 - kept(sum - x), x > 1.0);
     return log_of(sum) + lost / sum;
 }
 fn asinh_of(x: f32) -> f32 {
