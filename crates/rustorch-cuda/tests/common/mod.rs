@@ -110,6 +110,10 @@ pub fn emulates() -> bool {
 
 /// The environment in which a process finds the emulator; `None`, with a message, where there is no compiler for it.
 fn emulator<'a>(variables: &[(&'a str, &'a str)]) -> Option<Vec<(&'a str, &'a str)>> {
+    if !cfg!(target_os = "linux") {
+        println!("skipped: GPUs are emulated on Linux only");
+        return None;
+    }
     static COMPILER: OnceLock<Option<String>> = OnceLock::new();
     let compiler = COMPILER.get_or_init(|| {
         let name = std::env::var("CXX").unwrap_or_else(|_| "c++".to_string());

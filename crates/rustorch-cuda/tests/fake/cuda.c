@@ -65,16 +65,16 @@ static Block *there(const void *address, size_t bytes) { // now, in the order of
     return b;
 }
 
-enum { PAGE = 4096, BEFORE = 0xa5 };
+enum { BEFORE = 0xa5 };
 
 static Block *take(size_t bytes, int pinned) {
     // Pages for it, filled up before it, and one after it that nobody may touch.
-    size_t size = (bytes + 15) / 16 * 16, mapped = (size + PAGE - 1) / PAGE * PAGE + PAGE;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + 15) / 16 * 16, mapped = (size + page - 1) / page * page + page;
     char *pages = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    REQUIRE(pages != MAP_FAILED && !mprotect(pages + mapped - PAGE, PAGE, PROT_NONE), "the machine has no more memory");
-    memset(pages, BEFORE, mapped - PAGE);
+    REQUIRE(pages != MAP_FAILED && !mprotect(pages + mapped - page, page, PROT_NONE), "the machine has no more memory");
+    memset(pages, BEFORE, mapped - page);
     Block *b = malloc(sizeof *b);
-    *b = (Block){pages + mapped - PAGE - size, bytes, pinned, current, 1, blocks, pages, mapped};
+    *b = (Block){pages + mapped - page - size, bytes, pinned, current, 1, blocks, pages, mapped};
     blocks = b;
     if (!pinned) used += bytes;
     return b;

@@ -21,7 +21,7 @@
 #include <ucontext.h>
 #endif
 
-enum { WARP = 32, MOST = 1024, STACK = 64 << 10, GUARD = 4 << 10 };
+enum { WARP = 32, MOST = 1024, STACK = 64 << 10, GUARD = 64 << 10 };
 
 typedef struct Fiber Fiber;
 struct Fiber {
@@ -163,6 +163,23 @@ static void work(void) {
     }
 }
 
+// Makes a fiber that has not begun, with a stack above `stack`.
+static void prepare(Fiber *f, char *stack) {
+#ifdef __x86_64__
+    // As if `work` had been called there: its return address is never used, and the stack is aligned as after a call.
+    void **top = (void **)(stack + STACK);
+    top[-1] = NULL;
+    top[-2] = (void *)work;
+    f->stack_pointer = &top[-2 - 6];
+    memset(f->stack_pointer, 0, 6 * sizeof *top);
+#else
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = stack;
+    f->context.uc_stack.ss_size = STACK;
+    makecontext(&f->context, work, 0);
+#endif
+}
+
 static Fiber *fiber(void) {
     Fiber *f = idle;
     if (f) {
@@ -172,19 +189,7 @@ static Fiber *fiber(void) {
     char *stack = mmap(NULL, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     f = calloc(1, sizeof *f);
     if (stack == MAP_FAILED || !f || mprotect(stack, GUARD, PROT_NONE)) fail("no memory for the stack of an invocation");
-#ifdef __x86_64__
-    // As if `work` had been called there: its return address is never used, and the stack is aligned as after a call.
-    void **top = (void **)(stack + GUARD + STACK);
-    top[-1] = NULL;
-    top[-2] = (void *)work;
-    f->stack_pointer = &top[-2 - 6];
-    memset(f->stack_pointer, 0, 6 * sizeof *top);
-#else
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = stack + GUARD;
-    f->context.uc_stack.ss_size = STACK;
-    makecontext(&f->context, work, 0);
-#endif
+    prepare(f, stack + GUARD);
     return f;
 }
 
