@@ -2,9 +2,10 @@
 // that take turns where they wait for each other. The caller sees to it that one launch runs at a time.
 //
 // Stricter than a GPU: invocations that wait at different barriers, or for one that has returned, and exchanges in which not the
-// whole warp takes part, end the process with a message. Workgroup memory is spoilt before each workgroup. Invocations start in the
-// order of their numbers in one workgroup and in the opposite one in the next, and a warp goes on as far as it can before another
-// one does, so that a barrier that is missing shows. An access to memory that is not there ends the kernel as on a GPU.
+// whole warp takes part, end the process with a message. Workgroup memory is spoilt before each workgroup. Workgroups run in the order
+// of their numbers in one launch and in the opposite one in the next, and so do invocations from one workgroup to the next; a warp
+// goes on as far as it can before another one does. So a barrier that is missing shows. FAKE_ORDER=0 makes all orders those of numbers,
+// FAKE_ORDER=1 the opposite ones. An access to memory that is not there ends the kernel as on a GPU.
 
 #include "emulator.h"
 
@@ -248,13 +249,15 @@ int emulate(const Module *in, const Entry *what, Triple groups, Triple size, voi
     inside = mine = 1;
     int crashed = sigsetjmp(out, 1);
     if (!crashed) {
-        for (group.z = 0; group.z < groups.z; group.z++)
-            for (group.y = 0; group.y < groups.y; group.y++)
-                for (group.x = 0; group.x < groups.x; group.x++) {
-                    *module->block = group;
-                    backwards = (launches + group.x + group.y + group.z) & 1;
-                    run_group();
-                }
+        const char *order = getenv("FAKE_ORDER");
+        unsigned turned = order ? (unsigned)atoi(order) : launches;
+        uint64_t count = (uint64_t)groups.x * groups.y * groups.z;
+        for (uint64_t n = 0; n < count; n++) {
+            uint64_t g = turned & 1 ? count - 1 - n : n;
+            *module->block = group = (Triple){(unsigned)(g % groups.x), (unsigned)(g / groups.x % groups.y), (unsigned)(g / groups.x / groups.y)};
+            backwards = (turned ^ (order ? 0 : g)) & 1;
+            run_group();
+        }
         launches++;
     } else {
         // The fibers stand in the midst of it; they are left to lie.
