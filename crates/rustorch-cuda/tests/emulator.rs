@@ -125,24 +125,67 @@ fn workgroups_share_memory_that_is_theirs() {
 }
 
 #[test]
-fn a_barrier_that_is_missing_shows() {
-    emulated("a_barrier_that_is_missing_shows", &[], || {
-        let driver = open();
-        for (neighbour, wrong) in [("i - (i > 0u)", "backwards"), ("i + (i < 69u)", "forwards")] {
-            let source = |barrier: &str| {
-                let body = format!(
-                    "__shared__ unsigned int shared[70];
-    shared[i] = i;
-    {barrier}
-    y[70u * blockIdx.x + i] = shared[{neighbour}] - ({neighbour});"
-                );
-                kernel(70, &body)
-            };
-            let got = |barrier| run(&driver, &[&source(barrier)], [70, 1, 1], 2, &[1; 140]).unwrap();
-            assert_eq!(got("__syncthreads();"), [0; 140]);
-            assert_ne!(got(""), [0; 140], "whoever looks {wrong} finds nothing");
-        }
+fn invocations_may_share_what_they_do_not_race_for() {
+    emulated("invocations_may_share_what_they_do_not_race_for", &[], || {
+        // Read by all, then written by one after a barrier; added to by all at once; words side by side.
+        let body = "__shared__ unsigned int sum;
+    if (i == 0u) sum = 0u;
+    unsigned int first = y[0];
+    __syncthreads();
+    atomicAdd(&sum, i);
+    atomicAdd(&y[1], blockIdx.x);
+    __syncthreads();
+    if (i == 69u) y[2u + blockIdx.x] = sum + first - y[0];";
+        let got = run(&open(), &[&kernel(70, body)], [70, 1, 1], 3, &[5, 0, 0, 0, 0]).unwrap();
+        assert_eq!(got, [5, 70 * 3, 2415, 2415, 2415]);
     });
+}
+
+#[test]
+fn a_barrier_that_is_missing_ends_the_process() {
+    let words = "reads byte 36 of the workgroup's memory, which invocation 9 of this one has written";
+    emulated_until("a_barrier_that_is_missing_ends_the_process", words, || {
+        broken(
+            "__shared__ unsigned int shared[70];\n    shared[i] = i;\n    if (i == 20u) y[i] = shared[9];",
+        );
+    });
+}
+
+#[test]
+fn memory_that_is_overwritten_too_early_ends_the_process() {
+    let words = "writes byte 0 of the workgroup's memory, which invocation";
+    emulated_until("memory_that_is_overwritten_too_early_ends_the_process", words, || {
+        broken(
+            "__shared__ unsigned int shared[70];
+    shared[i] = i;
+    __syncthreads();
+    if (i < 69u) y[i] = shared[0];
+    else shared[0] = 1u;",
+        );
+    });
+}
+
+#[test]
+fn an_exchange_is_no_barrier() {
+    emulated_until("an_exchange_is_no_barrier", "a race: ", || {
+        broken(
+            "if (i == 0u) y[100] = 1u;\n    unsigned int a = __shfl_sync(lanes, i, 0);\n    y[i] = y[100] + a;",
+        );
+    });
+}
+
+#[test]
+fn workgroups_that_race_end_the_process() {
+    emulated_until("workgroups_that_race_end_the_process", "of another workgroup has written", || {
+        let source = kernel(1, "y[0] = blockIdx.x;");
+        let result = run(&open(), &[&source], [1; 3], 2, &[0; 4]);
+        unreachable!("the emulator has gone on: {result:?}");
+    });
+}
+
+#[test]
+fn sums_that_are_not_atomic_end_the_process() {
+    emulated_until("sums_that_are_not_atomic_end_the_process", "a race: ", || broken("y[i / 2u] += 1u;"));
 }
 
 #[test]

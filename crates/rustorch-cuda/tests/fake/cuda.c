@@ -49,7 +49,7 @@ static void note(const char *what, int a, int b) {
 }
 
 // Memory of devices and pinned memory.
-typedef struct Block { char *start; size_t bytes; int pinned, device, ready; struct Block *next; char *pages; size_t mapped; } Block;
+typedef struct Block { char *start; size_t bytes; int pinned, device, ready; struct Block *next; char *pages; size_t mapped; Shadow *shadow; } Block;
 static Block *blocks;
 
 static Block *find(const void *address, size_t bytes, int pinned) {
@@ -74,7 +74,7 @@ static Block *take(size_t bytes, int pinned) {
     REQUIRE(pages != MAP_FAILED && !mprotect(pages + mapped - page, page, PROT_NONE), "the machine has no more memory");
     memset(pages, BEFORE, mapped - page);
     Block *b = malloc(sizeof *b);
-    *b = (Block){pages + mapped - page - size, bytes, pinned, current, 1, blocks, pages, mapped};
+    *b = (Block){pages + mapped - page - size, bytes, pinned, current, 1, blocks, pages, mapped, NULL};
     blocks = b;
     if (!pinned) used += bytes;
     return b;
@@ -88,6 +88,7 @@ static void give_back(void *start, int pinned) {
         if (!pinned) used -= b->bytes;
         for (char *at = b->pages; at < b->start; at++) REQUIRE(*(unsigned char *)at == BEFORE, "something was written before memory");
         munmap(b->pages, b->mapped);
+        if (b->shadow) munmap(b->shadow, b->mapped / 4 * sizeof(Shadow));
         *p = b->next;
         free(b);
         return;
@@ -145,12 +146,20 @@ static void **packed(const Entry *e, void **places) {
 }
 
 static void run_emulated(const Function *f, const Call *c, void **arguments) {
-    for (unsigned i = 0; i < f->entry->count; i++)
-        if (f->entry->pointers[i]) there(*(void **)arguments[i], 1);
+    Range ranges[32];
+    size_t count = 0;
+    for (unsigned i = 0; i < f->entry->count; i++) {
+        if (!f->entry->pointers[i]) continue;
+        Block *b = there(*(void **)arguments[i], 1);
+        if (!b->shadow)
+            b->shadow = mmap(NULL, b->mapped / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        REQUIRE(b->shadow != MAP_FAILED && count < 31, "no memory for what is known of memory");
+        ranges[count++] = (Range){b->start, b->start + b->bytes, b->shadow};
+    }
     Triple groups = {c->groups[0], c->groups[1], c->groups[2]}, size = {c->size[0], c->size[1], c->size[2]};
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (emulate(f->module, f->entry, groups, size, arguments)) broken = ILLEGAL_ADDRESS;
+    if (emulate(f->module, f->entry, groups, size, arguments, ranges, count)) broken = ILLEGAL_ADDRESS;
     clock_gettime(CLOCK_MONOTONIC, &end);
     clock_ns += (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
 }

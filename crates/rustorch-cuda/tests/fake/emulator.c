@@ -5,7 +5,8 @@
 // whole warp takes part, end the process with a message. Workgroup memory is spoilt before each workgroup. Workgroups run in the order
 // of their numbers in one launch and in the opposite one in the next, and so do invocations from one workgroup to the next; a warp
 // goes on as far as it can before another one does. So a barrier that is missing shows. FAKE_ORDER=0 makes all orders those of numbers,
-// FAKE_ORDER=1 the opposite ones. An access to memory that is not there ends the kernel as on a GPU.
+// FAKE_ORDER=1 the opposite ones. Races end the process, too: two invocations that access a word, one of which writes, and neither a
+// barrier nor an atomic operation in both is between them. An access to memory that is not there ends the kernel as on a GPU.
 
 #include "emulator.h"
 
@@ -44,6 +45,7 @@ static const Module *module;
 static void **arguments;
 static unsigned threads, started, finished, at_barrier, launches;
 static int backwards;
+static unsigned now, group_began, launch_began; // in barriers and beginnings of workgroups
 static Triple group;
 static Line ready, barrier_line;
 static Warp warps[MOST / WARP];
@@ -119,6 +121,7 @@ static void barrier(int line) {
     append(&barrier_line, current);
     if (++at_barrier == threads) {
         at_barrier = 0;
+        now++;
         release(&barrier_line);
     }
     suspend();
@@ -145,7 +148,53 @@ static const uint64_t *exchange(int line, unsigned mask, uint64_t value) {
     return warp->given;
 }
 
-static const Calls calls = {barrier, exchange, lane};
+// Races. Time is counted in barriers and beginnings of workgroups, since nothing else orders what invocations do: an exchange in a
+// warp makes no memory seen.
+enum { SEVERAL = 0xffff, FROM_OTHER_GROUPS = 0xfffe, ATOMICALLY = 0xfffd };
+static const Range *ranges;
+static size_t range_count;
+static Shadow shared_shadow[(48 << 10) / 4];
+
+static void race(const Range *r, const char *p, const char *does, unsigned other, const char *did, unsigned when) {
+    const char *whose = when < group_began ? "of another workgroup" : "of this one";
+    fail("a race: invocation %u %s byte %zu of %s, which invocation %u %s has %s; its last barrier was in line %d", current->index,
+         does, (size_t)(p - r->start), r->start == module->shared ? "the workgroup's memory" : "a buffer", other, whose, did,
+         current->line);
+}
+
+static void access_word(const Range *r, const char *p, Shadow *s, int kind) {
+    unsigned me = current->index;
+    const char *does = kind == READS ? "reads" : kind == WRITES ? "writes" : "changes";
+    // Whether somebody else did it, with nothing between.
+    int written = s->written >= launch_began && (s->written < group_began || (s->written == now && s->writer != me));
+    if (written && !(kind == ATOMIC && s->writer == ATOMICALLY)) race(r, p, does, s->writer, "written", s->written);
+    if (kind == READS) {
+        if (s->read < launch_began) s->reader = (uint16_t)me;
+        else if (s->reader == FROM_OTHER_GROUPS || s->read < group_began) s->reader = FROM_OTHER_GROUPS;
+        else s->reader = s->read < now || s->reader == me ? (uint16_t)me : SEVERAL;
+        s->read = now;
+        return;
+    }
+    if (s->read >= launch_began &&
+        (s->read < group_began || s->reader == FROM_OTHER_GROUPS || (s->read == now && s->reader != me)))
+        race(r, p, does, s->reader, "read", s->read);
+    s->writer = kind == ATOMIC ? ATOMICALLY : (uint16_t)me;
+    s->written = now;
+}
+
+static void access_memory(const void *address, size_t bytes, int kind) {
+    const char *p = address;
+    for (size_t i = 0; i < range_count; i++) {
+        const Range *r = &ranges[i];
+        if (p < r->start || p >= r->end) continue;
+        size_t first = (size_t)(p - r->start) / 4, last = ((size_t)(p - r->start) + bytes - 1) / 4;
+        for (size_t word = first; word <= last && r->start + 4 * word < r->end; word++)
+            access_word(r, r->start + 4 * word, &r->shadow[word], kind);
+        return;
+    }
+}
+
+static const Calls calls = {barrier, exchange, lane, access_memory};
 
 // Fibers: each runs one invocation after the other, as long as there are some that nobody has begun.
 static void work(void) {
@@ -196,6 +245,7 @@ static Fiber *fiber(void) {
 
 static void run_group(void) {
     started = finished = at_barrier = 0;
+    group_began = ++now;
     ready = barrier_line = (Line){NULL, NULL};
     for (unsigned i = 0; i * WARP < threads; i++) {
         unsigned left = threads - i * WARP;
@@ -204,7 +254,11 @@ static void run_group(void) {
         warps[i].mask = left >= WARP ? ~0u : (1u << left) - 1;
         memset(warps[i].brought, 0x5a, sizeof warps[i].brought);
     }
-    if (module->shared) memset(module->shared, 0xa5, (size_t)(module->shared_end - module->shared));
+    if (module->shared) {
+        size_t bytes = (size_t)(module->shared_end - module->shared);
+        memset(module->shared, 0xa5, bytes);
+        memset(shared_shadow, 0, (bytes + 3) / 4 * sizeof *shared_shadow);
+    }
     while (finished < threads) {
         if (started < threads) go(fiber());
         else if (ready.first) go(first(&ready));
@@ -235,12 +289,19 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     siglongjmp(out, 1);
 }
 
-int emulate(const Module *in, const Entry *what, Triple groups, Triple size, void **with) {
+int emulate(const Module *in, const Entry *what, Triple groups, Triple size, void **with, const Range *memory, size_t memories) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    Range all[32];
+    all[0] = (Range){in->shared, in->shared_end, shared_shadow};
+    range_count = 1 + memories;
     module = in, entry = what, arguments = with;
     group = (Triple){0, 0, 0};
     threads = size.x * size.y * size.z;
     if (threads > entry->bound || threads > MOST) fail("launched with %u invocations, of %u that it takes", threads, entry->bound);
+    if (range_count > sizeof all / sizeof *all) fail("more buffers than %zu", sizeof all / sizeof *all - 1);
+    memcpy(all + 1, memory, memories * sizeof *memory);
+    ranges = all;
+    launch_began = now + 1;
     *module->calls = &calls;
     *module->size = size, *module->groups = groups;
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -12,7 +12,10 @@ typedef struct {
     // Waits for all of the warp; gives what each of its lanes has brought.
     const uint64_t *(*exchange)(int line, unsigned mask, uint64_t value);
     unsigned (*lane)(void);
+    // Tells of an access to memory, before it.
+    void (*access)(const void *address, size_t bytes, int kind);
 } Calls;
+enum { READS, WRITES, ATOMIC };
 
 // A kernel of a module.
 typedef struct {
@@ -34,7 +37,13 @@ typedef struct {
 } Module;
 
 #ifndef __cplusplus
+// Who has last written and read a word, and when; `emulator.c` says how.
+typedef struct { unsigned written, read; uint16_t writer, reader; } Shadow;
+
+// Memory in which races are looked for, with a shadow for each of its words, which begins as zeros.
+typedef struct { const char *start, *end; Shadow *shadow; } Range;
+
 // Runs a kernel of a module over workgroups; `arguments` are the places of its parameters' values. Not 0 if it touched memory that
 // is not there, after a message.
-int emulate(const Module *module, const Entry *kernel, Triple groups, Triple size, void **arguments);
+int emulate(const Module *module, const Entry *kernel, Triple groups, Triple size, void **arguments, const Range *ranges, size_t count);
 #endif

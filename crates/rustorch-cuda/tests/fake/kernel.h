@@ -22,6 +22,21 @@ struct __align__(16) uint4 { unsigned x, y, z, w; };
 static Triple threadIdx, blockIdx, blockDim, gridDim;
 static const Calls *emulator;
 
+// Accesses to memory, of which the compiler tells as it would ThreadSanitizer (`-fsanitize=thread`).
+#define UNSEEN __attribute__((no_sanitize("thread")))
+#define TOLD extern "C" __attribute__((visibility("hidden"))) UNSEEN void
+TOLD __tsan_init() {}
+TOLD __tsan_func_entry(void *) {}
+TOLD __tsan_func_exit(void *) {}
+#define TOLD_OF(bytes) \
+    TOLD __tsan_read##bytes(void *p) { emulator->access(p, bytes, READS); } \
+    TOLD __tsan_write##bytes(void *p) { emulator->access(p, bytes, WRITES); } \
+    TOLD __tsan_unaligned_read##bytes(void *p) { emulator->access(p, bytes, READS); } \
+    TOLD __tsan_unaligned_write##bytes(void *p) { emulator->access(p, bytes, WRITES); }
+TOLD_OF(1) TOLD_OF(2) TOLD_OF(4) TOLD_OF(8) TOLD_OF(16)
+TOLD __tsan_read_range(void *p, size_t bytes) { emulator->access(p, bytes, READS); }
+TOLD __tsan_write_range(void *p, size_t bytes) { emulator->access(p, bytes, WRITES); }
+
 // Bits.
 template <class To, class From> static inline To emulated_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "bits of another size");
@@ -114,17 +129,23 @@ static inline void ptx_fma_rn_f16(unsigned short &r, unsigned short a, unsigned 
 }
 
 // Atomics: invocations take turns, and only where they wait.
-#define ATOMIC(name, expression) \
-    template <class T> static inline T name(T *p, T v) { T old = *p; *p = (T)(expression); return old; }
-ATOMIC(atomicAdd, old + v)
-ATOMIC(atomicSub, old - v)
-ATOMIC(atomicAnd, old & v)
-ATOMIC(atomicOr, old | v)
-ATOMIC(atomicXor, old ^ v)
-ATOMIC(atomicMin, v < old ? v : old)
-ATOMIC(atomicMax, old < v ? v : old)
-ATOMIC(atomicExch, v)
-template <class T> static inline T atomicCAS(T *p, T compare, T v) {
+#define ATOMICALLY(name, expression) \
+    template <class T> static UNSEEN T name(T *p, T v) { \
+        emulator->access(p, sizeof *p, ATOMIC); \
+        T old = *p; \
+        *p = (T)(expression); \
+        return old; \
+    }
+ATOMICALLY(atomicAdd, old + v)
+ATOMICALLY(atomicSub, old - v)
+ATOMICALLY(atomicAnd, old & v)
+ATOMICALLY(atomicOr, old | v)
+ATOMICALLY(atomicXor, old ^ v)
+ATOMICALLY(atomicMin, v < old ? v : old)
+ATOMICALLY(atomicMax, old < v ? v : old)
+ATOMICALLY(atomicExch, v)
+template <class T> static UNSEEN T atomicCAS(T *p, T compare, T v) {
+    emulator->access(p, sizeof *p, ATOMIC);
     T old = *p;
     if (old == compare) *p = v;
     return old;
