@@ -153,7 +153,7 @@ fn a_barrier_that_is_missing_ends_the_process() {
 
 #[test]
 fn memory_that_is_overwritten_too_early_ends_the_process() {
-    let words = "writes byte 0 of the workgroup's memory, which invocation";
+    let words = "writes byte 0 of the workgroup's memory, which an invocation of this one has read";
     emulated_until("memory_that_is_overwritten_too_early_ends_the_process", words, || {
         broken(
             "__shared__ unsigned int shared[70];

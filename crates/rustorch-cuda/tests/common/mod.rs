@@ -117,11 +117,19 @@ fn emulator<'a>(variables: &[(&'a str, &'a str)]) -> Option<Vec<(&'a str, &'a st
     static COMPILER: OnceLock<Option<String>> = OnceLock::new();
     let compiler = COMPILER.get_or_init(|| {
         let name = std::env::var("CXX").unwrap_or_else(|_| "c++".to_string());
-        let output = Command::new(&name).arg("--version").output().ok().filter(|o| o.status.success());
-        if output.is_none() {
-            println!("skipped: there is no C++ compiler ({name}) to emulate a GPU with");
+        let says = |argument| {
+            let output = Command::new(&name).arg(argument).output().ok().filter(|o| o.status.success())?;
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (version, major) = (says("--version"), says("-dumpversion"));
+        // Others tell of accesses to memory in other ways.
+        let gcc = version.filter(|text| text.contains("Free Software Foundation"));
+        let major = major.and_then(|text| text.trim().split('.').next()?.parse::<u32>().ok());
+        let found = gcc.filter(|_| major >= Some(11));
+        if found.is_none() {
+            println!("skipped: {name} is not GCC's C++ compiler, version 11 or later, to emulate a GPU with");
         }
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        found
     });
     static CACHE: OnceLock<String> = OnceLock::new();
     let cache = CACHE.get_or_init(|| {

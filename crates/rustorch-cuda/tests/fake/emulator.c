@@ -156,18 +156,25 @@ static size_t range_count;
 static Shadow shared_shadow[(48 << 10) / 4];
 
 static void race(const Range *r, const char *p, const char *does, unsigned other, const char *did, unsigned when) {
-    const char *whose = when < group_began ? "of another workgroup" : "of this one";
-    fail("a race: invocation %u %s byte %zu of %s, which invocation %u %s has %s; its last barrier was in line %d", current->index,
-         does, (size_t)(p - r->start), r->start == module->shared ? "the workgroup's memory" : "a buffer", other, whose, did,
-         current->line);
+    const char *whose = when < group_began ? "of another workgroup" : "of this one", *whom = "an invocation";
+    char number[32];
+    if (other < ATOMICALLY) {
+        snprintf(number, sizeof number, "invocation %u", other);
+        whom = number;
+    }
+    fail("a race: invocation %u %s byte %zu of %s, which %s %s has %s%s; its last barrier was in line %d", current->index, does,
+         (size_t)(p - r->start), r->start == module->shared ? "the workgroup's memory" : "a buffer", whom, whose, did,
+         other == ATOMICALLY ? " atomically" : "", current->line);
 }
 
 static void access_word(const Range *r, const char *p, Shadow *s, int kind) {
     unsigned me = current->index;
-    const char *does = kind == READS ? "reads" : kind == WRITES ? "writes" : "changes";
+    const char *does = kind == READS || kind == LOADS ? "reads" : kind == WRITES ? "writes" : "changes";
     // Whether somebody else did it, with nothing between.
     int written = s->written >= launch_began && (s->written < group_began || (s->written == now && s->writer != me));
-    if (written && !(kind == ATOMIC && s->writer == ATOMICALLY)) race(r, p, does, s->writer, "written", s->written);
+    if (written && !(kind >= LOADS && s->writer == ATOMICALLY)) race(r, p, does, s->writer, "written", s->written);
+    // An atomic load is not remembered, for what may follow it is an atomic change.
+    if (kind == LOADS) return;
     if (kind == READS) {
         if (s->read < launch_began) s->reader = (uint16_t)me;
         else if (s->reader == FROM_OTHER_GROUPS || s->read < group_began) s->reader = FROM_OTHER_GROUPS;

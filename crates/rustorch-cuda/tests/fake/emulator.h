@@ -15,7 +15,7 @@ typedef struct {
     // Tells of an access to memory, before it.
     void (*access)(const void *address, size_t bytes, int kind);
 } Calls;
-enum { READS, WRITES, ATOMIC };
+enum { READS, WRITES, LOADS, ATOMIC }; // the last two are of atomics: only loads, and all else
 
 // A kernel of a module.
 typedef struct {

@@ -22,7 +22,8 @@ struct __align__(16) uint4 { unsigned x, y, z, w; };
 static Triple threadIdx, blockIdx, blockDim, gridDim;
 static const Calls *emulator;
 
-// Accesses to memory, of which the compiler tells as it would ThreadSanitizer (`-fsanitize=thread`).
+// Accesses to memory, of which the compiler tells as it would ThreadSanitizer (`-fsanitize=thread`). `naga-c` writes loads and stores of
+// atomics as volatile ones.
 #define UNSEEN __attribute__((no_sanitize("thread")))
 #define TOLD extern "C" __attribute__((visibility("hidden"))) UNSEEN void
 TOLD __tsan_init() {}
@@ -31,6 +32,8 @@ TOLD __tsan_func_exit(void *) {}
 #define TOLD_OF(bytes) \
     TOLD __tsan_read##bytes(void *p) { emulator->access(p, bytes, READS); } \
     TOLD __tsan_write##bytes(void *p) { emulator->access(p, bytes, WRITES); } \
+    TOLD __tsan_volatile_read##bytes(void *p) { emulator->access(p, bytes, LOADS); } \
+    TOLD __tsan_volatile_write##bytes(void *p) { emulator->access(p, bytes, ATOMIC); } \
     TOLD __tsan_unaligned_read##bytes(void *p) { emulator->access(p, bytes, READS); } \
     TOLD __tsan_unaligned_write##bytes(void *p) { emulator->access(p, bytes, WRITES); }
 TOLD_OF(1) TOLD_OF(2) TOLD_OF(4) TOLD_OF(8) TOLD_OF(16)

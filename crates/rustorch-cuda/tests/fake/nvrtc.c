@@ -127,7 +127,7 @@ static int emulated(Program *p, const char *headers, const char *architecture) {
     snprintf(command, sizeof command,
              "%s -std=c++17 -O1 -w -D__CUDA_ARCH__=%d0 %s -ffp-contract=off -fno-fast-math -fno-math-errno -fwrapv "
              "-fno-strict-aliasing -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fvisibility=hidden -fPIC -shared "
-             "-nostartfiles -nodefaultlibs -fsanitize=thread -Wno-narrowing -Wl,-z,defs -I '%s' -include kernel.h -o %s %s "
+             "-nostartfiles -nodefaultlibs -fsanitize=thread --param tsan-distinguish-volatile=1 -Wno-narrowing -Wl,-z,defs -I '%s' -include kernel.h -o %s %s "
              "-lm -lc -lgcc > %s 2>&1",
              compiler ? compiler : "c++", capability, fused, headers, library, text, log);
     int result = known && system(command) == 0 ? OK : COMPILATION;
