@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs the system packages that building and testing need and that are missing: a C toolchain, for the linker, and on Debian and its
+# Installs the system packages that building and testing need and that are missing: a C and C++ toolchain, for the linker and for
+# kernels of CUDA that tests run on the processor, and on Debian and its
 # kin drivers of devices that run on the processor, for tests that skip where there is no device.
 set -euo pipefail
 
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+# For the emulator of a GPU.
+command -v c++ >/dev/null || missing+=(g++)
 command -v git >/dev/null || missing+=(git)
 if command -v apt-get >/dev/null; then
     libraries=$(/sbin/ldconfig -p)

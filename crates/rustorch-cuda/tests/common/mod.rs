@@ -6,8 +6,9 @@
     reason = "each test file uses its own part; skipped tests say so"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// Set in child processes, to the name of the test.
@@ -24,23 +25,21 @@ pub const LIBRARIES: [&str; 7] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
+/// Whether this process is the child that is to run a test.
+fn is_child(name: &str) -> bool {
+    std::env::var_os(CHILD).is_some_and(|child| child == name)
+}
+
 /// Runs `body` in a child process, with variables set.
 ///
 /// The test of this name does nothing but this call: the child runs it again.
 pub fn in_child(name: &str, variables: &[(&str, &str)], body: fn()) {
-    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+    if is_child(name) {
         body();
         println!("{name} is through");
         return;
     }
-    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-    command.args([name, "--exact", "--nocapture"]).env(CHILD, name);
-    // What the machine has must not matter.
-    for name in LIBRARIES {
-        command.env_remove(name);
-    }
-    command.envs(variables.iter().copied());
-    let output = command.output().expect("a test can run itself");
+    let output = child(name, variables);
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -48,6 +47,19 @@ pub fn in_child(name: &str, variables: &[(&str, &str)], body: fn()) {
         "{}\n{text}\n{said}",
         output.status
     );
+    println!("{text}");
+}
+
+/// Runs the test of a name in a child process.
+fn child(name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    command.args([name, "--exact", "--nocapture"]).env(CHILD, name);
+    // What the machine has must not matter.
+    for name in LIBRARIES {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    command.output().expect("a test can run itself")
 }
 
 /// What is found in the place of cuBLASLt.
@@ -72,14 +84,7 @@ pub fn with_fakes(name: &str, blas: Blas, variables: &[(&str, &str)], body: fn()
     if std::env::var_os(CHILD).is_some() {
         return in_child(name, variables, body);
     }
-    static FAKES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let fakes = match FAKES.get_or_init(build) {
-        Ok(folder) => folder.to_str().expect("target folders have plain names"),
-        Err(reason) => {
-            println!("skipped: {reason}");
-            return;
-        }
-    };
+    let Some(fakes) = fakes() else { return };
     let folder = tempfile::tempdir().expect("there is room for temporary files");
     let path = folder.path().to_str().expect("temporary folders have plain names");
     let compiled = folder.path().join("compiled");
@@ -108,33 +113,131 @@ pub fn with_fakes(name: &str, blas: Blas, variables: &[(&str, &str)], body: fn()
     in_child(name, &all, body);
 }
 
+/// Runs `body` in a child process whose GPU is the fake, with kernels compiled for the processor from their CUDA text and run
+/// by `fake/emulator.c`. Skips where there is no C++ compiler.
+pub fn emulated(name: &str, variables: &[(&str, &str)], body: fn()) {
+    if is_child(name) {
+        assert_eq!(rustorch_cuda::discover().missing, Vec::<String>::new());
+        return in_child(name, variables, body);
+    }
+    if let Some(all) = emulator(variables) {
+        in_child(name, &all, body);
+    }
+}
+
+/// As [`emulated`], where the emulator is to end the process with a message that has these words.
+pub fn emulated_until(name: &str, words: &str, body: fn()) {
+    if is_child(name) {
+        return body();
+    }
+    let Some(all) = emulator(&[]) else { return };
+    let output = child(name, &all);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(86) && said.contains(words), "{}\n{said}", output.status);
+}
+
+/// Runs `body` on the GPUs of this machine, and on the emulated one.
+pub fn everywhere(name: &str, body: fn()) {
+    if std::env::var_os(CHILD).is_none() {
+        body();
+    }
+    emulated(name, &[], body);
+}
+
+/// Whether this process finds the emulated GPU.
+pub fn emulates() -> bool {
+    std::env::var_os("FAKE_EMULATOR").is_some()
+}
+
+/// The environment in which a process finds the emulator; `None`, with a message, where there is no compiler for it.
+fn emulator<'a>(variables: &[(&'a str, &'a str)]) -> Option<Vec<(&'a str, &'a str)>> {
+    if !cfg!(target_os = "linux") {
+        println!("skipped: GPUs are emulated on Linux only");
+        return None;
+    }
+    static COMPILER: OnceLock<Option<String>> = OnceLock::new();
+    let compiler = COMPILER.get_or_init(|| {
+        let name = std::env::var("CXX").unwrap_or_else(|_| "c++".to_string());
+        let says = |argument| {
+            let output = Command::new(&name).arg(argument).output().ok().filter(|o| o.status.success())?;
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (version, major) = (says("--version"), says("-dumpversion"));
+        // Others tell of accesses to memory in other ways.
+        let gcc = version.filter(|text| text.contains("Free Software Foundation"));
+        let major = major.and_then(|text| text.trim().split('.').next()?.parse::<u32>().ok());
+        let found = gcc.filter(|_| major >= Some(11));
+        if found.is_none() {
+            println!("skipped: {name} is not GCC's C++ compiler, version 11 or later, to emulate a GPU with");
+        }
+        found
+    });
+    static CACHE: OnceLock<String> = OnceLock::new();
+    let cache = CACHE.get_or_init(|| {
+        // What kernels compile to depends on all of this.
+        let mut hasher = DefaultHasher::new();
+        for name in ["kernel.h", "emulator.h", "nvrtc.c"] {
+            std::fs::read(Path::new(SOURCES).join(name))
+                .expect("the emulator's text is there")
+                .hash(&mut hasher);
+        }
+        compiler.hash(&mut hasher);
+        #[cfg(target_arch = "x86_64")]
+        std::arch::is_x86_feature_detected!("fma").hash(&mut hasher);
+        format!("{}/emulated-{:016x}", env!("CARGO_TARGET_TMPDIR"), hasher.finish())
+    });
+    compiler.as_ref()?;
+    let fakes = fakes()?;
+    let mut all = vec![
+        ("LD_LIBRARY_PATH", fakes),
+        // Products are to be our kernels'.
+        ("CUBLASLT_PATH", "none"),
+        ("FAKE_EMULATOR", SOURCES),
+        ("RUSTORCH_CACHE_DIR", cache),
+    ];
+    all.extend(variables);
+    Some(all)
+}
+
+/// The fakes' text, for tests of this crate and of its neighbours.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rustorch-cuda/tests/fake");
+
+/// The folder of the fakes; `None`, with a message, where there is no C compiler.
+fn fakes() -> Option<&'static str> {
+    static FAKES: OnceLock<Result<String, String>> = OnceLock::new();
+    match FAKES.get_or_init(build) {
+        Ok(folder) => Some(folder),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
 /// Builds the fakes.
-fn build() -> Result<PathBuf, String> {
+fn build() -> Result<String, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-cuda");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     // The last one calls the first.
-    for name in ["cuda", "nvrtc", "cublasLt"] {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fake/{name}.c"));
+    let libraries: [(&str, &[&str], &[&str]); 3] = [
+        ("cuda", &["cuda.c", "emulator.c"], &["-ldl"]),
+        ("nvrtc", &["nvrtc.c"], &["-ldl"]),
+        ("cublasLt", &["cublasLt.c"], &["-lcuda", "-lm"]),
+    ];
+    for (name, files, others) in libraries {
+        // Another process may have the one before loaded.
+        let new = folder.join(format!("lib{name}.so.{}", std::process::id()));
         let output = Command::new("cc")
-            .args([
-                "-std=c11",
-                "-D_GNU_SOURCE",
-                "-O1",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-shared",
-                "-fPIC",
-                "-pthread",
-                "-o",
-            ])
-            .arg(folder.join(format!("lib{name}.so")))
-            .arg(source)
-            .args((name == "cublasLt").then(|| format!("-L{}", folder.display())))
-            .args((name == "cublasLt").then_some(["-lcuda", "-lm"]).into_iter().flatten())
+            .args(["-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(["-shared", "-fPIC", "-pthread", "-o"])
+            .arg(&new)
+            .args(files.iter().map(|file| Path::new(SOURCES).join(file)))
+            .arg(format!("-L{}", folder.display()))
+            .args(others)
             .output()
             .map_err(|error| format!("there is no C compiler: {error}"))?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::rename(&new, folder.join(format!("lib{name}.so"))).expect("a new file can be renamed");
     }
-    Ok(folder)
+    Ok(folder.into_os_string().into_string().expect("target folders have plain names"))
 }

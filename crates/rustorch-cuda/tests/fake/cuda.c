@@ -3,17 +3,25 @@
 // It is as lazy as a real one may be: what is put into a stream is done when the stream is waited for, by the host or by another
 // stream that has to wait, not before. Memory that is allocated in stream order is there only then, and free only when freeing it
 // is done. It is stricter than a real one: memory that is not there, or whose context is not current, ends the process with a
-// message. Its kernels are C functions below; which one runs goes by the entry point's name.
+// message. Its kernels are C functions below, of which one runs by the entry point's name, or those that the fake compiler has made
+// of their text for the processor, which `emulator.c` runs. There is nothing right behind a device's memory: it ends where a page
+// ends, for which it gives up the alignment beyond 16 bytes that a GPU's has and no kernel may rely on.
 //
 // Settings by environment: FAKE_INIT (the result of cuInit), FAKE_COUNT, FAKE_MEMORY (bytes), FAKE_POOL=0, FAKE_PINNED=0,
 // FAKE_CAPABILITY, FAKE_LOAD (the result of loading a module), FAKE_PEER (whether devices reach each other), FAKE_PEER_COPY (the
 // result of copies between them), FAKE_LOG (a file to which events, waits and copies between devices are appended).
 
+#include "emulator.h"
+
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
@@ -27,7 +35,6 @@ static size_t used;
 
 #define REQUIRE(condition, ...) \
     do { if (!(condition)) { fprintf(stderr, "fake driver: " __VA_ARGS__); fputc('\n', stderr); _exit(86); } } while (0)
-extern void _exit(int);
 
 static size_t setting(const char *name, size_t otherwise) {
     const char *text = getenv(name);
@@ -42,7 +49,7 @@ static void note(const char *what, int a, int b) {
 }
 
 // Memory of devices and pinned memory.
-typedef struct Block { char *start; size_t bytes; int pinned, device, ready; struct Block *next; } Block;
+typedef struct Block { char *start; size_t bytes; int pinned, device, ready; struct Block *next; char *pages; size_t mapped; Shadow *shadow; } Block;
 static Block *blocks;
 
 static Block *find(const void *address, size_t bytes, int pinned) {
@@ -58,10 +65,16 @@ static Block *there(const void *address, size_t bytes) { // now, in the order of
     return b;
 }
 
+enum { BEFORE = 0xa5 };
+
 static Block *take(size_t bytes, int pinned) {
+    // Pages for it, filled up before it, and one after it that nobody may touch.
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + 15) / 16 * 16, mapped = (size + page - 1) / page * page + page;
+    char *pages = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(pages != MAP_FAILED && !mprotect(pages + mapped - page, page, PROT_NONE), "the machine has no more memory");
+    memset(pages, BEFORE, mapped - page);
     Block *b = malloc(sizeof *b);
-    *b = (Block){aligned_alloc(256, (bytes + 255) / 256 * 256), bytes, pinned, current, 1, blocks};
-    memset(b->start, 0xa5, bytes);
+    *b = (Block){pages + mapped - page - size, bytes, pinned, current, 1, blocks, pages, mapped, NULL};
     blocks = b;
     if (!pinned) used += bytes;
     return b;
@@ -73,8 +86,9 @@ static void give_back(void *start, int pinned) {
         if (b->start != start) continue;
         REQUIRE(b->pinned == pinned, "memory of one kind freed as of another");
         if (!pinned) used -= b->bytes;
-        memset(b->start, 0x5a, b->bytes);
-        free(b->start);
+        for (char *at = b->pages; at < b->start; at++) REQUIRE(*(unsigned char *)at == BEFORE, "something was written before memory");
+        munmap(b->pages, b->mapped);
+        if (b->shadow) munmap(b->shadow, b->mapped / 4 * sizeof(Shadow));
         *p = b->next;
         free(b);
         return;
@@ -108,15 +122,53 @@ static void crash(const Call *c) { (void)c; broken = ILLEGAL_ADDRESS; }
 
 static void probe(const Call *c) { there(c->arguments[0], 1); } // the engine's, of which nothing is learned
 
-typedef struct { const char *name; void (*run)(const Call *); size_t sizes[5]; } Function;
-static Function functions[] = {{"step", step, {8}}, {"mix", mix, {8, 8, 8, 16}}, {"crash", crash, {8}},
-                               {"main_", probe, {8, 16}}};
+typedef struct {
+    const char *name;
+    void (*run)(const Call *);
+    size_t sizes[5];
+    const Module *module; // of one that is emulated
+    const Entry *entry;
+} Function;
+static Function functions[] = {{"step", step, {8}, 0, 0}, {"mix", mix, {8, 8, 8, 16}, 0, 0}, {"crash", crash, {8}, 0, 0},
+                               {"main_", probe, {8, 16}, 0, 0}};
+
+// The arguments of an emulated kernel: places of values, and the values.
+static void **packed(const Entry *e, void **places) {
+    enum { ALIGN = 16 };
+    size_t bytes = (e->count * sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN, at = bytes;
+    for (unsigned i = 0; i < e->count; i++) bytes += (e->sizes[i] + ALIGN - 1) / ALIGN * ALIGN;
+    void **all = aligned_alloc(ALIGN, bytes + ALIGN);
+    for (unsigned i = 0; i < e->count; i++) {
+        all[i] = memcpy((char *)all + at, places[i], e->sizes[i]);
+        at += (e->sizes[i] + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    return all;
+}
+
+static void run_emulated(const Function *f, const Call *c, void **arguments) {
+    Range ranges[32];
+    size_t count = 0;
+    for (unsigned i = 0; i < f->entry->count; i++) {
+        if (!f->entry->pointers[i]) continue;
+        Block *b = there(*(void **)arguments[i], 1);
+        if (!b->shadow)
+            b->shadow = mmap(NULL, b->mapped / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        REQUIRE(b->shadow != MAP_FAILED && count < 31, "no memory for what is known of memory");
+        ranges[count++] = (Range){b->start, b->start + b->bytes, b->shadow};
+    }
+    Triple groups = {c->groups[0], c->groups[1], c->groups[2]}, size = {c->size[0], c->size[1], c->size[2]};
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (emulate(f->module, f->entry, groups, size, arguments, ranges, count)) broken = ILLEGAL_ADDRESS;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_ns += (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
+}
 
 // Streams.
 typedef struct Stream Stream;
 typedef struct { int reached; uint64_t time; Stream *stream; size_t until; } Event;
 enum Kind { COPY, ALLOCATE, FREE, RECORD, WAIT, LAUNCH, HOST };
-typedef struct { enum Kind kind; void *to; const void *from; size_t bytes; Function *function; Call call; Stream *stream; int device; } Work;
+typedef struct { enum Kind kind; void *to; const void *from; size_t bytes; Function *function; Call call; void **arguments; Stream *stream; int device; } Work;
 struct Stream { int device, number; Work *queue; size_t next, length, capacity, gone; Stream *other; };
 static Stream *streams;
 static int created;
@@ -138,8 +190,13 @@ static int run(Stream *s, size_t until) {
         if (w.kind == FREE) { there(w.to, 1); give_back(w.to, 0); continue; }
         if (w.kind == RECORD) { ((Event *)w.to)->reached = 1; ((Event *)w.to)->time = clock_ns; continue; }
         if (w.kind == WAIT) { run(w.stream, w.bytes); continue; }
+        if (w.kind == LAUNCH) {
+            if (!broken && w.arguments) run_emulated(w.function, &w.call, w.arguments);
+            else if (!broken) w.function->run(&w.call);
+            free(w.arguments);
+            continue;
+        }
         if (broken) continue;
-        if (w.kind == LAUNCH) { w.function->run(&w.call); continue; }
         if (w.kind == HOST) { ((void (*)(void *))(uintptr_t)w.from)(w.to); continue; }
         if (w.device & 1) there(w.to, w.bytes);
         if (w.device & 2) there(w.from, w.bytes);
@@ -352,34 +409,78 @@ int cuEventElapsedTime(float *milliseconds, void *a, void *b) {
     return leave(OK);
 }
 
-// Modules: the fake compiler's, which are their text after a mark.
+// Modules: the fake compiler's, which are their text after a mark, or a library for this processor after another one.
+typedef struct { char *text; void *library; const Module *module; Function *functions; } Loaded;
+
+static void load(Loaded *loaded, const char *image) {
+    uint64_t bytes;
+    memcpy(&bytes, image, sizeof bytes);
+    char path[] = "/tmp/emulated-XXXXXX";
+    int file = mkstemp(path);
+    REQUIRE(file >= 0, "no file can be made in /tmp");
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = write(file, image + sizeof bytes + done, bytes - done);
+        REQUIRE(count > 0, "a file in /tmp cannot be written");
+        done += (size_t)count;
+    }
+    close(file);
+    loaded->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    REQUIRE(loaded->library, "an emulated module cannot be loaded: %s", dlerror());
+    const Module *module = loaded->module = dlsym(loaded->library, "emulated");
+    REQUIRE(module, "an emulated module shows nothing");
+    REQUIRE(module->shared_end - module->shared <= 48 << 10, "a kernel with more shared memory than a workgroup has");
+    loaded->functions = calloc(module->count, sizeof *loaded->functions);
+    for (size_t i = 0; i < module->count; i++)
+        loaded->functions[i] = (Function){.name = module->entries[i].name, .module = module, .entry = &module->entries[i]};
+}
+
 int cuModuleLoadData(void **module, const void *image) {
     ENTER();
     if (setting("FAKE_LOAD", 0)) return leave((int)setting("FAKE_LOAD", 0));
-    REQUIRE(!memcmp(image, "FAKE ", 5), "an image of another compiler");
-    *module = strdup(image);
+    Loaded *loaded = calloc(1, sizeof *loaded);
+    if (!memcmp(image, "EMULATED", 8)) load(loaded, (const char *)image + 8);
+    else {
+        REQUIRE(!memcmp(image, "FAKE ", 5), "an image of another compiler");
+        loaded->text = strdup(image);
+    }
+    *module = loaded;
     return leave(OK);
 }
 int cuModuleUnload(void *module) {
     ENTER();
     REQUIRE(idle(current), "a module unloaded with commands in a stream");
-    free(module);
+    Loaded *loaded = module;
+    if (loaded->library) dlclose(loaded->library);
+    free(loaded->functions);
+    free(loaded->text);
+    free(loaded);
     return leave(OK);
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     ENTER();
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].name, name) && strstr(module, name)) {
-            *function = &functions[i];
+    Loaded *loaded = module;
+    Function *list = loaded->module ? loaded->functions : functions;
+    size_t count = loaded->module ? loaded->module->count : sizeof functions / sizeof *functions;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(list[i].name, name) && (loaded->module || strstr(loaded->text, name))) {
+            *function = &list[i];
             return leave(OK);
         }
     return leave(NOT_FOUND);
 }
-int cuFuncGetAttribute(int *value, int what, void *function) { (void)function; ENTER(); *value = 1024; return leave(what == 0 ? OK : INVALID); }
+int cuFuncGetAttribute(int *value, int what, void *function) {
+    ENTER();
+    const Entry *e = ((Function *)function)->entry;
+    *value = e ? (int)e->bound : 1024;
+    return leave(what == 0 ? OK : INVALID);
+}
 int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
     ENTER();
     *offset = 8 * index;
-    *size = index < 5 ? ((Function *)function)->sizes[index] : 0;
+    const Function *f = function;
+    if (f->entry) *size = index < f->entry->count ? f->entry->sizes[index] : 0;
+    else *size = index < 5 ? f->sizes[index] : 0;
     return leave(*size ? OK : INVALID);
 }
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z, unsigned shared,
@@ -388,6 +489,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!gx || !gy || !gz || shared || extra) return leave(INVALID);
     Function *f = function;
     Work w = {.kind = LAUNCH, .function = f, .call = {.groups = {gx, gy, gz}, .size = {x, y, z}}};
+    if (f->entry) {
+        if ((uint64_t)x * y * z > f->entry->bound) return leave(INVALID);
+        w.arguments = packed(f->entry, places);
+    }
     for (int i = 0; i < 5 && f->sizes[i]; i++) {
         if (f->sizes[i] == 8) memcpy(&w.call.arguments[i], places[i], 8);
         else memcpy(w.call.parameters, places[i], f->sizes[i]);
