@@ -143,7 +143,7 @@ fn output_that_cannot_be_written_ends_with_1() {
 
 #[test]
 fn devices_that_are_not_there_end_with_4_and_a_list_of_those_that_are() {
-    for name in ["metal", "coreml", "webgpu", "cuda:7"] {
+    for name in ["metal", "dx12", "coreml", "webgpu", "cuda:7"] {
         for command in [&["-p", "x"][..], &["bench"], &["explain"]] {
             fail(&[command, &["-b", name]].concat(), 4, &[name, "auto, hybrid, hybrid-f32, cpu"]);
         }
@@ -155,7 +155,11 @@ fn names_of_no_device_end_with_2_and_a_list_of_all() {
     for name in ["gpu", "cpu:1", "cuda:x", ""] {
         fail(&["-p", "x", "-b", name], 2, &["--backend"]);
     }
-    fail(&["-p", "x", "-b", "gpu"], 2, &["auto, cpu, cuda, metal, vulkan, opencl, webgpu, coreml, hybrid"]);
+    fail(
+        &["-p", "x", "-b", "gpu"],
+        2,
+        &["auto, cpu, cuda, metal, vulkan, dx12, opencl, webgpu, coreml, hybrid"],
+    );
 }
 
 #[test]

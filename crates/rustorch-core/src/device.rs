@@ -15,6 +15,8 @@ pub enum Device {
     Metal(u8),
     /// The GPU of this index, by Vulkan.
     Vulkan(u8),
+    /// The GPU of this index, by Direct3D 12.
+    Dx12(u8),
     /// The device of this index, by OpenCL.
     OpenCL(u8),
     /// The browser's GPU.
@@ -31,6 +33,7 @@ impl Device {
             Device::Cuda(_) => "cuda",
             Device::Metal(_) => "metal",
             Device::Vulkan(_) => "vulkan",
+            Device::Dx12(_) => "dx12",
             Device::OpenCL(_) => "opencl",
             Device::WebGpu => "webgpu",
             Device::CoreML(_) => "coreml",
@@ -44,6 +47,7 @@ impl Device {
             Device::Cuda(i)
             | Device::Metal(i)
             | Device::Vulkan(i)
+            | Device::Dx12(i)
             | Device::OpenCL(i)
             | Device::CoreML(i) => i,
         }
@@ -80,8 +84,19 @@ pub enum DeviceType {
 
 impl DeviceType {
     /// Every accepted name, for help texts and errors.
-    pub const NAMES: &'static [&'static str] =
-        &["auto", "cpu", "cuda", "metal", "vulkan", "opencl", "webgpu", "coreml", "hybrid", "hybrid-f32"];
+    pub const NAMES: &'static [&'static str] = &[
+        "auto",
+        "cpu",
+        "cuda",
+        "metal",
+        "vulkan",
+        "dx12",
+        "opencl",
+        "webgpu",
+        "coreml",
+        "hybrid",
+        "hybrid-f32",
+    ];
 }
 
 impl fmt::Display for DeviceType {
@@ -112,6 +127,7 @@ impl FromStr for Device {
                 "cuda" => Device::Cuda(i),
                 "metal" => Device::Metal(i),
                 "vulkan" => Device::Vulkan(i),
+                "dx12" => Device::Dx12(i),
                 "opencl" => Device::OpenCL(i),
                 "coreml" => Device::CoreML(i),
                 _ => return None,

@@ -44,15 +44,16 @@ impl Probe {
     /// The default chain: first choice first, the processor last.
     ///
     /// Apple: Core ML, Metal, OpenCL, processor. With an NVIDIA GPU (a CUDA device): CUDA, OpenCL, processor. Browsers:
-    /// WebGPU, processor. Else: Vulkan, OpenCL, processor. Of several devices of one kind, lower indices come first.
+    /// WebGPU, processor. Else: Vulkan (or, where there is none, Direct3D 12), OpenCL, processor. Of several devices of one kind, lower indices come first.
     /// Devices outside the chain are used where somebody names them.
     pub fn chain(&self) -> Vec<Device> {
-        let nvidia = self.devices.iter().any(|d| matches!(d, Device::Cuda(_)));
+        let has = |family: &str| self.devices.iter().any(|d| d.family() == family);
         let families: &[&str] = match self.platform {
             Platform::Apple => &["coreml", "metal", "opencl"],
             Platform::Browser => &["webgpu"],
-            Platform::Other if nvidia => &["cuda", "opencl"],
-            Platform::Other => &["vulkan", "opencl"],
+            Platform::Other if has("cuda") => &["cuda", "opencl"],
+            Platform::Other if has("vulkan") => &["vulkan", "opencl"],
+            Platform::Other => &["dx12", "opencl"],
         };
         let mut chain = Vec::new();
         for family in families {
@@ -78,11 +79,13 @@ mod tests {
 
     #[test]
     fn each_platform_has_its_order_and_ends_with_the_processor() {
-        let all = [Cpu, WebGpu, OpenCL(0), Vulkan(1), Vulkan(0), Metal(0), CoreML(0), Cuda(1), Cuda(0)];
+        let all =
+            [Cpu, WebGpu, OpenCL(0), Dx12(0), Vulkan(1), Vulkan(0), Metal(0), CoreML(0), Cuda(1), Cuda(0)];
         assert_eq!(chain(Platform::Apple, &all), [CoreML(0), Metal(0), OpenCL(0), Cpu]);
         assert_eq!(chain(Platform::Browser, &all), [WebGpu, Cpu]);
         assert_eq!(chain(Platform::Other, &all), [Cuda(0), Cuda(1), OpenCL(0), Cpu]);
-        assert_eq!(chain(Platform::Other, &all[..5]), [Vulkan(0), Vulkan(1), OpenCL(0), Cpu]);
+        assert_eq!(chain(Platform::Other, &all[..6]), [Vulkan(0), Vulkan(1), OpenCL(0), Cpu]);
+        assert_eq!(chain(Platform::Other, &all[..4]), [Dx12(0), OpenCL(0), Cpu]);
         for platform in [Platform::Apple, Platform::Browser, Platform::Other] {
             assert_eq!(chain(platform, &[]), [Cpu]);
         }

@@ -56,11 +56,12 @@ static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
     })
 });
 
-/// The interfaces that are used: Metal on Apple's systems, Vulkan elsewhere.
-const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN.union(wgpu::Backends::METAL);
+/// The interfaces that are used: Metal on Apple's systems, Vulkan elsewhere, on Windows Direct3D 12 besides.
+const BACKENDS: wgpu::Backends =
+    wgpu::Backends::VULKAN.union(wgpu::Backends::METAL).union(wgpu::Backends::DX12);
 
 /// The adapters of this machine: discrete GPUs first, then integrated, virtual and software ones, each kind in the order of
-/// the system. A GPU that two drivers offer is listed once.
+/// the system. A GPU that two drivers of one interface offer is listed once.
 ///
 /// # Errors
 ///
@@ -79,12 +80,13 @@ pub fn adapters() -> Result<Vec<Adapter>, OpenError> {
         return Err(OpenError::None { reason: why_none() });
     }
     found.sort_by_key(|(_, info)| rank(info.device_type));
-    let (mut vulkan, mut metal) = (0..=u8::MAX, 0..=u8::MAX);
+    let [mut vulkan, mut metal, mut dx12] = [(); 3].map(|()| 0..=u8::MAX);
     Ok(found
         .into_iter()
         .filter_map(|(wgpu, info)| {
             let device = match info.backend {
                 wgpu::Backend::Metal => Device::Metal(metal.next()?),
+                wgpu::Backend::Dx12 => Device::Dx12(dx12.next()?),
                 _ => Device::Vulkan(vulkan.next()?),
             };
             Some(Adapter { wgpu, info, device })
@@ -92,7 +94,7 @@ pub fn adapters() -> Result<Vec<Adapter>, OpenError> {
         .collect())
 }
 
-/// Opens a device by name, `Vulkan(i)` or `Metal(i)`.
+/// Opens a device by name, `Vulkan(i)`, `Metal(i)` or `Dx12(i)`.
 ///
 /// # Errors
 ///
@@ -212,6 +214,17 @@ impl Adapter {
 
     /// The memory of the device in bytes, where its interface tells.
     fn memory(&self) -> Option<u64> {
+        #[cfg(windows)]
+        if self.info.backend == wgpu::Backend::Dx12 {
+            // SAFETY: the handle is only used to ask for properties, while `hal` keeps the adapter alive.
+            let hal = unsafe { self.wgpu.as_hal::<wgpu::hal::api::Dx12>() }?;
+            // SAFETY: as above.
+            let told = unsafe { hal.raw_adapter().GetDesc1() }.ok()?;
+            let own = told.DedicatedVideoMemory as u64;
+            // What an integrated GPU has of its own is a small part of what it may use.
+            let shared = self.info.device_type != wgpu::DeviceType::DiscreteGpu;
+            return Some(if shared { own + told.SharedSystemMemory as u64 } else { own });
+        }
         #[cfg(not(target_vendor = "apple"))]
         {
             // SAFETY: the handles are only used to ask for properties, while `hal` keeps the adapter alive.

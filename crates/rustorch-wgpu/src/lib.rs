@@ -1,4 +1,4 @@
-//! Vulkan and Metal for RusTorch, by [wgpu].
+//! Vulkan, Metal and Direct3D 12 for RusTorch, by [wgpu].
 //!
 //! [`adapters`] lists what a machine has; [`open`] makes a [`WgpuDriver`] of it, the
 //! [`Driver`](rustorch_kernels::Driver) on which the kernels of `rustorch-kernels` run. Drivers are looked for at run time:
@@ -24,7 +24,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On Windows, too, devices are reached by Vulkan, which the drivers of all vendors of GPUs bring along.
+//! On Windows GPUs are reached by Vulkan, which the drivers of most vendors bring along, and by Direct3D 12, which every
+//! driver has. Its kernels are compiled by DXC, where `dxcompiler.dll` is on the `PATH`, else by the system's older compiler, which has neither
+//! 16-bit nor 64-bit numbers nor subgroups.
 //!
 //! # Compiled kernels
 //!

@@ -20,7 +20,7 @@ pub enum Found {
 }
 
 /// Every kind of device besides the processor, as `--backend` names it.
-const FAMILIES: [&str; 6] = ["cuda", "metal", "vulkan", "opencl", "webgpu", "coreml"];
+const FAMILIES: [&str; 7] = ["cuda", "metal", "vulkan", "dx12", "opencl", "webgpu", "coreml"];
 
 /// Looks for every kind of device; `threads` compute on the processor (one for each core if not given).
 pub fn discover(threads: Option<usize>) -> Vec<Found> {
@@ -38,7 +38,7 @@ fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Foun
         }
         let mut reasons = Vec::new();
         let mut devices = match family {
-            "vulkan" | "metal" => wgpu(family, wanted, &mut reasons),
+            "vulkan" | "metal" | "dx12" => wgpu(family, wanted, &mut reasons),
             "opencl" => opencl(wanted, &mut reasons),
             "cuda" => cuda(&mut reasons),
             _ => {
@@ -55,9 +55,14 @@ fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Foun
     found
 }
 
-/// Devices of Vulkan or Metal.
+/// Devices of Vulkan, Metal or Direct3D 12.
 fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
-    if (family == "metal") != cfg!(target_vendor = "apple") {
+    let is_here = match family {
+        "metal" => cfg!(target_vendor = "apple"),
+        "dx12" => cfg!(windows),
+        _ => !cfg!(target_vendor = "apple"),
+    };
+    if !is_here {
         reasons.push(format!("{family} is not for this system"));
         return Vec::new();
     }
