@@ -45,7 +45,7 @@ pub fn exact_double(hardware: &Hardware) -> &'static str {
 }
 
 /// `kept(x)`: x, of which compilers do not know how it came about. Without it they take (a + b) − a for b, as they may
-/// where nobody forbids it (Metal's and DirectX's do, as wgpu calls them); what a sum has lost by rounding is computed so.
+/// where nobody forbids it (Metal's and Direct3D's do, as wgpu calls them); what a sum has lost by rounding is computed so.
 /// For the same reason NaN is known by its bits: they take `x != x` for false.
 pub(crate) const KEPT: &str = "fn kept(x: f32) -> f32 {
     return select(x, x + 1.0, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);

@@ -37,13 +37,18 @@ type Recipe = fn(&mut Builder, [ChainValue; 2], DType) -> Result<ChainValue>;
 
 /// Chains of two inputs. A dtype that a step does not take has no such case.
 const CHAINS: &[Recipe] = &[
-    // tanh((a·b + a)·½ − b)
+    // tanh((a·b + a)·½ − b), and of complex numbers, where tanh has poles amidst them, exp(((a·b + a)·½ − b)·⅛)
     |c, [a, b], dtype| {
         let half = c.number(0.5, dtype)?;
         let product = c.binary(BinaryOp::Mul, a, b)?;
         let sum = c.binary(BinaryOp::Add, product, a)?;
         let scaled = c.binary(BinaryOp::Mul, sum, half)?;
         let shifted = c.binary(BinaryOp::Sub, scaled, b)?;
+        if dtype.is_complex() {
+            let eighth = c.0.constant(0.125, dtype)?;
+            let small = c.binary(BinaryOp::Mul, shifted, eighth)?;
+            return c.unary(UnaryOp::Exp, small);
+        }
         c.unary(UnaryOp::Tanh, shifted)
     },
     // Products and sums whose roundings cancel or show.
