@@ -11,8 +11,8 @@ pub(super) const TILE: usize = 4;
 pub(super) const NONE: &str = "0xffffffffu";
 
 /// The kernel: a thread for each expert goes through the choices and puts its own into tiles, in order. The table has as many
-/// rows of [`TILE`] words as there are choices. A tile stands in the row of its first choice, as the choices' numbers, and
-/// [`NONE`] where it has fewer; rows of choices that are in another one's tile begin with [`NONE`], and the rest of them means nothing.
+/// rows of `TILE` words as there are choices. A tile stands in the row of its first choice, as the choices' numbers, and
+/// `NONE` where it has fewer; rows of choices that are in another one's tile begin with `NONE`, and the rest of them means nothing.
 ///
 /// One thread more has the choices of experts that do not exist. Products note these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
