@@ -9,7 +9,7 @@
 mod common;
 
 use common::{carried, executor, session, text};
-use rustorch::core::{Backend, DType, Decline, Device, Fault, Verdict};
+use rustorch::core::{Backend, C128, DType, Decline, Device, Fault, Verdict};
 use rustorch::llm::model::Offload;
 use rustorch::runtime::{HybridExecutor, OnFault, Placement};
 use rustorch::{Error, Tensor, linalg};
@@ -85,13 +85,17 @@ fn a_device_lost_in_the_middle_changes_no_token() {
 #[test]
 fn what_a_device_lacks_runs_elsewhere_and_comes_home() {
     on_each(|device, executor| {
-        // No device but the processor computes logarithms of f64.
-        let x = Tensor::from_slice(&[3.0f64, 1.0, 2.0], [3]).unwrap().to_device(device).unwrap();
-        let (y, explanation) = executor.explain(|| x.log2());
+        // No device but the processor computes powers of c128.
+        let x = [C128::new(3.0, 1.0), C128::I, C128::new(0.5, -2.0)];
+        let there = Tensor::from_slice(&x, [3]).unwrap().to_device(device).unwrap();
+        let (y, explanation) = executor.explain(|| there.pow(&there));
         let y = y.unwrap();
         assert_eq!(y.device(), device, "the result comes home");
-        assert_eq!(y.to_vec::<f64>().unwrap(), [3.0f64.log2(), 0.0, 1.0]);
-        let record = explanation.records().iter().find(|r| r.op == "log2").unwrap();
+        let want = x.map(|x| (x * x.ln()).exp());
+        for (got, want) in y.to_vec::<C128>().unwrap().iter().zip(want) {
+            assert!((got - want).norm() <= 1e-14 * want.norm(), "{got} is not {want}");
+        }
+        let record = explanation.records().iter().find(|r| r.op == "pow").unwrap();
         assert_eq!((record.device, record.returned_to), (Some(Device::Cpu), Some(device)));
         assert!(matches!(record.considered[0], (d, Verdict::Declined(_)) if d == device), "{explanation}");
     });
