@@ -18,6 +18,8 @@ const ANSWERS: usize = GIVEN.len();
 const FIRST: usize = ANSWERS + 5;
 /// Quotients of neighbours and square roots of these are compared with the processor's.
 const SAMPLES: usize = 64;
+/// As many of doubles: with their answers no more bytes than those.
+const DOUBLES: usize = SAMPLES / 2;
 const WORDS: usize = FIRST + 3 * SAMPLES;
 
 fn sample(i: usize) -> f32 {
@@ -75,22 +77,22 @@ fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
     let kernel = super::compile(driver, "probe doubles", double_wgsl())?;
     let third = 1.0 / 3.0;
     let number = |i: usize| f64::from(sample(i)) * (1.0 + third * i as f64);
-    let mut bytes: Vec<u8> = (0..SAMPLES).flat_map(|i| number(i).to_le_bytes()).collect();
-    bytes.resize(3 * 8 * SAMPLES, 0);
+    let mut bytes: Vec<u8> = (0..DOUBLES).flat_map(|i| number(i).to_le_bytes()).collect();
+    bytes.resize(3 * 8 * DOUBLES, 0);
     let memory = driver.allocate(bytes.len())?;
     driver.write(&memory, 0, &bytes)?;
     driver.launch(&Launch {
         kernel: &kernel,
         buffers: &[Window { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
-        parameters: &[SAMPLES as u32, 0, 0, 0],
+        parameters: &[DOUBLES as u32, 0, 0, 0],
         groups: [1; 3],
         label: "probe",
     })?;
     driver.read(&memory, 0, &mut bytes)?;
     let got: Vec<f64> = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-    Ok((0..SAMPLES).all(|i| {
-        let (a, b) = (number(i), number((i + 1) % SAMPLES));
-        got[SAMPLES + i] == a / b && got[2 * SAMPLES + i] == a.sqrt()
+    Ok((0..DOUBLES).all(|i| {
+        let (a, b) = (number(i), number((i + 1) % DOUBLES));
+        got[DOUBLES + i] == a / b && got[2 * DOUBLES + i] == a.sqrt()
     }))
 }
 
@@ -100,10 +102,10 @@ fn double_wgsl() -> Wgsl {
     let samples = module.word();
     let body = format!(
         "for (var i = 0u; i < {samples}; i++) {{
-            x[{SAMPLES}u + i] = x[i] / x[(i + 1u) % {SAMPLES}u];
+            x[{DOUBLES}u + i] = x[i] / x[(i + 1u) % {DOUBLES}u];
             x[{}u + i] = sqrt(x[i]);
         }}",
-        2 * SAMPLES
+        2 * DOUBLES
     );
     module.finish([1, 1, 1], &body)
 }

@@ -123,12 +123,9 @@ pub(super) fn planes(request: &Request<'_>) -> Option<Cut> {
         let span = (window.kernel[i] - 1) * dilation + 1;
         (window.stride[i], window.padding[i], span)
     };
-    let dtype = request.args[0].dtype;
-    let scaled = |op: &Interpolate, i: usize, inputs: usize, outputs: usize| Taps {
-        op: op.clone(),
-        scale: taps::scale(op, op.factors[i], inputs, outputs, dtype),
-        inputs,
-        dtype,
+    let scaled = |op: &Interpolate, i: usize, inputs: usize, outputs: usize| {
+        let dtype = request.args[0].dtype;
+        Taps { op: op.clone(), scale: taps::scale(op, op.factors[i], inputs, outputs, dtype), inputs, dtype }
     };
     let spatial = match request.op {
         Op::MaxPool(pool) => pool.dilation.len(),
