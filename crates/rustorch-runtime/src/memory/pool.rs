@@ -139,11 +139,10 @@ impl Pool {
         self.epoch.fetch_add(1, Ordering::Relaxed);
         thread_cache::flush();
         let mut shared = self.lock();
-        let free = std::mem::take(&mut shared.free);
-        let released = std::mem::take(&mut shared.cached);
-        drop(shared);
-        drop(free);
-        released
+        // Under the lock: memory that another thread is to have in its place is not there before, and the two together
+        // would be more than the limit.
+        shared.free = Vec::new();
+        std::mem::take(&mut shared.cached)
     }
 
     pub(crate) fn set_limit(&self, bytes: Option<usize>) {
