@@ -1,12 +1,15 @@
 //! The contract between the engine and a driver: memory, kernels, launches. One screen, implemented once for each API.
 //!
-//! Beside it, what drivers have in common: the [`Form`] of kernels and of what they are given, and the [`Loss`] of a device.
+//! Beside it, what drivers have in common: the [`Form`] of kernels and of what they are given, the [`Loss`] of a device, and
+//! the [`Layer`] that changes some of what another driver does.
 
 mod form;
+mod layer;
 mod loss;
 mod product;
 
 pub use form::{Form, check_range, check_size, invalid, shortened};
+pub use layer::Layer;
 pub use loss::Loss;
 pub use product::{Matrices, Product, Products};
 

@@ -5,8 +5,9 @@ use rustorch_core::{
     Backend, BinaryOp, Buffer, DType, Device, Fault, Layout, Op, Shape, StreamScope, View, ViewMut,
     current_stream,
 };
-use rustorch_kernels::{Driver, Engine, Hardware, Launch, Text};
-use rustorch_opencl::{Kernel, Memory, OpenCl};
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Engine};
+use rustorch_opencl::OpenCl;
 use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor, Output, Placement};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,45 +18,11 @@ struct Watched {
     waits: Arc<AtomicUsize>,
 }
 
-impl Driver for Watched {
-    type Memory = Memory;
-    type Kernel = Kernel;
+impl Layer for Watched {
+    type Inner = OpenCl;
 
-    fn hardware(&self) -> &Hardware {
-        self.driver.hardware()
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
-        self.driver.allocate(bytes)
-    }
-
-    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
-        self.driver.compile(kernel)
-    }
-
-    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        self.driver.launch(&Launch::<OpenCl> { kernel, buffers, parameters, groups, label })
-    }
-
-    fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        self.driver.write(dst, offset, src)
-    }
-
-    fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        self.driver.read(src, offset, dst)
-    }
-
-    fn copy(&self, src: &Memory, from: usize, dst: &Memory, to: usize, bytes: usize) -> Result<(), Fault> {
-        self.driver.copy(src, from, dst, to, bytes)
-    }
-
-    fn finish(&self) -> Result<(), Fault> {
-        self.driver.finish()
-    }
-
-    fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
-        self.driver.set_streams(wanted)
+    fn inner(&self) -> &OpenCl {
+        &self.driver
     }
 
     fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {

@@ -11,7 +11,8 @@ mod common;
 use rustorch::core::{Backend, Fault, cache_dir};
 use rustorch::llm::model::Offload;
 use rustorch::runtime::{HybridExecutor, Placement};
-use rustorch_kernels::{Driver, Engine, Hardware, Launch, Text};
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Engine, Launch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -31,26 +32,16 @@ struct Counting<D> {
     counts: Arc<Mutex<Counts>>,
 }
 
-impl<D: Driver> Driver for Counting<D> {
-    type Memory = D::Memory;
-    type Kernel = D::Kernel;
+impl<D: Driver> Layer for Counting<D> {
+    type Inner = D;
 
-    fn hardware(&self) -> &Hardware {
-        self.driver.hardware()
+    fn inner(&self) -> &D {
+        &self.driver
     }
 
-    fn allocate(&self, bytes: usize) -> Result<D::Memory, Fault> {
-        self.driver.allocate(bytes)
-    }
-
-    fn compile(&self, kernel: &Text<'_>) -> Result<D::Kernel, Fault> {
-        self.driver.compile(kernel)
-    }
-
-    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        *self.counts.lock().unwrap().launches.entry(label.to_owned()).or_default() += 1;
-        self.driver.launch(&Launch::<D> { kernel, buffers, parameters, groups, label })
+    fn launch(&self, launch: &Launch<'_, D>) -> Result<(), Fault> {
+        *self.counts.lock().unwrap().launches.entry(launch.label.to_owned()).or_default() += 1;
+        self.driver.launch(launch)
     }
 
     fn write(&self, dst: &D::Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
@@ -61,14 +52,6 @@ impl<D: Driver> Driver for Counting<D> {
     fn read(&self, src: &D::Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
         self.counts.lock().unwrap().reads += 1;
         self.driver.read(src, offset, dst)
-    }
-
-    fn copy(&self, src: &D::Memory, from: usize, dst: &D::Memory, to: usize, n: usize) -> Result<(), Fault> {
-        self.driver.copy(src, from, dst, to, n)
-    }
-
-    fn finish(&self) -> Result<(), Fault> {
-        self.driver.finish()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A device whose kernels ask for one size of subgroups, by an extension of Intel's.
 
 use rustorch_core::Fault;
-use rustorch_kernels::{Driver, Hardware, Launch, Subgroups, Text};
-use rustorch_opencl::{Kernel, Memory, OpenCl};
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Hardware, Subgroups, Text};
+use rustorch_opencl::{Kernel, OpenCl};
 
 /// A driver that has subgroups of one size.
 pub struct OneSize {
@@ -20,16 +21,15 @@ impl OneSize {
     }
 }
 
-impl Driver for OneSize {
-    type Memory = Memory;
-    type Kernel = Kernel;
+impl Layer for OneSize {
+    type Inner = OpenCl;
+
+    fn inner(&self) -> &OpenCl {
+        &self.driver
+    }
 
     fn hardware(&self) -> &Hardware {
         &self.hardware
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
-        self.driver.allocate(bytes)
     }
 
     fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
@@ -39,26 +39,5 @@ impl Driver for OneSize {
         let asked = format!("__kernel __attribute__((intel_reqd_sub_group_size({})))", self.size);
         let source = kernel.source.replace("__kernel", &asked);
         self.driver.compile(&Text { source: &source, ..*kernel })
-    }
-
-    fn launch(&self, launch: &Launch<'_, OneSize>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        self.driver.launch(&Launch::<OpenCl> { kernel, buffers, parameters, groups, label })
-    }
-
-    fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        self.driver.write(dst, offset, src)
-    }
-
-    fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        self.driver.read(src, offset, dst)
-    }
-
-    fn copy(&self, src: &Memory, from: usize, dst: &Memory, to: usize, bytes: usize) -> Result<(), Fault> {
-        self.driver.copy(src, from, dst, to, bytes)
-    }
-
-    fn finish(&self) -> Result<(), Fault> {
-        self.driver.finish()
     }
 }

@@ -3,8 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
 
 use rustorch_core::{DType, Fault, bf16, f16};
-use rustorch_kernels::driver::{Matrices, Product, Products};
-use rustorch_kernels::{Driver, Hardware, Launch, Text};
+use rustorch_kernels::Driver;
+use rustorch_kernels::driver::{Layer, Matrices, Product, Products};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -126,48 +126,11 @@ fn encode(dtype: DType, x: f64, bytes: &mut [u8]) {
     }
 }
 
-impl<D: Driver> Driver for WithLibrary<D> {
-    type Memory = D::Memory;
-    type Kernel = D::Kernel;
+impl<D: Driver> Layer for WithLibrary<D> {
+    type Inner = D;
 
-    fn hardware(&self) -> &Hardware {
-        self.driver.hardware()
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<D::Memory, Fault> {
-        self.driver.allocate(bytes)
-    }
-
-    fn compile(&self, kernel: &Text<'_>) -> Result<D::Kernel, Fault> {
-        self.driver.compile(kernel)
-    }
-
-    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        self.driver.launch(&Launch::<D> { kernel, buffers, parameters, groups, label })
-    }
-
-    fn write(&self, dst: &D::Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        self.driver.write(dst, offset, src)
-    }
-
-    fn read(&self, src: &D::Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        self.driver.read(src, offset, dst)
-    }
-
-    fn copy(
-        &self,
-        src: &D::Memory,
-        src_offset: usize,
-        dst: &D::Memory,
-        dst_offset: usize,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.driver.copy(src, src_offset, dst, dst_offset, bytes)
-    }
-
-    fn finish(&self) -> Result<(), Fault> {
-        self.driver.finish()
+    fn inner(&self) -> &D {
+        &self.driver
     }
 
     fn products(&self) -> Option<Result<&dyn Products<D::Memory>, &str>> {

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
 
-use rustorch_core::Fault;
-use rustorch_kernels::{Driver, Hardware, Launch, Text};
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Hardware};
 
 /// A driver that tells something else of its device.
 pub struct Plain<D> {
@@ -31,47 +31,14 @@ impl<D: Driver> Plain<D> {
     }
 }
 
-impl<D: Driver> Driver for Plain<D> {
-    type Memory = D::Memory;
-    type Kernel = D::Kernel;
+impl<D: Driver> Layer for Plain<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.driver
+    }
 
     fn hardware(&self) -> &Hardware {
         &self.hardware
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<D::Memory, Fault> {
-        self.driver.allocate(bytes)
-    }
-
-    fn compile(&self, kernel: &Text<'_>) -> Result<D::Kernel, Fault> {
-        self.driver.compile(kernel)
-    }
-
-    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault> {
-        let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        self.driver.launch(&Launch::<D> { kernel, buffers, parameters, groups, label })
-    }
-
-    fn write(&self, dst: &D::Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        self.driver.write(dst, offset, src)
-    }
-
-    fn read(&self, src: &D::Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        self.driver.read(src, offset, dst)
-    }
-
-    fn copy(
-        &self,
-        src: &D::Memory,
-        src_offset: usize,
-        dst: &D::Memory,
-        dst_offset: usize,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.driver.copy(src, src_offset, dst, dst_offset, bytes)
-    }
-
-    fn finish(&self) -> Result<(), Fault> {
-        self.driver.finish()
     }
 }
