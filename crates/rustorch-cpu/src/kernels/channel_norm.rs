@@ -1,14 +1,12 @@
 //! Batch and group normalisation: channels are dimension 1.
 
-use super::softmax::map_sum;
+use super::measure::{Measure, Moments};
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{BatchNorm, Fault, GroupNorm, View, ViewMut, dispatch_dtype};
 
-/// Elements summed in their own precision; sums of more are sums of such sums in `f64`.
-const BLOCK: usize = 4096;
 /// Elements that are normalised at a time, where they could be more.
 const CHUNK: usize = 1 << 16;
 
@@ -304,49 +302,6 @@ pub(super) fn group_norm(
             Ok(())
         })
     }, _ => Err(unreachable_memory()))
-}
-
-/// Mean and variance (divided by n).
-#[derive(Clone, Copy)]
-struct Moments<T> {
-    /// The mean but for a rest, which counts beside the deviations where the mean is large.
-    centre: T,
-    rest: T,
-    variance: T,
-}
-
-impl<T: Real> Moments<T> {
-    /// From the sums of `n` deviations from `centre` and of their squares.
-    fn new(centre: T, deviations: f64, squares: f64, n: usize) -> Moments<T> {
-        let rest = deviations / n as f64;
-        let variance = squares / n as f64 - rest * rest;
-        // Of equal elements, rounding could leave less than nothing. NaN stays.
-        let variance = if variance < 0.0 { 0.0 } else { variance };
-        Moments { centre, rest: T::of(rest), variance: T::of(variance) }
-    }
-}
-
-/// The moments of some elements, by a fixed order of additions.
-struct Measure<'a, T>(&'a [T]);
-
-impl<T: Real> Task for Measure<'_, T> {
-    type Output = Moments<T>;
-    #[inline(always)]
-    fn run<L: Level>(self, _: L) -> Moments<T> {
-        let Measure(x) = self;
-        let n = x.len() as f64;
-        let mut total = 0.0;
-        for block in x.chunks(BLOCK) {
-            total += map_sum(block, |x| x).to_f64();
-        }
-        let centre = T::of(total / n);
-        let (mut rest, mut squares) = (0.0, 0.0);
-        for block in x.chunks(BLOCK) {
-            rest += map_sum(block, |x| x - centre).to_f64();
-            squares += map_sum(block, |x| (x - centre) * (x - centre)).to_f64();
-        }
-        Moments::new(centre, rest, squares, x.len())
-    }
 }
 
 /// Equally long runs of elements, one for each channel, normalised.

@@ -11,6 +11,7 @@ mod create;
 mod index;
 mod linalg;
 mod matmul;
+mod measure;
 mod norm;
 mod pointwise;
 mod pooling;

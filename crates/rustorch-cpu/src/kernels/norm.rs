@@ -1,6 +1,6 @@
 //! Layer and RMS normalisation.
 
-use super::softmax::{map_sum, sum};
+use super::measure::{Measure, Moments};
 use super::strided::{self, for_rows, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
@@ -128,14 +128,12 @@ struct Layer<'a, T> {
 impl<T: Real> Task for Layer<'_, T> {
     type Output = ();
     #[inline(always)]
-    fn run<L: Level>(self, _: L) {
+    fn run<L: Level>(self, level: L) {
         let Layer { eps, x, weight, bias, out } = self;
-        let n = T::of(x.len() as f64);
-        let mean = sum(x) / n;
-        let variance = map_sum(x, |x| (x - mean) * (x - mean)) / n;
+        let Moments { centre, rest, variance } = Measure(x).run(level);
         let factor = T::ONE / (variance + T::of(eps)).sqrt();
         for (out, &x) in out.iter_mut().zip(x) {
-            *out = (x - mean) * factor;
+            *out = (x - centre - rest) * factor;
         }
         if let Some(weight) = weight {
             for (out, &w) in out.iter_mut().zip(weight) {
@@ -146,6 +144,27 @@ impl<T: Real> Task for Layer<'_, T> {
             for (out, &b) in out.iter_mut().zip(bias) {
                 *out = *out + b;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::testing::{Tensor, run1};
+    use rustorch_core::{LayerNorm, Op};
+
+    /// As in PyTorch, whatever their sum rounds to: `layer_norm(torch.full((2, 5), 0.1), (5,), eps=1e-12)` is 0.
+    #[test]
+    fn equal_elements_leave_the_bias() {
+        for (x, n) in [(0.1f32, 5), (3.3, 1000), (1e6 + 0.3, 4099)] {
+            let bias: Vec<f32> = (0..n).map(|i| i as f32 * 0.37).collect();
+            let args = [
+                &Tensor::new(&[2, n], &vec![x; 2 * n]),
+                &Tensor::new(&[n], &vec![1.5f32; n]),
+                &Tensor::new(&[n], &bias),
+            ];
+            let out = run1::<f32>(&Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-12 }), &args);
+            assert_eq!(out, [&bias[..], &bias[..]].concat(), "{n} times {x}");
         }
     }
 }

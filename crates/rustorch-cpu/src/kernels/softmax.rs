@@ -100,22 +100,35 @@ pub(super) fn sum<T: Real>(x: &[T]) -> T {
 /// The sum of a function of the elements, by a fixed order of additions.
 #[inline(always)]
 pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
+    let [sum] = map_sums(x, |x| [f(x)]);
+    sum
+}
+
+/// The sums of several functions of the elements in one pass, each as [`map_sum`] has it.
+#[inline(always)]
+pub(super) fn map_sums<T: Real, const N: usize>(x: &[T], f: impl Fn(T) -> [T; N]) -> [T; N] {
     let (chunks, tail) = x.as_chunks::<WIDTH>();
-    let mut lanes = [T::ZERO; WIDTH];
+    let mut sums = [[T::ZERO; WIDTH]; N];
     for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = *lane + f(x);
+        for (n, lanes) in sums.iter_mut().enumerate() {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = *lane + f(x)[n];
+            }
         }
     }
-    for (lane, &x) in lanes.iter_mut().zip(tail) {
-        *lane = *lane + f(x);
-    }
-    let mut width = WIDTH / 2;
-    while width != 0 {
-        for i in 0..width {
-            lanes[i] = lanes[i] + lanes[i + width];
+    for (n, lanes) in sums.iter_mut().enumerate() {
+        for (lane, &x) in lanes.iter_mut().zip(tail) {
+            *lane = *lane + f(x)[n];
         }
-        width /= 2;
     }
-    lanes[0]
+    sums.map(|mut lanes| {
+        let mut width = WIDTH / 2;
+        while width != 0 {
+            for i in 0..width {
+                lanes[i] = lanes[i] + lanes[i + width];
+            }
+            width /= 2;
+        }
+        lanes[0]
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::{Parts, Together};
+use crate::library::{self, Parts, Together};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
@@ -69,14 +69,15 @@ impl LayerNorm {
         let outer = strided::parameters(&mut module, ranks[0], 1);
         let inner = strided::parameters(&mut module, ranks[1], 1 + affine);
         let ty = x.value();
-        let mut together = Together::new(&mut module, ty, Parts::Whole, 1, hardware);
+        module.add(&library::arithmetic(dtype, hardware));
+        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 2, hardware);
         let names = ["at", "w_at", "b_at"];
         let mut variables = String::from("var at = base;\n");
         for (start, name) in starts.iter().zip(&names[1..]) {
             variables.push_str(&format!("var {name} = {start};\n"));
         }
         variables.push_str(&inner.positions("i", &names[..1 + affine]));
-        let mut result = String::from("(v - mean) * factor");
+        let mut result = String::from("(v - centre - rest) * factor");
         for (other, (name, operator)) in others.iter().zip([("w_at", "*"), ("b_at", "+")]) {
             result = format!("({result}) {operator} {}", other.load(name));
         }
@@ -89,18 +90,26 @@ impl LayerNorm {
             var base = {from};
             {}
             let count = {ty}({len});
-            var sum = {ty}(0.0);
-            {each} sum += v; }}
+            var sum = wide({ty}(0.0));
+            {each} sum = wide_add(sum, wide(v)); }}
             {}
-            let mean = sum / count;
-            var squares = {ty}(0.0);
-            {each} squares += (v - mean) * (v - mean); }}
+            let centre = divide(narrow(sum), count);
+            sum = wide({ty}(0.0));
+            var square = wide({ty}(0.0));
+            {each}
+                let deviation = v - centre;
+                sum = wide_add(sum, wide(deviation));
+                square = wide_add(square, wide(deviation * deviation));
+            }}
             {}
-            let factor = {ty}(1.0) / sqrt(squares / count + ({ty}({}) + {ty}({})));
+            // What the mean is beside its nearest number: of equal elements nothing else is left.
+            let rest = divide(narrow(sum), count);
+            let variance = max(divide(narrow(square), count) - rest * rest, {ty}(0.0));
+            let factor = divide({ty}(1.0), root(variance + ({ty}({}) + {ty}({}))));
             {each} {} }}",
             outer.positions("row", &["base"]),
-            together.reduce(&["sum"], "a + b"),
-            together.reduce(&["squares"], "a + b"),
+            together.reduce(&["sum"], "wide_add(a, b)"),
+            together.reduce(&["sum", "square"], "wide_add(a, b)"),
             eps[0],
             eps[1],
             y.store_one(&format!("{to} + row * {len} + i"), &result),

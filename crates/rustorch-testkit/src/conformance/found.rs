@@ -2,8 +2,8 @@
 
 use super::{Argument, Case, values, weights};
 use rustorch_core::{
-    Attention, BinaryOp, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, RmsNorm, ScanOp,
-    Shape, UnaryOp,
+    Attention, BinaryOp, DType, Dims, LayerNorm, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, RmsNorm,
+    ScanOp, Shape, UnaryOp,
 };
 
 /// Every case that was once wrong.
@@ -59,6 +59,14 @@ pub fn found_cases() -> Vec<Case> {
     let infinite = [1.0, f64::INFINITY, -2.0, 0.0, 1.0, 2.0, 3.0, f64::NAN];
     for dtype in [DType::F16, DType::BF16, DType::F32] {
         add(Op::RmsNorm(RmsNorm { eps: 1e-3 }), vec![packed(dtype, &[2, 4], &infinite)]);
+    }
+
+    // Rows of equal elements, of which nothing is left but what their mean was rounded by.
+    for dtype in [DType::F32, DType::F64] {
+        let x = view(dtype, &[3, 5], &[1, 0], 0, &[1.7, 0.1, -3.3]);
+        let weight = packed(dtype, &[5], &[1.5, -2.0, 0.3, 0.7, 1.9]);
+        let bias = packed(dtype, &[5], &[-1.63, 0.5, 0.0, 1.0, -0.2]);
+        add(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-6 }), vec![x, weight, bias]);
     }
 
     // Sums of products that are infinite before they end.

@@ -1,0 +1,478 @@
+//! Fused chains: several pointwise operations in one pass over memory.
+//!
+//! A chain is a straight-line program: each step applies one pointwise operation to inputs, constants and results of
+//! earlier steps, and the last step's result is the chain's. It means what its steps mean one after another, to the last
+//! bit where a device rounds each step by itself, but reads every input and writes the result once.
+
+mod expression;
+
+use super::{Op, dense, one};
+use crate::{DType, Device, Error, Layout, Outputs, Result, Scalar, Shape, TensorMeta};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// A program of pointwise steps, valid by construction: see [`Chain::builder`].
+///
+/// Constants have a dtype of their own; dtypes of steps follow from those of the inputs, by each operation's own rules.
+/// All inputs broadcast to one shape, the result's. Cloning is cheap.
+///
+/// ```
+/// use rustorch_core::{BinaryOp, Chain, DType, Op, UnaryOp};
+/// let mut chain = Chain::builder(2)?;
+/// let (a, b) = (chain.input(0)?, chain.input(1)?);
+/// let half = chain.constant(0.5, DType::F32)?;
+/// let product = chain.step(Op::Binary(BinaryOp::Mul), &[a, b])?;
+/// let sum = chain.step(Op::Binary(BinaryOp::Add), &[product, a])?;
+/// let scaled = chain.step(Op::Binary(BinaryOp::Mul), &[sum, half])?;
+/// let shifted = chain.step(Op::Binary(BinaryOp::Sub), &[scaled, b])?;
+/// let result = chain.step(Op::Unary(UnaryOp::Tanh), &[shifted])?;
+/// let chain = chain.finish(result)?;
+/// assert_eq!(chain.to_string(), "tanh((x0 * x1 + x0) * 0.5 - x1)");
+/// assert_eq!(chain.dtypes(&[DType::F32, DType::F32])?.last(), Some(&DType::F32));
+/// assert!(chain.dtypes(&[DType::F32, DType::I32]).is_err());
+/// # Ok::<(), rustorch_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Chain(Arc<Program>);
+
+#[derive(PartialEq)]
+struct Program {
+    inputs: usize,
+    constants: Vec<ChainConstant>,
+    /// Never empty; the last one is the result.
+    steps: Vec<ChainStep>,
+}
+
+/// A number that a chain computes with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChainConstant {
+    /// The number, which becomes one of `dtype` as casting does it.
+    pub value: Scalar,
+    /// Its dtype, never a block type.
+    pub dtype: DType,
+}
+
+/// What a step may compute with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChainValue {
+    /// The chain's input of this number.
+    Input(usize),
+    /// The chain's constant of this number.
+    Constant(usize),
+    /// The result of the step of this number.
+    Step(usize),
+}
+
+/// One operation of a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainStep {
+    op: Op,
+    args: SmallVec<[ChainValue; 3]>,
+}
+
+impl ChainStep {
+    /// The operation: unary, binary, a comparison, a selection, a clamp, a gate, or a cast to a dense dtype.
+    pub fn op(&self) -> &Op {
+        &self.op
+    }
+
+    /// Its arguments: as many as it takes, none of them a later step.
+    pub fn args(&self) -> &[ChainValue] {
+        &self.args
+    }
+}
+
+/// Puts a [`Chain`] together.
+#[derive(Clone, Debug)]
+pub struct ChainBuilder {
+    inputs: usize,
+    constants: Vec<ChainConstant>,
+    steps: Vec<ChainStep>,
+}
+
+/// The dtypes of a chain's steps.
+type StepDTypes = SmallVec<[DType; 8]>;
+
+impl Chain {
+    /// The most inputs of a chain. A device may take fewer, and then declines.
+    pub const MAX_INPUTS: usize = 16;
+    /// The most steps of a chain.
+    pub const MAX_STEPS: usize = 64;
+
+    /// A chain of so many inputs, without a step yet.
+    ///
+    /// # Errors
+    /// For no input, or more than [`MAX_INPUTS`](Self::MAX_INPUTS).
+    pub fn builder(inputs: usize) -> Result<ChainBuilder> {
+        if (1..=Chain::MAX_INPUTS).contains(&inputs) {
+            return Ok(ChainBuilder { inputs, constants: Vec::new(), steps: Vec::new() });
+        }
+        Err(wrong(format!("has 1 to {} inputs, not {inputs}", Chain::MAX_INPUTS)))
+    }
+
+    /// How many inputs it has. Each of them is used.
+    pub fn inputs(&self) -> usize {
+        self.0.inputs
+    }
+
+    /// The constants.
+    pub fn constants(&self) -> &[ChainConstant] {
+        &self.0.constants
+    }
+
+    /// The steps, at least one, in an order in which they can be done. The last one's result is the chain's.
+    pub fn steps(&self) -> &[ChainStep] {
+        &self.0.steps
+    }
+
+    /// The dtype of each step's result for inputs of these dtypes.
+    ///
+    /// # Errors
+    /// If a step does not take its arguments, as that operation says it; if the number of inputs is wrong.
+    pub fn dtypes(&self, inputs: &[DType]) -> Result<StepDTypes> {
+        if inputs.len() != self.inputs() {
+            return Err(wrong(format!("takes {} inputs, {} were given", self.inputs(), inputs.len())));
+        }
+        let layout = Layout::contiguous(Shape::scalar());
+        let mut dtypes = StepDTypes::new();
+        for step in self.steps() {
+            let args: SmallVec<[TensorMeta<'_>; 3]> = step
+                .args
+                .iter()
+                .map(|&arg| {
+                    let dtype = self.dtype(arg, inputs, &dtypes);
+                    TensorMeta { dtype, layout: &layout, device: Device::Cpu }
+                })
+                .collect();
+            dtypes.push(step.op.infer(&args)?[0].dtype);
+        }
+        Ok(dtypes)
+    }
+
+    /// The dtype of a value, given those of the inputs and of the steps before.
+    ///
+    /// # Panics
+    /// If the chain has no such value.
+    #[inline]
+    pub fn dtype(&self, value: ChainValue, inputs: &[DType], steps: &[DType]) -> DType {
+        match value {
+            ChainValue::Input(i) => inputs[i],
+            ChainValue::Constant(i) => self.0.constants[i].dtype,
+            ChainValue::Step(i) => steps[i],
+        }
+    }
+
+    /// The chain as it prints itself, but with dtypes in place of constants and without the numbers of bounds: what a chain with
+    /// other numbers shares with it. One kernel computes all chains of one pattern on inputs of the same dtypes.
+    ///
+    /// ```
+    /// use rustorch_core::{BinaryOp, Chain, DType, Op, UnaryOp};
+    /// let mut chain = Chain::builder(1)?;
+    /// let (x, half) = (chain.input(0)?, chain.constant(0.5, DType::F32)?);
+    /// let scaled = chain.step(Op::Binary(BinaryOp::Mul), &[x, half])?;
+    /// let result = chain.step(Op::Unary(UnaryOp::Tanh), &[scaled])?;
+    /// assert_eq!(chain.finish(result)?.pattern(), "tanh(x0 * f32)");
+    /// # Ok::<(), rustorch_core::Error>(())
+    /// ```
+    pub fn pattern(&self) -> String {
+        expression::of(self, false)
+    }
+
+    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        dense(NAME, args)?;
+        let inputs: SmallVec<[DType; 4]> = args.iter().map(|x| x.dtype).collect();
+        let dtype = self.dtypes(&inputs)?[self.steps().len() - 1];
+        let mut shape = args[0].shape().clone();
+        for x in &args[1..] {
+            shape = shape.broadcast(x.shape(), NAME)?;
+        }
+        one(dtype, shape)
+    }
+
+    /// Operations per element of the result.
+    pub(super) fn flops(&self) -> u64 {
+        self.steps().iter().map(|step| step.op.flops_per_element()).sum()
+    }
+}
+
+/// The operation's name.
+pub(super) const NAME: &str = "chain";
+
+fn wrong(message: String) -> Error {
+    Error::argument(NAME, message)
+}
+
+impl ChainBuilder {
+    /// An input.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn input(&self, i: usize) -> Result<ChainValue> {
+        self.known(ChainValue::Input(i))?;
+        Ok(ChainValue::Input(i))
+    }
+
+    /// A number, as one of a dense dtype: rounded, truncated or wrapped as casting does it.
+    ///
+    /// # Errors
+    /// For a block type.
+    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: DType) -> Result<ChainValue> {
+        let constant = ChainConstant { value: value.into(), dtype };
+        if dtype.is_quant() {
+            return Err(Error::dtype(NAME, "has no constants of a block type", [dtype]));
+        }
+        // Zeros of either sign are equal, but not the same.
+        let same = |have: &ChainConstant| {
+            *have == constant
+                && have.value.to_f64().is_sign_negative() == constant.value.to_f64().is_sign_negative()
+                && !matches!(constant.value, Scalar::Complex(_))
+        };
+        let i = self.constants.iter().position(same).unwrap_or_else(|| {
+            self.constants.push(constant);
+            self.constants.len() - 1
+        });
+        Ok(ChainValue::Constant(i))
+    }
+
+    /// The result of a pointwise operation on values that exist. What has been computed already is not computed again.
+    ///
+    /// # Errors
+    /// If the operation is not one of each element, takes another number of arguments, or has an argument that does not
+    /// exist; if the chain grows beyond [`Chain::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
+    /// are known.
+    pub fn step(&mut self, op: Op, args: &[ChainValue]) -> Result<ChainValue> {
+        let takes = match &op {
+            Op::Unary(_) | Op::Clamp { .. } => 1,
+            Op::Cast(to) if to.is_quant() => {
+                return Err(Error::dtype(NAME, "casts to dense dtypes only", [*to]));
+            }
+            Op::Cast(_) => 1,
+            Op::Binary(_) | Op::Compare(_) | Op::Gate(_) => 2,
+            Op::Where => 3,
+            op => return Err(wrong(format!("{} is not a function of each element by itself", op.name()))),
+        };
+        if args.len() != takes {
+            return Err(wrong(format!("{} takes {takes} arguments, {} were given", op.name(), args.len())));
+        }
+        if let Op::Clamp { min: None, max: None } = op {
+            return Err(wrong("clamp needs a lower or an upper bound".into()));
+        }
+        args.iter().try_for_each(|&arg| self.known(arg))?;
+        let step = ChainStep { op, args: args.into() };
+        // Bounds may be zeros of different signs, which are equal, but not the same.
+        let same = |have: &ChainStep| *have == step && !matches!(have.op, Op::Clamp { .. });
+        if let Some(i) = self.steps.iter().position(same) {
+            return Ok(ChainValue::Step(i));
+        }
+        if self.steps.len() == Chain::MAX_STEPS {
+            return Err(wrong(format!("has {} steps at most; make two of it", Chain::MAX_STEPS)));
+        }
+        self.steps.push(step);
+        Ok(ChainValue::Step(self.steps.len() - 1))
+    }
+
+    /// The chain whose result is that of a step. Steps and constants on which it does not depend are left out.
+    ///
+    /// # Errors
+    /// If `result` is not a step, or an input is not used: an operation reads all its arguments.
+    pub fn finish(self, result: ChainValue) -> Result<Chain> {
+        self.known(result)?;
+        let ChainValue::Step(last) = result else {
+            return Err(wrong("computes nothing: its result is an input or a constant".into()));
+        };
+        let mut used = Uses { inputs: vec![false; self.inputs], constants: vec![None; self.constants.len()] };
+        let mut needed = vec![false; last + 1];
+        needed[last] = true;
+        for i in (0..=last).rev() {
+            if !needed[i] {
+                continue;
+            }
+            for &arg in &self.steps[i].args {
+                match arg {
+                    ChainValue::Input(i) => used.inputs[i] = true,
+                    ChainValue::Constant(i) => used.constants[i] = Some(0),
+                    ChainValue::Step(i) => needed[i] = true,
+                }
+            }
+        }
+        if let Some(i) = used.inputs.iter().position(|used| !used) {
+            return Err(wrong(format!("does not use its input {i}")));
+        }
+        let mut constants = Vec::new();
+        for (place, constant) in used.constants.iter_mut().zip(self.constants) {
+            if let Some(place) = place {
+                *place = constants.len();
+                constants.push(constant);
+            }
+        }
+        let mut places = vec![0; last + 1];
+        let mut steps = Vec::new();
+        for (i, mut step) in self.steps.into_iter().take(last + 1).enumerate() {
+            if !needed[i] {
+                continue;
+            }
+            for arg in &mut step.args {
+                match arg {
+                    ChainValue::Input(_) => {}
+                    ChainValue::Constant(i) => *i = used.constants[*i].unwrap_or_default(),
+                    ChainValue::Step(i) => *i = places[*i],
+                }
+            }
+            places[i] = steps.len();
+            steps.push(step);
+        }
+        Ok(Chain(Arc::new(Program { inputs: self.inputs, constants, steps })))
+    }
+
+    fn known(&self, value: ChainValue) -> Result<()> {
+        let (what, i, have) = match value {
+            ChainValue::Input(i) => ("input", i, self.inputs),
+            ChainValue::Constant(i) => ("constant", i, self.constants.len()),
+            ChainValue::Step(i) => ("step", i, self.steps.len()),
+        };
+        if i < have {
+            return Ok(());
+        }
+        Err(wrong(format!("has no {what} {i}, only {have} so far")))
+    }
+}
+
+/// What a result depends on; constants with their new places.
+struct Uses {
+    inputs: Vec<bool>,
+    constants: Vec<Option<usize>>,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({self})")
+    }
+}
+
+impl Op {
+    /// Operations for each element of the result, roughly, of functions of each element; 0 for others.
+    pub(super) fn flops_per_element(&self) -> u64 {
+        match self {
+            Op::Unary(op) => op.flops(),
+            Op::Binary(_) | Op::Compare(_) | Op::Where | Op::Clamp { .. } | Op::Cast(_) => 1,
+            Op::Gate(_) => 10,
+            Op::Chain(chain) => chain.flops(),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BinaryOp, CompareOp, OpType, Sort, UnaryOp};
+    use DType::{Bool, F16, F32, I32};
+
+    fn add() -> Op {
+        Op::Binary(BinaryOp::Add)
+    }
+
+    fn message<T: fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_makes_no_program_is_named() {
+        assert!(message(Chain::builder(0)).contains("1 to 16 inputs, not 0"));
+        assert!(message(Chain::builder(17)).contains("not 17"));
+        let mut b = Chain::builder(2).unwrap();
+        let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
+        assert!(message(b.input(2)).contains("has no input 2, only 2 so far"));
+        assert!(message(b.step(add(), &[x])).contains("add takes 2 arguments, 1 were given"));
+        assert!(message(b.step(add(), &[x, ChainValue::Step(0)])).contains("has no step 0, only 0 so far"));
+        assert!(message(b.step(add(), &[x, ChainValue::Constant(1)])).contains("has no constant 1"));
+        let sort = Op::Sort(Sort { axis: 0, descending: false });
+        assert!(message(b.step(sort, &[x])).contains("sort is not a function of each element"));
+        let blocks = DType::Quant(crate::QuantType::Q4_0);
+        assert!(message(b.step(Op::Cast(blocks), &[x])).contains("dense dtypes only"));
+        assert!(message(b.constant(1, blocks)).contains("block type"));
+        assert!(message(b.step(Op::Clamp { min: None, max: None }, &[x])).contains("bound"));
+        assert!(message(b.clone().finish(x)).contains("computes nothing"));
+        let double = b.step(add(), &[x, x]).unwrap();
+        assert!(message(b.clone().finish(double)).contains("does not use its input 1"));
+        let mut value = b.step(add(), &[double, y]).unwrap();
+        for _ in 2..Chain::MAX_STEPS {
+            value = b.step(add(), &[value, y]).unwrap();
+        }
+        assert!(message(b.step(add(), &[value, y])).contains("64 steps at most"));
+        // What is there already is no new step.
+        assert_eq!(b.step(add(), &[double, y]).unwrap(), ChainValue::Step(1));
+        assert_eq!(b.finish(value).unwrap().steps().len(), Chain::MAX_STEPS);
+    }
+
+    #[test]
+    fn what_is_not_needed_is_left_out() {
+        let mut b = Chain::builder(1).unwrap();
+        let x = b.input(0).unwrap();
+        let (zero, one) = (b.constant(-0.0, F32).unwrap(), b.constant(1.0, F32).unwrap());
+        assert_ne!(zero, b.constant(0.0, F32).unwrap());
+        assert_eq!(one, b.constant(1.0, F32).unwrap());
+        assert_ne!(one, b.constant(1.0, F16).unwrap());
+        b.step(add(), &[x, zero]).unwrap();
+        let kept = b.step(add(), &[x, one]).unwrap();
+        let result = b.step(Op::Unary(UnaryOp::Exp), &[kept]).unwrap();
+        b.step(Op::Unary(UnaryOp::Sin), &[result]).unwrap();
+        let chain = b.finish(result).unwrap();
+        assert_eq!((chain.steps().len(), chain.constants().len()), (2, 1));
+        assert_eq!(chain.to_string(), "exp(x0 + 1)");
+        assert_eq!(chain.steps()[1].args(), [ChainValue::Step(0)]);
+    }
+
+    #[test]
+    fn expressions_are_readable() {
+        let mut b = Chain::builder(2).unwrap();
+        let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
+        let sum = b.step(add(), &[x, y]).unwrap();
+        let less = b.step(Op::Binary(BinaryOp::Sub), &[x, sum]).unwrap();
+        let negative = b.step(Op::Unary(UnaryOp::Neg), &[less]).unwrap();
+        let quotient = b.step(Op::Binary(BinaryOp::Div), &[negative, sum]).unwrap();
+        let bounds = Op::Clamp { min: Some(Scalar::Int(0)), max: Some(Scalar::Float(0.5)) };
+        let bounded = b.step(bounds, &[quotient]).unwrap();
+        let narrow = b.step(Op::Cast(F16), &[bounded]).unwrap();
+        let wide = b.step(Op::Cast(F32), &[narrow]).unwrap();
+        let greater = b.step(Op::Compare(CompareOp::Gt), &[wide, y]).unwrap();
+        let larger = b.step(Op::Binary(BinaryOp::Maximum), &[x, y]).unwrap();
+        let result = b.step(Op::Where, &[greater, larger, wide]).unwrap();
+        assert_eq!(
+            b.finish(result).unwrap().to_string(),
+            "t0 = x0 + x1; t6 = f32(f16(clamp(-(x0 - t0) / t0, min=0, max=0.5))); \
+             where(t6 > x1, maximum(x0, x1), t6)"
+        );
+    }
+
+    #[test]
+    fn steps_say_what_they_take() {
+        let mut b = Chain::builder(2).unwrap();
+        let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
+        let less = b.step(Op::Compare(CompareOp::Lt), &[x, y]).unwrap();
+        let result = b.step(Op::Where, &[less, x, y]).unwrap();
+        let op = Op::Chain(b.finish(result).unwrap());
+        assert_eq!(op.name(), "chain");
+        let [tall, wide, bad] =
+            [&[3usize, 1][..], &[1, 4], &[3, 2]].map(|dims| Layout::contiguous(Shape::new(dims).unwrap()));
+        let meta = |dtype, layout| TensorMeta { dtype, layout, device: Device::Cpu };
+        let args = [meta(I32, &tall), meta(I32, &wide)];
+        let outs = op.infer(&args).unwrap();
+        assert_eq!((outs[0].dtype, outs[0].shape.dims()), (I32, &[3, 4][..]));
+        assert_eq!(op.class(&args), OpType::Elementwise);
+        let work = op.work(&args, &outs);
+        assert_eq!((work.flops, work.bytes), (24, 4 * (3 + 4 + 12)));
+        let wrong = |args: &[TensorMeta<'_>]| op.infer(args).unwrap_err();
+        assert!(matches!(wrong(&[meta(I32, &tall), meta(F32, &wide)]), Error::DType { op: "lt", .. }));
+        assert!(matches!(wrong(&[meta(Bool, &wide), meta(Bool, &bad)]), Error::Shape { op: "chain", .. }));
+        assert!(wrong(&[meta(I32, &tall)]).to_string().contains("takes 2 inputs, 1 were given"));
+        let complex = [meta(DType::C64, &tall), meta(DType::C64, &wide)];
+        assert!(matches!(wrong(&complex), Error::DType { op: "lt", .. }));
+        let blocks = DType::Quant(crate::QuantType::Q8_0);
+        assert!(matches!(
+            wrong(&[meta(blocks, &tall), meta(blocks, &wide)]),
+            Error::DType { op: "chain", .. }
+        ));
+    }
+}
