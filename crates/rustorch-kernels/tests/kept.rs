@@ -5,10 +5,12 @@ mod lazy;
 
 use lazy::Lazy;
 use rustorch_core::{
-    Backend, BinaryOp, Buffer, DType, Layout, MatMul, Op, QuantType, Rope, RopeStyle, Shape, StreamScope,
-    View, ViewMut,
+    Backend, BinaryOp, Buffer, DType, Fault, Layout, MatMul, Op, QuantType, Rope, RopeStyle, Shape,
+    StreamScope, View, ViewMut,
 };
-use rustorch_kernels::Engine;
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Engine};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of activations, and their length.
 const ROWS: usize = 2;
@@ -259,4 +261,46 @@ fn threads_do_not_disturb_each_other() {
             }
         });
     }
+}
+
+/// A driver that has no room for once, on demand.
+struct Full {
+    driver: Lazy,
+    refuses: AtomicBool,
+}
+
+impl Layer for Full {
+    type Inner = Lazy;
+
+    fn inner(&self) -> &Lazy {
+        &self.driver
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<lazy::Memory, Fault> {
+        match self.refuses.swap(false, Ordering::Relaxed) {
+            true => Err(Fault::OutOfMemory { device: self.driver.hardware().device, requested: bytes }),
+            false => self.driver.allocate(bytes),
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_gives_way_to_new_memory() {
+    let driver = Full { driver: Lazy::new(), refuses: AtomicBool::new(false) };
+    let engine = Engine::new(driver).unwrap();
+    let (x, out) = (Array::activations(&engine), Array::activations(&engine));
+    x.write(&engine, 1);
+    let weight = Array::weight(&engine, 1);
+    let refuse = || engine.driver().refuses.store(true, Ordering::Relaxed);
+    let product = || {
+        let before = engine.driver().driver.launches();
+        run(&engine, &product(), &[&x, &weight], &out);
+        engine.driver().driver.launches() - before
+    };
+    refuse();
+    assert!(matches!(engine.alloc(64), Err(Fault::OutOfMemory { .. })), "there was nothing to give way");
+    assert_eq!([product(), product()], [2, 1]);
+    refuse();
+    engine.alloc(64).unwrap();
+    assert_eq!([product(), product()], [2, 1], "what was kept is still there");
 }

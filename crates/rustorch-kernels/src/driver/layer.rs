@@ -45,6 +45,11 @@ pub trait Layer: Send + Sync + 'static {
         self.inner().hardware()
     }
 
+    /// Stands for [`Driver::allocate`].
+    fn allocate(&self, bytes: usize) -> Result<<Self::Inner as Driver>::Memory, Fault> {
+        self.inner().allocate(bytes)
+    }
+
     /// Stands for [`Driver::compile`].
     fn compile(&self, kernel: &Text<'_>) -> Result<<Self::Inner as Driver>::Kernel, Fault> {
         self.inner().compile(kernel)
@@ -90,7 +95,7 @@ impl<L: Layer> Driver for L {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Self::Memory, Fault> {
-        self.inner().allocate(bytes)
+        Layer::allocate(self, bytes)
     }
 
     fn compile(&self, kernel: &Text<'_>) -> Result<Self::Kernel, Fault> {

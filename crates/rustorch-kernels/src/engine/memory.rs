@@ -99,26 +99,40 @@ impl<D: Driver> Engine<D> {
         Ok(memory)
     }
 
+    /// As [`allocate`](Self::allocate), if need be at the cost of temporary memory that nobody uses.
+    pub(super) fn obtain(&self, turn: &Turn<'_>, bytes: usize) -> Result<Memory<D>, Fault> {
+        match self.allocate(turn, bytes) {
+            Err(Fault::OutOfMemory { .. })
+                if bytes as u64 <= self.hardware.max_buffer && self.release_spare() =>
+            {
+                self.allocate(turn, bytes)
+            }
+            result => result,
+        }
+    }
+
+    /// Frees temporary memory that nobody uses; whether there was some.
+    pub(super) fn release_spare(&self) -> bool {
+        let kept = self.kept.clear();
+        let spare = std::mem::take(&mut *self.spare.0.lock().unwrap_or_else(PoisonError::into_inner));
+        kept || !spare.is_empty()
+    }
+
     /// Temporary memory, from what earlier operations left: of the same stream, if there is, so that streams need not wait for
     /// each other.
     pub(super) fn take_scratch(&self, turn: &Turn<'_>, bytes: usize) -> Result<Piece<D>, Fault> {
         // Few sizes, so that what one operation leaves serves the next.
         let size = bytes.max(1 << 10).next_power_of_two();
-        let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pieces) = spare.get_mut(&size)
-            && let Some(at) = pieces.iter().rposition(|(stream, _)| *stream == turn.stream())
-        {
-            return Ok((size, pieces.swap_remove(at).1));
-        }
-        match self.allocate(turn, size) {
-            Err(fault @ Fault::OutOfMemory { .. }) => {
-                if !self.kept.clear() && spare.is_empty() {
-                    return Err(fault);
-                }
-                spare.clear();
-                Ok((size, self.allocate(turn, size)?))
-            }
-            memory => Ok((size, memory?)),
+        let left = {
+            let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.get_mut(&size).and_then(|pieces| {
+                let at = pieces.iter().rposition(|(stream, _)| *stream == turn.stream())?;
+                Some(pieces.swap_remove(at).1)
+            })
+        };
+        match left {
+            Some(memory) => Ok((size, memory)),
+            None => Ok((size, self.obtain(turn, size)?)),
         }
     }
 

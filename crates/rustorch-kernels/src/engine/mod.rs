@@ -149,7 +149,7 @@ impl<D: Driver> Backend for Engine<D> {
     }
 
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault> {
-        let memory = self.allocate(&self.shared.order.turn(), bytes)?;
+        let memory = self.obtain(&self.shared.order.turn(), bytes)?;
         // SAFETY: the buffer claims no host address.
         Ok(unsafe { Buffer::device(self.hardware.device, bytes, None, Box::new(memory)) })
     }
@@ -250,7 +250,8 @@ impl<D: Driver> Engine<D> {
             return Ok(wanted);
         }
         self.driver().finish()?;
-        self.kept.clear();
+        // It belongs to streams, of which there may be fewer now.
+        self.release_spare();
         self.notes.grow(&self.shared, wanted)?;
         let streams = self.driver().set_streams(wanted)?.clamp(1, wanted);
         change.set(streams);
