@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct OpKey {
     /// The operation's name.
     pub op: &'static str,
-    /// What a fused chain computes, as it prints itself: each chain has a kernel of its own, and they share nothing but
-    /// their name.
+    /// What a fused chain computes, but for its numbers: chains of one [pattern](rustorch_core::Chain::pattern) have a kernel
+    /// in common, and others share nothing but their name.
     pub chain: Option<String>,
     /// The dtypes of its arguments.
     pub dtypes: SmallVec<[DType; 4]>,
@@ -21,7 +21,7 @@ pub struct OpKey {
 impl OpKey {
     pub(crate) fn new(op: &Op, args: &[TensorMeta<'_>]) -> OpKey {
         let chain = match op {
-            Op::Chain(chain) => Some(chain.to_string()),
+            Op::Chain(chain) => Some(chain.pattern()),
             _ => None,
         };
         OpKey { op: op.name(), chain, dtypes: args.iter().map(|x| x.dtype).collect() }
@@ -60,7 +60,11 @@ impl Health {
     }
 
     pub(crate) fn is_quarantined(&self, device: Device, op: &Op, args: &[TensorMeta<'_>]) -> bool {
-        self.is_troubled() && self.lock().quarantined.contains(&(device, OpKey::new(op, args)))
+        if !self.is_troubled() {
+            return false;
+        }
+        let entry = (device, OpKey::new(op, args));
+        self.lock().quarantined.contains(&entry)
     }
 
     pub(crate) fn lose(&self, device: Device) {
