@@ -77,7 +77,8 @@ pub fn adapters() -> Result<Vec<Adapter>, OpenError> {
         }
     }
     if found.is_empty() {
-        return Err(OpenError::None { reason: why_none() });
+        let family = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+        return Err(OpenError::None { reason: why_none(family) });
     }
     found.sort_by_key(|(_, info)| rank(info.device_type));
     let [mut vulkan, mut metal, mut dx12] = [(); 3].map(|()| 0..=u8::MAX);
@@ -262,11 +263,17 @@ const USEFUL: wgpu::Features = wgpu::Features::SHADER_F16
 /// Whether two entries are one GPU. Without a bus address only software devices are compared, by everything else: two
 /// equal cards may lack addresses, one processor is listed twice only by two lists of drivers.
 fn same(a: &wgpu::AdapterInfo, b: &wgpu::AdapterInfo) -> bool {
-    if a.device_pci_bus_id.is_empty() {
-        a == b && a.device_type == wgpu::DeviceType::Cpu
-    } else {
-        a.backend == b.backend && a.device_pci_bus_id == b.device_pci_bus_id
+    match bus_address(a) {
+        None => a == b && a.device_type == wgpu::DeviceType::Cpu && a.backend != wgpu::Backend::Dx12,
+        address => a.backend == b.backend && address == bus_address(b),
     }
+}
+
+/// Where an adapter is plugged in, where that is known: for Direct3D, which lists each adapter once, wgpu gives the place of the
+/// first of several equal cards.
+pub(crate) fn bus_address(info: &wgpu::AdapterInfo) -> Option<&str> {
+    let known = info.backend != wgpu::Backend::Dx12 && !info.device_pci_bus_id.is_empty();
+    known.then_some(info.device_pci_bus_id.as_str())
 }
 
 /// The order of kinds of adapters.
@@ -280,10 +287,12 @@ fn rank(kind: wgpu::DeviceType) -> u8 {
     }
 }
 
-/// What a person can do who has no adapter.
-fn why_none() -> String {
-    if cfg!(target_vendor = "apple") {
-        return "Metal has no device here".to_owned();
+/// What a person can do who has no adapter of a family of devices: `vulkan`, `metal` or `dx12`.
+pub fn why_none(family: &str) -> String {
+    match family {
+        "metal" => return "Metal has no device here".to_owned(),
+        "dx12" => return "Direct3D 12 has no device here; Windows 10 and later have it".to_owned(),
+        _ => {}
     }
     let chosen = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
         .into_iter()

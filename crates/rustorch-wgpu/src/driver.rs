@@ -1,5 +1,6 @@
 //! The [`Driver`] itself: checks arguments, then hands on.
 
+use crate::discovery::bus_address;
 use crate::encoder::Batch;
 use crate::faults::{Faults, lock};
 use crate::memory::Memory;
@@ -51,7 +52,7 @@ impl WgpuDriver {
             parameters: batch.parameters().clone(),
             batch: Mutex::new(batch),
             staging: Staging::default(),
-            pci_address: Some(wgpu.adapter_info().device_pci_bus_id).filter(|address| !address.is_empty()),
+            pci_address: bus_address(&wgpu.adapter_info()).map(str::to_owned),
             wgpu,
             queue,
             hardware,

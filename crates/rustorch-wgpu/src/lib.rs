@@ -46,7 +46,7 @@ mod read;
 mod timestamps;
 mod upload;
 
-pub use discovery::{Adapter, OpenError, adapters, open};
+pub use discovery::{Adapter, OpenError, adapters, open, why_none};
 pub use driver::WgpuDriver;
 pub use memory::Memory;
 pub use pipeline::Kernel;

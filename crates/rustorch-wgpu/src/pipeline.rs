@@ -103,8 +103,8 @@ impl Compiler {
                 };
                 // SAFETY: kernels are this library's or its caller's own; they check their bounds where data decides an
                 // index, end their loops and divide by no zero, as the same text must where CUDA or OpenCL runs it, which
-                // check nothing. Vulkan's robust buffer access, which wgpu always asks for, confines what a mistake
-                // touches to the device's memory.
+                // check nothing. Where Vulkan runs it, robust buffer access, which wgpu always asks for, confines a mistake
+                // to the device's memory besides; Metal and Direct3D have no such second line.
                 let module = unsafe {
                     self.wgpu.create_shader_module_trusted(source, wgpu::ShaderRuntimeChecks::unchecked())
                 };

@@ -19,27 +19,38 @@ pub enum Found {
     },
 }
 
+impl Found {
+    /// Whether it is a device of a family.
+    fn is_of(&self, family: &str) -> bool {
+        matches!(self, Found::Present(backend) if backend.device().family() == family)
+    }
+}
+
 /// Every kind of device besides the processor, as `--backend` names it.
 const FAMILIES: [&str; 7] = ["cuda", "metal", "vulkan", "dx12", "opencl", "webgpu", "coreml"];
 
 /// Looks for every kind of device; `threads` compute on the processor (one for each core if not given).
 pub fn discover(threads: Option<usize>) -> Vec<Found> {
-    find(threads, &|_, _| true)
+    find(threads, &|_, _, _| true)
 }
 
-/// Opens the processor, and the devices that are wanted: a family, and whether a device is the processor in disguise.
-fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Found> {
+/// Whether devices are wanted: of a family, those that are the processor in disguise or others, after what was found so far.
+type Wanted<'a> = &'a dyn Fn(&str, bool, &[Found]) -> bool;
+
+/// Opens the processor, and the devices that are wanted.
+fn find(threads: Option<usize>, wanted: Wanted<'_>) -> Vec<Found> {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(threads));
     let mut found = vec![Found::Present(cpu)];
     for family in FAMILIES {
-        if !wanted(family, false) && !wanted(family, true) {
+        let wanted = |software: bool| wanted(family, software, &found);
+        if !wanted(false) && !wanted(true) {
             continue;
         }
         let mut reasons = Vec::new();
         let mut devices = match family {
-            "vulkan" | "metal" | "dx12" => wgpu(family, wanted, &mut reasons),
-            "opencl" => opencl(wanted, &mut reasons),
+            "vulkan" | "metal" | "dx12" => wgpu(family, &wanted, &mut reasons),
+            "opencl" => opencl(&wanted, &mut reasons),
             "cuda" => cuda(&mut reasons),
             _ => {
                 reasons.push("this version of RusTorch has no such device".to_owned());
@@ -56,7 +67,7 @@ fn find(threads: Option<usize>, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<Foun
 }
 
 /// Devices of Vulkan, Metal or Direct3D 12.
-fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
+fn wgpu(family: &str, wanted: &dyn Fn(bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
     let is_here = match family {
         "metal" => cfg!(target_vendor = "apple"),
         "dx12" => cfg!(windows),
@@ -66,17 +77,13 @@ fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<Str
         reasons.push(format!("{family} is not for this system"));
         return Vec::new();
     }
-    let adapters = match rustorch_wgpu::adapters() {
-        Ok(adapters) => adapters,
-        Err(error) => {
-            reasons.push(error.to_string());
-            return Vec::new();
-        }
-    };
-    let adapters = adapters
-        .iter()
-        .filter(|adapter| adapter.device().family() == family && wanted(family, adapter.is_software()));
-    let opened = adapters.map(|adapter| {
+    // Without any adapter there is none of this family, either.
+    let mut adapters = rustorch_wgpu::adapters().unwrap_or_default();
+    adapters.retain(|adapter| adapter.device().family() == family);
+    if adapters.is_empty() {
+        reasons.push(rustorch_wgpu::why_none(family));
+    }
+    let opened = adapters.iter().filter(|adapter| wanted(adapter.is_software())).map(|adapter| {
         let driver = adapter.open().map_err(|error| error.to_string())?;
         Engine::new(driver).map_err(|fault| fault.to_string())
     });
@@ -84,11 +91,11 @@ fn wgpu(family: &str, wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<Str
 }
 
 /// Devices of OpenCL.
-fn opencl(wanted: &dyn Fn(&str, bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
+fn opencl(wanted: &dyn Fn(bool) -> bool, reasons: &mut Vec<String>) -> Vec<Found> {
     let found = rustorch_opencl::discover();
     reasons.extend(found.missing);
     let software = |kind| kind == rustorch_opencl::Kind::Cpu;
-    let devices = found.devices.iter().filter(|device| wanted("opencl", software(device.kind())));
+    let devices = found.devices.iter().filter(|device| wanted(software(device.kind())));
     let opened = devices.map(|device| {
         let driver = device.open().map_err(|fault| fault.to_string())?;
         Engine::new(driver).map_err(|fault| fault.to_string())
@@ -121,7 +128,7 @@ fn present<B: Backend + 'static>(backend: Result<B, String>, reasons: &mut Vec<S
 ///
 /// `threads` compute on the processor; if not given, `RUSTORCH_THREADS` says, else there is one for each core.
 /// `RUSTORCH_DEVICES` and `RUSTORCH_DISABLE_GPU` narrow the devices down. Devices that are the processor in disguise, such as
-/// software renderers, take part where they are named only.
+/// software renderers, take part where they are named only; so does Direct3D 12 where there is Vulkan.
 ///
 /// # Errors
 /// If this build or machine lacks the device, which the error answers with those that exist, or if the environment makes
@@ -141,9 +148,11 @@ pub fn target(wanted: DeviceType, threads: Option<usize>) -> Result<Target> {
         (None, DeviceType::Only(device)) => device.family() == family,
         (None, _) => false,
     };
-    let taken = |family: &str, software: bool| {
+    let taken = |family: &str, software: bool, found: &[Found]| {
         let alone = wanted == DeviceType::Only(Device::Cpu) || environment.disable_gpu;
-        !alone && (named(family) || environment.devices.is_none() && !software)
+        // Opening a GPU takes a while, and these are the same ones.
+        let again = family == "dx12" && found.iter().any(|found| found.is_of("vulkan"));
+        !alone && (named(family) || environment.devices.is_none() && !software && !again)
     };
     let mut absent = Vec::new();
     let mut present: Vec<Arc<dyn Backend>> = Vec::new();
