@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and testing need and that are missing: a C and C++ toolchain, for the linker and for
-# kernels of CUDA that tests run on the processor, and on Debian and its
-# kin drivers of devices that run on the processor, for tests that skip where there is no device.
+# kernels of CUDA that tests run on the processor, and on Debian and its kin drivers of devices that run on the processor, for tests
+# that skip where there is no device.
 set -euo pipefail
 
 missing=()
@@ -18,6 +18,8 @@ if command -v apt-get >/dev/null; then
     # OpenCL: the loader, and a driver.
     [[ $libraries == *libOpenCL.so.1* ]] || missing+=(ocl-icd-libopencl1)
     compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || missing+=(pocl-opencl-icd)
+    # Looks at what Vulkan is given.
+    command -v spirv-val >/dev/null || missing+=(spirv-tools)
 fi
 if [ ${#missing[@]} -eq 0 ]; then
     echo "nothing is missing"

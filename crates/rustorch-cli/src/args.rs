@@ -298,7 +298,6 @@ fn interval(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of threads that systems can start; more than there are cores gains nothing anyway.
 /// Bytes, with the units K, M, G and T of 1024.
 fn size(text: &str) -> Result<u64, String> {
     let text = text.trim().trim_end_matches(['b', 'B']).trim_end_matches('i');
@@ -319,6 +318,7 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of threads that systems can start; more than there are cores gains nothing anyway.
 fn threads(text: &str) -> Result<usize, String> {
     match positive(text)? {
         n @ ..=1024 => Ok(n),

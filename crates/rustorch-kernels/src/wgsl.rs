@@ -30,7 +30,6 @@ pub struct Module {
     functions: String,
     buffers: usize,
     words: usize,
-    f16: bool,
     mistakes: bool,
     subgroups: bool,
 }
@@ -137,11 +136,6 @@ impl Module {
         (0..n).map(|_| self.word()).collect()
     }
 
-    /// Lets the module compute in `f16`.
-    pub fn use_f16(&mut self) {
-        self.f16 = true;
-    }
-
     /// Lets the module use subgroups; `main` then finds `sub_lane`, its number in its subgroup, `sub_size`, how many
     /// invocations that has, `sub_group`, the subgroup's number in the workgroup, and `sub_groups`, how many there are.
     pub fn use_subgroups(&mut self) {
@@ -157,12 +151,9 @@ impl Module {
     /// The whole, with `body` as `main`'s. It finds `group`, `groups` (their number), `local` (its index in the group) and
     /// `thread` (its three-dimensional one).
     pub fn finish(self, workgroup: [u32; 3], body: &str) -> Wgsl {
-        let Module { declarations, functions, buffers, words, f16, mistakes, subgroups } = self;
+        let Module { declarations, functions, buffers, words, mistakes, subgroups } = self;
         let words = words.next_multiple_of(4).max(4);
         let mut code = String::with_capacity(functions.len() + body.len() + 1024);
-        if f16 {
-            code.push_str("enable f16;\n");
-        }
         code.push_str(&declarations);
         let _ = writeln!(
             code,
