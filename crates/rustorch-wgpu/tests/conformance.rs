@@ -5,6 +5,8 @@
 
 #[path = "common/plain.rs"]
 mod plain;
+#[path = "common/swiftshader.rs"]
+mod swiftshader;
 
 use rustorch_core::{Backend, MatMul, Op};
 use rustorch_cpu::CpuBackend;
@@ -98,4 +100,11 @@ fn what_was_found_stays_right() {
             assert!(report.agreed > report.declined, "{report}");
         }
     }
+}
+
+/// A device that has neither 64-bit arithmetic nor fused products, and takes its time to compile.
+#[test]
+fn this_on_swiftshader() {
+    let tests = ["every_adapter_conforms", "weights_give_the_same_bits", "what_was_found_stays_right"];
+    swiftshader::run(&[&tests[..], &["--exact"]].concat());
 }

@@ -4,14 +4,14 @@
 
 #[path = "common/plain.rs"]
 mod plain;
+#[path = "common/swiftshader.rs"]
+mod swiftshader;
 
 use rustorch_core::{Backend, DType};
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::{Driver, Engine, SubgroupUse, Subgroups};
 use rustorch_testkit::conformance::{self, Case, Extent};
 use rustorch_wgpu::{Adapter, WgpuDriver};
-use std::path::Path;
-use std::process::Command;
 
 /// The adapters that have subgroups, with these; says what is skipped.
 fn adapters() -> Vec<(Adapter, Subgroups)> {
@@ -64,8 +64,7 @@ fn weights_give_the_same_bits() {
     check(&|| Extent::from_env(Extent::Sample).of(conformance::weight_cases()), 0);
 }
 
-/// What also runs where compiling is slow. Softmax is not among it: SwiftShader, for which fused products are computed by hand, has
-/// not been seen to end compiling its exponential, with subgroups or without.
+/// What also runs where compiling is slow.
 #[test]
 fn floats_conform() {
     let cpu = CpuBackend::new(1);
@@ -73,7 +72,20 @@ fn floats_conform() {
         let engine = Engine::with(open(&adapter), SubgroupUse::On).unwrap();
         assert_eq!(engine.hardware().subgroups, Some(subgroups), "{} deals out of order", adapter.name());
         // Of each way: a number, a structure, several numbers, a scan, twice in a kernel.
-        let ways = ["sum", "prod", "amax", "argmax", "var", "cumsum", "layer_norm", "rms_norm", "group_norm"];
+        let ways = [
+            "sum",
+            "prod",
+            "amax",
+            "argmax",
+            "var",
+            "logsumexp",
+            "cumsum",
+            "softmax",
+            "log_softmax",
+            "layer_norm",
+            "rms_norm",
+            "group_norm",
+        ];
         let short = |case: &Case| {
             ways.contains(&case.op.name())
                 && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.elements() <= 600)
@@ -95,22 +107,8 @@ fn subgroups_are_for_hardware() {
     }
 }
 
-/// Where Debian's Chromium has a driver whose subgroups have 4 invocations.
-const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
-
+/// Its subgroups have 4 invocations.
 #[test]
 fn some_of_this_on_swiftshader() {
-    if !Path::new(SWIFTSHADER).exists() {
-        eprintln!("skipped: {SWIFTSHADER} does not exist");
-        return;
-    }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["floats_conform", "--exact", "--nocapture"])
-        .env_remove("VK_DRIVER_FILES")
-        .env("VK_ICD_FILENAMES", SWIFTSHADER)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
-    eprintln!("{said}");
+    swiftshader::run(&["floats_conform", "--exact"]);
 }
