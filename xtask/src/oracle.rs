@@ -80,6 +80,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_complex",
+        about: "PyTorch and mpmath: functions of complex numbers at hard points",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/complex.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

@@ -2,6 +2,7 @@
 //!
 //! The `f32` functions are branch-free, so that the compiler turns loops over them into vector code at every [`Level`].
 
+pub(crate) mod complex;
 mod double;
 mod single;
 mod wide;

@@ -2,6 +2,7 @@
 //! precision; branch cuts are those of C.
 
 use super::each;
+use crate::math::complex;
 use num_complex::{Complex, ComplexFloat};
 use rustorch_core::{BinaryOp, C128, CompareOp, Element, UnaryOp};
 use std::ops::{Add, Mul, Neg, Sub};
@@ -70,24 +71,24 @@ fn function(op: UnaryOp, z: C128) -> C128 {
     let one = C128::new(1.0, 0.0);
     match op {
         UnaryOp::Exp => z.exp(),
-        UnaryOp::Log => z.ln(),
-        UnaryOp::Log2 => z.ln() * std::f64::consts::LOG2_E,
-        UnaryOp::Log10 => z.ln() * std::f64::consts::LOG10_E,
-        UnaryOp::Sqrt => z.sqrt(),
-        UnaryOp::Rsqrt => divide(one, z.sqrt()),
+        UnaryOp::Log => complex::ln(z),
+        UnaryOp::Log2 => complex::ln(z) * std::f64::consts::LOG2_E,
+        UnaryOp::Log10 => complex::ln(z) * std::f64::consts::LOG10_E,
+        UnaryOp::Sqrt => complex::sqrt(z),
+        UnaryOp::Rsqrt => divide(one, complex::sqrt(z)),
         UnaryOp::Reciprocal => divide(one, z),
         UnaryOp::Sin => z.sin(),
         UnaryOp::Cos => z.cos(),
-        UnaryOp::Tan => z.tan(),
-        UnaryOp::Asin => z.asin(),
-        UnaryOp::Acos => z.acos(),
-        UnaryOp::Atan => z.atan(),
+        UnaryOp::Tan => complex::tan(z),
+        UnaryOp::Asin => complex::asin(z),
+        UnaryOp::Acos => complex::acos(z),
+        UnaryOp::Atan => complex::atan(z),
         UnaryOp::Sinh => z.sinh(),
         UnaryOp::Cosh => z.cosh(),
-        UnaryOp::Tanh => z.tanh(),
-        UnaryOp::Asinh => z.asinh(),
-        UnaryOp::Acosh => z.acosh(),
-        UnaryOp::Atanh => z.atanh(),
+        UnaryOp::Tanh => complex::tanh(z),
+        UnaryOp::Asinh => complex::asinh(z),
+        UnaryOp::Acosh => complex::acosh(z),
+        UnaryOp::Atanh => complex::atanh(z),
         UnaryOp::Sigmoid => divide(one, one + (-z).exp()),
         UnaryOp::Silu => divide(z, one + (-z).exp()),
         _ => unreachable!("{} is not inferred for complex numbers", op.name()),
@@ -129,7 +130,7 @@ fn power(a: C128, b: C128) -> C128 {
     } else if a == zero {
         if b.re > 0.0 { zero } else { C128::new(f64::NAN, f64::NAN) }
     } else {
-        a.powc(b)
+        (b * complex::ln(a)).exp()
     }
 }
 
