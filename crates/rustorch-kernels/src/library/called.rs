@@ -14,6 +14,7 @@ const FILES: &[&str] = &[
     include_str!("math/arcs.wgsl"),
     include_str!("math/power.wgsl"),
     include_str!("math/complex.wgsl"),
+    include_str!("math/complex_arcs.wgsl"),
     include_str!("math/integers.wgsl"),
     include_str!("math/random.wgsl"),
     include_str!("math/double/numbers.wgsl"),
@@ -24,6 +25,7 @@ const FILES: &[&str] = &[
     include_str!("math/double/power.wgsl"),
     include_str!("math/double/error.wgsl"),
     include_str!("math/double/complex.wgsl"),
+    include_str!("math/double/complex_arcs.wgsl"),
 ];
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {

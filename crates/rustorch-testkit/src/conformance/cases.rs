@@ -91,6 +91,7 @@ pub(super) struct Cases {
 pub fn cases() -> Vec<Case> {
     let mut cases = Cases::new(1);
     cases.pointwise();
+    cases.branches();
     cases.chains();
     cases.reductions();
     cases.normalisations();

@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+mod branches;
 mod cases;
 mod chain;
 mod compare;

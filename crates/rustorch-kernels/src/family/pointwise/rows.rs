@@ -1,6 +1,6 @@
 //! What is computed of each element, in which dtypes.
 
-use crate::table::sets::{CONTINUOUS, DENSE, FLOAT, NUMERIC, REAL, SINGLE, SMOOTH};
+use crate::table::sets::{CONTINUOUS, DENSE, FLOAT, NUMERIC, REAL, SMOOTH};
 use crate::table::{DTypes, Row, row};
 use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U32};
 use rustorch_core::{DType, OpType};
@@ -10,7 +10,6 @@ const DIVISIBLE: DTypes = DTypes::always(&[U8, I8, I16, I32, U32, F16, BF16, F32
 const INTEGERS: DTypes = DTypes::always(&[U8, I8, I16, I32, U32]).with_i64();
 const BITS: DTypes = DTypes::always(&[Bool, U8, I8, I16, I32, U32, I64]);
 const FUNCTIONS: DTypes = DTypes::always(&[F16, BF16, F32, C64]).with_doubles(&[F64, C128]);
-const INVERSES: DTypes = SINGLE.with_doubles(&[F64, C64, C128]);
 const COMPLEX: DTypes = DTypes::always(&[C64]).with_f64(&[C128]);
 
 /// The rows of the table.
@@ -32,10 +31,12 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         OpType::Elementwise,
-        &["exp", "log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh"],
+        &[
+            "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+            "tanh", "asinh", "acosh", "atanh",
+        ],
         FUNCTIONS,
     ),
-    row(OpType::Elementwise, &["asin", "acos", "atan", "asinh", "acosh", "atanh"], INVERSES),
     row(OpType::Elementwise, &["expm1", "log1p", "atan2", "erf"], SMOOTH),
     row(OpType::Elementwise, &["chain"], DENSE)
         .check(super::chain::supports)

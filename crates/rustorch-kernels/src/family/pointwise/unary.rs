@@ -5,13 +5,17 @@ use rustorch_core::UnaryOp;
 
 /// The expression over `a`, if there is one; `doubles` says whether the device has 64-bit integers and floats.
 pub(super) fn expression(op: UnaryOp, kind: Kind, doubles: bool) -> Option<&'static str> {
+    if let (Kind::Complex, true) = (kind, doubles)
+        && let Some(fine) = complex_by_doubles(op)
+    {
+        return Some(fine);
+    }
     if let Some(plain) = plain(op, kind) {
         return Some(plain);
     }
     match (kind, doubles) {
         (Kind::Double, true) => double_by_bits(op),
         (Kind::ComplexDouble, true) => complex_double_by_bits(op),
-        (Kind::Complex, true) => complex_by_doubles(op),
         _ => None,
     }
 }
@@ -223,10 +227,16 @@ fn complex(op: UnaryOp) -> Option<&'static str> {
         Square => "c_mul(a, a)",
         Sin => "c_sin(a)",
         Cos => "c_cos(a)",
-        Tan => "c_div(c_sin(a), c_cos(a))",
+        Tan => "c_tan(a)",
+        Asin => "c_asin(a)",
+        Acos => "c_acos(a)",
+        Atan => "c_atan(a)",
         Sinh => "c_sinh(a)",
         Cosh => "c_cosh(a)",
-        Tanh => "c_div(c_sinh(a), c_cosh(a))",
+        Tanh => "c_tanh(a)",
+        Asinh => "c_asinh(a)",
+        Acosh => "c_acosh(a)",
+        Atanh => "c_atanh(a)",
         Sigmoid => "c_sigmoid(a)",
         Silu => "c_mul(a, c_sigmoid(a))",
         LogicalNot => "a.x == 0.0 && a.y == 0.0 && !nan(a.x) && !nan(a.y)",
@@ -288,7 +298,7 @@ fn complex_double_by_bits(op: UnaryOp) -> Option<&'static str> {
     })
 }
 
-/// Functions whose formulas lose the digits of singles.
+/// Functions whose many roundings doubles keep from the results.
 fn complex_by_doubles(op: UnaryOp) -> Option<&'static str> {
     use UnaryOp::*;
     Some(match op {

@@ -45,19 +45,65 @@ fn c_exp_double(z: vec2<f64>) -> vec2<f64> {
 fn c_angle_double(z: vec2<f64>) -> f64 {
     return atan2_double(z.y, z.x);
 }
+// A sum and what rounding it has lost.
+fn exact_sum_double(a: f64, b: f64) -> vec2<f64> {
+    let sum = kept_double(a + b);
+    let part = kept_double(sum - a);
+    return vec2<f64>(sum, kept_double(a - kept_double(sum - part)) + (b - part));
+}
+// A square and what rounding it has lost. Halves of 26 bits have exact products.
+fn exact_square_double(x: f64) -> vec2<f64> {
+    let square = kept_double(x * x);
+    let high = bitcast<f64>((bitcast<i64>(x) + 0x4000000li) & -0x8000000li);
+    let low = kept_double(x - high);
+    return vec2<f64>(square, ((high * high - square) + 2.0lf * high * low) + low * low);
+}
+// a² + b² − 1, of which nothing is left near the circle if squares are rounded.
+fn beyond_circle_double(a: f64, b: f64) -> f64 {
+    let a_square = exact_square_double(a);
+    let b_square = exact_square_double(b);
+    let first = exact_sum_double(a_square.x, -1.0lf);
+    let second = exact_sum_double(first.x, b_square.x);
+    let third = exact_sum_double(second.x, a_square.y);
+    let fourth = exact_sum_double(third.x, b_square.y);
+    return fourth.x + (first.y + second.y + third.y + fourth.y);
+}
+fn c_log_size_double(z: vec2<f64>) -> f64 {
+    let size = c_size(z);
+    if nan_double(size) || infinite_double(z.x) || infinite_double(z.y) { return size; }
+    let a = max(abs(z.x), abs(z.y));
+    let b = min(abs(z.x), abs(z.y));
+    if size > 0.5lf && size < 2.0lf { return 0.5lf * log1p_double(beyond_circle_double(a, b)); }
+    if size > 1e-290lf && size < 1e300lf { return log_double(size); }
+    var ratio = 0.0lf;
+    if b > 0.0lf { ratio = divide_double(b, a); }
+    return log_double(a) + 0.5lf * log1p_double(ratio * ratio);
+}
 fn c_log_double(z: vec2<f64>) -> vec2<f64> {
-    return vec2<f64>(log_double(c_size(z)), c_angle_double(z));
+    return vec2<f64>(c_log_size_double(z), c_angle_double(z));
+}
+// The root of x + iy in the first half of the first quadrant, for x, y ≥ 0; mirrored at the diagonal it is that of −x + iy.
+fn c_slanted_root_double(x: f64, y: f64) -> vec2<f64> {
+    if x == 0.0lf && y == 0.0lf { return vec2<f64>(0.0lf, 0.0lf); }
+    // Powers of two keep sums from overflow and the digits of small numbers.
+    var scale = 1.0lf;
+    var back = 1.0lf;
+    if max(x, y) > 1e300lf {
+        scale = 0.0625lf;
+        back = 4.0lf;
+    } else if max(x, y) < 1e-290lf {
+        scale = 324518553658426726783156020576256.0lf;
+        back = 5.551115123125783e-17lf;
+    }
+    let large = root_double(0.5lf * (c_size(vec2<f64>(x * scale, y * scale)) + x * scale));
+    return vec2<f64>(large * back, divide_double(y * scale, large + large) * back);
 }
 fn c_sqrt_double(z: vec2<f64>) -> vec2<f64> {
-    if zero_double(z.y) {
-        if !negative_double(z.x) { return vec2<f64>(root_double(z.x), z.y); }
-        return vec2<f64>(0.0lf, with_sign_double(root_double(-z.x), z.y));
-    }
-    if zero_double(z.x) {
-        let half = root_double(0.5lf * abs(z.y));
-        return vec2<f64>(half, with_sign_double(half, z.y));
-    }
-    return c_polar_double(root_double(c_size(z)), 0.5lf * c_angle_double(z));
+    if infinite_double(z.y) { return vec2<f64>(infinity_double(), z.y); }
+    var slanted = vec2<f64>(infinity_double(), select(0.0lf, z.y, nan_double(z.y)));
+    if !infinite_double(z.x) { slanted = c_slanted_root_double(abs(z.x), abs(z.y)); }
+    if negative_double(z.x) { return vec2<f64>(slanted.y, with_sign_double(slanted.x, z.y)); }
+    return vec2<f64>(slanted.x, with_sign_double(slanted.y, z.y));
 }
 fn c_sin_double(z: vec2<f64>) -> vec2<f64> {
     let turn = sin_cos_double(z.x);
@@ -68,9 +114,8 @@ fn c_cos_double(z: vec2<f64>) -> vec2<f64> {
     return vec2<f64>(turn.y * cosh_double(z.y), -turn.x * sinh_double(z.y));
 }
 fn c_tan_double(z: vec2<f64>) -> vec2<f64> {
-    let turn = sin_cos_double(z.x + z.x);
-    let scale = turn.y + cosh_double(z.y + z.y);
-    return vec2<f64>(divide_double(turn.x, scale), divide_double(sinh_double(z.y + z.y), scale));
+    let turned = c_tanh_double(vec2<f64>(z.y, z.x));
+    return vec2<f64>(turned.y, turned.x);
 }
 fn c_sinh_double(z: vec2<f64>) -> vec2<f64> {
     let turn = sin_cos_double(z.y);
@@ -81,47 +126,24 @@ fn c_cosh_double(z: vec2<f64>) -> vec2<f64> {
     return vec2<f64>(cosh_double(z.x) * turn.y, sinh_double(z.x) * turn.x);
 }
 fn c_tanh_double(z: vec2<f64>) -> vec2<f64> {
-    let turn = sin_cos_double(z.y + z.y);
-    let scale = cosh_double(z.x + z.x) + turn.y;
-    return vec2<f64>(divide_double(sinh_double(z.x + z.x), scale), divide_double(turn.x, scale));
-}
-fn c_turned(z: vec2<f64>) -> vec2<f64> {
-    return c_mul_double(vec2<f64>(0.0lf, 1.0lf), z);
-}
-fn c_turned_back(z: vec2<f64>) -> vec2<f64> {
-    return c_mul_double(vec2<f64>(-0.0lf, -1.0lf), z);
+    let turn = sin_cos_double(z.y);
+    if infinite_double(z.x) {
+        let side = select(z.y, turn.x * turn.y, finite_double(z.y));
+        return vec2<f64>(with_sign_double(1.0lf, z.x), with_sign_double(0.0lf, side));
+    }
+    if nan_double(z.x) || !finite_double(z.y) {
+        return vec2<f64>(select(no_double(), z.x, z.x == 0.0lf), select(no_double(), z.y, z.y == 0.0lf));
+    }
+    // Beside the square of a larger one's hyperbolic sine that of a cosine is nothing.
+    if abs(z.x) > 22.0lf {
+        return vec2<f64>(with_sign_double(1.0lf, z.x), 4.0lf * turn.x * turn.y * exp_double(-2.0lf * abs(z.x)));
+    }
+    let s = sinh_double(z.x);
+    let scale = s * s + turn.y * turn.y;
+    return vec2<f64>(divide_double(s * cosh_double(z.x), scale), divide_double(turn.x * turn.y, scale));
 }
 fn c_one() -> vec2<f64> {
     return vec2<f64>(1.0lf, 0.0lf);
-}
-// By the square of the divisor's size, for divisors that are constants.
-fn c_simple_quotient(a: vec2<f64>, b: vec2<f64>) -> vec2<f64> {
-    let square = b.x * b.x + b.y * b.y;
-    return vec2<f64>(divide_double(a.x * b.x + a.y * b.y, square), divide_double(a.y * b.x - a.x * b.y, square));
-}
-fn c_asin_double(z: vec2<f64>) -> vec2<f64> {
-    return c_turned_back(c_log_double(c_sqrt_double(c_one() - c_mul_double(z, z)) + c_turned(z)));
-}
-fn c_acos_double(z: vec2<f64>) -> vec2<f64> {
-    return c_turned_back(c_log_double(c_turned(c_sqrt_double(c_one() - c_mul_double(z, z))) + z));
-}
-fn c_atan_double(z: vec2<f64>) -> vec2<f64> {
-    if zero_double(z.x) && abs(z.y) == 1.0lf { return vec2<f64>(0.0lf, with_sign_double(infinity_double(), z.y)); }
-    let turned = c_turned(z);
-    return c_simple_quotient(c_log_double(c_one() + turned) - c_log_double(c_one() - turned), vec2<f64>(0.0lf, 2.0lf));
-}
-fn c_asinh_double(z: vec2<f64>) -> vec2<f64> {
-    return c_log_double(z + c_sqrt_double(c_one() + c_mul_double(z, z)));
-}
-fn c_acosh_double(z: vec2<f64>) -> vec2<f64> {
-    let two = vec2<f64>(2.0lf, 0.0lf);
-    let above = c_sqrt_double(c_simple_quotient(z + c_one(), two));
-    let below = c_sqrt_double(c_simple_quotient(z - c_one(), two));
-    return c_mul_double(two, c_log_double(above + below));
-}
-fn c_atanh_double(z: vec2<f64>) -> vec2<f64> {
-    if zero_double(z.y) && abs(z.x) == 1.0lf { return vec2<f64>(with_sign_double(infinity_double(), z.x), 0.0lf); }
-    return c_simple_quotient(c_log_double(c_one() + z) - c_log_double(c_one() - z), vec2<f64>(2.0lf, 0.0lf));
 }
 fn c_power_double(a: vec2<f64>, b: vec2<f64>) -> vec2<f64> {
     if zero_double(b.x) && zero_double(b.y) { return c_one(); }
