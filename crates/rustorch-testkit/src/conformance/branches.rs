@@ -5,16 +5,15 @@ use super::cases::{Argument, Cases};
 use super::values;
 use rustorch_core::{DType, Layout, Op, Shape, UnaryOp};
 
-/// Functions both of whose parts are right to the last places, however small, and the signs of whose zeros count.
+/// Functions both of whose parts are right to the last places, however small.
 pub(super) fn fine(op: UnaryOp) -> bool {
-    use UnaryOp::*;
-    matches!(op, Log | Sqrt | Tan | Tanh) || cut(op)
+    cut(op) || matches!(op, UnaryOp::Tan | UnaryOp::Tanh)
 }
 
-/// Functions of which the sign of a zero tells the side of a cut.
+/// Those of them that have a cut, of which the sign of a zero tells the side.
 pub(super) fn cut(op: UnaryOp) -> bool {
     use UnaryOp::*;
-    matches!(op, Asin | Acos | Atan | Asinh | Acosh | Atanh)
+    matches!(op, Log | Sqrt | Asin | Acos | Atan | Asinh | Acosh | Atanh)
 }
 
 impl Cases {

@@ -1,3 +1,16 @@
+// A sum and what rounding it has lost.
+fn exact_sum_double(a: f64, b: f64) -> vec2<f64> {
+    let sum = kept_double(a + b);
+    let part = kept_double(sum - a);
+    return vec2<f64>(sum, kept_double(a - kept_double(sum - part)) + (b - part));
+}
+// A square and what rounding it has lost. Halves of 26 bits have exact products.
+fn exact_square_double(x: f64) -> vec2<f64> {
+    let square = kept_double(x * x);
+    let high = bitcast<f64>((bitcast<i64>(x) + 0x4000000li) & -0x8000000li);
+    let low = kept_double(x - high);
+    return vec2<f64>(square, ((high * high - square) + 2.0lf * high * low) + low * low);
+}
 // The formulas of complex numbers are the processor's, so that branch cuts, infinities and roundings are, too.
 fn c_size(z: vec2<f64>) -> f64 {
     if infinite_double(z.x) || infinite_double(z.y) { return infinity_double(); }
@@ -15,16 +28,9 @@ fn c_size(z: vec2<f64>) -> f64 {
         b = b * 1e200lf;
         unit = 1e-200lf;
     }
-    // Squares, and what rounding them has lost.
-    let a_square = kept_double(a * a);
-    let a_high = shortened(a);
-    let a_low = a - a_high;
-    let a_lost = ((a_high * a_high - a_square) + 2.0lf * a_high * a_low) + a_low * a_low;
-    let b_square = kept_double(b * b);
-    let b_high = shortened(b);
-    let b_low = b - b_high;
-    let b_lost = ((b_high * b_high - b_square) + 2.0lf * b_high * b_low) + b_low * b_low;
-    return unit * root_double(b_lost + a_lost + b_square + a_square);
+    let a_square = exact_square_double(a);
+    let b_square = exact_square_double(b);
+    return unit * root_double(b_square.y + a_square.y + b_square.x + a_square.x);
 }
 fn c_polar_double(size: f64, angle: f64) -> vec2<f64> {
     let turn = sin_cos_double(angle);
@@ -44,19 +50,6 @@ fn c_exp_double(z: vec2<f64>) -> vec2<f64> {
 }
 fn c_angle_double(z: vec2<f64>) -> f64 {
     return atan2_double(z.y, z.x);
-}
-// A sum and what rounding it has lost.
-fn exact_sum_double(a: f64, b: f64) -> vec2<f64> {
-    let sum = kept_double(a + b);
-    let part = kept_double(sum - a);
-    return vec2<f64>(sum, kept_double(a - kept_double(sum - part)) + (b - part));
-}
-// A square and what rounding it has lost. Halves of 26 bits have exact products.
-fn exact_square_double(x: f64) -> vec2<f64> {
-    let square = kept_double(x * x);
-    let high = bitcast<f64>((bitcast<i64>(x) + 0x4000000li) & -0x8000000li);
-    let low = kept_double(x - high);
-    return vec2<f64>(square, ((high * high - square) + 2.0lf * high * low) + low * low);
 }
 // a² + b² − 1, of which nothing is left near the circle if squares are rounded.
 fn beyond_circle_double(a: f64, b: f64) -> f64 {
