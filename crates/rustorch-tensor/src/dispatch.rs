@@ -49,7 +49,7 @@ pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
 pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(Tensor, Tensor)> {
     let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?;
     let mut outs = outs.into_iter().map(Tensor::output);
-    let mut next = || outs.next().expect("sorting and selection have two results");
+    let mut next = || outs.next().expect("callers name operations of two results");
     Ok((next(), next()))
 }
 

@@ -1,7 +1,7 @@
 //! Softmax and normalisation.
 
 use crate::binary::DEFAULT_FLOAT;
-use crate::dispatch::run;
+use crate::dispatch::{run, run_pair};
 use crate::{IntoShape, Tensor};
 use rustorch_core::{DTypeKind, Error, LayerNorm, Op, Result, RmsNorm, Shape, Softmax};
 use std::borrow::Cow;
@@ -82,22 +82,58 @@ impl Tensor {
             };
         }
         // Several dimensions are normalised as one.
-        if let Some(weight) = weight
-            && weight.shape() != &shape
-        {
-            return Err(Error::shape(
-                "rms_norm",
-                format!("the weight must have shape {shape}"),
-                [self.shape(), weight.shape()],
-            ));
-        }
-        let first = (self.rank() - shape.rank()) as isize;
-        let flat = self.flatten(first, -1)?;
-        let out = match weight {
-            Some(weight) => run(&op, &[&flat, &weight.flatten(0, -1)?])?,
+        let weight = flat_weight("rms_norm", self, &shape, weight)?;
+        let flat = self.flatten((self.rank() - shape.rank()) as isize, -1)?;
+        let out = match &weight {
+            Some(weight) => run(&op, &[&flat, weight])?,
             None => run(&op, &[&flat])?,
         };
         out.reshape_to(self.shape())
+    }
+
+    /// `self + other` and its [`rms_norm`](Self::rms_norm) in one pass, bit for bit what the two are one after the other:
+    /// what a transformer does between its layers.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (x, y) = (Tensor::new([[1.0f32, 6.0]])?, Tensor::new([[2.0f32, -2.0]])?);
+    /// let (sum, normed) = x.add_rms_norm(&y, [2], None, 0.0)?;
+    /// assert_eq!(sum.to_vec::<f32>()?, [3.0, 4.0]);
+    /// assert_eq!(normed.to_vec::<f32>()?, sum.rms_norm([2], None, 0.0)?.to_vec::<f32>()?);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`layer_norm`](Self::layer_norm), and if the two that are added differ in shape or dtype.
+    pub fn add_rms_norm(
+        &self,
+        other: &Tensor,
+        normalized_shape: impl IntoShape,
+        weight: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor)> {
+        const NAME: &str = "add_rms_norm";
+        let shape = self.trailing(NAME, normalized_shape)?;
+        let op = Op::AddRmsNorm(RmsNorm { eps });
+        if shape.rank() == 1 {
+            return match weight {
+                Some(weight) => run_pair(&op, &[self, other, weight]),
+                None => run_pair(&op, &[self, other]),
+            };
+        }
+        // Several dimensions are normalised as one.
+        let weight = flat_weight(NAME, self, &shape, weight)?;
+        if other.shape() != self.shape() {
+            let message = "what is added must have the same shape; expand it";
+            return Err(Error::shape(NAME, message, [self.shape(), other.shape()]));
+        }
+        let first = (self.rank() - shape.rank()) as isize;
+        let [x, y] = [self.flatten(first, -1)?, other.flatten(first, -1)?];
+        let (sum, normed) = match &weight {
+            Some(weight) => run_pair(&op, &[&x, &y, weight])?,
+            None => run_pair(&op, &[&x, &y])?,
+        };
+        Ok((sum.reshape_to(self.shape())?, normed.reshape_to(self.shape())?))
     }
 
     /// Checks that a shape is that of the trailing dimensions.
@@ -112,4 +148,19 @@ impl Tensor {
             [self.shape()],
         ))
     }
+}
+
+/// A weight over several dimensions as one over a single one, after a look at its shape.
+fn flat_weight(
+    op: &'static str,
+    x: &Tensor,
+    shape: &Shape,
+    weight: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    let Some(weight) = weight else { return Ok(None) };
+    if weight.shape() != shape {
+        let message = format!("the weight must have shape {shape}");
+        return Err(Error::shape(op, message, [x.shape(), weight.shape()]));
+    }
+    weight.flatten(0, -1).map(Some)
 }

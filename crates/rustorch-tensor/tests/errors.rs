@@ -52,6 +52,14 @@ fn messages_name_operation_shapes_and_dtypes() {
     expect(zeros(&[0, 3], DType::F32).amax(0, false), &["amax", "[0, 3]"]);
     expect(a.layer_norm([2], None, None, 1e-5), &["layer_norm", "[2]", "[2, 3]"]);
     expect(a.rms_norm([3], Some(&b), 1e-5), &["rms_norm", "[4]"]);
+    expect(a.add_rms_norm(&a, [3], Some(&b), 1e-5), &["add_rms_norm", "[4]"]);
+    expect(a.add_rms_norm(&a, [2], None, 1e-5), &["add_rms_norm", "[2]", "[2, 3]"]);
+    for shape in [&[3][..], &[2, 3]] {
+        expect(a.add_rms_norm(&b, shape, None, 1e-5), &["add_rms_norm", "same shape", "[2, 3]", "[4]"]);
+        expect(a.add_rms_norm(&zeros(&[2, 3], DType::F16), shape, None, 1e-5), &["add_rms_norm", "f16"]);
+        let ints = zeros(&[2, 3], DType::I32);
+        expect(ints.add_rms_norm(&ints, shape, None, 1e-5), &["add_rms_norm", "i32"]);
+    }
     expect(a.where_cond(1.0, 2.0), &["where", "bool", "f32"]);
     expect(a.gather(1, &a), &["gather", "integers", "f32"]);
     expect(Tensor::cat(&[&a, &b], 0), &["concat", "[2, 3]", "[4]"]);

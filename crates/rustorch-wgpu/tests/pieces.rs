@@ -161,6 +161,9 @@ fn rows() -> Vec<Case> {
         }
         cases.push(case(Op::Sort(Sort { axis: 2, descending: false }), [x.clone()]));
         cases.push(case(Op::RmsNorm(RmsNorm { eps: 1e-5 }), [x.clone(), weight.clone()]));
+        let other = argument(dtype, &[9, 30, 130], 59);
+        let args = [x.clone(), other, weight.clone()];
+        cases.push(case(Op::AddRmsNorm(RmsNorm { eps: 1e-5 }), args));
         cases
             .push(case(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), [x.clone(), weight.clone(), weight]));
         let rope = Rope { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
@@ -228,6 +231,8 @@ fn scattered() -> Vec<Case> {
             let x = transposed(argument(dtype, &[140, 170], 511));
             let weight = argument(dtype, &[140], 512);
             cases.push(case(Op::RmsNorm(RmsNorm { eps: 1e-5 }), [x.clone(), weight.clone()]));
+            let args = [argument(dtype, &[170, 140], 509), x.clone(), weight.clone()];
+            cases.push(case(Op::AddRmsNorm(RmsNorm { eps: 1e-5 }), args));
             cases.push(case(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), [x, weight.clone(), weight]));
         }
     }

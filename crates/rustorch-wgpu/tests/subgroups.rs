@@ -84,6 +84,7 @@ fn floats_conform() {
             "log_softmax",
             "layer_norm",
             "rms_norm",
+            "add_rms_norm",
             "group_norm",
         ];
         let short = |case: &Case| {

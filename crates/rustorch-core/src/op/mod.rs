@@ -105,6 +105,8 @@ pub enum Op {
     LayerNorm(LayerNorm),
     /// `(x[, weight]) →` divided by the root mean square of the last dimension.
     RmsNorm(RmsNorm),
+    /// `(x, y[, weight]) →` (`x + y`, the sum divided by the root mean square of its last dimension).
+    AddRmsNorm(RmsNorm),
     /// `(q, k, v[, mask]) →` scaled dot-product attention.
     Attention(Attention),
     /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
@@ -283,6 +285,7 @@ impl Op {
             Op::Softmax(s) => s.name(),
             Op::LayerNorm(_) => "layer_norm",
             Op::RmsNorm(_) => "rms_norm",
+            Op::AddRmsNorm(_) => "add_rms_norm",
             Op::Attention(_) => "attention",
             Op::Rope(_) => "rope",
             Op::IndexSelect { .. } => "index_select",
@@ -325,7 +328,7 @@ impl Op {
             Op::Reduce(_) | Op::Scan { .. } => OpType::Reduction,
             Op::MatMul(_) | Op::ExpertMatMul { .. } => OpType::LinearAlgebra,
             Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => OpType::Convolution,
-            Op::LayerNorm(_) | Op::RmsNorm(_) => OpType::Normalization,
+            Op::LayerNorm(_) | Op::RmsNorm(_) | Op::AddRmsNorm(_) => OpType::Normalization,
             Op::Attention(_) | Op::Rope(_) => OpType::Attention,
             Op::IndexSelect { .. }
             | Op::Gather { .. }
@@ -380,6 +383,7 @@ impl Op {
             Op::Softmax(softmax) => softmax.infer(args),
             Op::LayerNorm(norm) => norm.infer(args),
             Op::RmsNorm(norm) => norm.infer(args),
+            Op::AddRmsNorm(norm) => norm.infer_added(args),
             Op::Attention(attention) => attention.infer(args),
             Op::Rope(rope) => rope.infer(args),
             Op::IndexSelect { axis } => index::infer_index_select(*axis, args),
@@ -462,6 +466,7 @@ impl Op {
             Op::Softmax(_) => 12 * in_elements,
             Op::LayerNorm(_) => 8 * in_elements,
             Op::RmsNorm(_) => 4 * in_elements,
+            Op::AddRmsNorm(_) => 5 * in_elements,
             Op::Attention(attention) => attention.flops(args),
             Op::Rope(_) => 6 * in_elements,
             Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),

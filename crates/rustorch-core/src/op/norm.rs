@@ -1,7 +1,8 @@
 //! Normalisations and softmax.
 
 use super::{axis_in, float, one, same_dense};
-use crate::{Error, Outputs, Result, TensorMeta};
+use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};
+use smallvec::smallvec;
 
 /// Softmax along an axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,17 +56,40 @@ impl RmsNorm {
     pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         norm("rms_norm", 1, args, 2)
     }
+
+    /// Of a sum, which is the first result.
+    pub(super) fn infer_added(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        const NAME: &str = "add_rms_norm";
+        let dtype = same_dense(NAME, args, 2..=3)?;
+        let shape = args[0].shape();
+        if args[1].shape() != shape {
+            return Err(Error::shape(
+                NAME,
+                "what is added must have the same shape; expand it",
+                [shape, args[1].shape()],
+            ));
+        }
+        trailing(NAME, 1, &args[0], &args[2..])?;
+        let like = || OutputMeta { dtype, shape: shape.clone() };
+        Ok(smallvec![like(), like()])
+    }
 }
 
 fn norm(name: &'static str, dims: usize, args: &[TensorMeta<'_>], most: usize) -> Result<Outputs> {
     let dtype = same_dense(name, args, 1..=most)?;
-    float(name, dtype)?;
-    let shape = args[0].shape();
+    trailing(name, dims, &args[0], &args[1..])?;
+    one(dtype, args[0].shape().clone())
+}
+
+/// Checks that floats can be normalised over the last `dims` dimensions, and that weight and bias have their shape.
+fn trailing(name: &'static str, dims: usize, x: &TensorMeta<'_>, affine: &[TensorMeta<'_>]) -> Result<()> {
+    float(name, x.dtype)?;
+    let shape = x.shape();
     if dims == 0 || dims > shape.rank() {
         return Err(Error::shape(name, format!("cannot normalise over the last {dims} dimensions"), [shape]));
     }
     let normalised = &shape[shape.rank() - dims..];
-    for affine in &args[1..] {
+    for affine in affine {
         if affine.dims() != normalised {
             return Err(Error::shape(
                 name,
@@ -74,5 +98,5 @@ fn norm(name: &'static str, dims: usize, args: &[TensorMeta<'_>], most: usize) -
             ));
         }
     }
-    one(dtype, shape.clone())
+    Ok(())
 }

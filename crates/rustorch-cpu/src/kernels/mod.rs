@@ -49,6 +49,9 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         (Op::BatchNorm(norm), [x, affine @ ..]) if norm.training => {
             return channel_norm::batch_norm_training(pool, norm, x, affine, outs);
         }
+        (Op::AddRmsNorm(norm), [x, y, affine @ ..]) => {
+            return norm::add_rms_norm(pool, norm, [x, y], affine, outs);
+        }
         _ => {}
     }
     let [out] = outs else { return Err(strided::unreachable_memory()) };

@@ -1,7 +1,8 @@
 //! Layer and RMS normalisation.
 
 use super::measure::{Measure, Moments};
-use super::strided::{self, for_rows, unreachable_memory};
+use super::pointwise::add;
+use super::strided::{self, Rows, RowsMut, for_rows, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
@@ -25,6 +26,46 @@ pub(super) fn rms_norm(
                 simd::run(Rms { eps: norm.eps, x, weight: weight.as_deref(), out });
             });
         })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// `x + y`, and [`rms_norm`] of it.
+pub(super) fn add_rms_norm(
+    pool: &Pool,
+    norm: &RmsNorm,
+    [x, y]: [&View<'_>; 2],
+    affine: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let [sum, out] = outs else { return Err(unreachable_memory()) };
+    dispatch_dtype!(x.dtype(), float, T => {
+        let weight = affine.first().map(wide::<T>).transpose()?;
+        let axis = x.layout().rank() - 1;
+        let (xs, ys) = (Rows::<T>::new(x, axis)?, Rows::<T>::new(y, axis)?);
+        let (sums, outs) = (RowsMut::<T>::new(sum, axis)?, RowsMut::<T>::new(out, axis)?);
+        let count = xs.count().min(ys.count()).min(sums.count()).min(outs.count());
+        pool.ranges(count, (1 << 13) / (3 * xs.len()).max(1), |range| {
+            let (mut gathered, mut gathered2) = (Vec::new(), Vec::new());
+            let (mut scattered, mut scattered2) = (Vec::new(), Vec::new());
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            for i in range {
+                let (x, y) = (xs.row(i, &mut gathered), ys.row(i, &mut gathered2));
+                let mut normalise = |sum: &mut [T], out: &mut [T]| {
+                    add(x, y, sum);
+                    let x = T::widen(sum, &mut wide);
+                    T::narrow(out, &mut result, |out| {
+                        simd::run(Rms { eps: norm.eps, x, weight: weight.as_deref(), out });
+                    });
+                };
+                // SAFETY: each line belongs to one range; the sum is written before it is read, the result is not read.
+                unsafe {
+                    sums.with_row(i, &mut scattered, |sum| {
+                        outs.with_row(i, &mut scattered2, |out| normalise(sum, out));
+                    });
+                }
+            }
+        });
+        Ok(())
     }, _ => Err(unreachable_memory()))
 }
 

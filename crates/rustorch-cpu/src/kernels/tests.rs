@@ -2,7 +2,7 @@
 
 use super::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
-    Arange, BinaryOp, C64, C128, CompareOp, DType, Error, Fill, GateOp, LayerNorm, Op, Pad, QuantType,
+    Arange, BinaryOp, C64, C128, CompareOp, DType, Element, Error, Fill, GateOp, LayerNorm, Op, Pad, QuantType,
     RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16, f16,
 };
 
@@ -239,6 +239,39 @@ fn softmax_and_norms() {
     }
     let scattered = Tensor::new(&[rows, 19, 7], &turned).with(|l| l.transpose(1, 2).unwrap());
     close(&run1::<f32>(&op, &[&scattered, &shape(&w), &shape(&b)]), &want, 2e-6);
+}
+
+/// Rows long and short, packed and scattered, and what is no number: the bits of the two steps.
+#[test]
+fn a_normalised_sum_is_a_sum_that_is_normalised() {
+    fn check<T: Element>(of: impl Fn(f32) -> T) {
+        let norm = RmsNorm { eps: 1e-6 };
+        for [rows, n] in [[3, 1], [7, 133], [40, 512]] {
+            let mut x = noise(20, rows * n);
+            (x[0], x[n]) = (f32::INFINITY, 1e-30);
+            let convert = |x: &[f32]| x.iter().map(|&x| of(x)).collect::<Vec<T>>();
+            let weight = Tensor::new(&[n], &convert(&noise(22, n)));
+            let lying = [
+                Tensor::new(&[rows, n], &convert(&x)),
+                Tensor::new(&[n, rows], &convert(&x)).with(|l| l.transpose(0, 1).unwrap()),
+            ];
+            let y = Tensor::new(&[rows, n], &convert(&noise(21, rows * n)));
+            for x in &lying {
+                for weight in [None, Some(&weight)] {
+                    let args: Vec<&Tensor> = [x, &y].into_iter().chain(weight).collect();
+                    let both = run(&Op::AddRmsNorm(norm.clone()), &args).unwrap();
+                    let sum = run(&Op::Binary(BinaryOp::Add), &[x, &y]).unwrap().remove(0);
+                    let args: Vec<&Tensor> = [&sum].into_iter().chain(weight).collect();
+                    let normed = run(&Op::RmsNorm(norm.clone()), &args).unwrap().remove(0);
+                    assert_eq!([both[0].bytes(), both[1].bytes()], [sum.bytes(), normed.bytes()]);
+                }
+            }
+        }
+    }
+    check(|x| x);
+    check(f64::from);
+    check(f16::from_f32);
+    check(bf16::from_f32);
 }
 
 #[test]

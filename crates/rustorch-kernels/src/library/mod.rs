@@ -52,6 +52,22 @@ pub(crate) const KEPT: &str = "fn kept(x: f32) -> f32 {
 }
 ";
 
+/// A value, an expression, as the next step would read it from memory: rounded to its dtype. Compilers that fuse products
+/// and sums or rearrange them would otherwise do so across steps. Calls `kept`, `kept_double` or `kept_complex`.
+pub(crate) fn settled(value: &str, dtype: DType) -> String {
+    match dtype {
+        DType::U8 => format!("({value}) & 255u"),
+        DType::I8 => format!("extractBits({value}, 0u, 8u)"),
+        DType::I16 => format!("extractBits({value}, 0u, 16u)"),
+        DType::F16 => format!("f16_value(f16_bits({value}))"),
+        DType::BF16 => format!("bf16_value(bf16_bits({value}))"),
+        DType::F32 => format!("kept({value})"),
+        DType::F64 => format!("kept_double({value})"),
+        DType::C64 => format!("kept_complex({value})"),
+        _ => value.to_owned(),
+    }
+}
+
 /// `Wide`, a number of twice the precision of `f32` at least: `wide(x)`, `wide_add`, `wide_mul`, `narrow`. Needs [`exact`].
 pub fn wide(hardware: &Hardware) -> &'static str {
     if hardware.f64 { include_str!("wide_f64.wgsl") } else { WIDE_F32 }
@@ -60,10 +76,11 @@ pub fn wide(hardware: &Hardware) -> &'static str {
 /// `Wide` in two `f32`.
 pub(crate) const WIDE_F32: &str = include_str!("wide_f32.wgsl");
 
-/// [`exact`] and [`wide`] for elements of a dtype: those of doubles have the same names, and are of `f64` all.
+/// [`exact`] and [`wide`] for elements of a dtype: those of doubles have the same names, and are of `f64` all. With
+/// what [`settled`] calls for them.
 pub fn arithmetic(dtype: DType, hardware: &Hardware) -> String {
     match dtype {
-        DType::F64 => called("divide_double() root_double()", hardware) + include_str!("doubles.wgsl"),
+        DType::F64 => called("divide_double() root_double() kept_double()", hardware) + include_str!("doubles.wgsl"),
         _ => exact(hardware) + wide(hardware),
     }
 }

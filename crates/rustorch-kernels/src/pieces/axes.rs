@@ -98,6 +98,9 @@ pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
         Op::TopK(top) => beside(request, |d| (d != top.axis).then(|| first(d))),
         Op::LayerNorm(norm) => beside(request, |d| (d < rank - norm.dims).then(|| first(d))),
         Op::RmsNorm(_) => beside(request, |d| (d + 1 < rank).then(|| first(d))),
+        Op::AddRmsNorm(_) => {
+            beside(request, |d| (d + 1 < rank).then(|| [one(d), one(d)].into_iter().collect()))
+        }
         Op::Triangle(_) => beside(request, |d| Some(first(d))),
         Op::Rope(_) => beside(request, |d| match d {
             d if d == rank - 1 => None,

@@ -46,14 +46,17 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
     };
 
     let mut x = weights.embedding.embedding(&Tensor::from_slice(&ids, [n])?)?.to_dtype(DType::F32)?;
+    // What a block adds to its input the norm after it adds.
+    let mut rest = None;
     for (i, block) in weights.blocks.iter().enumerate() {
         let last = i + 1 == weights.blocks.len();
-        x = x.to_device(home(&block.attention_norm))?;
-        x = pass.block(i, block, cache, &x, last && !all_rows)?;
+        let (sum, normed) = norm_at_home(&x, rest.as_ref(), &block.attention_norm, hyper.norm_eps)?;
+        let (kept, fed) = pass.block(i, block, cache, &sum, &normed, last && !all_rows)?;
+        (x, rest) = (kept, Some(fed));
     }
     cache.advance(n);
-    let x = norm(&x.to_device(home(&weights.output_norm))?, &weights.output_norm, hyper.norm_eps)?;
-    linear(&x, &weights.output)
+    let (_, normed) = norm_at_home(&x, rest.as_ref(), &weights.output_norm, hyper.norm_eps)?;
+    linear(&normed, &weights.output)
 }
 
 /// `x` for each block, on its device.
@@ -89,27 +92,26 @@ fn rope(architecture: &Architecture, hyper: &Hyperparameters) -> Rope {
 }
 
 impl Pass<'_> {
-    /// `x: [n, embedding]` through block `i`. With `last_row`, all but the last row are dropped as soon as their keys
-    /// and values are in the cache: nobody will ask for their logits.
+    /// `x: [n, embedding]`, of which `normed` is the norm, through block `i`: two tensors whose sum is the result. With
+    /// `last_row`, all but the last row are dropped as soon as their keys and values are in the cache: nobody will ask for
+    /// their logits.
     fn block(
         &self,
         i: usize,
         weights: &BlockWeights,
         cache: &mut KvCache,
         x: &Tensor,
+        normed: &Tensor,
         last_row: bool,
-    ) -> Result<Tensor> {
-        let eps = self.hyper.norm_eps;
-        let normed = norm(x, &weights.attention_norm, eps)?;
-        let (x, attended) = self.attention(i, weights, cache, x, &normed, last_row)?;
-        let x = x.add(&attended)?;
-        let normed = norm(&x, &weights.feed_forward_norm, eps)?;
+    ) -> Result<(Tensor, Tensor)> {
+        let (x, attended) = self.attention(i, weights, cache, x, normed, last_row)?;
+        let (x, normed) = add_norm(&x, &attended, &weights.feed_forward_norm, self.hyper.norm_eps)?;
         let gate = self.architecture.block.feed_forward.gate;
         let fed = match &weights.feed_forward {
             FeedForwardWeights::Dense(dense) => feed_forward(gate, dense, &normed)?,
             FeedForwardWeights::Experts(experts) => mixture(gate, experts, &normed)?,
         };
-        Ok(x.add(&fed)?)
+        Ok((x, fed))
     }
 
     /// Attention over the cache; returns the rows of `x` that are left, and what to add to them.
@@ -170,6 +172,32 @@ impl Pass<'_> {
 /// RMS norm over the last dimension.
 fn norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
     Ok(x.rms_norm(weight.dims(), Some(weight), eps)?)
+}
+
+/// `x + y`, and its RMS norm.
+fn add_norm(x: &Tensor, y: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
+    Ok(x.add_rms_norm(y, weight.dims(), Some(weight), eps)?)
+}
+
+/// `x`, and `rest` added to it if there is one, where `weight` is at home; and its RMS norm.
+fn norm_at_home(
+    x: &Tensor,
+    rest: Option<&Tensor>,
+    weight: &Tensor,
+    eps: f64,
+) -> Result<(Tensor, Tensor)> {
+    let device = home(weight);
+    let x = match rest {
+        Some(rest) if x.device() == device && rest.device() == device => {
+            return add_norm(x, rest, weight, eps);
+        }
+        // One tensor goes from device to device, not two.
+        Some(rest) => x.add(rest)?,
+        None => x.clone(),
+    };
+    let x = x.to_device(device)?;
+    let normed = norm(&x, weight, eps)?;
+    Ok((x, normed))
 }
 
 /// `activation(gate) · up`.

@@ -105,6 +105,7 @@ pub fn cases() -> Vec<Case> {
     cases.interpolation();
     cases.long_lines();
     cases.decompositions();
+    cases.normalised_sums();
     cases.list
 }
 
@@ -272,6 +273,22 @@ impl Cases {
                             self.add(Op::Rope(rope), vec![x.clone(), positions.clone()]);
                         }
                     }
+                }
+            }
+        }
+    }
+
+    /// What is added lies as the first does, or packed.
+    fn normalised_sums(&mut self) {
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    let [x, y] = [how, Arrangement::Packed].map(|how| self.argument(dtype, dims, how));
+                    let beside = self.argument(dtype, dims, how);
+                    let weight = self.argument(dtype, dims.last().map_or(&[], std::slice::from_ref), how);
+                    let norm = Op::AddRmsNorm(RmsNorm { eps: 1e-6 });
+                    self.add(norm.clone(), vec![x.clone(), beside]);
+                    self.add(norm, vec![x, y, weight]);
                 }
             }
         }

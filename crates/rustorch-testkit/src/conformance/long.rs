@@ -19,6 +19,13 @@ pub fn long_cases() -> Vec<Case> {
         norms(&mut cases, dtype);
     }
     special(&mut cases);
+    for &dtype in FLOATS {
+        for len in [66, 200] {
+            let [x, y] = [0; 2].map(|_| cases.argument(dtype, &[3, len], Arrangement::Packed));
+            let weight = cases.argument(dtype, &[len], Arrangement::Packed);
+            cases.add(Op::AddRmsNorm(RmsNorm { eps: 1e-6 }), vec![x, y, weight]);
+        }
+    }
     cases.into_list()
 }
 

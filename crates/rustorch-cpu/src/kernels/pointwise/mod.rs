@@ -31,7 +31,7 @@ const GRAIN: usize = 1 << 15;
 const LONG_GRAIN: usize = 1 << 12;
 
 /// Elements for which there are pointwise functions.
-trait Pointwise: Element {
+pub(super) trait Pointwise: Element {
     /// A function with a result of the same type; `out` and `x` have one length.
     fn unary(op: UnaryOp, x: &[Self], out: &mut [Self]);
     /// A function of pairs. `false` if an integer was to be divided by zero.
@@ -94,6 +94,12 @@ pub(super) fn binary(
         })
     }, _ => Err(unreachable_memory()))?;
     checked(op, divided.into_inner())
+}
+
+/// The sums of pairs, for slices of equal length.
+pub(super) fn add<T: Pointwise>(a: &[T], b: &[T], out: &mut [T]) {
+    // The flag is of divisions.
+    T::binary(BinaryOp::Add, a, b, out);
 }
 
 /// The outcome of [`Pointwise::binary`].

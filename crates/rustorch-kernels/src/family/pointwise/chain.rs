@@ -172,7 +172,7 @@ impl Chain {
                 let settle = |value: &str| match last {
                     // Storing it does the same.
                     true => value.to_owned(),
-                    false => settled(value, step.dtype),
+                    false => library::settled(value, step.dtype),
                 };
                 let name = format!("step_{i}");
                 functions.push_str(&step.function.text(&name, &inputs, step.dtype, hardware, settle));
@@ -208,21 +208,5 @@ impl Chain {
             module.add(&functions);
             numbers
         })
-    }
-}
-
-/// A step's value as the next step would read it from memory: rounded to its dtype. Compilers that fuse products and sums or
-/// rearrange them would otherwise do so across steps.
-fn settled(value: &str, dtype: DType) -> String {
-    match dtype {
-        DType::U8 => format!("({value}) & 255u"),
-        DType::I8 => format!("extractBits({value}, 0u, 8u)"),
-        DType::I16 => format!("extractBits({value}, 0u, 16u)"),
-        DType::F16 => format!("f16_value(f16_bits({value}))"),
-        DType::BF16 => format!("bf16_value(bf16_bits({value}))"),
-        DType::F32 => format!("kept({value})"),
-        DType::F64 => format!("kept_double({value})"),
-        DType::C64 => format!("kept_complex({value})"),
-        _ => value.to_owned(),
     }
 }

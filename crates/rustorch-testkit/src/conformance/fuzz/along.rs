@@ -133,6 +133,20 @@ pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
     draw.case(op, args)
 }
 
+pub(super) fn added_norm(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let rank = draw.rank(1, 5);
+    let dims = draw.dims(rank, MOST);
+    let eps = draw.fine.pick(&[1e-5, 1e-6, 1e-3]);
+    // Sums do not cancel, so that neither result depends on what is left of them.
+    let numbers = Numbers::within(0.5, 3.0).with(Special::Infinite);
+    let mut args = vec![draw.argument(dtype, &dims, numbers), draw.argument(dtype, &dims, numbers)];
+    if draw.kind.chance(50) {
+        args.push(draw.argument(dtype, &dims[rank - 1..], Numbers::within(-2.0, 2.0)));
+    }
+    draw.case(Op::AddRmsNorm(RmsNorm { eps }), args)
+}
+
 pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
     let rank = draw.rank(2, 5);

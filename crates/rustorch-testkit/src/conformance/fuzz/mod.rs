@@ -77,6 +77,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (5, spatial::max_pool),
     (5, spatial::mean_pool),
     (5, spatial::interpolate),
+    (2, along::added_norm),
 ];
 
 /// What to draw, and how much.
