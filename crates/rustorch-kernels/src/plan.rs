@@ -78,8 +78,8 @@ pub struct Request<'a> {
     pub op: &'a Op,
     /// Its arguments.
     pub args: &'a [TensorMeta<'a>],
-    /// Its results: contiguous, but for a product's, whose rows are, and a pointwise function's, which may have gaps between
-    /// rows of whole words.
+    /// Its results: contiguous, but for a product's, whose rows are, and a pointwise function's or a rotation's, which may
+    /// have gaps between rows of whole words.
     pub outs: &'a [TensorMeta<'a>],
     /// The device.
     pub hardware: &'a Hardware,

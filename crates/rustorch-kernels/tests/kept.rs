@@ -99,7 +99,8 @@ fn product() -> Op {
 }
 
 fn rope() -> Op {
-    Op::Rope(Rope { style: RopeStyle::Halves, rotated: LEN, base: 1e4, scale: 1.0, yarn: None })
+    let rope = Rope { style: RopeStyle::Halves, rotated: LEN, base: 1e4, scale: 1.0, yarn: None };
+    Op::Rope { rope, to: DType::F32 }
 }
 
 /// How many launches that takes.

@@ -1,7 +1,7 @@
 //! Scaled dot-product attention and rotary position embedding.
 
 use crate::Tensor;
-use crate::dispatch::run;
+use crate::dispatch::{run, run_into};
 use rustorch_core::{Attention, DType, Dims, Error, Op, Result, Rope, Shape};
 use std::borrow::Cow;
 
@@ -110,11 +110,49 @@ impl Tensor {
     /// # Errors
     /// If shapes or dtypes do not fit.
     pub fn rope(&self, positions: &Tensor, rope: &Rope, factors: Option<&Tensor>) -> Result<Tensor> {
-        let op = Op::Rope(rope.clone());
+        let op = Op::Rope { rope: rope.clone(), to: self.dtype() };
         let positions = positions.to_index("rope")?;
         match factors {
             Some(factors) => run(&op, &[self, &positions, factors]),
             None => run(&op, &[self, &positions]),
+        }
+    }
+
+    /// [`rope`](Self::rope), written into the memory of a tensor of the same shape and converted to its dtype: where a model
+    /// keeps its keys. Of `F32` to 16 bits, and where the dtype stays, that is one pass over memory.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Rope, RopeStyle, Tensor};
+    /// let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
+    /// let cache = Tensor::zeros([4, 2], DType::F16)?;
+    /// let key = Tensor::new([[3.0f32, 4.0]])?;
+    /// key.rope_into(&Tensor::new([0i64])?, &rope, None, &cache.narrow(0, 2, 1)?)?;
+    /// assert_eq!(cache.to_dtype(DType::F32)?.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`rope`](Self::rope); and if the shapes differ, the memory is read-only, or `place` reaches an element twice.
+    pub fn rope_into(
+        &self,
+        positions: &Tensor,
+        rope: &Rope,
+        factors: Option<&Tensor>,
+        place: &Tensor,
+    ) -> Result<()> {
+        if place.shape() != self.shape() {
+            let message = "the place must have the shape of what is rotated";
+            return Err(Error::shape("rope_into", message, [self.shape(), place.shape()]));
+        }
+        let to = place.dtype();
+        if !Rope::gives(self.dtype(), to) {
+            return place.copy_(&self.rope(positions, rope, factors)?);
+        }
+        let op = Op::Rope { rope: rope.clone(), to };
+        let positions = positions.to_index("rope_into")?;
+        match factors {
+            Some(factors) => run_into(&op, &[self, &positions, factors], place),
+            None => run_into(&op, &[self, &positions], place),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
-use rustorch_tensor::{C128, DType, QuantType, Result, Tensor};
+use rustorch_tensor::{C128, DType, QuantType, Result, Rope, RopeStyle, Tensor};
 
 fn message<T>(result: Result<T>) -> String {
     match result {
@@ -52,6 +52,13 @@ fn messages_name_operation_shapes_and_dtypes() {
     expect(zeros(&[0, 3], DType::F32).amax(0, false), &["amax", "[0, 3]"]);
     expect(a.layer_norm([2], None, None, 1e-5), &["layer_norm", "[2]", "[2, 3]"]);
     expect(a.rms_norm([3], Some(&b), 1e-5), &["rms_norm", "[4]"]);
+    let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 1e4, scale: 1.0, yarn: None };
+    let positions = Tensor::new([0i64, 1]).unwrap();
+    expect(a.rope_into(&positions, &rope, None, &b), &["rope_into", "[2, 3]", "[4]"]);
+    expect(
+        a.rope_into(&positions, &rope, None, &b.narrow(0, 0, 3).unwrap().expand([2, 3]).unwrap()),
+        &["rope"],
+    );
     expect(a.add_rms_norm(&a, [3], Some(&b), 1e-5), &["add_rms_norm", "[4]"]);
     expect(a.add_rms_norm(&a, [2], None, 1e-5), &["add_rms_norm", "[2]", "[2, 3]"]);
     for shape in [&[3][..], &[2, 3]] {

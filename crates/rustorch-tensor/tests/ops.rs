@@ -248,7 +248,15 @@ fn norms_and_attention() {
             "layer_norm" => {
                 x.layer_norm(sizes(), case.inputs.get(1), case.inputs.get(2), case.float("eps").unwrap())?
             }
-            "rms_norm" => x.rms_norm(sizes(), case.inputs.get(1), case.float("eps").unwrap())?,
+            "rms_norm" => {
+                let (weight, eps) = (case.inputs.get(1), case.float("eps").unwrap());
+                let normed = x.rms_norm(sizes(), weight, eps)?;
+                // Two halves add up to the whole.
+                let half = x.mul(0.5)?;
+                let (sum, same) = half.add_rms_norm(&half, sizes(), weight, eps)?;
+                assert!(sum.allclose(x, 0.0, 0.0, false)? && same.allclose(&normed, 0.0, 0.0, false)?);
+                normed
+            }
             "rope" => {
                 let rope = Rope {
                     style: match case.attrs["style"].as_str().unwrap() {
@@ -264,7 +272,15 @@ fn norms_and_attention() {
                 let n = positions.len();
                 let positions = Tensor::from_vec(positions, n)?;
                 // The fixture has [tokens, heads, dim]; rope takes [.., seq, dim].
-                x.transpose(0, 1)?.rope(&positions, &rope, None)?.transpose(0, 1)?.contiguous()?
+                let x = x.transpose(0, 1)?;
+                let turned = x.rope(&positions, &rope, None)?;
+                // The same into the midst of others, in one step or, to `f64`, two.
+                for dtype in [x.dtype(), DType::F16, DType::BF16, DType::F64] {
+                    let place = Tensor::zeros([x.dims()[0], n + 3, x.dims()[2]], dtype)?.narrow(1, 2, n)?;
+                    x.rope_into(&positions, &rope, None, &place)?;
+                    assert!(place.allclose(&turned.to_dtype(dtype)?, 0.0, 0.0, false)?);
+                }
+                turned.transpose(0, 1)?.contiguous()?
             }
             _ => Tensor::scaled_dot_product_attention(
                 x,

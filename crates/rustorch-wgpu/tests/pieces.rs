@@ -167,7 +167,10 @@ fn rows() -> Vec<Case> {
         cases
             .push(case(Op::LayerNorm(LayerNorm { dims: 1, eps: 1e-5 }), [x.clone(), weight.clone(), weight]));
         let rope = Rope { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-        cases.push(case(Op::Rope(rope), [x, indices(I32, &[30], 1000, 62)]));
+        for to in [dtype, F16] {
+            let op = Op::Rope { rope: rope.clone(), to };
+            cases.push(case(op, [x.clone(), indices(I32, &[30], 1000, 62)]));
+        }
     }
     // So many rows that each is one thread's, which those of a piece would not be by themselves.
     let x = argument(F32, &[20_000, 60], 63);
@@ -252,7 +255,10 @@ fn scattered() -> Vec<Case> {
     cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
     let x = transposed(argument(F32, &[64, 90], 519));
     let rope = Rope { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-    cases.push(case(Op::Rope(rope), [x, indices(I32, &[90], 1000, 520)]));
+    for to in [F32, F16] {
+        let op = Op::Rope { rope: rope.clone(), to };
+        cases.push(case(op, [x.clone(), indices(I32, &[90], 1000, 520)]));
+    }
     cases
 }
 

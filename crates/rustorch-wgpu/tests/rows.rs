@@ -1,7 +1,9 @@
 //! Pointwise functions write rows into the midst of other data, and leave that as it is.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
-use rustorch_core::{Backend, BinaryOp, Buffer, DType, Layout, Op, Scalar, Shape, View, ViewMut};
+use rustorch_core::{
+    Backend, BinaryOp, Buffer, DType, Layout, Op, Rope, RopeStyle, Scalar, Shape, View, ViewMut,
+};
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 
@@ -95,10 +97,19 @@ fn rows_are_written_where_they_belong() {
             check(clamp, &[(DType::I16, across.clone())], DType::I16);
             check(
                 Op::Where,
-                &[(DType::Bool, one.clone()), (DType::F16, across), (DType::F16, packed(dims))],
+                &[(DType::Bool, one.clone()), (DType::F16, across.clone()), (DType::F16, packed(dims))],
                 DType::F16,
             );
+            // Position 0 turns nothing: what is written where is the same everywhere.
+            if dims[2].is_multiple_of(2) {
+                let positions = packed(&[dims[1]]);
+                let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 1e4, scale: 0.0, yarn: None };
+                for to in [DType::F16, DType::BF16, DType::F32] {
+                    let args = [(DType::F32, across.clone()), (DType::I64, positions.clone())];
+                    check(Op::Rope { rope: rope.clone(), to }, &args, to);
+                }
+            }
         }
-        assert_eq!(count, 11 * places.len());
+        assert_eq!(count, 11 * places.len() + 3 * 2 * places.len() / 3);
     }
 }

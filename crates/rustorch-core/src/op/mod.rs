@@ -110,7 +110,12 @@ pub enum Op {
     /// `(q, k, v[, mask]) →` scaled dot-product attention.
     Attention(Attention),
     /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
-    Rope(Rope),
+    Rope {
+        /// The rotation.
+        rope: Rope,
+        /// The dtype of the result: that of `x`; or, of `F32`, one of 16 bits, to which a cast would round the same.
+        to: DType,
+    },
     /// `(x, index: [n] integer) →` slices of `x` along an axis.
     IndexSelect {
         /// The axis.
@@ -287,7 +292,7 @@ impl Op {
             Op::RmsNorm(_) => "rms_norm",
             Op::AddRmsNorm(_) => "add_rms_norm",
             Op::Attention(_) => "attention",
-            Op::Rope(_) => "rope",
+            Op::Rope { .. } => "rope",
             Op::IndexSelect { .. } => "index_select",
             Op::Gather { .. } => "gather",
             Op::Scatter { mode, .. } => mode.name(),
@@ -329,7 +334,7 @@ impl Op {
             Op::MatMul(_) | Op::ExpertMatMul { .. } => OpType::LinearAlgebra,
             Op::Conv(_) | Op::ConvBackwardData(_) | Op::ConvBackwardWeight(_) => OpType::Convolution,
             Op::LayerNorm(_) | Op::RmsNorm(_) | Op::AddRmsNorm(_) => OpType::Normalization,
-            Op::Attention(_) | Op::Rope(_) => OpType::Attention,
+            Op::Attention(_) | Op::Rope { .. } => OpType::Attention,
             Op::IndexSelect { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
@@ -385,7 +390,7 @@ impl Op {
             Op::RmsNorm(norm) => norm.infer(args),
             Op::AddRmsNorm(norm) => norm.infer_added(args),
             Op::Attention(attention) => attention.infer(args),
-            Op::Rope(rope) => rope.infer(args),
+            Op::Rope { rope, to } => rope.infer(*to, args),
             Op::IndexSelect { axis } => index::infer_index_select(*axis, args),
             Op::Gather { axis } => index::infer_gather(*axis, args),
             Op::Scatter { axis, mode } => mode.infer(*axis, args),
@@ -468,7 +473,7 @@ impl Op {
             Op::RmsNorm(_) => 4 * in_elements,
             Op::AddRmsNorm(_) => 5 * in_elements,
             Op::Attention(attention) => attention.flops(args),
-            Op::Rope(_) => 6 * in_elements,
+            Op::Rope { .. } => 6 * in_elements,
             Op::Sort(_) | Op::TopK(_) => in_elements * u64::from(in_elements.max(2).ilog2()),
             Op::MaxPool(pool) => pool.flops(out_elements),
             Op::AvgPool(pool) => pool.flops(out_elements),

@@ -48,11 +48,23 @@ pub struct Yarn {
 }
 
 impl Rope {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    /// Whether results of a rotation of one dtype may be of another.
+    pub fn gives(x: DType, to: DType) -> bool {
+        to == x || x == DType::F32 && matches!(to, DType::F16 | DType::BF16)
+    }
+
+    pub(super) fn infer(&self, to: DType, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         const NAME: &str = "rope";
         expect_args(NAME, args, 2..=3)?;
         let (x, positions) = (&args[0], &args[1]);
         float(NAME, x.dtype)?;
+        if !Rope::gives(x.dtype, to) {
+            return Err(Error::dtype(
+                NAME,
+                "gives its argument's dtype, or f16 or bf16 of f32; cast to others",
+                [x.dtype, to],
+            ));
+        }
         index_dtype(NAME, positions)?;
         let rank = x.shape().rank();
         if rank < 2 || positions.dims() != [x.dims()[rank - 2]] {
@@ -81,6 +93,6 @@ impl Rope {
                 [factors.shape()],
             ));
         }
-        one(x.dtype, x.shape().clone())
+        one(to, x.shape().clone())
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
             conv::backward_data(pool, op, [dy, w], bias.first(), out)
         }
         (Op::ConvBackwardWeight(op), [x, dy]) => conv::backward_weight(pool, op, [x, dy], out),
-        (Op::Rope(rope), [x, positions, factors @ ..]) => {
+        (Op::Rope { rope, .. }, [x, positions, factors @ ..]) => {
             rope::run(pool, rope, x, positions, factors.first(), out)
         }
         (Op::IndexSelect { axis }, [x, index]) => index::index_select(pool, *axis, x, index, out),

@@ -4,7 +4,7 @@ use super::strided::{self, for_rows, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
-use rustorch_core::{DType, Error, Fault, Rope, RopeStyle, View, ViewMut, Yarn, dispatch_dtype};
+use rustorch_core::{DType, Error, Fault, Rope, RopeStyle, View, ViewMut, Yarn, bf16, dispatch_dtype, f16};
 
 pub(super) fn run(
     pool: &Pool,
@@ -20,27 +20,50 @@ pub(super) fn run(
         other => return Err(Error::dtype("rope", "positions must be i32 or i64", [other]).into()),
     };
     let factors = factors.map(strided::dense::<f32>).transpose()?;
-    let axis = x.layout().rank() - 1;
-    let (dim, seq) = (x.layout().dims()[axis], positions.len());
-    let (style, half) = (rope.style, rope.rotated / 2);
-    dispatch_dtype!(x.dtype(), float, T => {
-        type Acc<T> = <T as Wide>::Acc;
+    let rotation = Rotation { rope, positions: &positions, factors: factors.as_deref() };
+    match (x.dtype(), out.dtype()) {
+        (DType::F32, DType::F16) => rotation.run::<f32, f16>(pool, x, out),
+        (DType::F32, DType::BF16) => rotation.run::<f32, bf16>(pool, x, out),
+        (dtype, _) => dispatch_dtype!(dtype, float, T => {
+            rotation.run::<T, T>(pool, x, out)
+        }, _ => Err(unreachable_memory())),
+    }
+}
+
+/// What a rotation depends on beside its argument.
+struct Rotation<'a> {
+    rope: &'a Rope,
+    positions: &'a [f64],
+    factors: Option<&'a [f32]>,
+}
+
+impl Rotation<'_> {
+    /// Rotates elements of `T`; the results are rounded to `U`.
+    fn run<T: Wide, U: Wide<Acc = T::Acc>>(
+        &self,
+        pool: &Pool,
+        x: &View<'_>,
+        out: &mut ViewMut<'_>,
+    ) -> Result<(), Fault> {
+        let Rotation { rope, positions, factors } = *self;
+        let axis = x.layout().rank() - 1;
+        let (dim, seq) = (x.layout().dims()[axis], positions.len());
+        let (style, half) = (rope.style, rope.rotated / 2);
         // Cosines, then sines, of every position.
-        let mut table = vec![Acc::<T>::ZERO; seq * rope.rotated];
+        let mut table = vec![T::Acc::ZERO; seq * rope.rotated];
         strided::par_units(pool, &mut table, rope.rotated, 1 << 9, |first, table| {
             for (row, &position) in table.chunks_exact_mut(rope.rotated).zip(&positions[first..]) {
                 let (cos, sin) = row.split_at_mut(half);
-                let position = Acc::<T>::of(position);
-                simd::run(Angles { rope, position, factors: factors.as_deref(), cos, sin });
+                simd::run(Angles { rope, position: T::Acc::of(position), factors, cos, sin });
             }
         });
-        for_rows(pool, x, out, axis, dim, &|i, x: &[T], out: &mut [T]| {
+        for_rows(pool, x, out, axis, dim, &|i, x: &[T], out: &mut [U]| {
             let (cos, sin) = table[i % seq * 2 * half..][..2 * half].split_at(half);
             let (mut wide, mut result) = (Vec::new(), Vec::new());
             let x = T::widen(x, &mut wide);
-            T::narrow(out, &mut result, |out| simd::run(Rotate { style, x, cos, sin, out }));
+            U::narrow(out, &mut result, |out| simd::run(Rotate { style, x, cos, sin, out }));
         })
-    }, _ => Err(unreachable_memory()))
+    }
 }
 
 /// The cosines and sines of one position.

@@ -2,8 +2,9 @@
 
 use super::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
-    Arange, BinaryOp, C64, C128, CompareOp, DType, Element, Error, Fill, GateOp, LayerNorm, Op, Pad, QuantType,
-    RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16, f16,
+    Arange, BinaryOp, C64, C128, CompareOp, DType, Element, Error, Fill, GateOp, LayerNorm, Op, Pad,
+    QuantType, RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16,
+    f16,
 };
 
 #[test]
@@ -314,8 +315,16 @@ fn rope_turns_pairs() {
             }
         }
         let factors = Tensor::new(&[4], &factors);
-        let got: Vec<f32> = run1(&Op::Rope(rope), &[&tensors[0], &tensors[1], &factors]);
+        let op = |to| Op::Rope { rope: rope.clone(), to };
+        let args = [&tensors[0], &tensors[1], &factors];
+        let got: Vec<f32> = run1(&op(DType::F32), &args);
         close(&got, &want, 2e-5);
+        // To 16 bits as a cast would round.
+        let whole = Tensor::new(&[heads, seq, dim], &got);
+        for to in [DType::F16, DType::BF16] {
+            let cast = run(&Op::Cast(to), &[&whole]).unwrap();
+            assert_eq!(run(&op(to), &args).unwrap()[0].bytes(), cast[0].bytes());
+        }
     }
 }
 
@@ -344,8 +353,10 @@ fn yarn_blends_frequencies() {
     let magnitude = 0.1 * factor.ln() + 1.0;
     let x = noise(1, dim);
     let position = 1000i64;
-    let got: Vec<f32> =
-        run1(&Op::Rope(rope), &[&Tensor::new(&[1, dim], &x), &Tensor::new(&[1], &[position])]);
+    let got: Vec<f32> = run1(
+        &Op::Rope { rope, to: DType::F32 },
+        &[&Tensor::new(&[1, dim], &x), &Tensor::new(&[1], &[position])],
+    );
     let mut want = vec![0.0; dim];
     for i in 0..dim / 2 {
         let extrapolated = base.powf(-2.0 * i as f64 / dim as f64);

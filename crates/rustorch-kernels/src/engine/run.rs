@@ -101,7 +101,7 @@ impl<D: Driver> Engine<D> {
     /// Whether kernels of an operation write rows with gaps between them where they belong.
     fn writes_rows(&self, op: &Op, out: &ViewMut<'_>) -> bool {
         let place = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
-        family::pointwise::writes_rows(op, &place, &self.hardware)
+        family::writes_rows(op, &place, &self.hardware)
     }
 
     /// Brings a result from where it was made to where it belongs.

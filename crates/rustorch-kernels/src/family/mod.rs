@@ -26,7 +26,7 @@ pub mod strided;
 mod tile;
 pub mod weight;
 
-use crate::plan::{Plan, Request};
+use crate::plan::{Operand, Plan, Request};
 use crate::wgsl::Wgsl;
 use crate::{Hardware, pieces};
 use rustorch_core::{Decline, Op};
@@ -129,6 +129,17 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Decline> {
     Ok(plan)
 }
 
+/// Whether an operation's kernels write a result of rows with gaps between them where it belongs: rows of whole words.
+pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {
+    let bytes = (out.layout.end() as u64).saturating_mul(out.dtype.block_bytes() as u64);
+    // Chains write one run.
+    (pointwise::is_function(op) || matches!(op, Op::Rope { .. }))
+        // What is larger is cut, and its parts are made apart.
+        && bytes <= hardware.max_binding
+        && out.layout.rank() <= strided::MAX_RANK
+        && copy::rows_of_words(out).is_some()
+}
+
 /// Adds the launches of an operation, or of a piece of one, on operands that kernels see at once.
 fn launches(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     match request.op {
@@ -145,7 +156,7 @@ fn launches(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         Op::Random(random) => random::plan(plan, request, random),
         Op::RmsNorm(norm) => rms_norm::plan(plan, request, norm.eps, false),
         Op::AddRmsNorm(norm) => rms_norm::plan(plan, request, norm.eps, true),
-        Op::Rope(rope) => rope::plan(plan, request, rope),
+        Op::Rope { rope, .. } => rope::plan(plan, request, rope),
         Op::Attention(attention) => attention::plan(plan, request, attention),
         Op::Copy => copy::plan(plan, request.hardware, &request.arg(0), &request.out(0)),
         Op::MatMul(_) | Op::ExpertMatMul { .. } if request.args[1].dtype.is_quant() => {

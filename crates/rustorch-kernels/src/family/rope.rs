@@ -21,9 +21,12 @@ pub struct Angles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rotate {
     dtype: DType,
+    output: DType,
     adjacent: bool,
     /// Dimensions of the rows.
     rank: usize,
+    /// Whether the result is rows of whole words with gaps between them, not one run.
+    gaps: bool,
 }
 
 /// What it rotates.
@@ -55,10 +58,14 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
     launch.float(low).float(high).float(extrapolated).float(magnitude);
     plan.kept_step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
 
-    let grid = Grid::new(&[&rows(x.layout)?]);
+    let gaps = !out.layout.is_contiguous();
+    let grid = match gaps {
+        true => Grid::new(&[&rows(x.layout)?, &rows(out.layout)?]),
+        false => Grid::new(&[&rows(x.layout)?]),
+    };
     let adjacent = rope.style == RopeStyle::Adjacent;
-    let mut launch =
-        StepBuilder::new(request.hardware, Rotate { dtype: x.dtype, adjacent, rank: grid.rank() });
+    let kernel = Rotate { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), gaps };
+    let mut launch = StepBuilder::new(request.hardware, kernel);
     let from = launch.read(&x)?;
     launch.bytes(table, table_bytes, false)?;
     let to = launch.write(&out)?;
@@ -66,7 +73,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
     launch.number(elements)?.number(dim)?.number(seq)?.number(half)?;
     launch.word(from).number(x.layout.strides()[rank - 1])?.word(to);
     grid.describe(&mut launch)?;
-    let threads = elements.div_ceil(crate::wgsl::per_word(x.dtype));
+    let threads = elements.div_ceil(crate::wgsl::per_word(out.dtype));
     plan.step(launch, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }
@@ -153,14 +160,14 @@ impl Angles {
 
 impl Rotate {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Rotate { dtype, adjacent, rank } = *self;
+        let Rotate { dtype, output, adjacent, rank, gaps } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         module.buffer("table", "array<f32>", false);
-        let y = module.elements("y", dtype, true, hardware);
+        let y = module.elements("y", output, true, hardware);
         let (n, dim, seq, half) = (module.word(), module.word(), module.word(), module.word());
         let (from, step, to) = (module.word(), module.word(), module.word());
-        let grid = strided::parameters(&mut module, rank, 1);
+        let grid = strided::parameters(&mut module, rank, if gaps { 2 } else { 1 });
         module.add(&library::exact(hardware));
         let pair = match adjacent {
             true => "let i = e >> 1u; let second = (e & 1u) != 0u; let first_at = e - (e & 1u); let second_at = first_at + 1u;".to_owned(),
@@ -195,7 +202,19 @@ impl Rotate {
         );
         let values: Vec<String> =
             (0..per_word).map(|k| format!("rotated(min(first + {k}u, {n} - 1u))")).collect();
-        body.push_str(&y.store(&format!("{to} / {per_word}u + t"), &values));
+        let word = match gaps {
+            // Its neighbours in the word are the next of the row.
+            true => {
+                let _ = writeln!(
+                    body,
+                    "var place = {to} + first % {dim};\nvar at = 0u;\n{}",
+                    grid.positions(&format!("first / {dim}"), &["at", "place"])
+                );
+                format!("place / {per_word}u")
+            }
+            false => format!("{to} / {per_word}u + t"),
+        };
+        body.push_str(&y.store(&word, &values));
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

@@ -80,7 +80,9 @@ pub(crate) const WIDE_F32: &str = include_str!("wide_f32.wgsl");
 /// what [`settled`] calls for them.
 pub fn arithmetic(dtype: DType, hardware: &Hardware) -> String {
     match dtype {
-        DType::F64 => called("divide_double() root_double() kept_double()", hardware) + include_str!("doubles.wgsl"),
+        DType::F64 => {
+            called("divide_double() root_double() kept_double()", hardware) + include_str!("doubles.wgsl")
+        }
         _ => exact(hardware) + wide(hardware),
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn of(request: &Request<'_>) -> Result<Option<Cut>, Decline> {
             beside(request, |d| (d + 1 < rank).then(|| [one(d), one(d)].into_iter().collect()))
         }
         Op::Triangle(_) => beside(request, |d| Some(first(d))),
-        Op::Rope(_) => beside(request, |d| match d {
+        Op::Rope { .. } => beside(request, |d| match d {
             d if d == rank - 1 => None,
             d if d == rank - 2 => Some([one(d), one(0)].into_iter().collect()),
             d => Some(first(d)),

@@ -91,21 +91,19 @@ impl KvCache {
         }
     }
 
-    /// Writes a block's keys and values `[kv_heads, n, length]` of the tokens after [`len`](Self::len), and returns all
-    /// up to them.
-    pub(super) fn extend(
-        &mut self,
-        block: usize,
-        keys: &Tensor,
-        values: &Tensor,
-    ) -> Result<(Tensor, Tensor)> {
-        let n = keys.dims()[1];
-        let cache = &self.blocks[block];
-        let put = |place: &Tensor, new: &Tensor| -> Result<Tensor> {
-            place.narrow(1, self.len, n)?.copy_(new)?;
-            Ok(place.narrow(1, 0, self.len + n)?)
-        };
-        Ok((put(&cache.keys, keys)?, put(&cache.values, values)?))
+    /// Where a block's keys and values `[kv_heads, n, length]` of the `n` tokens after [`len`](Self::len) belong.
+    pub(super) fn places(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
+        self.rows(block, self.len, n)
+    }
+
+    /// A block's keys and values up to those tokens, once they are written.
+    pub(super) fn through(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
+        self.rows(block, 0, self.len + n)
+    }
+
+    fn rows(&self, block: usize, first: usize, n: usize) -> Result<[Tensor; 2]> {
+        let BlockCache { keys, values } = &self.blocks[block];
+        Ok([keys.narrow(1, first, n)?, values.narrow(1, first, n)?])
     }
 
     /// Counts the tokens that every block has written.

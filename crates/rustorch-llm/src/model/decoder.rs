@@ -99,7 +99,7 @@ impl Pass<'_> {
         &self,
         i: usize,
         weights: &BlockWeights,
-        cache: &mut KvCache,
+        cache: &KvCache,
         x: &Tensor,
         normed: &Tensor,
         last_row: bool,
@@ -119,7 +119,7 @@ impl Pass<'_> {
         &self,
         i: usize,
         weights: &BlockWeights,
-        cache: &mut KvCache,
+        cache: &KvCache,
         x: &Tensor,
         normed: &Tensor,
         last_row: bool,
@@ -128,9 +128,11 @@ impl Pass<'_> {
         let (heads, kv_heads) = (h.heads[i], h.kv_heads[i]);
         let factors = weights.rope_factors.as_ref();
         let key = self.heads(&weights.key, normed, kv_heads, weights.key_norm.as_ref())?;
-        let key = key.rope(&self.positions[i], &self.rope, factors)?;
         let value = self.heads(&weights.value, normed, kv_heads, None)?;
-        let (keys, values) = cache.extend(i, &key, &value)?;
+        let [key_place, value_place] = cache.places(i, self.n)?;
+        key.rope_into(&self.positions[i], &self.rope, factors, &key_place)?;
+        value_place.copy_(&value)?;
+        let [keys, values] = cache.through(i, self.n)?;
 
         let (first, rows) = if last_row { (self.n - 1, 1) } else { (0, self.n) };
         let keep = |t: &Tensor| t.narrow(0, first, rows);
@@ -180,12 +182,7 @@ fn add_norm(x: &Tensor, y: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor
 }
 
 /// `x`, and `rest` added to it if there is one, where `weight` is at home; and its RMS norm.
-fn norm_at_home(
-    x: &Tensor,
-    rest: Option<&Tensor>,
-    weight: &Tensor,
-    eps: f64,
-) -> Result<(Tensor, Tensor)> {
+fn norm_at_home(x: &Tensor, rest: Option<&Tensor>, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
     let device = home(weight);
     let x = match rest {
         Some(rest) if x.device() == device && rest.device() == device => {

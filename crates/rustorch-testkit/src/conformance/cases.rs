@@ -270,7 +270,13 @@ impl Cases {
                         for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
                             let rotated = dim / 2 * 2;
                             let rope = Rope { style, rotated, base: 10_000.0, scale: 1.0, yarn: None };
-                            self.add(Op::Rope(rope), vec![x.clone(), positions.clone()]);
+                            for to in [dtype, DType::F16, DType::BF16] {
+                                if to != dtype && dtype != DType::F32 {
+                                    continue;
+                                }
+                                let rope = rope.clone();
+                                self.add(Op::Rope { rope, to }, vec![x.clone(), positions.clone()]);
+                            }
                         }
                     }
                 }

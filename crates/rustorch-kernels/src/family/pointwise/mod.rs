@@ -16,10 +16,8 @@ mod unary;
 pub use chain::{Chain, plan as plan_chain};
 pub use rows::ROWS;
 
-use crate::family::copy::rows_of_words;
 use crate::family::kind::Kind;
-use crate::family::strided::MAX_RANK;
-use crate::plan::{Operand, Plan, Request};
+use crate::plan::{Plan, Request};
 use crate::wgsl::{Wgsl, value_type};
 use crate::{Hardware, library};
 use frame::Frame;
@@ -131,15 +129,9 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
     Function::of(op)?.expression(&inputs, output, hardware).map(|_| ()).ok_or(Decline::DType(output))
 }
 
-/// Whether an operation's kernels, chains excepted, write a result of rows with gaps between them where it belongs: rows of
-/// whole words.
-pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {
-    let bytes = (out.layout.end() as u64).saturating_mul(out.dtype.block_bytes() as u64);
+/// Whether an operation is a function of each element, or of corresponding ones, alone.
+pub(super) fn is_function(op: &Op) -> bool {
     Function::of(op).is_ok()
-        // What is larger is cut, and its parts are made apart.
-        && bytes <= hardware.max_binding
-        && out.layout.rank() <= MAX_RANK
-        && rows_of_words(out).is_some()
 }
 
 /// Adds the launch.

@@ -247,7 +247,11 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
         scale: draw.fine.pick(&[1.0, 0.25]),
         yarn,
     };
-    draw.case(Op::Rope(rope), args)
+    let to = match dtype {
+        DType::F32 => draw.kind.pick(&[DType::F32, DType::F32, DType::F16, DType::BF16]),
+        dtype => dtype,
+    };
+    draw.case(Op::Rope { rope, to }, args)
 }
 
 pub(super) fn conv(draw: &mut Draw) -> Option<Case> {

@@ -1,4 +1,4 @@
-//! A sum that is normalised in one launch has the bits of both steps, each in its own.
+//! Two steps in one launch have the bits of each in its own.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
@@ -7,8 +7,8 @@ mod pieces;
 #[path = "common/plain.rs"]
 mod plain;
 
-use pieces::{argument, case, run, transposed};
-use rustorch_core::{Backend, BinaryOp, DType, Layout, Op, RmsNorm, bf16, f16};
+use pieces::{argument, case, indices, run, transposed};
+use rustorch_core::{Backend, BinaryOp, DType, Layout, Op, RmsNorm, Rope, RopeStyle, bf16, f16};
 use rustorch_kernels::{Driver, Engine};
 use rustorch_testkit::conformance::Argument;
 
@@ -33,7 +33,7 @@ fn uneven(dtype: DType, dims: &[usize], seed: u32) -> Argument {
     x
 }
 
-fn check<D: Driver>(engine: &Engine<D>) {
+fn added_and_normalised<D: Driver>(engine: &Engine<D>) {
     let norm = RmsNorm { eps: 1e-6 };
     let doubles = engine.hardware().f64.then_some(DType::F64);
     for dtype in [DType::F32, DType::F16, DType::BF16].into_iter().chain(doubles) {
@@ -56,14 +56,36 @@ fn check<D: Driver>(engine: &Engine<D>) {
     }
 }
 
+fn rotated_and_rounded<D: Driver>(engine: &Engine<D>) {
+    let positions = indices(DType::I64, &[9], 5000, 4);
+    for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
+        let x = uneven(DType::F32, &[3, 9, 22], 5);
+        let rope = |to| {
+            let rope = Rope { style, rotated: 16, base: 1e4, scale: 1.0, yarn: None };
+            case(Op::Rope { rope, to }, [x.clone(), positions.clone()])
+        };
+        let [whole] = &run(&rope(DType::F32), engine).unwrap()[..] else { unreachable!("one result") };
+        let whole = Argument { bytes: whole.clone(), ..x.clone() };
+        for to in [DType::F16, DType::BF16] {
+            let cast = run(&case(Op::Cast(to), [whole.clone()]), engine).unwrap();
+            let once = run(&rope(to), engine).unwrap();
+            assert!(once == cast, "{}: {style:?} to {to}", engine.device());
+        }
+    }
+}
+
 #[test]
-fn a_normalised_sum_has_the_bits_of_both_steps() {
+fn two_steps_in_one_launch_have_the_bits_of_each_in_its_own() {
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return eprintln!("skipped: {none}"),
     };
     for adapter in adapters {
-        check(&Engine::new(adapter.open().unwrap()).unwrap());
-        check(&Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap());
+        let whole = Engine::new(adapter.open().unwrap()).unwrap();
+        let plain = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
+        added_and_normalised(&whole);
+        added_and_normalised(&plain);
+        rotated_and_rounded(&whole);
+        rotated_and_rounded(&plain);
     }
 }
