@@ -26,7 +26,7 @@ pub struct Rotate {
     /// Dimensions of the rows.
     rank: usize,
     /// Whether the result is rows of whole words with gaps between them, not one run.
-    gaps: bool,
+    rows: bool,
 }
 
 /// What it rotates.
@@ -64,7 +64,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
         false => Grid::new(&[&rows(x.layout)?]),
     };
     let adjacent = rope.style == RopeStyle::Adjacent;
-    let kernel = Rotate { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), gaps };
+    let kernel = Rotate { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), rows: gaps };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let from = launch.read(&x)?;
     launch.bytes(table, table_bytes, false)?;
@@ -160,7 +160,7 @@ impl Angles {
 
 impl Rotate {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Rotate { dtype, output, adjacent, rank, gaps } = *self;
+        let Rotate { dtype, output, adjacent, rank, rows: gaps } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         module.buffer("table", "array<f32>", false);
