@@ -1,6 +1,6 @@
 //! The moments by which elements are normalised.
 
-use super::softmax::{map_sum, map_sums};
+use super::softmax::{deviations, sum};
 use crate::math::Real;
 use crate::simd::{Level, Task};
 
@@ -38,14 +38,14 @@ impl<T: Real> Task for Measure<'_, T> {
         let n = x.len() as f64;
         let mut total = 0.0;
         for block in x.chunks(BLOCK) {
-            total += map_sum(block, |x| x).to_f64();
+            total += sum(block).to_f64();
         }
         let centre = T::of(total / n);
         let (mut rest, mut squares) = (0.0, 0.0);
         for block in x.chunks(BLOCK) {
-            let [deviations, squared] = map_sums(block, |x| [x - centre, (x - centre) * (x - centre)]);
-            rest += deviations.to_f64();
-            squares += squared.to_f64();
+            let (sum, sum_of_squares) = deviations(block, centre);
+            rest += sum.to_f64();
+            squares += sum_of_squares.to_f64();
         }
         Moments::new(centre, rest, squares, x.len())
     }

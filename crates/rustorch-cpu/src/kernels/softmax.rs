@@ -100,35 +100,44 @@ pub(super) fn sum<T: Real>(x: &[T]) -> T {
 /// The sum of a function of the elements, by a fixed order of additions.
 #[inline(always)]
 pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
-    let [sum] = map_sums(x, |x| [f(x)]);
-    sum
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
+    let mut lanes = [T::ZERO; WIDTH];
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = *lane + f(x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(tail) {
+        *lane = *lane + f(x);
+    }
+    total(lanes)
 }
 
-/// The sums of several functions of the elements in one pass, each as [`map_sum`] has it.
+/// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`].
 #[inline(always)]
-pub(super) fn map_sums<T: Real, const N: usize>(x: &[T], f: impl Fn(T) -> [T; N]) -> [T; N] {
+pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
     let (chunks, tail) = x.as_chunks::<WIDTH>();
-    let mut sums = [[T::ZERO; WIDTH]; N];
+    let (mut lanes, mut squares) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
+    let add = |((lane, square), &x): ((&mut T, &mut T), &T)| {
+        let deviation = x - centre;
+        *lane = *lane + deviation;
+        *square = *square + deviation * deviation;
+    };
     for chunk in chunks {
-        for (n, lanes) in sums.iter_mut().enumerate() {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = *lane + f(x)[n];
-            }
-        }
+        lanes.iter_mut().zip(&mut squares).zip(chunk).for_each(add);
     }
-    for (n, lanes) in sums.iter_mut().enumerate() {
-        for (lane, &x) in lanes.iter_mut().zip(tail) {
-            *lane = *lane + f(x)[n];
+    lanes.iter_mut().zip(&mut squares).zip(tail).for_each(add);
+    (total(lanes), total(squares))
+}
+
+#[inline(always)]
+fn total<T: Real>(mut lanes: [T; WIDTH]) -> T {
+    let mut width = WIDTH / 2;
+    while width != 0 {
+        for i in 0..width {
+            lanes[i] = lanes[i] + lanes[i + width];
         }
+        width /= 2;
     }
-    sums.map(|mut lanes| {
-        let mut width = WIDTH / 2;
-        while width != 0 {
-            for i in 0..width {
-                lanes[i] = lanes[i] + lanes[i + width];
-            }
-            width /= 2;
-        }
-        lanes[0]
-    })
+    lanes[0]
 }
