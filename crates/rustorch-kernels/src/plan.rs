@@ -30,8 +30,8 @@ pub struct Step {
     pub parameters: SmallVec<[u32; 32]>,
     /// Workgroups by dimension.
     pub groups: [u32; 3],
-    /// Whether other operations are likely to need what it makes: one piece of temporary memory that no other step writes,
-    /// of arguments alone. Where that is still there, the step is left out.
+    /// Whether other operations are likely to need what it makes: one piece of temporary memory, of arguments alone. Where that
+    /// is still there, the step is left out, unless another step makes something else in the same memory.
     pub kept: bool,
 }
 

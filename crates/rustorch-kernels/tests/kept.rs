@@ -151,6 +151,46 @@ fn angles_of_positions_are_computed_once() {
     assert_eq!([turn(), turn()], [2, 1]);
 }
 
+/// The angles of parts are made in one memory, one part after the other: what is there at last is the last part's alone.
+#[test]
+fn angles_of_parts_are_not_taken_for_each_others() {
+    const MANY: usize = 16;
+    let engine = Engine::new(Lazy::seeing(1 << 10)).unwrap();
+    let [x, out] = [(); 2].map(|()| Array::new(&engine, DType::F32, &[MANY, LEN]));
+    let positions = Array::new(&engine, DType::I32, &[MANY]);
+    x.write(&engine, 1);
+    positions.write_bytes(&engine, &(0..4 * MANY as u8).collect::<Vec<_>>());
+    let turn = || {
+        out.write(&engine, 0);
+        let count = launches(&engine, || run(&engine, &rope(), &[&x, &positions], &out));
+        (count, out.read(&engine))
+    };
+    let (count, expected) = turn();
+    assert!(count > 4, "it is cut: {count} launches");
+    assert!(turn() == (count, expected.clone()), "a part has found another's angles");
+    // Those of the last rows alone are fewer than what the parts need, and of no other part.
+    let (last, few) = (shape(&[2, LEN]).at_offset((MANY - 2) * LEN), shape(&[2]).at_offset(MANY - 2));
+    let short = Array::new(&engine, DType::F32, &[2, LEN]);
+    // SAFETY: as in `Array::view`.
+    let views = unsafe { [View::new(&x.0, x.1, &last), View::new(&positions.0, positions.1, &few)] };
+    engine.run(&rope(), &views, &mut [short.view_mut()]).unwrap();
+    assert!(turn() == (count, expected));
+}
+
+/// Parts that have the same positions find the same angles.
+#[test]
+fn angles_of_parts_with_the_same_positions_are_kept() {
+    let engine = Engine::new(Lazy::seeing(1 << 10)).unwrap();
+    let [x, out] = [(); 2].map(|()| Array::new(&engine, DType::F32, &[6, ROWS, LEN]));
+    let positions = Array::positions(&engine);
+    x.write(&engine, 1);
+    let turn = || launches(&engine, || run(&engine, &rope(), &[&x, &positions], &out));
+    let first = turn();
+    let expected = out.read(&engine);
+    assert_eq!(turn(), first / 2, "only the rotations are left");
+    assert!(out.read(&engine) == expected);
+}
+
 /// What one stream has rounded, another rounds again: it would have to wait.
 #[test]
 fn streams_have_their_own() {

@@ -1,7 +1,8 @@
 //! Temporary data that outlives its operation, because the next one may need the same: activations that are rounded for one
 //! weight serve those beside it, and cosines of positions serve every layer of a model.
 //!
-//! A plan says of which launches this is worth remembering ([`Step::kept`]). Such a launch is a function of the memory that it
+//! A plan says of which launches this is worth remembering ([`Step::kept`]), if nothing else is made in the same memory, as
+//! there is where the parts of an operation follow each other. Such a launch is a function of the memory that it
 //! reads, its kernel and its parameters, so what it made is found again by these: a [`Key`]. In it stands not the memory but
 //! its [`Stamp`](super::order::Stamp), which is one of all memories and changes before anything is written there. Hence
 //! memory that was written since, and memory that was freed and has come back, are found no more. Nobody writes memory while
@@ -13,7 +14,7 @@
 
 use super::memory::{Memory, Piece};
 use super::order::{Stamp, Turn};
-use crate::plan::{Place, Step};
+use crate::plan::{Place, Plan, Step};
 use crate::{Driver, Kernel};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -30,25 +31,46 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key of a step that is [kept](Step::kept), and which piece of temporary memory it writes.
-    pub(super) fn of<D: Driver>(step: &Step, args: &[&Memory<D>]) -> Option<(usize, Key)> {
+    /// For each piece of temporary memory of a plan, the key of what it is to hold, if it is worth keeping: if a step that is
+    /// [kept](Step::kept) writes there, and no other one writes anything else.
+    pub(super) fn of_plan<D: Driver>(plan: &Plan, args: &[&Memory<D>]) -> SmallVec<[Option<Key>; 2]> {
+        let mut keys: SmallVec<[Option<Key>; 2]> = plan.scratch.iter().map(|_| None).collect();
+        if !plan.steps.iter().any(|step| step.kept) {
+            return keys;
+        }
+        let mut written: SmallVec<[bool; 2]> = SmallVec::from_elem(false, keys.len());
+        for step in &plan.steps {
+            let key = Key::of(step, args);
+            for binding in step.bindings.iter().filter(|binding| binding.writes) {
+                let Place::Scratch(i) = binding.place else { continue };
+                if !std::mem::replace(&mut written[i], true) {
+                    keys[i] = key.clone();
+                } else if keys[i] != key {
+                    keys[i] = None;
+                }
+            }
+        }
+        keys
+    }
+
+    /// The key of a step that is [kept](Step::kept). It writes one piece of temporary memory, and nothing else.
+    fn of<D: Driver>(step: &Step, args: &[&Memory<D>]) -> Option<Key> {
         if !step.kept {
             return None;
         }
-        let mut written = None;
-        let mut read = SmallVec::new();
+        let (mut read, mut writes) = (SmallVec::new(), 0);
         for binding in &step.bindings {
             match binding.place {
                 Place::Arg(i) if !binding.writes => {
                     read.push((args[i].uses.stamp(), binding.start, binding.end));
                 }
-                Place::Scratch(i) if binding.writes && written.is_none() => written = Some(i),
+                Place::Scratch(_) if binding.writes && writes == 0 => writes += 1,
                 // It depends on more than arguments, or makes more than one piece of memory.
                 _ => return None,
             }
         }
         let (kernel, parameters) = (step.kernel.clone(), step.parameters.clone());
-        Some((written?, Key { kernel, parameters, groups: step.groups, read }))
+        Some(Key { kernel, parameters, groups: step.groups, read })
     }
 }
 

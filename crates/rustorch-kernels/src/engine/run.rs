@@ -19,9 +19,9 @@ struct Detour<D: Driver> {
 /// Temporary memory of a plan.
 struct Scratch<D: Driver> {
     piece: Piece<D>,
-    /// Of a step that is kept.
+    /// Of all steps that write it, where what they make is kept.
     key: Option<Key>,
-    /// Whether the step is done already.
+    /// Whether the steps are done already.
     made: bool,
 }
 
@@ -170,17 +170,13 @@ impl<D: Driver> Engine<D> {
         plan: &Plan,
         args: &[&Memory<D>],
     ) -> Result<SmallVec<[Scratch<D>; 2]>, Fault> {
-        let mut keys: SmallVec<[Option<Key>; 2]> = plan.scratch.iter().map(|_| None).collect();
-        for (i, key) in plan.steps.iter().filter_map(|step| Key::of(step, args)) {
-            keys[i] = Some(key);
-        }
         let take = |(&bytes, key): (&usize, Option<Key>)| {
             let found = key.as_ref().and_then(|key| self.kept.take(turn, key));
             let made = found.is_some();
             let piece = found.map_or_else(|| self.take_scratch(turn, bytes), Ok)?;
             Ok(Scratch { piece, key, made })
         };
-        plan.scratch.iter().zip(keys).map(take).collect()
+        plan.scratch.iter().zip(Key::of_plan(plan, args)).map(take).collect()
     }
 
     fn launch_steps(
@@ -192,9 +188,11 @@ impl<D: Driver> Engine<D> {
         scratch: &[Scratch<D>],
         notes: Option<&Memory<D>>,
     ) -> Result<(), Fault> {
-        let made = |binding: &Binding| matches!(binding.place, Place::Scratch(i) if scratch[i].made);
+        let made = |binding: &Binding| {
+            binding.writes && matches!(binding.place, Place::Scratch(i) if scratch[i].made)
+        };
         for step in &plan.steps {
-            if step.kept && step.bindings.iter().any(made) {
+            if step.bindings.iter().any(made) {
                 continue;
             }
             let kernel = self.kernel(&step.kernel)?;

@@ -114,6 +114,11 @@ impl State {
 
 impl Lazy {
     pub fn new() -> Lazy {
+        Lazy::seeing(1 << 30)
+    }
+
+    /// Whose kernels see so many bytes of a buffer.
+    pub fn seeing(max_binding: u64) -> Lazy {
         let hardware = Hardware {
             buffers: 16,
             parameters: 4096,
@@ -130,7 +135,7 @@ impl Lazy {
             workgroup_memory: 32 << 10,
             groups: 65_535,
             max_buffer: 1 << 30,
-            max_binding: 1 << 30,
+            max_binding,
             window: Some(16),
             memory: None,
             arithmetic: Arithmetic::default(),

@@ -74,6 +74,12 @@ pub fn metas<'a>(case: &'a Case, backend: &dyn Backend) -> Vec<TensorMeta<'a>> {
 
 /// The bytes of each result.
 pub fn run(case: &Case, backend: &dyn Backend) -> Result<Vec<Vec<u8>>, Fault> {
+    let [results] = repeated(case, backend)?;
+    Ok(results)
+}
+
+/// The same, of `N` runs one after the other with the same arguments, of which the engine may remember something.
+pub fn repeated<const N: usize>(case: &Case, backend: &dyn Backend) -> Result<[Vec<Vec<u8>>; N], Fault> {
     let outs = case.op.infer(&metas(case, backend)).unwrap();
     let mut buffers = Vec::new();
     for x in &case.args {
@@ -83,10 +89,6 @@ pub fn run(case: &Case, backend: &dyn Backend) -> Result<Vec<Vec<u8>>, Fault> {
         backend.copy_in(&x.bytes, &mut unsafe { ViewMut::new(&mut buffer, DType::U8, &flat) })?;
         buffers.push(buffer);
     }
-    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let sizes: Vec<usize> = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements())).collect();
-    let mut results: Vec<Buffer> =
-        sizes.iter().map(|&bytes| backend.alloc(bytes)).collect::<Result<_, _>>()?;
     let views: Vec<View<'_>> = case
         .args
         .iter()
@@ -94,23 +96,36 @@ pub fn run(case: &Case, backend: &dyn Backend) -> Result<Vec<Vec<u8>>, Fault> {
         // SAFETY: every byte was written, with values of the dtype, and the layouts stay inside.
         .map(|(x, buffer)| unsafe { View::new(buffer, x.dtype, &x.layout) })
         .collect();
-    let mut places: Vec<ViewMut<'_>> = outs
-        .iter()
-        .zip(&mut results)
-        .zip(&layouts)
-        // SAFETY: fresh memory of the layout's size.
-        .map(|((out, buffer), layout)| unsafe { ViewMut::new(buffer, out.dtype, layout) })
-        .collect();
-    backend.run(&case.op, &views, &mut places)?;
-    drop(places);
-    let read =
-        |((out, buffer), (layout, &bytes)): ((&rustorch_core::OutputMeta, &Buffer), (&Layout, &usize))| {
+    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
+    let sizes: Vec<usize> = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements())).collect();
+    let once = || -> Result<Vec<Vec<u8>>, Fault> {
+        let mut results: Vec<Buffer> =
+            sizes.iter().map(|&bytes| backend.alloc(bytes)).collect::<Result<_, _>>()?;
+        let mut places: Vec<ViewMut<'_>> = outs
+            .iter()
+            .zip(&mut results)
+            .zip(&layouts)
+            // SAFETY: fresh memory of the layout's size.
+            .map(|((out, buffer), layout)| unsafe { ViewMut::new(buffer, out.dtype, layout) })
+            .collect();
+        backend.run(&case.op, &views, &mut places)?;
+        drop(places);
+        let read = |((out, buffer), (layout, &bytes)): (
+            (&rustorch_core::OutputMeta, &Buffer),
+            (&Layout, &usize),
+        )| {
             let mut host = vec![0; bytes];
             // SAFETY: a backend that ran has written every element.
             backend.copy_out(&unsafe { View::new(buffer, out.dtype, layout) }, &mut host)?;
             Ok(host)
         };
-    outs.iter().zip(&results).zip(layouts.iter().zip(&sizes)).map(read).collect()
+        outs.iter().zip(&results).zip(layouts.iter().zip(&sizes)).map(read).collect()
+    };
+    let mut runs = std::array::from_fn(|_| Vec::new());
+    for run in &mut runs {
+        *run = once()?;
+    }
+    Ok(runs)
 }
 
 /// The launches of a case.
@@ -143,6 +158,7 @@ pub fn engines(limit: u64) -> Vec<[Engine<WgpuDriver>; 2]> {
     adapters.iter().map(both).collect()
 }
 
+/// Cases in pieces give the bits that they give whole, and give them again with the same arguments.
 pub fn same_bits(cases: Vec<Case>) {
     for [whole, narrow] in engines(LIMIT) {
         let (mut wrong, mut count) = (Vec::new(), 0);
@@ -157,12 +173,15 @@ pub fn same_bits(cases: Vec<Case>) {
                 continue;
             }
             let [all, pieces] = [&whole, &narrow].map(|engine| launches(case, &whole, engine.hardware()));
-            let (got, want) = (run(case, &narrow), run(case, &whole));
+            let (got, want) = (repeated(case, &narrow), run(case, &whole));
             match (got, want) {
-                (Ok(got), Ok(want)) if got == want && pieces > all => {}
-                (Ok(got), Ok(want)) => {
+                (Ok([got, again]), Ok(want)) if got == want && again == want && pieces > all => {}
+                (Ok([got, again]), Ok(want)) => {
+                    let (got, run) = if got == want { (again, "second") } else { (got, "first") };
                     let at = got.iter().flatten().zip(want.iter().flatten()).position(|(a, b)| a != b);
-                    wrong.push(format!("{case}: differs at byte {at:?}, {pieces} launches for {all}"));
+                    wrong.push(format!(
+                        "{case}: the {run} differs at byte {at:?}, {pieces} launches for {all}"
+                    ));
                 }
                 (got, want) => wrong.push(format!("{case}: {:?}, {:?}", got.err(), want.err())),
             }
