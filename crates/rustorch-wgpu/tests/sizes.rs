@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/pieces.rs"]
+mod common;
 #[path = "common/plain.rs"]
 mod plain;
 
+use common::metas;
 use rustorch_core::{
-    Backend, DType, Dims, Layout, MatMul, Op, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort,
-    TopK, bf16, f16,
+    AdaptivePool, AvgPool, Backend, DType, Dims, Layout, MatMul, MaxPool, Op, PoolWindow, QuantType, Reduce,
+    ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
@@ -126,5 +129,40 @@ fn long_lines_are_sorted_a_few_at_a_time() {
         let long = Case { op: top(0), args: vec![argument(DType::F16, &[16_000], 12)] };
         let report = conformance::check_cases([long], &engine, &cpu);
         assert!(report.declined == 1, "{}: {report}", engine.device());
+    }
+}
+
+fn engines() -> impl Iterator<Item = Engine<rustorch_wgpu::WgpuDriver>> {
+    let adapters = rustorch_wgpu::adapters().unwrap_or_else(|none| {
+        eprintln!("skipped: {none}");
+        Vec::new()
+    });
+    adapters.into_iter().map(|adapter| Engine::new(adapter.open().unwrap()).unwrap())
+}
+
+fn sliding(kernel: usize, stride: usize, spatial: usize) -> PoolWindow {
+    let [kernel, stride, padding] = [kernel, stride, 0].map(|n| Dims::from_elem(n, spatial));
+    PoolWindow { kernel, stride, padding, ceil_mode: false }
+}
+
+/// Of as many windows as there are elements, more than 2³¹ pairs: those that slide do not care.
+#[test]
+fn windows_slide_over_long_rows() {
+    let cpu = CpuBackend::new(1);
+    let x = argument(DType::F32, &[1, 1, 48_000], 20);
+    let with = |op| Case { op, args: vec![x.clone()] };
+    let size = |n| AdaptivePool { size: Dims::from_slice(&[n]) };
+    let max = Op::MaxPool(MaxPool { window: sliding(3, 1, 1), dilation: Dims::from_slice(&[1]) });
+    let mean = Op::AvgPool(AvgPool { window: sliding(3, 1, 1), count_include_pad: true, divisor: None });
+    for engine in engines() {
+        let cases = [max.clone(), mean.clone(), Op::AdaptiveAvgPool(size(40_000))].map(with);
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        assert!(report.agreed == 3, "{}: {report}", engine.device());
+        // These are found by products of lengths, and declined before anything runs.
+        for op in [Op::AdaptiveAvgPool(size(47_000)), Op::AdaptiveMaxPool(size(47_000))] {
+            let case = with(op);
+            let declined = engine.supports(&case.op, &metas(&case, &engine));
+            assert!(declined.is_err(), "{}: {case}", engine.device());
+        }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn plan(
     let to = step.write(&out)?;
     let places = step.write(&indices)?;
     step.word(places);
-    windows.describe(&mut step, planes.source, planes.target)?;
+    windows.describe(&mut step)?;
     planes.describe(&mut step, &out, from, to)?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);

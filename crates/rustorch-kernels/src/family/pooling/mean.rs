@@ -33,11 +33,7 @@ pub(super) fn plan(
     let mut step = StepBuilder::new(request.hardware, kernel);
     let from = step.read(&x)?;
     let to = step.write(&out)?;
-    let [input, output] = match backward {
-        true => [planes.target, planes.source],
-        false => [planes.source, planes.target],
-    };
-    windows.describe(&mut step, input, output)?;
+    windows.describe(&mut step)?;
     planes.describe(&mut step, &out, from, to)?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);

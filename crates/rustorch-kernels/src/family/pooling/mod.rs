@@ -41,9 +41,16 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     if args.iter().any(|x| x.layout.elements() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
+    if let Op::MaxPoolBackward { spatial } = op {
+        return scatter::supports(args[0].dtype, spatial);
+    }
+    let Some((windows, n)) = Windows::of(op) else { return Ok(()) };
+    let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
+    let [source, target] =
+        [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
     match op {
-        Op::MaxPoolBackward { spatial } => scatter::supports(args[0].dtype, spatial),
-        _ => Ok(()),
+        Op::AvgPoolBackward { .. } | Op::AdaptiveAvgPoolBackward { .. } => windows.reach(target, source),
+        _ => windows.reach(source, target),
     }
 }
 
@@ -52,22 +59,14 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if request.out(0).layout.elements() == 0 {
         return Ok(());
     }
+    if let Some((windows, n)) = Windows::of(request.op) {
+        return match request.op {
+            Op::MaxPool(_) | Op::AdaptiveMaxPool(_) => max::plan(plan, request, n, &windows),
+            Op::AvgPool(_) | Op::AdaptiveAvgPool(_) => mean::plan(plan, request, n, &windows, false),
+            _ => mean::plan(plan, request, n, &windows, true),
+        };
+    }
     match request.op {
-        Op::MaxPool(pool) => {
-            let windows = Windows { dilation: three(&pool.dilation, 1), ..Windows::sliding(&pool.window) };
-            max::plan(plan, request, pool.dilation.len(), &windows)
-        }
-        Op::AdaptiveMaxPool(pool) => max::plan(plan, request, pool.size.len(), &Windows::ADAPTIVE),
-        Op::AvgPool(pool) => {
-            mean::plan(plan, request, pool.window.kernel.len(), &Windows::average(pool), false)
-        }
-        Op::AdaptiveAvgPool(pool) => mean::plan(plan, request, pool.size.len(), &Windows::ADAPTIVE, false),
-        Op::AvgPoolBackward { pool, spatial } => {
-            mean::plan(plan, request, spatial.len(), &Windows::average(pool), true)
-        }
-        Op::AdaptiveAvgPoolBackward { spatial } => {
-            mean::plan(plan, request, spatial.len(), &Windows::ADAPTIVE, true)
-        }
         Op::MaxPoolBackward { spatial } => scatter::plan(plan, request, spatial),
         Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate, false),
         Op::InterpolateBackward { interpolate, .. } => interpolate::plan(plan, request, interpolate, true),
@@ -98,6 +97,21 @@ impl Windows {
         divisor: None,
     };
 
+    /// Those of an operation that has windows, and over how many dimensions they go.
+    fn of(op: &Op) -> Option<(Windows, usize)> {
+        Some(match op {
+            Op::MaxPool(pool) => {
+                let dilation = three(&pool.dilation, 1);
+                (Windows { dilation, ..Windows::sliding(&pool.window) }, pool.dilation.len())
+            }
+            Op::AvgPool(pool) => (Windows::average(pool), pool.window.kernel.len()),
+            Op::AvgPoolBackward { pool, spatial } => (Windows::average(pool), spatial.len()),
+            Op::AdaptiveMaxPool(pool) | Op::AdaptiveAvgPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
+            Op::AdaptiveAvgPoolBackward { spatial } => (Windows::ADAPTIVE, spatial.len()),
+            _ => return None,
+        })
+    }
+
     fn sliding(window: &PoolWindow) -> Windows {
         Windows {
             adaptive: false,
@@ -116,26 +130,28 @@ impl Windows {
         }
     }
 
-    /// Gives the numbers that [`WindowWords::declare`] takes, for planes of these lengths.
-    fn describe(
-        &self,
-        step: &mut StepBuilder<'_>,
-        input: [usize; 3],
-        output: [usize; 3],
-    ) -> Result<(), Decline> {
+    /// Whether kernels count as far as the windows of planes of these lengths reach.
+    fn reach(&self, input: [usize; 3], output: [usize; 3]) -> Result<(), Decline> {
         for axis in 0..3 {
-            // Positions before the first wrap around to numbers that must stay out of reach, and so must products.
-            let last = self.stride[axis].checked_mul(output[axis]);
-            let span = self.kernel[axis].checked_mul(self.dilation[axis]);
-            let reach = last
-                .zip(span)
-                .and_then(|(last, span)| last.checked_add(span)?.checked_add(2 * self.padding[axis]))
-                .and_then(|n| n.checked_add(input[axis]));
-            let product = (input[axis] + 1).checked_mul(output[axis] + 1);
-            if reach.max(product).is_none_or(|n| n > i32::MAX as usize) || reach.is_none() {
+            let last = match self.adaptive {
+                // Where windows begin and end is found by products of lengths.
+                true => (input[axis] + 1).checked_mul(output[axis] + 1),
+                // Positions before the first wrap around to numbers that must stay out of reach.
+                false => self.stride[axis]
+                    .checked_mul(output[axis])
+                    .zip(self.kernel[axis].checked_mul(self.dilation[axis]))
+                    .and_then(|(last, span)| last.checked_add(span)?.checked_add(2 * self.padding[axis]))
+                    .and_then(|n| n.checked_add(input[axis])),
+            };
+            if last.is_none_or(|n| n > i32::MAX as usize) {
                 return Err(Decline::Attr("positions beyond 2³¹"));
             }
         }
+        Ok(())
+    }
+
+    /// Gives the numbers that [`WindowWords::declare`] takes.
+    fn describe(&self, step: &mut StepBuilder<'_>) -> Result<(), Decline> {
         for list in [self.kernel, self.stride, self.padding, self.dilation] {
             for number in list {
                 step.number(number)?;
