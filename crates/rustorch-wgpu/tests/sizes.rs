@@ -8,7 +8,7 @@ mod common;
 #[path = "common/plain.rs"]
 mod plain;
 
-use common::metas;
+use common::{metas, run};
 use rustorch_core::{
     AdaptivePool, AvgPool, Backend, DType, Dims, Layout, MatMul, MaxPool, Op, PoolWindow, QuantType, Reduce,
     ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
@@ -140,6 +140,12 @@ fn engines() -> impl Iterator<Item = Engine<rustorch_wgpu::WgpuDriver>> {
     adapters.into_iter().map(|adapter| Engine::new(adapter.open().unwrap()).unwrap())
 }
 
+/// One element, as a tensor of many.
+fn repeated(x: Argument, dims: &[usize]) -> Argument {
+    let layout = x.layout.broadcast_to(&Shape::new(dims).unwrap(), "a test").unwrap();
+    Argument { layout, ..x }
+}
+
 fn sliding(kernel: usize, stride: usize, spatial: usize) -> PoolWindow {
     let [kernel, stride, padding] = [kernel, stride, 0].map(|n| Dims::from_elem(n, spatial));
     PoolWindow { kernel, stride, padding, ceil_mode: false }
@@ -164,5 +170,24 @@ fn windows_slide_over_long_rows() {
             let declined = engine.supports(&case.op, &metas(&case, &engine));
             assert!(declined.is_err(), "{}: {case}", engine.device());
         }
+    }
+}
+
+/// Of elements that are all the same the first of each window is the largest, however far it is from the plane's first.
+#[test]
+fn places_in_planes_of_more_than_2_31_elements_are_found() {
+    let op = Op::MaxPool(MaxPool { window: sliding(3, 16_384, 2), dilation: Dims::from_slice(&[1, 1]) });
+    let x = argument(DType::F32, &[1, 1, 1], 21);
+    let [height, width] = [65_536, 65_535];
+    for engine in engines() {
+        let case = Case { op: op.clone(), args: vec![repeated(x.clone(), &[1, height, width])] };
+        let results = run(&case, &engine).unwrap();
+        let places: Vec<i64> = results[1].as_chunks().0.iter().map(|&at| i64::from_le_bytes(at)).collect();
+        let of = |i: usize| (i / 4 * width + i % 4) as i64 * 16_384;
+        assert_eq!(places, (0..16).map(of).collect::<Vec<_>>(), "{}", engine.device());
+        assert!(results[0].chunks_exact(4).all(|value| value == x.bytes));
+        let larger = Case { op: op.clone(), args: vec![repeated(x.clone(), &[1, height, 65_537])] };
+        let declined = engine.supports(&op, &metas(&larger, &engine));
+        assert!(declined.is_err(), "{}: no index of 32 bits tells the last places", engine.device());
     }
 }

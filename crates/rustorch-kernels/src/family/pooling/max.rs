@@ -18,6 +18,9 @@ pub struct Max {
     rank: usize,
 }
 
+/// The most elements of a plane, whose places are counted in 32 bits.
+pub(super) const MOST: usize = 1 << 32;
+
 /// Adds the launch.
 pub(super) fn plan(
     plan: &mut Plan,
@@ -101,7 +104,7 @@ impl Max {
         };
         module.add(library);
         module.add(&format!(
-            "struct Best {{ value: {ty}, at: i32 }}
+            "struct Best {{ value: {ty}, at: u32, found: bool }}
             fn beats(a: {ty}, b: {ty}) -> bool {{ return {beats}; }}"
         ));
         let mut text = format!("fn best(i: u32) -> Best {{\n{}", planes.parts("i"));
@@ -121,7 +124,7 @@ impl Max {
                 ),
             };
         }
-        let _ = writeln!(text, "var best = Best({least}, -1);");
+        let _ = writeln!(text, "var best = Best({least}, 0xffffffffu, false);");
         for axis in 0..3 {
             let _ = writeln!(
                 text,
@@ -135,9 +138,8 @@ impl Max {
             text,
             "let at = {};
             let value = {load};
-            if best.at < 0 || beats(value, best.value) {{
-                best.value = value;
-                best.at = i32((q0 * {} + q1) * {} + q2);
+            if !best.found || beats(value, best.value) {{
+                best = Best(value, (q0 * {} + q1) * {} + q2, true);
             }}
             }} }} }}
             return best;
@@ -158,9 +160,10 @@ impl Max {
             // The last word may reach beyond the end.
             let _ =
                 writeln!(body, "let i{e} = min(first + {e}u, {} - 1u);\nlet best{e} = best(i{e});", planes.n);
+            // Of a window of nothing −1.
             let index = match hardware.i64 {
-                true => format!("i64(best{e}.at)"),
-                false => format!("vec2<u32>(bitcast<u32>(best{e}.at), bitcast<u32>(best{e}.at >> 31u))"),
+                true => format!("select(-1li, {}, best{e}.found)", indices.from_u32(&format!("best{e}.at"))),
+                false => format!("vec2<u32>(best{e}.at, select(0xffffffffu, 0u, best{e}.found))"),
             };
             let _ = writeln!(body, "{}", indices.store(&format!("{places} + i{e}"), &[index]));
             values.push(match float {

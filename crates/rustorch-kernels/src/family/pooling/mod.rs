@@ -50,6 +50,9 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
         [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
     match op {
         Op::AvgPoolBackward { .. } | Op::AdaptiveAvgPoolBackward { .. } => windows.reach(target, source),
+        Op::MaxPool(_) | Op::AdaptiveMaxPool(_) if source.iter().product::<usize>() > max::MOST => {
+            Err(Decline::Layout("a plane of more than 2³² elements"))
+        }
         _ => windows.reach(source, target),
     }
 }
