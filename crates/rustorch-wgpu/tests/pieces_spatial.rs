@@ -221,6 +221,25 @@ fn interpolation_in_pieces_has_the_same_bits() {
     same_bits(cut(cases));
 }
 
+/// Positions from 2²⁵ on are rounded by four: what a piece has is found with the roundings of kernels.
+#[test]
+fn places_far_from_the_first_are_in_the_piece() {
+    let mut cases = Vec::new();
+    let far = 3 << 24;
+    let x = argument(DType::F16, &[1, far], 310);
+    for (mode, align_corners) in [
+        (InterpolateMode::Nearest, false),
+        (InterpolateMode::NearestExact, false),
+        (InterpolateMode::Linear, false),
+        (InterpolateMode::Cubic, true),
+    ] {
+        let size = Dims::from_slice(&[2803]);
+        let op = Interpolate { mode, size, factors: [None].into_iter().collect(), align_corners };
+        cases.push(case(Op::Interpolate(op), [x.clone()]));
+    }
+    same_bits(cut(cases));
+}
+
 #[test]
 fn normalised_channels_in_pieces_have_the_same_bits() {
     let mut cases = Vec::new();

@@ -38,12 +38,12 @@ pub(crate) struct Taps {
 }
 
 impl Taps {
-    /// The inputs of an output, and one more at either end: kernels may round differently.
+    /// The inputs of an output, and some more at either end: devices may round differently.
     fn of(&self, output: usize) -> Range<usize> {
         let (first, count) = taps::first(&self.op, self.scale, self.inputs, output, self.dtype);
-        let last = self.inputs as i64 - 1;
-        let low = (first - 1).clamp(0, last) as usize;
-        low..(first + count as i64).clamp(0, last) as usize + 1
+        let inside = |place: i64| place.clamp(0, self.inputs as i64 - 1) as usize;
+        let more = taps::margin(&self.op, inside(first), self.dtype) as i64;
+        inside(first - more)..inside(first + count as i64 - 1 + more) + 1
     }
 }
 
@@ -88,6 +88,74 @@ impl Halo {
             &Reach::Share { len } => elements.saturating_sub(2).saturating_mul(len) / self.size.max(1),
             Reach::Taps(taps) => scaled(8, 1.0 / taps.scale),
             Reach::TapOf(taps) => scaled(8, taps.scale).saturating_sub(8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_core::{Dims, InterpolateMode};
+
+    /// The first tap of an output, step by step as kernels find it, in singles.
+    fn single(op: &Interpolate, scale: f32, inputs: usize, output: usize) -> i64 {
+        let o = output as f32;
+        let at = match op.mode {
+            InterpolateMode::Nearest => scale * o,
+            InterpolateMode::NearestExact => scale.mul_add(o + 0.5, -0.5).max(0.0) + 0.5,
+            _ if op.align_corners => scale * o,
+            InterpolateMode::Linear => (scale * (o + 0.5) - 0.5).max(0.0),
+            InterpolateMode::Cubic => scale * (o + 0.5) - 0.5,
+        };
+        at.floor().min((inputs - 1) as f32) as i64
+    }
+
+    /// The same in doubles.
+    fn double(op: &Interpolate, scale: f64, inputs: usize, output: usize) -> i64 {
+        let o = output as f64;
+        let at = match op.mode {
+            InterpolateMode::Nearest => f64::from((scale * o) as f32),
+            InterpolateMode::NearestExact => f64::from(((scale * (o + 0.5) - 0.5).max(0.0) + 0.5) as f32),
+            _ if op.align_corners => scale * o,
+            InterpolateMode::Linear => (scale * (o + 0.5) - 0.5).max(0.0),
+            InterpolateMode::Cubic => scale * (o + 0.5) - 0.5,
+        };
+        at.floor().min((inputs - 1) as f64) as i64
+    }
+
+    #[test]
+    fn taps_are_where_kernels_find_them() {
+        for inputs in [1000, (1 << 24) + 3, (1 << 25) + 1, (1 << 27) + 5, 2_000_000_011] {
+            for outputs in [7, 2803, inputs / 2 * 3] {
+                for (mode, align_corners) in [
+                    (InterpolateMode::Nearest, false),
+                    (InterpolateMode::NearestExact, false),
+                    (InterpolateMode::Linear, false),
+                    (InterpolateMode::Linear, true),
+                    (InterpolateMode::Cubic, false),
+                    (InterpolateMode::Cubic, true),
+                ] {
+                    for dtype in [DType::F32, DType::F64] {
+                        let (size, factors) = (Dims::from_slice(&[outputs]), [None].into_iter().collect());
+                        let op = Interpolate { mode, size, factors, align_corners };
+                        let scale = taps::scale(&op, None, inputs, outputs, dtype);
+                        let taps = Taps { op: op.clone(), scale, inputs, dtype };
+                        for output in (0..outputs).step_by(outputs / 500 + 1).chain([outputs - 1]) {
+                            let found = match dtype {
+                                DType::F64 => double(&op, scale, inputs, output),
+                                _ => single(&op, scale as f32, inputs, output),
+                            };
+                            let (before, count) = (i64::from(mode.taps() == 4), mode.taps() as i64);
+                            let own = taps.of(output);
+                            for place in found - before..found - before + count {
+                                let place = place.clamp(0, inputs as i64 - 1) as usize;
+                                assert!(own.contains(&place), "{place} of {op:?} {dtype} {output}: {own:?}");
+                            }
+                            assert!(own.len() < 16 + 8 * (inputs >> 20), "{own:?} of {op:?}");
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: 
     }
 }
 
-/// The input that is the first tap of an output, unless it lies outside, and how many there are: as kernels find them, but
-/// for what a device rounds differently.
+/// The input that is the first tap of an output, unless it lies outside, and how many there are: by the roundings that
+/// kernels do, in the order of [`text`].
 pub(crate) fn first(
     op: &Interpolate,
     scale: f64,
@@ -28,17 +28,31 @@ pub(crate) fn first(
 ) -> (i64, usize) {
     let round = |x: f64| if dtype == DType::F64 { x } else { f64::from(x as f32) };
     let o = round(output as f64);
-    let centre = round(scale.mul_add(round(o + 0.5), -0.5));
+    let product = |factor: f64| round(scale * factor);
+    let centre = round(product(round(o + 0.5)) - 0.5);
     let at = match op.mode {
-        InterpolateMode::Nearest => round(scale * o),
-        InterpolateMode::NearestExact => round(centre.max(0.0) + 0.5),
-        _ if op.align_corners => round(scale * o),
+        InterpolateMode::Nearest => product(o),
+        InterpolateMode::NearestExact => {
+            let centre =
+                if dtype == DType::F64 { centre } else { round(scale.mul_add(round(o + 0.5), -0.5)) };
+            round(centre.max(0.0) + 0.5)
+        }
+        _ if op.align_corners => product(o),
         InterpolateMode::Linear => centre.max(0.0),
         InterpolateMode::Cubic => centre,
     };
-    let whole = at.floor().min((inputs - 1) as f64) as i64;
     let count = op.mode.taps();
+    let at = if count == 1 { f64::from(at as f32) } else { at };
+    let whole = at.floor().min(round((inputs - 1) as f64)) as i64;
     (whole - i64::from(count == 4), count)
+}
+
+/// By how many elements the taps of an output near element `place` may lie elsewhere than [`first`] says: devices may round
+/// numbers that no single has in either direction.
+pub(crate) fn margin(op: &Interpolate, place: usize, dtype: DType) -> usize {
+    // Four of its units in the last place at least, of which an output's number, a length and the place itself have one each.
+    let units = place >> 21;
+    if dtype == DType::F64 && op.mode.taps() > 1 { 1 } else { 1 + units }
 }
 
 /// Function `tap(scale, len, o, k)`: the place in an input of length `len` of tap `k` of output `o`, and its weight, computed
