@@ -249,6 +249,11 @@ impl<'h> StepBuilder<'h> {
         self.word(value.to_bits())
     }
 
+    /// The device.
+    pub(crate) fn hardware(&self) -> &'h Hardware {
+        self.hardware
+    }
+
     /// Words so far.
     pub fn words(&self) -> usize {
         self.parameters.len()

@@ -191,3 +191,29 @@ fn places_in_planes_of_more_than_2_31_elements_are_found() {
         assert!(declined.is_err(), "{}: no index of 32 bits tells the last places", engine.device());
     }
 }
+
+/// A number of elements that no single has, and a correction that none has.
+#[test]
+fn doubles_are_divided_by_what_they_are_to_be() {
+    let cpu = CpuBackend::new(1);
+    let n = (1 << 24) + 1;
+    let reduce = |op, axis| Op::Reduce(Reduce { op, axes: Dims::from_slice(&[axis]), keepdim: false });
+    for engine in engines().filter(|engine| engine.hardware().f64) {
+        for (dtype, bytes) in [
+            (DType::F64, 1f64.to_le_bytes().to_vec()),
+            (DType::C128, [1f64, -1.0].map(f64::to_le_bytes).concat()),
+        ] {
+            let one = Argument { dtype, layout: common::layout(&[1]), bytes: bytes.clone() };
+            let case = Case { op: reduce(ReduceOp::Mean, 0), args: vec![repeated(one, &[n])] };
+            assert_eq!(run(&case, &engine).unwrap(), [bytes], "{}: {case}", engine.device());
+        }
+        let bytes = values(600, 22).flat_map(|x| f64::from(x).to_le_bytes()).collect();
+        let x = Argument { dtype: DType::F64, layout: common::layout(&[200, 3]), bytes };
+        let cases = [0, 1].into_iter().flat_map(|axis| {
+            [ReduceOp::Var { correction: 0.7 }, ReduceOp::Std { correction: 0.7 }]
+                .map(|op| Case { op: reduce(op, axis), args: vec![x.clone()] })
+        });
+        let report = conformance::check_cases(cases, &engine, &cpu);
+        assert!(report.agreed == 4, "{}: {report}", engine.device());
+    }
+}

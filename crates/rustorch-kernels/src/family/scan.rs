@@ -57,7 +57,7 @@ impl Scan {
         module.add(&fold.text);
         let (own, ..) = lines::own(grouped);
         let load = x.load(&format!("at + i * {step}"));
-        let store = y.store_one(&format!("place_of + i * {to_step}"), "finish(s, 1.0, 0.0)");
+        let store = y.store_one(&format!("place_of + i * {to_step}"), "finish(s, 1u)");
         let text = match grouped {
             false => format!(
                 "var s = empty();

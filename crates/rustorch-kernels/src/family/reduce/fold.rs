@@ -43,7 +43,8 @@ impl Kind {
 }
 
 /// Text: `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
-/// `finish(s, count, correction)`, both `f32`, which gives what is stored.
+/// `finish(s, count)`, which gives what is stored; of variances it calls `correction()`, which gives a number of the
+/// [`wide`] dtype.
 pub(in crate::family) struct Fold {
     /// Bytes of a state in an array.
     pub(in crate::family) bytes: usize,
@@ -105,16 +106,21 @@ pub(in crate::family) fn fold(
     }
 }
 
-/// The type in which floats accumulate, and its size.
-fn wide(dtype: DType, hardware: &Hardware) -> (&'static str, usize) {
-    match hardware.f64 || matches!(dtype, DType::F64 | DType::C128) {
-        true => ("f64", 8),
-        false => ("f32", 4),
+/// The dtype in which floats accumulate.
+pub(in crate::family) fn wide(dtype: DType, hardware: &Hardware) -> DType {
+    if hardware.f64 || matches!(dtype, DType::F64 | DType::C128) { DType::F64 } else { DType::F32 }
+}
+
+/// Its type, and the size.
+fn wide_type(dtype: DType, hardware: &Hardware) -> (&'static str, usize) {
+    match wide(dtype, hardware) {
+        DType::F64 => ("f64", 8),
+        _ => ("f32", 4),
     }
 }
 
 fn floats(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
-    let (ty, bytes) = wide(dtype, hardware);
+    let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let (start, operator) = if kind == Kind::Prod { ("1.0", "*") } else { ("0.0", "+") };
     let finish = if kind == Kind::Mean { format!("s / {ty}(count)") } else { "s".to_owned() };
@@ -123,14 +129,14 @@ fn floats(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardw
 fn empty() -> State {{ return {ty}({start}); }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return s {operator} {ty}(v); }}
 fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
-fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
+fn finish(s: State, count: u32) -> {to} {{ return {to}({finish}); }}
 "
     );
     Fold { bytes, parts: Parts::Whole, text }
 }
 
 fn complex(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
-    let (ty, bytes) = wide(dtype, hardware);
+    let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let (start, merge) = match kind {
         Kind::Prod => ("1.0", "vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)"),
@@ -142,7 +148,7 @@ fn complex(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hard
 fn empty() -> State {{ return State({ty}({start}), {ty}(0.0)); }}
 fn merge(a: State, b: State) -> State {{ return {merge}; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State(v)); }}
-fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {to}({finish}); }}
+fn finish(s: State, count: u32) -> {to} {{ return {to}({finish}); }}
 "
     );
     Fold { bytes: 2 * bytes, parts: Parts::Whole, text }
@@ -171,7 +177,7 @@ fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
 fn empty() -> State {{ return {start}; }}
 fn merge(a: State, b: State) -> State {{ return {merge}; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {long}); }}
-fn finish(s: State, count: f32, correction: f32) -> State {{ return s; }}
+fn finish(s: State, count: u32) -> State {{ return s; }}
 ",
         library::called(merge, hardware)
     );
@@ -188,7 +194,7 @@ fn extreme(kind: Kind, dtype: DType, x: &Elements, y: &Elements) -> Fold {
 fn empty() -> State {{ return State(); }}
 fn merge(a: State, b: State) -> State {{ if order_less(a, b) {{ return b; }} return a; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {flip}(order_key(v))); }}
-fn finish(s: State, count: f32, correction: f32) -> {to} {{ return order_value({flip}(s)); }}
+fn finish(s: State, count: u32) -> {to} {{ return order_value({flip}(s)); }}
 ",
         order.text()
     );
@@ -209,7 +215,7 @@ fn merge(a: State, b: State) -> State {{
     return a;
 }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, State({flip}(order_key(v)), i)); }}
-fn finish(s: State, count: f32, correction: f32) -> {to} {{ return {}; }}
+fn finish(s: State, count: u32) -> {to} {{ return {}; }}
 ",
         order.text(),
         y.from_u32("s.index"),
@@ -237,7 +243,7 @@ fn truth(kind: Kind, dtype: DType, x: &Elements) -> Fold {
 fn empty() -> State {{ return {start}; }}
 fn merge(a: State, b: State) -> State {{ return a {operator} b; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, select(0u, 1u, {nonzero})); }}
-fn finish(s: State, count: f32, correction: f32) -> bool {{ return s != 0u; }}
+fn finish(s: State, count: u32) -> bool {{ return s != 0u; }}
 "
     );
     Fold { bytes: 4, parts: Parts::Whole, text }
@@ -262,7 +268,7 @@ fn merge(a: State, b: State) -> State {{
     return State(shift, relative(a, shift) + relative(b, shift));
 }}
 fn take(s: State, v: {ty}, i: u32) -> State {{ return merge(s, State(v, {ty}(1.0))); }}
-fn finish(s: State, count: f32, correction: f32) -> {ty} {{ return s.x + {log}(s.y); }}
+fn finish(s: State, count: u32) -> {ty} {{ return s.x + {log}(s.y); }}
 "
     );
     Fold { bytes, parts: Parts::Whole, text: library::called(&text, hardware) + &text }
@@ -270,7 +276,7 @@ fn finish(s: State, count: f32, correction: f32) -> {ty} {{ return s.x + {log}(s
 
 /// Count, mean and sum of squared deviations.
 fn moments(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
-    let (ty, bytes) = wide(dtype, hardware);
+    let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let root = match (kind, to) {
         (Kind::Std, "f64") => "sqrt(variance)",
@@ -294,8 +300,8 @@ fn merge(a: State, b: State) -> State {{
     let off = b.y - a.y;
     return State(n, a.y + off * (b.x / n), a.z + b.z + off * off * (a.x * b.x / n), {ty}(0.0));
 }}
-fn finish(s: State, count: f32, correction: f32) -> {to} {{
-    let variance = abs(s.z) / max(s.x - {ty}(correction), {ty}(0.0));
+fn finish(s: State, count: u32) -> {to} {{
+    let variance = abs(s.z) / max(s.x - correction(), {ty}(0.0));
     return {to}({root});
 }}
 "

@@ -16,7 +16,7 @@ struct Runs<'a> {
     count: usize,
     /// Elements of each but the last.
     chunk: usize,
-    correction: f64,
+    correction: Option<f64>,
     states: Place,
     /// Bytes of all states.
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) fn plan(
     kernel: Reduce,
     [kept, reduced]: [Layout; 2],
     [count, chunk]: [usize; 2],
-    correction: f64,
+    correction: Option<f64>,
 ) -> Result<(), Decline> {
     let (results, n) = (kept.elements(), reduced.elements());
     let bytes = kernel.state_bytes(request.hardware) * results * count;
@@ -46,7 +46,7 @@ pub(super) fn plan(
     launch.bytes(states, 0..bytes as u64, false)?;
     let to = launch.write(&request.out(0))?;
     launch.number(results)?.number(1)?.number(count)?.number(count)?.word(0).word(to).word(0).word(1);
-    launch.float(n as f32).float(correction as f32);
+    kernel.finish(&mut launch, n, correction)?;
     plan.step(launch, line(results, request.hardware)?);
     Ok(())
 }
@@ -150,7 +150,7 @@ impl Runs<'_> {
         launch.number(kept.elements())?.number(self.count)?.number(reduced.elements())?.number(self.chunk)?;
         launch.word(from).number(result * self.count)?;
         launch.number(runs.start)?.number(runs.len())?;
-        launch.float(reduced.elements() as f32).float(self.correction as f32);
+        self.kernel.finish(&mut launch, reduced.elements(), self.correction)?;
         for grid in &grids {
             grid.describe(&mut launch)?;
         }

@@ -4,14 +4,16 @@
 pub(super) mod fold;
 mod long;
 
+use super::kind as arithmetic;
+use super::scalars;
 use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::Together;
+use crate::library::{self, Together};
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use fold::Kind;
-use rustorch_core::{DType, Decline, Dims, Layout, OpType, Reduce as Parameters, ReduceOp, Shape};
+use rustorch_core::{DType, Decline, Dims, Layout, OpType, Reduce as Parameters, ReduceOp, Scalar, Shape};
 use std::fmt::Write;
 
 /// The kernel.
@@ -90,8 +92,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
     let (results, n) = (kept.elements(), reduced.elements());
     let kind = Kind::of(reduce.op);
     let correction = match reduce.op {
-        ReduceOp::Var { correction } | ReduceOp::Std { correction } => correction,
-        _ => 0.0,
+        ReduceOp::Var { correction } | ReduceOp::Std { correction } => Some(correction),
+        _ => None,
     };
     // In which order numbers are added is a matter of the whole operation.
     let of = request.whole().outs[0].layout.elements();
@@ -112,7 +114,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
     let from = launch.read(&x)?;
     let to = launch.write(&out)?;
     launch.number(results)?.number(1)?.number(n)?.number(chunk)?.word(from).word(to).word(0).word(1);
-    launch.float(n as f32).float(correction as f32);
+    kernel.finish(&mut launch, n, correction)?;
     for grid in &grids {
         grid.describe(&mut launch)?;
     }
@@ -122,6 +124,16 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
 }
 
 impl Reduce {
+    /// Gives the numbers by which states become results: of so many elements, with a correction of variances.
+    fn finish(&self, launch: &mut StepBuilder<'_>, n: usize, correction: Option<f64>) -> Result<(), Decline> {
+        launch.number(n)?;
+        if let Some(correction) = correction {
+            let wide = fold::wide(self.dtype, launch.hardware());
+            scalars::give(launch, scalars::words(Scalar::Float(correction), wide));
+        }
+        Ok(())
+    }
+
     /// Bytes of a state.
     fn state_bytes(&self, hardware: &Hardware) -> usize {
         let mut module = Module::new();
@@ -149,7 +161,14 @@ impl Reduce {
         let (from, to) = (module.word(), module.word());
         // Of the pieces of each result, those that this launch takes.
         let (first_piece, here) = (module.word(), module.word());
-        let (count, correction) = (module.word().float(), module.word().float());
+        let count = module.word();
+        if matches!(kind, Kind::Var | Kind::Std) {
+            let wide = fold::wide(dtype, hardware);
+            let correction = scalars::declare(&mut module, arithmetic::Kind::of(wide, hardware));
+            let ty = if wide == DType::F64 { "f64" } else { "f32" };
+            module.add(&library::called(&correction, hardware));
+            module.add(&format!("fn correction() -> {ty} {{ return {correction}; }}"));
+        }
         let kept = strided::parameters(&mut module, ranks[0], 1);
         let reduced = strided::parameters(&mut module, ranks[1], 1);
         let fold = fold::fold(kind, dtype, &x, &y, hardware);
@@ -193,9 +212,7 @@ impl Reduce {
             Stage::First => {
                 let _ = write!(body, "states[{to} + result * {pieces} + piece] = s;");
             }
-            _ => body.push_str(
-                &y.store_one(&format!("{to} + result"), &format!("finish(s, {count}, {correction})")),
-            ),
+            _ => body.push_str(&y.store_one(&format!("{to} + result"), &format!("finish(s, {count})"))),
         }
         module.finish([WORKGROUP, 1, 1], &body)
     }
