@@ -121,8 +121,9 @@ impl<D: Driver> Engine<D> {
     /// Temporary memory, from what earlier operations left: of the same stream, if there is, so that streams need not wait for
     /// each other.
     pub(super) fn take_scratch(&self, turn: &Turn<'_>, bytes: usize) -> Result<Piece<D>, Fault> {
-        // Few sizes, so that what one operation leaves serves the next.
-        let size = bytes.max(1 << 10).next_power_of_two();
+        // Few sizes, so that what one operation leaves serves the next; but none that there cannot be.
+        let most = usize::try_from(self.hardware.max_buffer).unwrap_or(usize::MAX) / GRANULE * GRANULE;
+        let size = bytes.max(1 << 10).next_power_of_two().min(most).max(bytes);
         let left = {
             let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
             spare.get_mut(&size).and_then(|pieces| {

@@ -80,12 +80,16 @@ fn turned_around_they_take_one_for_each_pair() {
     let softmax = Op::Softmax(Softmax { axis: 0, log: false });
     let conv = Op::Conv(Conv { params: params(1), activation: None });
     let turned = |rows: usize, columns| vec![(DType::F32, packed(&[rows, columns]).transpose(0, 1).unwrap())];
+    let gaps = packed(&[32_700, 32_779]).slice(1, 5, 32_771, 1).unwrap();
     for (op, args, most) in [
         // By channels, of all images; by rows of one image, of all channels.
         (training, vec![f32(&IMAGES)], 2200),
         (sum(&[0, 2, 3]), vec![f32(&IMAGES)], 1100),
         (conv, vec![f32(&[1, 64, 4096, 4096]), f32(&[64, 64, 3, 3])], 2200),
         (sum(&[0]), vec![f32(&[1 << 20, 1024])], 1100),
+        // A few launches for each part of one sum, where rows do not begin with runs.
+        (sum(&[0, 1]), turned(1 << 15, 1 << 15), 1100),
+        (sum(&[0, 1]), vec![(DType::F32, gaps)], 200),
         (softmax, vec![f32(&[1 << 12, 1 << 18])], 2200),
         (Op::Copy, turned(1 << 15, 1 << 15), 1100),
         (Op::Unary(UnaryOp::Neg), turned(1 << 15, 1 << 15), 1200),

@@ -1,5 +1,6 @@
 //! Reductions in two launches: workgroups bring runs of elements to states, and others states to results. Where kernels do
-//! not see all elements at once, there is a launch for each window of runs; each run is summed as it would be in one.
+//! not see all elements at once, there is a launch for each window of runs, which are brought together first where they lie
+//! scattered; each run is summed as it would be in one.
 
 use super::super::copy;
 use super::super::strided::Grid;
@@ -7,6 +8,10 @@ use super::{Reduce, Stage};
 use crate::pieces::Extent;
 use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
 use rustorch_core::{Decline, Dims, Layout, Shape, TensorMeta};
+use std::ops::Range;
+
+/// The most bytes that are brought together for a launch: enough to keep any device busy.
+const WINDOW: u64 = 256 << 20;
 
 /// Runs of elements, and where their states go.
 struct Runs<'a> {
@@ -39,7 +44,7 @@ pub(super) fn plan(
     if runs.sees(x.layout) {
         runs.launch(plan, &x, [&kept, &reduced], 0, 0..count)?;
     } else {
-        runs.in_windows(plan, &x, kept, reduced)?;
+        runs.in_windows(plan, &x, &kept, &reduced)?;
     }
     let kernel = Reduce { stage: Stage::Last, ranks: [0, 0], group: true, ..kernel };
     let mut launch = StepBuilder::new(request.hardware, kernel);
@@ -60,6 +65,35 @@ fn joined(a: &Layout, b: &Layout, offset: usize) -> Result<Layout, Decline> {
     let both = |a: &[usize], b: &[usize]| a.iter().chain(b).copied().collect::<Dims>();
     let shape = Shape::new(both(a.dims(), b.dims())).map_err(large)?;
     Layout::new(shape, both(a.strides(), b.strides()), offset).map_err(large)
+}
+
+fn packed(dims: &[usize]) -> Result<Layout, Decline> {
+    Ok(Layout::contiguous(Shape::new(dims).map_err(large)?))
+}
+
+/// The elements of a grid with numbers in a range, in their order: as few boxes as there can be.
+fn boxes(dims: &[usize], strides: &[usize], range: Range<usize>) -> Result<Vec<Layout>, Decline> {
+    let inner: usize = dims.iter().skip(1).product();
+    let (mut found, mut at) = (Vec::new(), range.start);
+    while at < range.end {
+        let row = at / inner;
+        let before = row * strides[0];
+        let whole = (range.end - at) / inner;
+        if at.is_multiple_of(inner) && whole > 0 {
+            let shape = Shape::new([&[whole][..], &dims[1..]].concat()).map_err(large)?;
+            found.push(Layout::new(shape, strides, before).map_err(large)?);
+            at += whole * inner;
+        } else {
+            let end = ((row + 1) * inner).min(range.end);
+            let parts = boxes(&dims[1..], &strides[1..], at - row * inner..end - row * inner)?;
+            found.extend(parts.into_iter().map(|part| {
+                let offset = before + part.offset();
+                part.at_offset(offset)
+            }));
+            at = end;
+        }
+    }
+    Ok(found)
 }
 
 /// A line as one dimension, if it is even steps.
@@ -86,46 +120,89 @@ impl Runs<'_> {
     }
 
     /// Adds launches for parts of the runs: of all results at once, if one run of each is seen together; else of one result
-    /// after the other. Lines that are no even steps, or so long ones that no run is seen, are copied first.
+    /// after the other.
     fn in_windows(
         &self,
         plan: &mut Plan,
         x: &Operand<'_>,
-        mut kept: Layout,
-        reduced: Layout,
+        kept: &Layout,
+        reduced: &Layout,
     ) -> Result<(), Decline> {
-        let hardware = self.request.hardware;
-        let one = Layout::contiguous(Shape::new([].as_slice()).map_err(large)?);
-        let (mut place, mut offset) = (x.place, x.layout.offset());
-        let line = match even(&reduced) {
+        let one = packed(&[])?;
+        let line = match even(reduced) {
             Some(line) if self.room(&line, &one)? > 0 => line,
-            _ => {
-                let source = joined(&kept, &reduced, offset)?;
-                let target = Layout::contiguous(source.shape().clone());
-                (place, offset) = (plan.scratch(target.elements() * x.dtype.block_bytes()), 0);
-                let source = Operand { layout: &source, ..*x };
-                copy::plan(plan, hardware, &source, &Operand { place, layout: &target, ..source })?;
-                kept =
-                    Layout::new(kept.shape().clone(), &target.strides()[..kept.rank()], 0).map_err(large)?;
-                Layout::contiguous(Shape::new([reduced.elements()].as_slice()).map_err(large)?)
-            }
+            _ => return self.collected(plan, x, kept, reduced),
         };
-        let together = self.room(&line, &kept)?;
+        let together = self.room(&line, kept)?;
         let (beside, places, most) = match together {
             0 => (&one, kept.indices().collect(), self.room(&line, &one)?.max(1)),
-            _ => (&kept, vec![0], together),
+            _ => (kept, vec![0], together),
         };
         for (result, at) in places.into_iter().enumerate() {
-            for first in (0..self.count).step_by(most) {
-                let runs = first..(first + most).min(self.count);
-                let (begin, end) = (first * self.chunk, (runs.end * self.chunk).min(line.elements()));
-                let part = line.slice(0, begin, end - begin, 1).map_err(large)?;
-                let seen = joined(beside, &part, offset + at + part.offset())?;
-                let x = Operand { place, dtype: x.dtype, layout: &seen };
-                self.launch(plan, &x, [beside, &line], result, runs)?;
+            for runs in self.parts(most) {
+                let elements = self.elements(&runs, &line);
+                let part = line.slice(0, elements.start, elements.len(), 1).map_err(large)?;
+                let seen = joined(beside, &part, x.layout.offset() + at + part.offset())?;
+                self.launch(plan, &Operand { layout: &seen, ..*x }, [beside, &line], result, runs)?;
             }
         }
         Ok(())
+    }
+
+    /// The same where lines are no even steps, or such large ones that no run is seen: before each launch its runs are copied
+    /// to temporary memory, which is that of one launch.
+    fn collected(
+        &self,
+        plan: &mut Plan,
+        x: &Operand<'_>,
+        kept: &Layout,
+        reduced: &Layout,
+    ) -> Result<(), Decline> {
+        let hardware = self.request.hardware;
+        let size = x.dtype.block_bytes();
+        let window = hardware.max_binding.min(WINDOW) as usize;
+        let room = |results: usize| window / size / (results * self.chunk);
+        let one = packed(&[])?;
+        let (beside, places, most) = match room(kept.elements()) {
+            0 => (&one, kept.indices().collect(), room(1).max(1)),
+            together => (kept, vec![0], together),
+        };
+        let line = packed(&[reduced.elements()])?;
+        let longest = self.elements(&(0..most.min(self.count)), &line).len();
+        let place = plan.scratch(beside.elements() * longest * size);
+        let grid = Grid::new(&[reduced]);
+        for (result, at) in places.into_iter().enumerate() {
+            for runs in self.parts(most) {
+                let elements = self.elements(&runs, &line);
+                // Of each result so many elements, one after the other.
+                let rows = packed(&[beside.dims(), &[elements.len()]].concat())?;
+                let rows = Layout::new(beside.shape().clone(), &rows.strides()[..beside.rank()], 0);
+                let rows = rows.map_err(large)?;
+                let mut done = 0;
+                for part in boxes(&grid.dims, &grid.strides[0], elements.clone())? {
+                    let source = joined(beside, &part, x.layout.offset() + at + part.offset())?;
+                    let target = joined(&rows, &packed(part.dims())?, done)?;
+                    done += part.elements();
+                    let source = Operand { layout: &source, ..*x };
+                    copy::plan(plan, hardware, &source, &Operand { place, layout: &target, ..*x })?;
+                }
+                let seen = joined(&rows, &packed(&[elements.len()])?, 0)?;
+                let x = Operand { place, dtype: x.dtype, layout: &seen };
+                self.launch(plan, &x, [&rows, &line], result, runs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All runs, so many at a time.
+    fn parts(&self, most: usize) -> impl Iterator<Item = Range<usize>> {
+        let count = self.count;
+        (0..count).step_by(most).map(move |first| first..(first + most).min(count))
+    }
+
+    /// The elements of a line that are in some runs.
+    fn elements(&self, runs: &Range<usize>, line: &Layout) -> Range<usize> {
+        runs.start * self.chunk..(runs.end * self.chunk).min(line.elements())
     }
 
     /// Adds the launch that brings some runs to states: of results from number `result` on, which are `kept`, and whose
@@ -136,7 +213,7 @@ impl Runs<'_> {
         x: &Operand<'_>,
         [kept, reduced]: [&Layout; 2],
         result: usize,
-        runs: std::ops::Range<usize>,
+        runs: Range<usize>,
     ) -> Result<(), Decline> {
         let hardware = self.request.hardware;
         let grids = [Grid::new(&[kept]), Grid::new(&[reduced])];
