@@ -85,6 +85,15 @@ fn of_a_device_with_nothing() {
 }
 
 #[test]
+fn of_a_device_that_divides_doubles_badly() {
+    let hardware = common::divides_doubles_badly();
+    // All others have the same text as on a device with everything.
+    let mut kernels = common::kernels(&hardware);
+    kernels.retain(|kernel| kernel.wgsl(&hardware).code != kernel.wgsl(&common::strong()).code);
+    check(&hardware, &LANGUAGES, &[Target::SpirV(1, 6)], &kernels);
+}
+
+#[test]
 fn of_parts_and_rows() {
     let strong = common::strong();
     let kernels = [common::kernels_of_parts(), common::kernels_of_rows(&strong)].concat();

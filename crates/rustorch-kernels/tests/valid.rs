@@ -40,6 +40,32 @@ fn on_a_device_with_everything() {
     check(&common::strong(), capabilities);
 }
 
+/// Whose quotients and square roots of doubles are computed by hand.
+#[test]
+fn on_a_device_that_divides_doubles_badly() {
+    let hardware = common::divides_doubles_badly();
+    let capabilities = Capabilities::FLOAT64
+        | Capabilities::SHADER_INT64
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SUBGROUP;
+    check(&hardware, capabilities);
+    let by_hand = |kernel: &Kernel| kernel.wgsl(&hardware).code.contains("ordinary_double");
+    let kernels = common::kernels(&hardware);
+    let reductions = ["kind: Mean", "kind: Var", "kind: Std", "LayerNorm(", "MeanPool("];
+    for what in reductions {
+        let of = |kernel: &&Kernel| {
+            let label = kernel.label();
+            label.contains(what) && ["dtype: F64", "dtype: C128"].iter().any(|dtype| label.contains(dtype))
+        };
+        // What brings elements to the states of means has nothing to divide.
+        let states = |kernel: &Kernel| what == "kind: Mean" && kernel.label().contains("stage: First");
+        let found: Vec<&Kernel> = kernels.iter().filter(of).filter(|kernel| !states(kernel)).collect();
+        assert!(!found.is_empty(), "{what}");
+        assert!(found.iter().all(|kernel| by_hand(kernel)), "{what}: the hardware's quotients");
+    }
+    assert!(kernels.iter().filter(|kernel| by_hand(kernel)).count() > 50);
+}
+
 #[test]
 fn of_parts() {
     let kernels = common::kernels_of_parts();

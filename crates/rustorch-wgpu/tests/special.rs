@@ -2,15 +2,19 @@
 //! function passes into another.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
+#[path = "common/careless.rs"]
+mod careless;
 #[path = "common/plain.rs"]
 mod plain;
 
+use careless::Wrong;
 use rustorch_core::{
     Backend, BinaryOp, Buffer, CompareOp, DType, GateOp, Layout, Op, Scalar, Shape, TensorMeta, UnaryOp,
     View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
+use rustorch_testkit::conformance::{self, Extent};
 use rustorch_testkit::ulps;
 
 /// Zeros, ends of ranges, every magnitude, and numbers at which functions change their way.
@@ -190,6 +194,50 @@ fn the_hardest_angle_keeps_its_digits() {
     }
 }
 
+/// Where quotients and square roots are a little off, those of ordinary numbers are computed by hand; and devices are known on
+/// which only those of numbers that no single has are.
+#[test]
+fn doubles_are_divided_by_hand_where_the_device_does_not() {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return eprintln!("skipped: {none}"),
+    };
+    let cpu = CpuBackend::new(1);
+    let numbers: Vec<f64> = doubles().into_iter().filter(|x| (1e-14..1e14).contains(&x.abs())).collect();
+    let left: Vec<f64> = numbers.iter().flat_map(|&x| vec![x; numbers.len()]).collect();
+    let right: Vec<f64> = numbers.iter().flat_map(|_| numbers.iter().copied()).collect();
+    for adapter in adapters {
+        if !rustorch_kernels::Driver::hardware(&adapter.open().unwrap()).f64 {
+            continue;
+        }
+        for wrong in [Wrong::Everywhere, Wrong::Far] {
+            let engine = careless::engine(&adapter, wrong);
+            for (op, args) in [
+                (Op::Binary(BinaryOp::Div), &[left.clone(), right.clone()][..]),
+                (Op::Unary(UnaryOp::Sqrt), std::slice::from_ref(&numbers)),
+                (Op::Unary(UnaryOp::Reciprocal), std::slice::from_ref(&numbers)),
+            ] {
+                let [got, want] =
+                    [&engine as &dyn Backend, &cpu].map(|backend| run(backend, &op, DType::F64, args));
+                let [got, want] = [got, want].map(|bytes| decode(DType::F64, &bytes.unwrap()));
+                let off =
+                    (0..got.len()).find(|&i| got[i].to_bits() != want[i].to_bits() && !want[i].is_nan());
+                assert!(
+                    off.is_none(),
+                    "{wrong:?}: {op:?} of {:?}",
+                    args.iter().map(|x| x[off.unwrap()]).collect::<Vec<_>>()
+                );
+            }
+            let extent =
+                Extent::Of("mean,var,std,layer_norm,avg_pool,avg_pool_backward,logsumexp,cumsum".into());
+            let mut cases = extent.of(conformance::cases());
+            cases.retain(|case| matches!(case.args[0].dtype, DType::F64 | DType::C128));
+            let report = conformance::check_cases(cases, &engine, &cpu);
+            assert!(report.failures.is_empty() && report.agreed > 10, "{wrong:?}: {report}");
+        }
+    }
+}
+
 fn special(dtype: DType) {
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
@@ -206,7 +254,9 @@ fn special(dtype: DType) {
     let engines = adapters.iter().flat_map(|adapter| {
         let whole = Engine::new(adapter.open().unwrap()).unwrap();
         let plain = Engine::new(plain::Plain::new(adapter.open().unwrap())).unwrap();
-        [Box::new(whole) as Box<dyn Backend>, Box::new(plain)]
+        let careless = (dtype == DType::F64 && whole.hardware().f64)
+            .then(|| Box::new(careless::engine(adapter, Wrong::Everywhere)) as Box<dyn Backend>);
+        [Box::new(whole) as Box<dyn Backend>, Box::new(plain)].into_iter().chain(careless)
     });
     for engine in engines {
         let mut compare = |op: Op, args: &[Vec<f64>], limit: u64| {

@@ -76,7 +76,10 @@ fn judge(numbers: &[f32]) -> Arithmetic {
 fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
     let kernel = super::compile(driver, "probe doubles", double_wgsl())?;
     let third = 1.0 / 3.0;
-    let number = |i: usize| f64::from(sample(i)) * (1.0 + third * i as f64);
+    // The second half lies beyond the range of singles, by turns on either side.
+    let far = |i: usize| if i.is_multiple_of(2) { 2f64.powi(400) } else { 2f64.powi(-400) };
+    let size = |i: usize| if i < DOUBLES / 2 { 1.0 } else { far(i) };
+    let number = |i: usize| f64::from(sample(i)) * (1.0 + third * i as f64) * size(i);
     let mut bytes: Vec<u8> = (0..DOUBLES).flat_map(|i| number(i).to_le_bytes()).collect();
     bytes.resize(3 * 8 * DOUBLES, 0);
     let memory = driver.allocate(bytes.len())?;

@@ -5,7 +5,7 @@ use super::lines::{self, Lines};
 use super::reduce::fold::{self, Kind};
 use super::strided;
 use crate::Hardware;
-use crate::library::Together;
+use crate::library::{self, Together};
 use crate::plan::{Plan, Request, StepBuilder};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
@@ -54,6 +54,7 @@ impl Scan {
         let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
         let grid = strided::parameters(&mut module, rank, 2);
         let fold = fold::fold(kind, dtype, &x, &y, hardware);
+        module.add(&library::called(&fold.text, hardware));
         module.add(&fold.text);
         let (own, ..) = lines::own(grouped);
         let load = x.load(&format!("at + i * {step}"));

@@ -1,4 +1,5 @@
-// Numbers whose products with numbers of their kind are neither near the ends of the range of doubles nor of that of singles.
+// Numbers whose products with numbers of their kind are neither near the ends of the range of doubles nor of that of singles,
+// by which they are taken apart. Quotients and roots of others stay as the hardware has them.
 fn ordinary_double(x: f64) -> bool {
     return abs(x) > 1e-30lf && abs(x) < 1e30lf;
 }
@@ -24,5 +25,7 @@ fn root_double(a: f64) -> f64 {
     if !(ordinary_double(estimate) && ordinary_double(a)) {
         return estimate;
     }
-    return estimate + left_over(estimate, estimate, a) * (0.5lf / estimate);
+    // The first step leaves the square of what the estimate lacks.
+    let root = estimate + left_over(estimate, estimate, a) * (0.5lf / estimate);
+    return root + left_over(root, root, a) * (0.5lf / root);
 }

@@ -33,8 +33,9 @@ pub fn exact(hardware: &Hardware) -> String {
     format!("{KEPT}{fused}{rest}")
 }
 
-/// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, as [`exact`] has them. By hand they call
-/// `kept_double`.
+/// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, correctly rounded where the hardware does so.
+/// Where it does not, they are computed by hand, to little more than half a unit in the last place, as long as arguments and
+/// result have magnitudes between 10⁻³⁰ and 10³⁰; others are the hardware's. By hand they call `kept_double`.
 pub fn exact_double(hardware: &Hardware) -> &'static str {
     match hardware.arithmetic.divides_doubles {
         true => {

@@ -46,6 +46,12 @@ pub fn strong() -> Hardware {
     }
 }
 
+/// The same, but that quotients and square roots of doubles are not the nearest numbers.
+pub fn divides_doubles_badly() -> Hardware {
+    let arithmetic = Arithmetic { divides_doubles: false, ..strong().arithmetic };
+    Hardware { name: "divides doubles badly".into(), arithmetic, ..strong() }
+}
+
 /// A device that has nothing that WebGPU does not promise, and is a processor in disguise.
 pub fn weak() -> Hardware {
     Hardware {

@@ -2,9 +2,9 @@
 
 use super::planes::{PlaneWords, Planes};
 use super::{WindowWords, Windows};
-use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder, line};
 use crate::wgsl::{Module, WORKGROUP, Wgsl, per_word};
+use crate::{Hardware, library};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
 
@@ -76,6 +76,14 @@ impl Mean {
             };
             module.add(&format!("fn window{axis}(o: u32) -> vec3<u32> {{\n{text}\n}}"));
         }
+        // Of doubles the nearest number.
+        let quotient = |a: &str, b: &str| match dtype {
+            DType::F64 => format!("divide_double({a}, {b})"),
+            _ => format!("{a} / {b}"),
+        };
+        if dtype == DType::F64 {
+            module.add(&library::called("divide_double()", hardware));
+        }
         module.add(&format!(
             "fn divisor(count: u32) -> {number} {{ return {number}(select(count, {d}, {d} != 0u)); }}",
             d = windows.divisor
@@ -113,9 +121,9 @@ impl Mean {
             }
             let _ = writeln!(
                 text,
-                "let at = {};\nsum += {} / divisor(n2);\n}} }} }}\nreturn sum;\n}}",
+                "let at = {};\nsum += {};\n}} }} }}\nreturn sum;\n}}",
                 planes.at(),
-                x.load("at")
+                quotient(&x.load("at"), "divisor(n2)")
             );
         } else {
             for axis in 0..3 {
@@ -126,9 +134,10 @@ impl Mean {
             }
             let _ = writeln!(
                 text,
-                "let at = {};\nsum += {};\n}} }} }}\nreturn sum / divisor(w0.z * w1.z * w2.z);\n}}",
+                "let at = {};\nsum += {};\n}} }} }}\nreturn {};\n}}",
                 planes.at(),
-                x.load("at")
+                x.load("at"),
+                quotient("sum", "divisor(w0.z * w1.z * w2.z)")
             );
         }
         module.add(&text);

@@ -2,7 +2,7 @@
 //! and ends.
 
 use crate::Hardware;
-use crate::library::{self, Order, Parts};
+use crate::library::{Order, Parts};
 use crate::wgsl::{Elements, Module};
 use rustorch_core::{DType, DTypeKind, ReduceOp};
 
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// Text: `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
+/// Text, which may call functions of the [library](crate::library::called): `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
 /// `finish(s, count)`, which gives what is stored; of variances it calls `correction()`, which gives a number of the
 /// [`wide`] dtype.
 pub(in crate::family) struct Fold {
@@ -101,7 +101,7 @@ pub(in crate::family) fn fold(
         Kind::Max | Kind::Min => extreme(kind, dtype, x, y),
         Kind::ArgMax | Kind::ArgMin => place(kind, dtype, x, y),
         Kind::Any | Kind::All => truth(kind, dtype, x),
-        Kind::LogSumExp => log_sum_exp(dtype, hardware),
+        Kind::LogSumExp => log_sum_exp(dtype),
         Kind::Var | Kind::Std => moments(kind, dtype, x, y, hardware),
     }
 }
@@ -119,11 +119,20 @@ fn wide_type(dtype: DType, hardware: &Hardware) -> (&'static str, usize) {
     }
 }
 
+/// The quotient of two numbers of the [`wide`] type: of doubles the nearest number, if they are what is asked for.
+fn quotient(dtype: DType, a: &str, b: &str) -> String {
+    match dtype {
+        DType::F64 | DType::C128 => format!("divide_double({a}, {b})"),
+        _ => format!("({a}) / ({b})"),
+    }
+}
+
 fn floats(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hardware) -> Fold {
     let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let (start, operator) = if kind == Kind::Prod { ("1.0", "*") } else { ("0.0", "+") };
-    let finish = if kind == Kind::Mean { format!("s / {ty}(count)") } else { "s".to_owned() };
+    let mean = || quotient(dtype, "s", &format!("{ty}(count)"));
+    let finish = if kind == Kind::Mean { mean() } else { "s".to_owned() };
     let text = format!(
         "alias State = {ty};
 fn empty() -> State {{ return {ty}({start}); }}
@@ -142,7 +151,9 @@ fn complex(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hard
         Kind::Prod => ("1.0", "vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)"),
         _ => ("0.0", "a + b"),
     };
-    let finish = if kind == Kind::Mean { format!("s / {ty}(count)") } else { "s".to_owned() };
+    let part = |name| quotient(dtype, name, &format!("{ty}(count)"));
+    let mean = || format!("State({}, {})", part("s.x"), part("s.y"));
+    let finish = if kind == Kind::Mean { mean() } else { "s".to_owned() };
     let text = format!(
         "alias State = vec2<{ty}>;
 fn empty() -> State {{ return State({ty}({start}), {ty}(0.0)); }}
@@ -173,13 +184,12 @@ fn integers(kind: Kind, x: &Elements, hardware: &Hardware) -> Fold {
         (false, _) => "v",
     };
     let text = format!(
-        "{}alias State = {ty};
+        "alias State = {ty};
 fn empty() -> State {{ return {start}; }}
 fn merge(a: State, b: State) -> State {{ return {merge}; }}
 fn take(s: State, v: {from}, i: u32) -> State {{ return merge(s, {long}); }}
 fn finish(s: State, count: u32) -> State {{ return s; }}
-",
-        library::called(merge, hardware)
+"
     );
     let parts = if hardware.i64 { Parts::Halves } else { Parts::Whole };
     Fold { bytes: 8, parts, text }
@@ -250,7 +260,7 @@ fn finish(s: State, count: u32) -> bool {{ return s != 0u; }}
 }
 
 /// The largest element so far, and the sum of exponentials relative to it.
-fn log_sum_exp(dtype: DType, hardware: &Hardware) -> Fold {
+fn log_sum_exp(dtype: DType) -> Fold {
     let (ty, bytes, exp, log, least) = match dtype {
         DType::F64 => ("f64", 16, "exp_double", "log_double", "-1.7976931348623157e308lf"),
         _ => ("f32", 8, "quick_exp", "log_of", "-3.4028235e38"),
@@ -271,7 +281,7 @@ fn take(s: State, v: {ty}, i: u32) -> State {{ return merge(s, State(v, {ty}(1.0
 fn finish(s: State, count: u32) -> {ty} {{ return s.x + {log}(s.y); }}
 "
     );
-    Fold { bytes, parts: Parts::Whole, text: library::called(&text, hardware) + &text }
+    Fold { bytes, parts: Parts::Whole, text }
 }
 
 /// Count, mean and sum of squared deviations.
@@ -279,17 +289,18 @@ fn moments(kind: Kind, dtype: DType, x: &Elements, y: &Elements, hardware: &Hard
     let (ty, bytes) = wide_type(dtype, hardware);
     let (from, to) = (x.value(), y.value());
     let root = match (kind, to) {
-        (Kind::Std, "f64") => "sqrt(variance)",
+        (Kind::Std, "f64") => "root_double(variance)",
         (Kind::Std, _) => "sqrt(f32(variance))",
         _ => "variance",
     };
+    let quotient = |a, b| quotient(dtype, a, b);
     let text = format!(
         "alias State = vec4<{ty}>;
 fn empty() -> State {{ return State(); }}
 fn take(s: State, v: {from}, i: u32) -> State {{
     let n = s.x + {ty}(1.0);
     let off = {ty}(v) - s.y;
-    let mean = s.y + off / n;
+    let mean = s.y + {};
     return State(n, mean, s.z + off * ({ty}(v) - mean), {ty}(0.0));
 }}
 // Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.
@@ -298,13 +309,17 @@ fn merge(a: State, b: State) -> State {{
     if b.x == {ty}(0.0) {{ return a; }}
     let n = a.x + b.x;
     let off = b.y - a.y;
-    return State(n, a.y + off * (b.x / n), a.z + b.z + off * off * (a.x * b.x / n), {ty}(0.0));
+    return State(n, a.y + off * ({}), a.z + b.z + off * off * ({}), {ty}(0.0));
 }}
 fn finish(s: State, count: u32) -> {to} {{
-    let variance = abs(s.z) / max(s.x - correction(), {ty}(0.0));
+    let variance = {};
     return {to}({root});
 }}
-"
+",
+        quotient("off", "n"),
+        quotient("b.x", "n"),
+        quotient("a.x * b.x", "n"),
+        quotient("abs(s.z)", &format!("max(s.x - correction(), {ty}(0.0))")),
     );
     Fold { bytes: 4 * bytes, parts: Parts::Whole, text }
 }

@@ -162,17 +162,19 @@ impl Reduce {
         // Of the pieces of each result, those that this launch takes.
         let (first_piece, here) = (module.word(), module.word());
         let count = module.word();
+        let mut text = String::new();
         if matches!(kind, Kind::Var | Kind::Std) {
             let wide = fold::wide(dtype, hardware);
             let correction = scalars::declare(&mut module, arithmetic::Kind::of(wide, hardware));
             let ty = if wide == DType::F64 { "f64" } else { "f32" };
-            module.add(&library::called(&correction, hardware));
-            module.add(&format!("fn correction() -> {ty} {{ return {correction}; }}"));
+            let _ = writeln!(text, "fn correction() -> {ty} {{ return {correction}; }}");
         }
         let kept = strided::parameters(&mut module, ranks[0], 1);
         let reduced = strided::parameters(&mut module, ranks[1], 1);
         let fold = fold::fold(kind, dtype, &x, &y, hardware);
-        module.add(&fold.text);
+        text.push_str(&fold.text);
+        module.add(&library::called(&text, hardware));
+        module.add(&text);
         let (task, first, step) = match group {
             true => (LINEAR_GROUP.to_owned(), "local", WORKGROUP),
             false => (format!("({LINEAR_GROUP} * {WORKGROUP}u + local)"), "0u", 1),

@@ -1,0 +1,55 @@
+//! A device that does not round quotients and square roots of doubles as it should.
+
+#![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
+
+use rustorch_core::Fault;
+use rustorch_kernels::driver::Layer;
+use rustorch_kernels::{Driver, Engine, Text};
+use rustorch_wgpu::{Adapter, WgpuDriver};
+
+/// Which of them are wrong, by a unit in the last place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// All.
+    Everywhere,
+    /// Those of numbers beyond the range of singles.
+    Far,
+}
+
+/// A driver that makes them so in the texts of kernels: of the one by which the engine asks, and of the library's functions.
+pub struct Careless {
+    driver: WgpuDriver,
+    wrong: Wrong,
+}
+
+/// The engine of such a device, which knows.
+pub fn engine(adapter: &Adapter, wrong: Wrong) -> Engine<Careless> {
+    let driver = adapter.open().unwrap_or_else(|fault| panic!("{fault}"));
+    let engine = Engine::new(Careless { driver, wrong }).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(!engine.hardware().arithmetic.divides_doubles, "{wrong:?}: it was not found out");
+    engine
+}
+
+impl Layer for Careless {
+    type Inner = WgpuDriver;
+
+    fn inner(&self) -> &WgpuDriver {
+        &self.driver
+    }
+
+    fn compile(&self, kernel: &Text<'_>) -> Result<<WgpuDriver as Driver>::Kernel, Fault> {
+        let least = if self.wrong == Wrong::Far { "1e40lf" } else { "0.0lf" };
+        let spoiled = |x: &str| format!("(({x}) * select(1.0lf, 0.9999999999999999lf, abs({x}) > {least}))");
+        let mut source = kernel.source.to_owned();
+        let mut spoil = |before: &str, x: &str| {
+            source = source.replace(&format!("{before}{x};"), &format!("{before}{};", spoiled(x)));
+        };
+        if kernel.label == "probe doubles" {
+            spoil("] = ", "x[i] / x[(i + 1u) % 32u]");
+            spoil("] = ", "sqrt(x[i])");
+        }
+        spoil("fn divide_double(a: f64, b: f64) -> f64 {\n    let quotient = ", "a / b");
+        spoil("fn root_double(a: f64) -> f64 {\n    let estimate = ", "sqrt(a)");
+        self.driver.compile(&Text { source: &source, ..*kernel })
+    }
+}
