@@ -4,13 +4,14 @@
 //! order; then each thread adds the weighted values of its columns. In the precision of an `f16` cache every step is
 //! rounded as `rustorch-cpu` does it (see its `attention/half.rs`).
 
+use super::matmul::leading;
 use super::rms_norm::rows;
 use super::strided::{self, Grid};
 use crate::plan::{Operand, Plan, Request, StepBuilder, line};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{Attention as Parameters, DType, Decline, Layout, OpType, Shape, TensorMeta};
+use rustorch_core::{Attention as Parameters, DType, Decline, OpType, TensorMeta};
 use std::fmt::Write;
 
 /// The widest queries and values.
@@ -41,14 +42,6 @@ pub const ROWS: &[Row] = &[row(OpType::Attention, &["attention"], DTypes::always
     })
     .remark("heads of up to 512 columns")];
 
-/// The layout of a tensor's matrices, the last two dimensions left out.
-fn heads(layout: &Layout) -> Result<Layout, Decline> {
-    let outer = layout.rank() - 2;
-    let large = |_| Decline::Attr("too large");
-    let shape = Shape::new(&layout.dims()[..outer]).map_err(large)?;
-    Layout::new(shape, &layout.strides()[..outer], 0).map_err(large)
-}
-
 /// Adds the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
     let (q, k, v, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
@@ -56,8 +49,11 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
     let (qd, kd, vd) = (q.layout.dims(), k.layout.dims(), v.layout.dims());
     let queries: usize = qd[..rank - 1].iter().product();
     let group = qd[rank - 3] / kd[rank - 3].max(1);
-    let grids =
-        [Grid::new(&[&rows(q.layout)?]), Grid::new(&[&heads(k.layout)?]), Grid::new(&[&heads(v.layout)?])];
+    let grids = [
+        Grid::new(&[&rows(q.layout)?]),
+        Grid::new(&[&leading(k.layout, 2)?]),
+        Grid::new(&[&leading(v.layout, 2)?]),
+    ];
     let mask = match request.args.get(3) {
         None => None,
         Some(mask) => {

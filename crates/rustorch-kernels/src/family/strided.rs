@@ -75,6 +75,13 @@ impl Grid {
     }
 }
 
+/// One number for each of depth, height and width, of which the first may be missing.
+pub(super) fn three(list: &[usize], missing: usize) -> [usize; 3] {
+    let mut three = [missing; 3];
+    three[3 - list.len()..].copy_from_slice(list);
+    three
+}
+
 /// Declares the parameters of a grid of `rank` dimensions and `tensors` tensors.
 pub fn parameters(module: &mut Module, rank: usize, tensors: usize) -> Parameters {
     let dims = module.take(rank.saturating_sub(1));

@@ -12,6 +12,7 @@
 use super::accumulator;
 use super::pointwise;
 use crate::Hardware;
+use crate::family::strided::three;
 use crate::library;
 use crate::plan::{Operand, Place, Request, StepBuilder};
 use crate::wgsl::{Elements, Module, Word};
@@ -86,13 +87,6 @@ pub(super) struct Sum {
     source: Strides,
     /// How far before the source's first element the first position would be, modulo 2³².
     before: u32,
-}
-
-/// The last of three numbers; the others are `missing`.
-fn three(list: &[usize], missing: usize) -> [usize; 3] {
-    let mut three = [missing; 3];
-    three[3 - list.len()..].copy_from_slice(list);
-    three
 }
 
 impl Sum {

@@ -13,11 +13,11 @@ pub use max::Max;
 pub use mean::Mean;
 pub use scatter::Scatter;
 
+use super::strided::three;
 use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, Word};
-use planes::three;
 use rustorch_core::{AvgPool, DType, Decline, Op, OpType, PoolWindow, TensorMeta};
 
 /// The rows of the table.

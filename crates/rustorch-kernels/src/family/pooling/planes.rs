@@ -1,17 +1,11 @@
 //! Planes of a result and of what it is made from: where elements are, and the text that says so.
 
-use super::super::strided::{self, Grid};
+use crate::family::matmul::leading;
+use crate::family::strided::{self, Grid, three};
 use crate::plan::{Corner, Operand, Request, StepBuilder};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word};
-use rustorch_core::{Decline, Layout, Shape};
+use rustorch_core::Decline;
 use std::fmt::Write;
-
-/// One number for each of depth, height and width, of which the first may be missing.
-pub(super) fn three(list: &[usize], missing: usize) -> [usize; 3] {
-    let mut three = [missing; 3];
-    three[3 - list.len()..].copy_from_slice(list);
-    three
-}
 
 /// The planes of an argument and of the result, or parts of them, whose positions are those of the whole.
 pub(super) struct Planes {
@@ -31,9 +25,7 @@ impl Planes {
     pub(super) fn of(request: &Request<'_>, n: usize) -> Result<Planes, Decline> {
         let (x, y) = (request.args[0].layout, request.outs[0].layout);
         let outer = x.rank() - n;
-        let large = |_| Decline::Attr("too large");
-        let shape = Shape::new(&x.dims()[..outer]).map_err(large)?;
-        let lead = Layout::new(shape, &x.strides()[..outer], 0).map_err(large)?;
+        let lead = leading(x, n)?;
         let whole = request.whole();
         Ok(Planes {
             source: three(&whole.args[0].dims()[outer..], 1),

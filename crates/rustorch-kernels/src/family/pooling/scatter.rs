@@ -80,13 +80,6 @@ impl Scatter {
             2 => ("sums", "number * len".to_owned()),
             _ => ("y", format!("{to} + plane * len")),
         };
-        let parts = match hardware.i64 {
-            true => {
-                "let low = u32(indices[b] & 0xffffffffli); let high = u32((indices[b] >> 32u) & 0xffffffffli);"
-            }
-            false => "let low = indices[b].x; let high = indices[b].y;",
-        };
-        let _ = &indices;
         let round = match per_word {
             2 => format!(
                 "for (var i = first; i < last; i += 2u) {{ {} }}",
@@ -111,15 +104,16 @@ impl Scatter {
                 var a = {from};
                 var b = {places};
                 {}
-                {parts}
-                if high == 0u && low < len {{
-                    if low >= first && low < last {{ {sums}[origin + low] += {}; }}
-                }} else if local == 0u && (high & low) != 0xffffffffu {{
-                    mistake({}u, low, high, len);
+                {}
+                if place_h == 0u && place_l < len {{
+                    if place_l >= first && place_l < last {{ {sums}[origin + place_l] += {}; }}
+                }} else if local == 0u && (place_h & place_l) != 0xffffffffu {{
+                    mistake({}u, place_l, place_h, len);
                 }}
             }}
             {round}",
             grid.positions(&format!("(plane * {pooled} + j)"), &["a", "b"]),
+            indices.index_words("place", "b"),
             grad.load("a"),
             Mistake::MaxPoolBackward as u32,
         );

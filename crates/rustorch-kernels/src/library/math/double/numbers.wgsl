@@ -2,10 +2,6 @@
 fn upper_word(x: f64) -> i32 {
     return i32(bitcast<i64>(x) >> 32u);
 }
-// The upper word without the sign.
-fn upper_size(x: f64) -> i32 {
-    return upper_word(x) & 0x7fffffff;
-}
 // x without the lower word: a product of two such numbers is exact but for ten bits.
 fn shortened(x: f64) -> f64 {
     return bitcast<f64>(bitcast<i64>(x) & -4294967296li);
