@@ -10,8 +10,8 @@ mod plain;
 
 use common::{metas, run};
 use rustorch_core::{
-    AdaptivePool, AvgPool, Backend, DType, Dims, Layout, MatMul, MaxPool, Op, PoolWindow, QuantType, Reduce,
-    ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
+    AdaptivePool, AvgPool, Backend, DType, Dims, Interpolate, InterpolateMode, Layout, MatMul, MaxPool, Op,
+    PoolWindow, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
@@ -189,6 +189,27 @@ fn places_in_planes_of_more_than_2_31_elements_are_found() {
         let larger = Case { op: op.clone(), args: vec![repeated(x.clone(), &[1, height, 65_537])] };
         let declined = engine.supports(&op, &metas(&larger, &engine));
         assert!(declined.is_err(), "{}: no index of 32 bits tells the last places", engine.device());
+    }
+}
+
+/// The last element of a row has a number that no single has; and there may be too many for whole numbers with a sign.
+#[test]
+fn the_last_of_a_long_row_is_the_nearest() {
+    let cpu = CpuBackend::new(1);
+    let len = (1 << 24) + 2;
+    let x = argument(DType::F16, &[1, len], 23);
+    let one = argument(DType::F16, &[1, 1], 24);
+    for engine in engines() {
+        for mode in [InterpolateMode::Nearest, InterpolateMode::NearestExact] {
+            // The fourth would be the one behind the last, or farther.
+            let factors = [Some(3.0 / len as f64)].into_iter().collect();
+            let op = Interpolate { mode, size: Dims::from_slice(&[4]), factors, align_corners: false };
+            let with = |x| Case { op: Op::Interpolate(op.clone()), args: vec![x] };
+            let report = conformance::check_cases([with(x.clone())], &engine, &cpu);
+            assert!(report.agreed == 1, "{}: {report}", engine.device());
+            let longer = with(repeated(one.clone(), &[1, 1 << 31]));
+            assert!(engine.supports(&longer.op, &metas(&longer, &engine)).is_err(), "{}", engine.device());
+        }
     }
 }
 

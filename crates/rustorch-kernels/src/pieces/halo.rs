@@ -107,7 +107,7 @@ mod tests {
             InterpolateMode::Linear => (scale * (o + 0.5) - 0.5).max(0.0),
             InterpolateMode::Cubic => scale * (o + 0.5) - 0.5,
         };
-        at.floor().min((inputs - 1) as f32) as i64
+        if op.mode.taps() == 1 { at as i64 } else { at.floor().min((inputs - 1) as f32) as i64 }
     }
 
     /// The same in doubles.
@@ -120,7 +120,7 @@ mod tests {
             InterpolateMode::Linear => (scale * (o + 0.5) - 0.5).max(0.0),
             InterpolateMode::Cubic => scale * (o + 0.5) - 0.5,
         };
-        at.floor().min((inputs - 1) as f64) as i64
+        if op.mode.taps() == 1 { at as i64 } else { at.floor().min((inputs - 1) as f64) as i64 }
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::Hardware;
 use crate::plan::{Plan, Request, StepBuilder};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, Word};
-use rustorch_core::{AvgPool, DType, Decline, Op, OpType, PoolWindow, TensorMeta};
+use rustorch_core::{
+    AvgPool, DType, Decline, Interpolate as Interpolation, Op, OpType, PoolWindow, TensorMeta,
+};
 
 /// The rows of the table.
 pub const ROWS: &[Row] = &[
@@ -36,6 +38,8 @@ pub const ROWS: &[Row] = &[
     row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::FLOAT).check(check),
 ];
 
+const BEYOND: Decline = Decline::Attr("positions beyond 2³¹");
+
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     // There is no memory to show to a kernel.
     if args.iter().any(|x| x.layout.elements() == 0) {
@@ -44,10 +48,21 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     if let Op::MaxPoolBackward { spatial } = op {
         return scatter::supports(args[0].dtype, spatial);
     }
-    let Some((windows, n)) = Windows::of(op) else { return Ok(()) };
     let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
-    let [source, target] =
-        [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
+    let planes = |n| [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
+    let Some((windows, n)) = Windows::of(op) else {
+        let (Op::Interpolate(Interpolation { size, .. })
+        | Op::InterpolateBackward { interpolate: Interpolation { size, .. }, .. }) = op
+        else {
+            return Ok(());
+        };
+        // Places are whole numbers with a sign.
+        return match planes(size.len()).as_flattened().iter().all(|&len| len <= i32::MAX as usize) {
+            true => Ok(()),
+            false => Err(BEYOND),
+        };
+    };
+    let [source, target] = planes(n);
     match op {
         Op::AvgPoolBackward { .. } | Op::AdaptiveAvgPoolBackward { .. } => windows.reach(target, source),
         Op::MaxPool(_) | Op::AdaptiveMaxPool(_) if source.iter().product::<usize>() > max::MOST => {
@@ -147,7 +162,7 @@ impl Windows {
                     .and_then(|n| n.checked_add(input[axis])),
             };
             if last.is_none_or(|n| n > i32::MAX as usize) {
-                return Err(Decline::Attr("positions beyond 2³¹"));
+                return Err(BEYOND);
             }
         }
         Ok(())

@@ -17,6 +17,9 @@ pub(crate) fn scale(op: &Interpolate, factor: Option<f64>, len: usize, outputs: 
     }
 }
 
+/// The last whole number of singles that is an `i32`.
+const FARTHEST: f64 = 2_147_483_520.0;
+
 /// The input that is the first tap of an output, unless it lies outside, and how many there are: by the roundings that
 /// kernels do, in the order of [`text`].
 pub(crate) fn first(
@@ -42,8 +45,10 @@ pub(crate) fn first(
         InterpolateMode::Cubic => centre,
     };
     let count = op.mode.taps();
-    let at = if count == 1 { f64::from(at as f32) } else { at };
-    let whole = at.floor().min(round((inputs - 1) as f64)) as i64;
+    let whole = match count {
+        1 => f64::from(at as f32).floor().min(FARTHEST),
+        _ => at.floor().min(round((inputs - 1) as f64)),
+    } as i64;
     (whole - i64::from(count == 4), count)
 }
 
@@ -74,6 +79,8 @@ pub(super) fn text(mode: InterpolateMode, align_corners: bool, ty: &str) -> Stri
     };
     // Of an element that is taken as it is, the place is rounded to single precision first.
     let at = if mode.taps() == 1 { format!("{ty}(f32({at}))") } else { at };
+    // The last input's number may be none of the type, and the nearest one less: which only counts where weights are found.
+    let last = if mode.taps() == 1 { format!("{ty}({FARTHEST:?})") } else { format!("{ty}(len - 1u)") };
     let weight = match mode {
         InterpolateMode::Linear => format!("select({ty}(1.0) - beyond, beyond, k == 1u)"),
         InterpolateMode::Cubic => "cubic(beyond, k)".into(),
@@ -85,7 +92,7 @@ pub(super) fn text(mode: InterpolateMode, align_corners: bool, ty: &str) -> Stri
         "struct Tap {{ place: u32, weight: {ty} }}
 {cubic}fn tap(scale: {ty}, len: u32, o: u32, k: u32) -> Tap {{
     let at = {at};
-    let whole = min(floor(at), {ty}(len - 1u));
+    let whole = min(floor(at), {last});
     let beyond = clamp(at - whole, {ty}(0.0), {ty}(1.0));
     let place = clamp(i32(whole) + i32(k) - {before}, 0, i32(len) - 1);
     return Tap(u32(place), {weight});
