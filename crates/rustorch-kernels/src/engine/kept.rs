@@ -1,12 +1,12 @@
 //! Temporary data that outlives its operation, because the next one may need the same: activations that are rounded for one
 //! weight serve those beside it, and cosines of positions serve every layer of a model.
 //!
-//! A plan says of which launches this is worth remembering ([`Step::kept`]), if nothing else is made in the same memory, as
-//! there is where the parts of an operation follow each other. Such a launch is a function of the memory that it
+//! A plan says of which launches this is worth remembering ([`Step::kept`]). Such a launch is a function of the memory that it
 //! reads, its kernel and its parameters, so what it made is found again by these: a [`Key`]. In it stands not the memory but
 //! its [`Stamp`](super::order::Stamp), which is one of all memories and changes before anything is written there. Hence
 //! memory that was written since, and memory that was freed and has come back, are found no more. Nobody writes memory while
-//! an operation reads it, by the contract of views, so that a stamp does not change between key and launch.
+//! an operation reads it, by the contract of views, so that a stamp does not change between key and launch. Where the parts of
+//! an operation make something each in one piece of memory, nothing of it is kept, unless all make the same.
 //!
 //! Each stream has its own, one for each kernel, and whoever uses a piece has it alone: it is taken out of the table and put
 //! back when the work that uses it is given. What is replaced goes to other temporary memory, whose next user comes after it

@@ -38,6 +38,7 @@ pub const ROWS: &[Row] = &[
     row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::FLOAT).check(check),
 ];
 
+/// Why long dimensions are declined.
 const BEYOND: Decline = Decline::Attr("positions beyond 2³¹");
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {

@@ -42,9 +42,9 @@ impl Kind {
     }
 }
 
-/// Text, which may call functions of the [library](crate::library::called): `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
-/// `finish(s, count)`, which gives what is stored; of variances it calls `correction()`, which gives a number of the
-/// [`wide`] dtype.
+/// Text: `State`, and functions `empty()`, `take(s, v, i)` for element `v` with number `i`, `merge(a, b)`, and
+/// `finish(s, count)`, which gives what is stored. They call functions of the [library](crate::library::called); that of
+/// variances also `correction()`, which has to give a number of the [`wide`] dtype.
 pub(in crate::family) struct Fold {
     /// Bytes of a state in an array.
     pub(in crate::family) bytes: usize,
@@ -119,7 +119,7 @@ fn wide_type(dtype: DType, hardware: &Hardware) -> (&'static str, usize) {
     }
 }
 
-/// The quotient of two numbers of the [`wide`] type: of doubles the nearest number, if they are what is asked for.
+/// The quotient of two numbers of the [`wide`] type: the nearest number, where a double is to come of it.
 fn quotient(dtype: DType, a: &str, b: &str) -> String {
     match dtype {
         DType::F64 | DType::C128 => format!("divide_double({a}, {b})"),

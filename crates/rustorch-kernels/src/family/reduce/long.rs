@@ -71,7 +71,7 @@ fn packed(dims: &[usize]) -> Result<Layout, Decline> {
     Ok(Layout::contiguous(Shape::new(dims).map_err(large)?))
 }
 
-/// The elements of a grid with numbers in a range, in their order: as few boxes as there can be.
+/// The elements of a grid with numbers in a range, in their order: whole rows together, and parts of rows.
 fn boxes(dims: &[usize], strides: &[usize], range: Range<usize>) -> Result<Vec<Layout>, Decline> {
     let inner: usize = dims.iter().skip(1).product();
     let (mut found, mut at) = (Vec::new(), range.start);
