@@ -30,7 +30,6 @@ mod profiler;
 mod program;
 mod session;
 mod spans;
-mod wheels;
 
 pub use discover::{Candidate, Discovery, discover};
 pub use driver::Cuda;

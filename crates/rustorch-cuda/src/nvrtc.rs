@@ -1,8 +1,7 @@
 //! NVRTC: from CUDA C to machine code.
 
 use crate::libraries;
-use cudarc::nvrtc::result::NvrtcError as Status;
-use cudarc::nvrtc::{result, sys};
+use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult as Status};
 use std::ffi::{CString, c_char};
 use std::fmt;
 
@@ -60,10 +59,17 @@ impl fmt::Display for NvrtcError {
 
 impl std::error::Error for NvrtcError {}
 
-impl From<Status> for NvrtcError {
-    fn from(status: Status) -> NvrtcError {
-        NvrtcError::Failed(format!("NVRTC says {status}"))
+/// Fails unless a call has succeeded.
+fn check(call: &str, status: Status) -> Result<(), NvrtcError> {
+    match status {
+        Status::NVRTC_SUCCESS => Ok(()),
+        error => Err(NvrtcError::Failed(said(call, error))),
     }
+}
+
+/// What a call said.
+fn said(call: &str, status: Status) -> String {
+    format!("{call} says {status:?} ({})", status as u32)
 }
 
 impl Nvrtc {
@@ -73,16 +79,15 @@ impl Nvrtc {
     /// # Errors
     /// [`NvrtcError::Missing`] says how to get it.
     pub fn find() -> Result<Nvrtc, NvrtcError> {
-        libraries::nvrtc().map_err(NvrtcError::Missing)?;
+        let library = libraries::nvrtc().map_err(NvrtcError::Missing)?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: NVRTC is loaded and has the functions; the numbers go to variables, and as many architectures to the list
-        // as there are.
+        // SAFETY: the numbers go to variables, and as many architectures to the list as there are.
         unsafe {
-            sys::nvrtcVersion(&mut major, &mut minor).result()?;
-            sys::nvrtcGetNumSupportedArchs(&mut count).result()?;
+            check("nvrtcVersion", (library.nvrtcVersion)(&mut major, &mut minor))?;
+            check("nvrtcGetNumSupportedArchs", (library.nvrtcGetNumSupportedArchs)(&mut count))?;
             let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
             if !known.is_empty() {
-                sys::nvrtcGetSupportedArchs(known.as_mut_ptr()).result()?;
+                check("nvrtcGetSupportedArchs", (library.nvrtcGetSupportedArchs)(known.as_mut_ptr()))?;
             }
             known.sort_unstable();
             Ok(Nvrtc { version: (major, minor), known })
@@ -131,19 +136,27 @@ impl Nvrtc {
             CString::new(text).map_err(|_| NvrtcError::Text(format!("the {what} has a zero in it")))
         };
         let (source, name) = (text(source, "source")?, text(&format!("{label}.cu"), "label")?);
+        let options = self.options(target);
+        let options: Vec<CString> =
+            options.iter().map(|option| text(option, "option")).collect::<Result<_, _>>()?;
+        let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let library = libraries::nvrtc().map_err(NvrtcError::Missing)?;
         // Destroyed before the texts, which it may refer to.
-        let program = Program(result::create_program(&source, Some(&name))?);
-        // SAFETY: the program lives.
-        match unsafe { result::compile_program(program.0, &self.options(target)) } {
-            Ok(()) => {}
-            Err(Status(sys::nvrtcResult::NVRTC_ERROR_COMPILATION)) => {
-                return Err(NvrtcError::Text(program.log()));
-            }
-            Err(status) => {
-                return Err(NvrtcError::Failed(format!("NVRTC says {status}: {}", program.log())));
+        let mut program = Program { library, raw: std::ptr::null_mut() };
+        let none = std::ptr::null();
+        // SAFETY: the texts end with a zero, there are no headers, and the handle goes to a variable.
+        let created = unsafe {
+            (library.nvrtcCreateProgram)(&mut program.raw, source.as_ptr(), name.as_ptr(), 0, none, none)
+        };
+        check("nvrtcCreateProgram", created)?;
+        // SAFETY: the program lives, and the list has as many texts, which end with a zero.
+        match unsafe { (library.nvrtcCompileProgram)(program.raw, options.len() as i32, options.as_ptr()) } {
+            Status::NVRTC_SUCCESS => program.output(target),
+            Status::NVRTC_ERROR_COMPILATION => Err(NvrtcError::Text(program.log())),
+            error => {
+                Err(NvrtcError::Failed(format!("{}: {}", said("nvrtcCompileProgram", error), program.log())))
             }
         }
-        program.output(target)
     }
 }
 
@@ -152,45 +165,58 @@ fn decimal(capability: i32) -> String {
     format!("{}.{}", capability / 10, capability % 10)
 }
 
-/// A program, destroyed when dropped.
-struct Program(sys::nvrtcProgram);
+/// A program, destroyed when dropped; null where none was made.
+struct Program {
+    library: &'static libraries::Nvrtc,
+    raw: nvrtcProgram,
+}
 
 impl Program {
     fn log(&self) -> String {
-        // SAFETY: the program lives.
-        let log: Vec<u8> = match unsafe { result::get_program_log(self.0) } {
-            Ok(log) => log.into_iter().map(|c| c as u8).take_while(|&b| b != 0).collect(),
-            Err(_) => Vec::new(),
-        };
-        String::from_utf8_lossy(&log).trim().to_string()
+        let (mut size, library) = (0, self.library);
+        // SAFETY: the program lives, and the size goes to a variable.
+        if unsafe { (library.nvrtcGetProgramLogSize)(self.raw, &mut size) } != Status::NVRTC_SUCCESS {
+            return String::new();
+        }
+        let mut log = vec![0_u8; size];
+        // SAFETY: the program lives, and the buffer has the size that NVRTC states.
+        match unsafe { (library.nvrtcGetProgramLog)(self.raw, log.as_mut_ptr().cast()) } {
+            Status::NVRTC_SUCCESS => {
+                let end = log.iter().position(|&b| b == 0).unwrap_or(size);
+                String::from_utf8_lossy(&log[..end]).trim().to_string()
+            }
+            _ => String::new(),
+        }
     }
 
     fn output(&self, target: Target) -> Result<Vec<u8>, NvrtcError> {
-        let mut size = 0;
-        // SAFETY: the program lives and is compiled for the target, and the buffer has the size that NVRTC states.
-        unsafe {
-            match target {
-                Target::Machine(_) => sys::nvrtcGetCUBINSize(self.0, &mut size).result()?,
-                Target::Ptx(_) => sys::nvrtcGetPTXSize(self.0, &mut size).result()?,
+        let (mut size, library) = (0, self.library);
+        let (size_of, get, calls) = match target {
+            Target::Machine(_) => {
+                (library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, ["nvrtcGetCUBINSize", "nvrtcGetCUBIN"])
             }
-            let mut output = vec![0_u8; size];
-            let to = output.as_mut_ptr().cast::<c_char>();
-            match target {
-                Target::Machine(_) => sys::nvrtcGetCUBIN(self.0, to).result()?,
-                Target::Ptx(_) => sys::nvrtcGetPTX(self.0, to).result()?,
+            Target::Ptx(_) => {
+                (library.nvrtcGetPTXSize, library.nvrtcGetPTX, ["nvrtcGetPTXSize", "nvrtcGetPTX"])
             }
-            if output.is_empty() {
-                return Err(NvrtcError::Failed(format!("NVRTC gives nothing for {target}")));
-            }
-            Ok(output)
+        };
+        // SAFETY: the program lives and is compiled for the target, and the size goes to a variable.
+        check(calls[0], unsafe { size_of(self.raw, &mut size) })?;
+        let mut output = vec![0_u8; size];
+        // SAFETY: as above, and the buffer has the size that NVRTC states.
+        check(calls[1], unsafe { get(self.raw, output.as_mut_ptr().cast()) })?;
+        if output.is_empty() {
+            return Err(NvrtcError::Failed(format!("NVRTC gives nothing for {target}")));
         }
+        Ok(output)
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the program is this object's alone. An error would leave memory behind, and no one to tell.
-        let _ = unsafe { result::destroy_program(self.0) };
+        if !self.raw.is_null() {
+            // SAFETY: the program is this object's alone. An error would leave memory behind, and no one to tell.
+            let _ = unsafe { (self.library.nvrtcDestroyProgram)(&mut self.raw) };
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::in_child;
+use common::{another, in_child};
 use std::path::Path;
 
 /// What is missing, where no GPU can be opened.
@@ -18,10 +18,10 @@ fn missing() -> String {
 }
 
 /// A folder in which a library that is an empty file hides those of the system.
-fn hiding(names: &[&str]) -> tempfile::TempDir {
+fn hiding(names: &[impl AsRef<str>]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in names {
-        std::fs::write(folder.path().join(name), b"").unwrap();
+        std::fs::write(folder.path().join(name.as_ref()), b"").unwrap();
     }
     folder
 }
@@ -34,7 +34,7 @@ fn a_machine_without_a_driver() {
         names.push(name.to_string());
         names.extend(["1", "9", "10", "11", "12", "13"].map(|version| format!("{name}.{version}")));
     }
-    let folder = hiding(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let folder = hiding(&names);
     let path = folder.path().to_str().unwrap();
     in_child("a_machine_without_a_driver", &[("LD_LIBRARY_PATH", path)], || {
         let missing = missing();
@@ -67,5 +67,44 @@ fn a_path_that_leads_nowhere() {
     in_child("a_path_that_leads_nowhere", &[("NVRTC_PATH", "/nonexistent/libnvrtc.so.12")], || {
         let message = rustorch_cuda::Nvrtc::find().unwrap_err().to_string();
         assert!(message.contains("NVRTC_PATH is /nonexistent/libnvrtc.so.12"), "{message}");
+    });
+}
+
+/// Of NVRTC, all names that the system knows, as empty files.
+fn without_nvrtc() -> tempfile::TempDir {
+    hiding(&["", ".13", ".12", ".11.2", ".11", ".10", ".9", ".1"].map(|end| format!("libnvrtc.so{end}")))
+}
+
+fn version() -> (i32, i32) {
+    rustorch_cuda::Nvrtc::find().unwrap().version()
+}
+
+#[test]
+fn the_users_nvrtc_counts_and_not_the_systems() {
+    let Some(system) = another("nvrtc", 1300, "libnvrtc.so") else { return };
+    let users = another("nvrtc", 1208, "libnvrtc.so.12").unwrap();
+    let [system, users] = [&system, &users].map(|folder| folder.path().to_str().unwrap());
+    let variables = [("LD_LIBRARY_PATH", system), ("NVRTC_PATH", users)];
+    in_child("the_users_nvrtc_counts_and_not_the_systems", &variables, || assert_eq!(version(), (12, 8)));
+}
+
+#[test]
+fn an_nvrtc_under_any_name_is_taken_from_its_file() {
+    let Some(users) = another("nvrtc", 1206, "nvrtc64_120_0.dll") else { return };
+    let (file, none) = (users.path().join("nvrtc64_120_0.dll"), without_nvrtc());
+    let [file, none] = [&*file, none.path()].map(|path| path.to_str().unwrap());
+    let variables = [("LD_LIBRARY_PATH", none), ("NVRTC_PATH", file)];
+    in_child("an_nvrtc_under_any_name_is_taken_from_its_file", &variables, || {
+        assert_eq!(version(), (12, 6));
+    });
+}
+
+#[test]
+fn an_nvrtc_of_cuda_11_is_found() {
+    let Some(folder) = another("nvrtc", 1108, "libnvrtc.so.11.2") else { return };
+    let none = without_nvrtc();
+    let path = format!("{}:{}", folder.path().display(), none.path().display());
+    in_child("an_nvrtc_of_cuda_11_is_found", &[("LD_LIBRARY_PATH", &path)], || {
+        assert_eq!(version(), (11, 8));
     });
 }

@@ -7,7 +7,7 @@ mod common;
 #[path = "common/products.rs"]
 mod products;
 
-use common::{Blas, with_fake, with_fakes};
+use common::{Blas, another, with_fake, with_fakes};
 use products::{ARRANGEMENTS, DTYPES, case, square};
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{Backend, DType, Fault, Layout, MatMul, Op, Shape, StreamScope, View, ViewMut};
@@ -121,6 +121,15 @@ fn a_library_that_lacks_a_function() {
 fn a_path_that_leads_nowhere() {
     with_fake("a_path_that_leads_nowhere", &[("CUBLASLT_PATH", "/nonexistent/lib")], || {
         without("CUBLASLT_PATH is /nonexistent/lib, but there is no cuBLASLt that can be loaded");
+    });
+}
+
+#[test]
+fn the_users_library_counts_and_not_the_systems() {
+    let Some(folder) = another("cublasLt", 120805, "libcublasLt.so.12") else { return };
+    let path = folder.path().to_str().unwrap();
+    with_fake("the_users_library_counts_and_not_the_systems", &[("CUBLASLT_PATH", path)], || {
+        assert_eq!(open().products().unwrap().unwrap().name(), "cuBLASLt 12.8.5");
     });
 }
 

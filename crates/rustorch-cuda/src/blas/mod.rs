@@ -7,9 +7,10 @@
 mod prepared;
 
 use crate::driver::Cuda;
+use crate::libraries::CublasLt;
 use crate::memory::Memory;
 use crate::session::Session;
-use cudarc::cublaslt::sys::{self, cublasLtHandle_t, cublasStatus_t};
+use cudarc::cublaslt::sys::{cublasLtHandle_t, cublasStatus_t};
 use prepared::Prepared;
 use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
@@ -27,6 +28,7 @@ pub(crate) struct Blas {
 
 /// An open library.
 pub(crate) struct Library {
+    functions: &'static CublasLt,
     handle: cublasLtHandle_t,
     /// Its name and version.
     name: String,
@@ -82,7 +84,7 @@ impl Blas {
         self.known().clear();
         if let Some(Ok(library)) = self.library.take() {
             // SAFETY: the handle is this object's alone.
-            match unsafe { sys::cublasLtDestroy(library.handle) } {
+            match unsafe { (library.functions.cublasLtDestroy)(library.handle) } {
                 cublasStatus_t::CUBLAS_STATUS_SUCCESS => {}
                 status => tracing::debug!("{}", said("cublasLtDestroy", status)),
             }
@@ -111,7 +113,7 @@ impl Blas {
         // Without a pool, memory for a single call costs more than it brings.
         let workspace = if session.pool.is_some() { WORKSPACE } else { 0 };
         // Two threads may ask for one product at once, and get the same.
-        match Prepared::new(library.handle, &key.product, key.alignment, workspace) {
+        match Prepared::new((library.functions, library.handle), &key.product, key.alignment, workspace) {
             Ok(Some(prepared)) => {
                 let prepared = Arc::new(prepared);
                 self.remember(key, Known::Ready(Arc::clone(&prepared)));
@@ -139,15 +141,15 @@ impl Blas {
 
 impl Library {
     fn open(session: &Session) -> Result<Library, String> {
-        crate::libraries::cublaslt()?;
+        let functions = crate::libraries::cublaslt()?;
         session.enter().map_err(|fault| fault.to_string())?;
-        // SAFETY: the library is loaded.
-        let version = unsafe { sys::cublasLtGetVersion() };
+        // SAFETY: it takes nothing, and may be called at any time.
+        let version = unsafe { (functions.cublasLtGetVersion)() };
         let name = format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
         let mut handle = std::ptr::null_mut();
         // SAFETY: a context is current, and the handle goes to a variable.
-        match unsafe { sys::cublasLtCreate(&mut handle) } {
-            cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Library { handle, name }),
+        match unsafe { (functions.cublasLtCreate)(&mut handle) } {
+            cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Library { functions, handle, name }),
             status => Err(format!(
                 "{name} does not start, so RusTorch's own kernels multiply: {}; it may be newer than the GPU's driver",
                 said("cublasLtCreate", status)

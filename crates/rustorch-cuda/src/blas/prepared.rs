@@ -4,6 +4,7 @@
 //! the transposed result, whose left factor is the transposed right one: no element moves.
 
 use super::said;
+use crate::libraries::CublasLt;
 use cudarc::cublaslt::sys::{
     self, cublasComputeType_t as Compute, cublasLtHandle_t, cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t,
     cublasLtMatmulDescAttributes_t as Description, cublasLtMatmulPreference_t,
@@ -34,21 +35,30 @@ impl Prepared {
     /// # Errors
     /// What the library says.
     pub(super) fn new(
-        handle: cublasLtHandle_t,
+        (library, handle): (&'static CublasLt, cublasLtHandle_t),
         product: &Product,
         alignment: [u32; 3],
         workspace: usize,
     ) -> Result<Option<Prepared>, String> {
-        let Some(described) = Described::new(product)? else { return Ok(None) };
-        let wishes = Wishes::new(product.dtype, alignment, workspace)?;
+        let Some(described) = Described::new(library, product)? else { return Ok(None) };
+        let wishes = Wishes::new(library, product.dtype, alignment, workspace)?;
         // SAFETY: all zeros are a value of it.
         let mut found: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
         let mut count = 0;
         let Described { product, left, right, result } = &described;
         // SAFETY: the handle and the descriptions live; there is room for the one answer that is asked for.
         let status = unsafe {
-            sys::cublasLtMatmulAlgoGetHeuristic(
-                handle, product.0, left.0, right.0, result.0, result.0, wishes.0, 1, &mut found, &mut count,
+            (library.cublasLtMatmulAlgoGetHeuristic)(
+                handle,
+                product.raw,
+                left.raw,
+                right.raw,
+                result.raw,
+                result.raw,
+                wishes.raw,
+                1,
+                &mut found,
+                &mut count,
             )
         };
         match status {
@@ -78,25 +88,25 @@ impl Prepared {
         // Factors are of the type in which the sums are.
         let (one, beta) = (1.0_f64, f64::from(u8::from(accumulate)));
         let (one_single, beta_single) = (1.0_f32, f32::from(u8::from(accumulate)));
-        let [alpha, beta] = match product.1 {
+        let [alpha, beta] = match product.scale {
             Data::CUDA_R_64F => [(&raw const one).cast(), (&raw const beta).cast()],
             _ => [(&raw const one_single).cast(), (&raw const beta_single).cast::<c_void>()],
         };
         // SAFETY: by the contract of this function; factors are read before the call returns.
         unsafe {
-            sys::cublasLtMatmul(
+            (product.library.cublasLtMatmul)(
                 handle,
-                product.0,
+                product.raw,
                 alpha,
                 b,
-                left.0,
+                left.raw,
                 a,
-                right.0,
+                right.raw,
                 beta,
                 out,
-                result.0,
+                result.raw,
                 out,
-                result.0,
+                result.raw,
                 &raw const self.algorithm,
                 temporary,
                 self.workspace,
@@ -129,6 +139,14 @@ const AS_IT_LIES: i32 = 0;
 const TRANSPOSED: i32 = 1;
 
 impl Kind {
+    /// `None` if the dtype is none of those that go to the library, or if numbers are larger than the library's.
+    fn of_product(product: &Product) -> Option<Kind> {
+        let &Product { dtype, m, n, k, batch, a, b, out, .. } = product;
+        let fits = |number: usize| i32::try_from(number).is_ok();
+        let numbers = [m, n, k, batch, a.pitch, b.pitch, out.pitch];
+        Kind::of(dtype).filter(|_| numbers.into_iter().all(fits))
+    }
+
     /// `None` if the dtype is none of those that go to the library.
     fn of(dtype: DType) -> Option<Kind> {
         let narrow = ACCUMULATOR_16F | INPUT_16F | INPUT_16BF | INPUT_TF32;
@@ -154,17 +172,15 @@ struct Described {
 }
 
 impl Described {
-    /// `None` if numbers are larger than the library's.
-    fn new(product: &Product) -> Result<Option<Described>, String> {
-        let &Product { dtype, m, n, k, batch, a, b, out, .. } = product;
-        let fits = |number: usize| i32::try_from(number).is_ok();
-        let numbers = [m, n, k, batch, a.pitch, b.pitch, out.pitch];
-        let Some(kind) = Kind::of(dtype).filter(|_| numbers.into_iter().all(fits)) else { return Ok(None) };
+    /// `None` if it does not go to the library.
+    fn new(library: &'static CublasLt, product: &Product) -> Result<Option<Described>, String> {
+        let &Product { m, n, k, batch, a, b, out, .. } = product;
+        let Some(kind) = Kind::of_product(product) else { return Ok(None) };
         Ok(Some(Described {
-            product: ProductOf::new(&kind, [b.transposed, a.transposed])?,
-            left: LayoutOf::new(&kind, b, [k, n], batch)?,
-            right: LayoutOf::new(&kind, a, [m, k], batch)?,
-            result: LayoutOf::new(&kind, out, [m, n], batch)?,
+            product: ProductOf::new(library, &kind, [b.transposed, a.transposed])?,
+            left: LayoutOf::new(library, &kind, b, [k, n], batch)?,
+            right: LayoutOf::new(library, &kind, a, [m, k], batch)?,
+            result: LayoutOf::new(library, &kind, out, [m, n], batch)?,
         }))
     }
 }
@@ -174,23 +190,27 @@ fn succeeded(call: &str, status: Status) -> Result<(), String> {
 }
 
 /// The description of a product, and the type of its sums.
-struct ProductOf(cublasLtMatmulDesc_t, Data);
+struct ProductOf {
+    library: &'static CublasLt,
+    raw: cublasLtMatmulDesc_t,
+    scale: Data,
+}
 
 impl ProductOf {
     /// Of factors as they lie, or transposed: left, right.
-    fn new(kind: &Kind, transposed: [bool; 2]) -> Result<ProductOf, String> {
+    fn new(library: &'static CublasLt, kind: &Kind, transposed: [bool; 2]) -> Result<ProductOf, String> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library is loaded, and the handle goes to a variable.
-        let status = unsafe { sys::cublasLtMatmulDescCreate(&mut raw, kind.compute, kind.scale) };
+        // SAFETY: the handle goes to a variable.
+        let status = unsafe { (library.cublasLtMatmulDescCreate)(&mut raw, kind.compute, kind.scale) };
         succeeded("cublasLtMatmulDescCreate", status)?;
-        let made = ProductOf(raw, kind.scale);
+        let made = ProductOf { library, raw, scale: kind.scale };
         let which = [Description::CUBLASLT_MATMUL_DESC_TRANSA, Description::CUBLASLT_MATMUL_DESC_TRANSB];
         for (attribute, transposed) in which.into_iter().zip(transposed) {
             let operation = if transposed { TRANSPOSED } else { AS_IT_LIES };
             // SAFETY: the description lives, and the attribute is a 32-bit number, which is copied.
             let status = unsafe {
-                sys::cublasLtMatmulDescSetAttribute(
-                    made.0,
+                (library.cublasLtMatmulDescSetAttribute)(
+                    made.raw,
                     attribute,
                     (&raw const operation).cast(),
                     size_of_val(&operation),
@@ -205,16 +225,20 @@ impl ProductOf {
 impl Drop for ProductOf {
     fn drop(&mut self) {
         // SAFETY: the description is this object's alone; the library copies what a call needs.
-        let _ = unsafe { sys::cublasLtMatmulDescDestroy(self.0) };
+        let _ = unsafe { (self.library.cublasLtMatmulDescDestroy)(self.raw) };
     }
 }
 
 /// Where a batch of matrices lies.
-struct LayoutOf(cublasLtMatrixLayout_t);
+struct LayoutOf {
+    library: &'static CublasLt,
+    raw: cublasLtMatrixLayout_t,
+}
 
 impl LayoutOf {
     /// Of matrices with so many rows and columns.
     fn new(
+        library: &'static CublasLt,
         kind: &Kind,
         lies: Matrices,
         [rows, columns]: [usize; 2],
@@ -223,12 +247,13 @@ impl LayoutOf {
         // What lies together is a column there.
         let (lines, len) = if lies.transposed { (columns, rows) } else { (rows, columns) };
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library is loaded, and the handle goes to a variable.
+        // SAFETY: the handle goes to a variable.
         let status = unsafe {
-            sys::cublasLtMatrixLayoutCreate(&mut raw, kind.data, len as u64, lines as u64, lies.pitch as i64)
+            let (len, lines, pitch) = (len as u64, lines as u64, lies.pitch as i64);
+            (library.cublasLtMatrixLayoutCreate)(&mut raw, kind.data, len, lines, pitch)
         };
         succeeded("cublasLtMatrixLayoutCreate", status)?;
-        let made = LayoutOf(raw);
+        let made = LayoutOf { library, raw };
         if batch > 1 {
             made.set(Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch as i32)?;
             made.set(Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, lies.step as i64)?;
@@ -240,8 +265,8 @@ impl LayoutOf {
     fn set<T>(&self, attribute: Layout, value: T) -> Result<(), String> {
         // SAFETY: the description lives; the value is copied, and the library refuses another size than the attribute's.
         let status = unsafe {
-            sys::cublasLtMatrixLayoutSetAttribute(
-                self.0,
+            (self.library.cublasLtMatrixLayoutSetAttribute)(
+                self.raw,
                 attribute,
                 (&raw const value).cast(),
                 size_of::<T>(),
@@ -254,20 +279,28 @@ impl LayoutOf {
 impl Drop for LayoutOf {
     fn drop(&mut self) {
         // SAFETY: the description is this object's alone; the library copies what a call needs.
-        let _ = unsafe { sys::cublasLtMatrixLayoutDestroy(self.0) };
+        let _ = unsafe { (self.library.cublasLtMatrixLayoutDestroy)(self.raw) };
     }
 }
 
 /// What an algorithm has to keep to.
-struct Wishes(cublasLtMatmulPreference_t);
+struct Wishes {
+    library: &'static CublasLt,
+    raw: cublasLtMatmulPreference_t,
+}
 
 impl Wishes {
-    fn new(dtype: DType, [a, b, out]: [u32; 3], workspace: usize) -> Result<Wishes, String> {
+    fn new(
+        library: &'static CublasLt,
+        dtype: DType,
+        [a, b, out]: [u32; 3],
+        workspace: usize,
+    ) -> Result<Wishes, String> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the library is loaded, and the handle goes to a variable.
-        let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&mut raw) };
+        // SAFETY: the handle goes to a variable.
+        let status = unsafe { (library.cublasLtMatmulPreferenceCreate)(&mut raw) };
         succeeded("cublasLtMatmulPreferenceCreate", status)?;
-        let made = Wishes(raw);
+        let made = Wishes { library, raw };
         made.set(Wish::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace as u64)?;
         // Parts of a sum are kept and added as they were computed, never rounded to the result's dtype between.
         let reduction = Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
@@ -285,8 +318,8 @@ impl Wishes {
     fn set<T>(&self, attribute: Wish, value: T) -> Result<(), String> {
         // SAFETY: the description lives; the value is copied, and the library refuses another size than the attribute's.
         let status = unsafe {
-            sys::cublasLtMatmulPreferenceSetAttribute(
-                self.0,
+            (self.library.cublasLtMatmulPreferenceSetAttribute)(
+                self.raw,
                 attribute,
                 (&raw const value).cast(),
                 size_of::<T>(),
@@ -299,7 +332,7 @@ impl Wishes {
 impl Drop for Wishes {
     fn drop(&mut self) {
         // SAFETY: the description is this object's alone.
-        let _ = unsafe { sys::cublasLtMatmulPreferenceDestroy(self.0) };
+        let _ = unsafe { (self.library.cublasLtMatmulPreferenceDestroy)(self.raw) };
     }
 }
 

@@ -219,25 +219,42 @@ fn build() -> Result<String, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-cuda");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     // The last one calls the first.
-    let libraries: [(&str, &[&str], &[&str]); 3] = [
-        ("cuda", &["cuda.c", "emulator.c"], &["-ldl"]),
-        ("nvrtc", &["nvrtc.c"], &["-ldl"]),
-        ("cublasLt", &["cublasLt.c"], &["-lcuda", "-lm"]),
-    ];
-    for (name, files, others) in libraries {
+    for (name, files) in [("cuda", &["cuda.c", "emulator.c"][..]), ("nvrtc", &["nvrtc.c"]), BLAS] {
         // Another process may have the one before loaded.
         let new = folder.join(format!("lib{name}.so.{}", std::process::id()));
-        let output = Command::new("cc")
-            .args(["-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
-            .args(["-shared", "-fPIC", "-pthread", "-o"])
-            .arg(&new)
-            .args(files.iter().map(|file| Path::new(SOURCES).join(file)))
-            .arg(format!("-L{}", folder.display()))
-            .args(others)
-            .output()
-            .map_err(|error| format!("there is no C compiler: {error}"))?;
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        compile(&new, files, &folder, &[])?;
         std::fs::rename(&new, folder.join(format!("lib{name}.so"))).expect("a new file can be renamed");
     }
     Ok(folder.into_os_string().into_string().expect("target folders have plain names"))
+}
+
+const BLAS: (&str, &[&str]) = ("cublasLt", &["cublasLt.c"]);
+
+/// Compiles a fake.
+fn compile(to: &Path, files: &[&str], fakes: &Path, options: &[&str]) -> Result<(), String> {
+    let output = Command::new("cc")
+        .args(["-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
+        .args(["-shared", "-fPIC", "-pthread", "-o"])
+        .arg(to)
+        .args(files.iter().map(|file| Path::new(SOURCES).join(file)))
+        .arg(format!("-L{}", fakes.display()))
+        .args(["-ldl", "-lm"])
+        .args((files == BLAS.1).then_some("-lcuda"))
+        .args(options)
+        .output()
+        .map_err(|error| format!("there is no C compiler: {error}"))?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// A folder with another version of a fake, `nvrtc` or `cublasLt`, under a file name and with a name of its own inside. `None`,
+/// with a message, where there is no C compiler.
+pub fn another(library: &str, version: u32, file: &str) -> Option<tempfile::TempDir> {
+    let fakes = fakes()?;
+    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let options = [format!("-DVERSION={version}"), format!("-Wl,-soname,{file}")];
+    let options = [&*options[0], &options[1]];
+    let files = [&*format!("{library}.c")];
+    compile(&folder.path().join(file), &files, Path::new(fakes), &options).expect("it was compiled before");
+    Some(folder)
 }

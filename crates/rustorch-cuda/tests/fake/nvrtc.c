@@ -15,7 +15,10 @@
 enum { OK = 0, INTERNAL = 11, COMPILATION = 6, INVALID_OPTION = 5 };
 typedef struct { char *source, *name, *image, *log; size_t bytes; } Program;
 
-int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 9; return OK; }
+#ifndef VERSION
+#define VERSION 1209
+#endif
+int nvrtcVersion(int *major, int *minor) { *major = VERSION / 100; *minor = VERSION % 100; return OK; }
 int nvrtcGetNumSupportedArchs(int *count) { *count = 3; return OK; }
 int nvrtcGetSupportedArchs(int *list) { list[0] = 75; list[1] = 80; list[2] = 90; return OK; }
 int nvrtcCreateProgram(void **program, const char *source, const char *name, int headers, const char **texts, const char **names) {

@@ -3,17 +3,17 @@
 
 use super::*;
 
-/// Whether there is a library, by `CUBLASLT_PATH`, toolkit or Python package; else it is said.
-fn library() -> bool {
+/// The library, by `CUBLASLT_PATH`, toolkit or Python package; else what is missing is said.
+fn library() -> Option<&'static CublasLt> {
     match crate::libraries::cublaslt() {
-        Ok(()) => {
-            // SAFETY: the library is loaded.
-            println!("cuBLASLt {}", unsafe { sys::cublasLtGetVersion() });
-            true
+        Ok(library) => {
+            // SAFETY: it takes nothing, and may be called at any time.
+            println!("cuBLASLt {}", unsafe { (library.cublasLtGetVersion)() });
+            Some(library)
         }
         Err(why) => {
             println!("skipped: {why}");
-            false
+            None
         }
     }
 }
@@ -47,30 +47,28 @@ fn read<T: Default>(get: impl Fn(*mut c_void, usize, *mut usize) -> Status) -> T
 fn layout<T: Default>(of: &LayoutOf, attribute: Layout) -> T {
     // SAFETY: the description lives, and the value goes to a variable of the size that is given.
     read(|to, size, written| unsafe {
-        sys::cublasLtMatrixLayoutGetAttribute(of.0, attribute, to, size, written)
+        (of.library.cublasLtMatrixLayoutGetAttribute)(of.raw, attribute, to, size, written)
     })
 }
 
 fn wish<T: Default>(of: &Wishes, attribute: Wish) -> T {
     // SAFETY: as above.
     read(|to, size, written| unsafe {
-        sys::cublasLtMatmulPreferenceGetAttribute(of.0, attribute, to, size, written)
+        (of.library.cublasLtMatmulPreferenceGetAttribute)(of.raw, attribute, to, size, written)
     })
 }
 
 #[test]
 fn products_are_described_as_they_are() {
-    if !library() {
-        return;
-    }
+    let Some(library) = library() else { return };
     for dtype in DTYPES {
         let kind = Kind::of(dtype).unwrap();
-        let described = Described::new(&product(dtype, 8)).unwrap().unwrap();
+        let described = Described::new(library, &product(dtype, 8)).unwrap().unwrap();
         let attribute = |attribute| {
-            let raw = described.product.0;
+            let raw = described.product.raw;
             // SAFETY: the description lives, and the value goes to a variable of the size that is given.
             read::<i32>(|to, size, written| unsafe {
-                sys::cublasLtMatmulDescGetAttribute(raw, attribute, to, size, written)
+                (library.cublasLtMatmulDescGetAttribute)(raw, attribute, to, size, written)
             })
         };
         assert_eq!(attribute(Description::CUBLASLT_MATMUL_DESC_COMPUTE_TYPE), kind.compute as i32);
@@ -95,18 +93,16 @@ fn products_are_described_as_they_are() {
             assert_eq!(layout::<i32>(of, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT), 8);
             assert_eq!(layout::<i64>(of, Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET), step);
         }
-        let one = Described::new(&product(dtype, 1)).unwrap().unwrap();
+        let one = Described::new(library, &product(dtype, 1)).unwrap().unwrap();
         assert_eq!(layout::<i32>(&one.left, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT), 1);
     }
 }
 
 #[test]
 fn wishes_are_kept() {
-    if !library() {
-        return;
-    }
+    let Some(library) = library() else { return };
     for dtype in DTYPES {
-        let wishes = Wishes::new(dtype, [16, 32, 64], 5 << 20).unwrap();
+        let wishes = Wishes::new(library, dtype, [16, 32, 64], 5 << 20).unwrap();
         assert_eq!(wish::<u64>(&wishes, Wish::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES), 5 << 20);
         assert_eq!(wish::<u32>(&wishes, Wish::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK), 2);
         let allowed = wish::<u64>(&wishes, Wish::CUBLASLT_MATMUL_PREF_IMPL_MASK);
@@ -126,18 +122,16 @@ fn wishes_are_kept() {
 
 #[test]
 fn what_the_library_refuses_is_an_error() {
-    if !library() {
-        return;
-    }
+    let Some(library) = library() else { return };
     let kind = Kind::of(DType::F32).unwrap();
-    let made = LayoutOf::new(&kind, product(DType::F32, 1).a, [3, 5], 1).unwrap();
+    let made = LayoutOf::new(library, &kind, product(DType::F32, 1).a, [3, 5], 1).unwrap();
     let said = made.set(Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1_i64).unwrap_err();
     assert_eq!(said, "cublasLtMatrixLayoutSetAttribute says CUBLAS_STATUS_INVALID_VALUE (7)");
 }
 
 #[test]
 fn what_does_not_go_to_the_library() {
-    assert!(Described::new(&Product { dtype: DType::C64, ..product(DType::F32, 1) }).unwrap().is_none());
-    let large = Product { k: 1 << 31, ..product(DType::F32, 1) };
-    assert!(Described::new(&large).unwrap().is_none());
+    assert!(Kind::of_product(&product(DType::F32, 1)).is_some());
+    assert!(Kind::of_product(&Product { dtype: DType::C64, ..product(DType::F32, 1) }).is_none());
+    assert!(Kind::of_product(&Product { k: 1 << 31, ..product(DType::F32, 1) }).is_none());
 }

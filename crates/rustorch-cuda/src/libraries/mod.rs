@@ -1,10 +1,17 @@
-//! The libraries, opened at run time, and each found complete before its first use: `cudarc` panics where a library or a
-//! function is missing.
+//! The libraries, opened at run time, and each found complete before its first use.
+//!
+//! The driver is the machine's, and is called through `cudarc`, which panics where it or a function is missing. Of the others
+//! there may be several versions: the one that is taken is found here, and its functions are called by tables of our own.
 
-use crate::wheels::{self, Names};
-use cudarc::{cublaslt, driver, nvrtc};
+mod folders;
+mod functions;
+
+use cudarc::driver;
+use folders::Names;
+pub(crate) use functions::{CublasLt, Nvrtc};
 use libloading::Library;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// What this crate calls of the driver.
@@ -48,40 +55,6 @@ const DRIVER: &[&str] = &[
     "cuStreamSynchronize",
 ];
 
-/// What this crate calls of NVRTC.
-const NVRTC: &[&str] = &[
-    "nvrtcCompileProgram",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcGetCUBIN",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetNumSupportedArchs",
-    "nvrtcGetPTX",
-    "nvrtcGetPTXSize",
-    "nvrtcGetProgramLog",
-    "nvrtcGetProgramLogSize",
-    "nvrtcGetSupportedArchs",
-    "nvrtcVersion",
-];
-
-/// What this crate calls of cuBLASLt.
-const CUBLASLT: &[&str] = &[
-    "cublasLtCreate",
-    "cublasLtDestroy",
-    "cublasLtGetVersion",
-    "cublasLtMatmul",
-    "cublasLtMatmulAlgoGetHeuristic",
-    "cublasLtMatmulDescCreate",
-    "cublasLtMatmulDescDestroy",
-    "cublasLtMatmulDescSetAttribute",
-    "cublasLtMatmulPreferenceCreate",
-    "cublasLtMatmulPreferenceDestroy",
-    "cublasLtMatmulPreferenceSetAttribute",
-    "cublasLtMatrixLayoutCreate",
-    "cublasLtMatrixLayoutDestroy",
-    "cublasLtMatrixLayoutSetAttribute",
-];
-
 /// The first function of the list that a library lacks.
 fn lacking(library: &Library, names: &[&'static str]) -> Option<&'static str> {
     names.iter().copied().find(|name| {
@@ -117,90 +90,79 @@ pub(crate) fn driver() -> Result<(), String> {
         .clone()
 }
 
-/// Opens NVRTC; afterwards each function of [`NVRTC`] may be called through `cudarc`.
+/// NVRTC, opened.
 ///
 /// # Errors
 /// A sentence for people.
-pub(crate) fn nvrtc() -> Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(find_nvrtc).clone()
+pub(crate) fn nvrtc() -> Result<&'static Nvrtc, String> {
+    static FOUND: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    FOUND.get_or_init(find_nvrtc).as_ref().map_err(Clone::clone)
 }
 
-fn find_nvrtc() -> Result<(), String> {
-    // SAFETY: this runs the initialisation of the machine's own library, as linking to it would.
-    let present = || unsafe { nvrtc::sys::is_culib_present() };
-    find("NVRTC", "NVRTC_PATH", &wheels::NVRTC, present)?.ok_or(
+fn find_nvrtc() -> Result<Nvrtc, String> {
+    let library = find("NVRTC", "NVRTC_PATH", &folders::NVRTC)?.ok_or(
         "NVRTC, NVIDIA's compiler for kernels (libnvrtc.so), is not found: install the CUDA toolkit or \
          only NVRTC (Debian: nvidia-cuda-toolkit, Python: pip install nvidia-cuda-nvrtc-cu12), and set \
          NVRTC_PATH to its folder if it is in none that is searched",
     )?;
-    // SAFETY: it is present.
-    match lacking(unsafe { nvrtc::sys::culib() }, NVRTC) {
-        None => Ok(()),
-        Some(name) => Err(format!("NVRTC has no function {name}: install one of CUDA 11.2 or later")),
-    }
+    Nvrtc::of(library)
+        .map_err(|name| format!("NVRTC has no function {name}: install one of CUDA 11.2 or later"))
 }
 
-/// Opens cuBLASLt; afterwards each function of [`CUBLASLT`] may be called through `cudarc`. It is large, so this is for when
-/// the first product comes.
+/// cuBLASLt, opened. It is large, so this is for when the first product comes.
 ///
 /// # Errors
 /// A sentence for people.
-pub(crate) fn cublaslt() -> Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(find_cublaslt).clone()
+pub(crate) fn cublaslt() -> Result<&'static CublasLt, String> {
+    static FOUND: OnceLock<Result<CublasLt, String>> = OnceLock::new();
+    FOUND.get_or_init(find_cublaslt).as_ref().map_err(Clone::clone)
 }
 
-fn find_cublaslt() -> Result<(), String> {
-    // SAFETY: this runs the initialisation of the machine's own library, as linking to it would.
-    let present = || unsafe { cublaslt::sys::is_culib_present() };
-    find("cuBLASLt", "CUBLASLT_PATH", &wheels::CUBLASLT, present)?.ok_or(
+fn find_cublaslt() -> Result<CublasLt, String> {
+    let library = find("cuBLASLt", "CUBLASLT_PATH", &folders::CUBLASLT)?.ok_or(
         "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so), is not found, so RusTorch's own kernels \
          multiply: for faster products install the CUDA toolkit or only cuBLAS (Debian: libcublaslt12, Python: \
          pip install nvidia-cublas-cu12), and set CUBLASLT_PATH to its folder if it is in none that is searched",
     )?;
-    // SAFETY: it is present.
-    match lacking(unsafe { cublaslt::sys::culib() }, CUBLASLT) {
-        None => Ok(()),
-        Some(name) => Err(format!(
+    CublasLt::of(library).map_err(|name| {
+        format!(
             "cuBLASLt has no function {name}, so RusTorch's own kernels multiply: install one of CUDA 11.4 or later"
-        )),
-    }
+        )
+    })
 }
 
-/// Loads a library, if it is anywhere: where the user says, where the system searches, in toolkits and Python packages.
+/// Opens a library, if it is anywhere: where the user says and nowhere else, or else where the system searches, in toolkits
+/// and in Python packages.
 ///
 /// # Errors
 /// If the user says where it is, and it is not there.
-fn find(name: &str, variable: &str, names: &Names, present: impl Fn() -> bool) -> Result<Option<()>, String> {
+fn find(name: &str, variable: &str, names: &Names) -> Result<Option<Library>, String> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        // What is loaded by its path is found by its name afterwards.
         let files = if path.is_dir() { names.files_in(&path) } else { vec![path.clone()] };
-        if !files.iter().any(|file| preload(file)) || !present() {
-            return Err(format!(
-                "{variable} is {}, but there is no {name} that can be loaded",
-                path.display()
-            ));
-        }
+        return match files.iter().find_map(open) {
+            Some(library) => Ok(Some(library)),
+            None => {
+                Err(format!("{variable} is {}, but there is no {name} that can be loaded", path.display()))
+            }
+        };
     }
-    let found = present()
-        || names.folders().iter().flat_map(|folder| names.files_in(folder)).any(|file| preload(&file))
-            && present();
-    Ok(found.then_some(()))
+    let searched = || names.folders().into_iter().flat_map(|folder| names.files_in(&folder));
+    Ok(names.in_system().iter().find_map(open).or_else(|| searched().find_map(open)))
 }
 
-/// Loads a library by its path, for good.
-fn preload(path: &Path) -> bool {
-    // SAFETY: as for the system's own library: the path is the user's word, or of a package that is NVIDIA's by its name.
+/// Opens a library by its path, or by its name where the system searches.
+fn open(file: impl AsRef<OsStr>) -> Option<Library> {
+    let path = file.as_ref();
+    // SAFETY: this runs the initialisation of a library that is NVIDIA's by its name, or the user's word, as linking to it
+    // would.
     match unsafe { Library::new(path) } {
         Ok(library) => {
             tracing::debug!(path = %path.display(), "loaded");
-            std::mem::forget(library);
-            true
+            Some(library)
         }
         Err(error) => {
             tracing::debug!(path = %path.display(), %error, "cannot be loaded");
-            false
+            None
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Where libraries may be besides the folders that the system searches: toolkits and Python packages.
+//! What libraries are called, and where they may be besides the folders that the system searches: in toolkits and Python
+//! packages.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +11,40 @@ pub(crate) struct Names {
     unix: &'static str,
     /// How its file begins on Windows, where the version follows.
     windows: &'static str,
+    /// What the system is asked for, but on Windows: as it is linked to, and each version, the newest first.
+    unix_versions: &'static [&'static str],
+    /// What the system is asked for on Windows.
+    windows_versions: &'static [&'static str],
     /// Files with these in their names are others.
     companions: &'static [&'static str],
 }
 
-/// Of its companions, `builtins` is loaded by it, and `alt` is another build of it.
-pub(crate) const NVRTC: Names =
-    Names { package: "cuda_nvrtc", unix: "libnvrtc", windows: "nvrtc64_", companions: &["alt", "builtins"] };
+/// Of its companions, `builtins` is loaded by it, and `alt` is another build of it. The files of CUDA 11 stand for 11.2 and
+/// later.
+pub(crate) const NVRTC: Names = Names {
+    package: "cuda_nvrtc",
+    unix: "libnvrtc",
+    windows: "nvrtc64_",
+    unix_versions: &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"],
+    windows_versions: &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"],
+    companions: &["alt", "builtins"],
+};
 
-pub(crate) const CUBLASLT: Names =
-    Names { package: "cublas", unix: "libcublasLt", windows: "cublasLt64_", companions: &[] };
+pub(crate) const CUBLASLT: Names = Names {
+    package: "cublas",
+    unix: "libcublasLt",
+    windows: "cublasLt64_",
+    unix_versions: &["libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"],
+    windows_versions: &["cublasLt64_13.dll", "cublasLt64_12.dll", "cublasLt64_11.dll"],
+    companions: &[],
+};
 
 impl Names {
+    /// The names by which to ask the system.
+    pub(crate) fn in_system(&self) -> &'static [&'static str] {
+        if cfg!(windows) { self.windows_versions } else { self.unix_versions }
+    }
+
     /// The folders to search, the user's first. Those that do not exist are among them.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         self.folders_of(|name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute()))
