@@ -55,7 +55,8 @@ impl Names {
         let mut folders = Vec::new();
         let toolkits = ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| variable(name));
         for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
-            folders.extend(["lib64", "lib", "bin"].map(|part| toolkit.join(part)));
+            // On Windows, bin/x64 since CUDA 13.
+            folders.extend(["lib64", "lib", "bin/x64", "bin"].map(|part| toolkit.join(part)));
         }
         for environment in ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)) {
             // lib/python3.11/site-packages on Linux, Lib/site-packages on Windows.
@@ -68,7 +69,9 @@ impl Names {
             );
             for package in packages {
                 for part in ["cu13", self.package] {
-                    folders.extend(["lib", "bin"].map(|kind| package.join("nvidia").join(part).join(kind)));
+                    // On Windows, bin/x86_64 since CUDA 13.
+                    let kinds = ["lib", "bin/x86_64", "bin"];
+                    folders.extend(kinds.map(|kind| package.join("nvidia").join(part).join(kind)));
                 }
             }
             folders.push(environment.join("lib"));
@@ -145,6 +148,39 @@ mod tests {
             .filter(|path| path.starts_with(root.path()))
             .collect();
         assert_eq!(found, [files[1].clone(), files[0].clone()]);
+    }
+
+    #[test]
+    fn the_folders_of_windows_are_searched() {
+        let root = tempfile::tempdir().unwrap();
+        let variable = |name: &str| match name {
+            "CUDA_PATH" => Some(root.path().join("toolkit")),
+            "VIRTUAL_ENV" => Some(root.path().join("environment")),
+            _ => None,
+        };
+        let nvidia = "environment/Lib/site-packages/nvidia";
+        let files = [
+            "toolkit/bin/x64/nvrtc64_130_0.dll".to_owned(),
+            "toolkit/bin/nvrtc64_120_0.dll".to_owned(),
+            format!("{nvidia}/cu13/bin/x86_64/nvrtc64_130_0.dll"),
+            format!("{nvidia}/cuda_nvrtc/bin/nvrtc64_112_0.dll"),
+        ]
+        .map(|file| root.path().join(file));
+        for file in &files {
+            let folder = file.parent().unwrap();
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(file, b"").unwrap();
+            for other in ["nvrtc64_130_0.alt.dll", "nvrtc-builtins64_130.dll", "cudart64_13.dll"] {
+                std::fs::write(folder.join(other), b"").unwrap();
+            }
+        }
+        let found: Vec<PathBuf> = NVRTC
+            .folders_of(variable)
+            .iter()
+            .flat_map(|folder| NVRTC.files_in(folder))
+            .filter(|path| path.starts_with(root.path()))
+            .collect();
+        assert_eq!(found, files);
     }
 
     #[test]
