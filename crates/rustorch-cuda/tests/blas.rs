@@ -137,8 +137,30 @@ fn the_users_library_counts_and_not_the_systems() {
 fn a_library_that_does_not_start() {
     with_fake("a_library_that_does_not_start", &[("FAKE_BLAS_CREATE", "1")], || {
         without(
-            "cuBLASLt 13.4.1 does not start, so RusTorch's own kernels multiply: cublasLtCreate says CUBLAS_STATUS_NOT_INITIALIZED (1)",
+            "cuBLASLt 13.4.1 does not start, so RusTorch's own kernels multiply: cublasLtCreate says CUBLAS_STATUS_NOT_INITIALIZED (1); it may be newer than the GPU's driver",
         );
+    });
+}
+
+#[test]
+fn a_library_that_fails_by_itself() {
+    with_fake("a_library_that_fails_by_itself", &[("FAKE_BLAS_CREATE", "14")], || {
+        let driver = open();
+        let Some(Err(why)) = driver.products() else { panic!("it does not start") };
+        assert!(why.ends_with("cublasLtCreate says CUBLAS_STATUS_INTERNAL_ERROR (14)"), "{why}");
+    });
+}
+
+#[test]
+fn a_library_that_has_no_memory_to_start_with() {
+    let variables = [("FAKE_BLAS_CREATE", "3"), ("FAKE_BLAS_CREATE_UNTIL", "2")];
+    with_fake("a_library_that_has_no_memory_to_start_with", &variables, || {
+        let engine = engine();
+        assert!(engine.driver().products().unwrap().is_err_and(|why| why.contains("at present")));
+        by_kernels(&engine, &square(DType::F32));
+        let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
+        assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
+        assert_eq!(calls("create"), 1);
     });
 }
 

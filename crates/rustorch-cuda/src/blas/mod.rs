@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Default)]
 pub(crate) struct Blas {
     library: OnceLock<Result<Library, String>>,
+    /// Held while it is opened.
+    opening: Mutex<()>,
     known: Mutex<HashMap<Key, Known>>,
 }
 
@@ -66,17 +68,28 @@ const WORKSPACE: usize = 32 << 20;
 const LEAST: usize = 1 << 15;
 
 impl Blas {
-    /// The library, or why there is none.
+    /// The library, or why there is none. Where there is no memory for it, it is opened another time.
     pub(crate) fn library(&self, session: &Session) -> Result<&Library, &str> {
-        let open = || {
-            let opened = Library::open(session);
-            match &opened {
-                Ok(library) => tracing::debug!(device = %session.device, "products by {}", library.name),
-                Err(why) => tracing::debug!(device = %session.device, "{why}"),
+        if self.library.get().is_none() {
+            // One thread opens it, and the others wait.
+            let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.library.get().is_none() {
+                let opened = match Library::open(session) {
+                    Ok(library) => Ok(library),
+                    Err(Closed::ForNow) => {
+                        tracing::debug!(device = %session.device, "{NO_MEMORY}");
+                        return Err(NO_MEMORY);
+                    }
+                    Err(Closed::ForGood(why)) => Err(why),
+                };
+                match &opened {
+                    Ok(library) => tracing::debug!(device = %session.device, "products by {}", library.name),
+                    Err(why) => tracing::debug!(device = %session.device, "{why}"),
+                }
+                let _ = self.library.set(opened);
             }
-            opened
-        };
-        self.library.get_or_init(open).as_ref().map_err(String::as_str)
+        }
+        self.library.get().expect("it was set above").as_ref().map_err(String::as_str)
     }
 
     /// Gives the handle back. The context is current, and no one is left to use it.
@@ -139,10 +152,21 @@ impl Blas {
     }
 }
 
+/// Why there is no open library.
+enum Closed {
+    /// There is no memory for it at present.
+    ForNow,
+    /// A sentence for people.
+    ForGood(String),
+}
+
+const NO_MEMORY: &str = "there is no memory for cuBLASLt at present, so RusTorch's own kernels multiply: cublasLtCreate says \
+     CUBLAS_STATUS_ALLOC_FAILED (3)";
+
 impl Library {
-    fn open(session: &Session) -> Result<Library, String> {
-        let functions = crate::libraries::cublaslt()?;
-        session.enter().map_err(|fault| fault.to_string())?;
+    fn open(session: &Session) -> Result<Library, Closed> {
+        let functions = crate::libraries::cublaslt().map_err(Closed::ForGood)?;
+        session.enter().map_err(|fault| Closed::ForGood(fault.to_string()))?;
         // SAFETY: it takes nothing, and may be called at any time.
         let version = unsafe { (functions.cublasLtGetVersion)() };
         let name = format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
@@ -150,10 +174,20 @@ impl Library {
         // SAFETY: a context is current, and the handle goes to a variable.
         match unsafe { (functions.cublasLtCreate)(&mut handle) } {
             cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Library { functions, handle, name }),
-            status => Err(format!(
-                "{name} does not start, so RusTorch's own kernels multiply: {}; it may be newer than the GPU's driver",
-                said("cublasLtCreate", status)
-            )),
+            cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Err(Closed::ForNow),
+            status => {
+                let hint = match status {
+                    cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED
+                    | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => {
+                        "; it may be newer than the GPU's driver, or not be for this GPU"
+                    }
+                    _ => "",
+                };
+                Err(Closed::ForGood(format!(
+                    "{name} does not start, so RusTorch's own kernels multiply: {}{hint}",
+                    said("cublasLtCreate", status)
+                )))
+            }
         }
     }
 }

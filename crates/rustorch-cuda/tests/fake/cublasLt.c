@@ -5,7 +5,8 @@
 // temporary memory that is too small end the process with a message. It adds from the last term to the first.
 //
 // Settings by environment: FAKE_BLAS_CREATE, FAKE_BLAS_HEURISTIC and FAKE_BLAS_MATMUL (the status of these calls),
-// FAKE_BLAS_FROM (the first product that fails so, counted from 0), FAKE_BLAS_ALGORITHMS=0 (there is none), FAKE_BLAS_WORKSPACE (the bytes that its algorithm takes, if it may),
+// FAKE_BLAS_FROM and FAKE_BLAS_UNTIL (the first product that fails so, and the first after those, counted from 0),
+// FAKE_BLAS_CREATE_UNTIL (how often the library does not start), FAKE_BLAS_ALGORITHMS=0 (there is none), FAKE_BLAS_WORKSPACE (the bytes that its algorithm takes, if it may),
 // FAKE_BLAS_WRONG (the number of a type whose results are wrong), FAKE_BLAS_LOG (a file to which calls are appended).
 
 #include <math.h>
@@ -71,8 +72,9 @@ static void set(void *to, const void *from, size_t size, size_t wanted) {
 }
 
 int cublasLtCreate(void **handle) {
+    static size_t calls;
     int status = (int)setting("FAKE_BLAS_CREATE", 0);
-    if (status) return status;
+    if (calls++ < setting("FAKE_BLAS_CREATE_UNTIL", SIZE_MAX) && status) return status;
     made(handle, HANDLE, 4);
     handles++;
     note("create");
@@ -271,7 +273,8 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
     note("matmul");
     static size_t calls;
     int status = (int)setting("FAKE_BLAS_MATMUL", 0);
-    if (calls++ >= setting("FAKE_BLAS_FROM", 0) && status) return status;
+    size_t number = calls++;
+    if (number >= setting("FAKE_BLAS_FROM", 0) && number < setting("FAKE_BLAS_UNTIL", SIZE_MAX) && status) return status;
     int wide_scale = p->scale == R_64F;
     Call *call = malloc(sizeof *call);
     *call = (Call){*p, *al, *bl, *dl, a, b, d, workspace, bytes,
