@@ -13,7 +13,7 @@ use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{Backend, DType, Fault, Layout, MatMul, Op, Shape, StreamScope, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 use rustorch_cuda::{Cuda, Memory};
-use rustorch_kernels::driver::{Matrices, Product};
+use rustorch_kernels::driver::{Matrices, Multiplied, Product};
 use rustorch_kernels::{Driver, Engine};
 use rustorch_testkit::conformance::{self, Case, Outcome};
 
@@ -220,13 +220,27 @@ fn a_product_that_fails_is_not_tried_again() {
     });
 }
 
+#[test]
+fn a_proof_without_memory_is_tried_again() {
+    // The proof's first product fails as for lack of temporary memory.
+    let variables = [("FAKE_BLAS_MATMUL", "3"), ("FAKE_BLAS_UNTIL", "1")];
+    with_fake("a_proof_without_memory_is_tried_again", &variables, || {
+        let engine = engine();
+        by_kernels(&engine, &square(DType::F32));
+        let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
+        assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
+        assert_eq!(calls("matmul"), 4);
+        assert!(engine.remarks()[0].starts_with("products of f16, bf16, f32, f64 matrices by cuBLASLt"));
+    });
+}
+
 /// A product by the driver, of packed operands.
 fn multiply(
     driver: &Cuda,
     [m, n, k]: [usize; 3],
     accumulate: bool,
     memories: [&Memory; 3],
-) -> Option<Result<(), Fault>> {
+) -> Result<Multiplied, Fault> {
     let lies = |pitch| Matrices { pitch, transposed: false, step: 0 };
     let (a, b, out) = (lies(k), lies(n), lies(n));
     let product = Product { dtype: DType::F32, m, n, k, batch: 1, a, b, out, accumulate };
@@ -253,17 +267,16 @@ fn added_up() {
     let b = memory(&driver, &[1.0, 10.0, 100.0]);
     let out = memory(&driver, &[f32::NAN, f32::NAN, 7.0, 7.0]);
     let operands = [&a, &b, &out];
-    multiply(&driver, [2, 1, 3], false, operands).unwrap().unwrap();
-    multiply(&driver, [2, 1, 3], true, operands).unwrap().unwrap();
+    assert_eq!(multiply(&driver, [2, 1, 3], false, operands), Ok(Multiplied::Given));
+    assert_eq!(multiply(&driver, [2, 1, 3], true, operands), Ok(Multiplied::Given));
     assert_eq!(values(&driver, &out, 4), [642.0, 1308.0, 7.0, 7.0]);
     // More than the memories have is the caller's mistake.
-    let fault = multiply(&driver, [3, 1, 3], false, operands).unwrap().unwrap_err();
+    let fault = multiply(&driver, [3, 1, 3], false, operands).unwrap_err();
     assert!(matches!(fault, Fault::Invalid(_)), "{fault}");
-    let fault =
-        multiply(&driver, [2, 1, 3], false, [&a, &b, &memory(&open(), &[0.0; 4])]).unwrap().unwrap_err();
+    let fault = multiply(&driver, [2, 1, 3], false, [&a, &b, &memory(&open(), &[0.0; 4])]).unwrap_err();
     assert!(matches!(fault, Fault::Invalid(_)), "{fault}");
     driver.lose("pulled out");
-    let fault = multiply(&driver, [2, 1, 3], false, operands).unwrap().unwrap_err();
+    let fault = multiply(&driver, [2, 1, 3], false, operands).unwrap_err();
     assert!(matches!(fault, Fault::DeviceLost { .. }), "{fault}");
 }
 
@@ -283,7 +296,7 @@ fn temporary_memory_that_there_is_not() {
     with_fake("temporary_memory_that_there_is_not", &variables, || {
         let driver = open();
         let one = memory(&driver, &[1.0; 4]);
-        assert!(multiply(&driver, [1, 1, 1], false, [&one; 3]).is_none());
+        assert_eq!(multiply(&driver, [1, 1, 1], false, [&one; 3]), Ok(Multiplied::NotNow));
         assert_eq!(calls("matmul"), 0);
     });
 }
@@ -293,7 +306,9 @@ fn so_many_products_are_remembered() {
     with_fake("so_many_products_are_remembered", &[], || {
         let driver = open();
         let [a, b, out] = [1.0, 2.0, 0.0].map(|x| memory(&driver, &[x; 1100]));
-        let run = |k| multiply(&driver, [1, 1, k], false, [&a, &b, &out]).unwrap().unwrap();
+        let run = |k| {
+            assert_eq!(multiply(&driver, [1, 1, k], false, [&a, &b, &out]), Ok(Multiplied::Given));
+        };
         (1..=1024).for_each(run);
         run(1);
         assert_eq!(calls("heuristic"), 1024);
@@ -310,7 +325,8 @@ fn profiles_tell_of_the_library() {
         let driver = open();
         let one = [1.0, 1.0, 0.0].map(|x| memory(&driver, &[x; 16]));
         driver.start().unwrap();
-        multiply(&driver, [4, 4, 4], false, [&one[0], &one[1], &one[2]]).unwrap().unwrap();
+        let given = multiply(&driver, [4, 4, 4], false, [&one[0], &one[1], &one[2]]);
+        assert_eq!(given, Ok(Multiplied::Given));
         let spans = driver.take_spans().unwrap();
         let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.label.as_ref())).collect();
         assert_eq!(seen, [(SpanKind::Compute, "cuBLASLt matmul f32")]);

@@ -11,7 +11,7 @@ mod product;
 pub use form::{Form, check_range, check_size, invalid, shortened};
 pub use layer::Layer;
 pub use loss::Loss;
-pub use product::{Matrices, Product, Products};
+pub use product::{Matrices, Multiplied, Product, Products};
 
 use crate::Hardware;
 use rustorch_core::Fault;

@@ -14,7 +14,7 @@ use cudarc::cublaslt::sys::{cublasLtHandle_t, cublasStatus_t};
 use prepared::Prepared;
 use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
-use rustorch_kernels::driver::{Matrices, Product, Products};
+use rustorch_kernels::driver::{Matrices, Multiplied, Product, Products};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -218,8 +218,8 @@ impl Products<Memory> for Cuda {
         a: (&Memory, usize),
         b: (&Memory, usize),
         out: (&Memory, usize),
-    ) -> Option<Result<(), Fault>> {
-        multiply(&self.session, product, [a, b, out]).transpose()
+    ) -> Result<Multiplied, Fault> {
+        multiply(&self.session, product, [a, b, out])
     }
 }
 
@@ -227,7 +227,7 @@ fn multiply(
     session: &Arc<Session>,
     product: &Product,
     operands: [(&Memory, usize); 3],
-) -> Result<Option<()>, Fault> {
+) -> Result<Multiplied, Fault> {
     let &Product { dtype, m, n, k, batch, a, b, out, accumulate } = product;
     let shapes: [(Matrices, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
     let size = dtype.block_bytes();
@@ -236,16 +236,16 @@ fn multiply(
     }
     session.enter()?;
     let blas = &session.blas;
-    let Ok(library) = blas.library(session) else { return Ok(None) };
+    let Ok(library) = blas.library(session) else { return Ok(Multiplied::NotNow) };
     let addresses = operands.map(|(memory, start)| memory.address + start as u64);
     let key = Key { product: *product, alignment: addresses.map(alignment) };
-    let Some(prepared) = blas.prepared(session, library, key) else { return Ok(None) };
+    let Some(prepared) = blas.prepared(session, library, key) else { return Ok(Multiplied::Refused) };
     // Given back in the order of the stream, when the product is done.
     let workspace = match prepared.workspace {
         0 => None,
         bytes => match Memory::new(session, bytes.next_multiple_of(16)) {
             Ok(memory) => Some(memory),
-            Err(Fault::OutOfMemory { .. }) => return Ok(None),
+            Err(Fault::OutOfMemory { .. }) => return Ok(Multiplied::NotNow),
             Err(fault) => return Err(fault),
         },
     };
@@ -263,12 +263,11 @@ fn multiply(
         Ok(())
     })?;
     match status {
-        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Some(())),
-        // Another time there may be enough.
-        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Ok(None),
+        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Multiplied::Given),
+        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Ok(Multiplied::NotNow),
         status => {
             blas.refuse(session, key, &said("cublasLtMatmul", status));
-            Ok(None)
+            Ok(Multiplied::Refused)
         }
     }
 }

@@ -14,7 +14,7 @@ pub trait Products<M> {
     /// first matrix begins. As exact as the dtype allows: sums in `f32` (in `f64` for `F64`) of unrounded factors, in any
     /// order, rounded once.
     ///
-    /// `None` where it cannot; what stands in `out` is then of no use.
+    /// Unless it is [given](Multiplied::Given), what stands in `out` is of no use afterwards.
     ///
     /// # Errors
     /// As for [`Driver::launch`](super::Driver::launch).
@@ -24,7 +24,18 @@ pub trait Products<M> {
         a: (&M, usize),
         b: (&M, usize),
         out: (&M, usize),
-    ) -> Option<Result<(), Fault>>;
+    ) -> Result<Multiplied, Fault>;
+}
+
+/// What became of a product that a library was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplied {
+    /// The stream has it.
+    Given,
+    /// The library cannot do it.
+    Refused,
+    /// It cannot be done now, for lack of memory: another time it may.
+    NotNow,
 }
 
 /// A batch of products `[m, k] · [k, n]`, all of one dtype, which is none of block types.

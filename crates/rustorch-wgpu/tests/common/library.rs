@@ -4,7 +4,7 @@
 
 use rustorch_core::{DType, Fault, bf16, f16};
 use rustorch_kernels::Driver;
-use rustorch_kernels::driver::{Layer, Matrices, Product, Products};
+use rustorch_kernels::driver::{Layer, Matrices, Multiplied, Product, Products};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,10 +63,10 @@ impl<D: Driver> Products<D::Memory> for WithLibrary<D> {
         a: (&D::Memory, usize),
         b: (&D::Memory, usize),
         out: (&D::Memory, usize),
-    ) -> Option<Result<(), Fault>> {
+    ) -> Result<Multiplied, Fault> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if matches!(self.library, Library::Stops(after) if call >= after) {
-            return None;
+            return Ok(Multiplied::Refused);
         }
         let &Product { dtype, m, n, k, batch, accumulate, .. } = product;
         let size = dtype.block_bytes();
@@ -103,7 +103,7 @@ impl<D: Driver> Products<D::Memory> for WithLibrary<D> {
             }
             self.driver.write(out.0, out.1 - at, &result)
         };
-        Some(multiply())
+        multiply().map(|()| Multiplied::Given)
     }
 }
 

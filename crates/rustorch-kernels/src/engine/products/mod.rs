@@ -3,7 +3,7 @@
 //! Such a library adds in an order of its own, so it gets only those of which no order is promised: of two matrices of one
 //! dtype, unless they are to be batch-invariant. What surrounds the sums stays with the engine's kernels: a bias is laid out
 //! in the result first, and the library adds to it before it rounds; a function of the sums is a launch of its own. Where the
-//! library cannot, the engine's kernels do all of it, as on a device without one.
+//! library cannot, or there is no memory for what it needs, the engine's kernels do all of it, as on a device without one.
 
 mod parts;
 mod proof;
@@ -11,7 +11,7 @@ mod proof;
 use super::Engine;
 use super::memory::Memory;
 use super::order::{Turn, Use};
-use crate::driver::Products;
+use crate::driver::{Multiplied, Products};
 use crate::plan::Request;
 use crate::{Driver, family};
 use parts::Parts;
@@ -100,9 +100,9 @@ impl<D: Driver> Engine<D> {
         turn.before(uses(), |stream, other| self.driver().wait(stream, other))?;
         let mut calls = parts.starts.iter().map(|&[a, b, to]| {
             let [a, b] = [(args[0].raw(), a), (args[1].raw(), b)];
-            library.multiply(&parts.product, a, b, (out.raw(), to)).transpose()
+            library.multiply(&parts.product, a, b, (out.raw(), to))
         });
-        let result = calls.try_fold(true, |all, call| Ok(all && call?.is_some()));
+        let result = calls.try_fold(true, |all, call| Ok(all && call? == Multiplied::Given));
         // Of several calls, some may be on their way.
         turn.after(uses());
         result
@@ -122,7 +122,8 @@ impl<D: Driver> Engine<D> {
         Ok(true)
     }
 
-    /// Whether the library computes products of a dtype as it should on this device. Found out at the first one.
+    /// Whether the library computes products of a dtype as it should on this device. Found out at the first one for which there
+    /// is the memory to.
     fn proven(&self, library: &dyn Products<D::Memory>, dtype: DType) -> Result<bool, Fault> {
         let Some(i) = DTYPES.iter().position(|&known| known == dtype) else { return Ok(false) };
         let proof = &self.proofs.0[i];
@@ -130,7 +131,7 @@ impl<D: Driver> Engine<D> {
             return Ok(found.is_ok());
         }
         // Two threads may find out at once, and will find the same.
-        let found = proof::of(self.driver(), library, dtype)?;
+        let Some(found) = proof::of(self.driver(), library, dtype)? else { return Ok(false) };
         let (device, name) = (self.hardware.device, library.name());
         match &found {
             Ok(()) => tracing::debug!(%device, %dtype, "products by {name}"),
@@ -152,7 +153,8 @@ impl<D: Driver> Engine<D> {
             match self.proven(library, *dtype) {
                 Ok(true) => used.push(dtype.to_string()),
                 Ok(false) => {
-                    let why = proof.get().and_then(|found| found.as_ref().err()).map_or("", String::as_str);
+                    let wrong = proof.get().and_then(|found| found.as_ref().err());
+                    let why = wrong.map_or("there is no memory to try it at present", String::as_str);
                     remarks
                         .push(format!("products of {dtype} matrices are not by {}: {why}", library.name()));
                 }

@@ -6,7 +6,7 @@
 //! between rows.
 
 use crate::Driver;
-use crate::driver::{Matrices, Product, Products};
+use crate::driver::{Matrices, Multiplied, Product, Products};
 use rustorch_core::{DType, Fault, bf16, f16};
 
 const BATCH: usize = 2;
@@ -35,7 +35,7 @@ fn products(dtype: DType) -> [Product; 2] {
     })
 }
 
-/// What is wrong with the library's products of a dtype, if anything is.
+/// What is wrong with the library's products of a dtype, if anything is; `None` if that cannot be found out now.
 ///
 /// # Errors
 /// Those of the driver's memory and of the device: they tell nothing of the library.
@@ -43,7 +43,7 @@ pub(super) fn of<D: Driver>(
     driver: &D,
     library: &dyn Products<D::Memory>,
     dtype: DType,
-) -> Result<Result<(), String>, Fault> {
+) -> Result<Option<Result<(), String>>, Fault> {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     for product in products(dtype) {
         let Product { a, b, out, .. } = product;
@@ -57,19 +57,20 @@ pub(super) fn of<D: Driver>(
         let memories = [&left, &right, &before].map(|values| memory(driver, dtype, values));
         let [left_memory, right_memory, out_memory] = memories;
         let (left_memory, right_memory, out_memory) = (left_memory?, right_memory?, out_memory?);
-        match library.multiply(&product, (&left_memory, 0), (&right_memory, 0), (&out_memory, 0)) {
-            None => return Ok(Err("it has none".to_owned())),
-            Some(done) => done?,
+        match library.multiply(&product, (&left_memory, 0), (&right_memory, 0), (&out_memory, 0))? {
+            Multiplied::Given => {}
+            Multiplied::Refused => return Ok(Some(Err("it has none".to_owned()))),
+            Multiplied::NotNow => return Ok(None),
         }
         let size = dtype.block_bytes();
         let mut bytes = vec![0; (before.len() * size).next_multiple_of(4)];
         driver.read(&out_memory, 0, &mut bytes)?;
         let after: Vec<f64> = bytes.chunks_exact(size).map(|bytes| decoded(dtype, bytes)).collect();
         if let Some(why) = difference(&product, [&left, &right, &before], &after) {
-            return Ok(Err(why));
+            return Ok(Some(Err(why)));
         }
     }
-    Ok(Ok(()))
+    Ok(Some(Ok(())))
 }
 
 /// How results differ from what they should be, if they do.
