@@ -10,7 +10,7 @@ mod products;
 use common::{Blas, another, with_fake, with_fakes};
 use products::{ARRANGEMENTS, DTYPES, case, square};
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_core::{Backend, DType, Fault, Layout, MatMul, Op, Shape, StreamScope, View, ViewMut};
+use rustorch_core::{Backend, DType, Fault, Layout, MatMul, Op, Shape, StreamScope, UnaryOp, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 use rustorch_cuda::{Cuda, Memory};
 use rustorch_kernels::driver::{Matrices, Multiplied, Product};
@@ -231,6 +231,32 @@ fn a_proof_without_memory_is_tried_again() {
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
         assert_eq!(calls("matmul"), 4);
         assert!(engine.remarks()[0].starts_with("products of f16, bf16, f32, f64 matrices by cuBLASLt"));
+    });
+}
+
+#[test]
+fn without_memory_for_what_surrounds_the_library_kernels_multiply() {
+    let name = "without_memory_for_what_surrounds_the_library_kernels_multiply";
+    with_fake(name, &[("FAKE_MEMORY", "1000000")], || {
+        let engine = engine();
+        // Room for the operands, but not for those of the proof.
+        let held = engine.alloc(960_000).unwrap();
+        by_kernels(&engine, &square(DType::F32));
+        assert_eq!(calls("matmul"), 0);
+        let said = engine.remarks().join("\n");
+        let not_now =
+            "products of f32 matrices are not by cuBLASLt 13.4.1: there is no memory to try it at present";
+        assert!(said.contains(not_now), "{said}");
+        drop(held);
+        let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
+        assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
+        // Nor for the sums of a product to which a function is applied.
+        let _held = engine.alloc(200_000).unwrap();
+        let plain = case(DType::F32, (&[300, 40], &[40, 1], 0), (&[40, 300], &[300, 1], 0));
+        let op = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+        let before = calls("matmul");
+        by_kernels(&engine, &Case { op, ..plain });
+        assert_eq!(calls("matmul"), before);
     });
 }
 

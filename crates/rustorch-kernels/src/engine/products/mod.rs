@@ -26,6 +26,14 @@ const DTYPES: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 #[derive(Debug, Default)]
 pub(super) struct Proofs([OnceLock<Result<(), String>>; DTYPES.len()]);
 
+/// What takes memory that the engine's kernels do without; `None` where there is too little.
+fn if_it_fits<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match result {
+        Err(Fault::OutOfMemory { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Whether a library may do an operation.
 fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> bool {
     let [dtype, other] = [args[0].dtype, args[1].dtype];
@@ -64,7 +72,9 @@ impl<D: Driver> Engine<D> {
         };
         let contiguous = Layout::contiguous(out.shape().clone());
         let Some(parts) = Parts::of(dtype, [a, b, &contiguous]) else { return Ok(false) };
-        let (size, memory) = self.take_scratch(turn, packed_bytes(dtype, contiguous.elements()))?;
+        let scratch = self.take_scratch(turn, packed_bytes(dtype, contiguous.elements()));
+        // The engine's kernels need none.
+        let Some((size, memory)) = if_it_fits(scratch)? else { return Ok(false) };
         let sums = (&TensorMeta { layout: &contiguous, ..request.outs[0] }, &memory);
         let result = self.multiply_into(turn, request.args, args, parts, library, sums);
         let result = match result {
@@ -131,7 +141,9 @@ impl<D: Driver> Engine<D> {
             return Ok(found.is_ok());
         }
         // Two threads may find out at once, and will find the same.
-        let Some(found) = proof::of(self.driver(), library, dtype)? else { return Ok(false) };
+        let Some(found) = if_it_fits(proof::of(self.driver(), library, dtype))?.flatten() else {
+            return Ok(false);
+        };
         let (device, name) = (self.hardware.device, library.name());
         match &found {
             Ok(()) => tracing::debug!(%device, %dtype, "products by {name}"),
