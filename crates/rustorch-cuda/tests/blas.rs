@@ -13,9 +13,13 @@ use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{Backend, DType, Fault, Layout, MatMul, Op, Shape, StreamScope, UnaryOp, View, ViewMut};
 use rustorch_cpu::CpuBackend;
 use rustorch_cuda::{Cuda, Memory};
-use rustorch_kernels::driver::{Matrices, Multiplied, Product};
+use rustorch_kernels::driver::{Layer, Matrices, Multiplied, Product, Products};
 use rustorch_kernels::{Driver, Engine};
 use rustorch_testkit::conformance::{self, Case, Outcome};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn open() -> Cuda {
     rustorch_cuda::discover().devices[0].open_with(None).unwrap()
@@ -393,5 +397,70 @@ fn products_wait_for_other_streams() {
                 bytes.as_chunks::<4>().0.iter().all(|x| f32::from_le_bytes(*x) == 80.0 * round as f32);
             assert!(found, "{round}");
         }
+    });
+}
+
+/// A GPU whose library tells another thread when it is asked for its first product, and then takes its time.
+struct Slow {
+    driver: Cuda,
+    asked: Mutex<Option<Sender<()>>>,
+    /// Whether the other thread is through.
+    changed: Arc<AtomicBool>,
+}
+
+impl Layer for Slow {
+    type Inner = Cuda;
+
+    fn inner(&self) -> &Cuda {
+        &self.driver
+    }
+
+    fn products(&self) -> Option<Result<&dyn Products<Memory>, &str>> {
+        Some(Ok(self))
+    }
+}
+
+impl Products<Memory> for Slow {
+    fn name(&self) -> &str {
+        "a slow library"
+    }
+
+    fn takes(&self, _product: &Product) -> bool {
+        true
+    }
+
+    fn multiply(
+        &self,
+        product: &Product,
+        a: (&Memory, usize),
+        b: (&Memory, usize),
+        out: (&Memory, usize),
+    ) -> Result<Multiplied, Fault> {
+        if let Some(asked) = self.asked.lock().unwrap().take() {
+            asked.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(!self.changed.load(Ordering::SeqCst), "streams have changed while work is given");
+        }
+        self.driver.products().unwrap().unwrap().multiply(product, a, b, out)
+    }
+}
+
+#[test]
+fn streams_stay_while_a_library_is_proven() {
+    with_fake("streams_stay_while_a_library_is_proven", &[], || {
+        let (asked, wait) = channel();
+        let changed = Arc::new(AtomicBool::new(false));
+        let driver = Slow { driver: open(), asked: Mutex::new(Some(asked)), changed: Arc::clone(&changed) };
+        let engine = Engine::new(driver).unwrap();
+        let (engine, changed) = (&engine, &changed);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                wait.recv().unwrap();
+                assert_eq!(engine.set_streams(2), 2);
+                changed.store(true, Ordering::SeqCst);
+            });
+            assert_eq!(engine.remarks(), ["products of f16, bf16, f32, f64 matrices by a slow library"]);
+        });
+        assert!(changed.load(Ordering::SeqCst));
     });
 }

@@ -154,6 +154,8 @@ impl<D: Driver> Engine<D> {
 
     /// What became of the library, in sentences for people. Proves what was not used yet.
     pub(super) fn remarks_on_products(&self) -> Vec<String> {
+        // The proof is work, and needs streams that stay.
+        let _turn = self.shared.order.turn();
         let library = match self.driver().products() {
             None => return Vec::new(),
             Some(Err(why)) => return vec![why.to_owned()],
