@@ -93,7 +93,11 @@ fn look(found: &mut Discovery) -> Result<(), String> {
     }
     let nvrtc = Nvrtc::find().map_err(|error| format!("there are {count} NVIDIA GPUs, but {error}"))?;
     let (major, minor) = nvrtc.version();
-    let driver = format!("CUDA {}.{}, NVRTC {major}.{minor}", version / 1000, version % 1000 / 10);
+    // What is measured of a device holds for these.
+    let products =
+        libraries::cublaslt_file().map_or("without cuBLASLt".to_owned(), |file| format!("cuBLASLt {file}"));
+    let (cuda, minor_cuda) = (version / 1000, version % 1000 / 10);
+    let driver = format!("CUDA {cuda}.{minor_cuda}, NVRTC {major}.{minor}, {products}");
     for ordinal in 0..count {
         if let Err(reason) = look_at(ordinal, &nvrtc, &driver, found) {
             found.missing.push(format!("NVIDIA GPU {ordinal} cannot be used: {reason}"));

@@ -95,6 +95,11 @@ fn by_kernels(engine: &Engine<Cuda>, case: &Case) {
     assert!(compiled() > before, "{case}");
 }
 
+/// What measurements of the GPU are kept under.
+fn identity() -> String {
+    rustorch_cuda::discover().devices[0].hardware().driver.clone()
+}
+
 /// The library is out for good, for this reason.
 fn without(words: &str) {
     let engine = engine();
@@ -109,6 +114,7 @@ fn without(words: &str) {
 #[test]
 fn a_machine_without_the_library() {
     with_fakes("a_machine_without_the_library", Blas::Nothing, &[], || {
+        assert!(identity().contains("without cuBLASLt"), "{}", identity());
         without("cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so), is not found");
         assert!(open().products().unwrap().is_err_and(|why| why.contains("pip install nvidia-cublas-cu12")));
     });
@@ -124,6 +130,7 @@ fn a_library_that_lacks_a_function() {
 #[test]
 fn a_path_that_leads_nowhere() {
     with_fake("a_path_that_leads_nowhere", &[("CUBLASLT_PATH", "/nonexistent/lib")], || {
+        assert!(identity().contains("without cuBLASLt"), "{}", identity());
         without("CUBLASLT_PATH is /nonexistent/lib, but there is no cuBLASLt that can be loaded");
     });
 }
@@ -134,6 +141,7 @@ fn the_users_library_counts_and_not_the_systems() {
     let path = folder.path().to_str().unwrap();
     with_fake("the_users_library_counts_and_not_the_systems", &[("CUBLASLT_PATH", path)], || {
         assert_eq!(open().products().unwrap().unwrap().name(), "cuBLASLt 12.8.5");
+        assert!(identity().contains(", cuBLASLt libcublasLt.so.12 of "), "{}", identity());
     });
 }
 

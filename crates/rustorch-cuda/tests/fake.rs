@@ -60,7 +60,9 @@ fn gpus_are_found() {
         assert_eq!(found.devices[0].target(), Target::Ptx(80));
         let hardware = found.devices[0].hardware();
         assert_eq!(hardware.name, "Fake GPU");
-        assert_eq!(hardware.driver, "CUDA 12.4, NVRTC 12.9, compute capability 8.6");
+        let (versions, rest) = hardware.driver.split_once(", cuBLASLt libcublasLt.so of ").unwrap();
+        assert_eq!(versions, "CUDA 12.4, NVRTC 12.9");
+        assert!(rest.ends_with(" bytes, compute capability 8.6"), "{rest}");
         let warps = Some(rustorch_kernels::Subgroups { least: 32, most: 32 });
         assert_eq!((hardware.subgroups, hardware.workgroup, hardware.window), (warps, 1024, Some(16)));
         assert_eq!(hardware.memory, Some(1 << 30));

@@ -79,6 +79,12 @@ impl Names {
         folders
     }
 
+    /// The file that the system finds in its folders, as the library is asked for; one that is empty cannot be loaded.
+    pub(crate) fn file_in_system(&self, folders: &[PathBuf]) -> Option<PathBuf> {
+        let first = |name: &&str| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file());
+        self.in_system().iter().filter_map(first).find(|file| length(file) > 0)
+    }
+
     /// The files in a folder that are the library by their names, the newest version first.
     pub(crate) fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = entries(folder)
@@ -96,6 +102,34 @@ impl Names {
     }
 }
 
+/// The folders where the system itself searches, as far as its settings tell: on Linux, what the loader is configured with, and on
+/// Windows the search path.
+pub(crate) fn of_system() -> Vec<PathBuf> {
+    let listed = |name: &str| -> Vec<PathBuf> {
+        let text = std::env::var_os(name).unwrap_or_default();
+        std::env::split_paths(&text).filter(|folder| folder.is_absolute()).collect()
+    };
+    if cfg!(windows) {
+        return listed("PATH");
+    }
+    let mut folders = listed("LD_LIBRARY_PATH");
+    folders.extend(configured(Path::new("/")));
+    folders
+}
+
+/// The folders of Linux's loader, by its settings (`ld.so(8)`, `ldconfig(8)`), and then those that it always searches.
+fn configured(root: &Path) -> Vec<PathBuf> {
+    let mut files = vec![root.join("etc/ld.so.conf")];
+    files.extend(
+        entries(&root.join("etc/ld.so.conf.d")).into_iter().filter(|file| name(file).ends_with(".conf")),
+    );
+    let texts = files.iter().filter_map(|file| std::fs::read_to_string(file).ok());
+    let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let stated = lines.filter_map(|line| Some(root.join(line.trim().strip_prefix('/')?)));
+    let always = ["lib64", "usr/lib64", "lib", "usr/lib"].map(|folder| root.join(folder));
+    stated.chain(always).collect()
+}
+
 /// What is in a folder, in order; nothing if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
@@ -104,7 +138,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn name(path: &Path) -> String {
+/// How many bytes a file has; none if it cannot be read.
+pub(crate) fn length(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |about| about.len())
+}
+
+/// The last part of a path.
+pub(crate) fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -181,6 +221,33 @@ mod tests {
             .filter(|path| path.starts_with(root.path()))
             .collect();
         assert_eq!(found, files);
+    }
+
+    #[cfg(not(windows))]
+    #[test]
+    fn the_systems_folders_are_searched() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        place("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
+        place("etc/ld.so.conf.d/cuda.conf", "# of the toolkit\n /opt/cuda/lib64 \n");
+        place("etc/ld.so.conf.d/cuda.old", "/opt/old/lib64\n");
+        place("opt/old/lib64/libcublasLt.so", "old");
+        let found = || CUBLASLT.file_in_system(&configured(root.path()));
+        assert_eq!(found(), None);
+        let packaged = place("usr/lib/libcublasLt.so.12", "12");
+        assert_eq!(found(), Some(packaged));
+        // Names count before folders, and in a folder that comes first, a file that is none hides others of its name.
+        let newer = place("usr/lib/libcublasLt.so.13", "13");
+        assert_eq!(found(), Some(newer.clone()));
+        place("opt/cuda/lib64/libcublasLt.so", "");
+        assert_eq!(found(), Some(newer));
+        let own = place("opt/cuda/lib64/libcublasLt.so", "own");
+        assert_eq!(found(), Some(own));
     }
 
     #[test]

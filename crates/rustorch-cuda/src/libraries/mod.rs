@@ -131,14 +131,37 @@ fn find_cublaslt() -> Result<CublasLt, String> {
     })
 }
 
+/// Which file cuBLASLt would be opened from, and how long it is, without opening it: that takes half a second. `None` where there
+/// is none to be seen.
+pub(crate) fn cublaslt_file() -> Option<String> {
+    let names = &folders::CUBLASLT;
+    let whole = |file: &PathBuf| folders::length(file) > 0;
+    let file = match users("CUBLASLT_PATH", names) {
+        Some((_, files)) => files.into_iter().find(whole),
+        None => names.file_in_system(&folders::of_system()).or_else(|| {
+            let mut searched = names.folders().into_iter().flat_map(|folder| names.files_in(&folder));
+            searched.find(whole)
+        }),
+    }?;
+    // Its own name tells its version, where it has one.
+    let file = file.canonicalize().ok()?;
+    Some(format!("{} of {} bytes", folders::name(&file), folders::length(&file)))
+}
+
+/// Where the user says that a library is, and the files there.
+fn users(variable: &str, names: &Names) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let path = PathBuf::from(std::env::var_os(variable)?);
+    let files = if path.is_dir() { names.files_in(&path) } else { vec![path.clone()] };
+    Some((path, files))
+}
+
 /// Opens a library, if it is anywhere: where the user says and nowhere else, or else where the system searches, in toolkits
 /// and in Python packages.
 ///
 /// # Errors
 /// If the user says where it is, and it is not there.
 fn find(name: &str, variable: &str, names: &Names) -> Result<Option<Library>, String> {
-    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        let files = if path.is_dir() { names.files_in(&path) } else { vec![path.clone()] };
+    if let Some((path, files)) = users(variable, names) {
         return match files.iter().find_map(open) {
             Some(library) => Ok(Some(library)),
             None => {
