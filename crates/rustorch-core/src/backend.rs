@@ -94,6 +94,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Whether matrix products whose [order is free](crate::MatMul::order_is_free) may go to a library of the device's vendor, at
+    /// a speed of their own. May take a moment, since the library is opened.
+    fn has_product_library(&self) -> bool {
+        false
+    }
+
     /// How many streams there are: queues of work, each in order, that may overlap. Each thread works on one of them, by
     /// [`current_stream`](crate::current_stream); what one stream has left in memory, another finds there.
     fn streams(&self) -> usize {

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 /// How long a device takes for operations and copies: the start, and then arithmetic or memory, whichever is slower.
 ///
 /// The rates of an operation are those measured for it and its [leading dtype](Op::leading_dtype); where there are none,
-/// those of its class; of other dtypes of its kind, the slowest; those in `f32`; and at last the general ones.
+/// those of its class; of other dtypes of its kind, the slowest; those in `f32`; and at last the general ones. Of matrix
+/// products whose [order is not free](crate::MatMul::order_is_free), which no vendor's library does, the class counts first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Time to start an operation, in microseconds.
@@ -77,6 +78,11 @@ impl CostModel {
 
     /// Arithmetic operations and bytes per second of an operation in a dtype.
     pub fn rates(&self, op: &str, class: OpType, dtype: DType) -> (f64, f64) {
+        self.rates_by(op, class, dtype, false)
+    }
+
+    /// [`rates`](Self::rates), of which those of the class may count first.
+    fn rates_by(&self, op: &str, class: OpType, dtype: DType, class_first: bool) -> (f64, f64) {
         let of_op = |rate: &&Rate| matches!(&rate.of, RateOf::Op(name) if name == op);
         let of_class = |rate: &&Rate| rate.of == RateOf::Class(class);
         // The slowest of the rates that fit.
@@ -88,15 +94,19 @@ impl CostModel {
         let kin = |rate: &&Rate| rate.dtype.kind() == dtype.kind();
         let single = |rate: &&Rate| rate.dtype == DType::F32;
         let fits: [&dyn Fn(&&Rate) -> bool; 3] = [&same, &kin, &single];
+        let of: [&dyn Fn(&&Rate) -> bool; 2] =
+            if class_first { [&of_class, &of_op] } else { [&of_op, &of_class] };
         fits.iter()
-            .find_map(|fits| slowest(*fits, &of_op).or_else(|| slowest(*fits, &of_class)))
+            .find_map(|fits| of.iter().find_map(|of| slowest(*fits, *of)))
             .unwrap_or((self.flops, self.bandwidth))
     }
 
     /// The expected time of an operation whose arguments are there, in microseconds.
     pub fn run_us(&self, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> f64 {
         let work = op.work(args, outs);
-        let (flops, bandwidth) = self.rates(op.name(), op.class(args), op.leading_dtype(args, outs));
+        let ordered = matches!(op, Op::MatMul(op) if !op.order_is_free(args[0].dtype, args[1].dtype));
+        let (class, dtype) = (op.class(args), op.leading_dtype(args, outs));
+        let (flops, bandwidth) = self.rates_by(op.name(), class, dtype, ordered);
         let arithmetic = work.flops as f64 / flops;
         let memory = work.bytes as f64 / bandwidth;
         self.launch_us + 1e6 * arithmetic.max(memory)
@@ -144,6 +154,35 @@ mod tests {
         assert_eq!(product(DType::C64), (1e12, 2e10));
         assert_eq!(model.rates("silu", OpType::Activation, DType::F16), (f64::INFINITY, 5e9));
         assert_eq!(model.rates("sort", OpType::Sorting, DType::F32), (1e9, 1e10));
+    }
+
+    #[test]
+    fn products_of_a_stated_order_go_by_their_class() {
+        let layout = Layout::contiguous(Shape::new([1000, 1000].as_slice()).unwrap());
+        let of_class = |dtype| Rate {
+            of: RateOf::Class(OpType::LinearAlgebra),
+            dtype,
+            flops: 1e11,
+            bandwidth: f64::INFINITY,
+        };
+        let mut model = CostModel { launch_us: 0.0, ..model() };
+        let us = |model: &CostModel, op: MatMul, dtypes: [DType; 2]| {
+            let args = dtypes.map(|dtype| TensorMeta { dtype, layout: &layout, device: Device::Cpu });
+            let op = Op::MatMul(op);
+            model.run_us(&op, &args, &op.infer(&args).unwrap()).round()
+        };
+        let plain = || MatMul::default();
+        let invariant = || MatMul { batch_invariant: true, ..plain() };
+        let single = [DType::F32; 2];
+        // Without a rate of the class in the dtype, the operation's.
+        assert_eq!([us(&model, plain(), single), us(&model, invariant(), single)], [2000.0; 2]);
+        model.rates.push(of_class(DType::F32));
+        assert_eq!([us(&model, plain(), single), us(&model, invariant(), single)], [2000.0, 20_000.0]);
+        // Weights of 16 bits, whose order is always stated.
+        let half = Rate { of: RateOf::Op("matmul".into()), flops: 1e13, ..of_class(DType::F16) };
+        model.rates.extend([half, of_class(DType::F16)]);
+        assert_eq!(us(&model, plain(), [DType::F16; 2]), 200.0);
+        assert_eq!(us(&model, plain(), [DType::F32, DType::F16]), 20_000.0);
     }
 
     #[test]

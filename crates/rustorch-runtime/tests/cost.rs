@@ -10,7 +10,7 @@ mod common;
 use common::{CUDA, builder, fake, ramp, shape, upload, upload_to};
 use rustorch_core::{
     Attention, BinaryOp, Conv, ConvParams, CostModel, DType, DTypeSet, Device, Layout, MatMul, Op, OpType,
-    QuantType, RmsNorm, TensorMeta, UnaryOp,
+    QuantType, RateOf, RmsNorm, TensorMeta, UnaryOp,
 };
 use rustorch_runtime::{Calibration, CostCache, Environment, HybridExecutor, Placement};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
@@ -218,15 +218,20 @@ fn work_does_not_go_back_and_forth() {
     }
 }
 
-/// A slow device that has to be measured.
-fn unknown() -> FakeDevice {
-    let device = fake(CUDA).measured().capability(|c| {
+/// A device that has to be measured.
+fn unmeasured() -> FakeDevice {
+    fake(CUDA).measured().capability(|c| {
         c.driver = "1.0".into();
         // Few classes, for the sake of the tests' time.
         c.dtypes = [DTypeSet::EMPTY; OpType::ALL.len()];
         c.dtypes[OpType::Elementwise as usize] = DTypeSet::of(&[DType::F32]);
         c.dtypes[OpType::LinearAlgebra as usize] = DTypeSet::of(&[DType::F32]);
-    });
+    })
+}
+
+/// A slow one.
+fn unknown() -> FakeDevice {
+    let device = unmeasured();
     device.script(Rule::at(Point::Run).act(Act::Delay(Duration::from_millis(3))));
     device
 }
@@ -307,6 +312,33 @@ fn measurements_are_kept_on_disk_and_read_again() {
     let half = Calibration { complete: false, attempts: 1, ..kept };
     CostCache::new(&path).store(&half);
     assert!(measure(unknown()).1 > 0);
+}
+
+#[test]
+fn products_of_a_library_have_rates_of_their_own() {
+    let layout = Layout::contiguous(shape(&[256, 256]));
+    let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: CUDA };
+    let us = |model: &CostModel, batch_invariant| {
+        let op = Op::MatMul(MatMul { batch_invariant, ..MatMul::default() });
+        model.run_us(&op, &[meta, meta], &op.infer(&[meta, meta]).unwrap())
+    };
+    let ops = |model: &CostModel| {
+        let named = model.rates.iter().filter(|rate| rate.of == RateOf::Op("matmul".into()));
+        named.map(|rate| rate.dtype).collect::<Vec<_>>()
+    };
+    let model = Calibration::measure(&unmeasured()).unwrap().model;
+    assert_eq!(ops(&model), []);
+    assert_eq!(us(&model, true), us(&model, false));
+    let fast = unmeasured().with_product_library(Duration::from_millis(2));
+    // On a machine that does other things, time may run out before.
+    let mut measurements = (0..20).map(|_| Calibration::measure(&fast).unwrap());
+    let calibration = measurements.find(|found| ops(&found.model).contains(&DType::F32)).unwrap();
+    let model = &calibration.model;
+    // The smallest products take two milliseconds there, the largest as much more as they have more to compute.
+    let (ordered, free) = (us(model, true), us(model, false));
+    assert!(free < ordered / 3.0, "{ordered} {free}");
+    let kept = Calibration::from_json(&calibration.to_json()).unwrap();
+    assert_eq!(ops(&kept.model), ops(model));
 }
 
 #[test]

@@ -28,6 +28,12 @@ pub struct MatMul {
 }
 
 impl MatMul {
+    /// Whether the order of its sums is free for operands of these dtypes, so that a device may leave it to a library of its
+    /// vendor: both of one float dtype, and not [`batch_invariant`](Self::batch_invariant).
+    pub fn order_is_free(&self, a: DType, b: DType) -> bool {
+        a == b && a.is_float() && !self.batch_invariant
+    }
+
     pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         const NAME: &str = "matmul";
         expect_args(NAME, args, 2..=3)?;

@@ -227,6 +227,10 @@ impl<D: Driver> Backend for Engine<D> {
         self.remarks_on_products()
     }
 
+    fn has_product_library(&self) -> bool {
+        matches!(self.driver().products(), Some(Ok(_)))
+    }
+
     fn streams(&self) -> usize {
         self.shared.order.streams()
     }

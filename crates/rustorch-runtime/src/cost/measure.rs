@@ -101,7 +101,9 @@ pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
     let (upload, download) = meter.links()?;
     let mut corners: Vec<Corner> = Vec::new();
     let mut complete = true;
-    for (i, probe) in PROBES.iter().enumerate() {
+    let library = backend.has_product_library();
+    let probes: Vec<&Probe> = PROBES.iter().filter(|probe| library || !probe.by_library).collect();
+    for (i, probe) in probes.iter().enumerate() {
         let left = meter.end.saturating_duration_since(Instant::now());
         // The first two are what a model cannot do without.
         if left.is_zero() && i >= 2 {
@@ -109,7 +111,7 @@ pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
             break;
         }
         // What one leaves, the others have; the first, which matter most, may take more.
-        let until = Instant::now() + left / (PROBES.len() - i).min(12) as u32;
+        let until = Instant::now() + left / (probes.len() - i).min(12) as u32;
         let Some(sample) = meter.largest(probe, launch, until)? else { continue };
         let corner = match corners.iter_mut().position(|c| c.of == probe.of && c.dtype == probe.dtype) {
             Some(known) => &mut corners[known],
@@ -146,9 +148,17 @@ fn assemble(launch: f64, upload: Link, download: Link, corners: &[Corner]) -> Op
                 Of::Class(class) => RateOf::Class(class),
             };
             // Memory alone decides for what was timed by its bytes; products always have both sides.
-            let product = corner.of == Of::Class(OpType::LinearAlgebra);
-            let flops = corner.flops.unwrap_or(if product { flops } else { f64::INFINITY });
-            Some(Rate { of, dtype: corner.dtype, flops, bandwidth: corner.bandwidth.unwrap_or(bandwidth) })
+            let products = Of::Class(OpType::LinearAlgebra);
+            let by_library = corner.of == Of::Op("matmul");
+            let flops = corner.flops.unwrap_or(if by_library || corner.of == products {
+                flops
+            } else {
+                f64::INFINITY
+            });
+            // A library reads as fast as own kernels, where that was not measured.
+            let own = corners.iter().find(|c| by_library && c.of == products && c.dtype == corner.dtype);
+            let bandwidth = corner.bandwidth.or(own.and_then(|own| own.bandwidth)).unwrap_or(bandwidth);
+            Some(Rate { of, dtype: corner.dtype, flops, bandwidth })
         })
         .collect();
     Some(CostModel { launch_us: launch * 1e6, flops, bandwidth, rates, upload, download })

@@ -19,6 +19,8 @@ pub(super) struct Probe {
     pub(super) growth: f64,
     /// The operation at a size.
     pub(super) case: fn(DType, u32) -> Case,
+    /// Whether only devices with a library of products have a rate of their own for it.
+    pub(super) by_library: bool,
 }
 
 /// What a rate is taken for.
@@ -57,7 +59,7 @@ const fn quant(quant: QuantType) -> DType {
 }
 
 const fn probe(of: Of, dtype: DType, limit: Limit, case: fn(DType, u32) -> Case) -> Probe {
-    Probe { of, dtype, limit, levels: 7, growth: 4.0, case }
+    Probe { of, dtype, limit, levels: 7, growth: 4.0, case, by_library: false }
 }
 
 /// A product of square matrices: arithmetic.
@@ -71,11 +73,23 @@ const fn vector(dtype: DType) -> Probe {
     probe(Of::Class(OpType::LinearAlgebra), dtype, Limit::Memory, vector_product)
 }
 
+/// [`square`] in an order that is free.
+const fn free_square(dtype: DType) -> Probe {
+    Probe { of: Of::Op("matmul"), case: free_square_product, by_library: true, ..square(dtype) }
+}
+
+/// [`vector`] in an order that is free.
+const fn free_vector(dtype: DType) -> Probe {
+    Probe { of: Of::Op("matmul"), case: free_vector_product, by_library: true, ..vector(dtype) }
+}
+
 /// In the order of importance: what time does not suffice for is left out.
 pub(super) const PROBES: &[Probe] = &[
     probe(Of::All, DType::F32, Limit::Memory, sum_of_two),
     square(DType::F32),
     vector(DType::F32),
+    free_square(DType::F32),
+    free_vector(DType::F32),
     probe(Of::All, DType::F32, Limit::Arithmetic, exponential),
     vector(quant(QuantType::Q4_K)),
     square(quant(QuantType::Q4_K)),
@@ -84,6 +98,8 @@ pub(super) const PROBES: &[Probe] = &[
     square(DType::F16),
     vector(DType::F16),
     square(DType::BF16),
+    free_square(DType::F16),
+    free_square(DType::BF16),
     probe(Of::Class(OpType::Normalization), DType::F32, Limit::Memory, norm),
     probe(Of::Op("attention"), DType::F32, Limit::Arithmetic, attention),
     Probe { levels: 5, ..probe(Of::Class(OpType::Convolution), DType::F32, Limit::Arithmetic, convolution) },
@@ -91,6 +107,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe(Of::Class(OpType::Reduction), DType::F32, Limit::Memory, reduction),
     probe(Of::Class(OpType::DataMovement), DType::F32, Limit::Memory, transposition),
     square(DType::F64),
+    free_square(DType::F64),
     probe(Of::Class(OpType::Elementwise), DType::F64, Limit::Arithmetic, exponential),
     vector(quant(QuantType::Q4_0)),
     square(quant(QuantType::Q4_0)),
@@ -128,18 +145,39 @@ fn exponential(dtype: DType, level: u32) -> Case {
     Case { op: Op::Unary(UnaryOp::Exp), args: vec![plain(dtype, [4096 << (2 * level)])] }
 }
 
+/// Products in the order that a language model needs, which is what a device's own kernels do.
+const ORDERED: MatMul = MatMul { activation: None, exact: false, batch_invariant: true };
+/// Products in any order.
+const FREE: MatMul = MatMul { batch_invariant: false, ..ORDERED };
+
 fn square_product(dtype: DType, level: u32) -> Case {
+    square_by(ORDERED, dtype, level)
+}
+
+fn free_square_product(dtype: DType, level: u32) -> Case {
+    square_by(FREE, dtype, level)
+}
+
+fn square_by(op: MatMul, dtype: DType, level: u32) -> Case {
     // Block types need whole blocks.
     let n = if dtype.is_quant() { 256.max(32 << level) } else { 32 << level };
     let rows = 32 << level;
     let args = vec![plain(activations(dtype), [rows, n]), weight(dtype, n, n)];
-    Case { op: Op::MatMul(MatMul::default()), args }
+    Case { op: Op::MatMul(op), args }
 }
 
 fn vector_product(dtype: DType, level: u32) -> Case {
+    vector_by(ORDERED, dtype, level)
+}
+
+fn free_vector_product(dtype: DType, level: u32) -> Case {
+    vector_by(FREE, dtype, level)
+}
+
+fn vector_by(op: MatMul, dtype: DType, level: u32) -> Case {
     let n = 256 << level;
     let x = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-    Case { op: Op::MatMul(MatMul::default()), args: vec![plain(x, [1, n]), weight(dtype, n, n)] }
+    Case { op: Op::MatMul(op), args: vec![plain(x, [1, n]), weight(dtype, n, n)] }
 }
 
 fn rows(dtype: DType, level: u32) -> Vec<Arg> {
@@ -219,6 +257,9 @@ mod tests {
                     Of::All => {}
                     Of::Op(name) => assert_eq!(case.op.name(), name),
                     Of::Class(class) => assert_eq!(case.op.class(&metas), class),
+                }
+                if let Op::MatMul(op) = &case.op {
+                    assert_eq!(op.order_is_free(metas[0].dtype, metas[1].dtype), probe.by_library);
                 }
                 let work = case.op.work(&metas, &outs);
                 let amount = match probe.limit {

@@ -41,6 +41,8 @@ pub struct FakeDevice {
     calls: Mutex<Vec<Call>>,
     timeline: Option<Timeline>,
     metrics: GpuBenchmarkMetrics,
+    /// How much longer products take that are not the library's.
+    library: Option<Duration>,
 }
 
 /// The memory behind a fake device's buffer, at an address that it does not tell.
@@ -80,6 +82,7 @@ impl FakeDevice {
             calls: Mutex::default(),
             timeline: None,
             metrics: GpuBenchmarkMetrics::default(),
+            library: None,
         }
     }
 
@@ -93,6 +96,12 @@ impl FakeDevice {
     /// Lets it say how busy it is.
     pub fn metrics(mut self, metrics: GpuBenchmarkMetrics) -> FakeDevice {
         self.metrics = metrics;
+        self
+    }
+
+    /// Lets it have a library of products: those whose order is not free take longer, by so much.
+    pub fn with_product_library(mut self, gain: Duration) -> FakeDevice {
+        self.library = Some(gain);
         self
     }
 
@@ -269,6 +278,11 @@ impl Backend for FakeDevice {
         let mut places: SmallVec<[ViewMut<'_>; 2]> =
             outs.iter().map(|x| self.place(x)).collect::<Result<_, Fault>>()?;
         self.occupy(op.name(), SpanKind::Compute);
+        if let (Some(gain), Op::MatMul(op)) = (self.library, op)
+            && !op.order_is_free(args[0].dtype(), args[1].dtype())
+        {
+            std::thread::sleep(gain);
+        }
         self.inner.run(op, &args, &mut places)?;
         if act == Some(Act::Nan) {
             places.iter_mut().for_each(plant_nan);
@@ -308,6 +322,10 @@ impl Backend for FakeDevice {
 
     fn synchronize(&self) -> Result<(), Fault> {
         self.enter(Point::Synchronize, None).map(drop)
+    }
+
+    fn has_product_library(&self) -> bool {
+        self.library.is_some()
     }
 
     fn streams(&self) -> usize {

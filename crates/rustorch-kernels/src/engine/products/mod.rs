@@ -42,7 +42,7 @@ fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> bool {
         None | Some(UnaryOp::Relu) => true,
         Some(_) => matches!(dtype, DType::F32 | DType::F64),
     };
-    dtype == other && !op.batch_invariant && function && DTYPES.contains(&dtype)
+    op.order_is_free(dtype, other) && function && DTYPES.contains(&dtype)
 }
 
 impl<D: Driver> Engine<D> {
