@@ -16,7 +16,9 @@ use std::sync::OnceLock;
 
 /// What this crate calls of the driver.
 const DRIVER: &[&str] = &[
+    "cuCtxEnablePeerAccess",
     "cuCtxSetCurrent",
+    "cuDeviceCanAccessPeer",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
@@ -42,17 +44,20 @@ const DRIVER: &[&str] = &[
     "cuMemFreeHost",
     "cuMemFree_v2",
     "cuMemHostAlloc",
+    "cuMemPoolSetAccess",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyPeerAsync",
     "cuModuleGetFunction",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 
 /// The first function of the list that a library lacks.
@@ -187,5 +192,39 @@ fn open(file: impl AsRef<OsStr>) -> Option<Library> {
             tracing::debug!(path = %path.display(), %error, "cannot be loaded");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The text of all of this crate.
+    fn text(folder: &Path) -> String {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .map(|path| if path.is_dir() { text(&path) } else { std::fs::read_to_string(path).unwrap() })
+            .collect()
+    }
+
+    #[test]
+    fn every_function_of_the_driver_that_is_called_is_looked_for() {
+        let text = text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+        // Types begin with a capital letter after the mark.
+        let mark = ["sys", "::", "cu"].concat();
+        let calls = text.match_indices(&mark).map(|(at, _)| {
+            let name = &text[at + "sys::".len()..];
+            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+            (&name[..end], &name[end..])
+        });
+        let mut called: BTreeSet<&str> =
+            calls.filter(|(_, rest)| rest.starts_with('(')).map(|(name, _)| name).collect();
+        // By a type of our own.
+        called.insert("cuEventElapsedTime");
+        assert!(called.len() > 30, "{called:?}");
+        called.remove("culib");
+        assert_eq!(called, DRIVER.iter().copied().collect());
     }
 }
