@@ -1,7 +1,12 @@
-//! What is set, read back from a real cuBLASLt. Its descriptions are of the host: no GPU is needed, only the library.
+//! What is set, read back from a real cuBLASLt. Its descriptions are of the host: no GPU is needed, only the library. Which
+//! algorithm it chooses, and whether it has one, only a GPU tells.
 #![allow(clippy::print_stdout, reason = "skipped tests say so")]
 
+#[path = "../../../tests/common/products.rs"]
+mod products;
+
 use super::*;
+use products::{ARRANGEMENTS, DTYPES, Lies};
 
 /// The library, by `CUBLASLT_PATH`, toolkit or Python package; else what is missing is said.
 fn library() -> Option<&'static CublasLt> {
@@ -17,8 +22,6 @@ fn library() -> Option<&'static CublasLt> {
         }
     }
 }
-
-const DTYPES: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// Eight 3 × 5 by 5 × 7 products: rows of `a` apart, `b` transposed and the same for all.
 fn product(dtype: DType, batch: usize) -> Product {
@@ -95,6 +98,70 @@ fn products_are_described_as_they_are() {
         }
         let one = Described::new(library, &product(dtype, 1)).unwrap().unwrap();
         assert_eq!(layout::<i32>(&one.left, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT), 1);
+    }
+}
+
+/// Where the matrices of an operand lie whose leading dimensions are one batch of `batch`, or those of the longest of several.
+fn lies((dims, strides, _): Lies<'_>, batch: usize) -> Matrices {
+    let (leading, [rows, columns]) = dims.split_last_chunk().unwrap();
+    let (steps, [row, column]) = strides.split_last_chunk().unwrap();
+    let longest = leading.iter().position(|&len| len == batch);
+    let step = longest.filter(|_| batch > 1).map_or(0, |d| steps[d]);
+    let (lines, len, pitch, transposed) = match *column == 1 || *columns == 1 {
+        true => (*rows, *columns, *row, false),
+        false => (*columns, *rows, *column, true),
+    };
+    Matrices { pitch: if lines == 1 { len } else { pitch }, transposed, step }
+}
+
+/// The elements at the corners of a batch of matrices, whose rows are `i` and whose columns are `j`: as cuBLASLt finds them, by
+/// columns, and as they lie.
+fn corners(of: &LayoutOf, operation: i32, lies: Matrices, [rows, columns]: [usize; 2], batch: usize) {
+    let [across, down] = [rows, columns].map(|len| len as u64);
+    // The library's matrix is the transposed one.
+    let size = [
+        layout::<u64>(of, Layout::CUBLASLT_MATRIX_LAYOUT_ROWS),
+        layout(of, Layout::CUBLASLT_MATRIX_LAYOUT_COLS),
+    ];
+    assert_eq!(size, if operation == TRANSPOSED { [across, down] } else { [down, across] });
+    let pitch = layout::<i64>(of, Layout::CUBLASLT_MATRIX_LAYOUT_LD) as usize;
+    assert!(pitch as u64 >= size[0], "columns overlap");
+    assert_eq!(layout::<i32>(of, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) as usize, batch);
+    let step = layout::<i64>(of, Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) as usize;
+    for matrix in [0, batch - 1] {
+        for (i, j) in [(0, 0), (rows - 1, 0), (0, columns - 1), (rows - 1, columns - 1)] {
+            let [row, column] = if operation == TRANSPOSED { [i, j] } else { [j, i] };
+            assert_eq!(matrix * step + row + column * pitch, lies.at(matrix, i, j));
+        }
+    }
+}
+
+#[test]
+fn every_arrangement_is_described() {
+    let Some(library) = library() else { return };
+    for dtype in DTYPES {
+        for &(a, b, calls) in ARRANGEMENTS {
+            let longest = |dims: &[usize]| dims[..dims.len() - 2].iter().copied().max().unwrap_or(1);
+            let batch = longest(a.0).max(longest(b.0));
+            let ([.., m, k], [.., n]) = (a.0, b.0) else { panic!("matrices") };
+            let (m, n, k) = (*m, *n, *k);
+            let out = Matrices { pitch: n, transposed: false, step: calls * m * n };
+            let (a, b) = (lies(a, batch), lies(b, batch));
+            let product = Product { dtype, m, n, k, batch, a, b, out, accumulate: true };
+            let described = Described::new(library, &product).unwrap().unwrap();
+            let operation = |attribute| {
+                let raw = described.product.raw;
+                // SAFETY: the description lives, and the value goes to a variable of the size that is given.
+                read::<i32>(|to, size, written| unsafe {
+                    (library.cublasLtMatmulDescGetAttribute)(raw, attribute, to, size, written)
+                })
+            };
+            let left = operation(Description::CUBLASLT_MATMUL_DESC_TRANSA);
+            let right = operation(Description::CUBLASLT_MATMUL_DESC_TRANSB);
+            corners(&described.left, left, b, [k, n], batch);
+            corners(&described.right, right, a, [m, k], batch);
+            corners(&described.result, AS_IT_LIES, out, [m, n], batch);
+        }
     }
 }
 
