@@ -6,7 +6,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use cudarc::cublaslt::{result, sys};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
-use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, Shape, View, ViewMut};
+use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, Shape, View, ViewMut, bf16, f16};
 use rustorch_cuda::Cuda;
 use rustorch_kernels::{Driver, Engine};
 use std::ffi::c_void;
@@ -15,8 +15,21 @@ use std::sync::Arc;
 /// Products of each measurement.
 const REPEATS: u64 = 10;
 
-/// Bytes that are about 0.01 in every float type.
-const FILL: u8 = 0x3c;
+/// Irregular numbers between −1 and 1: a GPU that multiplies always the same ones takes less power, and is faster than it can be.
+fn numbers(dtype: DType, count: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes = Vec::with_capacity(count * dtype.block_bytes());
+    for _ in 0..count {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let x = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        match dtype {
+            DType::F16 => bytes.extend(f16::from_f32(x).to_ne_bytes()),
+            DType::BF16 => bytes.extend(bf16::from_f32(x).to_ne_bytes()),
+            _ => bytes.extend(x.to_ne_bytes()),
+        }
+    }
+    bytes
+}
 
 /// Two square factors and their product in the engine's memory.
 struct Square<'e> {
@@ -30,11 +43,12 @@ impl<'e> Square<'e> {
     fn new(engine: &'e Engine<Cuda>, dtype: DType, n: usize) -> Square<'e> {
         let bytes = dtype.block_bytes() * n * n;
         let all = Layout::contiguous(Shape::new([bytes].as_slice()).expect("it fits a GPU"));
+        let values = numbers(dtype, n * n);
         let buffers = [0; 3].map(|_| {
             let mut buffer = engine.alloc(bytes).expect("memory");
             // SAFETY: as many bytes as were allocated.
             let mut to = unsafe { ViewMut::new(&mut buffer, DType::U8, &all) };
-            engine.copy_in(&vec![FILL; bytes], &mut to).expect("sizes agree");
+            engine.copy_in(&values, &mut to).expect("sizes agree");
             buffer
         });
         let layout = Layout::contiguous(Shape::new([n, n].as_slice()).expect("it fits a GPU"));
@@ -53,6 +67,13 @@ impl<'e> Square<'e> {
         }
         self.engine.synchronize().expect("the device works");
     }
+}
+
+/// The library that is called directly, if the system finds one.
+fn directly() -> Option<String> {
+    // SAFETY: this opens the library, as the engine did, and asks for its version, which it says at any time.
+    let version = unsafe { sys::is_culib_present().then(|| sys::cublasLtGetVersion()) }?;
+    Some(format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
 }
 
 /// The same by the library alone, in a stream of its own.
@@ -75,8 +96,10 @@ impl Direct {
         };
         let stream = CudaContext::new(0).and_then(|context| context.new_stream()).expect("a stream");
         let bytes = dtype.block_bytes() * n * n;
-        let memory = |bytes: usize| stream.clone_htod(&vec![FILL; bytes]).expect("memory");
-        let memories = [memory(bytes), memory(bytes), memory(bytes), memory(WORKSPACE)];
+        let values = numbers(dtype, n * n);
+        let factor = || stream.clone_htod(&values).expect("memory");
+        let zeros = |bytes: usize| stream.alloc_zeros::<u8>(bytes).expect("memory");
+        let memories = [factor(), factor(), zeros(bytes), zeros(WORKSPACE)];
         let (compute, scale) = (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F);
         let handle = result::create_handle().expect("a handle");
         let product = result::create_matmul_desc(compute, scale).expect("a description");
@@ -153,8 +176,18 @@ fn products(c: &mut Criterion) {
         return println!("not measured: {}", found.missing.join("; "));
     };
     let engine = Engine::new(candidate.open().expect("the device opens")).expect("the device works");
-    if let Some(Err(why)) = engine.driver().products() {
-        return println!("not measured: {why}");
+    let name = match engine.driver().products() {
+        Some(Ok(library)) => library.name().to_owned(),
+        Some(Err(why)) => return println!("not measured: {why}"),
+        None => return println!("not measured: the driver knows no library"),
+    };
+    // `cudarc` opens the library by a name of its own choice.
+    match directly() {
+        Some(direct) if direct == name => {}
+        other => {
+            let direct = other.unwrap_or("none".to_owned());
+            return println!("not measured: the engine has {name}, and {direct} is what the system finds");
+        }
     }
     println!("{}: {}", candidate.hardware().name, engine.remarks().join("; "));
     for dtype in [DType::F32, DType::F16, DType::BF16] {
