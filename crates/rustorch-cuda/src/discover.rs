@@ -32,11 +32,6 @@ impl Candidate {
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }
-
-    /// What its kernels are compiled for.
-    pub fn target(&self) -> Target {
-        self.target
-    }
 }
 
 /// Looks for every GPU. Loads NVIDIA's libraries, opens no device.

@@ -8,7 +8,7 @@ mod common;
 use common::with_fake;
 use rustorch_core::profile::{DeviceProfiler, SequenceScope, SpanKind, host_ns};
 use rustorch_core::{Device, Fault};
-use rustorch_cuda::{Cuda, Kernel, Memory, Target};
+use rustorch_cuda::{Cuda, Kernel, Memory};
 use rustorch_kernels::{Driver, KernelCache, Launch, Text, Window};
 
 fn open() -> Cuda {
@@ -56,8 +56,6 @@ fn gpus_are_found() {
         let found = rustorch_cuda::discover();
         let devices: Vec<Device> = found.devices.iter().map(|found| found.hardware().device).collect();
         assert_eq!(devices, [Device::Cuda(0), Device::Cuda(1)]);
-        // NVRTC knows 8.0 but not 8.6: the driver translates.
-        assert_eq!(found.devices[0].target(), Target::Ptx(80));
         let hardware = found.devices[0].hardware();
         assert_eq!(hardware.name, "Fake GPU");
         let (versions, rest) = hardware.driver.split_once(", cuBLASLt libcublasLt.so of ").unwrap();
@@ -69,6 +67,9 @@ fn gpus_are_found() {
         let driver = found.devices[1].open_with(None).unwrap();
         assert_eq!(driver.pci_address(), Some("0000:3b:00.0"));
         let kernel = driver.compile(&text("step", "step", 1, 0)).unwrap();
+        // NVRTC knows 8.0 but not 8.6: the driver translates.
+        let compiled = std::fs::read_to_string(std::env::var("FAKE_COMPILED").unwrap()).unwrap();
+        assert_eq!(compiled, "--gpu-architecture=compute_80\n");
         let y = memory(&driver, &[7; 64]);
         run(&driver, &kernel, &[window(&y, 0, 64)], &[]).unwrap();
         assert_eq!(numbers(&driver, &y, 2), [21, 22]);

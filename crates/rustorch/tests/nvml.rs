@@ -3,9 +3,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
-use rustorch::metrics::{GpuBenchmarkMetrics, nvml};
+use rustorch::metrics::{GpuBenchmarkMetrics, Monitor};
+use rustorch_core::Device;
+use rustorch_cpu::CpuBackend;
+use rustorch_testkit::FakeDevice;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 /// Set in child processes.
 const CHILD: &str = "RUSTORCH_TEST_NVML_CHILD";
@@ -50,13 +54,31 @@ const BUSY: GpuBenchmarkMetrics = GpuBenchmarkMetrics {
     power_watts: Some(412.65),
 };
 
+const NOTHING: GpuBenchmarkMetrics = GpuBenchmarkMetrics {
+    utilization_percent: None,
+    memory_used: None,
+    memory_total: None,
+    temperature_celsius: None,
+    power_watts: None,
+};
+
+/// What is known of a device that says nothing itself but where it is plugged in.
+fn read(device: Device, address: Option<&'static str>) -> GpuBenchmarkMetrics {
+    let mut fake = FakeDevice::new(device, Arc::new(CpuBackend::new(1)));
+    if let Some(address) = address {
+        fake = fake.with_pci_address(address);
+    }
+    Monitor::new().read(&fake)
+}
+
 #[test]
 fn a_gpu_is_read_by_its_address_and_alone() {
     with_fake("a_gpu_is_read_by_its_address_and_alone", "whole", || {
-        assert!(nvml::is_present());
-        assert_eq!(nvml::by_pci_address("0000:65:00.0"), Some(BUSY));
-        assert_eq!(nvml::only(), Some(BUSY));
-        assert_eq!(nvml::by_pci_address("0000:17:00.0"), None);
+        assert_eq!(read(Device::Vulkan(0), Some("0000:65:00.0")), BUSY);
+        assert_eq!(read(Device::Cuda(0), None), BUSY);
+        // No one knows which of its GPUs another API means.
+        assert_eq!(read(Device::Vulkan(0), None), NOTHING);
+        assert_eq!(read(Device::Vulkan(0), Some("ffff:17:00.0")), NOTHING);
     });
 }
 
@@ -64,14 +86,14 @@ fn a_gpu_is_read_by_its_address_and_alone() {
 fn figures_that_a_card_does_not_tell_are_left_out() {
     with_fake("figures_that_a_card_does_not_tell_are_left_out", "lacking", || {
         let told = GpuBenchmarkMetrics { utilization_percent: None, power_watts: None, ..BUSY };
-        assert_eq!(nvml::by_pci_address("0000:65:00.0"), Some(told));
+        assert_eq!(read(Device::Cuda(0), Some("0000:65:00.0")), told);
     });
 }
 
 #[test]
 fn a_library_without_its_driver_is_as_none() {
     with_fake("a_library_without_its_driver_is_as_none", "broken", || {
-        assert!(!nvml::is_present());
-        assert_eq!((nvml::only(), nvml::by_pci_address("0000:65:00.0")), (None, None));
+        assert_eq!(read(Device::Cuda(0), None), NOTHING);
+        assert_eq!(read(Device::Cuda(0), Some("ffff:65:00.0")), NOTHING);
     });
 }

@@ -41,6 +41,7 @@ pub struct FakeDevice {
     calls: Mutex<Vec<Call>>,
     timeline: Option<Timeline>,
     metrics: GpuBenchmarkMetrics,
+    pci_address: Option<&'static str>,
     /// How much longer products take that are not the library's.
     library: Option<Duration>,
 }
@@ -82,6 +83,7 @@ impl FakeDevice {
             calls: Mutex::default(),
             timeline: None,
             metrics: GpuBenchmarkMetrics::default(),
+            pci_address: None,
             library: None,
         }
     }
@@ -96,6 +98,12 @@ impl FakeDevice {
     /// Lets it say how busy it is.
     pub fn metrics(mut self, metrics: GpuBenchmarkMetrics) -> FakeDevice {
         self.metrics = metrics;
+        self
+    }
+
+    /// Lets it say where it is plugged in.
+    pub fn with_pci_address(mut self, address: &'static str) -> FakeDevice {
+        self.pci_address = Some(address);
         self
     }
 
@@ -322,6 +330,10 @@ impl Backend for FakeDevice {
 
     fn synchronize(&self) -> Result<(), Fault> {
         self.enter(Point::Synchronize, None).map(drop)
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.pci_address
     }
 
     fn has_product_library(&self) -> bool {

@@ -2,7 +2,7 @@
 
 mod host;
 #[cfg(any(target_os = "linux", windows))]
-pub mod nvml;
+mod nvml;
 mod pci;
 
 #[doc(inline)]

@@ -7,18 +7,13 @@ use std::sync::LazyLock;
 
 static NVML: LazyLock<Option<Nvml>> = LazyLock::new(|| Nvml::init().ok());
 
-/// Whether the library is here and works.
-pub fn is_present() -> bool {
-    NVML.is_some()
-}
-
 /// The GPU that is plugged in at `address`, such as `0000:01:00.0`; `None` without one there, or without NVML.
-pub fn by_pci_address(address: &str) -> Option<GpuBenchmarkMetrics> {
+pub(super) fn by_pci_address(address: &str) -> Option<GpuBenchmarkMetrics> {
     NVML.as_ref()?.device_by_pci_bus_id(address).ok().map(|device| read(&device))
 }
 
 /// The one GPU of a machine that has only one.
-pub fn only() -> Option<GpuBenchmarkMetrics> {
+pub(super) fn only() -> Option<GpuBenchmarkMetrics> {
     let nvml = NVML.as_ref()?;
     match nvml.device_count() {
         Ok(1) => nvml.device_by_index(0).ok().map(|device| read(&device)),
@@ -46,7 +41,7 @@ mod tests {
     fn without_the_library_there_is_nothing_and_with_it_something() {
         assert_eq!(by_pci_address("ffff:ff:1f.7"), None);
         assert_eq!(by_pci_address("nonsense"), None);
-        match is_present() {
+        match NVML.is_some() {
             false => assert_eq!(only(), None),
             true => assert!(only().is_none_or(|metrics| metrics.memory_total.is_some_and(|bytes| bytes > 0))),
         }
