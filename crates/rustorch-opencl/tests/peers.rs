@@ -9,27 +9,9 @@ use rustorch_core::{Backend, BinaryOp, DType, Op, Shape};
 use rustorch_kernels::{Driver, Engine, KernelCache};
 use rustorch_opencl::Candidate;
 use rustorch_runtime::{HybridExecutor, Placement, TransferMethod};
+use rustorch_testkit::{in_child, is_child};
 use std::process::Command;
 use std::sync::Arc;
-
-/// Set in child processes.
-const CHILD: &str = "RUSTORCH_TEST_PEERS_CHILD";
-
-/// Runs in child processes only.
-#[test]
-fn child() {
-    if std::env::var_os(CHILD).is_none() {
-        return;
-    }
-    let found = rustorch_opencl::discover();
-    if found.devices.len() < 2 {
-        println!("one device");
-        return;
-    }
-    directly();
-    in_the_executor([&found.devices[0], &found.devices[1]], TransferMethod::Peer);
-    println!("through");
-}
 
 /// By drivers.
 fn directly() {
@@ -107,24 +89,36 @@ fn in_the_executor(candidates: [&Candidate; 2], method: TransferMethod) {
 
 #[test]
 fn devices_of_a_platform_copy_directly() {
-    if rustorch_opencl::discover().devices.is_empty() {
+    let name = "devices_of_a_platform_copy_directly";
+    if !is_child(name) && rustorch_opencl::discover().devices.is_empty() {
         println!("skipped: there is no OpenCL device");
         return;
     }
     // Its name for a device on the processor with threads, of PoCL up to 3 and from 4 on.
-    for names in ["pthread pthread", "cpu cpu"] {
-        let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-        command.args(["child", "--exact", "--nocapture"]).env(CHILD, "1").env("POCL_DEVICES", names);
-        let output = command.output().expect("a test can run itself");
-        let text = String::from_utf8_lossy(&output.stdout);
-        println!("{text}");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        if text.contains("through") {
+    for devices in ["pthread pthread", "cpu cpu"] {
+        let prepare = |command: &mut Command| {
+            command.env("POCL_DEVICES", devices);
+        };
+        let Some(said) = in_child(name, prepare, two_devices) else { return };
+        println!("{said}");
+        if said.contains("data is copied") {
             return;
         }
-        assert!(text.contains("one device"));
+        assert!(said.contains("one device"));
     }
     println!("skipped: PoCL is not there, or does not show two devices");
+}
+
+/// Copies data, if there are two devices. Says what it does.
+fn two_devices() {
+    let found = rustorch_opencl::discover();
+    if found.devices.len() < 2 {
+        println!("one device");
+        return;
+    }
+    directly();
+    in_the_executor([&found.devices[0], &found.devices[1]], TransferMethod::Peer);
+    println!("data is copied");
 }
 
 #[test]

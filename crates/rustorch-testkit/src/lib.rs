@@ -1,5 +1,5 @@
-//! What tests of devices and of the executor need: fake devices that fail by script, and comparisons that say what
-//! differs.
+//! What tests of devices and of the executor need: fake devices that fail by script, comparisons that say what differs, and
+//! child processes that run a test again in another environment.
 //!
 //! A [`FakeDevice`] computes by another backend but keeps its memory apart, so that code which forgets to move data
 //! cannot work by luck. It declines, fails, runs out of memory and slows down as told:
@@ -14,9 +14,11 @@
 //! # }
 //! ```
 
+mod child;
 pub mod conformance;
 mod fake;
 mod tolerance;
 
+pub use child::{child, in_child, is_child};
 pub use fake::{Act, Call, FakeDevice, Point, Rule};
 pub use tolerance::{assert_close, assert_same_bits, assert_ulps, ulps};

@@ -1,11 +1,16 @@
 //! Two devices that know nothing of each other, lavapipe and SwiftShader: data goes by way of the processor's memory. Each has one
 //! stream, however many are asked for.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test; rates are shown"
+)]
 
 use rustorch_core::{Backend, BinaryOp, DType, Op, Shape};
 use rustorch_kernels::Engine;
 use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor, Placement, TransferMethod};
+use rustorch_testkit::in_child;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,15 +19,21 @@ use std::sync::Arc;
 const DRIVERS: [&str; 2] =
     ["/usr/share/vulkan/icd.d/lvp_icd.x86_64.json", "/usr/lib/chromium/vk_swiftshader_icd.json"];
 
-/// Set in child processes.
-const CHILD: &str = "RUSTORCH_TEST_WGPU_PEERS_CHILD";
-
-/// Runs in child processes only.
 #[test]
-fn child() {
-    if std::env::var_os(CHILD).is_none() {
+fn devices_without_a_direct_way_stage() {
+    if let Some(missing) = DRIVERS.iter().find(|driver| !Path::new(driver).exists()) {
+        eprintln!("skipped: {missing} does not exist");
         return;
     }
+    let prepare = |command: &mut Command| {
+        command.env_remove("VK_DRIVER_FILES").env("VK_ICD_FILENAMES", DRIVERS.join(":"));
+    };
+    if let Some(said) = in_child("devices_without_a_direct_way_stage", prepare, by_way_of_the_processor) {
+        eprintln!("{said}");
+    }
+}
+
+fn by_way_of_the_processor() {
     let engines: Vec<Arc<dyn Backend>> = rustorch_wgpu::adapters()
         .unwrap()
         .iter()
@@ -64,27 +75,4 @@ fn child() {
         assert_eq!(transfers.count(from, to, TransferMethod::Peer).count, 0);
         eprintln!("{from} to {to}: {:.2} GB/s", count.bandwidth().unwrap_or(0.0) / 1e9);
     }
-    eprintln!("through");
-}
-
-#[test]
-fn devices_without_a_direct_way_stage() {
-    if let Some(missing) = DRIVERS.iter().find(|driver| !Path::new(driver).exists()) {
-        eprintln!("skipped: {missing} does not exist");
-        return;
-    }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env_remove("VK_DRIVER_FILES")
-        .env("VK_ICD_FILENAMES", DRIVERS.join(":"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    eprintln!("{said}");
-    assert!(
-        output.status.success() && said.contains("through"),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
 }

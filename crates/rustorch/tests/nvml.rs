@@ -6,44 +6,32 @@
 use rustorch::metrics::{GpuBenchmarkMetrics, Monitor};
 use rustorch_core::Device;
 use rustorch_cpu::CpuBackend;
-use rustorch_testkit::FakeDevice;
+use rustorch_testkit::{FakeDevice, in_child, is_child};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-
-/// Set in child processes.
-const CHILD: &str = "RUSTORCH_TEST_NVML_CHILD";
 
 /// Runs `body` in a child process that finds the fake; `mode` is its mood. Skips where there is no C compiler.
 ///
 /// The test of this name does nothing but this call: the child runs it again.
 fn with_fake(name: &str, mode: &str, body: fn()) {
-    if std::env::var_os(CHILD).is_some() {
-        body();
-        println!("{name} is through");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
-    let built = Command::new("cc")
-        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-        .arg(folder.path().join("libnvidia-ml.so.1"))
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/nvml.c"))
-        .output();
-    let Ok(built) = built else {
-        println!("skipped: there is no C compiler");
-        return;
+    if !is_child(name) {
+        let built = Command::new("cc")
+            .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
+            .arg(folder.path().join("libnvidia-ml.so.1"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/nvml.c"))
+            .output();
+        let Ok(built) = built else {
+            println!("skipped: there is no C compiler");
+            return;
+        };
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
+    let prepare = |command: &mut Command| {
+        command.env("LD_LIBRARY_PATH", folder.path()).env("FAKE_NVML", mode);
     };
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
-        .env(CHILD, name)
-        .env("LD_LIBRARY_PATH", folder.path())
-        .env("FAKE_NVML", mode)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains(&format!("{name} is through")), "{text}\n{said}");
+    in_child(name, prepare, body);
 }
 
 const BUSY: GpuBenchmarkMetrics = GpuBenchmarkMetrics {

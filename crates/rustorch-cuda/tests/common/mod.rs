@@ -6,13 +6,11 @@
     reason = "each test file uses its own part; skipped tests say so"
 )]
 
+use rustorch_testkit::{child, is_child};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
-
-/// Set in child processes, to the name of the test.
-const CHILD: &str = "RUSTORCH_TEST_CUDA_CHILD";
 
 /// Where the machine's libraries and GPUs are.
 pub const LIBRARIES: [&str; 7] = [
@@ -25,41 +23,21 @@ pub const LIBRARIES: [&str; 7] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
-/// Whether this process is the child that is to run a test.
-fn is_child(name: &str) -> bool {
-    std::env::var_os(CHILD).is_some_and(|child| child == name)
-}
-
-/// Runs `body` in a child process, with variables set.
+/// Runs `body` in a child process, with variables set and nothing of what the machine has.
 ///
 /// The test of this name does nothing but this call: the child runs it again.
 pub fn in_child(name: &str, variables: &[(&str, &str)], body: fn()) {
-    if is_child(name) {
-        body();
-        println!("{name} is through");
-        return;
+    if let Some(said) = rustorch_testkit::in_child(name, |command| prepare(command, variables), body) {
+        println!("{said}");
     }
-    let output = child(name, variables);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains(&format!("{name} is through")),
-        "{}\n{text}\n{said}",
-        output.status
-    );
-    println!("{text}");
 }
 
-/// Runs the test of a name in a child process.
-fn child(name: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-    command.args([name, "--exact", "--nocapture"]).env(CHILD, name);
-    // What the machine has must not matter.
+/// Sets the environment of a child, in which what the machine has must not matter.
+fn prepare(command: &mut Command, variables: &[(&str, &str)]) {
     for name in LIBRARIES {
         command.env_remove(name);
     }
     command.envs(variables.iter().copied());
-    command.output().expect("a test can run itself")
 }
 
 /// What is found in the place of cuBLASLt.
@@ -81,7 +59,7 @@ pub fn with_fake(name: &str, variables: &[(&str, &str)], body: fn()) {
 
 /// [`with_fake`], and with something else in the place of cuBLASLt.
 pub fn with_fakes(name: &str, blas: Blas, variables: &[(&str, &str)], body: fn()) {
-    if std::env::var_os(CHILD).is_some() {
+    if is_child(name) {
         return in_child(name, variables, body);
     }
     let Some(fakes) = fakes() else { return };
@@ -131,14 +109,16 @@ pub fn emulated_until(name: &str, words: &str, body: fn()) {
         return body();
     }
     let Some(all) = emulator(&[]) else { return };
-    let output = child(name, &all);
+    let mut command = child(name);
+    prepare(&mut command, &all);
+    let output = command.output().expect("a test can run itself");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(86) && said.contains(words), "{}\n{said}", output.status);
 }
 
 /// Runs `body` on the GPUs of this machine, and on the emulated one.
 pub fn everywhere(name: &str, body: fn()) {
-    if std::env::var_os(CHILD).is_none() {
+    if !is_child(name) {
         body();
     }
     emulated(name, &[], body);
