@@ -80,7 +80,8 @@ impl Compiler {
             CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
                 let (major, minor) = self.nvrtc.version();
                 return Err(refused(format!(
-                    "NVRTC {major}.{minor} is newer than the GPU's driver: install a newer driver, or an earlier NVRTC"
+                    "NVRTC {major}.{minor} is newer than the GPU's driver: install a newer driver, or an earlier NVRTC, whose \
+                     folder NVRTC_PATH is to name"
                 )));
             }
             error => {
