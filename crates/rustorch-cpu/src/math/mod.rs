@@ -133,11 +133,11 @@ pub(crate) trait Real:
             // What rounding the product lost counts, too.
             let product = self * e;
             over_one_plus(product, self.fma(l, e, -product), e)
-        } else if self == Self::INFINITY {
-            // Mending a rounding of infinity would make it NaN.
-            self
-        } else {
+        } else if self > Self::ZERO && self < Self::INFINITY {
             over_one_plus(self, Self::ZERO, e)
+        } else {
+            // Mending a rounding of infinity would make it NaN, and that of −0 another zero.
+            self
         }
     }
 

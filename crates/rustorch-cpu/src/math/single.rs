@@ -137,7 +137,9 @@ const COS: [f32; 4] = [-2.7205667e-07, 2.479946e-05, -0.0013888883, 0.041666668]
 pub(super) fn sin<L: Level>(l: L, x: f32) -> f32 {
     let (sin, cos, quadrant) = sin_cos(l, x);
     let y = if quadrant & 1 == 0 { sin } else { cos };
-    if quadrant & 2 == 0 { y } else { -y }
+    let y = if quadrant & 2 == 0 { y } else { -y };
+    // What was taken off, a product with no quarters, would take the sign of a zero along.
+    if x == 0.0 { x } else { y }
 }
 
 /// Cosine; for |x| above [`FAR`](super::FAR) use the standard library's.
@@ -155,7 +157,8 @@ pub(super) fn tanh<L: Level>(l: L, x: f32) -> f32 {
     let z = x * x;
     let near = l.fma(polynomial(l, z, TANH) * z, x, x);
     let far = 1.0 - 2.0 / (exp(l, 2.0 * t) + 1.0);
-    if t < 0.625 { near } else { far.copysign(x) }
+    // Also of −0, whose product is another zero.
+    if t < 0.625 { near.copysign(x) } else { far.copysign(x) }
 }
 
 /// (tanh x − x)/x³, in x²

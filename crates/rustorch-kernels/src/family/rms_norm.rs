@@ -150,7 +150,7 @@ impl RmsNorm {
             var at = {from};
             {start}
             {}
-            // Squares are rounded as elements are; their sum is so precise that its order does not matter.
+            // Squares are rounded as elements are; their sum is so precise that its order does not matter, but for doubles.
             var sum = wide({ty}(0.0));
             for (var i = local; i < {len}; i += {WORKGROUP}u) {{
                 let v = {};

@@ -85,9 +85,10 @@ fn sin_cos(x: f32) -> vec2<f32> {
     let c = q * z * z + (1.0 - 0.5 * z);
     let quadrant = u32(reduced.y) & 3u;
     let turned = select(vec2<f32>(s, c), vec2<f32>(c, -s), (quadrant & 1u) != 0u);
-    return select(turned, -turned, (quadrant & 2u) != 0u);
+    // Multiples of π/2 that are taken off would take the sign of a zero along.
+    return select(select(turned, -turned, (quadrant & 2u) != 0u), vec2<f32>(x, 1.0), x == 0.0);
 }
 fn tan_of(x: f32) -> f32 {
     let both = sin_cos(x);
-    return divide(both.x, both.y);
+    return select(divide(both.x, both.y), x, x == 0.0);
 }

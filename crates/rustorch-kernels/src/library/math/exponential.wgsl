@@ -70,7 +70,7 @@ fn tanh_of(x: f32) -> f32 {
     if t < 0.625 {
         let z = x * x;
         let p = (((-0.0057049915 * z + 0.020639092) * z - 0.053739715) * z + 0.13331442) * z - 0.3333328;
-        return p * z * x + x;
+        return with_sign(p * z * x + x, x);
     }
     return with_sign(1.0 - divide(2.0, exp_of(2.0 * min(t, 40.0)) + 1.0), x);
 }

@@ -70,6 +70,8 @@ fn sigmoid_double(x: f64) -> f64 {
 fn silu_double(x: f64) -> f64 {
     if nan_double(x) { return x; }
     if infinite_double(x) { return select(x, no_double(), x < 0.0lf); }
+    // What mends the rounding would make of −0 another zero.
+    if x == 0.0lf { return x; }
     let e = exp_double(-abs(x));
     return over_one_plus(select(x, x * e, x < 0.0lf), 0.0lf, e);
 }
