@@ -174,7 +174,10 @@ fn rows() -> Vec<Case> {
     }
     // Pieces with positions of their own.
     let rope = Rope { style: RopeStyle::Adjacent, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
-    cases.push(case(Op::Rope(rope), [argument(F32, &[2, 210, 64], 66), indices(I32, &[210], 1000, 67)]));
+    cases.push(case(
+        Op::Rope { rope, to: DType::F32 },
+        [argument(F32, &[2, 210, 64], 66), indices(I32, &[210], 1000, 67)],
+    ));
     // So many rows that each is one thread's, which those of a piece would not be by themselves.
     let x = argument(F32, &[20_000, 60], 63);
     let sum = Reduce { op: ReduceOp::Sum, axes: Dims::from_slice(&[1]), keepdim: false };

@@ -8,50 +8,14 @@ mod common;
 #[path = "common/plain.rs"]
 mod plain;
 
-use common::{metas, run};
+use common::{argument, indices, metas, run, transposed, values};
 use rustorch_core::{
-    AdaptivePool, AvgPool, Backend, DType, Dims, Interpolate, InterpolateMode, Layout, MatMul, MaxPool, Op,
-    PoolWindow, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK, bf16, f16,
+    AdaptivePool, AvgPool, Backend, DType, Dims, Interpolate, InterpolateMode, MatMul, MaxPool, Op,
+    PoolWindow, QuantType, Reduce, ReduceOp, ScanOp, Shape, Softmax, Sort, TopK,
 };
 use rustorch_cpu::CpuBackend;
 use rustorch_kernels::Engine;
 use rustorch_testkit::conformance::{self, Argument, Case};
-
-/// Numbers below 1 of either sign.
-fn values(n: usize, seed: u32) -> impl Iterator<Item = f32> {
-    let mut state = seed;
-    (0..n).map(move |_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / 8_388_608.0 - 1.0
-    })
-}
-
-fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
-    let layout = Layout::contiguous(Shape::new(dims).unwrap());
-    let x = values(layout.elements(), seed);
-    let bytes = match dtype {
-        DType::F16 => x.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
-        DType::BF16 => x.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
-        DType::I32 => x.flat_map(|x| (((x + 1.0) * 2.0) as i32).to_le_bytes()).collect(),
-        _ => x.flat_map(f32::to_le_bytes).collect(),
-    };
-    Argument { dtype, layout, bytes }
-}
-
-/// The same numbers in blocks.
-fn blocks(dims: &[usize], seed: u32) -> Argument {
-    let layout = Layout::contiguous(Shape::new(dims).unwrap());
-    let x: Vec<f32> = values(layout.elements(), seed).collect();
-    let quant = QuantType::Q4_0;
-    let mut bytes = vec![0; quant.bytes_for(x.len()).unwrap()];
-    rustorch_quant::encode(quant, &x, None, &mut bytes).unwrap();
-    Argument { dtype: DType::Quant(quant), layout, bytes }
-}
-
-fn transposed(mut x: Argument) -> Argument {
-    x.layout = x.layout.transpose(0, 1).unwrap();
-    x
-}
 
 fn cases() -> Vec<Case> {
     use DType::{BF16, F16, F32, I32};
@@ -65,17 +29,25 @@ fn cases() -> Vec<Case> {
                 cases.push(Case { op, args: vec![x.clone(), w.clone()] });
             }
         }
-        let args =
-            vec![argument(F32, &[5, 1, 64], 3), argument(weight, &[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
+        let args = vec![
+            argument(F32, &[5, 1, 64], 3),
+            argument(weight, &[4, 40, 64], 4),
+            indices(I32, &[5, 2], 4, 5),
+        ];
         cases.push(Case { op: Op::ExpertMatMul { exact: false }, args });
     }
     // More segments of a row than there are threads for it, whole tiles and parts of them.
     let exact = MatMul { exact: true, ..MatMul::default() };
     for (m, n, k) in [(1, 100, 2080), (2, 70, 2080), (6, 70, 2080), (33, 40, 64), (65, 130, 64)] {
-        let (x, w) = (argument(F32, &[m, k], 8), transposed(blocks(&[n, k], 9)));
+        let (x, w) =
+            (argument(F32, &[m, k], 8), transposed(argument(DType::Quant(QuantType::Q4_0), &[n, k], 9)));
         cases.push(Case { op: Op::MatMul(exact.clone()), args: vec![x, w] });
     }
-    let args = vec![argument(F32, &[5, 1, 64], 3), blocks(&[4, 40, 64], 4), argument(I32, &[5, 2], 5)];
+    let args = vec![
+        argument(F32, &[5, 1, 64], 3),
+        argument(DType::Quant(QuantType::Q4_0), &[4, 40, 64], 4),
+        indices(I32, &[5, 2], 4, 5),
+    ];
     cases.push(Case { op: Op::ExpertMatMul { exact: true }, args });
     let long = argument(F32, &[3, 100_000], 6);
     for op in [

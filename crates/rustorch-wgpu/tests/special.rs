@@ -238,6 +238,42 @@ fn doubles_are_divided_by_hand_where_the_device_does_not() {
     }
 }
 
+/// A device that only states them works with what else it has.
+#[test]
+fn doubles_that_do_not_compile_are_not_there() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    for adapter in adapters {
+        let engine = careless::without_doubles(&adapter);
+        assert!(!engine.hardware().f64);
+        let exp = |dtype| run(&engine, &Op::Unary(UnaryOp::Exp), dtype, &[vec![1.0]]);
+        assert_eq!(exp(DType::F64), None);
+        assert_eq!(decode(DType::F32, &exp(DType::F32).unwrap()), [f64::from(1f32.exp())]);
+    }
+}
+
+/// Functions that are odd are so at zero, as on the processor: branches of complex functions hang on it.
+#[test]
+fn zeros_keep_their_signs() {
+    let Ok(adapters) = rustorch_wgpu::adapters() else { return eprintln!("skipped: no device") };
+    let cpu = CpuBackend::new(1);
+    let zeros = [vec![0.0, -0.0]];
+    let mut wrong = Vec::new();
+    for adapter in adapters {
+        let engine = Engine::new(adapter.open().unwrap()).unwrap();
+        for dtype in [DType::F32, DType::F64] {
+            for &op in UnaryOp::ALL {
+                let op = Op::Unary(op);
+                let Some(got) = run(&engine, &op, dtype, &zeros) else { continue };
+                let want = run(&cpu, &op, dtype, &zeros).unwrap();
+                if got != want {
+                    wrong.push(format!("{op:?} of zeros in {dtype} is {got:?}, not {want:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn special(dtype: DType) {
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,

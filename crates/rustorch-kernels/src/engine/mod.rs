@@ -8,7 +8,7 @@ mod probe;
 mod products;
 mod run;
 
-use crate::{Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
+use crate::{Arithmetic, Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
 use kept::Kept;
 pub(crate) use memory::byte_range;
 use memory::{Memory, Spare};
@@ -55,12 +55,15 @@ impl<D: Driver> Engine<D> {
     /// # Errors
     /// If the device cannot run even the kernels that probe it.
     pub fn with(driver: D, subgroups: SubgroupUse) -> Result<Engine<D>, Fault> {
-        let arithmetic = probe::arithmetic(&driver)?;
+        let doubles = probe::doubles(&driver)?;
+        let divides_doubles = doubles == Some(true);
+        let arithmetic = Arithmetic { divides_doubles, ..probe::arithmetic(&driver)? };
         let subgroups = match subgroups.of(driver.hardware()) {
             Some(stated) => probe::subgroups(&driver, stated)?,
             None => None,
         };
-        let hardware = Hardware { arithmetic, subgroups, ..driver.hardware().clone() };
+        let hardware =
+            Hardware { f64: doubles.is_some(), arithmetic, subgroups, ..driver.hardware().clone() };
         tracing::debug!(device = %hardware.device, ?arithmetic, ?subgroups, "probed");
         if !arithmetic.faithful {
             let device = hardware.device;

@@ -29,7 +29,6 @@ fn sample(i: usize) -> f32 {
 
 /// Runs the probing kernels. Their numbers come from memory, so that no compiler knows them.
 pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
-    let divides_doubles = driver.hardware().f64 && divides_doubles(driver)?;
     let kernel = super::compile(driver, "probe", wgsl())?;
     let len = (4 * WORDS).next_multiple_of(16);
     let memory = driver.allocate(len)?;
@@ -51,7 +50,7 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
     for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
         *number = f32::from_le_bytes(*bytes);
     }
-    Ok(Arithmetic { divides_doubles, ..judge(&numbers) })
+    Ok(judge(&numbers))
 }
 
 /// What the kernel's answers mean.
@@ -65,14 +64,33 @@ fn judge(numbers: &[f32]) -> Arithmetic {
         fused: answers[0] == f32::EPSILON / 2.0,
         contracts: answers[1] != 0.0,
         divides,
-        // Another kernel is asked.
+        // For `doubles` to say.
         divides_doubles: false,
         subnormals: answers[2] == TINY,
         faithful: answers[3] == DUST && answers[4] == 1.0,
     }
 }
 
-/// Whether quotients and square roots of doubles are the processor's.
+/// Whether quotients and square roots of doubles are the processor's, on a device that states to have doubles; `None` where it
+/// turns out to have none.
+///
+/// # Errors
+/// If the device is lost or out of memory.
+pub(super) fn doubles<D: Driver>(driver: &D) -> Result<Option<bool>, Fault> {
+    if !driver.hardware().f64 {
+        return Ok(None);
+    }
+    match divides_doubles(driver) {
+        Ok(divides) => Ok(Some(divides)),
+        Err(Fault::Backend { message, .. }) => {
+            let device = driver.hardware().device;
+            tracing::warn!(%device, message, "doubles are not used: their kernel fails");
+            Ok(None)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
 fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
     let kernel = super::compile(driver, "probe doubles", double_wgsl())?;
     let third = 1.0 / 3.0;

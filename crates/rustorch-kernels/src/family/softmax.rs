@@ -50,8 +50,6 @@ impl Softmax {
             DType::F64 => ("exp_double", "log_double", "-1.7976931348623157e308lf"),
             _ => ("quick_exp", "log_of", "-3.4028235e38"),
         };
-        let functions = if log { format!("{exp}() {log_of}()") } else { format!("{exp}()") };
-        module.add(&library::called(&functions, hardware));
         // A line that has one thread has nothing to put together.
         let mut together = grouped.then(|| Together::new(&mut module, ty, Parts::Whole, 1, hardware));
         let mut reduce = |value: &str, merge: &str| {
@@ -63,9 +61,14 @@ impl Softmax {
             // The largest is taken off first: beside it, the logarithm would lose its digits.
             true => (format!("let shift = {log_of}(total);"), format!("({load} - largest) - shift")),
             false => {
-                (format!("let factor = {ty}(1.0) / total;"), format!("{exp}({load} - largest) * factor"))
+                let factor = match dtype {
+                    DType::F64 => "divide_double(1.0lf, total)",
+                    _ => "1.0 / total",
+                };
+                (format!("let factor = {factor};"), format!("{exp}({load} - largest) * factor"))
             }
         };
+        module.add(&library::called(&format!("{exp}() {rest}"), hardware));
         let each = format!("for (var i = {first}; i < {len}; i += {every}u)");
         let body = format!(
             "let row = {own};

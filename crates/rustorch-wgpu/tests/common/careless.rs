@@ -1,4 +1,4 @@
-//! A device that does not round quotients and square roots of doubles as it should.
+//! A device whose doubles are not as they should be.
 
 #![allow(dead_code, unreachable_pub, reason = "shared by test programs")]
 
@@ -22,7 +22,32 @@ pub struct Careless {
     wrong: Wrong,
 }
 
-/// The engine of such a device, which knows.
+/// The engine of a device that states doubles, but does not take kernels with them.
+pub fn without_doubles(adapter: &Adapter) -> Engine<Refusing> {
+    let driver = adapter.open().unwrap_or_else(|fault| panic!("{fault}"));
+    Engine::new(Refusing(driver)).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+/// A driver that compiles no kernel with doubles.
+pub struct Refusing(WgpuDriver);
+
+impl Layer for Refusing {
+    type Inner = WgpuDriver;
+
+    fn inner(&self) -> &WgpuDriver {
+        &self.0
+    }
+
+    fn compile(&self, kernel: &Text<'_>) -> Result<<WgpuDriver as Driver>::Kernel, Fault> {
+        if kernel.source.contains("f64") {
+            let message = "there are no doubles".to_owned();
+            return Err(Fault::Backend { device: self.0.hardware().device, message });
+        }
+        self.0.compile(kernel)
+    }
+}
+
+/// The engine of a device that does not round quotients and square roots of doubles, which knows.
 pub fn engine(adapter: &Adapter, wrong: Wrong) -> Engine<Careless> {
     let driver = adapter.open().unwrap_or_else(|fault| panic!("{fault}"));
     let engine = Engine::new(Careless { driver, wrong }).unwrap_or_else(|fault| panic!("{fault}"));
