@@ -78,7 +78,7 @@ pub fn wide(hardware: &Hardware) -> &'static str {
 pub(crate) const WIDE_F32: &str = include_str!("wide_f32.wgsl");
 
 /// [`exact`] and [`wide`] for elements of a dtype: those of doubles have the same names, and are of `f64` all. With
-/// what [`settled`] calls for them.
+/// what keeps a value of that dtype as it is.
 pub fn arithmetic(dtype: DType, hardware: &Hardware) -> String {
     match dtype {
         DType::F64 => {
