@@ -256,9 +256,9 @@ impl<D: Driver> Engine<D> {
         if wanted == self.streams() {
             return Ok(wanted);
         }
-        self.driver().finish()?;
-        // It belongs to streams, of which there may be fewer now.
+        // It belongs to streams, of which there may be fewer then; to free it is work, too.
         self.release_spare();
+        self.driver().finish()?;
         self.notes.grow(&self.shared, wanted)?;
         let streams = self.driver().set_streams(wanted)?.clamp(1, wanted);
         change.set(streams);
