@@ -11,7 +11,7 @@ Regenerate what is committed, from the root of the repository:
     tools/oracle/gguf_describe.py --digest $D $D/*/*.gguf > $T/shared_digests.tsv
     tools/oracle/gguf_describe.py $D/models/stories260K-x4-Q4_K_M.gguf > $T/stories260K-x4-Q4_K_M.tsv
     tools/oracle/gguf_describe.py $T/gguf_py.gguf > $T/gguf_py.tsv
-    cargo test -p rustorch-formats --test gguf writer && \
+    cargo test -p rustorch-formats --test it writer:: && \
         tools/oracle/gguf_describe.py target/tmp/writer_sample.gguf > $T/writer_sample.tsv
 
 Columns, separated by tabs:

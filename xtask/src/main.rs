@@ -1,6 +1,8 @@
 //! Developer commands: `cargo xtask --help`.
 
 mod oracle;
+mod readme;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,17 @@ enum Task {
     /// The scripts that make the expected numbers of tests
     #[command(subcommand)]
     Oracle(oracle::Oracle),
+    /// Run the commands of README.md's transcripts, and write those anew that print something else
+    Readme {
+        /// Write nothing, and fail where one differs
+        #[arg(long)]
+        check: bool,
+        /// A build of rustorch-cli to run [default: the release build, which is made]
+        #[arg(long, value_name = "PATH")]
+        program: Option<PathBuf>,
+    },
+    /// Private words where the field has its own term
+    Words,
     /// Everything that CI checks
     Ci,
 }
@@ -25,6 +38,8 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Oracle(task) => oracle::run(&task),
+        Task::Readme { check, program } => readme::run(check, program),
+        Task::Words => words::run(),
         Task::Ci => execute(Command::new(root().join(".ci/run"))),
     };
     match done {

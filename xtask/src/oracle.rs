@@ -86,6 +86,18 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_erfinv",
+        about: "PyTorch and mpmath: the inverse error function",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/erfinv.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_scatter_reduce",
+        about: "PyTorch: scatter_reduce with every reduction",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/scatter_reduce.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],
@@ -93,7 +105,7 @@ const SCRIPTS: &[Script] = &[
     },
     Script {
         name: "quant_encode",
-        about: "gguf-py and ggml: numbers encoded as blocks",
+        about: "gguf-py and ggml: values quantized to blocks",
         runs: &[&[
             "crates/rustorch-quant/tests/fixtures/encode",
             "GGML/libggml-base.so",
@@ -139,13 +151,25 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "block_models",
+        about: "ggml: small models whose matrices have every type (llama_logits says what they compute)",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/block_models", "GGML/libggml-base.so"]],
+        stdout: None,
+    },
+    Script {
         name: "llama_logits",
-        about: "llama.cpp: logits and greedy ids of the shared models",
-        runs: &[&[
-            "crates/rustorch-llm/tests/fixtures/logits.jsonl",
-            "DATA/models/*.gguf",
-            "DATA/archs/*.gguf",
-        ]],
+        about: "llama.cpp: logits and greedy ids of the shared models, and of those of block_models",
+        runs: &[
+            &["crates/rustorch-llm/tests/fixtures/logits.jsonl", "DATA/models/*.gguf", "DATA/archs/*.gguf"],
+            &[
+                "crates/rustorch-llm/tests/fixtures/block_models/logits.jsonl",
+                "crates/rustorch-llm/tests/fixtures/block_models/classic.gguf",
+                "crates/rustorch-llm/tests/fixtures/block_models/dense.gguf",
+                "crates/rustorch-llm/tests/fixtures/block_models/iq.gguf",
+                "crates/rustorch-llm/tests/fixtures/block_models/k.gguf",
+                "crates/rustorch-llm/tests/fixtures/block_models/scaled.gguf",
+            ],
+        ],
         stdout: None,
     },
     Script {

@@ -53,7 +53,7 @@ impl Options {
 /// The written program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The text to give to the compiler.
+    /// The source to give to the compiler.
     pub source: String,
     /// The kernels in it, in the module's order.
     pub entry_points: Vec<EntryPoint>,

@@ -65,7 +65,7 @@ impl Program<'_> {
         }
     }
 
-    /// The literals of a constant scalar or vector as text.
+    /// The literals of a constant scalar or vector as source.
     fn constant_shape(&mut self, expression: Handle<Expression>, shape: Shape) -> Result<String, Error> {
         self.shape(shape)?;
         let literals = self.literals(expression)?;

@@ -1,4 +1,4 @@
-//! Small functions that the text needs, each defined once, before its first use.
+//! Small functions that the source needs, each defined once, before its first use.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! Writes the compute shaders of a [`naga::Module`] as **OpenCL C** and as **CUDA C++** (for NVRTC).
 //!
 //! Kernels written once in WGSL (or GLSL, or SPIR-V: whatever naga reads) so run on devices that naga's own back ends do not
-//! reach. Both dialects come from one writer and look alike; they differ in a table of spellings. The text needs no header
+//! reach. Both dialects come from one writer and look alike; they differ in a table of spellings. The source needs no header
 //! and no include path.
 //!
 //! ```
@@ -30,8 +30,8 @@
 //!
 //! # Numbers
 //!
-//! The text does not change how results are rounded, if it is compiled with [`Dialect::compiler_flags`]: `fma` is the fused
-//! operation, `a * b + c` is not (OpenCL: `FP_CONTRACT OFF` stands in the text; CUDA: **compile with `--fmad=false`**), sums
+//! The source does not change how results are rounded, if it is compiled with [`Dialect::compiler_flags`]: `fma` is the fused
+//! operation, `a * b + c` is not (OpenCL: `FP_CONTRACT OFF` stands in the source; CUDA: **compile with `--fmad=false`**), sums
 //! of dot products run from the first component to the last, literals are exact.
 //!
 //! Where C leaves behaviour undefined, WGSL's rule is written out: signed arithmetic wraps, shifts take their amount modulo
@@ -50,13 +50,13 @@
 //! operations must be reached by all invocations of a subgroup, as WGSL's uniformity rules demand.
 //!
 //! Half precision: OpenCL uses `half` of `cl_khr_fp16`. NVRTC cannot include `cuda_fp16.h` without an include path, so for
-//! CUDA a type of 2 bytes is defined in the text whose sums, products and fused products are those of the hardware (PTX
+//! CUDA a type of 2 bytes is defined in the source whose sums, products and fused products are those of the hardware (PTX
 //! instructions, compute capability 5.3 or later).
 //!
 //! # Testing
 //!
-//! The crate's tests run what they can: OpenCL C on the first OpenCL device, CUDA text through NVRTC (`NVRTC_PATH`) and
-//! `ptxas` (`PTXAS_PATH`), and as C++ on the processor. What is not installed is skipped with a message.
+//! The crate's tests run what they can: OpenCL C on the first OpenCL device, CUDA source through NVRTC (`NVRTC_PATH`) and
+//! `ptxas` (`PTXAS_PATH`), and as C++ on the CPU. What is not installed is skipped with a message.
 //!
 //! # What is refused
 //!

@@ -1,4 +1,4 @@
-//! Numbers as text, exactly.
+//! Numbers as source, exactly.
 
 use naga::{Literal, Scalar, ScalarKind};
 

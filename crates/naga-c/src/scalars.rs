@@ -4,7 +4,7 @@ use naga::{Scalar, ScalarKind, VectorSize};
 
 use crate::Error;
 
-/// All scalar types, in the order in which they are defined in the text.
+/// All scalar types, in the order in which they are defined in the source.
 pub(crate) const SCALARS: [Scalar; 10] = [
     Scalar::BOOL,
     Scalar::I16,

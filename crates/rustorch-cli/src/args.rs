@@ -1,10 +1,12 @@
 //! The command line.
 
 use crate::failure::EXIT_CODES;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
-use rustorch::{Device, DeviceType};
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
+use clap::{ArgAction, Args, Parser, Subcommand};
+use rustorch::{Device, DeviceType, Numerics};
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 // The groups of options in the help.
 const PROMPT: &str = "Prompt";
@@ -91,9 +93,9 @@ pub(crate) struct RunArgs {
     /// Print one JSON object instead of a stream of text
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
-    /// Tell on standard error what is going on
-    #[arg(short, long, help_heading = OUTPUT)]
-    pub(crate) verbose: bool,
+    /// Tell on standard error what is going on; -vv and -vvv tell more (and RUST_LOG, by crate)
+    #[arg(short, long, action = ArgAction::Count, global = true, help_heading = OUTPUT)]
+    pub(crate) verbose: u8,
 }
 
 /// Which model.
@@ -102,14 +104,17 @@ pub(crate) struct ModelArgs {
     /// The model file; of a split model, any part [default: the embedded model]
     #[arg(short, long, value_name = "FILE.gguf")]
     pub(crate) model: Option<PathBuf>,
+    /// Read the whole file into memory instead of mapping it: where it may change while the program runs
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
 }
 
 /// Where it runs.
 #[derive(Args, Debug)]
 pub(crate) struct DeviceArgs {
     /// The device to compute on: a name, with an index where there are several (cuda:1)
-    #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = device())]
-    pub(crate) backend: DeviceType,
+    #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = backend())]
+    pub(crate) backend: BackendName,
     /// Threads that compute on the CPU [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
@@ -151,11 +156,10 @@ pub(crate) struct SamplingArgs {
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// The model file; of a split model, any part [default: the embedded model]
-    #[arg(value_name = "FILE.gguf")]
+    #[arg(value_name = "FILE.gguf", conflicts_with = "model")]
     pub(crate) file: Option<PathBuf>,
-    /// The model file
-    #[arg(short, long, value_name = "FILE.gguf", conflicts_with = "file")]
-    pub(crate) model: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// List every tensor
     #[arg(long)]
     pub(crate) tensors: bool,
@@ -200,7 +204,7 @@ pub(crate) struct BenchArgs {
     /// Prompt lengths to process, separated by commas; 0 leaves prompts out
     #[arg(short = 'p', long, value_name = "N,..", value_delimiter = ',', default_value = "512")]
     pub(crate) n_prompt: Vec<usize>,
-    /// Numbers of tokens to generate, separated by commas; 0 leaves generation out
+    /// Token counts to generate, separated by commas; 0 leaves generation out
     #[arg(short = 'n', long, value_name = "N,..", value_delimiter = ',', default_value = "128")]
     pub(crate) n_gen: Vec<usize>,
     /// How often each measurement is repeated
@@ -244,6 +248,9 @@ pub(crate) struct DevicesArgs {
     /// Show how busy the devices are, again and again until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// Measure every device anew, instead of showing what an earlier measurement found
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) measure: bool,
     /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "watch")]
     pub(crate) interval: f64,
@@ -326,32 +333,60 @@ fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Parses device names; shells complete the ones without index.
-fn device() -> impl TypedValueParser<Value = DeviceType> {
+/// What `--backend` names: a device or a policy, and for `hybrid-f32` the numerics of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BackendName {
+    pub(crate) device: DeviceType,
+    pub(crate) numerics: Numerics,
+}
+
+/// `hybrid` with [`Numerics::F32`].
+const HYBRID_F32: &str = "hybrid-f32";
+
+impl FromStr for BackendName {
+    type Err = rustorch::Error;
+
+    fn from_str(text: &str) -> Result<BackendName, rustorch::Error> {
+        if [HYBRID_F32, "hybrid_f32"].iter().any(|name| text.trim().eq_ignore_ascii_case(name)) {
+            return Ok(BackendName { device: DeviceType::Hybrid, numerics: Numerics::F32 });
+        }
+        Ok(BackendName { device: text.parse()?, numerics: Numerics::Ggml })
+    }
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.numerics {
+            Numerics::Ggml => self.device.fmt(f),
+            Numerics::F32 => f.pad(HYBRID_F32),
+        }
+    }
+}
+
+fn backend() -> impl TypedValueParser<Value = BackendName> {
     #[derive(Clone)]
-    struct Device;
-    impl TypedValueParser for Device {
-        type Value = DeviceType;
+    struct Parser;
+    impl TypedValueParser for Parser {
+        type Value = BackendName;
 
         fn parse_ref(
             &self,
             cmd: &clap::Command,
             arg: Option<&clap::Arg>,
             value: &std::ffi::OsStr,
-        ) -> Result<DeviceType, clap::Error> {
-            let parse = |text: &str| text.parse::<DeviceType>().map_err(|e| e.to_string());
+        ) -> Result<BackendName, clap::Error> {
+            let parse = |text: &str| text.parse::<BackendName>().map_err(|e| e.to_string());
             clap::builder::StringValueParser::new()
                 .try_map(move |text| parse(&text))
                 .parse_ref(cmd, arg, value)
         }
 
         fn possible_values(&self) -> Option<Box<dyn Iterator<Item = clap::builder::PossibleValue> + '_>> {
-            let names = PossibleValuesParser::new(DeviceType::NAMES);
-            let names: Vec<_> = names.possible_values()?.collect();
-            Some(Box::new(names.into_iter()))
+            let names = DeviceType::names().into_iter().chain([HYBRID_F32]);
+            Some(Box::new(names.map(clap::builder::PossibleValue::new)))
         }
     }
-    Device
+    Parser
 }
 
 #[cfg(test)]

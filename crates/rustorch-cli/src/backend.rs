@@ -3,44 +3,70 @@
 use crate::args::DeviceArgs;
 use crate::failure::Failure;
 use crate::output;
-use rustorch::DeviceType;
 use rustorch::core::Device;
 use rustorch::devices;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::model::Offload;
 use rustorch::runtime::{HybridExecutor, Placement};
+use rustorch::{DeviceType, Numerics};
 
 /// What the options ask for.
 pub(crate) struct Backend {
-    /// Runs operations where their data is.
+    /// Runs operations where their data is; under `hybrid`, where each is cheapest.
     pub(crate) executor: HybridExecutor,
-    /// The device that is meant; none if the fastest is.
-    device: Option<Device>,
+    /// Where the weights are to be.
+    weights: Weights,
+    /// How the model rounds.
+    numerics: Numerics,
+}
+
+/// Where a model's weights are to be.
+enum Weights {
+    /// On the device where they are read fastest.
+    Fastest,
+    /// On this device.
+    On(Device),
+    /// In the file; devices copy what they compute with.
+    InFile,
 }
 
 impl Backend {
     /// The devices that the options ask for.
     pub(crate) fn new(args: &DeviceArgs) -> Result<Backend, Failure> {
         let refused = |e: rustorch::Error| Failure::Backend(e.to_string());
-        let target = devices::target(args.backend, args.threads).map_err(refused)?;
-        let executor = target.executor.with_policy(Placement::Resident).map_err(refused)?;
-        let device = (args.backend != DeviceType::Auto).then_some(target.device);
-        Ok(Backend { executor, device })
+        let target = devices::target(args.backend.device, args.threads).map_err(refused)?;
+        let (weights, executor) = match args.backend.device {
+            DeviceType::Auto => (Weights::Fastest, target.executor),
+            DeviceType::Hybrid => (Weights::InFile, target.executor),
+            // Operations follow the weights; what the device declines returns there.
+            DeviceType::Only(device) => {
+                let executor = target.executor.with_policy(Placement::Resident).map_err(refused)?;
+                (Weights::On(device), executor)
+            }
+        };
+        Ok(Backend { executor, weights, numerics: args.backend.numerics })
     }
 
-    /// Puts a model's weights where they are wanted.
+    /// Sets a model's numerics, and puts its weights where they are wanted.
     pub(crate) fn place(&self, model: &mut LanguageModel, args: &DeviceArgs) -> Result<(), Failure> {
-        let bytes = model.file().summary().bytes;
-        // Norms, projections, rotations, attention, feed-forward: about twenty operations a block.
-        let launches = 20 * model.network().hyperparameters().blocks;
-        let device =
-            self.device.unwrap_or_else(|| devices::fastest_for_weights(&self.executor, bytes, launches));
+        model.set_numerics(self.numerics);
+        let device = match self.weights {
+            Weights::On(device) => device,
+            Weights::InFile => return Ok(()),
+            Weights::Fastest => {
+                let weights = model.file().summary().by_dtype;
+                // Norms, projections, rotations, attention, feed-forward: about twenty operations a block.
+                let launches = 20 * model.model().config().blocks;
+                devices::fastest_for_weights(&self.executor, &weights, launches)
+                    .map_err(|error| Failure::Backend(error.to_string()))?
+            }
+        };
         if device.is_cpu() {
             return Ok(());
         }
         let offload = Offload { device, blocks: args.layers_on_device, bytes: args.device_memory };
         let done = model.offload(&offload)?;
-        let blocks = model.network().hyperparameters().blocks;
+        let blocks = model.model().config().blocks;
         if done.blocks < blocks && args.layers_on_device.is_none_or(|wanted| done.blocks < wanted.min(blocks))
         {
             output::note(format_args!(
@@ -48,11 +74,11 @@ impl Backend {
                 done.blocks
             ));
         }
-        if !done.kept.is_empty() {
-            let kept: Vec<String> = done.kept.iter().map(ToString::to_string).collect();
+        if !done.unsupported.is_empty() {
+            let unsupported: Vec<String> = done.unsupported.iter().map(ToString::to_string).collect();
             output::note(format_args!(
-                "{device} does not multiply with {} weights; the CPU does",
-                kept.join(", ")
+                "{device} has no matmul for {} weights; they stay on the CPU",
+                unsupported.join(", ")
             ));
         }
         Ok(())

@@ -4,9 +4,11 @@ mod args;
 mod backend;
 mod chat;
 mod command;
+mod device_report;
 mod failure;
 mod input;
 mod interrupt;
+mod log;
 mod memory;
 mod model;
 mod output;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     // Consoles of Windows show lines that replace others, and colours, only where a program asks for it.
     anstyle_query::windows::enable_ansi_colors();
     let cli = Cli::parse();
+    log::install(cli.run.verbose);
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),

@@ -1,6 +1,6 @@
 //! Opening models.
 
-use crate::args::DeviceArgs;
+use crate::args::{DeviceArgs, ModelArgs};
 use crate::backend::Backend;
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -21,20 +21,23 @@ static EMBEDDED: &Aligned<[u8]> = &Aligned(*include_bytes!("../assets/shakespear
 pub(crate) const EMBEDDED_NAME: &str = "the embedded model";
 
 /// Opens a file, or the embedded model.
-pub(crate) fn open_file(path: Option<&Path>) -> Result<gguf::File, Failure> {
-    match path {
-        Some(path) => gguf::File::open(path).map_err(|e| Failure::Model(e.to_string())),
-        None => gguf::File::from_bytes(&EMBEDDED.0).map_err(|e| Failure::Model(e.to_string())),
-    }
+pub(crate) fn open_file(path: Option<&Path>, no_mmap: bool) -> Result<gguf::File, Failure> {
+    let file = match path {
+        None => gguf::File::from_bytes(&EMBEDDED.0),
+        Some(path) if no_mmap => gguf::File::open(path),
+        // SAFETY: that the file stays as it is while the program runs is asked of who starts it, by `--no-mmap`'s help.
+        Some(path) => unsafe { gguf::File::open_mapped(path) },
+    };
+    file.map_err(|e| Failure::Model(e.to_string()))
 }
 
 /// Loads a model, and puts it where the options want it; on a terminal, with a progress bar where it takes a while.
 pub(crate) fn load(
-    path: Option<&Path>,
+    args: &ModelArgs,
     backend: &Backend,
     device: &DeviceArgs,
 ) -> Result<Arc<LanguageModel>, Failure> {
-    let file = open_file(path)?;
+    let file = open_file(args.model.as_deref(), args.no_mmap)?;
     let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
     // The template is a constant of ours; a mistake in it shows in every test on a terminal.
     if let Ok(style) = ProgressStyle::with_template("loading {bar:32} {pos}/{len} tensors") {
@@ -46,7 +49,7 @@ pub(crate) fn load(
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let mut model = model.map_err(|e| match path {
+    let mut model = model.map_err(|e| match &args.model {
         Some(path) => Failure::Model(format!("{}: {e}", path.display())),
         None => Failure::Model(format!("{EMBEDDED_NAME}: {e}")),
     })?;

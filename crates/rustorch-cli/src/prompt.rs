@@ -9,7 +9,7 @@ use rustorch::llm::sampling::{Sampler, SamplerConfig};
 use rustorch::llm::tokenizer::EncodeOptions;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Token ids written as numbers separated by spaces, commas or brackets.
+/// Token ids, separated by spaces, commas or brackets.
 pub(crate) fn parse_ids(text: &str) -> Result<Vec<u32>, Failure> {
     let ids: Vec<u32> = text
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']'))

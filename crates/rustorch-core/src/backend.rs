@@ -1,15 +1,31 @@
 //! The contract between the executor and a device.
 
-use crate::profile::{DeviceProfiler, GpuBenchmarkMetrics};
 use crate::{
-    Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Fault, Op, TensorMeta, View, ViewMut,
+    Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Extensions, Fault, Op, TensorMeta,
+    View, ViewMut,
 };
+use smallvec::SmallVec;
 
 /// A device as a plug-in. Everything above the executor is the same whatever implements this.
 ///
 /// Planning (`supports`, `cost`) is separate from running: what a device declines in planning is no failure, and what it
 /// accepts it must run, or report a [`Fault`].
-pub trait Backend: Send + Sync {
+///
+/// # Safety
+/// Tensors' memory safety rests on these promises:
+///
+/// - [`device`](Self::device) is always the same, and no two backends of one executor share it;
+/// - a buffer of [`alloc`](Self::alloc) has at least the bytes asked for, is on that device, belongs to nobody else and may be
+///   written; its host address, if it has one, is aligned to [`HOST_ALIGN`](crate::HOST_ALIGN). (The executor checks what can be
+///   checked of that.)
+/// - when [`run`](Self::run) returns `Ok`, every element of every output is written with a valid value of its dtype, or will be
+///   before anything can read it through this backend; likewise [`copy_in`](Self::copy_in) and
+///   [`copy_from_peer`](Self::copy_from_peer) for their destination, and [`run_packed`](Self::run_packed) where it returns `true`;
+/// - all of them read and write only what the views they are given reach, whatever the views' layouts and values, and all but
+///   [`run`](Self::run) and [`run_packed`](Self::run_packed) whatever they are called with;
+/// - no method accesses a view's memory from the host after it has returned, and work that the device does later is ordered
+///   before whatever it is asked for afterwards on the same memory, its release included.
+pub unsafe trait Backend: Send + Sync {
     /// Which device this is.
     fn device(&self) -> Device;
 
@@ -33,9 +49,16 @@ pub trait Backend: Send + Sync {
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault>;
 
     /// Runs the operation. Arguments are on this device or one that it reaches; outputs have the dtypes and shapes
-    /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer, and overlap no
-    /// argument. On success every output element is written.
-    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
+    /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer. On success every output
+    /// element is written; only a [`Op::Scatter`] over its first argument leaves those alone that no index names.
+    ///
+    /// Outputs overlap no argument, with one exception: where [`DeviceCapability::in_place`] and [`Op::may_overwrite`] allow it,
+    /// an output may have the memory, dtype and layout of an argument, whose view then is [aliased](View::is_aliased).
+    ///
+    /// # Safety
+    /// [`Op::infer`] accepts the arguments and gives the dtypes and shapes of the outputs, and views are aliased only where that
+    /// is allowed. [`run_checked`] makes sure of it.
+    unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 
     /// Runs a function of each element or pair ([`Op::elementwise_output`]) on a few elements that lie side by side in host
     /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. Returns whether that
@@ -71,46 +94,50 @@ pub trait Backend: Send + Sync {
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
 
-    /// Its own measuring of when it ran what; `None` where it cannot. The processor needs none: its
-    /// [`run`](Self::run) returns when the work is done, so that the caller's clock serves.
-    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
-        None
+    /// What it offers beside: streams, a vendor's BLAS library, a profiler, metrics, remarks. Nothing by default.
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::default()
     }
+}
 
-    /// How busy the device is at this moment, as far as its driver tells.
-    fn metrics(&self) -> GpuBenchmarkMetrics {
-        GpuBenchmarkMetrics::default()
+/// Runs an operation on a backend, for callers that have not inferred its outputs themselves.
+///
+/// # Errors
+/// As [`Backend::run`], and if [`Op::infer`] refuses the arguments or gives other outputs.
+pub fn run_checked(
+    backend: &dyn Backend,
+    op: &Op,
+    args: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let metas: SmallVec<[TensorMeta<'_>; 4]> = args
+        .iter()
+        .map(|x| TensorMeta { dtype: x.dtype(), layout: x.layout(), device: x.device() })
+        .collect();
+    let inferred = op.infer(&metas)?;
+    if inferred.len() != outs.len() {
+        let message = format!("has {} results, {} outputs were given", inferred.len(), outs.len());
+        return Err(Error::argument(op.name(), message).into());
     }
-
-    /// Where the device is plugged in, as `domain:bus:device.function` in hexadecimal (`0000:01:00.0`): what tells that
-    /// devices of two drivers are one, and lets the system's own monitors be asked.
-    fn pci_address(&self) -> Option<&str> {
-        None
+    let overwritten = |(i, x): (usize, &View<'_>)| {
+        x.is_aliased() && !(backend.capability().in_place && op.may_overwrite(i))
+    };
+    if args.iter().enumerate().any(overwritten) {
+        let message = "an argument is aliased that cannot be overwritten";
+        return Err(Error::argument(op.name(), message).into());
     }
-
-    /// What people should know of the device beside its name: libraries that it uses, and those that would help but are
-    /// missing, with a word on how to get them. May take a moment, since what was not used yet is tried.
-    fn remarks(&self) -> Vec<String> {
-        Vec::new()
+    for (want, out) in inferred.iter().zip(outs.iter()) {
+        if want.dtype != out.dtype() {
+            let message = "an output must have the result's dtype";
+            return Err(Error::dtype(op.name(), message, [want.dtype, out.dtype()]).into());
+        }
+        if want.shape != *out.layout().shape() {
+            let message = "an output must have the result's shape";
+            return Err(Error::shape(op.name(), message, [&want.shape, out.layout().shape()]).into());
+        }
     }
-
-    /// Whether matrix products whose [order is free](crate::MatMul::order_is_free) may go to a library of the device's vendor, at
-    /// a speed of their own. May take a moment, since the library is opened.
-    fn has_product_library(&self) -> bool {
-        false
-    }
-
-    /// How many streams there are: queues of work, each in order, that may overlap. Each thread works on one of them, by
-    /// [`current_stream`](crate::current_stream); what one stream has left in memory, another finds there.
-    fn streams(&self) -> usize {
-        1
-    }
-
-    /// Asks for so many streams, and returns how many there are from now on: one, unless the device can have more. Waits until
-    /// everything submitted has finished.
-    fn set_streams(&self, _wanted: usize) -> usize {
-        1
-    }
+    // SAFETY: just checked.
+    unsafe { backend.run(op, args, outs) }
 }
 
 /// A [`Fault::Invalid`] for a copy whose sides differ in size or are not contiguous: what `copy_in` and `copy_out`

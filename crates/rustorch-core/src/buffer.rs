@@ -42,13 +42,13 @@ impl Buffer {
     /// [`Fault::OutOfMemory`] if `bytes` is more than an allocation may have. (Where the system overcommits, running
     /// out shows only when the memory is touched.)
     pub fn host(bytes: usize) -> Result<Buffer, Fault> {
-        let fault = Fault::OutOfMemory { device: Device::Cpu, requested: bytes };
+        let fault = Fault::OutOfMemory { device: Device::CPU, requested: bytes };
         // At least one line, so that empty tensors have a valid address, too.
         let layout =
             alloc::Layout::from_size_align(bytes.max(HOST_ALIGN), HOST_ALIGN).map_err(|_| fault.clone())?;
         // SAFETY: the layout has non-zero size.
         let host = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or(fault)?;
-        Ok(Buffer { device: Device::Cpu, bytes, host: Some(host), owner: Owner::Heap(layout) })
+        Ok(Buffer { device: Device::CPU, bytes, host: Some(host), owner: Owner::Heap(layout) })
     }
 
     /// Read-only host memory kept alive by `owner`, for example a mapped file.
@@ -58,7 +58,7 @@ impl Buffer {
     pub unsafe fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Buffer {
         let bytes = T::as_ref(&owner);
         let (host, len) = (NonNull::from(bytes).cast::<u8>(), bytes.len());
-        Buffer { device: Device::Cpu, bytes: len, host: Some(host), owner: Owner::Shared(owner) }
+        Buffer { device: Device::CPU, bytes: len, host: Some(host), owner: Owner::Shared(owner) }
     }
 
     /// Memory of another device; `memory` frees it when dropped.
@@ -140,6 +140,7 @@ pub struct View<'a> {
     buffer: &'a Buffer,
     dtype: DType,
     layout: &'a Layout,
+    aliased: bool,
 }
 
 /// A typed window for writing, exclusive while it lives.
@@ -153,21 +154,50 @@ impl<'a> View<'a> {
     /// A window onto `buffer`.
     ///
     /// # Safety
-    /// `layout` stays inside the buffer; the bytes that it reaches hold valid values of `dtype`; and nothing writes
-    /// them while the view lives.
+    /// `layout` stays inside the buffer, whose host address, if it has one, is aligned to `dtype`; the bytes that it reaches hold
+    /// valid values of `dtype`; and nothing writes them while the view lives.
     #[inline]
     pub unsafe fn new(buffer: &'a Buffer, dtype: DType, layout: &'a Layout) -> View<'a> {
         debug_assert!(
             bytes_reached(dtype, layout).is_some_and(|n| n <= buffer.bytes()),
             "{dtype} {layout:?} {buffer:?}"
         );
-        View { buffer, dtype, layout }
+        View { buffer, dtype, layout, aliased: false }
     }
 
-    /// The elements as a slice, if they are of type `T`, contiguous, and reachable by the processor.
+    /// A window onto the elements that an output of the same operation overwrites, each after it was read: what
+    /// [`Op::may_overwrite`](crate::Op::may_overwrite) allows. There are no slices of such a view, only addresses.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new), except that the output's [`ViewMut`], which has the same dtype and layout, may write.
+    #[inline]
+    pub unsafe fn aliased(buffer: &'a Buffer, dtype: DType, layout: &'a Layout) -> View<'a> {
+        // SAFETY: this function's contract; nothing makes references to an aliased view's elements.
+        View { aliased: true, ..unsafe { View::new(buffer, dtype, layout) } }
+    }
+
+    /// Whether an output of the same operation overwrites the elements: see [`View::aliased`].
+    #[inline]
+    pub fn is_aliased(&self) -> bool {
+        self.aliased
+    }
+
+    /// A window onto some of the elements of this one.
+    ///
+    /// # Safety
+    /// Every element of `layout` is one of this view's.
+    #[inline]
+    pub unsafe fn part<'b>(&self, layout: &'b Layout) -> View<'b>
+    where
+        'a: 'b,
+    {
+        View { layout, ..*self }
+    }
+
+    /// The elements as a slice, if they are of type `T`, contiguous, reachable by the processor, and not aliased.
     #[inline]
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
-        if T::DTYPE != self.dtype || !self.layout.is_contiguous() {
+        if T::DTYPE != self.dtype || self.aliased || !self.layout.is_contiguous() {
             return None;
         }
         let address = self.address::<T>()?;
@@ -189,9 +219,9 @@ impl<'a> View<'a> {
         Some(unsafe { base.add(offset) }.cast_const())
     }
 
-    /// The bytes of a contiguous view of any dtype, block types included, if reachable by the processor.
+    /// The bytes of a contiguous view of any dtype, block types included, if reachable by the processor and not aliased.
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
-        if !self.layout.is_contiguous() {
+        if self.aliased || !self.layout.is_contiguous() {
             return None;
         }
         let base = self.buffer.host_address()?.as_ptr();
@@ -201,13 +231,13 @@ impl<'a> View<'a> {
         Some(unsafe { std::slice::from_raw_parts(base.add(start), len) })
     }
 
-    /// Every byte of the buffer from its start to the last that the layout reaches, if reachable by the processor:
-    /// the form in which kernels address strided block types.
+    /// Every byte of the buffer from its start to the last that the layout reaches, if reachable by the processor and not
+    /// aliased: the form in which kernels address strided block types.
     ///
     /// # Safety
     /// Gaps between the layout's elements must be initialised and unchanging, too.
     pub unsafe fn bytes_to_end(&self) -> Option<&'a [u8]> {
-        let len = bytes_reached(self.dtype, self.layout)?;
+        let len = bytes_reached(self.dtype, self.layout).filter(|_| !self.aliased)?;
         // SAFETY: inside the buffer by the contract of `new`, initialised by the contract of this function.
         Some(unsafe { std::slice::from_raw_parts(self.buffer.host_address()?.as_ptr(), len) })
     }
@@ -217,7 +247,7 @@ impl<'a> ViewMut<'a> {
     /// A window onto a buffer that nobody else holds.
     ///
     /// # Safety
-    /// `layout` stays inside the buffer and does not overlap itself.
+    /// `layout` stays inside the buffer, whose host address, if it has one, is aligned to `dtype`, and does not overlap itself.
     #[inline]
     pub unsafe fn new(buffer: &'a mut Buffer, dtype: DType, layout: &'a Layout) -> ViewMut<'a> {
         // SAFETY: exclusive by the `&mut`; the rest is this function's contract.
@@ -227,7 +257,8 @@ impl<'a> ViewMut<'a> {
     /// A window onto part of a buffer that others hold, too.
     ///
     /// # Safety
-    /// `layout` stays inside the buffer and does not overlap itself; the buffer is not read-only; nobody else reads
+    /// `layout` stays inside the buffer, whose host address, if it has one, is aligned to `dtype`, and does not overlap itself; the
+    /// buffer is not read-only; nobody else reads
     /// or writes the bytes that it reaches while the view lives.
     #[inline]
     pub unsafe fn from_shared(buffer: &'a Buffer, dtype: DType, layout: &'a Layout) -> ViewMut<'a> {

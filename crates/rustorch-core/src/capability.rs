@@ -79,12 +79,17 @@ pub struct DeviceCapability {
     /// The version of the driver, as it gives it; empty where there is none. With the name it tells whether measurements
     /// of the device still hold.
     pub driver: String,
+    /// A hash of the sources of its kernels, for the same purpose.
+    pub kernels: u64,
     /// For each class of operations, the dtypes in which it computes; index by `OpType as usize`.
     pub dtypes: [DTypeSet; OpType::ALL.len()],
     /// The most dimensions that a tensor may have.
     pub max_rank: usize,
     /// Whether arguments may be strided; if not, the executor makes them contiguous.
     pub strided: bool,
+    /// Whether it writes a result over an argument where [`Op::may_overwrite`] allows that; if not, the executor has the result
+    /// computed apart and copied.
+    pub in_place: bool,
     /// Memory in bytes, if known.
     pub memory: Option<u64>,
     /// The largest single buffer in bytes, if limited.
@@ -99,9 +104,11 @@ impl DeviceCapability {
         DeviceCapability {
             name: name.into(),
             driver: String::new(),
+            kernels: 0,
             dtypes: [DTypeSet::ALL; OpType::ALL.len()],
             max_rank: usize::MAX,
             strided: true,
+            in_place: false,
             memory: None,
             max_buffer: None,
             reaches: Vec::new(),
@@ -120,14 +127,9 @@ impl DeviceCapability {
         if set == DTypeSet::EMPTY {
             return Err(Decline::Op(op.name()));
         }
-        let made = match op {
-            Op::Fill(fill) => Some(fill.dtype),
-            Op::Arange(arange) => Some(arange.dtype),
-            Op::Random(random) => Some(random.dtype),
-            Op::Cast(to) => Some(*to),
-            _ => None,
-        };
-        if let Some(dtype) = args.iter().map(|x| x.dtype).chain(made).find(|&d| !set.contains(d)) {
+        if let Some(dtype) =
+            args.iter().map(|x| x.dtype).chain(op.dtype_parameter()).find(|&d| !set.contains(d))
+        {
             return Err(Decline::DType(dtype));
         }
         for x in args {

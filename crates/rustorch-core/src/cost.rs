@@ -1,13 +1,12 @@
 //! How long a device takes.
 
-use crate::{DType, Op, OpType, OutputMeta, TensorMeta};
-use std::borrow::Cow;
+use crate::{DType, Op, OpKind, OpType, OutputMeta, TensorMeta};
 
 /// How long a device takes for operations and copies: the start, and then arithmetic or memory, whichever is slower.
 ///
 /// The rates of an operation are those measured for it and its [leading dtype](Op::leading_dtype); where there are none,
 /// those of its class; of other dtypes of its kind, the slowest; those in `f32`; and at last the general ones. Of matrix
-/// products whose [order is not free](crate::MatMul::order_is_free), which no vendor's library does, the class counts first.
+/// products whose [order is fixed](crate::MatMul::allows_reassociation), which no vendor's library does, the class counts first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Time to start an operation, in microseconds.
@@ -38,10 +37,10 @@ pub struct Rate {
 }
 
 /// What a [`Rate`] is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateOf {
-    /// The operation of this [name](Op::name).
-    Op(Cow<'static, str>),
+    /// An operation.
+    Op(OpKind),
     /// Every operation of a class.
     Class(OpType),
 }
@@ -77,13 +76,13 @@ impl CostModel {
     };
 
     /// Arithmetic operations and bytes per second of an operation in a dtype.
-    pub fn rates(&self, op: &str, class: OpType, dtype: DType) -> (f64, f64) {
+    pub fn rates(&self, op: OpKind, class: OpType, dtype: DType) -> (f64, f64) {
         self.rates_by(op, class, dtype, false)
     }
 
     /// [`rates`](Self::rates), of which those of the class may count first.
-    fn rates_by(&self, op: &str, class: OpType, dtype: DType, class_first: bool) -> (f64, f64) {
-        let of_op = |rate: &&Rate| matches!(&rate.of, RateOf::Op(name) if name == op);
+    fn rates_by(&self, op: OpKind, class: OpType, dtype: DType, class_first: bool) -> (f64, f64) {
+        let of_op = |rate: &&Rate| rate.of == RateOf::Op(op);
         let of_class = |rate: &&Rate| rate.of == RateOf::Class(class);
         // The slowest of the rates that fit.
         let slowest = |fits: &dyn Fn(&&Rate) -> bool, of: &dyn Fn(&&Rate) -> bool| {
@@ -104,9 +103,9 @@ impl CostModel {
     /// The expected time of an operation whose arguments are there, in microseconds.
     pub fn run_us(&self, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> f64 {
         let work = op.work(args, outs);
-        let ordered = matches!(op, Op::MatMul(op) if !op.order_is_free(args[0].dtype, args[1].dtype));
+        let ordered = matches!(op, Op::MatMul(op) if !op.allows_reassociation(args[0].dtype, args[1].dtype));
         let (class, dtype) = (op.class(args), op.leading_dtype(args, outs));
-        let (flops, bandwidth) = self.rates_by(op.name(), class, dtype, ordered);
+        let (flops, bandwidth) = self.rates_by(op.kind(), class, dtype, ordered);
         let arithmetic = work.flops as f64 / flops;
         let memory = work.bytes as f64 / bandwidth;
         self.launch_us + 1e6 * arithmetic.max(memory)
@@ -124,7 +123,7 @@ mod tests {
 
     fn model() -> CostModel {
         let rate = |of, dtype, flops, bandwidth| Rate { of, dtype, flops, bandwidth };
-        let matmul = || RateOf::Op("matmul".into());
+        let matmul = || RateOf::Op(OpKind::MatMul);
         CostModel {
             launch_us: 2.0,
             flops: 1e9,
@@ -144,7 +143,7 @@ mod tests {
     #[test]
     fn the_closest_measurement_counts() {
         let model = model();
-        let product = |dtype| model.rates("matmul", OpType::LinearAlgebra, dtype);
+        let product = |dtype| model.rates(OpKind::MatMul, OpType::LinearAlgebra, dtype);
         assert_eq!(product(DType::F32), (1e12, 2e10));
         assert_eq!(product(Q4), (4e11, 8e9));
         // An unmeasured block type is as slow as the slowest that was measured, in each respect.
@@ -152,8 +151,8 @@ mod tests {
         // The class in the very dtype counts before the operation in a dtype of the kind.
         assert_eq!(product(DType::F64), (5e11, 1e10));
         assert_eq!(product(DType::C64), (1e12, 2e10));
-        assert_eq!(model.rates("silu", OpType::Activation, DType::F16), (f64::INFINITY, 5e9));
-        assert_eq!(model.rates("sort", OpType::Sorting, DType::F32), (1e9, 1e10));
+        assert_eq!(model.rates(UnaryOp::Silu.into(), OpType::Activation, DType::F16), (f64::INFINITY, 5e9));
+        assert_eq!(model.rates(OpKind::Sort, OpType::Sorting, DType::F32), (1e9, 1e10));
     }
 
     #[test]
@@ -167,7 +166,7 @@ mod tests {
         };
         let mut model = CostModel { launch_us: 0.0, ..model() };
         let us = |model: &CostModel, op: MatMul, dtypes: [DType; 2]| {
-            let args = dtypes.map(|dtype| TensorMeta { dtype, layout: &layout, device: Device::Cpu });
+            let args = dtypes.map(|dtype| TensorMeta { dtype, layout: &layout, device: Device::CPU });
             let op = Op::MatMul(op);
             model.run_us(&op, &args, &op.infer(&args).unwrap()).round()
         };
@@ -179,7 +178,7 @@ mod tests {
         model.rates.push(of_class(DType::F32));
         assert_eq!([us(&model, plain(), single), us(&model, invariant(), single)], [2000.0, 20_000.0]);
         // Weights of 16 bits, whose order is always stated.
-        let half = Rate { of: RateOf::Op("matmul".into()), flops: 1e13, ..of_class(DType::F16) };
+        let half = Rate { of: RateOf::Op(OpKind::MatMul), flops: 1e13, ..of_class(DType::F16) };
         model.rates.extend([half, of_class(DType::F16)]);
         assert_eq!(us(&model, plain(), [DType::F16; 2]), 200.0);
         assert_eq!(us(&model, plain(), [DType::F32, DType::F16]), 20_000.0);
@@ -189,7 +188,7 @@ mod tests {
     fn time_is_the_start_and_the_slower_of_arithmetic_and_memory() {
         let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).unwrap());
         let (a, b) = (layout(&[1000, 1000]), layout(&[1000, 1000]));
-        let meta = |layout, dtype| TensorMeta { dtype, layout, device: Device::Cpu };
+        let meta = |layout, dtype| TensorMeta { dtype, layout, device: Device::CPU };
         let op = Op::MatMul(MatMul::default());
         let args = [meta(&a, DType::F32), meta(&b, DType::F32)];
         let us = model().run_us(&op, &args, &op.infer(&args).unwrap());

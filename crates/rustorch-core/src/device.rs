@@ -1,102 +1,161 @@
 //! Devices: where bytes are, and what a person may ask for.
 
-use crate::Error;
+mod kind;
+
+pub use kind::{DeviceKind, KindInfo};
+
+use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place that holds bytes and runs operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Device {
-    /// The processor and its memory.
-    Cpu,
-    /// The NVIDIA GPU of this index, by CUDA.
-    Cuda(u8),
-    /// The Apple GPU of this index, by Metal.
-    Metal(u8),
-    /// The GPU of this index, by Vulkan.
-    Vulkan(u8),
-    /// The GPU of this index, by Direct3D 12.
-    Dx12(u8),
-    /// The device of this index, by OpenCL.
-    OpenCL(u8),
-    /// The browser's GPU.
-    WebGpu,
-    /// The Apple neural engine and its companions, by Core ML.
-    CoreML(u8),
+/// A place that holds bytes and runs operations: a kind of device and an index among those of the kind.
+///
+/// ```
+/// use rustorch_core::{Device, DeviceKind};
+///
+/// let device: Device = "vulkan:1".parse()?;
+/// assert_eq!(device, Device::vulkan(1));
+/// assert_eq!((device.kind(), device.index()), (DeviceKind::VULKAN, 1));
+/// assert_eq!(Device::CPU.to_string(), "cpu");
+/// # Ok::<(), rustorch_core::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    kind: DeviceKind,
+    index: u8,
 }
 
 impl Device {
-    /// The name without index, as in `RUSTORCH_DEVICES` and `--backend`.
-    pub const fn family(self) -> &'static str {
-        match self {
-            Device::Cpu => "cpu",
-            Device::Cuda(_) => "cuda",
-            Device::Metal(_) => "metal",
-            Device::Vulkan(_) => "vulkan",
-            Device::Dx12(_) => "dx12",
-            Device::OpenCL(_) => "opencl",
-            Device::WebGpu => "webgpu",
-            Device::CoreML(_) => "coreml",
-        }
+    /// The CPU and its memory.
+    pub const CPU: Device = Device::new(DeviceKind::CPU, 0);
+
+    /// The device of this kind and index.
+    pub const fn new(kind: DeviceKind, index: u8) -> Device {
+        Device { kind, index }
     }
 
-    /// The index among devices of the family.
+    /// The NVIDIA GPU of this index, by CUDA.
+    pub const fn cuda(index: u8) -> Device {
+        Device::new(DeviceKind::CUDA, index)
+    }
+
+    /// The Apple GPU of this index, by Metal.
+    pub const fn metal(index: u8) -> Device {
+        Device::new(DeviceKind::METAL, index)
+    }
+
+    /// The GPU of this index, by Vulkan.
+    pub const fn vulkan(index: u8) -> Device {
+        Device::new(DeviceKind::VULKAN, index)
+    }
+
+    /// The GPU of this index, by Direct3D 12.
+    pub const fn dx12(index: u8) -> Device {
+        Device::new(DeviceKind::DX12, index)
+    }
+
+    /// The device of this index, by OpenCL.
+    pub const fn opencl(index: u8) -> Device {
+        Device::new(DeviceKind::OPENCL, index)
+    }
+
+    /// What kind of device it is.
+    #[inline]
+    pub const fn kind(self) -> DeviceKind {
+        self.kind
+    }
+
+    /// The index among devices of the kind.
+    #[inline]
     pub const fn index(self) -> u8 {
-        match self {
-            Device::Cpu | Device::WebGpu => 0,
-            Device::Cuda(i)
-            | Device::Metal(i)
-            | Device::Vulkan(i)
-            | Device::Dx12(i)
-            | Device::OpenCL(i)
-            | Device::CoreML(i) => i,
-        }
+        self.index
     }
 
-    /// Whether this is the processor.
+    /// Whether this is the CPU.
     #[inline]
     pub const fn is_cpu(self) -> bool {
-        matches!(self, Device::Cpu)
+        self.kind.is_cpu()
     }
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Device::Cpu | Device::WebGpu => f.pad(self.family()),
-            _ => f.pad(&format!("{}:{}", self.family(), self.index())),
+        let KindInfo { name, indexed, .. } = self.kind.info();
+        match indexed {
+            true => f.pad(&format!("{name}:{}", self.index)),
+            false => f.pad(name),
         }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    /// Parses `cpu`, `cuda`, `cuda:1` and the like by the names of all [kinds](DeviceKind::all), ignoring ASCII case.
+    fn from_str(text: &str) -> Result<Device> {
+        let lower = text.trim().to_ascii_lowercase();
+        let (name, index) = match lower.split_once(':') {
+            Some((name, index)) => (name, index.parse::<u8>().ok()),
+            None => (lower.as_str(), Some(0)),
+        };
+        let kind = DeviceKind::from_name(name);
+        match (kind, index) {
+            (Some(kind), Some(index)) if index == 0 || kind.info().indexed => Ok(Device::new(kind, index)),
+            _ => Err(Error::argument(
+                "device",
+                format!(
+                    "`{text}` names no device; use one of {} (an index as in `cuda:1`)",
+                    DeviceType::names().join(", ")
+                ),
+            )),
+        }
+    }
+}
+
+/// What names a device: a [`Device`], or text such as `"vulkan:0"`.
+pub trait IntoDevice {
+    /// The device.
+    ///
+    /// # Errors
+    /// If the text names no kind of device.
+    fn into_device(self) -> Result<Device>;
+}
+
+impl IntoDevice for Device {
+    fn into_device(self) -> Result<Device> {
+        Ok(self)
+    }
+}
+
+impl IntoDevice for &str {
+    fn into_device(self) -> Result<Device> {
+        self.parse()
     }
 }
 
 /// What a person asks for: one device, or a way of choosing among those present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceType {
-    /// Whatever is fastest for each operation, by measured cost.
+    /// The device on which the weights of a model are read fastest, by measurement; operations run where their operands are.
     Auto,
-    /// This device first; the rest of the chain where it declines.
+    /// This device first; the rest of the fallback order where it declines.
     Only(Device),
-    /// Every device of the chain together, in the precision of the data.
+    /// All devices of the fallback order together: each operation runs where it is cheapest, by measured cost.
     Hybrid,
-    /// Every device of the chain together, everything computed in `f32`.
-    HybridF32,
 }
 
 impl DeviceType {
-    /// Every accepted name, for help texts and errors.
-    pub const NAMES: &'static [&'static str] = &[
-        "auto",
-        "cpu",
-        "cuda",
-        "metal",
-        "vulkan",
-        "dx12",
-        "opencl",
-        "webgpu",
-        "coreml",
-        "hybrid",
-        "hybrid-f32",
-    ];
+    /// Every accepted name, for help texts and errors: `auto`, the kinds of devices, `hybrid`.
+    pub fn names() -> Vec<&'static str> {
+        let kinds = DeviceKind::all().map(DeviceKind::name);
+        ["auto"].into_iter().chain(kinds).chain(["hybrid"]).collect()
+    }
 }
 
 impl fmt::Display for DeviceType {
@@ -105,55 +164,18 @@ impl fmt::Display for DeviceType {
             DeviceType::Auto => f.pad("auto"),
             DeviceType::Only(device) => device.fmt(f),
             DeviceType::Hybrid => f.pad("hybrid"),
-            DeviceType::HybridF32 => f.pad("hybrid-f32"),
         }
-    }
-}
-
-impl FromStr for Device {
-    type Err = Error;
-
-    /// Parses `cpu`, `cuda`, `cuda:1`, …, ignoring ASCII case.
-    fn from_str(text: &str) -> Result<Device, Error> {
-        let lower = text.trim().to_ascii_lowercase();
-        let (family, index) = match lower.split_once(':') {
-            Some((family, index)) => (family, index.parse::<u8>().ok()),
-            None => (lower.as_str(), Some(0)),
-        };
-        let device = index.and_then(|i| {
-            Some(match family {
-                "cpu" if i == 0 => Device::Cpu,
-                "webgpu" if i == 0 => Device::WebGpu,
-                "cuda" => Device::Cuda(i),
-                "metal" => Device::Metal(i),
-                "vulkan" => Device::Vulkan(i),
-                "dx12" => Device::Dx12(i),
-                "opencl" => Device::OpenCL(i),
-                "coreml" => Device::CoreML(i),
-                _ => return None,
-            })
-        });
-        device.ok_or_else(|| {
-            Error::argument(
-                "device",
-                format!(
-                    "`{text}` names no device; use one of {} (an index as in `cuda:1`)",
-                    DeviceType::NAMES.join(", ")
-                ),
-            )
-        })
     }
 }
 
 impl FromStr for DeviceType {
     type Err = Error;
 
-    /// Parses a name of [`DeviceType::NAMES`], with an index where that makes sense, ignoring ASCII case.
-    fn from_str(text: &str) -> Result<DeviceType, Error> {
+    /// Parses one of [`names`](DeviceType::names), with an index where that makes sense, ignoring ASCII case.
+    fn from_str(text: &str) -> Result<DeviceType> {
         Ok(match text.trim().to_ascii_lowercase().as_str() {
             "auto" => DeviceType::Auto,
             "hybrid" => DeviceType::Hybrid,
-            "hybrid-f32" | "hybrid_f32" => DeviceType::HybridF32,
             other => DeviceType::Only(other.parse()?),
         })
     }
@@ -165,14 +187,15 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for name in DeviceType::NAMES {
+        for name in DeviceType::names() {
             let parsed: DeviceType = name.parse().unwrap();
             let again: DeviceType = parsed.to_string().parse().unwrap();
             assert_eq!(parsed, again);
         }
-        assert_eq!("CUDA:3".parse::<Device>().unwrap(), Device::Cuda(3));
+        assert_eq!("CUDA:3".parse::<Device>().unwrap(), Device::cuda(3));
         for bad in ["", "gpu", "cuda:", "cuda:x", "cuda:300", "cpu:1"] {
             assert!(bad.parse::<DeviceType>().is_err(), "{bad}");
         }
+        assert!(size_of::<Device>() <= 8);
     }
 }

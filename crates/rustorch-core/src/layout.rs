@@ -7,6 +7,10 @@ use std::mem::MaybeUninit;
 
 /// Shape, strides and offset of a tensor, all in elements. Every view is a change of layout and never a copy.
 ///
+/// A layout that exists has an addressable end: the index one past its farthest element fits in `usize`, with dimensions of
+/// length 0 taken for ones of length 1. Every constructor and every view checks or keeps that, so that
+/// [`end`](Layout::end) and kernels that compute indices need not.
+///
 /// For block dtypes the innermost stride of a row is 1 and offsets fall on block borders; that is checked where a
 /// layout meets a dtype (see [`crate::TensorMeta::check`]).
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -58,15 +62,7 @@ impl Layout {
                 [&shape],
             ));
         }
-        let mut far = offset;
-        for (&dim, &stride) in shape.iter().zip(&strides) {
-            far = dim
-                .saturating_sub(1)
-                .checked_mul(stride)
-                .and_then(|n| far.checked_add(n))
-                .ok_or_else(|| Error::argument("layout", "the farthest element cannot be addressed"))?;
-        }
-        Ok(Layout { shape, strides, offset })
+        Layout { shape, strides, offset: 0 }.at_offset(offset)
     }
 
     /// The shape.
@@ -127,13 +123,13 @@ impl Layout {
     /// One past the index of the farthest element; equal to the offset for an empty layout.
     #[inline]
     pub fn end(&self) -> usize {
-        // Only for an empty layout can this wrap around.
-        let mut end = self.offset.wrapping_add(1);
+        // Nothing overflows, by the type's invariant.
+        let mut end = self.offset + 1;
         for (&dim, &stride) in self.shape.iter().zip(&self.strides) {
             if dim == 0 {
                 return self.offset;
             }
-            end = end.wrapping_add((dim - 1).wrapping_mul(stride));
+            end += (dim - 1) * stride;
         }
         end
     }
@@ -161,21 +157,26 @@ impl Layout {
 
     /// The layout with dimensions reordered: dimension `i` of the result is `order[i]` of this one.
     pub fn permute(&self, order: &[usize]) -> Result<Layout> {
-        let mut seen = [false; 64];
-        let valid = order.len() == self.rank()
-            && self.rank() <= 64
-            && order.iter().all(|&a| a < self.rank() && !std::mem::replace(&mut seen[a], true));
+        let mut seen = 0u64;
+        let mut dims = copied(self.shape.list());
+        let mut strides = copied(&self.strides);
+        let mut valid = order.len() == self.rank() && self.rank() <= 64;
+        for (i, &axis) in order.iter().enumerate() {
+            valid = valid && axis < self.rank() && seen >> axis & 1 == 0;
+            if !valid {
+                break;
+            }
+            seen |= 1 << axis;
+            dims[i] = self.shape[axis];
+            strides[i] = self.strides[axis];
+        }
         if !valid {
             return Err(Error::argument(
                 "permute",
                 format!("{order:?} is not an order of the {} dimensions of {}", self.rank(), self.shape),
             ));
         }
-        Ok(Layout {
-            shape: Shape::trusted(order.iter().map(|&a| self.shape[a]).collect()),
-            strides: order.iter().map(|&a| self.strides[a]).collect(),
-            offset: self.offset,
-        })
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
     }
 
     /// The layout with two dimensions swapped.
@@ -185,12 +186,10 @@ impl Layout {
                 return Err(Error::Axis { op: "transpose", axis: axis as isize, rank: self.rank() });
             }
         }
-        let mut out = self.clone();
-        let mut dims: Dims = out.shape.dims().into();
+        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
         dims.swap(a, b);
-        out.shape = Shape::trusted(dims);
-        out.strides.swap(a, b);
-        Ok(out)
+        strides.swap(a, b);
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
     }
 
     /// `len` elements of dimension `axis` from `start`, `step` apart.
@@ -218,28 +217,22 @@ impl Layout {
                 ),
             ));
         }
-        let mut out = self.clone();
-        out.shape = self.shape.with_dim(axis, len)?;
+        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
+        dims[axis] = len;
+        strides[axis] = strides[axis].saturating_mul(step);
         // An empty slice keeps its offset: there may be no element at `start` to point to.
-        if out.elements() != 0 {
-            out.offset += start * self.strides[axis];
-        }
-        out.strides[axis] = self.strides[axis].saturating_mul(step);
-        Ok(out)
+        let empty = dims.contains(&0);
+        let offset = if empty { self.offset } else { self.offset + start * self.strides[axis] };
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset })
     }
 
     /// The layout without dimension `axis`, at index `index` of it.
     pub fn select(&self, axis: usize, index: usize) -> Result<Layout> {
-        let mut out = self.slice(axis, index, 1, 1)?;
-        out.remove(axis);
-        Ok(out)
-    }
-
-    fn remove(&mut self, axis: usize) {
-        let mut dims: Dims = self.shape.dims().into();
+        let Layout { shape, mut strides, offset } = self.slice(axis, index, 1, 1)?;
+        let mut dims = copied(shape.list());
         dims.remove(axis);
-        self.shape = Shape::trusted(dims);
-        self.strides.remove(axis);
+        strides.remove(axis);
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset })
     }
 
     /// The layout with a dimension of length 1 removed.
@@ -247,9 +240,10 @@ impl Layout {
         if axis >= self.rank() || self.shape[axis] != 1 {
             return Err(Error::shape("squeeze", format!("dimension {axis} has not length 1"), [&self.shape]));
         }
-        let mut out = self.clone();
-        out.remove(axis);
-        Ok(out)
+        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
+        dims.remove(axis);
+        strides.remove(axis);
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
     }
 
     /// The layout with a dimension of length 1 inserted before `axis`.
@@ -257,14 +251,11 @@ impl Layout {
         if axis > self.rank() {
             return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, rank: self.rank() + 1 });
         }
-        let mut out = self.clone();
-        let stride =
-            if axis < self.rank() { self.strides[axis].saturating_mul(self.shape[axis].max(1)) } else { 1 };
-        let mut dims: Dims = out.shape.dims().into();
+        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
+        let stride = if axis < self.rank() { strides[axis].saturating_mul(dims[axis].max(1)) } else { 1 };
         dims.insert(axis, 1);
-        out.shape = Shape::trusted(dims);
-        out.strides.insert(axis, stride);
-        Ok(out)
+        strides.insert(axis, stride);
+        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
     }
 
     /// The layout repeated, without copying, to a shape that this one broadcasts to.
@@ -297,7 +288,8 @@ impl Layout {
     /// # Errors
     /// If the shapes have different numbers of elements.
     pub fn reshape(&self, shape: &Shape) -> Result<Option<Layout>> {
-        if shape.elements() != self.elements() {
+        let elements = shape.elements();
+        if elements != self.elements() {
             return Err(Error::shape(
                 "reshape",
                 "the shapes have different numbers of elements",
@@ -305,11 +297,9 @@ impl Layout {
             ));
         }
         if self.is_contiguous() {
-            return Ok(Some(Layout {
-                shape: shape.clone(),
-                strides: shape.contiguous_strides(),
-                offset: self.offset,
-            }));
+            // Other lengths of an empty shape may reach farther than its own, but there is no element to keep in place.
+            let offset = if elements == 0 { 0 } else { self.offset };
+            return Ok(Some(Layout { shape: shape.clone(), strides: shape.contiguous_strides(), offset }));
         }
         // Merge neighbouring dimensions that are contiguous to each other, then cut the merged runs anew.
         let old: SmallVec<[(usize, usize); 6]> =
@@ -320,7 +310,8 @@ impl Layout {
         while i > 0 {
             let (mut run, stride) = old[i - 1];
             i -= 1;
-            while i > 0 && old[i - 1].1 == stride * run {
+            // A stride of 0 may stand before any other, whose product with the length need not be addressable.
+            while i > 0 && Some(old[i - 1].1) == stride.checked_mul(run) {
                 run *= old[i - 1].0;
                 i -= 1;
             }
@@ -333,7 +324,7 @@ impl Layout {
                     return Ok(None);
                 }
                 strides[axis] = step;
-                step *= shape[axis];
+                step = step.saturating_mul(shape[axis]);
                 taken *= shape[axis];
                 new.next();
             }
@@ -355,7 +346,7 @@ impl Layout {
                 continue;
             }
             match (dims.last_mut(), strides.last_mut()) {
-                (Some(d), Some(s)) if *s == stride * dim => {
+                (Some(d), Some(s)) if Some(*s) == stride.checked_mul(dim) => {
                     *d *= dim;
                     *s = stride;
                 }
@@ -369,9 +360,29 @@ impl Layout {
     }
 
     /// The same shape and strides at another offset.
-    pub fn at_offset(mut self, offset: usize) -> Layout {
+    ///
+    /// # Errors
+    /// If the farthest element cannot be addressed from there.
+    pub fn at_offset(mut self, offset: usize) -> Result<Layout> {
+        if self.checked_end(offset).is_none() {
+            return Err(Error::argument(
+                "layout",
+                format!(
+                    "the farthest element of shape {} with strides {:?} at offset {offset} cannot be addressed",
+                    self.shape,
+                    &self.strides[..]
+                ),
+            ));
+        }
         self.offset = offset;
-        self
+        Ok(self)
+    }
+
+    /// One past the index of the farthest element from another offset, with lengths of 0 taken for 1.
+    fn checked_end(&self, offset: usize) -> Option<usize> {
+        self.shape.iter().zip(&self.strides).try_fold(offset.checked_add(1)?, |end, (&dim, &stride)| {
+            dim.saturating_sub(1).checked_mul(stride)?.checked_add(end)
+        })
     }
 
     /// The indices of the elements in row-major order.

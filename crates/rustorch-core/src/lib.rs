@@ -8,7 +8,7 @@
 //!
 //! let a = Layout::contiguous(Shape::new([2, 1].as_slice())?);
 //! let b = Layout::contiguous(Shape::new([3].as_slice())?);
-//! let meta = |layout| TensorMeta { dtype: DType::F32, layout, device: Device::Cpu };
+//! let meta = |layout| TensorMeta { dtype: DType::F32, layout, device: Device::CPU };
 //! let outs = Op::Binary(BinaryOp::Add).infer(&[meta(&a), meta(&b)])?;
 //! assert_eq!(outs[0].shape.dims(), [2, 3]);
 //! # Ok::<(), rustorch_core::Error>(())
@@ -23,9 +23,11 @@ mod device;
 mod dispatch;
 mod dtype;
 mod error;
+mod extensions;
 mod layout;
 mod meta;
 mod op;
+mod overlap;
 mod philox;
 pub mod profile;
 mod promote;
@@ -33,28 +35,26 @@ mod quant_type;
 mod scalar;
 mod shape;
 mod stream;
+mod view_op;
 
-pub use backend::{Backend, copy_mismatch};
+pub use backend::{Backend, copy_mismatch, run_checked};
 pub use buffer::{Buffer, HOST_ALIGN, View, ViewMut, bytes_reached};
 pub use cache::cache_dir;
 pub use capability::{DTypeSet, DeviceCapability};
 pub use cost::{CostModel, Link, Rate, RateOf};
-pub use device::{Device, DeviceType};
+pub use device::{Device, DeviceKind, DeviceType, IntoDevice, KindInfo};
 pub use dtype::{C64, C128, DType, DTypeKind, Element};
 pub use error::{Decline, DispatchError, Error, Fault, Result, Verdict};
+pub use extensions::{DeviceMetrics, Extensions, Remarks, Streams, VendorBlas};
 pub use half::{bf16, f16};
 pub use layout::{Indices, Layout};
 pub use meta::{OutputMeta, Outputs, TensorMeta, packed_bytes};
-pub use op::{
-    AdaptivePool, Arange, Attention, AvgPool, BatchNorm, BinaryOp, Chain, ChainBuilder, ChainConstant,
-    ChainStep, ChainValue, CompareOp, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, Distribution,
-    Fill, GateOp, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Linalg, MatMul, MatrixDefect, MaxPool,
-    Op, OpType, Pad, PoolWindow, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle, ScanOp, ScatterMode,
-    Softmax, Sort, TopK, Triangle, UnaryOp, Work, Yarn,
-};
+pub use op::*;
+pub use overlap::Overlap;
 pub use philox::{Philox, PhiloxKey, philox4x32, unit_f32, unit_f64};
 pub use promote::{Weight, promote_types, result_type};
 pub use quant_type::QuantType;
 pub use scalar::{FromScalar, Scalar};
 pub use shape::{Dims, Shape, resolve_axis};
 pub use stream::{StreamScope, current_stream};
+pub use view_op::ViewOp;

@@ -26,7 +26,7 @@ pub fn host_ns_at(moment: Instant) -> u64 {
 
 /// A device's own measuring of its work, for devices that run it after they were asked to.
 ///
-/// A backend that has timestamp queries or events gives one by [`Backend::profiler`](crate::Backend::profiler). While
+/// A backend that has timestamp queries or events gives one by [`Backend::extensions`](crate::Backend::extensions). While
 /// it is started, the backend notes for every launch and every copy [`current_sequence`], which is the dispatch that it is
 /// for, on the thread that calls it, and when the device began and ended. Times are on the clock of [`host_ns`];
 /// [`ClockMap`] translates the device's ticks.

@@ -27,7 +27,7 @@ impl Operand {
     }
 
     fn meta(&self) -> TensorMeta<'_> {
-        TensorMeta { dtype: self.dtype, layout: &self.layout, device: Device::Cpu }
+        TensorMeta { dtype: self.dtype, layout: &self.layout, device: Device::CPU }
     }
 }
 

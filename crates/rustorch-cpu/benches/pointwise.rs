@@ -2,9 +2,10 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    AdaptivePool, Attention, AvgPool, Backend, BatchNorm, BinaryOp, Buffer, Chain, DType, Device, Dims,
-    Distribution, Fill, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Op, PhiloxKey,
-    PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta, UnaryOp, View, ViewMut,
+    AdaptiveAvgPool, Attention, AvgPool, AvgPoolBackward, BatchNorm, BinaryOp, Buffer, Chain, DType, Device,
+    Dims, Distribution, Fill, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Numerics,
+    Op, PhiloxKey, PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta, UnaryOp,
+    View, ViewMut, Where,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -49,7 +50,7 @@ fn measure(c: &mut Criterion, name: &str, op: &Op, inputs: &[(DType, &[usize])])
         let args: Vec<Tensor> = inputs.iter().map(|&(dtype, dims)| Tensor::new(&cpu, dtype, dims)).collect();
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
-            .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: Device::Cpu })
+            .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: Device::CPU })
             .collect();
         let views: Vec<View<'_>> = args.iter().map(Tensor::view).collect();
         let mut outs: Vec<Tensor> = op
@@ -83,7 +84,7 @@ fn pointwise(c: &mut Criterion) {
     measure(c, "add 1e7", &Op::Binary(BinaryOp::Add), &[(f, &[10_000_000]), (f, &[10_000_000])]);
     measure(c, "add row 1e6", &Op::Binary(BinaryOp::Add), &[(f, &[1000, 1000]), (f, &[1000])]);
     measure(c, "pow 1e6", &Op::Binary(BinaryOp::Pow), &[(f, N), (f, N)]);
-    measure(c, "where 1e6", &Op::Where, &[(DType::Bool, N), (f, N), (f, N)]);
+    measure(c, "where 1e6", &Op::Where(Where), &[(DType::Bool, N), (f, N), (f, N)]);
     measure(c, "softmax 4096²", &Op::Softmax(Softmax { axis: 1, log: false }), &[(f, SQUARE)]);
     measure(
         c,
@@ -163,7 +164,13 @@ fn chain(c: &mut Criterion) {
 
 fn attention(c: &mut Criterion) {
     let op = |causal| {
-        Op::Attention(Attention { scale: 0.125, causal, window: None, softcap: None, cache_precision: false })
+        Op::Attention(Attention {
+            scale: 0.125,
+            causal,
+            window: None,
+            softcap: None,
+            numerics: Numerics::F32,
+        })
     };
     let f = DType::F32;
     let full: &[usize] = &[12, 512, 64];
@@ -193,10 +200,10 @@ fn spatial(c: &mut Criterion) {
         let pool = AvgPool { window, count_include_pad: true, divisor: None };
         measure(c, &format!("avg_pool {name}"), &Op::AvgPool(pool.clone()), &[(f, IMAGES)]);
         let out = (112 + 2 * padding - kernel) / stride + 1;
-        let op = Op::AvgPoolBackward { pool, spatial: each(112) };
+        let op = Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: each(112) });
         measure(c, &format!("avg_pool_backward {name}"), &op, &[(f, &[8, 64, out, out])]);
     }
-    let global = Op::AdaptiveAvgPool(AdaptivePool { size: each(1) });
+    let global = Op::AdaptiveAvgPool(AdaptiveAvgPool { size: each(1) });
     measure(c, "adaptive_avg_pool to 1 8×2048×7²", &global, &[(f, &[8, 2048, 7, 7])]);
     let channels: (DType, &[usize]) = (f, &[64]);
     let training = Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 });

@@ -71,7 +71,7 @@ fn product(cpu: &CpuBackend, dtype: DType, weights: &Buffer, copy: usize, m: usi
         static OPERANDS: std::cell::RefCell<std::collections::HashMap<usize, (Buffer, Buffer)>> = Default::default();
     }
     let shape = |dims: [usize; 2]| Layout::contiguous(Shape::new(dims.as_slice()).expect("small"));
-    let w = shape([N, K]).transpose(0, 1).expect("two dimensions").at_offset(copy * N * K);
+    let w = shape([N, K]).transpose(0, 1).expect("two dimensions").at_offset(copy * N * K).expect("small");
     let (x, y) = (shape([m, K]), shape([m, N]));
     OPERANDS.with_borrow_mut(|operands| {
         let (input, output) = operands.entry(m).or_insert_with(|| {

@@ -3,7 +3,13 @@
 use crate::{Isa, Pool, kernels};
 use rustorch_core::{
     Backend, Buffer, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
-    copy_mismatch,
+    copy_mismatch, run_checked,
+};
+
+/// A hash of this crate's sources, by its build script.
+const SOURCES: u64 = match u64::from_str_radix(env!("KERNEL_SOURCES"), 10) {
+    Ok(hash) => hash,
+    Err(_) => panic!("the build script writes a decimal number"),
 };
 
 /// The processor: every operation in every dtype, and the reference for every other device.
@@ -19,18 +25,31 @@ impl CpuBackend {
     pub fn new(threads: usize) -> CpuBackend {
         let pool = Pool::new(threads);
         let name = format!("{}, {} threads, {:?}", model_name(), pool.threads(), Isa::detect());
-        CpuBackend { pool, capability: DeviceCapability::complete(name) }
+        let capability =
+            DeviceCapability { kernels: SOURCES, in_place: true, ..DeviceCapability::complete(name) };
+        CpuBackend { pool, capability }
     }
 
     /// The number of threads that compute.
     pub fn threads(&self) -> usize {
         self.pool.threads()
     }
+
+    /// Runs an operation into the given outputs. The executor, which has inferred them, calls [`Backend::run`] instead, which
+    /// does not infer them again.
+    ///
+    /// # Errors
+    /// If [`Op::infer`] refuses the arguments or gives other outputs, and as [`Backend::run`].
+    pub fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+        run_checked(self, op, args, outs)
+    }
 }
 
-impl Backend for CpuBackend {
+// SAFETY: buffers come from the global allocator or the system, as large as asked for; kernels stay inside their views, whose
+// shapes are those that `Op::infer` has accepted, and write all of their outputs before they return.
+unsafe impl Backend for CpuBackend {
     fn device(&self) -> Device {
-        Device::Cpu
+        Device::CPU
     }
 
     fn capability(&self) -> &DeviceCapability {
@@ -45,7 +64,7 @@ impl Backend for CpuBackend {
         crate::memory::alloc(bytes)
     }
 
-    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+    unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         kernels::run(&self.pool, op, args, outs)
     }
 

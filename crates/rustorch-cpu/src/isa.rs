@@ -7,10 +7,8 @@ use std::sync::OnceLock;
 /// On x86-64, a level implies all below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// Whatever the compiler assumes for the target (SSE2 on x86-64).
+    /// Whatever the compiler assumes for the target (SSE2 on x86-64, 128-bit vectors on 64-bit Arm).
     Portable,
-    /// 128-bit vectors of 64-bit Arm, with the dot-product extension.
-    Neon,
     /// AVX2, FMA and F16C: x86-64-v3.
     Avx2,
     /// AVX-512 F, BW, DQ, VL with VNNI: servers since 2019, AMD since Zen 4.
@@ -45,12 +43,7 @@ fn probe() -> Isa {
     }
 }
 
-#[cfg(target_arch = "aarch64")]
-fn probe() -> Isa {
-    if std::arch::is_aarch64_feature_detected!("dotprod") { Isa::Neon } else { Isa::Portable }
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(target_arch = "x86_64"))]
 fn probe() -> Isa {
     Isa::Portable
 }

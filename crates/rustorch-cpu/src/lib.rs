@@ -27,6 +27,7 @@ mod math;
 mod memory;
 mod pool;
 mod simd;
+mod sync;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;

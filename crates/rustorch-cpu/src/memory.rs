@@ -53,7 +53,7 @@ mod huge {
         unsafe { libc::madvise(address.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         let pages = Box::new(Pages { address, layout });
         // SAFETY: the allocation has at least this many bytes and lives as long as `pages`.
-        Some(unsafe { Buffer::device(Device::Cpu, bytes, Some(address), pages) })
+        Some(unsafe { Buffer::device(Device::CPU, bytes, Some(address), pages) })
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     fn memory_of_every_size_is_aligned_and_can_be_written() {
         for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (6 << 20) + 5] {
             let mut buffer = alloc(bytes).unwrap();
-            assert_eq!((buffer.location(), buffer.bytes()), (Device::Cpu, bytes));
+            assert_eq!((buffer.location(), buffer.bytes()), (Device::CPU, bytes));
             let align = if cfg!(target_os = "linux") && bytes >= 2 << 20 { 2 << 20 } else { HOST_ALIGN };
             assert_eq!(buffer.host_address().unwrap().as_ptr() as usize % align, 0);
             let layout = Layout::contiguous(Shape::new([bytes].as_slice()).unwrap());
@@ -83,7 +83,7 @@ mod tests {
         for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
             assert_eq!(
                 alloc(bytes).unwrap_err(),
-                Fault::OutOfMemory { device: Device::Cpu, requested: bytes }
+                Fault::OutOfMemory { device: Device::CPU, requested: bytes }
             );
         }
     }

@@ -12,17 +12,16 @@
 //! before the worker looks at `state` a last time, and the submitter reads it after publishing; both with sequential
 //! consistency, so one of the two sees the other.
 
-use std::cell::UnsafeCell;
+use crate::sync::{
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, Ordering, SPINS,
+    UnsafeCell, spin_loop, yield_now,
+};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{PoisonError, TryLockError};
 
 const OPEN: u64 = 1 << 31;
 const COUNT: u64 = OPEN - 1;
-/// Turns of the spin loop before an idle worker sleeps: about 30 µs.
-const SPINS: u32 = 2_000;
 
 #[derive(Clone, Copy)]
 struct Job {
@@ -71,7 +70,7 @@ impl Pool {
         let workers = (1..threads.max(1)).map_while(|i| {
             let shared = Arc::clone(&shared);
             // A system that refuses another thread gets a smaller pool.
-            std::thread::Builder::new().name(format!("rustorch-cpu-{i}")).spawn(move || work(&shared)).ok()
+            Builder::new().name(format!("rustorch-cpu-{i}")).spawn(move || work(&shared)).ok()
         });
         let workers = workers.collect();
         Pool { shared, submitting: Mutex::new(()), workers }
@@ -99,8 +98,11 @@ impl Pool {
         if chunks <= 1 || self.workers.is_empty() {
             return (0..chunks).for_each(run);
         }
-        let Ok(_submitting) = self.submitting.try_lock() else {
-            return (0..chunks).for_each(run);
+        let _submitting = match self.submitting.try_lock() {
+            Ok(submitting) => submitting,
+            // A kernel panicked on the submitting thread. `Closing` has ended its job, so the pool is as good as new.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return (0..chunks).for_each(run),
         };
         let shared = &*self.shared;
         let erased: *const (dyn Fn(usize) + Sync + '_) = run;
@@ -108,8 +110,10 @@ impl Pool {
         let erased: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(erased) };
         let epoch = (shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1);
         shared.next.store(0, Ordering::Relaxed);
+        // Still set if a worker and the submitter panicked in one job.
+        shared.panicked.store(false, Ordering::Relaxed);
         // SAFETY: the flag is cleared and the count zero since the last job closed, and we hold `submitting`.
-        unsafe { *shared.job.get() = Some(Job { run: erased, chunks }) };
+        shared.job.with_mut(|job| unsafe { *job = Some(Job { run: erased, chunks }) });
         shared.state.store(epoch << 32 | OPEN, Ordering::SeqCst);
         let closing = Closing(shared);
         if shared.sleepers.load(Ordering::SeqCst) != 0 {
@@ -118,7 +122,7 @@ impl Pool {
         }
         claim(&shared.next, chunks, run);
         drop(closing);
-        if shared.panicked.swap(false, Ordering::Relaxed) {
+        if shared.panicked.load(Ordering::Relaxed) {
             resume_unwind(Box::new("a worker thread panicked in a parallel kernel"));
         }
     }
@@ -166,7 +170,7 @@ impl Drop for Closing<'_> {
         let mut spins = 0u32;
         while self.0.state.load(Ordering::Acquire) & COUNT != 0 {
             spins += 1;
-            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if spins < SPINS { spin_loop() } else { yield_now() }
         }
     }
 }
@@ -199,7 +203,7 @@ fn work(shared: &Shared) {
             seen = state >> 32;
             spins = 0;
             // SAFETY: we joined while the job was open, so it was written before and stays until we leave.
-            if let Some(job) = unsafe { *shared.job.get() } {
+            if let Some(job) = shared.job.with(|job| unsafe { *job }) {
                 // SAFETY: the submitter keeps the closure alive until we leave.
                 let run = unsafe { &*job.run };
                 if catch_unwind(AssertUnwindSafe(|| claim(&shared.next, job.chunks, run))).is_err() {
@@ -214,7 +218,7 @@ fn work(shared: &Shared) {
         }
         spins += 1;
         if spins < SPINS {
-            std::hint::spin_loop();
+            spin_loop();
             continue;
         }
         spins = 0;
@@ -232,6 +236,8 @@ fn work(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn every_chunk_runs_once() {
@@ -280,13 +286,46 @@ mod tests {
         assert_eq!(total.load(Ordering::Relaxed), 8 * 200 * 8 * 3);
     }
 
-    #[test]
-    fn a_panic_reaches_the_submitter_and_the_pool_lives_on() {
-        let pool = Pool::new(2);
+    /// Runs a job in which each thread's first chunk waits, for seconds at most, until every thread of the pool has one.
+    /// Returns how many threads took part; `then` is called on each of them.
+    fn threads_that_run(pool: &Pool, then: impl Fn() + Sync) -> usize {
+        let present = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            pool.run(64, |i| assert_ne!(i, 33));
+            pool.run(pool.threads(), |_| {
+                present.fetch_add(1, Ordering::Relaxed);
+                let start = Instant::now();
+                while present.load(Ordering::Relaxed) < pool.threads() && start.elapsed() < PATIENCE {
+                    std::thread::yield_now();
+                }
+                then();
+            });
         }));
-        assert!(result.is_err());
+        // A panic of `then` is expected by whoever lets it panic.
+        drop(result);
+        present.load(Ordering::Relaxed)
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_panic_reaches_the_submitter_and_all_threads_run_afterwards() {
+        let pool = Pool::new(3);
+        for panics_of in 0..64 {
+            let result = catch_unwind(AssertUnwindSafe(|| pool.run(64, |i| assert_ne!(i, panics_of))));
+            assert!(result.is_err());
+        }
+        let ran = Mutex::new(HashSet::new());
+        let insert = || {
+            ran.lock().unwrap().insert(std::thread::current().id());
+        };
+        assert_eq!(threads_that_run(&pool, insert), 3);
+        assert_eq!(ran.into_inner().unwrap().len(), 3, "a thread ran two chunks: {PATIENCE:?} went by");
+    }
+
+    #[test]
+    fn a_panic_of_all_threads_is_not_told_twice() {
+        let pool = Pool::new(3);
+        assert_eq!(threads_that_run(&pool, || panic!("on every thread")), 3);
         let sum = AtomicUsize::new(0);
         pool.run(10, |i| {
             sum.fetch_add(i, Ordering::Relaxed);

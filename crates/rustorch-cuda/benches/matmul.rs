@@ -1,4 +1,4 @@
-//! Products of dense matrices on the first NVIDIA GPU: through the engine by cuBLASLt, through the engine by its own kernels,
+//! Matrix multiplication of dense matrices on the first NVIDIA GPU: through the engine by cuBLASLt, through the engine by its own kernels,
 //! and by cuBLASLt called directly, with the algorithm that it proposes first. Each figure is of ten products and one wait.
 //! Where there is no GPU or no cuBLASLt, that is said, and nothing is measured.
 #![allow(clippy::print_stdout, reason = "what is missing is said")]
@@ -6,7 +6,9 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use cudarc::cublaslt::{result, sys};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
-use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, Shape, View, ViewMut, bf16, f16};
+use rustorch_core::{
+    Backend, Buffer, DType, Layout, MatMul, Op, Remarks, Shape, View, ViewMut, bf16, f16, run_checked,
+};
 use rustorch_cuda::Cuda;
 use rustorch_kernels::{Driver, Engine};
 use std::ffi::c_void;
@@ -63,7 +65,7 @@ impl<'e> Square<'e> {
             let args = [&*a, &*b].map(|buffer| unsafe { View::new(buffer, self.dtype, &self.layout) });
             // SAFETY: as above.
             let to = unsafe { ViewMut::new(out, self.dtype, &self.layout) };
-            self.engine.run(&op, &args, &mut [to]).expect("a valid product");
+            run_checked(self.engine, &op, &args, &mut [to]).expect("a valid product");
         }
         self.engine.synchronize().expect("the device works");
     }
@@ -170,13 +172,13 @@ impl Drop for Direct {
     }
 }
 
-fn products(c: &mut Criterion) {
+fn blas(c: &mut Criterion) {
     let found = rustorch_cuda::discover();
     let Some(candidate) = found.devices.first() else {
         return println!("not measured: {}", found.missing.join("; "));
     };
     let engine = Engine::new(candidate.open().expect("the device opens")).expect("the device works");
-    let name = match engine.driver().products() {
+    let name = match engine.driver().blas() {
         Some(Ok(library)) => library.name().to_owned(),
         Some(Err(why)) => return println!("not measured: {why}"),
         None => return println!("not measured: the driver knows no library"),
@@ -207,5 +209,5 @@ fn products(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, products);
+criterion_group!(benches, blas);
 criterion_main!(benches);

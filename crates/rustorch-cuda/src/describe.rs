@@ -34,7 +34,7 @@ pub(crate) fn capability(device: CUdevice) -> Result<i32, CUresult> {
 /// Where a GPU is plugged in, as the system writes it; `None` if the driver does not say.
 pub(crate) fn pci_address(device: CUdevice) -> Option<String> {
     let mut text = [0_u8; 32];
-    // SAFETY: the driver is loaded and initialised, and the text goes to a buffer of the length stated.
+    // SAFETY: the driver is loaded and initialised, and the source goes to a buffer of the length stated.
     let result =
         unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast::<c_char>(), text.len() as i32, device) };
     let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
@@ -66,7 +66,6 @@ pub(crate) fn hardware(device: CUdevice, place: Device, driver: &str) -> Result<
         name: String::from_utf8_lossy(&name[..end]).into_owned(),
         driver: format!("{driver}, compute capability {}.{}", capability / 10, capability % 10),
         language: Language::CudaC,
-        f16: capability >= 53,
         f64: true,
         i64: true,
         subgroups: Some(Subgroups { least: warp, most: warp }),

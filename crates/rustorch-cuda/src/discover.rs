@@ -11,7 +11,7 @@ use rustorch_kernels::Hardware;
 /// What [`discover`] has found.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    /// GPUs that can be opened, in the driver's order. The place in the list is the index in [`Device::Cuda`].
+    /// GPUs that can be opened, in the driver's order. The place in the list is the index in [`Device::cuda`].
     pub devices: Vec<Candidate>,
     /// Why there are no others: the library that is missing and how to get it, or what is wrong with a device. Sentences for
     /// people.
@@ -112,7 +112,7 @@ fn look_at(ordinal: i32, nvrtc: &Nvrtc, driver: &str, found: &mut Discovery) -> 
     let index = u8::try_from(found.devices.len()).map_err(|_| "it is beyond the first 256".to_string())?;
     let capability = describe::capability(id).map_err(|error| said("cuDeviceGetAttribute", error))?;
     let target = nvrtc.target(capability).map_err(|error| error.to_string())?;
-    let hardware = describe::hardware(id, Device::Cuda(index), driver)
+    let hardware = describe::hardware(id, Device::cuda(index), driver)
         .map_err(|error| format!("its driver does not describe it: {error:?}"))?;
     found.devices.push(Candidate { id, nvrtc: nvrtc.clone(), target, hardware });
     Ok(())

@@ -1,22 +1,22 @@
 //! The driver: memory, launches and copies.
 
+use crate::context::Context;
 use crate::describe::pci_address;
 use crate::discover::Candidate;
 use crate::memory::Memory;
 use crate::program::{Compiler, Kernel};
-use crate::session::Session;
 use cudarc::driver::sys;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
-use rustorch_kernels::driver::{Products, check_range, invalid};
-use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
+use rustorch_kernels::driver::{BlasLibrary, check_range, invalid};
+use rustorch_kernels::{Driver, Hardware, KernelCache, KernelSource, Launch};
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
 /// An open NVIDIA GPU.
 pub struct Cuda {
-    pub(crate) session: Arc<Session>,
+    pub(crate) context: Arc<Context>,
     hardware: Hardware,
     compiler: Compiler,
     pci_address: Option<String>,
@@ -33,11 +33,11 @@ impl Candidate {
 
     /// [`open`](Self::open) with a cache of the caller's choice, or none.
     pub fn open_with(&self, cache: Option<KernelCache>) -> Result<Cuda, Fault> {
-        let session = Arc::new(Session::open(self.id, self.hardware.device)?);
+        let context = Arc::new(Context::open(self.id, self.hardware.device)?);
         let compiler = Compiler { nvrtc: self.nvrtc.clone(), target: self.target, cache };
-        tracing::debug!(hardware = ?self.hardware, target = %self.target, "opened");
+        tracing::info!(hardware = ?self.hardware, target = %self.target, "opened");
         let pci_address = pci_address(self.id);
-        Ok(Cuda { session, hardware: self.hardware.clone(), compiler, pci_address })
+        Ok(Cuda { context, hardware: self.hardware.clone(), compiler, pci_address })
     }
 }
 
@@ -45,20 +45,20 @@ impl Cuda {
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
-        self.session.loss.lose(message);
+        self.context.loss.lose(message);
     }
 
     /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
     fn check(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
         let kernel = launch.kernel;
-        if !Arc::ptr_eq(&kernel.session, &self.session) {
+        if !Arc::ptr_eq(&kernel.context, &self.context) {
             let message = format!("kernel `{}` was compiled by another driver", kernel.form.label);
             return Err(invalid("launch", message));
         }
         kernel.form.check(launch, &self.hardware)?;
         for window in launch.buffers {
             let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            window.memory.check(&self.session, number(window.start), number(window.bytes))?;
+            window.memory.check(&self.context, number(window.start), number(window.bytes))?;
         }
         Ok(())
     }
@@ -79,17 +79,17 @@ impl Driver for Cuda {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
-        Memory::new(&self.session, bytes)
+        Memory::new(&self.context, bytes)
     }
 
-    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
-        self.compiler.kernel(&self.session, kernel)
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<Kernel, Fault> {
+        self.compiler.kernel(&self.context, kernel)
     }
 
-    fn launch(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
-        let (session, kernel) = (&self.session, launch.kernel);
+    unsafe fn launch(&self, launch: &Launch<'_, Cuda>) -> Result<(), Fault> {
+        let (context, kernel) = (&self.context, launch.kernel);
         self.check(launch)?;
-        session.enter()?;
+        context.enter()?;
         let addresses: Vec<u64> =
             launch.buffers.iter().map(|window| window.memory.address + window.start).collect();
         // The driver copies each parameter from its place, by the size that the compiled kernel states.
@@ -99,7 +99,7 @@ impl Driver for Cuda {
             places.push(launch.parameters.as_ptr().cast_mut().cast());
         }
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
-        session.spans.measure(session, SpanKind::Compute, &kernel.form.label, || {
+        context.spans.measure(context, SpanKind::Compute, &kernel.form.label, || {
             let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.form.workgroup);
             // SAFETY: the function is of a module that lives; there is a place for each of its parameters, of the size that the
             // text states; the memories have the bytes that the kernel is told of (the caller's word).
@@ -113,38 +113,38 @@ impl Driver for Cuda {
                     y,
                     z,
                     0,
-                    session.lane().stream,
+                    context.stream().handle,
                     places.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )
             };
-            session.check("cuLaunchKernel", result, bytes)
+            context.check("cuLaunchKernel", result, bytes)
         })
     }
 
     fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        let session = &self.session;
-        dst.check(session, offset, src.len())?;
-        session.enter()?;
+        let context = &self.context;
+        dst.check(context, offset, src.len())?;
+        context.enter()?;
         if src.is_empty() {
             return Ok(());
         }
-        let lane = session.lane();
-        session.spans.measure(session, SpanKind::Copy, "write", || {
-            lane.up().write(session, lane, dst.address + offset as u64, src)
+        let stream = context.stream();
+        context.spans.measure(context, SpanKind::Copy, "write", || {
+            stream.up().write(context, stream, dst.address + offset as u64, src)
         })
     }
 
     fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        let session = &self.session;
-        src.check(session, offset, dst.len())?;
-        session.enter()?;
+        let context = &self.context;
+        src.check(context, offset, dst.len())?;
+        context.enter()?;
         if dst.is_empty() {
             return Ok(());
         }
-        let lane = session.lane();
-        session.spans.measure(session, SpanKind::Copy, "read", || {
-            lane.down().read(session, lane, src.address + offset as u64, dst)
+        let stream = context.stream();
+        context.spans.measure(context, SpanKind::Copy, "read", || {
+            stream.down().read(context, stream, src.address + offset as u64, dst)
         })
     }
 
@@ -156,35 +156,35 @@ impl Driver for Cuda {
         dst_offset: usize,
         bytes: usize,
     ) -> Result<(), Fault> {
-        let session = &self.session;
-        src.check(session, src_offset, bytes)?;
-        dst.check(session, dst_offset, bytes)?;
-        session.enter()?;
+        let context = &self.context;
+        src.check(context, src_offset, bytes)?;
+        dst.check(context, dst_offset, bytes)?;
+        context.enter()?;
         if bytes == 0 {
             return Ok(());
         }
         let (to, from) = (dst.address + dst_offset as u64, src.address + src_offset as u64);
-        session.spans.measure(session, SpanKind::Copy, "copy", || {
+        context.spans.measure(context, SpanKind::Copy, "copy", || {
             // SAFETY: both memories have the bytes, as was checked.
-            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, session.lane().stream) };
-            session.check("cuMemcpyDtoDAsync", result, bytes)
+            let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, context.stream().handle) };
+            context.check("cuMemcpyDtoDAsync", result, bytes)
         })
     }
 
     fn finish(&self) -> Result<(), Fault> {
-        self.session.enter()?;
-        self.session.finish()
+        self.context.enter()?;
+        self.context.finish()
     }
 
     fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
-        self.session.enter()?;
-        self.session.set_streams(wanted)
+        self.context.enter()?;
+        self.context.set_streams(wanted)
     }
 
     fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
-        let session = &self.session;
-        session.enter()?;
-        session.lane_of(stream).wait(session, session.lane_of(other))
+        let context = &self.context;
+        context.enter()?;
+        context.stream_of(stream).wait(context, context.stream_of(other))
     }
 
     fn copy_from_peer(
@@ -193,19 +193,19 @@ impl Driver for Cuda {
         dst: (&Memory, usize),
         bytes: usize,
     ) -> Option<Result<(), Fault>> {
-        let session = &self.session;
+        let context = &self.context;
         let copy = || {
             check_range(src.0.bytes, src.1, bytes)?;
-            dst.0.check(session, dst.1, bytes)?;
-            src.0.session.loss.check()?;
-            session.enter()?;
-            if bytes == 0 { Ok(()) } else { session.copy_from_peer(src, dst, bytes) }
+            dst.0.check(context, dst.1, bytes)?;
+            src.0.context.loss.check()?;
+            context.enter()?;
+            if bytes == 0 { Ok(()) } else { context.copy_from_peer(src, dst, bytes) }
         };
         Some(copy())
     }
 
-    fn products(&self) -> Option<Result<&dyn Products<Memory>, &str>> {
-        Some(self.session.blas.library(&self.session).map(|_| -> &dyn Products<Memory> { self }))
+    fn blas(&self) -> Option<Result<&dyn BlasLibrary<Memory>, &str>> {
+        Some(self.context.blas.library(&self.context).map(|_| -> &dyn BlasLibrary<Memory> { self }))
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

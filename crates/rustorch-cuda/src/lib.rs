@@ -15,12 +15,12 @@
 //! ```
 
 mod blas;
+mod context;
 mod describe;
 mod discover;
 mod driver;
 mod event;
 mod fault;
-mod lane;
 mod libraries;
 mod memory;
 mod nvrtc;
@@ -28,8 +28,8 @@ mod peer;
 mod pinned;
 mod profiler;
 mod program;
-mod session;
 mod spans;
+mod stream;
 
 pub use discover::{Candidate, Discovery, discover};
 pub use driver::Cuda;

@@ -42,8 +42,8 @@ impl fmt::Display for Target {
 pub enum NvrtcError {
     /// NVRTC is not there, or cannot do what is asked. A sentence for people.
     Missing(String),
-    /// The text does not compile: NVRTC's log.
-    Text(String),
+    /// The source does not compile: NVRTC's log.
+    KernelSource(String),
     /// NVRTC failed by itself.
     Failed(String),
 }
@@ -52,7 +52,7 @@ impl fmt::Display for NvrtcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NvrtcError::Missing(message) | NvrtcError::Failed(message) => f.write_str(message),
-            NvrtcError::Text(log) => write!(f, "does not compile:\n{log}"),
+            NvrtcError::KernelSource(log) => write!(f, "does not compile:\n{log}"),
         }
     }
 }
@@ -130,10 +130,10 @@ impl Nvrtc {
     /// Compiles text, to a cubin or to PTX that ends with a zero.
     ///
     /// # Errors
-    /// [`NvrtcError::Text`] with the compiler's log, or [`NvrtcError::Failed`].
+    /// [`NvrtcError::KernelSource`] with the compiler's log, or [`NvrtcError::Failed`].
     pub fn compile(&self, label: &str, source: &str, target: Target) -> Result<Vec<u8>, NvrtcError> {
         let text = |text: &str, what: &str| {
-            CString::new(text).map_err(|_| NvrtcError::Text(format!("the {what} has a zero in it")))
+            CString::new(text).map_err(|_| NvrtcError::KernelSource(format!("the {what} has a zero in it")))
         };
         let (source, name) = (text(source, "source")?, text(&format!("{label}.cu"), "label")?);
         let options = self.options(target);
@@ -152,7 +152,7 @@ impl Nvrtc {
         // SAFETY: the program lives, and the list has as many texts, which end with a zero.
         match unsafe { (library.nvrtcCompileProgram)(program.raw, options.len() as i32, options.as_ptr()) } {
             Status::NVRTC_SUCCESS => program.output(target),
-            Status::NVRTC_ERROR_COMPILATION => Err(NvrtcError::Text(program.log())),
+            Status::NVRTC_ERROR_COMPILATION => Err(NvrtcError::KernelSource(program.log())),
             error => {
                 Err(NvrtcError::Failed(format!("{}: {}", said("nvrtcCompileProgram", error), program.log())))
             }

@@ -1,13 +1,13 @@
 //! From one GPU to another.
 
+use crate::context::Context;
 use crate::fault::said;
 use crate::memory::Memory;
-use crate::session::Session;
 use cudarc::driver::sys::{self, CUresult};
 use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
 
-impl Session {
+impl Context {
     /// Copies from another GPU's memory, by itself where the GPUs reach each other, else by way of the driver's own staging, and
     /// waits until it is done. Both memories have the bytes, and the context is current.
     pub(crate) fn copy_from_peer(
@@ -16,21 +16,21 @@ impl Session {
         (dst, to): (&Memory, usize),
         bytes: usize,
     ) -> Result<(), Fault> {
-        self.meet(&src.session);
+        self.meet(&src.context);
         let (to, from) = (dst.address + to as u64, src.address + from as u64);
-        let lane = self.lane();
+        let stream = self.stream();
         self.spans.measure(self, SpanKind::Copy, "copy from peer", || {
             // SAFETY: both memories live in their contexts and have the bytes, and the other GPU has finished with its own.
             let result = unsafe {
-                sys::cuMemcpyPeerAsync(to, self.context, from, src.session.context, bytes, lane.stream)
+                sys::cuMemcpyPeerAsync(to, self.handle, from, src.context.handle, bytes, stream.handle)
             };
             self.check("cuMemcpyPeerAsync", result, bytes)
         })?;
-        lane.finish(self)
+        stream.finish(self)
     }
 
     /// Lets this GPU reach the other one's memory, if they can, the first time that they meet.
-    fn meet(&self, other: &Session) {
+    fn meet(&self, other: &Context) {
         let mut met = self.met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if met.contains(&other.id) || self.id == other.id {
             return;
@@ -57,7 +57,7 @@ impl Session {
                 ("cuMemPoolSetAccess", unsafe { sys::cuMemPoolSetAccess(pool, &access, 1) })
             }
             // SAFETY: both contexts live, and this GPU's is current.
-            None => ("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(other.context, 0) }),
+            None => ("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(other.handle, 0) }),
         };
         match result {
             CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}

@@ -1,8 +1,8 @@
 //! Pinned memory of the host, through which copies go: the only memory that the device reads and writes by itself.
 
+use crate::context::Context;
 use crate::event::Event;
-use crate::lane::Lane;
-use crate::session::Session;
+use crate::stream::Stream;
 use cudarc::driver::sys::{self, CUresult};
 use rustorch_core::Fault;
 
@@ -36,7 +36,7 @@ impl Ring {
 
     /// A slot that the device is done with: the one in turn if it is free, else a new one, else the one in turn when it is
     /// free. `None` if there is no pinned memory at all.
-    fn take(&mut self, session: &Session) -> Result<Option<usize>, Fault> {
+    fn take(&mut self, context: &Context) -> Result<Option<usize>, Fault> {
         let turn = if self.slots.is_empty() { None } else { Some(self.next % self.slots.len()) };
         let free = turn.is_some_and(|i| !self.slots[i].busy || self.slots[i].done.is_reached());
         if !free
@@ -48,27 +48,28 @@ impl Ring {
         }
         let Some(index) = turn else { return Ok(None) };
         self.next = index + 1;
-        self.slots[index].wait(session)?;
+        self.slots[index].wait(context)?;
         Ok(Some(index))
     }
 
     /// Copies to the device. The source is read before this returns.
     pub(crate) fn write(
         &mut self,
-        session: &Session,
-        lane: &Lane,
+        context: &Context,
+        stream: &Stream,
         to: u64,
         from: &[u8],
     ) -> Result<(), Fault> {
         for (i, piece) in from.chunks(SLOT).enumerate() {
             let to = to + (i * SLOT) as u64;
-            let Some(index) = self.take(session)? else {
+            let Some(index) = self.take(context)? else {
                 // SAFETY: the caller's range of device memory, and bytes of that length; memory that is not pinned is read
                 // before the call returns, or at the latest when the stream is empty.
-                let result =
-                    unsafe { sys::cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), lane.stream) };
-                session.check("cuMemcpyHtoDAsync", result, piece.len())?;
-                lane.finish(session)?;
+                let result = unsafe {
+                    sys::cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.handle)
+                };
+                context.check("cuMemcpyHtoDAsync", result, piece.len())?;
+                stream.finish(context)?;
                 continue;
             };
             let slot = &mut self.slots[index];
@@ -76,9 +77,9 @@ impl Ring {
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), slot.memory, piece.len()) };
             // SAFETY: the caller's range of device memory, and the slot, which stays until its event is reached.
             let result =
-                unsafe { sys::cuMemcpyHtoDAsync_v2(to, slot.memory.cast(), piece.len(), lane.stream) };
-            session.check("cuMemcpyHtoDAsync", result, piece.len())?;
-            slot.mark(session, lane)?;
+                unsafe { sys::cuMemcpyHtoDAsync_v2(to, slot.memory.cast(), piece.len(), stream.handle) };
+            context.check("cuMemcpyHtoDAsync", result, piece.len())?;
+            slot.mark(context, stream)?;
         }
         Ok(())
     }
@@ -86,8 +87,8 @@ impl Ring {
     /// Copies to the host, and waits for it.
     pub(crate) fn read(
         &mut self,
-        session: &Session,
-        lane: &Lane,
+        context: &Context,
+        stream: &Stream,
         from: u64,
         to: &mut [u8],
     ) -> Result<(), Fault> {
@@ -99,30 +100,30 @@ impl Ring {
         if self.slots.is_empty() {
             // SAFETY: the caller's range of device memory, and room for it, which stays until the stream is empty.
             let result =
-                unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), lane.stream) };
-            session.check("cuMemcpyDtoHAsync", result, to.len())?;
-            return lane.finish(session);
+                unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, to.len(), stream.handle) };
+            context.check("cuMemcpyDtoHAsync", result, to.len())?;
+            return stream.finish(context);
         }
-        // Piece i goes through slot i modulo their number, when the piece before it there has been taken out.
+        // Chunk i goes through slot i modulo their number, once the previous chunk there has been consumed.
         let turns = self.slots.len();
         let mut places: Vec<&mut [u8]> = to.chunks_mut(SLOT).collect();
         for i in 0..pieces + turns {
             let slot = &mut self.slots[i % turns];
             if i >= turns && i - turns < pieces {
-                slot.wait(session)?;
+                slot.wait(context)?;
                 let place = &mut places[i - turns];
                 // SAFETY: the slot has room for a piece, and the device is done with it.
                 unsafe { std::ptr::copy_nonoverlapping(slot.memory, place.as_mut_ptr(), place.len()) };
             }
             if i < pieces {
                 // Of a copy that has failed, the device may still be writing into the slot.
-                slot.wait(session)?;
+                slot.wait(context)?;
                 let (from, bytes) = (from + (i * SLOT) as u64, places[i].len());
                 // SAFETY: the caller's range of device memory, and the slot, which stays until its event is reached.
                 let result =
-                    unsafe { sys::cuMemcpyDtoHAsync_v2(slot.memory.cast(), from, bytes, lane.stream) };
-                session.check("cuMemcpyDtoHAsync", result, bytes)?;
-                slot.mark(session, lane)?;
+                    unsafe { sys::cuMemcpyDtoHAsync_v2(slot.memory.cast(), from, bytes, stream.handle) };
+                context.check("cuMemcpyDtoHAsync", result, bytes)?;
+                slot.mark(context, stream)?;
             }
         }
         Ok(())
@@ -158,21 +159,21 @@ impl Slot {
     }
 
     /// Marks the place in the stream after which the slot is free.
-    fn mark(&mut self, session: &Session, lane: &Lane) -> Result<(), Fault> {
-        let result = self.done.record(lane.stream);
+    fn mark(&mut self, context: &Context, stream: &Stream) -> Result<(), Fault> {
+        let result = self.done.record(stream.handle);
         if result != CUresult::CUDA_SUCCESS {
             // Without a mark only the end of all work tells.
-            lane.finish(session)?;
+            stream.finish(context)?;
         }
-        session.check("cuEventRecord", result, 0)?;
+        context.check("cuEventRecord", result, 0)?;
         self.busy = true;
         Ok(())
     }
 
     /// Waits until the device is done with the slot.
-    fn wait(&mut self, session: &Session) -> Result<(), Fault> {
+    fn wait(&mut self, context: &Context) -> Result<(), Fault> {
         if self.busy {
-            session.check("cuEventSynchronize", self.done.wait(), 0)?;
+            context.check("cuEventSynchronize", self.done.wait(), 0)?;
             self.busy = false;
         }
         Ok(())

@@ -10,19 +10,19 @@ use rustorch_kernels::Driver;
 impl DeviceProfiler for Cuda {
     fn start(&self) -> Result<(), Fault> {
         self.finish()?;
-        self.session.spans.start(&self.session)
+        self.context.spans.start(&self.context)
     }
 
     fn take_spans(&self) -> Result<Vec<DeviceSpan>, Fault> {
         self.finish()?;
-        Ok(self.session.spans.take())
+        Ok(self.context.spans.take())
     }
 
     fn stop(&self) {
         // Events are destroyed in their context. Where that is gone, so are they, and destroying does nothing.
-        if let Err(fault) = self.session.enter() {
+        if let Err(fault) = self.context.enter() {
             tracing::debug!(%fault, "measuring ends with the device");
         }
-        self.session.spans.clear();
+        self.context.spans.clear();
     }
 }

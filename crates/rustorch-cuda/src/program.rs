@@ -1,21 +1,21 @@
 //! From text to a kernel: compiling, and the cache of what was compiled.
 
+use crate::context::Context;
 use crate::nvrtc::{Nvrtc, NvrtcError, Target};
-use crate::session::Session;
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule, CUresult};
 use rustorch_core::Fault;
-use rustorch_kernels::driver::{Form, shortened};
-use rustorch_kernels::{KernelCache, Text};
+use rustorch_kernels::driver::{KernelSignature, shortened};
+use rustorch_kernels::{KernelCache, KernelSource};
 use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
 /// A kernel of an NVIDIA GPU, ready to run.
 pub struct Kernel {
-    pub(crate) session: Arc<Session>,
+    pub(crate) context: Arc<Context>,
     module: CUmodule,
     pub(crate) function: CUfunction,
-    pub(crate) form: Form,
+    pub(crate) form: KernelSignature,
 }
 
 // SAFETY: modules and functions belong to a context and to no thread.
@@ -25,14 +25,14 @@ unsafe impl Sync for Kernel {}
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.form.label, self.session.device)
+        write!(f, "Kernel({} on {})", self.form.label, self.context.device)
     }
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
         // Its code must stay until it has run.
-        if self.session.enter().is_ok() && self.session.finish().is_ok() {
+        if self.context.enter().is_ok() && self.context.finish().is_ok() {
             // SAFETY: the module is this object's alone, and nothing of it runs.
             let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
@@ -51,7 +51,7 @@ const PARAMETERS: u64 = 4096;
 
 impl Compiler {
     /// Compiles text, or takes it from the cache.
-    fn image(&self, text: &Text<'_>) -> Result<Vec<u8>, NvrtcError> {
+    fn image(&self, text: &KernelSource<'_>) -> Result<Vec<u8>, NvrtcError> {
         let Some(cache) = &self.cache else {
             return self.nvrtc.compile(text.label, text.source, self.target);
         };
@@ -65,10 +65,10 @@ impl Compiler {
     }
 
     /// Makes a kernel.
-    pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
-        session.enter()?;
-        let form = Form::of(text, session.device, PARAMETERS)?;
-        let refused = |why: String| form.refused(session.device, why);
+    pub(crate) fn kernel(&self, context: &Arc<Context>, text: &KernelSource<'_>) -> Result<Kernel, Fault> {
+        context.enter()?;
+        let form = KernelSignature::of(text, context.device, PARAMETERS)?;
+        let refused = |why: String| form.refused(context.device, why);
         let entry = CString::new(text.entry)
             .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
         let image = self.image(text).map_err(|error| refused(shortened(&error.to_string())))?;
@@ -85,19 +85,19 @@ impl Compiler {
                 )));
             }
             error => {
-                session.check("cuModuleLoadData", error, image.len())?;
+                context.check("cuModuleLoadData", error, image.len())?;
             }
         }
         let mut kernel =
-            Kernel { session: Arc::clone(session), module, function: std::ptr::null_mut(), form };
+            Kernel { context: Arc::clone(context), module, function: std::ptr::null_mut(), form };
         // SAFETY: the module lives, the name ends with a zero, and the handle goes to a variable.
         match unsafe { sys::cuModuleGetFunction(&mut kernel.function, module, entry.as_ptr()) } {
             CUresult::CUDA_SUCCESS => {}
             CUresult::CUDA_ERROR_NOT_FOUND => {
                 let why = format!("there is no entry point `{}` in it", text.entry);
-                return Err(kernel.form.refused(session.device, why));
+                return Err(kernel.form.refused(context.device, why));
             }
-            error => session.check("cuModuleGetFunction", error, 0)?,
+            error => context.check("cuModuleGetFunction", error, 0)?,
         }
         let stated: Vec<usize> = std::iter::repeat_n(size_of::<u64>(), text.buffers)
             .chain((text.parameters > 0).then_some(text.parameters))
@@ -105,7 +105,7 @@ impl Compiler {
         match parameters(kernel.function) {
             Some(found) if found != stated => {
                 let why = format!("its text has parameters of {found:?} bytes, but {stated:?} are stated");
-                return Err(kernel.form.refused(session.device, why));
+                return Err(kernel.form.refused(context.device, why));
             }
             _ => {}
         }
@@ -113,8 +113,8 @@ impl Compiler {
         let what = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         // SAFETY: the function is of a module that lives, and the number goes to a variable.
         let result = unsafe { sys::cuFuncGetAttribute(&mut most, what, kernel.function) };
-        session.check("cuFuncGetAttribute", result, 0)?;
-        kernel.form.check_workgroup(session.device, u64::try_from(most).unwrap_or(0))?;
+        context.check("cuFuncGetAttribute", result, 0)?;
+        kernel.form.check_workgroup(context.device, u64::try_from(most).unwrap_or(0))?;
         Ok(kernel)
     }
 }

@@ -1,7 +1,7 @@
 //! When commands ran, by events before and after each.
 
+use crate::context::Context;
 use crate::event::Event;
-use crate::session::Session;
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ impl Spans {
     /// Puts a command into the stream, between events if commands are measured. The context is current.
     pub(crate) fn measure(
         &self,
-        session: &Session,
+        context: &Context,
         kind: SpanKind,
         label: &str,
         put: impl FnOnce() -> Result<(), Fault>,
@@ -49,9 +49,9 @@ impl Spans {
             return put();
         }
         // The list stays locked, so that no other command comes between the events.
-        let begin = mark(session)?;
+        let begin = mark(context)?;
         put()?;
-        let end = mark(session)?;
+        let end = mark(context)?;
         let (label, sequence) = (label.to_string(), current_sequence());
         lists.pending.push(Pending { begin, end, label, kind, sequence });
         if lists.pending.len() >= PENDING {
@@ -61,13 +61,13 @@ impl Spans {
     }
 
     /// Begins to measure. The context is current and the streams are empty.
-    pub(crate) fn start(&self, session: &Session) -> Result<(), Fault> {
+    pub(crate) fn start(&self, context: &Context) -> Result<(), Fault> {
         let mut lists = self.lock();
         if lists.on {
             return Ok(());
         }
-        let event = mark(session)?;
-        session.check("cuEventSynchronize", event.wait(), 0)?;
+        let event = mark(context)?;
+        context.check("cuEventSynchronize", event.wait(), 0)?;
         *lists = Lists { on: true, known: Some((event, host_ns())), ..Lists::default() };
         Ok(())
     }
@@ -90,9 +90,9 @@ impl Spans {
 }
 
 /// A timed event, in this thread's stream. The context is current.
-fn mark(session: &Session) -> Result<Event, Fault> {
-    let event = Event::new(true).map_err(|error| session.fault("cuEventCreate", error, 0))?;
-    session.check("cuEventRecord", event.record(session.lane().stream), 0)?;
+fn mark(context: &Context) -> Result<Event, Fault> {
+    let event = Event::new(true).map_err(|error| context.fault("cuEventCreate", error, 0))?;
+    context.check("cuEventRecord", event.record(context.stream().handle), 0)?;
     Ok(event)
 }
 

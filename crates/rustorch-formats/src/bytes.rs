@@ -1,7 +1,8 @@
-//! Bytes that several holders share: a file mapping, a heap buffer, or data in the executable.
+//! Bytes that several holders share: a file mapped or read, a heap buffer, or data in the executable.
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use std::fmt;
+use std::io::{self, Read};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use std::sync::Arc;
 /// Cloning and slicing are cheap and copy nothing. A tensor that holds the `SharedBytes` of its data may outlive the
 /// file object that it came from.
 ///
-/// The start of a memory-mapped range is as aligned as its offset in the file is (mappings begin on a page); ranges of
-/// heap or embedded bytes promise no alignment.
+/// The start of a range of a file is as aligned as its offset in the file is (files begin on a page of memory, mapped or
+/// [read](Self::read)); ranges of heap or embedded bytes promise no alignment.
 #[derive(Clone)]
 pub struct SharedBytes {
     owner: Owner,
@@ -21,6 +22,8 @@ pub struct SharedBytes {
 #[derive(Clone)]
 enum Owner {
     Map(Arc<Mmap>),
+    /// Pages of our own.
+    Read(Arc<Mmap>),
     Shared(Arc<[u8]>),
     Vec(Arc<Vec<u8>>),
     Static(&'static [u8]),
@@ -30,7 +33,7 @@ impl Owner {
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
-            Owner::Map(map) => map,
+            Owner::Map(pages) | Owner::Read(pages) => pages,
             Owner::Shared(bytes) => bytes,
             Owner::Vec(bytes) => bytes,
             Owner::Static(bytes) => bytes,
@@ -42,6 +45,19 @@ impl SharedBytes {
     fn new(owner: Owner) -> Self {
         let range = 0..owner.bytes().len();
         Self { owner, range }
+    }
+
+    /// Reads `len` bytes into fresh pages of memory, so that tensors need no copy to be aligned.
+    ///
+    /// # Errors
+    /// If the pages cannot be had, or the source fails or ends early.
+    pub fn read(mut source: impl Read, len: usize) -> io::Result<Self> {
+        if len == 0 {
+            return Ok(Self::from(&[]));
+        }
+        let mut pages = MmapMut::map_anon(len)?;
+        source.read_exact(&mut pages)?;
+        Ok(Self::new(Owner::Read(Arc::new(pages.make_read_only()?))))
     }
 
     /// The bytes `range` of these bytes, sharing the owner; `None` where they reach past the end.
@@ -108,6 +124,7 @@ impl fmt::Debug for SharedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = match self.owner {
             Owner::Map(_) => "mapped",
+            Owner::Read(_) => "read",
             Owner::Shared(_) | Owner::Vec(_) => "heap",
             Owner::Static(_) => "static",
         };

@@ -1,4 +1,4 @@
-//! Compiled kernels on disk, for drivers that are given text and slow to compile it.
+//! On-disk cache of compiled kernels, for drivers whose compilers are slow.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,16 +15,15 @@ const MOST_BYTES: u64 = 512 << 20;
 
 /// A folder of compiled kernels.
 ///
-/// A key is *all* that the value depends on, text and compiler and options and device, and lies in the file: a kernel is
-/// never taken for another, whatever happens to hashes. A file that is damaged is as good as absent. Several processes may
-/// use a folder at once.
+/// The key is everything the value depends on (source, compiler, options, device) and is stored in the file, so hash
+/// collisions cannot return another kernel. Damaged files are ignored. Several processes may share a folder.
 #[derive(Clone, Debug)]
 pub struct KernelCache {
     folder: PathBuf,
 }
 
 impl KernelCache {
-    /// The cache in a folder, which is made when first needed. Deletes old files if there are too many.
+    /// The cache in a folder, created on first use. Deletes the oldest files if there are too many.
     pub fn open(folder: impl Into<PathBuf>) -> KernelCache {
         let cache = KernelCache { folder: folder.into() };
         cache.prune(MOST_BYTES);
@@ -55,7 +54,7 @@ impl KernelCache {
         value.map(<[u8]>::to_vec)
     }
 
-    /// Keeps a value under a key. What goes wrong costs time later and nothing else, so it is logged, not returned.
+    /// Stores a value under a key. Failures are logged, not returned: they only cost time later.
     pub fn store(&self, key: &str, value: &[u8]) {
         let path = self.path(key);
         if let Err(error) = self.write(&path, key, value) {

@@ -1,34 +1,33 @@
-//! The contract between the engine and a driver: memory, kernels, launches. One screen, implemented once for each API.
+//! The interface between the engine and a driver: memory, kernels, launches; implemented once per API.
 //!
-//! Beside it, what drivers have in common: the [`Form`] of kernels and of what they are given, the [`Loss`] of a device, and
-//! the [`Layer`] that changes some of what another driver does.
+//! Beside the trait: the [`KernelSignature`] that launches are checked against, the [`DeviceLossFlag`] of a device, and
+//! [`DriverLayer`], a wrapper that overrides part of another driver.
 
-mod form;
+mod blas;
+mod device_loss;
 mod layer;
-mod loss;
-mod product;
+mod signature;
 
-pub use form::{Form, check_range, check_size, invalid, shortened};
-pub use layer::Layer;
-pub use loss::Loss;
-pub use product::{Matrices, Multiplied, Product, Products};
+pub use blas::{BatchedGemm, BlasLibrary, GemmOutcome, MatrixBatch};
+pub use device_loss::DeviceLossFlag;
+pub use layer::DriverLayer;
+pub use signature::{KernelSignature, check_range, check_size, invalid, shortened};
 
 use crate::Hardware;
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
 
-/// The most streams of a device: more than overlap anywhere.
+/// The maximum number of streams of a device.
 pub const STREAMS: usize = 16;
 
-/// A driver's part of a device. Everything that kernels have in common is the [`Engine`](crate::Engine)'s.
+/// A device as one API exposes it. Everything that kernels have in common is in the [`Engine`](crate::Engine).
 ///
-/// Work is done in the order in which it is given: a launch sees what earlier writes, copies and launches have left.
-/// It may be done later; [`read`](Self::read) and [`finish`](Self::finish) wait. All methods may be called from several
-/// threads.
+/// Commands execute in submission order: a launch sees the results of earlier writes, copies and launches. Execution may be
+/// asynchronous; [`read`](Self::read) and [`finish`](Self::finish) wait. All methods may be called from several threads.
 ///
-/// If there are several streams, this holds for each of them, and only [`wait`](Self::wait) orders work of one after work of
-/// another: the engine calls it where memory demands it. What a thread gives, memory to free among it, goes to the stream that
-/// [`current_stream`](rustorch_core::current_stream) tells.
+/// With several streams this holds per stream, and only [`wait`](Self::wait) orders work between streams; the engine calls it
+/// where memory is shared. Commands of a thread, freeing memory included, go to the stream that
+/// [`current_stream`](rustorch_core::current_stream) returns.
 pub trait Driver: Send + Sync + 'static {
     /// Memory of the device, freed when dropped; not before launches that use it are done.
     type Memory: Send + Sync + 'static;
@@ -41,11 +40,19 @@ pub trait Driver: Send + Sync + 'static {
     /// New memory, contents unspecified. `bytes` is a positive multiple of 16.
     fn allocate(&self, bytes: usize) -> Result<Self::Memory, Fault>;
 
-    /// Makes a kernel of its text in the driver's [`Language`](crate::Language).
-    fn compile(&self, kernel: &Text<'_>) -> Result<Self::Kernel, Fault>;
+    /// Compiles a kernel from source in the driver's [`Language`](crate::Language).
+    ///
+    /// # Safety
+    /// The source has the entry point, workgroup size, buffers and parameter block that [`KernelSource`] states. Drivers hand it to
+    /// the device's compiler as it is.
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<Self::Kernel, Fault>;
 
-    /// Runs a kernel.
-    fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault>;
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// With these parameters and workgroups, the kernel accesses only its buffer bindings, writes only those marked as written,
+    /// and terminates.
+    unsafe fn launch(&self, launch: &Launch<'_, Self>) -> Result<(), Fault>;
 
     /// Copies from the host. `offset` and the length are multiples of 4. `src` may be reused at once.
     fn write(&self, dst: &Self::Memory, offset: usize, src: &[u8]) -> Result<(), Fault>;
@@ -66,8 +73,8 @@ pub trait Driver: Send + Sync + 'static {
     /// Waits until all work of all streams is done.
     fn finish(&self) -> Result<(), Fault>;
 
-    /// Has as many streams as are wanted, at most [`STREAMS`], from now on, if that is possible, and returns how many there are. No work is on its
-    /// way, and none is given meanwhile.
+    /// Sets the number of streams, at most [`STREAMS`], and returns how many there are now. No work is in flight, and none is
+    /// submitted meanwhile.
     fn set_streams(&self, _wanted: usize) -> Result<usize, Fault> {
         Ok(1)
     }
@@ -77,8 +84,8 @@ pub trait Driver: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Copies from the memory of another device of this API, which has finished with it, as [`copy`](Self::copy) does, and
-    /// waits until it is done. `None` where there is no direct way.
+    /// Copies from the memory of another device of this API, which is idle, as [`copy`](Self::copy) does, and waits for it.
+    /// `None` if there is no peer access.
     fn copy_from_peer(
         &self,
         _src: (&Self::Memory, usize),
@@ -88,27 +95,26 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
-    /// The vendor's library of dense products; why there is none, in a sentence for people, where there could be one; `None`
-    /// where none is known.
-    fn products(&self) -> Option<Result<&dyn Products<Self::Memory>, &str>> {
+    /// The vendor's BLAS library; the reason, as a sentence, if it could exist but does not; `None` if the API has none.
+    fn blas(&self) -> Option<Result<&dyn BlasLibrary<Self::Memory>, &str>> {
         None
     }
 
-    /// The device's own measuring of when it ran what, if it can.
+    /// The device's profiler, if it has timestamps.
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {
         None
     }
 
-    /// Where the device is plugged in, as [`rustorch_core::Backend::pci_address`] tells it.
+    /// The PCI address, see [`rustorch_core::DeviceMetrics::pci_address`].
     fn pci_address(&self) -> Option<&str> {
         None
     }
 }
 
-/// A kernel as text.
+/// The source of a kernel, and what a launch has to match.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
-    /// A name for people; different kernels may share it.
+pub struct KernelSource<'a> {
+    /// A label for messages; not unique.
     pub label: &'a str,
     /// The source in the driver's language.
     pub source: &'a str,
@@ -123,25 +129,25 @@ pub struct Text<'a> {
     pub parameters: usize,
 }
 
-/// A kernel on its way.
+/// A kernel launch.
 pub struct Launch<'a, D: Driver + ?Sized> {
-    /// The kernel.
+    /// Kernel key: everything its source depends on.
     pub kernel: &'a D::Kernel,
     /// Its buffers, in order.
-    pub buffers: &'a [Window<'a, D::Memory>],
-    /// Its parameter block, of the length that its [`Text`] states in bytes.
+    pub buffers: &'a [BufferBinding<'a, D::Memory>],
+    /// Its parameter block, of the size that its [`KernelSource`] states.
     pub parameters: &'a [u32],
-    /// How many workgroups run, by dimension; none is 0.
+    /// Workgroups by dimension; none is 0.
     pub groups: [u32; 3],
-    /// The operation that it is part of, for profilers.
+    /// The operation it belongs to, for profilers.
     pub label: &'a str,
 }
 
-/// Part of a memory that a kernel sees.
-pub struct Window<'a, M> {
+/// A range of a buffer bound to a kernel.
+pub struct BufferBinding<'a, M> {
     /// The memory.
     pub memory: &'a M,
-    /// The first byte: a multiple of [`Hardware::window`], or 0 where there is none.
+    /// The offset in bytes: a multiple of [`Hardware::window`], or 0 where there is none.
     pub start: u64,
     /// How many bytes, a multiple of 4.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What a device is able to do, as its driver reports it or as a probe has found.
+//! Features and limits of a device, as its driver reports them or a probe has measured them.
 
 use rustorch_core::Device;
 
@@ -24,68 +24,66 @@ pub struct Hardware {
     pub driver: String,
     /// The language of its kernels.
     pub language: Language,
-    /// Whether kernels may compute in `f16`. Data in `f16` is always possible.
-    pub f16: bool,
     /// Whether kernels may compute in `f64`.
     pub f64: bool,
     /// Whether kernels may compute in 64-bit integers.
     pub i64: bool,
-    /// The subgroups of its workgroups, where invocations exchange values directly. Of a driver: what there is; of an
-    /// engine: what its kernels use, see [`SubgroupUse`](crate::SubgroupUse).
+    /// Subgroup sizes. From a driver: what the device has; from an engine: what its kernels use, see
+    /// [`SubgroupUse`](crate::SubgroupUse).
     pub subgroups: Option<Subgroups>,
-    /// Whether it is a processor in disguise, such as a software renderer.
+    /// Whether it is a software renderer that runs on the CPU.
     pub software: bool,
-    /// The most invocations of a workgroup.
+    /// Maximum invocations per workgroup.
     pub workgroup: u32,
-    /// The most bytes that a workgroup may share.
+    /// Maximum workgroup (shared) memory in bytes.
     pub workgroup_memory: u32,
-    /// The most workgroups along one dimension of a launch.
+    /// Maximum workgroups per dimension of a launch.
     pub groups: u32,
-    /// The largest buffer, in bytes.
+    /// Maximum buffer size in bytes.
     pub max_buffer: u64,
-    /// The most bytes of a buffer that a kernel sees at once.
+    /// Maximum size of a buffer binding in bytes.
     pub max_binding: u64,
-    /// The most buffers that a kernel binds.
+    /// Maximum number of buffer bindings of a kernel.
     pub buffers: u32,
-    /// The most bytes that a launch's numbers and the addresses of its buffers, 8 bytes each, may take together.
+    /// Maximum bytes of kernel arguments: the parameter block and 8 bytes per buffer address.
     pub parameters: u32,
-    /// The alignment in bytes of a window onto part of a buffer; `None` where kernels see whole buffers only.
+    /// Alignment of buffer binding offsets in bytes; `None` if only whole buffers can be bound.
     pub window: Option<u32>,
     /// Memory in bytes, if known.
     pub memory: Option<u64>,
-    /// How it rounds.
+    /// Floating-point behaviour.
     pub arithmetic: Arithmetic,
 }
 
-/// How many invocations a subgroup has: one of the powers of two of this range, for each kernel as its compiler likes.
+/// The range of subgroup sizes: powers of two, chosen by the compiler per kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subgroups {
-    /// At least, the last of a workgroup excepted.
+    /// Minimum size, except for the last subgroup of a workgroup.
     pub least: u32,
-    /// At most.
+    /// Maximum size.
     pub most: u32,
 }
 
-/// How a device rounds, found by running kernels; `f32` where nothing else is said.
+/// Floating-point behaviour of a device, measured by running kernels; of `f32` unless stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arithmetic {
-    /// Whether `fma(a, b, c)` rounds once. Where not, kernels whose results depend on it compute it by hand.
+    /// Whether `fma(a, b, c)` rounds once. If not, kernels that depend on it emulate it.
     pub fused: bool,
-    /// Whether the compiler turns `a * b + c` into a fused operation.
+    /// Whether the compiler contracts `a * b + c` to an fma.
     pub contracts: bool,
-    /// Whether quotients and square roots are correctly rounded.
+    /// Whether division and square root are correctly rounded.
     pub divides: bool,
-    /// Whether those of `f64` are; not where it has none.
+    /// The same for `f64`; false if there is none.
     pub divides_doubles: bool,
-    /// Whether subnormal numbers are kept.
+    /// Whether subnormals are preserved.
     pub subnormals: bool,
-    /// Whether the compiler computes sums as they are written, and knows NaN, where kernels ask for it. Where not, there is
-    /// no help: what a sum has lost is not found, and results may differ from the processor's in the last places.
+    /// Whether the compiler keeps the order of additions and recognises NaN where kernels need it. If not, compensated sums do not
+    /// work, and results may differ from the CPU's in the last places.
     pub faithful: bool,
 }
 
 impl Default for Arithmetic {
-    /// What nothing is known of: the worst.
+    /// The most conservative assumptions.
     fn default() -> Arithmetic {
         Arithmetic {
             fused: false,

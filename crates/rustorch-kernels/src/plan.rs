@@ -1,41 +1,43 @@
-//! From an operation to launches: which kernels, over which memory, with which numbers.
+//! Plans: the kernel launches of an operation, with their bindings and parameters.
 
-use crate::family::weight::Rounded;
-use crate::{Hardware, Kernel};
+pub(crate) mod parameters;
+
+use crate::Hardware;
+use parameters::Parameter;
 use rustorch_core::{DType, Decline, Layout, Op, TensorMeta};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The launches that do an operation.
-#[derive(Debug, Default)]
-pub struct Plan {
-    /// Bytes of each piece of temporary memory.
+/// The launches that compute an operation, with kernels of type `K`.
+#[derive(Debug)]
+pub struct Plan<K> {
+    /// Sizes of the scratch buffers in bytes.
     pub scratch: SmallVec<[usize; 2]>,
-    /// What runs, in order.
-    pub steps: SmallVec<[Step; 2]>,
-    /// Activations that are rounded already, by where they lie in the first argument: for the next piece of a product.
-    pub(crate) rounded: SmallVec<[(Layout, Rounded); 1]>,
-    /// Choices of experts that are grouped already, by where they lie in the third argument, and their tiles.
+    /// The launches, in order.
+    pub steps: SmallVec<[Step<K>; 2]>,
+    /// Activations that were already quantized, by their layout in the first argument: for the next chunk.
+    pub(crate) quantized: SmallVec<[(Layout, QuantizedActivations); 1]>,
+    /// Expert ids that were already grouped, by their layout in the third argument, and their tiles.
     pub(crate) grouped: SmallVec<[(Layout, Place); 1]>,
 }
 
 /// One launch.
 #[derive(Debug)]
-pub struct Step {
-    /// The kernel.
-    pub kernel: Kernel,
-    /// The memory that it sees, in the order of its bindings.
+pub struct Step<K> {
+    /// Kernel key: everything its source depends on.
+    pub kernel: K,
+    /// Buffer bindings, in the order of the WGSL bindings.
     pub bindings: SmallVec<[Binding; 6]>,
-    /// Its parameter block, padded to whole vectors of four words.
+    /// The parameter block, padded to multiples of four words.
     pub parameters: SmallVec<[u32; 32]>,
     /// Workgroups by dimension.
     pub groups: [u32; 3],
-    /// Whether other operations are likely to need what it makes: one piece of temporary memory, of arguments alone. Where that
-    /// is still there, the step is left out, unless another step makes something else in the same memory.
-    pub kept: bool,
+    /// Whether the result is cached because other operations are likely to need it: a scratch buffer that depends on arguments
+    /// alone. If it is still cached, the step is skipped, unless another step writes something else to the same buffer.
+    pub cached: bool,
 }
 
-/// Memory that a kernel sees.
+/// A buffer binding of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// Whose memory.
@@ -57,11 +59,11 @@ pub enum Place {
     Out(usize),
     /// A temporary's.
     Scratch(usize),
-    /// The engine's mistakes: see [`Mistake`](crate::Mistake).
-    Mistakes,
+    /// The engine's assert log: see `device_assert.rs`.
+    AssertLog,
 }
 
-/// A tensor that a kernel reads or writes: where, and how it lies there.
+/// A tensor that a kernel reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// Whose memory.
@@ -72,36 +74,49 @@ pub struct Operand<'a> {
     pub layout: &'a Layout,
 }
 
-/// What planning an operation has to go by.
+/// Quantized activations: offsets of the parts in the scratch buffer, in words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuantizedActivations {
+    pub(crate) place: Place,
+    pub(crate) rows: usize,
+    /// Scales.
+    pub(crate) d: usize,
+    /// Sums of 16 levels.
+    pub(crate) sums: usize,
+    /// Scaled sums of 32 levels.
+    pub(crate) s: usize,
+    pub(crate) words: usize,
+}
+
+/// An operation to plan.
 pub struct Request<'a> {
     /// The operation.
     pub op: &'a Op,
     /// Its arguments.
     pub args: &'a [TensorMeta<'a>],
-    /// Its results: contiguous, but for a product's, whose rows are, and a pointwise function's or a rotation's, which may
-    /// have gaps between rows of whole words.
+    /// Its results: contiguous, except for those of matmul (rows at a constant pitch) and of pointwise functions and RoPE (rows of
+    /// whole words, possibly with gaps).
     pub outs: &'a [TensorMeta<'a>],
     /// The device.
     pub hardware: &'a Hardware,
-    /// What part of an operation it is.
+    /// Which chunk of an operation it is.
     pub(crate) part: Part<'a>,
 }
 
-/// What part of an operation on large operands a request is. Its arguments and results are those of the part.
+/// The chunk of a larger operation that a request stands for. Arguments and results are those of the chunk.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     /// Where its first result is among those of the whole.
     pub(crate) first: usize,
-    /// The whole, if it is not this. What decides in which order numbers are added goes by it.
+    /// The whole operation, unless this is it. It decides the order of accumulation.
     pub(crate) whole: Option<&'a Request<'a>>,
-    /// What it has of the dimension of an argument along which indices choose, if not all. Kernels leave results alone whose
-    /// index is of another part.
+    /// The range of the indexed dimension in this chunk, if not all. Kernels skip results whose index is in another chunk.
     pub(crate) chosen: Option<Chosen>,
-    /// Where it lies in dimensions along which results share elements of the first argument.
+    /// Its position in dimensions whose results share elements of the first argument.
     pub(crate) corner: Corner,
 }
 
-/// The first position of a part in depth, height and width.
+/// The first position of a chunk in depth, height and width.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Corner {
     /// In those of the whole's first result.
@@ -110,7 +125,7 @@ pub(crate) struct Corner {
     pub(crate) source: [usize; 3],
 }
 
-/// A part of a dimension along which indices choose.
+/// A range of an indexed dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     /// The first index.
@@ -151,38 +166,45 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Plan {
-    /// Room for `bytes` of temporary data.
+impl<K> Default for Plan<K> {
+    fn default() -> Plan<K> {
+        let (scratch, steps) = (SmallVec::new(), SmallVec::new());
+        Plan { scratch, steps, quantized: SmallVec::new(), grouped: SmallVec::new() }
+    }
+}
+
+impl<K> Plan<K> {
+    /// Adds a scratch buffer.
     pub fn scratch(&mut self, bytes: usize) -> Place {
         self.scratch.push(bytes);
         Place::Scratch(self.scratch.len() - 1)
     }
 
     /// Adds a launch.
-    pub fn step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
+    pub fn step(&mut self, step: StepBuilder<'_, K>, groups: [u32; 3]) {
         let StepBuilder { kernel, bindings, mut parameters, .. } = step;
         parameters.resize(parameters.len().next_multiple_of(4).max(4), 0);
-        self.steps.push(Step { kernel, bindings, parameters, groups, kept: false });
+        self.steps.push(Step { kernel, bindings, parameters, groups, cached: false });
     }
 
-    /// Adds a launch that is [kept](Step::kept).
-    pub fn kept_step(&mut self, step: StepBuilder<'_>, groups: [u32; 3]) {
+    /// Adds a launch whose result is [cached](Step::cached).
+    pub fn cached_step(&mut self, step: StepBuilder<'_, K>, groups: [u32; 3]) {
         self.step(step, groups);
-        self.steps.last_mut().expect("it was added").kept = true;
+        self.steps.last_mut().expect("it was added").cached = true;
     }
 }
 
-/// Collects what a launch is made of: the bindings and parameters in the order in which the kernel's text names them.
-pub struct StepBuilder<'h> {
+/// Builds a launch: the bindings in the order in which the WGSL declares them, and the parameters.
+pub struct StepBuilder<'h, K> {
     hardware: &'h Hardware,
-    kernel: Kernel,
+    kernel: K,
     bindings: SmallVec<[Binding; 6]>,
     parameters: SmallVec<[u32; 32]>,
 }
 
-impl<'h> StepBuilder<'h> {
+impl<'h, K> StepBuilder<'h, K> {
     /// A launch of `kernel`.
-    pub fn new(hardware: &'h Hardware, kernel: impl Into<Kernel>) -> StepBuilder<'h> {
+    pub fn new(hardware: &'h Hardware, kernel: impl Into<K>) -> StepBuilder<'h, K> {
         let (bindings, parameters) = (SmallVec::new(), SmallVec::new());
         StepBuilder { hardware, kernel: kernel.into(), bindings, parameters }
     }
@@ -232,35 +254,17 @@ impl<'h> StepBuilder<'h> {
     }
 
     /// Adds a word to the parameters.
-    pub fn word(&mut self, value: u32) -> &mut Self {
+    fn word(&mut self, value: u32) {
         self.parameters.push(value);
-        self
     }
 
-    /// Adds a number that must fit a word: a length, a stride.
-    pub fn number(&mut self, value: usize) -> Result<&mut Self, Decline> {
-        let value =
-            u32::try_from(value).map_err(|_| Decline::Attr("a dimension of more than 2³² elements"))?;
-        Ok(self.word(value))
-    }
-
-    /// Adds an `f32` to the parameters.
-    pub fn float(&mut self, value: f32) -> &mut Self {
-        self.word(value.to_bits())
-    }
-
-    /// The device.
-    pub(crate) fn hardware(&self) -> &'h Hardware {
-        self.hardware
-    }
-
-    /// Words so far.
-    pub fn words(&self) -> usize {
-        self.parameters.len()
+    /// Gives the kernel's parameters.
+    pub(crate) fn parameters(&mut self, parameters: &impl Parameter) -> Result<(), Decline> {
+        parameters.write(self)
     }
 }
 
-/// So many workgroups in a line, folded where a device has a limit. The kernel finds its place by
+/// A one-dimensional grid of workgroups, folded into two dimensions beyond the device's limit. Kernels compute their index by
 /// [`crate::wgsl::LINEAR_GROUP`].
 pub fn line(groups: usize, hardware: &Hardware) -> Result<[u32; 3], Decline> {
     let limit = hardware.groups as usize;

@@ -1,4 +1,4 @@
-//! Whether kernels use subgroups: the one place where that is decided.
+//! The policy whether kernels use subgroups.
 
 use crate::{Hardware, Subgroups};
 use rustorch_core::{Error, Result};
@@ -6,11 +6,10 @@ use rustorch_core::{Error, Result};
 /// The variable that says it.
 const VARIABLE: &str = "RUSTORCH_SUBGROUPS";
 
-/// A wish whether kernels use subgroups, where a device has them.
+/// Whether kernels use subgroups on devices that have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SubgroupUse {
-    /// On hardware, not on a processor in disguise: there an exchange goes through memory, too, and nothing is known to be
-    /// gained.
+    /// On hardware, but not on software renderers, where shuffles go through memory.
     #[default]
     Auto,
     /// Always.
@@ -20,11 +19,10 @@ pub enum SubgroupUse {
 }
 
 impl SubgroupUse {
-    /// What the environment variable `RUSTORCH_SUBGROUPS` says: `on` (or `1`), `off` (or `0`) or `auto`, which is also
-    /// meant where it is not set.
+    /// Reads the environment variable `RUSTORCH_SUBGROUPS`: `on` (or `1`), `off` (or `0`) or `auto`, the default.
     ///
     /// # Errors
-    /// If it is set to something else.
+    /// If it has another value.
     pub fn from_env() -> Result<SubgroupUse> {
         match std::env::var_os(VARIABLE) {
             None => Ok(SubgroupUse::Auto),

@@ -1,4 +1,4 @@
-//! From WGSL to the languages of other drivers.
+//! Translation of WGSL kernels to OpenCL C and CUDA C++.
 
 use crate::Language;
 use crate::wgsl::Wgsl;
@@ -8,7 +8,7 @@ use naga_c::{ArgumentKind, Dialect, Options};
 /// A kernel in another language.
 #[derive(Clone, Debug)]
 pub struct Translated {
-    /// The text.
+    /// The source.
     pub source: String,
     /// The name of its entry point.
     pub entry: String,
@@ -22,7 +22,7 @@ pub const SUBGROUP_EXTENSIONS: [&str; 2] = ["cl_khr_subgroup_shuffle", "cl_khr_s
 /// Translates a kernel to a driver's language.
 ///
 /// # Errors
-/// If the text is not valid WGSL, or uses what the language cannot express; the message says where.
+/// If the source is not valid WGSL, or uses what the language cannot express; the message says where.
 pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> {
     let dialect = match language {
         Language::Wgsl => {

@@ -1,10 +1,10 @@
-//! Pieces of WGSL that kernels are put together from: bindings, parameters, elements of each dtype.
+//! Building blocks of WGSL kernels: bindings, parameters, element access for each dtype.
 
-use crate::{Hardware, Kernel};
-use rustorch_core::{DType, Decline};
+use crate::Hardware;
+use rustorch_core::{DType, Decline, OpKind};
 use std::fmt::Write;
 
-/// A kernel's text and what a launch has to match.
+/// WGSL source of a kernel, and what a launch must match.
 #[derive(Clone, Debug)]
 pub struct Wgsl {
     /// The module, with one entry point `main`.
@@ -23,14 +23,16 @@ pub const WORKGROUP: u32 = 64;
 /// The number of this workgroup in launches made by [`line`](crate::plan::line).
 pub const LINEAR_GROUP: &str = "(group.x + group.y * groups.x)";
 
-/// Puts a module together: declarations in the order in which the launch gives them, then functions, then `main`.
+/// Builds a WGSL module: declarations in binding order, then functions, then `main`.
 #[derive(Default)]
 pub struct Module {
     declarations: String,
     functions: String,
     buffers: usize,
+    /// The members of the parameter struct, each of a word.
+    parameters: String,
     words: usize,
-    mistakes: bool,
+    asserts: bool,
     subgroups: bool,
 }
 
@@ -46,20 +48,13 @@ pub struct Elements {
     four_words: bool,
 }
 
-/// A word of the parameter block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word(usize);
+/// A member of the parameter struct, an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelParam(String);
 
-impl std::fmt::Display for Word {
+impl std::fmt::Display for KernelParam {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "p.v[{}].{}", self.0 / 4, ["x", "y", "z", "w"][self.0 % 4])
-    }
-}
-
-impl Word {
-    /// The word as a float.
-    pub fn float(self) -> String {
-        format!("bitcast<f32>({self})")
+        write!(f, "p.{}", self.0)
     }
 }
 
@@ -119,21 +114,17 @@ impl Module {
         elements
     }
 
-    /// Declares the next buffer as the engine's mistakes, and the function that notes one.
-    pub fn mistakes(&mut self) {
-        self.buffer("m", &format!("array<atomic<u32>, {}>", crate::mistake::WORDS), true);
-        self.mistakes = true;
+    /// Declares the next buffer as the assert log, and the function that records to it.
+    pub fn asserts(&mut self) {
+        self.buffer("m", &format!("array<atomic<u32>, {}>", crate::device_assert::WORDS), true);
+        self.asserts = true;
     }
 
-    /// The next word of the parameter block.
-    pub fn word(&mut self) -> Word {
+    /// Declares the next member of the parameter struct, of a type of one word: `u32`, `i32` or `f32`.
+    pub fn member(&mut self, name: &str, ty: &str) -> KernelParam {
+        let _ = write!(self.parameters, "{name}: {ty}, ");
         self.words += 1;
-        Word(self.words - 1)
-    }
-
-    /// The next `n` words.
-    pub fn take(&mut self, n: usize) -> Vec<Word> {
-        (0..n).map(|_| self.word()).collect()
+        KernelParam(name.to_owned())
     }
 
     /// Lets the module use subgroups; `main` then finds `sub_lane`, its number in its subgroup, `sub_size`, how many
@@ -151,18 +142,22 @@ impl Module {
     /// The whole, with `body` as `main`'s. It finds `group`, `groups` (their number), `local` (its index in the group) and
     /// `thread` (its three-dimensional one).
     pub fn finish(self, workgroup: [u32; 3], body: &str) -> Wgsl {
-        let Module { declarations, functions, buffers, words, mistakes, subgroups } = self;
-        let words = words.next_multiple_of(4).max(4);
+        let Module { declarations, functions, buffers, mut parameters, words: own, asserts, subgroups } =
+            self;
+        // Drivers give whole vectors of four words.
+        let words = own.next_multiple_of(4).max(4);
+        for i in own..words {
+            let _ = write!(parameters, "padding_{i}: u32, ");
+        }
         let mut code = String::with_capacity(functions.len() + body.len() + 1024);
         code.push_str(&declarations);
         let _ = writeln!(
             code,
-            "struct Parameters {{ v: array<vec4<u32>, {}> }}\n@group(0) @binding({buffers}) var<uniform> p: Parameters;",
-            words / 4
+            "struct Parameters {{ {parameters}}}\n@group(0) @binding({buffers}) var<uniform> p: Parameters;"
         );
         code.push_str(ELEMENTS);
-        if mistakes {
-            code.push_str(crate::mistake::WGSL);
+        if asserts {
+            code.push_str(&crate::device_assert::wgsl());
         }
         code.push_str(&functions);
         let [x, y, z] = workgroup;
@@ -313,14 +308,14 @@ impl Elements {
         )
     }
 
-    /// For indices (`I32` or `I64`): statements that leave in `name: u32` index `i`, and note a
-    /// mistake and take 0 where it is negative or not below `length` (an expression).
-    pub fn load_index(&self, name: &str, i: &str, length: &str, mistake: crate::Mistake) -> String {
+    /// For indices (`I32` or `I64`): statements that leave in `name: u32` index `i`, and fail an
+    /// assert and take 0 where it is negative or not below `length` (an expression).
+    pub fn load_index(&self, name: &str, i: &str, length: &str, op: impl Into<OpKind>) -> String {
         let words = self.index_words(name, i);
-        let code = mistake as u32;
+        let code = crate::device_assert::code(op);
         format!(
             "{words}\n    var {name} = {name}_l;\n    if {name}_h != 0u || {name} >= {length} {{ \
-             mistake({code}u, {name}_l, {name}_h, {length}); {name} = 0u; }}"
+             device_assert({code}u, {name}_l, {name}_h, {length}); {name} = 0u; }}"
         )
     }
 
@@ -386,12 +381,5 @@ pub fn holds(dtype: DType, hardware: &Hardware) -> Result<(), Decline> {
     match dtype {
         DType::F64 | DType::C128 if !hardware.f64 => Err(Decline::DType(dtype)),
         _ => Ok(()),
-    }
-}
-
-impl Kernel {
-    /// A name for people.
-    pub fn label(&self) -> String {
-        format!("{self:?}")
     }
 }

@@ -55,7 +55,7 @@ pub enum Error {
         /// The shape that follows from the metadata.
         expected: Vec<usize>,
     },
-    /// A tensor that the architecture has no use for: the file holds another network than its metadata says.
+    /// A tensor that the architecture has no use for: the file holds another model than its metadata says.
     #[error(
         "tensor `{name}` is not part of architecture `{architecture}`; this variant of it is not supported"
     )]

@@ -1,22 +1,23 @@
-//! A model file with everything in it: network, tokenizer, chat template.
+//! A model file with everything in it: model, tokenizer, chat template.
 
 use crate::chat::ChatTemplate;
 use crate::model::{Model, Offload, Offloaded};
 use crate::tokenizer::{Tokenizer, TokenizerError, Vocab};
 use crate::{Error, Result};
+use rustorch_core::Numerics;
 use rustorch_formats::gguf;
 use std::path::Path;
 
 /// A language model from a GGUF file.
 pub struct LanguageModel {
     file: gguf::File,
-    network: Model,
+    model: Model,
     /// The tokenizer and the template that goes with it, or why there is none.
     text: std::result::Result<(Tokenizer, ChatTemplate), String>,
 }
 
 impl LanguageModel {
-    /// Opens a file (or, given one part of a split file, all its parts).
+    /// Reads a file (or, given one part of a split file, all its parts) into memory.
     ///
     /// # Errors
     /// If it cannot be read, is malformed, or is not a model that this library runs.
@@ -24,12 +25,26 @@ impl LanguageModel {
         LanguageModel::from_file(gguf::File::open(path)?, &mut |_, _| {})
     }
 
+    /// As [`open`](Self::open), but maps the file: the operating system reads it where it is used, and shares it between
+    /// processes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Safety
+    /// As of [`gguf::File::open_mapped`]: nobody overwrites or truncates the file while the model or a tensor of it lives.
+    pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<LanguageModel> {
+        // SAFETY: the caller's promise is the same.
+        let file = unsafe { gguf::File::open_mapped(path)? };
+        LanguageModel::from_file(file, &mut |_, _| {})
+    }
+
     /// Takes a file that is open already; `progress` is called with the number of tensors loaded and their total.
     ///
     /// # Errors
     /// As [`LanguageModel::open`].
     pub fn from_file(file: gguf::File, progress: &mut dyn FnMut(usize, usize)) -> Result<LanguageModel> {
-        let network = Model::load(&file, progress)?;
+        let model = Model::load(&file, progress)?;
         let text = match Vocab::from_gguf(file.metadata()) {
             Ok(vocab) => {
                 let tokenizer = Tokenizer::new(vocab)?;
@@ -39,7 +54,7 @@ impl LanguageModel {
             Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
             Err(error) => return Err(error.into()),
         };
-        Ok(LanguageModel { file, network, text })
+        Ok(LanguageModel { file, model, text })
     }
 
     /// The file.
@@ -52,9 +67,14 @@ impl LanguageModel {
         self.file.metadata().find("general.name").ok().flatten()
     }
 
-    /// The network.
-    pub fn network(&self) -> &Model {
-        &self.network
+    /// The model: its configuration, weights and decoder.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Sets how matmuls with weights and attention round; see [`Model::set_numerics`].
+    pub fn set_numerics(&mut self, numerics: Numerics) {
+        self.model.set_numerics(numerics);
     }
 
     /// Puts weights onto a device; see [`Model::offload`].
@@ -62,7 +82,7 @@ impl LanguageModel {
     /// # Errors
     /// As there.
     pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
-        self.network.offload(offload)
+        self.model.offload(offload)
     }
 
     /// The tokenizer.

@@ -1,7 +1,7 @@
 //! What a launch, a small copy and a build cost on each OpenCL device.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example for people at a terminal")]
 
-use rustorch_kernels::{Driver, KernelCache, Launch, Text, Window};
+use rustorch_kernels::{BufferBinding, Driver, KernelCache, KernelSource, Launch};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let source = format!(
             "__kernel void run(__global uint* y) {{ uint a = y[get_global_id(0)]; for (uint i = 0; i < 16; i++) a = a * {unique}u + i; y[get_global_id(0)] = a; }}"
         );
-        let text = Text {
+        let text = KernelSource {
             label: "run",
             source: &source,
             entry: "run",
@@ -32,22 +32,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let cached = candidate.open_with(Some(KernelCache::open(&folder)))?;
         for what in ["built and stored", "loaded"] {
             let begin = Instant::now();
-            cached.compile(&text)?;
+            // SAFETY: the source is what its description says, or is refused.
+            unsafe { cached.compile(&text) }?;
             println!("  {what} in {:?}", begin.elapsed());
         }
         std::fs::remove_dir_all(&folder)?;
-        let kernel = driver.compile(&text)?;
+        // SAFETY: the source is what its description says, or is refused.
+        let kernel = unsafe { driver.compile(&text) }?;
         let memory = driver.allocate(4096)?;
         let launch = || {
-            let buffers = [Window { memory: &memory, start: 0, bytes: 4096, writes: true }];
+            let buffers = [BufferBinding { memory: &memory, start: 0, bytes: 4096, writes: true }];
             let groups = [4, 1, 1];
-            driver.launch(&Launch {
-                kernel: &kernel,
-                buffers: &buffers,
-                parameters: &[],
-                groups,
-                label: "run",
-            })
+            // SAFETY: the kernel stays inside its windows, or the launch is refused.
+            unsafe {
+                driver.launch(&Launch {
+                    kernel: &kernel,
+                    buffers: &buffers,
+                    parameters: &[],
+                    groups,
+                    label: "run",
+                })
+            }
         };
         let begin = Instant::now();
         launch()?;

@@ -8,11 +8,11 @@ use rustorch_kernels::{Arithmetic, Hardware, Language, SUBGROUP_EXTENSIONS, Subg
 /// What kind of a device, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A graphics processor.
+    /// A graphics CPU.
     Gpu,
-    /// Another processor beside the machine's own.
+    /// Another CPU beside the machine's own.
     Accelerator,
-    /// The machine's own processor, on which the CPU device is the better choice.
+    /// The machine's own CPU, on which the CPU device is the better choice.
     Cpu,
 }
 
@@ -68,7 +68,6 @@ pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: De
             device_text(api, id, sys::DRIVER_VERSION)
         ),
         language: Language::OpenClC,
-        f16: has("cl_khr_fp16"),
         f64: has("cl_khr_fp64"),
         i64: device_text(api, id, sys::DEVICE_PROFILE) == "FULL_PROFILE" || has("cles_khr_int64"),
         subgroups: subgroups(api, id, has),

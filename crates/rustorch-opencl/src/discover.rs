@@ -10,8 +10,8 @@ use rustorch_kernels::Hardware;
 /// What [`discover`] has found.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    /// Devices that can be opened: GPUs, then accelerators, then processors, each kind in the order in which OpenCL
-    /// names them. The place in the list is the index in [`Device::OpenCL`].
+    /// Devices that can be opened: GPUs, then accelerators, then CPUs, each kind in the order in which OpenCL
+    /// names them. The place in the list is the index in [`Device::opencl`].
     pub devices: Vec<Candidate>,
     /// Why there are no others: the library or a driver that is missing and how to get it, or what is wrong with a
     /// device. Sentences for people.
@@ -72,7 +72,7 @@ pub fn discover() -> Discovery {
     if found.devices.is_empty() && found.missing.is_empty() {
         found.missing.push(
             "OpenCL is installed, but no driver for it: install the driver of your device's vendor, or package \
-             pocl-opencl-icd, which runs on the processor"
+             pocl-opencl-icd, which runs on the CPU"
                 .to_string(),
         );
     }
@@ -89,7 +89,7 @@ pub fn discover() -> Discovery {
         found.devices[i].siblings = siblings.map(|other| other.id).collect();
     }
     for (i, candidate) in found.devices.iter_mut().enumerate() {
-        candidate.hardware.device = Device::OpenCL(u8::try_from(i).expect("at most 256 devices"));
+        candidate.hardware.device = Device::opencl(u8::try_from(i).expect("at most 256 devices"));
     }
     found
 }
@@ -150,7 +150,7 @@ fn look_at(api: &Api, platform: PlatformId, found: &mut Discovery) {
                     continue;
                 }
                 // The index is set when the list is in order.
-                let hardware = describe::hardware(api, platform, id, Device::OpenCL(0));
+                let hardware = describe::hardware(api, platform, id, Device::opencl(0));
                 let kind = describe::kind(api, id);
                 found.devices.push(Candidate {
                     platform,

@@ -3,21 +3,21 @@
 use crate::describe::pci_address;
 use crate::discover::Candidate;
 use crate::memory::Memory;
+use crate::open_device::{Command, OpenDevice};
 use crate::program::{Builder, Kernel};
-use crate::session::{Command, Session};
 use crate::status::describe;
 use crate::sys::{self, Api};
 use rustorch_core::Fault;
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_kernels::driver::{check_range, invalid};
-use rustorch_kernels::{Driver, Hardware, KernelCache, Launch, Text};
+use rustorch_kernels::{Driver, Hardware, KernelCache, KernelSource, Launch};
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 /// An open OpenCL device.
 pub struct OpenCl {
-    pub(crate) session: Arc<Session>,
+    pub(crate) open_device: Arc<OpenDevice>,
     hardware: Hardware,
     builder: Builder,
     pci_address: Option<String>,
@@ -36,11 +36,11 @@ impl Candidate {
     pub fn open_with(&self, cache: Option<KernelCache>) -> Result<OpenCl, Fault> {
         let device = self.hardware.device;
         let api = Api::get().map_err(|missing| Fault::Backend { device, message: missing.0 })?;
-        let session = Arc::new(Session::open(api, self)?);
+        let open_device = Arc::new(OpenDevice::open(api, self)?);
         let builder = Builder::new(api, self.id, &self.hardware, cache);
-        tracing::debug!(hardware = ?self.hardware, "opened");
+        tracing::info!(hardware = ?self.hardware, "opened");
         let pci_address = pci_address(api, self.id);
-        Ok(OpenCl { session, hardware: self.hardware.clone(), builder, pci_address })
+        Ok(OpenCl { open_device, hardware: self.hardware.clone(), builder, pci_address })
     }
 }
 
@@ -48,7 +48,7 @@ impl OpenCl {
     /// Makes the device lost, as if its driver had said so: whatever is asked of it later fails. For tests of what is to
     /// happen then.
     pub fn lose(&self, message: &str) {
-        self.session.loss.lose(message);
+        self.open_device.loss.lose(message);
     }
 }
 
@@ -74,15 +74,15 @@ impl Driver for OpenCl {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Memory, Fault> {
-        Memory::new(&self.session, bytes)
+        Memory::new(&self.open_device, bytes)
     }
 
-    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
-        self.builder.kernel(&self.session, kernel)
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<Kernel, Fault> {
+        self.builder.kernel(&self.open_device, kernel)
     }
 
-    fn launch(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
-        let session = &self.session;
+    unsafe fn launch(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
+        let open_device = &self.open_device;
         let kernel = launch.kernel;
         self.check(launch)?;
         let sizes: [usize; 3] = std::array::from_fn(|i| kernel.form.workgroup[i] as usize);
@@ -98,10 +98,10 @@ impl Driver for OpenCl {
         let handle = kernel.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |index: usize, bytes: usize, value: *const c_void| {
             // SAFETY: the kernel is locked, and the value has as many bytes as stated.
-            match unsafe { (session.api.set_kernel_arg)(*handle, index as u32, bytes, value) } {
+            match unsafe { (open_device.api.set_kernel_arg)(*handle, index as u32, bytes, value) } {
                 sys::SUCCESS => Ok(()),
                 status => Err(Fault::Backend {
-                    device: session.device,
+                    device: open_device.device,
                     message: format!(
                         "kernel `{}` does not take its parameter {index} of {bytes} bytes: clSetKernelArg says {}",
                         kernel.form.label,
@@ -110,18 +110,18 @@ impl Driver for OpenCl {
                 }),
             }
         };
-        session.loss.check()?;
+        open_device.loss.check()?;
         for (i, window) in launch.buffers.iter().enumerate() {
             set(i, size_of_val(&window.memory.handle), (&raw const window.memory.handle).cast())?;
         }
         if kernel.form.parameters > 0 {
             set(launch.buffers.len(), kernel.form.parameters, launch.parameters.as_ptr().cast())?;
         }
-        session.enqueue(&command, false, |queue, event| {
+        open_device.enqueue(&command, false, |queue, event| {
             // SAFETY: every parameter is set, the memories have the bytes that the kernel is told of (the caller's word),
             // and each list has three entries.
             unsafe {
-                (session.api.enqueue_nd_range_kernel)(
+                (open_device.api.enqueue_nd_range_kernel)(
                     queue,
                     *handle,
                     3,
@@ -135,27 +135,27 @@ impl Driver for OpenCl {
             }
         })?;
         drop(handle);
-        session.spans.tidy(session.api);
+        open_device.spans.tidy(open_device.api);
         Ok(())
     }
 
     fn write(&self, dst: &Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        let session = &self.session;
-        dst.check(session, offset, src.len())?;
+        let open_device = &self.open_device;
+        dst.check(open_device, offset, src.len())?;
         if src.is_empty() {
-            return session.loss.check();
+            return open_device.loss.check();
         }
         let command =
             Command { call: "clEnqueueWriteBuffer", kind: SpanKind::Copy, label: "write", bytes: src.len() };
-        let staging = &session.lane().staging;
+        let staging = &open_device.command_queue().staging;
         let staged = staging.copy(src);
         let wait = u32::from(staged.is_none());
         let from = staged.as_deref().unwrap_or(src);
-        let event = session.enqueue(&command, staged.is_some(), |queue, event| {
+        let event = open_device.enqueue(&command, staged.is_some(), |queue, event| {
             // SAFETY: the memory has the bytes, as was checked, and the source lives until the copy is done: the call waits
             // for it, or the source is kept with the event.
             unsafe {
-                (session.api.enqueue_write_buffer)(
+                (open_device.api.enqueue_write_buffer)(
                     queue,
                     dst.handle,
                     wait,
@@ -181,17 +181,17 @@ impl Driver for OpenCl {
     }
 
     fn read(&self, src: &Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        let session = &self.session;
-        src.check(session, offset, dst.len())?;
+        let open_device = &self.open_device;
+        src.check(open_device, offset, dst.len())?;
         if dst.is_empty() {
-            return session.loss.check();
+            return open_device.loss.check();
         }
         let command =
             Command { call: "clEnqueueReadBuffer", kind: SpanKind::Copy, label: "read", bytes: dst.len() };
-        session.enqueue(&command, false, |queue, event| {
+        open_device.enqueue(&command, false, |queue, event| {
             // SAFETY: the memory has the bytes, as was checked, and the call waits until they are copied.
             unsafe {
-                (session.api.enqueue_read_buffer)(
+                (open_device.api.enqueue_read_buffer)(
                     queue,
                     src.handle,
                     1,
@@ -204,7 +204,7 @@ impl Driver for OpenCl {
                 )
             }
         })?;
-        session.lane().staging.sweep();
+        open_device.command_queue().staging.sweep();
         Ok(())
     }
 
@@ -216,22 +216,22 @@ impl Driver for OpenCl {
         dst_offset: usize,
         bytes: usize,
     ) -> Result<(), Fault> {
-        let session = &self.session;
-        src.check(session, src_offset, bytes)?;
-        dst.check(session, dst_offset, bytes)?;
+        let open_device = &self.open_device;
+        src.check(open_device, src_offset, bytes)?;
+        dst.check(open_device, dst_offset, bytes)?;
         self.enqueue_copy("copy", (src, src_offset), (dst, dst_offset), bytes)
     }
 
     fn finish(&self) -> Result<(), Fault> {
-        self.session.finish()
+        self.open_device.finish()
     }
 
     fn set_streams(&self, wanted: usize) -> Result<usize, Fault> {
-        self.session.set_streams(wanted)
+        self.open_device.set_streams(wanted)
     }
 
     fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
-        self.session.wait(stream, other)
+        self.open_device.wait(stream, other)
     }
 
     fn copy_from_peer(
@@ -240,16 +240,16 @@ impl Driver for OpenCl {
         (dst, to): (&Memory, usize),
         bytes: usize,
     ) -> Option<Result<(), Fault>> {
-        let session = &self.session;
-        if !session.reaches(&src.session) {
+        let open_device = &self.open_device;
+        if !open_device.reaches(&src.open_device) {
             return None;
         }
         let copy = || {
             check_range(src.bytes, from, bytes)?;
-            dst.check(session, to, bytes)?;
-            src.session.loss.check()?;
+            dst.check(open_device, to, bytes)?;
+            src.open_device.loss.check()?;
             self.enqueue_copy("copy from peer", (src, from), (dst, to), bytes)?;
-            session.finish_lane(session.lane())
+            open_device.finish_queue(open_device.command_queue())
         };
         Some(copy())
     }
@@ -272,16 +272,16 @@ impl OpenCl {
         (dst, to): (&Memory, usize),
         bytes: usize,
     ) -> Result<(), Fault> {
-        let session = &self.session;
+        let open_device = &self.open_device;
         if bytes == 0 {
-            return session.loss.check();
+            return open_device.loss.check();
         }
         let command = Command { call: "clEnqueueCopyBuffer", kind: SpanKind::Copy, label, bytes };
-        session.enqueue(&command, false, |queue, event| {
+        open_device.enqueue(&command, false, |queue, event| {
             // SAFETY: both memories are of the queue's context and have the bytes, by the word of the callers; OpenCL itself
             // refuses to copy onto itself.
             unsafe {
-                (session.api.enqueue_copy_buffer)(
+                (open_device.api.enqueue_copy_buffer)(
                     queue,
                     src.handle,
                     dst.handle,
@@ -300,13 +300,13 @@ impl OpenCl {
     /// Fails if a launch is not of its kernel's form: what the driver would take and do wrong.
     fn check(&self, launch: &Launch<'_, OpenCl>) -> Result<(), Fault> {
         let kernel = launch.kernel;
-        if !Arc::ptr_eq(&kernel.session, &self.session) {
+        if !Arc::ptr_eq(&kernel.open_device, &self.open_device) {
             let message = format!("kernel `{}` was compiled by another driver", kernel.form.label);
             return Err(invalid("launch", message));
         }
         kernel.form.check(launch, &self.hardware)?;
         for window in launch.buffers {
-            window.memory.check(&self.session, 0, usize::try_from(window.bytes).unwrap_or(usize::MAX))?;
+            window.memory.check(&self.open_device, 0, usize::try_from(window.bytes).unwrap_or(usize::MAX))?;
         }
         Ok(())
     }

@@ -14,17 +14,17 @@
 //! }
 //! ```
 
+mod command_queue;
 mod context;
 mod describe;
 mod discover;
 mod driver;
 mod event;
-mod lane;
 mod memory;
+mod open_device;
 mod profiler;
 mod program;
 mod query;
-mod session;
 mod spans;
 mod staging;
 mod status;

@@ -1,6 +1,6 @@
 //! Memory of a device.
 
-use crate::session::{Command, Session};
+use crate::open_device::{Command, OpenDevice};
 use crate::sys::{self, MemHandle};
 use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
@@ -10,43 +10,43 @@ use std::sync::Arc;
 
 /// Memory of an OpenCL device. Commands that use it keep it until they are done, whatever is dropped.
 pub struct Memory {
-    pub(crate) session: Arc<Session>,
+    pub(crate) open_device: Arc<OpenDevice>,
     pub(crate) handle: MemHandle,
     pub(crate) bytes: usize,
 }
 
 impl Memory {
     /// New memory that is really there.
-    pub(crate) fn new(session: &Arc<Session>, bytes: usize) -> Result<Memory, Fault> {
-        session.loss.check()?;
+    pub(crate) fn new(open_device: &Arc<OpenDevice>, bytes: usize) -> Result<Memory, Fault> {
+        open_device.loss.check()?;
         check_size(bytes)?;
-        session.reserve(bytes)?;
-        let handle = match create(session, bytes) {
+        open_device.reserve(bytes)?;
+        let handle = match create(open_device, bytes) {
             Ok(handle) => handle,
             Err(fault) => {
-                session.release(bytes);
+                open_device.release(bytes);
                 return Err(fault);
             }
         };
-        let memory = Memory { session: Arc::clone(session), handle, bytes };
+        let memory = Memory { open_device: Arc::clone(open_device), handle, bytes };
         match memory.touch() {
             Ok(()) => Ok(memory),
             Err(Fault::DeviceLost { device, message }) => Err(Fault::DeviceLost { device, message }),
             Err(fault) => {
                 tracing::debug!(%fault, bytes, "new memory cannot be used");
-                Err(Fault::OutOfMemory { device: session.device, requested: bytes })
+                Err(Fault::OutOfMemory { device: open_device.device, requested: bytes })
             }
         }
     }
 
     /// Writes the first word: many drivers allocate only when memory is first used, and running out is to be noticed now.
     fn touch(&self) -> Result<(), Fault> {
-        let api = self.session.api;
+        let api = self.open_device.api;
         let (call, bytes) = ("clEnqueueFillBuffer", self.bytes);
         let command = Command { call, kind: SpanKind::Copy, label: "allocate", bytes };
         let zero = 0_u32;
         let (pattern, word) = ((&raw const zero).cast(), size_of::<u32>());
-        self.session.enqueue(&command, false, |queue, event| {
+        self.open_device.enqueue(&command, false, |queue, event| {
             // SAFETY: the buffer has at least one word, and the pattern is copied before the call returns.
             unsafe {
                 (api.enqueue_fill_buffer)(
@@ -65,10 +65,15 @@ impl Memory {
         Ok(())
     }
 
-    /// Fails unless it is of this session and has these bytes.
-    pub(crate) fn check(&self, session: &Arc<Session>, offset: usize, bytes: usize) -> Result<(), Fault> {
-        if !Arc::ptr_eq(&self.session, session) {
-            let (own, other) = (self.session.device, session.device);
+    /// Fails unless it is of this open device and has these bytes.
+    pub(crate) fn check(
+        &self,
+        open_device: &Arc<OpenDevice>,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        if !Arc::ptr_eq(&self.open_device, open_device) {
+            let (own, other) = (self.open_device.device, open_device.device);
             return Err(invalid("memory", format!("memory of {own} was given to another driver of {other}")));
         }
         check_range(self.bytes, offset, bytes)
@@ -77,25 +82,25 @@ impl Memory {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory({} bytes on {})", self.bytes, self.session.device)
+        write!(f, "Memory({} bytes on {})", self.bytes, self.open_device.device)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the handle is this object's alone. OpenCL itself keeps the memory for commands in the queue.
-        unsafe { (self.session.api.release_mem_object)(self.handle) };
-        self.session.release(self.bytes);
+        unsafe { (self.open_device.api.release_mem_object)(self.handle) };
+        self.open_device.release(self.bytes);
     }
 }
 
 /// A buffer, which may not exist before it is used.
-fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
+fn create(open_device: &OpenDevice, bytes: usize) -> Result<MemHandle, Fault> {
     let mut status = sys::SUCCESS;
     // SAFETY: the context is alive, and no host memory is given.
     let handle = unsafe {
-        (session.api.create_buffer)(
-            session.context(),
+        (open_device.api.create_buffer)(
+            open_device.context(),
             sys::MEM_READ_WRITE,
             bytes,
             std::ptr::null_mut(),
@@ -107,10 +112,12 @@ fn create(session: &Session, bytes: usize) -> Result<MemHandle, Fault> {
         sys::MEM_OBJECT_ALLOCATION_FAILURE
         | sys::OUT_OF_RESOURCES
         | sys::OUT_OF_HOST_MEMORY
-        | sys::INVALID_BUFFER_SIZE => Err(Fault::OutOfMemory { device: session.device, requested: bytes }),
-        sys::INVALID_CONTEXT | sys::DEVICE_NOT_AVAILABLE => {
-            Err(session.loss.lose(format!("clCreateBuffer says {}", crate::status::describe(status))))
+        | sys::INVALID_BUFFER_SIZE => {
+            Err(Fault::OutOfMemory { device: open_device.device, requested: bytes })
         }
-        status => Err(session.refused("clCreateBuffer", status)),
+        sys::INVALID_CONTEXT | sys::DEVICE_NOT_AVAILABLE => {
+            Err(open_device.loss.lose(format!("clCreateBuffer says {}", crate::status::describe(status))))
+        }
+        status => Err(open_device.refused("clCreateBuffer", status)),
     }
 }

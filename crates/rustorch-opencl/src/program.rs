@@ -1,28 +1,28 @@
 //! From text to a kernel: building, and the cache of what was built.
 
 use crate::describe;
+use crate::open_device::OpenDevice;
 use crate::query::{build_log, kernel_parameters, kernel_workgroup, program_devices};
-use crate::session::Session;
 use crate::status::describe as status_name;
 use crate::sys::{self, Api, DeviceId, KernelHandle, ProgramHandle, Status};
 use rustorch_core::Fault;
-use rustorch_kernels::driver::{Form, shortened};
-use rustorch_kernels::{Hardware, KernelCache, Text};
+use rustorch_kernels::driver::{KernelSignature, shortened};
+use rustorch_kernels::{Hardware, KernelCache, KernelSource};
 use std::ffi::{CString, c_char};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// A kernel of an OpenCL device, ready to run.
 pub struct Kernel {
-    pub(crate) session: Arc<Session>,
+    pub(crate) open_device: Arc<OpenDevice>,
     /// Setting parameters and launching are one step: parameters are the kernel's state.
     pub(crate) handle: Mutex<KernelHandle>,
-    pub(crate) form: Form,
+    pub(crate) form: KernelSignature,
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.form.label, self.session.device)
+        write!(f, "Kernel({} on {})", self.form.label, self.open_device.device)
     }
 }
 
@@ -30,7 +30,7 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         let handle = *self.handle.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: the handle is this object's alone. OpenCL itself keeps the kernel for commands in the queue.
-        unsafe { (self.session.api.release_kernel)(handle) };
+        unsafe { (self.open_device.api.release_kernel)(handle) };
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Program {
 /// What turns text into kernels.
 pub(crate) struct Builder {
     options: CString,
-    /// Device, driver and options: with the text, all that a build depends on.
+    /// Device, driver and options: with the source, all that a build depends on.
     identity: String,
     cache: Option<KernelCache>,
     /// The most bytes of all parameters of a kernel.
@@ -78,16 +78,20 @@ impl Builder {
     }
 
     /// Builds a kernel, or takes it from the cache.
-    pub(crate) fn kernel(&self, session: &Arc<Session>, text: &Text<'_>) -> Result<Kernel, Fault> {
-        session.loss.check()?;
-        let form = Form::of(text, session.device, self.parameters)?;
-        let refused = |why: String| form.refused(session.device, why);
-        let program = self.program(session, text)?;
+    pub(crate) fn kernel(
+        &self,
+        open_device: &Arc<OpenDevice>,
+        text: &KernelSource<'_>,
+    ) -> Result<Kernel, Fault> {
+        open_device.loss.check()?;
+        let form = KernelSignature::of(text, open_device.device, self.parameters)?;
+        let refused = |why: String| form.refused(open_device.device, why);
+        let program = self.program(open_device, text)?;
         let entry = CString::new(text.entry)
             .map_err(|_| refused("the name of its entry point has a zero in it".to_string()))?;
         let mut status = sys::SUCCESS;
         // SAFETY: the program is built, and the name ends with a zero.
-        let handle = unsafe { (session.api.create_kernel)(program.handle, entry.as_ptr(), &mut status) };
+        let handle = unsafe { (open_device.api.create_kernel)(program.handle, entry.as_ptr(), &mut status) };
         if status != sys::SUCCESS {
             return Err(refused(format!(
                 "there is no entry point `{}` in it: clCreateKernel says {}",
@@ -95,27 +99,27 @@ impl Builder {
                 status_name(status)
             )));
         }
-        let kernel = Kernel { session: Arc::clone(session), handle: Mutex::new(handle), form };
+        let kernel = Kernel { open_device: Arc::clone(open_device), handle: Mutex::new(handle), form };
         let stated = text.buffers as u64 + u64::from(text.parameters > 0);
-        match kernel_parameters(session.api, handle) {
+        match kernel_parameters(open_device.api, handle) {
             Some(found) if found != stated => {
                 let why = format!("its text has {found} parameters, but {stated} are stated");
-                return Err(kernel.form.refused(session.device, why));
+                return Err(kernel.form.refused(open_device.device, why));
             }
             _ => {}
         }
-        if let Some(most) = kernel_workgroup(session.api, handle, session.id) {
-            kernel.form.check_workgroup(session.device, most)?;
+        if let Some(most) = kernel_workgroup(open_device.api, handle, open_device.id) {
+            kernel.form.check_workgroup(open_device.device, most)?;
         }
         Ok(kernel)
     }
 
     /// A built program.
-    fn program(&self, session: &Session, text: &Text<'_>) -> Result<Program, Fault> {
-        let Some(cache) = &self.cache else { return self.build(session, text) };
+    fn program(&self, open_device: &OpenDevice, text: &KernelSource<'_>) -> Result<Program, Fault> {
+        let Some(cache) = &self.cache else { return self.build(open_device, text) };
         let key = format!("{}{}", self.identity, text.source);
         if let Some(binary) = cache.load(&key) {
-            match self.load(session, &binary) {
+            match self.load(open_device, &binary) {
                 Ok(program) => return Ok(program),
                 Err(status) => tracing::debug!(
                     kernel = text.label,
@@ -124,8 +128,8 @@ impl Builder {
                 ),
             }
         }
-        let program = self.build(session, text)?;
-        match binary(session, program.handle) {
+        let program = self.build(open_device, text)?;
+        match binary(open_device, program.handle) {
             Ok(binary) if !binary.is_empty() => cache.store(&key, &binary),
             Ok(_) => {}
             Err(status) => tracing::debug!(
@@ -138,19 +142,20 @@ impl Builder {
     }
 
     /// Builds text.
-    fn build(&self, session: &Session, text: &Text<'_>) -> Result<Program, Fault> {
-        let api = session.api;
+    fn build(&self, open_device: &OpenDevice, text: &KernelSource<'_>) -> Result<Program, Fault> {
+        let api = open_device.api;
         let mut status = sys::SUCCESS;
         let source: *const c_char = text.source.as_ptr().cast();
         let length = text.source.len();
-        // SAFETY: one text of the length stated.
-        let handle =
-            unsafe { (api.create_program_with_source)(session.context(), 1, &source, &length, &mut status) };
+        // SAFETY: one source of the length stated.
+        let handle = unsafe {
+            (api.create_program_with_source)(open_device.context(), 1, &source, &length, &mut status)
+        };
         if status != sys::SUCCESS {
-            return Err(session.refused("clCreateProgramWithSource", status));
+            return Err(open_device.refused("clCreateProgramWithSource", status));
         }
         let program = Program { api, handle };
-        let status = self.run(session, &program);
+        let status = self.run(open_device, &program);
         if status == sys::SUCCESS {
             return Ok(program);
         }
@@ -158,22 +163,22 @@ impl Builder {
         if status != sys::BUILD_PROGRAM_FAILURE {
             message.push_str(&format!(": clBuildProgram says {}", status_name(status)));
         }
-        let log = build_log(api, program.handle, session.id);
+        let log = build_log(api, program.handle, open_device.id);
         tracing::debug!(kernel = text.label, %log, source = text.source, "does not build");
         message.push_str(&format!(":\n{}", shortened(&log)));
-        Err(Fault::Backend { device: session.device, message })
+        Err(Fault::Backend { device: open_device.device, message })
     }
 
     /// Makes a program of what was built earlier.
-    fn load(&self, session: &Session, binary: &[u8]) -> Result<Program, Status> {
+    fn load(&self, open_device: &OpenDevice, binary: &[u8]) -> Result<Program, Status> {
         let (mut status, mut taken) = (sys::SUCCESS, sys::SUCCESS);
         let (start, length) = (binary.as_ptr(), binary.len());
         // SAFETY: one device, and one binary of the length stated.
         let handle = unsafe {
-            (session.api.create_program_with_binary)(
-                session.context(),
+            (open_device.api.create_program_with_binary)(
+                open_device.context(),
                 1,
-                &session.id,
+                &open_device.id,
                 &length,
                 &start,
                 &mut taken,
@@ -183,24 +188,24 @@ impl Builder {
         if status != sys::SUCCESS {
             return Err(status);
         }
-        let program = Program { api: session.api, handle };
+        let program = Program { api: open_device.api, handle };
         if taken != sys::SUCCESS {
             return Err(taken);
         }
-        match self.run(session, &program) {
+        match self.run(open_device, &program) {
             sys::SUCCESS => Ok(program),
             status => Err(status),
         }
     }
 
     /// Runs the compiler.
-    fn run(&self, session: &Session, program: &Program) -> Status {
+    fn run(&self, open_device: &OpenDevice, program: &Program) -> Status {
         // SAFETY: one device, options that end with a zero, and no function to call.
         unsafe {
-            (session.api.build_program)(
+            (open_device.api.build_program)(
                 program.handle,
                 1,
-                &session.id,
+                &open_device.id,
                 self.options.as_ptr(),
                 None,
                 std::ptr::null_mut(),
@@ -210,11 +215,11 @@ impl Builder {
 }
 
 /// What was built, in the driver's own format.
-fn binary(session: &Session, program: ProgramHandle) -> Result<Vec<u8>, Status> {
-    let api = session.api;
+fn binary(open_device: &OpenDevice, program: ProgramHandle) -> Result<Vec<u8>, Status> {
+    let api = open_device.api;
     // A program is of all devices of its context, and lists are in their order.
     let devices = program_devices(api, program)?;
-    let index = devices.iter().position(|&id| id == session.id).ok_or(sys::INVALID_DEVICE)?;
+    let index = devices.iter().position(|&id| id == open_device.id).ok_or(sys::INVALID_DEVICE)?;
     let mut lengths = vec![0_usize; devices.len()];
     // SAFETY: the answer is one `size_t` for each device.
     let status = unsafe {
@@ -254,7 +259,7 @@ fn binary(session: &Session, program: ProgramHandle) -> Result<Vec<u8>, Status> 
 mod tests {
     use super::*;
     use crate::OpenCl;
-    use rustorch_kernels::{Driver, Launch, Window};
+    use rustorch_kernels::{BufferBinding, Driver, Launch};
 
     /// A kernel that gives a number.
     fn source(number: u32) -> String {
@@ -263,19 +268,29 @@ mod tests {
 
     /// What a driver has a kernel give.
     fn run(driver: &OpenCl, source: &str) -> u32 {
-        let text = Text { label: "test", source, entry: "run", workgroup: [1; 3], buffers: 1, parameters: 0 };
-        let kernel = driver.compile(&text).unwrap();
+        let text = KernelSource {
+            label: "test",
+            source,
+            entry: "run",
+            workgroup: [1; 3],
+            buffers: 1,
+            parameters: 0,
+        };
+        // SAFETY: the source is what its description says, or is refused.
+        let kernel = unsafe { driver.compile(&text) }.unwrap();
         let memory = driver.allocate(16).unwrap();
-        let buffers = [Window { memory: &memory, start: 0, bytes: 4, writes: true }];
-        driver
-            .launch(&Launch {
+        let buffers = [BufferBinding { memory: &memory, start: 0, bytes: 4, writes: true }];
+        // SAFETY: the kernel stays inside its windows, or the launch is refused.
+        unsafe {
+            driver.launch(&Launch {
                 kernel: &kernel,
                 buffers: &buffers,
                 parameters: &[],
                 groups: [1; 3],
                 label: "t",
             })
-            .unwrap();
+        }
+        .unwrap();
         let mut bytes = [0; 4];
         driver.read(&memory, 0, &mut bytes).unwrap();
         u32::from_ne_bytes(bytes)

@@ -1,7 +1,7 @@
 //! When commands ran: their events' times, on the host's clock.
 
 use crate::event::Event;
-use crate::session::Command;
+use crate::open_device::Command;
 use crate::sys::{self, Api};
 use rustorch_core::profile::{ClockMap, DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

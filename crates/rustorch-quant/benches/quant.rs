@@ -1,4 +1,4 @@
-//! Values per second of decoding and encoding, for every type, on blocks that stay in the cache.
+//! Values per second of dequantization and quantization, for every type, on blocks that stay in the cache.
 
 #![allow(missing_docs)]
 
@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rustorch_core::QuantType;
-use rustorch_quant::{ENCODABLE, decode, encode};
+use rustorch_quant::{QUANTIZABLE, dequantize, quantize};
 
 const VALUES: usize = 16 * 1024;
 
@@ -21,28 +21,28 @@ fn samples() -> Vec<f32> {
         .collect()
 }
 
-fn decoding(c: &mut Criterion) {
-    let mut group = c.benchmark_group("decode");
+fn dequantization(c: &mut Criterion) {
+    let mut group = c.benchmark_group("dequantize");
     group.throughput(Throughput::Elements(VALUES as u64));
     for &q in QuantType::ALL {
         let blocks: Vec<u8> =
             (0..q.bytes_for(VALUES).expect("whole blocks")).map(|i| (i * 37 % 127) as u8).collect();
         let mut out = vec![0.0; VALUES];
-        group.bench_function(q.name(), |b| b.iter(|| decode(q, black_box(&blocks), black_box(&mut out))));
+        group.bench_function(q.name(), |b| b.iter(|| dequantize(q, black_box(&blocks), black_box(&mut out))));
     }
     group.finish();
 }
 
-fn encoding(c: &mut Criterion) {
-    let mut group = c.benchmark_group("encode");
+fn quantization(c: &mut Criterion) {
+    let mut group = c.benchmark_group("quantize");
     group.throughput(Throughput::Elements(VALUES as u64));
     let x = samples();
-    for &q in ENCODABLE {
+    for &q in QUANTIZABLE {
         let mut out = vec![0; q.bytes_for(VALUES).expect("whole blocks")];
-        group.bench_function(q.name(), |b| b.iter(|| encode(q, black_box(&x), None, black_box(&mut out))));
+        group.bench_function(q.name(), |b| b.iter(|| quantize(q, black_box(&x), None, black_box(&mut out))));
     }
     group.finish();
 }
 
-criterion_group!(benches, decoding, encoding);
+criterion_group!(benches, dequantization, quantization);
 criterion_main!(benches);

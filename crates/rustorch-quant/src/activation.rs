@@ -1,8 +1,8 @@
-//! Activations as integers, for products with quantized weights.
+//! Activations quantized for matmuls with quantized weights (ggml's `vec_dot_type`).
 //!
-//! These are the conversions that llama.cpp's CPU backend applies on x86 (AVX2) before each product: halves go to the
-//! even neighbour, and the factor is `127 / largest`, not the inverse of the scale. [`encode`](fn@crate::encode) differs
-//! in both, as ggml's reference code does. A block with an infinite or NaN value gets a NaN scale, so that products show it.
+//! These are the conversions that llama.cpp's CPU backend applies on x86 (AVX2) before each matmul: halves are rounded to the
+//! even neighbour, and the factor is `127 / largest`, not the inverse of the scale. [`quantize`](fn@crate::quantize) differs
+//! in both, as ggml's reference code does. A block with an infinite or NaN value gets a NaN scale, so that results show it.
 
 use crate::block::{BlockQ8_0, BlockQ8_1, BlockQ8K};
 use crate::le::{F16Le, F32Le, I16Le};
@@ -10,7 +10,7 @@ use crate::le::{F16Le, F32Le, I16Le};
 /// Adding it puts the nearest integer, ties to even, into the low bits of the sum.
 const ROUNDER: f32 = 12_582_912.0;
 
-/// Rounds `x` to blocks of 32 levels and a scale, `largest / 127`.
+/// Rounds `x` to blocks of 32 codes and a scale, `largest / 127`.
 ///
 /// # Panics
 /// If `x` has another length than `32 * out.len()`.
@@ -23,7 +23,7 @@ pub fn quantize_q8_0(x: &[f32], out: &mut [BlockQ8_0]) {
     }
 }
 
-/// Rounds `x` to blocks of 32 levels, a scale, `largest / 127`, and the scale times the sum of the levels.
+/// Rounds `x` to blocks of 32 codes, a scale, `largest / 127`, and the scale times the sum of the codes.
 ///
 /// # Panics
 /// If `x` has another length than `32 * out.len()`.
@@ -37,7 +37,7 @@ pub fn quantize_q8_1(x: &[f32], out: &mut [BlockQ8_1]) {
     }
 }
 
-/// Rounds `x` to blocks of 256 levels, a scale, and the sums of each 16 levels. The first value of largest magnitude
+/// Rounds `x` to blocks of 256 codes, a scale, and the sums of each 16 codes. The first value of largest magnitude
 /// becomes -127.
 ///
 /// # Panics
@@ -80,7 +80,7 @@ fn largest_magnitude(x: &[f32]) -> f32 {
     f32::from_bits(x.iter().fold(0, |largest, v| largest.max(v.to_bits() & 0x7fff_ffff)))
 }
 
-/// `v`, which lies in -128..=127, rounded to the nearest integer, ties to even.
+/// `v`, in -128..=127, rounded to the nearest integer, ties to even.
 #[inline(always)]
 fn nearest(v: f32) -> i8 {
     (v + ROUNDER).to_bits() as i8

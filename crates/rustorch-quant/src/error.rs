@@ -1,6 +1,6 @@
 use rustorch_core::QuantType;
 
-use crate::encode::ENCODABLE;
+use crate::quantize::QUANTIZABLE;
 
 /// Why blocks could not be read or written.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -27,13 +27,13 @@ pub enum QuantError {
         values: usize,
     },
     /// The type can be read, but not written.
-    #[error("{quant} can be read, but not written; the types that can be written are {}", names(ENCODABLE))]
-    NoEncoder {
+    #[error("{quant} can be read, but not written; the types that can be written are {}", names(QUANTIZABLE))]
+    NotQuantizable {
         /// The type that was asked for.
         quant: QuantType,
     },
     /// A value to be written is infinite or NaN.
-    #[error("value {index} is {value}, which no block can hold; encode finite values only")]
+    #[error("value {index} is {value}, which no block can hold; quantize finite values only")]
     NotFinite {
         /// Where it stands in the source.
         index: usize,

@@ -1,4 +1,4 @@
-//! Little-endian numbers without alignment, as GGUF stores them.
+//! Little-endian scalars without alignment, as GGUF stores them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -12,7 +12,7 @@ macro_rules! le_number {
         pub struct $name([u8; $bytes]);
 
         impl $name {
-            /// The number in the machine's own byte order.
+            /// The value in native byte order.
             #[inline(always)]
             pub fn get(self) -> $native {
                 <$native>::from_le_bytes(self.0)
@@ -37,7 +37,7 @@ le_number!(U16Le, u16, 2, "A `u16` in little-endian order.");
 le_number!(I16Le, i16, 2, "An `i16` in little-endian order.");
 le_number!(F32Le, f32, 4, "An `f32` in little-endian order.");
 
-/// An IEEE half-precision number in little-endian order: the scale of most blocks.
+/// An IEEE half-precision float in little-endian order: the scale of most blocks.
 ///
 /// Its alignment is 1, so that a block may start at any byte of a file.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -63,7 +63,7 @@ impl F16Le {
         u16::from_le_bytes(self.0)
     }
 
-    /// The number with these sixteen bits.
+    /// The value with these sixteen bits.
     #[inline(always)]
     pub fn from_bits(bits: u16) -> Self {
         Self(bits.to_le_bytes())
@@ -76,7 +76,7 @@ impl std::fmt::Debug for F16Le {
     }
 }
 
-/// Widens without a branch or a call, which `half` needs for its run-time choice of the F16C instruction: decoding
+/// Widens without a branch or a call, which `half` needs for its run-time choice of the F16C instruction: dequantization
 /// loops inline this and vectorise around it.
 #[inline(always)]
 pub(crate) fn f16_bits_to_f32(h: u16) -> f32 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn numbers(exec: &HybridExecutor, dims: &[usize]) -> Output {
     let shape = Shape::new(dims).expect("a small shape");
-    exec.upload(&vec![0; 4 * shape.elements()], DType::F32, &shape, Device::Cpu).expect("an upload")
+    exec.upload(&vec![0; 4 * shape.elements()], DType::F32, &shape, Device::CPU).expect("an upload")
 }
 
 fn dispatch(c: &mut Criterion) {
@@ -18,7 +18,7 @@ fn dispatch(c: &mut Criterion) {
     let alone = HybridExecutor::builder().threads(1).build().expect("an executor");
     let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(1));
     let hybrid = HybridExecutor::builder()
-        .backend(Arc::new(FakeDevice::new(Device::Vulkan(0), Arc::clone(&cpu))))
+        .backend(Arc::new(FakeDevice::new(Device::vulkan(0), Arc::clone(&cpu))))
         .backend(Arc::clone(&cpu))
         .build()
         .expect("an executor");
@@ -32,7 +32,7 @@ fn dispatch(c: &mut Criterion) {
 
     // The parts.
     let layout = Layout::contiguous(Shape::new([1].as_slice()).expect("a small shape"));
-    let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: Device::Cpu };
+    let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: Device::CPU };
     c.bench_function("part: infer", |bench| bench.iter(|| add.infer(&[black_box(meta), meta])));
     c.bench_function("part: contiguous layout", |bench| {
         bench.iter(|| Layout::contiguous(black_box(&layout).shape().clone()));

@@ -1,9 +1,10 @@
 //! Devices by hand: which there are, which is current, and how much of each is used.
 
+use crate::device_state::DeviceState;
 use crate::memory::MemoryStats;
 use crate::{HybridExecutor, Target};
 use rustorch_core::{Device, DeviceType, Error, Result, StreamScope};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Lists the devices of an executor and chooses among them.
 ///
@@ -13,8 +14,8 @@ use std::sync::{PoisonError, RwLock};
 ///
 /// let manager = DeviceManager::new(HybridExecutor::builder().build()?);
 /// assert!(!manager.is_gpu_available());
-/// manager.set_device(DeviceType::Only(Device::Cpu))?;
-/// assert_eq!(manager.current_device(), Device::Cpu);
+/// manager.set_device(DeviceType::Only(Device::CPU))?;
+/// assert_eq!(manager.current_device(), Device::CPU);
 /// manager.scope(|| { /* operations here run on the processor */ });
 /// # Ok::<(), rustorch_core::Error>(())
 /// ```
@@ -49,7 +50,8 @@ pub struct ContextOptions {
     pub streams: Option<usize>,
 }
 
-/// A device with a limit on its memory and with streams; while it lives, both hold for all executors of these devices. Where
+/// A device with a limit on its memory and with streams; while it lives, both hold for all executors of these devices. Of several
+/// that overlap the newest counts; they may be dropped in any order. Where
 /// the device cannot run an operation, or memory does not suffice, the chain does.
 ///
 /// Each thread works on one stream: threads take them in turn, or go to one by [`on_stream`](Self::on_stream). The work of a
@@ -62,7 +64,7 @@ pub struct ContextOptions {
 /// use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor};
 ///
 /// let manager = DeviceManager::new(HybridExecutor::builder().build()?);
-/// # let device = Device::Cpu;
+/// # let device = Device::CPU;
 /// let options = ContextOptions { streams: Some(4), ..ContextOptions::default() };
 /// let context = manager.context(device, options)?;
 /// println!("{} has {} streams", context.device(), context.streams());
@@ -77,10 +79,10 @@ pub struct ContextOptions {
 /// ```
 pub struct DeviceContext {
     executor: HybridExecutor,
-    device: Device,
+    state: Arc<DeviceState>,
+    /// Its number among the device's.
+    id: u64,
     streams: usize,
-    /// The limit and the streams from before, which return.
-    before: (Option<usize>, usize),
 }
 
 impl DeviceManager {
@@ -89,21 +91,22 @@ impl DeviceManager {
     pub fn new(executor: HybridExecutor) -> DeviceManager {
         let named = executor.placement().named().first().copied();
         let device = match executor.placement() {
-            crate::Placement::Auto | crate::Placement::CpuOnly => Device::Cpu,
-            _ => named.or_else(|| executor.chain().next()).unwrap_or(Device::Cpu),
+            crate::Placement::Auto | crate::Placement::Resident | crate::Placement::CpuOnly => Device::CPU,
+            _ => named.or_else(|| executor.fallback_order().ok()?.first().copied()).unwrap_or(Device::CPU),
         };
-        let target = Target { device, compute: executor.compute(), executor: executor.clone() };
+        let target = Target { device, executor: executor.clone() };
         DeviceManager { base: executor, current: RwLock::new(target) }
     }
 
     /// Every device that there is, the processor included, in the order of the chain; then those outside it.
     pub fn devices(&self) -> Vec<DeviceInfo> {
-        let mut order: Vec<Device> = self.base.chain().collect();
-        let rest: Vec<Device> = self.base.memory().devices().filter(|d| !order.contains(d)).collect();
-        order.extend(rest);
+        let mut order = self.base.fallback_order().unwrap_or_default();
+        let others = self.base.memory().devices();
+        order.extend(others.into_iter().filter(|device| !order.contains(device)).collect::<Vec<_>>());
         let lost = self.base.health().lost();
         let info = |device: Device| {
-            let capability = self.base.backend(device).ok()?.capability();
+            let backend = self.base.backend(device).ok()?;
+            let capability = backend.capability();
             Some(DeviceInfo {
                 device,
                 name: capability.name.clone(),
@@ -157,15 +160,9 @@ impl DeviceManager {
         if options.streams == Some(0) {
             return Err(Error::argument("context", "a device works on one stream at least"));
         }
-        let backend = self.base.backend(device)?;
-        let memory = self.base.memory();
-        let before = (memory.limit(device), backend.streams());
-        let streams = match options.streams {
-            Some(wanted) => backend.set_streams(wanted).max(1),
-            None => backend.streams(),
-        };
-        memory.set_limit(device, options.pool_size);
-        Ok(DeviceContext { executor: target.executor, device, streams, before })
+        let state = self.base.state(device)?;
+        let (id, streams) = state.enter_context(options.pool_size, options.streams);
+        Ok(DeviceContext { executor: target.executor, state, id, streams })
     }
 
     fn target(&self) -> Target {
@@ -183,7 +180,7 @@ impl DeviceManager {
 impl DeviceContext {
     /// The device.
     pub fn device(&self) -> Device {
-        self.device
+        self.state.device
     }
 
     /// How many streams the device has; where fewer than asked for, it cannot have more.
@@ -193,12 +190,12 @@ impl DeviceContext {
 
     /// The limit on the device's memory.
     pub fn pool_size(&self) -> Option<usize> {
-        self.executor.memory().limit(self.device)
+        self.executor.memory().limit(self.state.device)
     }
 
     /// What the device's pool has done.
     pub fn memory(&self) -> MemoryStats {
-        self.executor.memory().stats(self.device).unwrap_or_default()
+        self.executor.memory().stats(self.state.device).unwrap_or_default()
     }
 
     /// The executor that prefers the device.
@@ -223,18 +220,12 @@ impl DeviceContext {
     /// # Errors
     /// If the device fails.
     pub fn synchronize(&self) -> Result<()> {
-        self.executor.synchronize(self.device)
+        self.executor.synchronize(self.state.device)
     }
 }
 
 impl Drop for DeviceContext {
     fn drop(&mut self) {
-        let (limit, streams) = self.before;
-        self.executor.memory().set_limit(self.device, limit);
-        if streams != self.streams
-            && let Ok(backend) = self.executor.backend(self.device)
-        {
-            backend.set_streams(streams);
-        }
+        self.state.leave_context(self.id);
     }
 }

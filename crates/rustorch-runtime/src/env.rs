@@ -1,17 +1,18 @@
-//! What the environment asks for. Read once, when an executor is built.
+//! What the environment asks for.
 
 use crate::cost::cache_dir;
-use rustorch_core::{Device, Error, Result};
+use crate::placement::Placement;
+use rustorch_core::{Device, DeviceKind, Error, Result};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A place in a chain of devices.
+/// A place in a fallback order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// This device.
     One(Device),
-    /// Every device of the [family](Device::family) that is here, in the order of their indices.
-    Family(&'static str),
+    /// Every device of the kind that is here, in the order of their indices.
+    Kind(DeviceKind),
 }
 
 impl DeviceChoice {
@@ -19,7 +20,7 @@ impl DeviceChoice {
     pub fn admits(self, device: Device) -> bool {
         match self {
             DeviceChoice::One(one) => one == device,
-            DeviceChoice::Family(family) => family == device.family(),
+            DeviceChoice::Kind(kind) => kind == device.kind(),
         }
     }
 }
@@ -34,122 +35,160 @@ impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeviceChoice::One(device) => device.fmt(f),
-            DeviceChoice::Family(family) => f.pad(family),
+            DeviceChoice::Kind(kind) => kind.fmt(f),
         }
     }
 }
 
-/// Wishes from environment variables.
+/// The environment's variables as they were when this was made. Each is understood when it is asked for, so that what makes no
+/// sense is the error of whatever depends on it and of nothing else, and kinds of devices may be registered before.
 ///
 /// | variable | meaning |
 /// |---|---|
-/// | `RUSTORCH_DEVICES` | the chain of devices, such as `cuda:1,opencl,cpu`; a name without a number is every device of its kind; the processor is added at the end where it is missing |
-/// | `RUSTORCH_DISABLE_GPU` | `1`: the processor alone |
-/// | `RUSTORCH_THREADS` | how many threads the processor's engine uses |
+/// | `RUSTORCH_DEVICES` | the fallback order, such as `cuda:1,opencl,cpu`; a name without a number is every device of its kind; the CPU is added at the end where it is missing |
+/// | `RUSTORCH_DISABLE_GPU` | `1`: the CPU alone |
+/// | `RUSTORCH_PLACEMENT` | the placement policy of the process, as [`Placement`] parses it; `resident` if not given |
+/// | `RUSTORCH_THREADS` | on how many threads the CPU computes |
 /// | `RUSTORCH_CACHE_DIR` | where measurements of devices are kept; see [`cache_dir`](crate::cache_dir) |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `RUSTORCH_DEVICES`.
-    pub devices: Option<Vec<DeviceChoice>>,
-    /// `RUSTORCH_DISABLE_GPU`.
-    pub disable_gpu: bool,
-    /// `RUSTORCH_THREADS`.
-    pub threads: Option<usize>,
-    /// `RUSTORCH_CACHE_DIR`, or the platform's folder.
-    pub cache_dir: Option<PathBuf>,
+    devices: Option<String>,
+    disable_gpu: Option<String>,
+    placement: Option<String>,
+    threads: Option<String>,
+    cache_dir: Option<PathBuf>,
 }
 
 impl Environment {
-    /// Reads the process's variables.
-    ///
-    /// # Errors
-    /// If one makes no sense; the error names it and says what it takes.
-    pub fn read() -> Result<Environment> {
-        Environment::parse(|name| std::env::var(name).ok())
+    /// The process's variables.
+    pub fn read() -> Environment {
+        Environment::from_fn(|name| std::env::var(name).ok())
     }
 
     /// The same from any source of variables.
-    pub fn parse(var: impl Fn(&str) -> Option<String>) -> Result<Environment> {
-        const NAME: &str = "environment";
+    pub fn from_fn(var: impl Fn(&str) -> Option<String>) -> Environment {
         let get = |name: &str| var(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
-        let mut environment = Environment::default();
-        if let Some(list) = get("RUSTORCH_DEVICES") {
-            let mut devices = Vec::new();
-            for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-                let device = name
-                    .parse::<Device>()
-                    .map_err(|error| Error::argument(NAME, format!("RUSTORCH_DEVICES: {error}")))?;
-                let choice = match name.contains(':') || device.is_cpu() {
-                    true => DeviceChoice::One(device),
-                    false => DeviceChoice::Family(device.family()),
-                };
-                if !devices.contains(&choice) {
-                    devices.push(choice);
-                }
-            }
-            environment.devices = Some(devices).filter(|d| !d.is_empty());
+        Environment {
+            devices: get("RUSTORCH_DEVICES"),
+            disable_gpu: get("RUSTORCH_DISABLE_GPU"),
+            placement: get("RUSTORCH_PLACEMENT"),
+            threads: get("RUSTORCH_THREADS"),
+            cache_dir: cache_dir(|name| var(name).map(Into::into)),
         }
-        environment.disable_gpu = match get("RUSTORCH_DISABLE_GPU").as_deref() {
-            None | Some("0" | "false") => false,
-            Some("1" | "true") => true,
-            Some(other) => {
-                let message = format!("RUSTORCH_DISABLE_GPU is `{other}`; it takes 0 or 1");
-                return Err(Error::argument(NAME, message));
-            }
-        };
-        if let Some(text) = get("RUSTORCH_THREADS") {
-            environment.threads = match text.parse::<usize>() {
-                Ok(n) if n > 0 => Some(n),
-                _ => {
-                    let message = format!("RUSTORCH_THREADS is `{text}`; it takes a number from 1 up");
-                    return Err(Error::argument(NAME, message));
-                }
-            };
-        }
-        environment.cache_dir = cache_dir(|name| var(name).map(Into::into));
-        Ok(environment)
     }
+
+    /// `RUSTORCH_DEVICES`: the fallback order, if one is given.
+    ///
+    /// # Errors
+    /// If it names what is no kind of device.
+    pub fn devices(&self) -> Result<Option<Vec<DeviceChoice>>> {
+        let Some(list) = &self.devices else { return Ok(None) };
+        let mut devices = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let device =
+                name.parse::<Device>().map_err(|error| wrong(format!("RUSTORCH_DEVICES: {error}")))?;
+            let choice = match name.contains(':') || device.is_cpu() {
+                true => DeviceChoice::One(device),
+                false => DeviceChoice::Kind(device.kind()),
+            };
+            if !devices.contains(&choice) {
+                devices.push(choice);
+            }
+        }
+        Ok(Some(devices).filter(|devices| !devices.is_empty()))
+    }
+
+    /// `RUSTORCH_DISABLE_GPU`.
+    ///
+    /// # Errors
+    /// If it is neither yes nor no.
+    pub fn disable_gpu(&self) -> Result<bool> {
+        match self.disable_gpu.as_deref() {
+            None | Some("0" | "false") => Ok(false),
+            Some("1" | "true") => Ok(true),
+            Some(other) => Err(wrong(format!("RUSTORCH_DISABLE_GPU is `{other}`; it takes 0 or 1"))),
+        }
+    }
+
+    /// `RUSTORCH_PLACEMENT`, if it is given.
+    ///
+    /// # Errors
+    /// If it is no policy.
+    pub fn placement(&self) -> Result<Option<Placement>> {
+        let parse =
+            |text: &String| text.parse().map_err(|error| wrong(format!("RUSTORCH_PLACEMENT: {error}")));
+        self.placement.as_ref().map(parse).transpose()
+    }
+
+    /// `RUSTORCH_THREADS`, if it is given.
+    ///
+    /// # Errors
+    /// If it is no number from 1 up.
+    pub fn threads(&self) -> Result<Option<usize>> {
+        let Some(text) = &self.threads else { return Ok(None) };
+        match text.parse::<usize>() {
+            Ok(n) if n > 0 => Ok(Some(n)),
+            _ => Err(wrong(format!("RUSTORCH_THREADS is `{text}`; it takes a number from 1 up"))),
+        }
+    }
+
+    /// `RUSTORCH_CACHE_DIR`, or the platform's folder.
+    pub fn cache_dir(&self) -> Option<PathBuf> {
+        self.cache_dir.clone()
+    }
+}
+
+fn wrong(message: String) -> Error {
+    Error::argument("environment", message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(vars: &[(&str, &str)]) -> Result<Environment> {
-        Environment::parse(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        Environment::from_fn(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
     }
 
     #[test]
-    fn wishes_are_read() {
-        assert_eq!(parse(&[]).unwrap(), Environment::default());
-        let env = parse(&[
+    fn variables_are_read() {
+        assert_eq!(environment(&[]), Environment::default());
+        let env = environment(&[
             ("RUSTORCH_DEVICES", " cuda:1, OpenCL, cpu,cuda:1 "),
             ("RUSTORCH_THREADS", "3"),
             ("RUSTORCH_CACHE_DIR", "/cache"),
             ("RUSTORCH_DISABLE_GPU", "1"),
+            ("RUSTORCH_PLACEMENT", "auto"),
         ]);
-        assert_eq!(
-            env.unwrap(),
-            Environment {
-                devices: Some(vec![
-                    DeviceChoice::One(Device::Cuda(1)),
-                    DeviceChoice::Family("opencl"),
-                    DeviceChoice::One(Device::Cpu)
-                ]),
-                disable_gpu: true,
-                threads: Some(3),
-                cache_dir: Some("/cache".into()),
-            }
-        );
+        let choices = [
+            DeviceChoice::One(Device::cuda(1)),
+            DeviceChoice::Kind(DeviceKind::OPENCL),
+            DeviceChoice::One(Device::CPU),
+        ];
+        assert_eq!(env.devices().unwrap().unwrap(), choices);
+        assert_eq!(env.threads().unwrap(), Some(3));
+        assert_eq!(env.cache_dir(), Some("/cache".into()));
+        assert_eq!(env.placement().unwrap(), Some(Placement::Auto));
+        assert!(env.disable_gpu().unwrap());
     }
 
     #[test]
-    fn nonsense_is_an_error_that_names_the_variable() {
-        for (name, value) in
-            [("RUSTORCH_DEVICES", "cpu,gpu"), ("RUSTORCH_THREADS", "0"), ("RUSTORCH_DISABLE_GPU", "maybe")]
-        {
-            let error = parse(&[(name, value)]).unwrap_err().to_string();
-            assert!(error.contains(name), "{error}");
+    fn nonsense_is_the_error_of_its_variable_alone() {
+        let env = environment(&[
+            ("RUSTORCH_DEVICES", "cpu,gpu"),
+            ("RUSTORCH_THREADS", "2"),
+            ("RUSTORCH_DISABLE_GPU", "maybe"),
+            ("RUSTORCH_PLACEMENT", "best"),
+        ]);
+        let errors = [
+            ("RUSTORCH_DEVICES", env.devices().unwrap_err()),
+            ("RUSTORCH_DISABLE_GPU", env.disable_gpu().unwrap_err()),
+            ("RUSTORCH_PLACEMENT", env.placement().unwrap_err()),
+            ("RUSTORCH_THREADS", environment(&[("RUSTORCH_THREADS", "0")]).threads().unwrap_err()),
+        ];
+        for (name, error) in errors {
+            assert!(error.to_string().contains(name), "{error}");
         }
+        assert_eq!(env.threads().unwrap(), Some(2));
     }
 }

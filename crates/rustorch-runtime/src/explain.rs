@@ -69,7 +69,7 @@ fn row(record: &Record) -> [String; 6] {
         .map(|(device, verdict)| format!("{device} {verdict}"))
         .collect();
     [
-        record.op.to_owned(),
+        record.op.to_string(),
         args.join(", "),
         device,
         Bytes(record.moved_bytes).to_string(),
@@ -81,17 +81,17 @@ fn row(record: &Record) -> [String; 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_core::{DType, Decline, OpType, Shape};
+    use rustorch_core::{BinaryOp, DType, Decline, OpKind, OpType, Shape};
 
     #[test]
     fn the_table_is_aligned_and_says_why() {
         let shape = Shape::new([2, 3].as_slice()).unwrap();
         let record = Record {
-            op: "matmul",
+            op: OpKind::MatMul,
             class: OpType::LinearAlgebra,
             args: vec![(DType::F32, shape.clone()), (DType::F32, shape)],
-            device: Some(Device::Cpu),
-            returned_to: Some(Device::Cuda(0)),
+            device: Some(Device::CPU),
+            returned_to: Some(Device::cuda(0)),
             moved_bytes: 1536,
             time: Duration::from_micros(1500),
             sequence: 1,
@@ -99,12 +99,17 @@ mod tests {
             start_ns: 0,
             run: None,
             considered: vec![
-                (Device::Cuda(0), Verdict::Declined(Decline::DType(DType::F64))),
-                (Device::Cpu, Verdict::Ran),
+                (Device::cuda(0), Verdict::Declined(Decline::DType(DType::F64))),
+                (Device::CPU, Verdict::Ran),
             ],
         };
-        let short =
-            Record { op: "add", args: vec![], returned_to: None, considered: vec![], ..record.clone() };
+        let short = Record {
+            op: BinaryOp::Add.into(),
+            args: vec![],
+            returned_to: None,
+            considered: vec![],
+            ..record.clone()
+        };
         let text = Explanation::new(vec![record, short]).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(

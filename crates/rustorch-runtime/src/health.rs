@@ -1,95 +1,143 @@
 //! Which devices are gone, and which operations they failed at.
 
-use rustorch_core::{DType, Device, Op, TensorMeta};
+use crate::device_set::DeviceSet;
+use crate::executor::total_bytes;
+use rustorch_core::{DType, Device, Op, OpKind, OutputMeta, TensorMeta};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// An operation as far as quarantine tells them apart: its name and the dtypes of its arguments.
+/// An operation as far as quarantine tells them apart: its kind, the dtypes of its arguments and its size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpKey {
-    /// The operation's name.
-    pub op: &'static str,
+    /// The operation.
+    pub op: OpKind,
     /// What a fused chain computes, but for its numbers: chains of one [pattern](rustorch_core::Chain::pattern) have a kernel
-    /// in common, and others share nothing but their name.
+    /// in common, and others share nothing but their kind.
     pub chain: Option<String>,
     /// The dtypes of its arguments.
     pub dtypes: SmallVec<[DType; 4]>,
+    /// The size class: the power of two (its exponent) that the bytes of arguments and results do not exceed.
+    pub size_class: u32,
 }
 
 impl OpKey {
-    pub(crate) fn new(op: &Op, args: &[TensorMeta<'_>]) -> OpKey {
+    /// The key of an operation on such arguments.
+    pub fn new(op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> OpKey {
         let chain = match op {
             Op::Chain(chain) => Some(chain.pattern()),
             _ => None,
         };
-        OpKey { op: op.name(), chain, dtypes: args.iter().map(|x| x.dtype).collect() }
+        let bytes = total_bytes(args, outs).max(1);
+        OpKey {
+            op: op.kind(),
+            chain,
+            dtypes: args.iter().map(|x| x.dtype).collect(),
+            size_class: usize::BITS - (bytes - 1).leading_zeros(),
+        }
     }
 }
 
-/// The health of an executor's devices, for the life of the process.
+/// The health of one device.
 #[derive(Default)]
-pub struct Health {
-    /// How many entries there are, so that healthy machines need not look.
-    troubles: AtomicUsize,
-    sick: Mutex<Sick>,
+pub(crate) struct DeviceHealth {
+    lost: AtomicBool,
+    /// How many entries there are, so that healthy devices need not look.
+    entries: AtomicUsize,
+    /// Operations that are kept away, each until then.
+    quarantined: Mutex<BTreeMap<OpKey, Instant>>,
 }
 
-#[derive(Default)]
-struct Sick {
-    lost: BTreeSet<Device>,
-    quarantined: BTreeSet<(Device, OpKey)>,
-    warned: BTreeSet<(&'static str, Device, &'static str)>,
+impl DeviceHealth {
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_quarantined(&self, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
+        if self.entries.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let mut quarantined = self.lock();
+        self.drop_expired(&mut quarantined);
+        quarantined.contains_key(&OpKey::new(op, args, outs))
+    }
+
+    /// Keeps an operation away for some time.
+    pub(crate) fn quarantine(&self, key: OpKey, time: Duration) {
+        let mut quarantined = self.lock();
+        // Beyond what the clock can tell is for ever: a century.
+        let now = Instant::now();
+        let until = now.checked_add(time).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400));
+        quarantined.insert(key, until);
+        self.entries.store(quarantined.len(), Ordering::Release);
+    }
+
+    fn quarantined(&self) -> Vec<OpKey> {
+        let mut quarantined = self.lock();
+        self.drop_expired(&mut quarantined);
+        quarantined.keys().cloned().collect()
+    }
+
+    fn lift_quarantine(&self) -> usize {
+        let mut quarantined = self.lock();
+        self.entries.store(0, Ordering::Release);
+        std::mem::take(&mut *quarantined).len()
+    }
+
+    fn drop_expired(&self, quarantined: &mut BTreeMap<OpKey, Instant>) {
+        let now = Instant::now();
+        quarantined.retain(|_, until| now < *until);
+        self.entries.store(quarantined.len(), Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpKey, Instant>> {
+        // The map is valid whatever happened under the lock.
+        self.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Health {
-    /// The devices that are gone.
+/// The health of an executor's devices; of the process's, of those that are open.
+pub struct Health<'a>(pub(crate) &'a DeviceSet);
+
+impl Health<'_> {
+    /// The devices that are gone, for the life of the process.
     pub fn lost(&self) -> Vec<Device> {
-        self.lock().lost.iter().copied().collect()
+        self.0.open().iter().filter(|state| state.health.is_lost()).map(|state| state.device).collect()
     }
 
-    /// The operations that are not given to a device any more because they failed there.
+    /// The operations that are not given to a device for now because they failed there.
     pub fn quarantined(&self) -> Vec<(Device, OpKey)> {
-        self.lock().quarantined.iter().cloned().collect()
+        let open = self.0.open();
+        let keys = open.iter().flat_map(|s| s.health.quarantined().into_iter().map(|key| (s.device, key)));
+        keys.collect()
     }
 
     /// Whether a device is gone.
     pub fn is_lost(&self, device: Device) -> bool {
-        self.is_troubled() && self.lock().lost.contains(&device)
+        self.0.open().iter().any(|state| state.device == device && state.health.is_lost())
     }
 
-    pub(crate) fn is_quarantined(&self, device: Device, op: &Op, args: &[TensorMeta<'_>]) -> bool {
-        if !self.is_troubled() {
-            return false;
-        }
-        let entry = (device, OpKey::new(op, args));
-        self.lock().quarantined.contains(&entry)
+    /// Gives a device all operations again, before their quarantine ends; returns how many were kept away.
+    pub fn lift_quarantine(&self, device: Device) -> usize {
+        let open = self.0.open();
+        open.iter().filter(|state| state.device == device).map(|state| state.health.lift_quarantine()).sum()
     }
+}
 
-    pub(crate) fn lose(&self, device: Device) {
-        if self.lock().lost.insert(device) {
-            self.troubles.fetch_add(1, Ordering::Release);
-        }
-    }
+/// What people were warned of already.
+#[derive(Default)]
+pub(crate) struct Warnings(Mutex<BTreeSet<(OpKind, Device, &'static str)>>);
 
-    pub(crate) fn quarantine(&self, device: Device, key: OpKey) {
-        if self.lock().quarantined.insert((device, key)) {
-            self.troubles.fetch_add(1, Ordering::Release);
-        }
-    }
-
+impl Warnings {
     /// Whether this is the first time that somebody is warned of this.
-    pub(crate) fn warn_once(&self, op: &'static str, device: Device, reason: &'static str) -> bool {
-        self.lock().warned.insert((op, device, reason))
-    }
-
-    pub(crate) fn is_troubled(&self) -> bool {
-        self.troubles.load(Ordering::Acquire) != 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Sick> {
-        // The sets are valid whatever happened under the lock.
-        self.sick.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn first(&self, op: OpKind, device: Device, reason: &'static str) -> bool {
+        // The set is valid whatever happened under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((op, device, reason))
     }
 }

@@ -11,7 +11,7 @@
 //! let exec = HybridExecutor::builder().build()?;
 //! let shape = Shape::new([2].as_slice())?;
 //! let bytes: Vec<u8> = [1f32, 2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
-//! let a = exec.upload(&bytes, DType::F32, &shape, Device::Cpu)?;
+//! let a = exec.upload(&bytes, DType::F32, &shape, Device::CPU)?;
 //! let sum = exec.run(&Op::Binary(BinaryOp::Add), &[a.operand(), a.operand()])?;
 //! let mut out = [0u8; 8];
 //! exec.download(&sum[0].operand(), &mut out)?;
@@ -19,32 +19,44 @@
 //! # Ok::<(), rustorch_core::Error>(())
 //! ```
 
-mod chain;
+mod contexts;
 mod cost;
 mod device_manager;
+mod device_set;
+mod device_state;
 mod env;
 mod executor;
 mod explain;
+mod fallback;
 mod health;
 mod memory;
 mod placement;
 pub mod profile;
 mod record;
+pub mod registry;
+mod scope;
 mod storage;
+mod sync;
 mod text;
 mod transfers;
 
-pub use chain::{Platform, Probe};
-pub use cost::{Calibration, CostCache, cache_dir, cost_of};
+pub use cost::{Calibration, CostCache, cache_dir, cost_of, measure_again};
 pub use device_manager::{ContextOptions, DeviceContext, DeviceInfo, DeviceManager};
 pub use env::{DeviceChoice, Environment};
-pub use executor::{Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Receive, Target};
+pub use executor::{
+    Builder, Estimate, HybridExecutor, OnFault, Operand, Output, OutputVec, Receive, Target, Whereto,
+};
 pub use explain::Explanation;
+pub use fallback::fallback_order;
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};
 pub use profile::{Profile, Profiler};
 pub use record::{DeviceCounts, Interval, MemorySample, Record, TransferRecord};
 pub use rustorch_core::profile::GpuBenchmarkMetrics;
+pub use scope::{
+    DeviceGuard, ExecutorGuard, PlacementGuard, default_device, set_device, set_placement, with_device,
+    with_placement,
+};
 pub use storage::Storage;
 pub use transfers::{TransferCount, TransferMethod, Transfers};

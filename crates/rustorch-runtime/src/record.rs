@@ -2,7 +2,7 @@
 
 use crate::transfers::TransferMethod;
 use rustorch_core::profile::host_ns;
-use rustorch_core::{DType, Device, OpType, Shape, Verdict};
+use rustorch_core::{DType, Device, OpKind, OpType, Shape, Verdict, Work};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ const CAPACITY: usize = 4096;
 /// One operation: where it ran, and what every other device said.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The operation's name.
-    pub op: &'static str,
+    /// The operation.
+    pub op: OpKind,
     /// The operation's class.
     pub class: OpType,
     /// Dtype and shape of each argument.
@@ -52,13 +52,47 @@ pub struct DeviceCounts {
     pub declined: u64,
     /// Operations failed.
     pub failed: u64,
+    /// Floating-point operations of what ran.
+    pub ran_flops: u64,
+    /// Floating-point operations of what was declined.
+    pub declined_flops: u64,
 }
 
+/// How often a device was used.
 #[derive(Default)]
-struct Counters {
+pub(crate) struct Counters {
     ran: AtomicU64,
     declined: AtomicU64,
     failed: AtomicU64,
+    ran_flops: AtomicU64,
+    declined_flops: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn ran(&self, work: Work) {
+        self.ran.fetch_add(1, Ordering::Relaxed);
+        self.ran_flops.fetch_add(work.flops, Ordering::Relaxed);
+    }
+
+    pub(crate) fn declined(&self, work: Work) {
+        self.declined.fetch_add(1, Ordering::Relaxed);
+        self.declined_flops.fetch_add(work.flops, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> DeviceCounts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DeviceCounts {
+            ran: get(&self.ran),
+            declined: get(&self.declined),
+            failed: get(&self.failed),
+            ran_flops: get(&self.ran_flops),
+            declined_flops: get(&self.declined_flops),
+        }
+    }
 }
 
 /// Bytes on their way between devices.
@@ -160,14 +194,14 @@ struct Seen {
     last: u64,
 }
 
-/// Keeps records while somebody wants them, and counts always.
+/// Keeps records while somebody wants them.
+#[derive(Default)]
 pub(crate) struct Recorder {
     /// How many want records, the ring included.
     wanted: AtomicUsize,
     /// How many want to know about memory.
     memory_wanted: AtomicUsize,
     seen: Mutex<Seen>,
-    counters: Box<[Counters]>,
 }
 
 /// This thread's number.
@@ -186,15 +220,6 @@ pub(crate) fn next_sequence() -> u64 {
 }
 
 impl Recorder {
-    pub(crate) fn new(devices: usize) -> Recorder {
-        Recorder {
-            wanted: AtomicUsize::new(0),
-            memory_wanted: AtomicUsize::new(0),
-            seen: Mutex::default(),
-            counters: (0..devices).map(|_| Counters::default()).collect(),
-        }
-    }
-
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) != 0
@@ -238,28 +263,6 @@ impl Recorder {
         self.wanted.fetch_sub(1, Ordering::Relaxed);
         self.memory_wanted.fetch_sub(usize::from(watcher.memory), Ordering::Relaxed);
         watcher.trace
-    }
-
-    pub(crate) fn ran(&self, slot: usize) {
-        self.counters[slot].ran.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn declined(&self, slot: usize) {
-        self.counters[slot].declined.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn failed(&self, slot: usize) {
-        self.counters[slot].failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn counts(&self, slot: usize) -> DeviceCounts {
-        let counters = &self.counters[slot];
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        DeviceCounts {
-            ran: get(&counters.ran),
-            declined: get(&counters.declined),
-            failed: get(&counters.failed),
-        }
     }
 
     pub(crate) fn push(&self, record: Record) {

@@ -1,19 +1,51 @@
 //! Memory that tensors share, and who may touch it when.
 
-use crate::memory::{Pool, thread_cache};
-use rustorch_core::{Buffer, DType, Device};
+mod copies;
+mod guard;
+
+use crate::device_state::DeviceState;
+use crate::memory::thread_cache;
+use copies::Copies;
+pub(crate) use copies::{CopyKey, DeviceCopies};
+use guard::Guard;
+use rustorch_core::{Backend, Buffer, DType, Device};
 use std::fmt;
-use std::hint;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// A piece of memory on one device, shared by every tensor that is a view of it. Cloning shares.
 ///
 /// The executor reads it under a shared guard and writes it under an exclusive one, so that safe code on any number of
 /// threads sees whole operations only. Dropping the last handle returns the memory to its pool.
 pub struct Storage(ManuallyDrop<Arc<Block>>);
+
+/// Memory that was just taken from a pool: nothing is known of its bytes, and nobody else has a handle. It becomes a
+/// [`Storage`] when it is initialised; dropped before, it returns to its pool.
+pub(crate) struct FreshMemory(Storage);
+
+impl FreshMemory {
+    pub(crate) fn from_block(block: Arc<Block>) -> FreshMemory {
+        FreshMemory(Storage::from_block(block))
+    }
+
+    #[inline]
+    pub(crate) fn buffer(&self) -> &Buffer {
+        self.0.buffer()
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// # Safety
+    /// Every byte was written since the memory was taken, with truth values where it was taken for them.
+    #[inline]
+    pub(crate) unsafe fn assume_init(self) -> Storage {
+        self.0
+    }
+}
 
 pub(crate) struct Block {
     buffer: ManuallyDrop<Buffer>,
@@ -28,7 +60,10 @@ pub(crate) struct Block {
     /// What the memory is a copy of, where that costs nothing to keep. Never set on the processor's blocks, which are
     /// used again.
     origin: OnceLock<Box<Origin>>,
-    pool: Option<Arc<Pool>>,
+    /// Copies of it on other devices, once there are any.
+    copies: OnceLock<Box<Copies>>,
+    /// The device that made the memory; none for host memory that something else owns.
+    state: Option<Arc<DeviceState>>,
 }
 
 /// Read-only memory of which another device has a copy, so that the device's loss is not the data's.
@@ -40,15 +75,6 @@ pub(crate) struct Origin {
 }
 
 impl Storage {
-    /// Adopts memory that was made elsewhere, for example by a device of one's own.
-    ///
-    /// # Safety
-    /// All bytes of `buffer` are initialised, and nobody writes them but through this storage.
-    pub unsafe fn adopt(buffer: Buffer) -> Storage {
-        let bytes = buffer.bytes();
-        Storage::from_block(Arc::new(Block::new(buffer, bytes, false, None)))
-    }
-
     /// Read-only host memory kept alive by `owner`, for example (a part of) a mapped file.
     ///
     /// Writing to it is an error. Its address must be aligned to the dtype by which it is read, which is checked when an
@@ -57,8 +83,10 @@ impl Storage {
     /// # Safety
     /// The bytes that `owner` gives now stay where they are, and unchanged, for as long as it lives.
     pub unsafe fn shared<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>) -> Storage {
-        // SAFETY: the caller's promise is the same; a byte slice is initialised.
-        unsafe { Storage::adopt(Buffer::shared(owner)) }
+        // SAFETY: the caller's promise is the same.
+        let buffer = unsafe { Buffer::shared(owner) };
+        let bytes = buffer.bytes();
+        Storage::from_block(Arc::new(Block::new(buffer, bytes, false, None)))
     }
 
     pub(crate) fn from_block(block: Arc<Block>) -> Storage {
@@ -69,6 +97,23 @@ impl Storage {
     #[inline]
     pub fn device(&self) -> Device {
         self.0.buffer.location()
+    }
+
+    /// The backend that made the memory; `None` for host memory that something else owns, such as a mapped file, with which
+    /// every CPU works.
+    pub fn backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.state().map(|state| &state.backend)
+    }
+
+    /// Whether the device that holds the memory failed for good.
+    pub fn is_lost(&self) -> bool {
+        self.state().is_some_and(|state| state.health.is_lost())
+    }
+
+    /// The device that made the memory.
+    #[inline]
+    pub(crate) fn state(&self) -> Option<&Arc<DeviceState>> {
+        self.0.state.as_ref()
     }
 
     /// How many bytes there are.
@@ -112,6 +157,16 @@ impl Storage {
         self.0.origin.get().map(|origin| &**origin).filter(|_| self.version() == 0)
     }
 
+    /// The copy of some elements that a device has kept.
+    pub(crate) fn kept_copy(&self, key: CopyKey, device: &Arc<DeviceState>) -> Option<Storage> {
+        self.0.copies.get()?.get(key, device)
+    }
+
+    /// Keeps a copy of some elements on a device, if it has room.
+    pub(crate) fn keep_copy(&self, key: CopyKey, copy: &Storage, device: &Arc<DeviceState>) {
+        self.0.copies.get_or_init(Box::default).keep(key, copy, device, self.bytes());
+    }
+
     #[inline]
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.0.buffer
@@ -139,9 +194,21 @@ impl Storage {
         self.0.guard.try_read().then(|| ReadGuard(&self.0.guard))
     }
 
-    /// Keeps everybody else out, if nobody is in.
+    /// Waits until nobody else is about to write, then keeps other writers out: what the holder reads and then writes is one
+    /// change. Readers stay until [`try_write`](Self::try_write).
+    pub(crate) fn claim(&self) -> WriteClaim<'_> {
+        self.0.guard.claim();
+        WriteClaim(&self.0.guard)
+    }
+
+    /// Keeps everybody else out, if nobody is in. The caller holds the [`claim`](Self::claim).
     pub(crate) fn try_write(&self) -> Option<WriteGuard<'_>> {
         self.0.guard.try_write().then(|| WriteGuard(&self.0))
+    }
+
+    /// An address of the handles' common memory, to put claims in order.
+    pub(crate) fn identity(&self) -> *const () {
+        Arc::as_ptr(&self.0).cast()
     }
 }
 
@@ -159,8 +226,11 @@ impl Drop for Storage {
         let block = unsafe { ManuallyDrop::take(&mut self.0) };
         // No `Weak` is ever made, so a count of one means that this is the only handle, and the fence makes what
         // other threads did before they dropped theirs visible to the next user of the block.
-        if block.pool.is_some() && Arc::strong_count(&block) == 1 {
+        if block.state.is_some() && Arc::strong_count(&block) == 1 {
             fence(Ordering::Acquire);
+            if let Some(copies) = block.copies.get() {
+                copies.clear();
+            }
             thread_cache::put(block);
         }
     }
@@ -173,17 +243,18 @@ impl fmt::Debug for Storage {
 }
 
 impl Block {
-    pub(crate) fn new(buffer: Buffer, bytes: usize, truth: bool, pool: Option<Arc<Pool>>) -> Block {
+    pub(crate) fn new(buffer: Buffer, bytes: usize, truth: bool, state: Option<Arc<DeviceState>>) -> Block {
         let align = buffer.host_address().map_or(64, |p| 1 << p.addr().trailing_zeros().min(6));
         Block {
             buffer: ManuallyDrop::new(buffer),
             bytes: bytes.into(),
             truth: truth.into(),
             align,
-            guard: Guard(AtomicU32::new(0)),
+            guard: Guard::new(),
             version: AtomicU64::new(0),
             origin: OnceLock::new(),
-            pool,
+            copies: OnceLock::new(),
+            state,
         }
     }
 
@@ -200,8 +271,8 @@ impl Block {
     }
 
     #[inline]
-    pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
-        self.pool.as_ref()
+    pub(crate) fn state(&self) -> Option<&Arc<DeviceState>> {
+        self.state.as_ref()
     }
 }
 
@@ -209,8 +280,8 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: `self.buffer` is not used again.
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
-        if let Some(pool) = &self.pool {
-            pool.give_back(buffer);
+        if let Some(state) = &self.state {
+            state.pool.give_back(buffer);
         }
     }
 }
@@ -223,57 +294,21 @@ pub(crate) fn truth_fits(dtype: DType, holds_truth: bool, write: bool) -> bool {
     }
 }
 
-/// Many readers or one writer, without a queue.
-///
-/// A reader may hold several guards and wait for another one; a writer never waits while it holds any (it tries to take
-/// all that it needs, and lets go of them before it tries again). So whoever is waited for is running an operation, and
-/// there is no deadlock whatever the order. An operation may name the same storage twice, which is why a waiting writer
-/// must not keep readers out.
-struct Guard(AtomicU32);
-
-const WRITER: u32 = 1 << 31;
-
-impl Guard {
-    #[inline]
-    fn read(&self) {
-        if self.0.fetch_add(1, Ordering::Acquire) & WRITER != 0 {
-            self.read_slowly();
-        }
-    }
-
-    #[cold]
-    fn read_slowly(&self) {
-        let mut wait = Backoff::default();
-        loop {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-            while self.0.load(Ordering::Relaxed) & WRITER != 0 {
-                wait.pause();
-            }
-            if self.0.fetch_add(1, Ordering::Acquire) & WRITER == 0 {
-                return;
-            }
-        }
-    }
-
-    fn try_read(&self) -> bool {
-        if self.0.fetch_add(1, Ordering::Acquire) & WRITER == 0 {
-            return true;
-        }
-        self.0.fetch_sub(1, Ordering::Relaxed);
-        false
-    }
-
-    fn try_write(&self) -> bool {
-        self.0.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-}
-
 pub(crate) struct ReadGuard<'a>(&'a Guard);
 
 impl Drop for ReadGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Release);
+        self.0.end_read();
+    }
+}
+
+pub(crate) struct WriteClaim<'a>(&'a Guard);
+
+impl Drop for WriteClaim<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.end_claim();
     }
 }
 
@@ -282,22 +317,6 @@ pub(crate) struct WriteGuard<'a>(&'a Block);
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         self.0.version.fetch_add(1, Ordering::Release);
-        // Subtracted, not stored: a reader may have announced itself and be about to withdraw.
-        self.0.guard.0.fetch_sub(WRITER, Ordering::Release);
-    }
-}
-
-/// Waits longer each time: first spinning, then yielding, then sleeping.
-#[derive(Default)]
-pub(crate) struct Backoff(u32);
-
-impl Backoff {
-    pub(crate) fn pause(&mut self) {
-        match self.0 {
-            0..=6 => (0..1 << self.0).for_each(|_| hint::spin_loop()),
-            7..=20 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(50)),
-        }
-        self.0 = self.0.saturating_add(1);
+        self.0.guard.end_write();
     }
 }

@@ -15,6 +15,11 @@ fn eager(c: &mut Criterion) {
     c.bench_function("clone", |b| b.iter(|| black_box(&one).clone()));
     c.bench_function("transpose/4x4", |b| b.iter(|| black_box(&matrix).t()));
     c.bench_function("reshape/4x4", |b| b.iter(|| black_box(&matrix).reshape([2, 8])));
+    c.bench_function("narrow/4x4", |b| b.iter(|| black_box(&matrix).narrow(black_box(1), 1, 2)));
+    c.bench_function("select/4x4", |b| b.iter(|| black_box(&matrix).select(0, black_box(2))));
+    c.bench_function("permute/4x4", |b| b.iter(|| black_box(&matrix).permute(black_box([1, 0]))));
+    c.bench_function("unsqueeze/4x4", |b| b.iter(|| black_box(&matrix).unsqueeze(black_box(0))));
+    c.bench_function("expand/4x4", |b| b.iter(|| black_box(&matrix).expand(black_box([3, 4, 4]))));
     c.bench_function("matmul/4x4", |b| b.iter(|| black_box(&matrix).matmul(black_box(&matrix))));
 }
 

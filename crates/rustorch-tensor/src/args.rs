@@ -192,7 +192,7 @@ macro_rules! from_numbers {
 
 from_numbers!(Scalar, bool, u8, i8, i16, i32, u32, i64, f16, bf16, f32, f64, C64, C128);
 
-/// The dtype and device of a new tensor: `DType::F32`, or `(DType::F32, Device::Cuda(0))`.
+/// The dtype and device of a new tensor: `DType::F32`, or `(DType::F32, Device::cuda(0))`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TensorOptions {
     /// The dtype.

@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::dispatch::{run, run_into};
-use rustorch_core::{Attention, DType, Dims, Error, Op, Result, Rope, Shape};
+use rustorch_core::{Attention, DType, Dims, Error, Numerics, Op, Result, Rope, RopeParams, Shape};
 use std::borrow::Cow;
 
 impl Tensor {
@@ -38,7 +38,7 @@ impl Tensor {
             causal: is_causal.then_some(0),
             window: None,
             softcap: None,
-            cache_precision: false,
+            numerics: Numerics::F32,
         };
         if query.dtype() == DType::F64 {
             // The operation's own factor is single precision.
@@ -91,15 +91,15 @@ impl Tensor {
     fn with_rank(&self, rank: usize) -> Result<Tensor> {
         let mut dims = Dims::from_elem(1, rank.saturating_sub(self.rank()));
         dims.extend_from_slice(self.dims());
-        self.reshape_to(&Shape::new(dims)?)
+        self.reshape_to(Shape::new(dims)?)
     }
 
     /// Rotates pairs of elements by angles that grow with their position, for `x: [.., seq, dim]` and integer
     /// `positions: [seq]`; `factors: [rotated / 2]` (`F32`) divide the frequencies.
     ///
     /// ```
-    /// # use rustorch_tensor::{Rope, RopeStyle, Tensor};
-    /// let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
+    /// # use rustorch_tensor::{RopeParams, RopeStyle, Tensor};
+    /// let rope = RopeParams { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
     /// let x = Tensor::new([[1.0f32, 0.0], [1.0, 0.0]])?;
     /// let y = x.rope(&Tensor::new([0i64, 1])?, &rope, None)?;
     /// let want = Tensor::new([[1.0f32, 0.0], [1f32.cos(), 1f32.sin()]])?;
@@ -109,8 +109,8 @@ impl Tensor {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
-    pub fn rope(&self, positions: &Tensor, rope: &Rope, factors: Option<&Tensor>) -> Result<Tensor> {
-        let op = Op::Rope { rope: rope.clone(), to: self.dtype() };
+    pub fn rope(&self, positions: &Tensor, rope: &RopeParams, factors: Option<&Tensor>) -> Result<Tensor> {
+        let op = Op::Rope(Rope { params: rope.clone(), to: self.dtype() });
         let positions = positions.to_index("rope")?;
         match factors {
             Some(factors) => run(&op, &[self, &positions, factors]),
@@ -122,8 +122,8 @@ impl Tensor {
     /// keeps its keys. Of `F32` to 16 bits, and where the dtype stays, that is one pass over memory.
     ///
     /// ```
-    /// # use rustorch_tensor::{DType, Rope, RopeStyle, Tensor};
-    /// let rope = Rope { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
+    /// # use rustorch_tensor::{DType, RopeParams, RopeStyle, Tensor};
+    /// let rope = RopeParams { style: RopeStyle::Halves, rotated: 2, base: 10000.0, scale: 1.0, yarn: None };
     /// let cache = Tensor::zeros([4, 2], DType::F16)?;
     /// let key = Tensor::new([[3.0f32, 4.0]])?;
     /// key.rope_into(&Tensor::new([0i64])?, &rope, None, &cache.narrow(0, 2, 1)?)?;
@@ -136,7 +136,7 @@ impl Tensor {
     pub fn rope_into(
         &self,
         positions: &Tensor,
-        rope: &Rope,
+        rope: &RopeParams,
         factors: Option<&Tensor>,
         place: &Tensor,
     ) -> Result<()> {
@@ -148,7 +148,7 @@ impl Tensor {
         if !Rope::gives(self.dtype(), to) {
             return place.copy_(&self.rope(positions, rope, factors)?);
         }
-        let op = Op::Rope { rope: rope.clone(), to };
+        let op = Op::Rope(Rope { params: rope.clone(), to });
         let positions = positions.to_index("rope_into")?;
         match factors {
             Some(factors) => run_into(&op, &[self, &positions, factors], place),

@@ -1,10 +1,12 @@
 //! Functions of pairs: arithmetic, comparison, selection, with broadcasting and type promotion.
 
 use crate::dispatch::{run, run_with_number};
+use crate::out::{binary_into, compare_into, out_doc};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
-    BinaryOp, CompareOp, DType, DTypeKind, Error, GateOp, Op, Result, Scalar, Weight, result_type,
+    BinaryOp, CompareOp, DType, DTypeKind, Error, GluOp, Op, Result, Scalar, Weight, Where, result_type,
 };
+use rustorch_runtime::DeviceGuard;
 use std::borrow::Cow;
 
 /// What a plain real number becomes beside integers, as PyTorch's default dtype.
@@ -35,7 +37,7 @@ impl Tensor {
 }
 
 impl<'a> TensorOrScalar<'a> {
-    fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         match self {
             TensorOrScalar::Tensor(tensor) => Side::Tensor(tensor.dtype(), tensor.weight()),
             TensorOrScalar::Scalar(number) => Side::Number(*number),
@@ -59,7 +61,8 @@ impl<'a> TensorOrScalar<'a> {
             TensorOrScalar::Tensor(tensor) => tensor.to_dtype(dtype).map(Cow::Owned),
             TensorOrScalar::Scalar(number) => {
                 expect_fits(op, number, dtype)?;
-                crate::create::scalar_on(number, dtype, beside.device()).map(Cow::Owned)
+                let _beside = DeviceGuard::beside(beside.storage());
+                crate::create::scalar(number, dtype).map(Cow::Owned)
             }
         }
     }
@@ -200,12 +203,17 @@ fn compare(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>) -> Result<Tensor> {
 }
 
 macro_rules! binary_methods {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $into:ident => $op:ident;)*) => {
         impl Tensor {$(
             $(#[$doc])*
             #[inline]
             pub fn $name<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
                 binary(BinaryOp::$op, self.into(), other.into())
+            }
+
+            #[doc = out_doc!($name)]
+            pub fn $into<'a>(&self, other: impl Into<TensorOrScalar<'a>>, out: &Tensor) -> Result<()> {
+                binary_into(BinaryOp::$op, self.into(), other.into(), out)
             }
         )*}
     };
@@ -222,53 +230,58 @@ binary_methods! {
     /// assert_eq!(a.add(1)?.dtype(), DType::I32);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
-    add => Add;
+    add, add_into => Add;
     /// a − b; not defined for truth values.
-    sub => Sub;
+    sub, sub_into => Sub;
     /// a·b; "and" of truth values.
-    mul => Mul;
+    mul, mul_into => Mul;
     /// a/b; integers give `F32`.
-    div => Div;
+    div, div_into => Div;
     /// a/b rounded down.
     ///
     /// # Errors
     /// Among others if an integer is divided by zero.
-    floor_divide => FloorDiv;
+    floor_divide, floor_divide_into => FloorDiv;
     /// a − b·⌊a/b⌋, with the sign of b.
     ///
     /// # Errors
     /// Among others if an integer is divided by zero.
-    remainder => Remainder;
+    remainder, remainder_into => Remainder;
     /// aᵇ. In integers, tensors of negative exponents give what is left of the fraction: 0, or ±1 for ±1.
     ///
     /// # Errors
     /// Among others for integers to the power of a negative number.
-    pow => Pow;
+    pow, pow_into => Pow;
     /// The larger; NaN if either is.
-    maximum => Maximum;
+    maximum, maximum_into => Maximum;
     /// The smaller; NaN if either is.
-    minimum => Minimum;
+    minimum, minimum_into => Minimum;
     /// The angle of the point (b, a); integers give `F32`.
-    atan2 => Atan2;
+    atan2, atan2_into => Atan2;
     /// Bitwise and; "and" of truth values.
-    bitwise_and => BitwiseAnd;
+    bitwise_and, bitwise_and_into => BitwiseAnd;
     /// Bitwise or; "or" of truth values.
-    bitwise_or => BitwiseOr;
+    bitwise_or, bitwise_or_into => BitwiseOr;
     /// Bitwise exclusive or; inequality of truth values.
-    bitwise_xor => BitwiseXor;
+    bitwise_xor, bitwise_xor_into => BitwiseXor;
     /// a·2ᵇ in the integers, 0 where b is not below the width.
-    bitwise_left_shift => ShiftLeft;
+    bitwise_left_shift, bitwise_left_shift_into => ShiftLeft;
     /// a/2ᵇ rounded down.
-    bitwise_right_shift => ShiftRight;
+    bitwise_right_shift, bitwise_right_shift_into => ShiftRight;
 }
 
 macro_rules! compare_methods {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $into:ident => $op:ident;)*) => {
         impl Tensor {$(
             $(#[$doc])*
             #[inline]
             pub fn $name<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
                 compare(CompareOp::$op, self, other.into())
+            }
+
+            #[doc = out_doc!($name)]
+            pub fn $into<'a>(&self, other: impl Into<TensorOrScalar<'a>>, out: &Tensor) -> Result<()> {
+                compare_into(CompareOp::$op, self, other.into(), out)
             }
         )*}
     };
@@ -276,9 +289,9 @@ macro_rules! compare_methods {
 
 compare_methods! {
     /// a = b, as `Bool`; false where either is NaN.
-    eq => Eq;
+    eq, eq_into => Eq;
     /// a ≠ b, as `Bool`; true where either is NaN.
-    ne => Ne;
+    ne, ne_into => Ne;
     /// a < b, as `Bool`.
     ///
     /// ```
@@ -286,13 +299,13 @@ compare_methods! {
     /// assert_eq!(Tensor::new([1.0f32, 3.0])?.lt(2)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
-    lt => Lt;
+    lt, lt_into => Lt;
     /// a ≤ b, as `Bool`.
-    le => Le;
+    le, le_into => Le;
     /// a > b, as `Bool`.
-    gt => Gt;
+    gt, gt_into => Gt;
     /// a ≥ b, as `Bool`.
-    ge => Ge;
+    ge, ge_into => Ge;
 }
 
 impl Tensor {
@@ -362,33 +375,33 @@ impl Tensor {
         let (a, b) = (a.into(), b.into());
         let dtype = meet("where", &[a.weighted(), b.weighted()])?;
         let (a, b) = (a.to_tensor("where", dtype, self)?, b.to_tensor("where", dtype, self)?);
-        run(&Op::Where, &[self, &a, &b])
+        run(&Op::Where(Where), &[self, &a, &b])
     }
 
     /// With a number in every place where the `Bool` mask, which broadcasts, holds. The dtype stays.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
-        run(&Op::Where, &[mask, &value, self])
+        run(&Op::Where(Where), &[mask, &value, self])
     }
 
     /// silu(self) · up: the gate of SwiGLU.
     pub fn silu_gate(&self, up: &Tensor) -> Result<Tensor> {
-        run(&Op::Gate(GateOp::Silu), &[self, up])
+        run(&Op::Glu(GluOp::Silu), &[self, up])
     }
 
     /// gelu(self) · up: the gate of GEGLU.
     pub fn gelu_gate(&self, up: &Tensor) -> Result<Tensor> {
-        run(&Op::Gate(GateOp::Gelu), &[self, up])
+        run(&Op::Glu(GluOp::Gelu), &[self, up])
     }
 
     /// gelu(self) · up, by the tanh approximation.
     pub fn gelu_tanh_gate(&self, up: &Tensor) -> Result<Tensor> {
-        run(&Op::Gate(GateOp::GeluTanh), &[self, up])
+        run(&Op::Glu(GluOp::GeluTanh), &[self, up])
     }
 
     /// relu(self) · up: the gate of ReGLU.
     pub fn relu_gate(&self, up: &Tensor) -> Result<Tensor> {
-        run(&Op::Gate(GateOp::Relu), &[self, up])
+        run(&Op::Glu(GluOp::Relu), &[self, up])
     }
 
     /// A complex tensor of real and imaginary parts, which broadcast and promote to `F32` or `F64`.

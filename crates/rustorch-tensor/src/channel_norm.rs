@@ -160,7 +160,7 @@ impl Tensor {
             self.reshape(dims)?.batch_norm_training(weight.as_ref(), bias.as_ref(), eps)?;
         let over_batch = |x: Tensor| x.reshape([n, c])?.mean(0, false);
         update((mean, variance), &over_batch(means)?, &over_batch(variances)?, momentum, each)?;
-        y.reshape_to(self.shape())
+        y.reshape_to(self.shape().clone())
     }
 
     fn batch_and_channels(&self, name: &'static str) -> Result<[usize; 2]> {

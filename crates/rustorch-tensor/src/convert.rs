@@ -1,8 +1,8 @@
 //! Other dtypes, other devices, and the way back to plain Rust values.
 
 use crate::Tensor;
-use crate::dispatch::run;
-use rustorch_core::{DType, Device, Element, Error, Op, Result, Scalar, dispatch_dtype};
+use crate::dispatch::{run, transfer};
+use rustorch_core::{Cast, CopyOp, DType, Element, Error, IntoDevice, Op, Result, Scalar, dispatch_dtype};
 use rustorch_runtime::HybridExecutor;
 
 impl Tensor {
@@ -32,24 +32,33 @@ impl Tensor {
             _ => true,
         };
         if direct {
-            run(&Op::Cast(dtype), &[self])
+            run(&Op::Cast(Cast { to: dtype }), &[self])
         } else {
-            run(&Op::Cast(dtype), &[&run(&Op::Cast(DType::F32), &[self])?])
+            run(&Op::Cast(Cast { to: dtype }), &[&run(&Op::Cast(Cast { to: DType::F32 }), &[self])?])
         }
     }
 
-    /// On another device; the tensor itself if it is there.
-    pub fn to_device(&self, device: Device) -> Result<Tensor> {
-        if self.device() == device {
-            return Ok(self.clone());
-        }
-        let out = HybridExecutor::with_current(|exec| exec.transfer(&self.operand(), device))?;
-        Ok(Tensor::from_parts(out.storage, out.dtype, out.layout))
+    /// On another device, given by value or by name; the tensor itself if it is there. A device of the process is opened when it
+    /// is named first.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{Device, Tensor};
+    /// let x = Tensor::new([1.0f32, 2.0])?;
+    /// assert_eq!(x.to_device("cpu")?.device(), Device::CPU);
+    /// assert!(x.to_device("cuda:99").is_err());
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the name means no device, the device is not here (the error says why and lists those that are), or one of the
+    /// devices fails.
+    pub fn to_device(&self, device: impl IntoDevice) -> Result<Tensor> {
+        transfer(self, device.into_device()?)
     }
 
     /// A tensor of the same numbers with memory of its own, contiguous. (`clone` shares the memory.)
     pub fn copy(&self) -> Result<Tensor> {
-        run(&Op::Copy, &[self])
+        run(&Op::Copy(CopyOp), &[self])
     }
 
     /// The tensor itself if its elements lie in row-major order without gaps, else a copy in which they do.

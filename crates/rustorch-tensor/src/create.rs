@@ -1,20 +1,20 @@
 //! Making tensors.
 
-use crate::dispatch::{run, run_on};
+use crate::dispatch::{create, transfer, upload};
 use crate::{IntoShape, NestedArray, Tensor, TensorOptions};
 use rustorch_core::{
     Arange, Buffer, DType, Device, Dims, Element, Error, Fill, FromScalar, Layout, Op, Result, Scalar, Shape,
     dispatch_dtype,
 };
-use rustorch_runtime::{HybridExecutor, Storage};
+use rustorch_runtime::{DeviceGuard, Storage};
 use std::sync::Arc;
 
-/// A 0-d tensor of one number on a device.
-pub(crate) fn scalar_on(value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
+/// A 0-d tensor of one number.
+pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
     dispatch_dtype!(
         dtype,
         all,
-        T => upload(&[T::from_scalar(value)], &Shape::scalar(), device),
+        T => upload_elements(&[T::from_scalar(value)], &Shape::scalar()),
         _ => Err(Error::dtype("scalar", "a block-quantized tensor is made by casting", [dtype]))
     )
 }
@@ -25,21 +25,8 @@ fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
-fn upload<T: Element>(elements: &[T], shape: &Shape, device: Device) -> Result<Tensor> {
-    upload_bytes(bytes_of(elements), T::DTYPE, shape, device)
-}
-
-fn upload_bytes(bytes: &[u8], dtype: DType, shape: &Shape, device: Device) -> Result<Tensor> {
-    let out = HybridExecutor::with_current(|exec| exec.upload(bytes, dtype, shape, device))?;
-    Ok(Tensor::from_parts(out.storage, out.dtype, out.layout))
-}
-
-/// Runs an operation without arguments, on the device that the options ask for.
-pub(crate) fn generate(op: &Op, options: TensorOptions) -> Result<Tensor> {
-    match options.device {
-        Some(device) => run_on(device, op),
-        None => run(op, &[]),
-    }
+fn upload_elements<T: Element>(elements: &[T], shape: &Shape) -> Result<Tensor> {
+    upload(bytes_of(elements), T::DTYPE, shape, None)
 }
 
 impl Tensor {
@@ -58,7 +45,7 @@ impl Tensor {
         let shape = Shape::new(dims)?;
         let mut items = Vec::with_capacity(shape.elements());
         array.append(&mut items);
-        upload(&items, &shape, Device::Cpu)
+        upload_elements(&items, &shape)
     }
 
     /// A tensor of these elements, in row-major order.
@@ -74,7 +61,7 @@ impl Tensor {
                 [&shape],
             ));
         }
-        upload(elements, &shape, Device::Cpu)
+        upload_elements(elements, &shape)
     }
 
     /// As [`from_slice`](Self::from_slice).
@@ -89,14 +76,14 @@ impl Tensor {
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape()?;
         byte_len("from_bytes", dtype, &shape)?;
-        upload_bytes(bytes, dtype, &shape, Device::Cpu)
+        upload(bytes, dtype, &shape, None)
     }
 
     /// A tensor in read-only memory that something else owns, such as a mapped file, without a copy: the elements (or
     /// blocks, of a block type) start `byte_offset` bytes into `buffer`, in row-major order. Writing to it is an error.
     ///
     /// Where the address is not aligned for the dtype, which only careless file formats cause, and for `Bool`, the
-    /// elements are copied.
+    /// elements are copied. Either way they stay in host memory, wherever new tensors are made.
     ///
     /// # Errors
     /// If the elements reach beyond the end, rows are not whole blocks, a `Bool` is neither 0 nor 1, or the buffer is not
@@ -121,7 +108,7 @@ impl Tensor {
         };
         let bytes = window.as_ref();
         if dtype == DType::Bool || !bytes.as_ptr().addr().is_multiple_of(alignment(dtype)) {
-            return Tensor::from_bytes(bytes, dtype, shape);
+            return upload(bytes, dtype, &shape, Some(Device::CPU));
         }
         // SAFETY: a window gives the same bytes every time; that they do not change was promised to `Buffer::shared`.
         let storage = unsafe { Storage::shared(Arc::new(window)) };
@@ -131,7 +118,7 @@ impl Tensor {
     /// A 0-d tensor of one number: `Bool`, `I64`, `F32` or `C64` by the kind of the number, as in PyTorch.
     pub fn scalar(value: impl Into<Scalar>) -> Result<Tensor> {
         let value = value.into();
-        scalar_on(value, value.default_dtype(), Device::Cpu)
+        scalar(value, value.default_dtype())
     }
 
     /// A tensor of one number everywhere.
@@ -152,7 +139,7 @@ impl Tensor {
         let (value, options) = (value.into(), options.into());
         crate::binary::expect_fits("full", value, options.dtype)?;
         let fill = Fill { shape: shape.into_shape()?, dtype: options.dtype, value };
-        generate(&Op::Fill(fill), options)
+        create(options.device, &Op::Fill(fill))
     }
 
     /// A tensor of zeros.
@@ -167,7 +154,8 @@ impl Tensor {
 
     /// A tensor of one number, of this one's shape, dtype and device.
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
-        Tensor::full(self.shape(), value, (self.dtype(), self.device()))
+        let _beside = DeviceGuard::beside(self.storage());
+        Tensor::full(self.shape(), value, self.dtype())
     }
 
     /// Zeros of this tensor's shape, dtype and device.
@@ -232,7 +220,7 @@ impl Tensor {
             steps as i128
         };
         match usize::try_from(len) {
-            Ok(len) => generate(&Op::Arange(Arange { start, step, len, dtype: options.dtype }), options),
+            Ok(len) => create(options.device, &Op::Arange(Arange { start, step, len, dtype: options.dtype })),
             Err(_) => refuse("that is more numbers than can be addressed"),
         }
     }
@@ -251,8 +239,10 @@ impl Tensor {
                 }
             })
             .collect();
-        let line = Tensor::from_vec(numbers, steps)?.to_dtype(options.dtype)?;
-        options.device.map_or(Ok(line.clone()), |device| line.to_device(device))
+        let shape = steps.into_shape()?;
+        let line =
+            upload(bytes_of(&numbers), DType::F64, &shape, Some(Device::CPU))?.to_dtype(options.dtype)?;
+        transfer(&line, options.device)
     }
 
     /// The identity matrix of `rows` and `columns`: ones on the main diagonal, zeros elsewhere.

@@ -1,8 +1,9 @@
-//! The one door to the executor: every operation of every family passes here.
+//! The one door to the executor: every operation of every family passes here, and so does every view ([`try_view`])
+//! and every move to another device ([`transfer`]).
 
 use crate::Tensor;
-use rustorch_core::{Device, Op, Result, Scalar};
-use rustorch_runtime::{HybridExecutor, Operand, OutputVec, Receive};
+use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
+use rustorch_runtime::{HybridExecutor, Operand, OutputVec, Receive, Whereto};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -40,8 +41,8 @@ pub(crate) fn run_many(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
     Ok(first(HybridExecutor::with_current(|exec| exec.run(op, &operands))?))
 }
 
-/// Runs an operation that has no argument, for a device.
-pub(crate) fn run_on(device: Device, op: &Op) -> Result<Tensor> {
+/// Runs an operation that has no argument, for a device or, without one, for that of new tensors.
+pub(crate) fn create(device: Option<Device>, op: &Op) -> Result<Tensor> {
     Ok(first(HybridExecutor::with_current(|exec| exec.run_on(device, op, &[]))?))
 }
 
@@ -57,11 +58,43 @@ pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(
 pub(crate) fn run_triple(op: &Op, args: &[&Tensor]) -> Result<[Tensor; 3]> {
     let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
     let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands))?;
-    let mut outs = outs.into_iter().map(|out| Tensor::from_parts(out.storage, out.dtype, out.layout));
+    let mut outs = outs.into_iter().map(Tensor::output);
     Ok(std::array::from_fn(|_| outs.next().expect("normalisation by the batch has three results")))
 }
 
 /// Runs an operation that writes its one result into a tensor.
-pub(crate) fn run_into<const N: usize>(op: &Op, args: &[&Tensor; N], out: &Tensor) -> Result<()> {
-    HybridExecutor::with_current(|exec| exec.run_into(op, &operands(args), &[out.operand()]))
+pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
+    let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
+    HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))
+}
+
+/// The view of a tensor's memory that an operation on its layout gives, `None` where that takes a copy: the one place where views
+/// are made.
+#[inline(always)]
+pub(crate) fn try_view(x: &Tensor, op: &ViewOp) -> Result<Option<Tensor>> {
+    let view = op.try_apply(x.dtype(), x.layout())?;
+    Ok(view.map(|(dtype, layout)| Tensor::from_parts(x.storage().clone(), dtype, layout)))
+}
+
+/// As [`try_view`], an error where a copy would be needed.
+#[inline(always)]
+pub(crate) fn view(x: &Tensor, op: &ViewOp) -> Result<Tensor> {
+    match try_view(x, op)? {
+        Some(view) => Ok(view),
+        None => Err(op.needs_copy(x.layout())),
+    }
+}
+
+/// A tensor on a device: itself, or a copy.
+pub(crate) fn transfer<'a>(x: &Tensor, whereto: impl Into<Whereto<'a>>) -> Result<Tensor> {
+    let whereto = whereto.into();
+    HybridExecutor::with_current(|exec| match exec.is_at(x.storage(), whereto)? {
+        true => Ok(x.clone()),
+        false => exec.transfer(&x.operand(), whereto).map(Tensor::output),
+    })
+}
+
+/// A tensor of these packed elements on a device or, without one, on that of new tensors.
+pub(crate) fn upload(bytes: &[u8], dtype: DType, shape: &Shape, device: Option<Device>) -> Result<Tensor> {
+    HybridExecutor::with_current(|exec| exec.upload(bytes, dtype, shape, device)).map(Tensor::output)
 }

@@ -35,6 +35,8 @@ impl Handle {
         // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.
         unsafe {
             Handle::made_by(|place| {
+                // Reads nothing, but names every part: another one does not compile until it is written here, too.
+                let Inner { storage: _, dtype: _, layout: _ } = *place;
                 (&raw mut (*place).storage).write(storage);
                 (&raw mut (*place).dtype).write(dtype);
                 Layout::contiguous_in(&mut *(&raw mut (*place).layout).cast(), shape);

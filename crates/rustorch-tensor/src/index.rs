@@ -2,7 +2,11 @@
 
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, Dims, Error, Op, Result, ScatterMode, Shape, Triangle};
+use rustorch_core::{
+    DType, Dims, Embedding, Error, Gather, IndexSelect, Op, Result, Scatter, ScatterMode, ScatterReduce,
+    ScatterReduction, Shape, Tri,
+};
+use rustorch_runtime::DeviceGuard;
 use std::borrow::Cow;
 
 impl Tensor {
@@ -31,7 +35,7 @@ impl Tensor {
         let axis = self.dimension("index_select", dim)?;
         let index = index.to_index("index_select")?;
         let index = if index.rank() == 0 { Cow::Owned(index.unsqueeze(0)?) } else { index };
-        run(&Op::IndexSelect { axis }, &[self, &index])
+        run(&Op::IndexSelect(IndexSelect { axis }), &[self, &index])
     }
 
     /// `out[.., i, ..] = self[.., index[.., i, ..], ..]` along a dimension. The index has the tensor's rank, and is not
@@ -41,7 +45,7 @@ impl Tensor {
     /// If the shapes do not fit, or an index is negative or too large.
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         let axis = self.axis("gather", dim)?;
-        run(&Op::Gather { axis }, &[self, &*index.to_index("gather")?])
+        run(&Op::Gather(Gather { axis }), &[self, &*index.to_index("gather")?])
     }
 
     /// As [`gather`](Self::gather), with other dimensions broadcast; without a dimension, from the flattened tensor.
@@ -66,7 +70,7 @@ impl Tensor {
     fn scattered(&self, mode: ScatterMode, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let name = if mode == ScatterMode::Add { "scatter_add" } else { "scatter" };
         let axis = self.axis(name, dim)?;
-        run(&Op::Scatter { axis, mode }, &[self, &*index.to_index(name)?, source])
+        run(&Op::Scatter(Scatter { axis, mode }), &[self, &*index.to_index(name)?, source])
     }
 
     /// The tensor with `source` (of the same dtype, or a number) written at `index` along a dimension:
@@ -94,6 +98,34 @@ impl Tensor {
         self.scattered(ScatterMode::Add, dim, index, source)
     }
 
+    /// The tensor with elements of `source` combined at `index` along a dimension, repeated indices included: integers and
+    /// floats. If `include_self`, with the elements in place; else only with each other, but where no source comes the
+    /// element in place stays.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{ScatterReduction, Tensor};
+    /// let (x, index) = (Tensor::new([1.0f32, 2.0, 3.0])?, Tensor::new([0i64, 0, 2])?);
+    /// let source = Tensor::new([5.0f32, 6.0, 1.0])?;
+    /// let y = x.scatter_reduce(0, &index, &source, ScatterReduction::Max, true)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [6.0, 2.0, 3.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`scatter`](Self::scatter), and for truth values and complex numbers.
+    pub fn scatter_reduce(
+        &self,
+        dim: isize,
+        index: &Tensor,
+        source: &Tensor,
+        reduction: ScatterReduction,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        let axis = self.axis(ScatterReduce::NAME, dim)?;
+        let op = ScatterReduce { axis, reduction, include_self };
+        run(&Op::ScatterReduce(op), &[self, &*index.to_index(ScatterReduce::NAME)?, source])
+    }
+
     /// The tensor with slices of `source` added along a dimension at the places of a vector of integers.
     ///
     /// # Errors
@@ -109,7 +141,7 @@ impl Tensor {
         }
         let mut dims = Dims::from_elem(1, self.rank());
         dims[axis] = index.elements();
-        let index = index.reshape_to(&Shape::new(dims)?)?;
+        let index = index.reshape_to(Shape::new(dims)?)?;
         self.scatter_add(dim, &index.expand_as(source)?, source)
     }
 
@@ -118,19 +150,19 @@ impl Tensor {
     /// # Errors
     /// If an index is negative or too large.
     pub fn embedding(&self, places: &Tensor) -> Result<Tensor> {
-        run(&Op::Embedding, &[self, &*places.to_index("embedding")?])
+        run(&Op::Embedding(Embedding), &[self, &*places.to_index("embedding")?])
     }
 
     /// The lower triangle of the last two dimensions, up to a diagonal (0 is the main one, positive lies above), the
     /// rest zero.
     pub fn tril(&self, diagonal: i64) -> Result<Tensor> {
-        run(&Op::Triangle(Triangle { upper: false, diagonal }), &[self])
+        run(&Op::Tri(Tri { upper: false, diagonal }), &[self])
     }
 
     /// The upper triangle of the last two dimensions, from a diagonal (0 is the main one, positive lies above), the rest
     /// zero.
     pub fn triu(&self, diagonal: i64) -> Result<Tensor> {
-        run(&Op::Triangle(Triangle { upper: true, diagonal }), &[self])
+        run(&Op::Tri(Tri { upper: true, diagonal }), &[self])
     }
 
     /// The places of all elements that are not zero, in row-major order: `I64` of shape `[count, rank]`.
@@ -151,7 +183,8 @@ impl Tensor {
             }
             places[start..].reverse();
         }
-        Tensor::from_vec(places, [count, dims.len()])?.to_device(self.device())
+        let _beside = DeviceGuard::beside(self.storage());
+        Tensor::from_vec(places, [count, dims.len()])
     }
 
     /// The elements where a `Bool` mask of the tensor's shape (or one that broadcasts with it) holds, in row-major order:

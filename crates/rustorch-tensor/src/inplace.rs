@@ -1,11 +1,12 @@
 //! Writing into the memory of a tensor, and so of every view of it.
 //!
-//! These take `&self`: a tensor is a handle, and the memory behind it is shared. The executor keeps operations on other
-//! threads from seeing half of a write.
+//! These take `&self`: a tensor is a handle, and the memory behind it is shared. Each is one change: operations on other threads
+//! see none or all of it, and of several at once none is lost. None makes a temporary, unless an operand overlaps the tensor
+//! otherwise than by being it, or the device cannot write over what it reads.
 
-use crate::dispatch::{run, run_into};
+use crate::dispatch::{run_into, transfer};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{BinaryOp, Error, Op, Result, Scalar};
+use rustorch_core::{Cast, CopyOp, Error, Op, Result, Scalar, Scatter, Where};
 
 impl Tensor {
     /// Writes the elements of another tensor, which broadcasts to this one's shape and is converted to its dtype.
@@ -21,21 +22,18 @@ impl Tensor {
     /// # Errors
     /// If the shapes do not broadcast, the memory is read-only, or this view reaches an element twice.
     pub fn copy_(&self, source: &Tensor) -> Result<()> {
-        let mut source = source.clone();
-        if source.device() != self.device() {
-            source = source.to_device(self.device())?;
-        }
+        let mut source = transfer(source, self.storage())?;
         if source.shape() != self.shape() {
-            source = source.with_layout(source.layout().broadcast_to(self.shape(), "copy_")?);
+            source = source.broadcast_to(self.shape())?;
         }
         if source.dtype() == self.dtype() {
-            return run_into(&Op::Copy, &[&source], self);
+            return run_into(&Op::Copy(CopyOp), &[&source], self);
         }
         // Casts between a block type and others than f32 take two steps.
         if self.dtype().is_quant() || source.dtype().is_quant() {
-            return run_into(&Op::Copy, &[&source.to_dtype(self.dtype())?], self);
+            return run_into(&Op::Copy(CopyOp), &[&source.to_dtype(self.dtype())?], self);
         }
-        run_into(&Op::Cast(self.dtype()), &[&source], self)
+        run_into(&Op::Cast(Cast { to: self.dtype() }), &[&source], self)
     }
 
     /// Writes one number everywhere.
@@ -55,52 +53,33 @@ impl Tensor {
         self.fill_(0)
     }
 
-    /// Computes from this tensor and another operand, and writes the result back, which needs this one's shape.
-    fn update(&self, op: BinaryOp, other: TensorOrScalar<'_>) -> Result<()> {
-        let result = crate::binary::binary(op, self.into(), other)?;
-        if result.shape() != self.shape() {
-            return Err(Error::shape(
-                op.name(),
-                "the result has another shape and cannot be written back in place",
-                [self.shape(), result.shape()],
-            ));
-        }
-        if result.dtype().kind() > self.dtype().kind() {
-            return Err(Error::dtype(
-                op.name(),
-                "the result cannot be written back in place without loss",
-                [self.dtype(), result.dtype()],
-            ));
-        }
-        self.copy_(&result)
-    }
-
     /// As [`add`](Self::add), written back in place.
     ///
     /// # Errors
     /// If the result has another shape, or a dtype of a higher family (a float for an integer tensor).
     pub fn add_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
-        self.update(BinaryOp::Add, other.into())
+        self.add_into(other, self)
     }
 
     /// As [`sub`](Self::sub), written back in place; see [`add_`](Self::add_).
     pub fn sub_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
-        self.update(BinaryOp::Sub, other.into())
+        self.sub_into(other, self)
     }
 
     /// As [`mul`](Self::mul), written back in place; see [`add_`](Self::add_).
     pub fn mul_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
-        self.update(BinaryOp::Mul, other.into())
+        self.mul_into(other, self)
     }
 
     /// As [`div`](Self::div), written back in place; see [`add_`](Self::add_).
     pub fn div_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
-        self.update(BinaryOp::Div, other.into())
+        self.div_into(other, self)
     }
 
     /// Writes a number in every place where the `Bool` mask, which broadcasts, holds.
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<()> {
-        self.copy_(&self.masked_fill(mask, value)?)
+        let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
+        run_into(&Op::Where(Where), &[mask, &value, self], self)
     }
 
     /// Writes slices of `source` at the places `index` along a dimension, as `torch.index_copy_`.
@@ -120,7 +99,7 @@ impl Tensor {
             ));
         }
         let index = index.reshape(shape)?.expand_as(source)?;
-        let op = Op::Scatter { axis, mode: rustorch_core::ScatterMode::Replace };
-        self.copy_(&run(&op, &[self, &index, &source.to_dtype(self.dtype())?])?)
+        let op = Op::Scatter(Scatter { axis, mode: rustorch_core::ScatterMode::Replace });
+        run_into(&op, &[self, &index, &source.to_dtype(self.dtype())?], self)
     }
 }

@@ -3,7 +3,10 @@
 use crate::args::Sizes;
 use crate::dispatch::run;
 use crate::{IntoShape, Tensor};
-use rustorch_core::{AdaptivePool, Dims, Error, Interpolate, InterpolateMode, Op, Result};
+use rustorch_core::{
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, Dims, Error, Interpolate, InterpolateBackward, InterpolateMode,
+    Op, Result,
+};
 use smallvec::SmallVec;
 
 /// How interpolation finds values, by PyTorch's names.
@@ -218,7 +221,7 @@ impl Tensor {
         let name = "interpolate";
         match options.op(name, self.spatial(name)?)? {
             Kind::Points(interpolate) => run(&Op::Interpolate(interpolate), &[self]),
-            Kind::Area(size) => run(&Op::AdaptiveAvgPool(AdaptivePool { size }), &[self]),
+            Kind::Area(size) => run(&Op::AdaptiveAvgPool(AdaptiveAvgPool { size }), &[self]),
         }
     }
 
@@ -245,9 +248,11 @@ impl Tensor {
             ));
         }
         match options.op(name, &spatial)? {
-            Kind::Points(interpolate) => run(&Op::InterpolateBackward { interpolate, spatial }, &[self]),
+            Kind::Points(interpolate) => {
+                run(&Op::InterpolateBackward(InterpolateBackward { interpolate, spatial }), &[self])
+            }
             Kind::Area(size) if size[..] == *outputs => {
-                run(&Op::AdaptiveAvgPoolBackward { spatial }, &[self])
+                run(&Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial }), &[self])
             }
             Kind::Area(size) => Err(Error::shape(
                 name,

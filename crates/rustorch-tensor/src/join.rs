@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::binary::meet;
 use crate::dispatch::{run, run_many};
-use rustorch_core::{Dims, Error, Op, Pad, Result, Scalar, Shape};
+use rustorch_core::{Concat, Dims, Error, Op, Pad, Result, Scalar, Shape};
 use smallvec::SmallVec;
 use std::borrow::{Borrow, Cow};
 
@@ -34,7 +34,7 @@ impl Tensor {
         };
         let axis = part.dimension("cat", dim)?;
         let args: SmallVec<[&Tensor; 8]> = parts.iter().map(|x| &**x).collect();
-        run_many(&Op::Concat { axis }, &args)
+        run_many(&Op::Concat(Concat { axis }), &args)
     }
 
     /// Tensors of one shape joined along a new dimension.
@@ -124,8 +124,8 @@ impl Tensor {
                 Error::argument("repeat", format!("{times} times {len} elements are too many"))
             })?);
         }
-        let wide = self.reshape_to(&Shape::new(once)?)?.broadcast_to(spread)?;
-        wide.copy()?.reshape_to(&Shape::new(merged)?)
+        let wide = self.reshape_to(Shape::new(once)?)?.broadcast_to(spread)?;
+        wide.copy()?.reshape_to(Shape::new(merged)?)
     }
 
     /// Each slice along a dimension, so many times in a row, as `torch.repeat_interleave`.

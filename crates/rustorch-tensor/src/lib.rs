@@ -19,7 +19,7 @@
 //! | views of the same memory | `view` |
 //! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
 //! | several of these in one pass over memory | `fuse` |
-//! | dtypes, devices, copies, writing in place | `convert`, `inplace` |
+//! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
 //! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
@@ -47,6 +47,7 @@ pub mod linalg;
 mod matmul;
 mod norm;
 mod operators;
+mod out;
 mod pointwise;
 mod pool;
 mod random;
@@ -61,8 +62,15 @@ pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
+// What the methods of tensors take and return.
 pub use rustorch_core::{
-    Attention, C64, C128, DType, Device, Element, Error, Layout, MatrixDefect, QuantType, Result, Rope,
-    RopeStyle, Scalar, Shape, UnaryOp, bf16, f16,
+    Attention, Buffer, C64, C128, Chain, DType, Device, DeviceKind, Element, Error, IntoDevice, Layout,
+    MatrixDefect, Numerics, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction,
+    Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+};
+pub use rustorch_runtime::Storage;
+pub use rustorch_runtime::{
+    DeviceGuard, Placement, PlacementGuard, default_device, set_device, set_placement, with_device,
+    with_placement,
 };
 pub use tensor::Tensor;

@@ -20,7 +20,8 @@
 
 use crate::Tensor;
 use crate::dispatch::{run, run_pair, run_triple};
-use rustorch_core::{DType, Error, Linalg, MatrixDefect, Op, Result};
+use rustorch_core::{Error, Linalg, MatrixDefect, Op, Result};
+use rustorch_runtime::DeviceGuard;
 
 /// The lower triangular `L` with `a = L·Lᴴ`, of Hermitian positive-definite matrices `[.., n, n]`. Only their lower
 /// triangles are read.
@@ -244,11 +245,11 @@ pub fn lu(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let [both, _, permutation] = run_triple(&Op::Linalg(Linalg::Lu), &[a])?;
     let (m, n) = (both.dims()[a.rank() - 2], both.dims()[a.rank() - 1]);
     let k = m.min(n);
-    let options = (a.dtype(), a.device());
-    let lower = both.narrow(-1, 0, k)?.tril(-1)?.add(&Tensor::eye(m, k, options)?)?;
+    let _beside = DeviceGuard::beside(a.storage());
+    let lower = both.narrow(-1, 0, k)?.tril(-1)?.add(&Tensor::eye(m, k, a.dtype())?)?;
     let upper = both.narrow(-2, 0, k)?.triu(0)?;
     // P has a one in column j where row j of L·U comes from.
-    let rows = Tensor::arange_with(0, m as i64, 1, (DType::I64, a.device()))?.unsqueeze(-1)?;
+    let rows = Tensor::arange(0, m as i64, 1)?.unsqueeze(-1)?;
     let p = permutation.unsqueeze(-2)?.eq(&rows)?.to_dtype(a.dtype())?;
     Ok((p, lower, upper))
 }

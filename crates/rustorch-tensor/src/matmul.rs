@@ -1,19 +1,20 @@
 //! Matrix products.
 
 use crate::Tensor;
-use crate::dispatch::run;
-use rustorch_core::{DType, Dims, Error, MatMul, Op, Result, Shape, UnaryOp};
-use rustorch_runtime::HybridExecutor;
+use crate::dispatch::{run, run_into};
+use rustorch_core::{DType, Dims, Error, MatMul, MulMatId, Numerics, Op, Result, Shape, UnaryOp};
 use std::borrow::Cow;
+
+/// The product that rounds neither operand.
+const MATMUL: MatMul = MatMul { activation: None, numerics: Numerics::F32, batch_invariant: false };
 
 impl Tensor {
     /// The matrix product, as `torch.matmul`: vectors count as a row on the left and a column on the right, and leading
     /// dimensions broadcast.
     ///
-    /// Both have one dtype; or this one is `F32` and the other a weight of `F16`, `BF16` or a block type, a block type
-    /// as the transposed view of an `[n, k]` matrix. Products with such weights round the left operand to the weight's
-    /// companion type and accumulate in `F32`; under an executor that
-    /// [computes in `F32`](rustorch_runtime::HybridExecutor::with_compute) they round nothing.
+    /// Both have one dtype; or this one is `F32` and the other, as the transposed view of an `[n, k]` matrix, of a block type,
+    /// whose decoded values are multiplied and summed in `F32`. Neither operand is rounded; [`linear`](Self::linear) and
+    /// [`linear_with`](Self::linear_with) take weights by ggml's roundings.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -26,19 +27,12 @@ impl Tensor {
     /// # Errors
     /// If the inner dimensions differ, an operand is a scalar, or the dtypes do not fit.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        self.expect_one_dtype("matmul", other, "convert one with to_dtype")?;
         if self.rank() == 2 && other.rank() == 2 {
-            return run(&Op::MatMul(MatMul { exact: exact(), ..MatMul::default() }), &[self, other]);
+            return run(&Op::MatMul(MATMUL), &[self, other]);
         }
-        if self.rank() == 0 || other.rank() == 0 {
-            return Err(Error::shape(
-                "matmul",
-                "a scalar is no matrix; use mul",
-                [self.shape(), other.shape()],
-            ));
-        }
-        let a = if self.rank() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
-        let b = if other.rank() == 1 { Cow::Owned(other.unsqueeze(1)?) } else { Cow::Borrowed(other) };
-        let mut out = product(&a, &b, None, &MatMul { exact: exact(), ..MatMul::default() })?;
+        let (a, b) = matrices(self, other)?;
+        let mut out = product(&a, &b, None, &MATMUL)?;
         if self.rank() == 1 {
             out = out.squeeze(-2)?;
         }
@@ -46,6 +40,42 @@ impl Tensor {
             out = out.squeeze(-1)?;
         }
         Ok(out)
+    }
+
+    /// As [`matmul`](Self::matmul), written to `out`, which has the result's shape and dtype.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let a = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+    /// let out = Tensor::zeros([2, 2, 2], DType::F32)?;
+    /// a.matmul_into(&a, &out.select(0, 1)?)?;
+    /// assert_eq!(out.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`matmul`](Self::matmul); and if `out` has another shape or dtype, is read-only, or reaches an element twice.
+    pub fn matmul_into(&self, other: &Tensor, out: &Tensor) -> Result<()> {
+        self.expect_one_dtype("matmul", other, "convert one with to_dtype")?;
+        let (a, b) = matrices(self, other)?;
+        let mut place = Cow::Borrowed(out);
+        if other.rank() == 1 {
+            place = Cow::Owned(place.unsqueeze(-1)?);
+        }
+        if self.rank() == 1 {
+            place = Cow::Owned(place.unsqueeze(-2)?);
+        }
+        let op = Op::MatMul(MATMUL);
+        if let Some(rows) = as_rows(&a, &b)?
+            && let Some((n, lead)) = place.dims().split_last()
+            && *lead == a.dims()[..a.rank() - 1]
+        {
+            let flat = Shape::new([rows[0], *n].as_slice())?;
+            if place.has_view(&flat)? {
+                return run_into(&op, &[&a.reshape_to(rows)?, &b], &place.reshape_to(flat)?);
+            }
+        }
+        run_into(&op, &[&a, &b], &place)
     }
 
     /// The product of two matrices.
@@ -98,8 +128,9 @@ impl Tensor {
 
     /// `x · weightᵀ + bias`: a fully connected layer, for `x: [.., in]`, `weight: [out, in]`, `bias: [out]`.
     ///
-    /// Weights may be of a block type, `F16` or `BF16` under `F32`; 16-bit activations go through `F32` to meet a block
-    /// type, and the result has their dtype again. The bias is converted to the dtype of the product.
+    /// `x` and the weight have one dtype; or the weight is of a block type, and `x` is rounded as ggml rounds it
+    /// ([`Numerics::Ggml`]). 16-bit activations go through `F32` to meet a block type, and the result has their dtype again.
+    /// The bias is converted to the dtype of the result.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, QuantType, Tensor};
@@ -122,21 +153,49 @@ impl Tensor {
         bias: Option<&Tensor>,
         activation: Option<UnaryOp>,
     ) -> Result<Tensor> {
-        self.fully_connected(weight, bias, &MatMul { activation, exact: exact(), batch_invariant: false })
+        self.expect_one_dtype(
+            "linear",
+            weight,
+            "convert one with to_dtype, or say by linear_with how to round",
+        )?;
+        self.fully_connected(
+            weight,
+            bias,
+            &MatMul { activation, numerics: Numerics::Ggml, batch_invariant: false },
+        )
     }
 
-    /// As [`linear`](Self::linear), with results of which no bit depends on how many rows there are or what the others hold,
+    /// As [`linear`](Self::linear), with weights of `F16`, `BF16` or a block type under `F32` multiplied by the numerics that
+    /// are given.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Numerics, Tensor};
+    /// let weight = Tensor::ones([2, 32], DType::F16)?;
+    /// let x = Tensor::full(32, 1.0 + 1.0 / 65536.0, DType::F32)?;
+    /// assert_eq!(x.linear_with(&weight, None, Numerics::Ggml)?.to_vec::<f32>()?, [32.0, 32.0]);
+    /// assert!(x.linear_with(&weight, None, Numerics::F32)?.to_vec::<f32>()?[0] > 32.0);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`linear`](Self::linear).
+    pub fn linear_with(&self, weight: &Tensor, bias: Option<&Tensor>, numerics: Numerics) -> Result<Tensor> {
+        self.fully_connected(weight, bias, &MatMul { numerics, ..MatMul::default() })
+    }
+
+    /// As [`linear_with`](Self::linear_with), with results of which no bit depends on how many rows there are or what the others hold,
     /// and which are the same on every call: other products of dense matrices a device may leave to its vendor's library,
     /// which promises neither.
     ///
     /// # Errors
     /// As for [`linear`](Self::linear).
-    pub fn linear_batch_invariant(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        self.fully_connected(
-            weight,
-            bias,
-            &MatMul { activation: None, exact: exact(), batch_invariant: true },
-        )
+    pub fn linear_batch_invariant(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        numerics: Numerics,
+    ) -> Result<Tensor> {
+        self.fully_connected(weight, bias, &MatMul { activation: None, numerics, batch_invariant: true })
     }
 
     fn fully_connected(&self, weight: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
@@ -162,12 +221,22 @@ impl Tensor {
 
     /// Rows times the matrices that they chose: for `x: [t, k or 1, in]`, `weights: [experts, out, in]` and integer
     /// `ids: [t, k]`, row `(t, k)` of the result `[t, k, out]` is `x[t, k] · weights[ids[t, k]]ᵀ`. Experts that nobody
-    /// chose are not touched.
+    /// chose are not touched. `numerics` as for [`linear_with`](Self::linear_with).
     ///
     /// # Errors
     /// If shapes or dtypes do not fit, or an id is out of range.
-    pub fn expert_matmul(&self, weights: &Tensor, ids: &Tensor) -> Result<Tensor> {
-        run(&Op::ExpertMatMul { exact: exact() }, &[self, weights, &*ids.to_index("expert_matmul")?])
+    pub fn expert_matmul(&self, weights: &Tensor, ids: &Tensor, numerics: Numerics) -> Result<Tensor> {
+        run(&Op::MulMatId(MulMatId { numerics }), &[self, weights, &*ids.to_index("expert_matmul")?])
+    }
+
+    /// Refuses two different dense dtypes.
+    #[inline]
+    fn expect_one_dtype(&self, op: &'static str, other: &Tensor, advice: &'static str) -> Result<()> {
+        let dtypes = [self.dtype(), other.dtype()];
+        if dtypes[0] == dtypes[1] || dtypes[1].is_quant() {
+            return Ok(());
+        }
+        Err(Error::dtype(op, format!("the operands' dtypes differ; {advice}"), dtypes))
     }
 
     fn expect_ranks(&self, op: &'static str, rank: usize, other: &Tensor, other_rank: usize) -> Result<()> {
@@ -182,10 +251,23 @@ impl Tensor {
     }
 }
 
-/// Whether the current executor wants everything computed in `f32`.
-#[inline]
-fn exact() -> bool {
-    HybridExecutor::with_current(HybridExecutor::compute) == Some(DType::F32)
+/// Operands of two dimensions or more: a vector on the left is a row, one on the right a column.
+fn matrices<'a>(a: &'a Tensor, b: &'a Tensor) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
+    if a.rank() == 0 || b.rank() == 0 {
+        return Err(Error::shape("matmul", "a scalar is no matrix; use mul", [a.shape(), b.shape()]));
+    }
+    let row = if a.rank() == 1 { Cow::Owned(a.unsqueeze(0)?) } else { Cow::Borrowed(a) };
+    let column = if b.rank() == 1 { Cow::Owned(b.unsqueeze(1)?) } else { Cow::Borrowed(b) };
+    Ok((row, column))
+}
+
+/// The shape of all rows of the left operand in one matrix, where the right one is one matrix and no copy is needed.
+fn as_rows(a: &Tensor, b: &Tensor) -> Result<Option<Shape>> {
+    let Some((k, lead)) = a.dims().split_last().filter(|_| a.rank() > 2 && b.rank() == 2) else {
+        return Ok(None);
+    };
+    let rows = Shape::new([lead.iter().product(), *k].as_slice())?;
+    Ok(a.has_view(&rows)?.then_some(rows))
 }
 
 /// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
@@ -195,16 +277,9 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result
         Some(bias) => run(&op, &[a, b, bias]),
         None => run(&op, &[a, b]),
     };
-    if a.rank() > 2 && b.rank() == 2 {
-        let (k, lead) = a.dims().split_last().expect("more than two dimensions");
-        let rows = lead.iter().product::<usize>();
-        let flat = Shape::new([rows, *k].as_slice())?;
-        if let Some(layout) = a.layout().reshape(&flat)? {
-            let out = multiply(&a.with_layout(layout))?;
-            let mut dims: Dims = lead.into();
-            dims.push(out.dims()[1]);
-            return out.reshape_to(&Shape::new(dims)?);
-        }
-    }
-    multiply(a)
+    let Some(rows) = as_rows(a, b)? else { return multiply(a) };
+    let out = multiply(&a.reshape_to(rows)?)?;
+    let mut dims: Dims = a.dims()[..a.rank() - 1].into();
+    dims.push(out.dims()[1]);
+    out.reshape_to(Shape::new(dims)?)
 }

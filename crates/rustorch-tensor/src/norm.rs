@@ -3,7 +3,7 @@
 use crate::binary::DEFAULT_FLOAT;
 use crate::dispatch::{run, run_pair};
 use crate::{IntoShape, Tensor};
-use rustorch_core::{DTypeKind, Error, LayerNorm, Op, Result, RmsNorm, Shape, Softmax};
+use rustorch_core::{AddRmsNorm, DTypeKind, Error, LayerNorm, Op, Result, RmsNorm, Shape, Softmax};
 use std::borrow::Cow;
 
 impl Tensor {
@@ -88,7 +88,7 @@ impl Tensor {
             Some(weight) => run(&op, &[&flat, weight])?,
             None => run(&op, &[&flat])?,
         };
-        out.reshape_to(self.shape())
+        out.reshape_to(self.shape().clone())
     }
 
     /// `self + other` and its [`rms_norm`](Self::rms_norm) in one pass, bit for bit what the two are one after the other:
@@ -114,7 +114,7 @@ impl Tensor {
     ) -> Result<(Tensor, Tensor)> {
         const NAME: &str = "add_rms_norm";
         let shape = self.trailing(NAME, normalized_shape)?;
-        let op = Op::AddRmsNorm(RmsNorm { eps });
+        let op = Op::AddRmsNorm(AddRmsNorm { eps });
         if shape.rank() == 1 {
             return match weight {
                 Some(weight) => run_pair(&op, &[self, other, weight]),
@@ -133,7 +133,7 @@ impl Tensor {
             Some(weight) => run_pair(&op, &[&x, &y, weight])?,
             None => run_pair(&op, &[&x, &y])?,
         };
-        Ok((sum.reshape_to(self.shape())?, normed.reshape_to(self.shape())?))
+        Ok((sum.reshape_to(self.shape().clone())?, normed.reshape_to(self.shape().clone())?))
     }
 
     /// Checks that a shape is that of the trailing dimensions.

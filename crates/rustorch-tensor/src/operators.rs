@@ -1,17 +1,17 @@
-//! `+ - * /`, and unary `-` and `!`: the methods of the same meaning, panicking with their error.
+//! `+ - * /`, `+= -= *= /=`, and unary `-` and `!`: the methods of the same meaning, panicking with their error.
 //!
 //! Of the number types only one per kind takes part, so that `(&x * 2.0).exp()` needs no annotation; the methods take all.
 
 use crate::binary::binary;
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{BinaryOp, C64, C128, Result, Scalar};
-use std::ops::{Add, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
 
 #[track_caller]
 #[inline]
-fn unwrap(result: Result<Tensor>) -> Tensor {
+fn unwrap<T>(result: Result<T>) -> T {
     match result {
-        Ok(tensor) => tensor,
+        Ok(value) => value,
         Err(error) => refuse(&error),
     }
 }
@@ -71,6 +71,25 @@ binary_operators! {
     Sub::sub => Sub;
     Mul::mul => Mul;
     Div::div => Div;
+}
+
+macro_rules! assigning_operators {
+    ($($trait:ident::$method:ident => $name:ident;)*) => {$(
+        /// In place: every view of the memory sees the result.
+        impl<'a, T: Into<TensorOrScalar<'a>>> $trait<T> for Tensor {
+            #[track_caller]
+            fn $method(&mut self, other: T) {
+                unwrap(self.$name(other));
+            }
+        }
+    )*};
+}
+
+assigning_operators! {
+    AddAssign::add_assign => add_;
+    SubAssign::sub_assign => sub_;
+    MulAssign::mul_assign => mul_;
+    DivAssign::div_assign => div_;
 }
 
 macro_rules! unary_operators {

@@ -2,8 +2,9 @@
 
 use crate::binary::{NUMBER, meet};
 use crate::dispatch::run;
+use crate::out::{out_doc, unary_into};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{DType, DTypeKind, Op, Result, Scalar, UnaryOp, Weight};
+use rustorch_core::{Clamp, DType, DTypeKind, Op, Result, Scalar, UnaryOp, Weight};
 
 /// How a unary function is computed of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,12 +54,17 @@ pub(crate) fn bounded(dtype: DType, weight: Weight, bounds: [Option<Scalar>; 2])
 }
 
 macro_rules! unary_methods {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $into:ident => $op:ident;)*) => {
         impl Tensor {$(
             $(#[$doc])*
             #[inline]
             pub fn $name(&self) -> Result<Tensor> {
                 unary(UnaryOp::$op, self)
+            }
+
+            #[doc = out_doc!($name)]
+            pub fn $into(&self, out: &Tensor) -> Result<()> {
+                unary_into(UnaryOp::$op, self, out)
             }
         )*}
     };
@@ -66,7 +72,7 @@ macro_rules! unary_methods {
 
 unary_methods! {
     /// −x, for integers, floats and complex numbers.
-    neg => Neg;
+    neg, neg_into => Neg;
     /// |x|; the real modulus for complex numbers.
     ///
     /// ```
@@ -74,17 +80,17 @@ unary_methods! {
     /// assert_eq!(Tensor::new([-1i32, 2])?.abs()?.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
-    abs => Abs;
+    abs, abs_into => Abs;
     /// −1, 0 or 1; 0 for NaN, as in PyTorch.
-    sign => Sign;
+    sign, sign_into => Sign;
     /// The integer below; integers are copied.
-    floor => Floor;
+    floor, floor_into => Floor;
     /// The integer above; integers are copied.
-    ceil => Ceil;
+    ceil, ceil_into => Ceil;
     /// The nearest integer, halves to even; integers are copied.
-    round => Round;
+    round, round_into => Round;
     /// The integer towards zero; integers are copied.
-    trunc => Trunc;
+    trunc, trunc_into => Trunc;
     /// eˣ. Integers give `F32`, as in all functions with irrational values.
     ///
     /// ```
@@ -94,75 +100,77 @@ unary_methods! {
     /// assert_eq!(y.to_string(), "tensor([1.0000, 2.7183])");
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
-    exp => Exp;
+    exp, exp_into => Exp;
     /// eˣ − 1, precise near 0. Integers give `F32`.
-    expm1 => Expm1;
+    expm1, expm1_into => Expm1;
     /// Natural logarithm. Integers give `F32`.
-    log => Log;
+    log, log_into => Log;
     /// Binary logarithm. Integers give `F32`.
-    log2 => Log2;
+    log2, log2_into => Log2;
     /// Decimal logarithm. Integers give `F32`.
-    log10 => Log10;
+    log10, log10_into => Log10;
     /// log(1 + x), precise near 0. Integers give `F32`.
-    log1p => Log1p;
+    log1p, log1p_into => Log1p;
     /// Square root. Integers give `F32`.
-    sqrt => Sqrt;
+    sqrt, sqrt_into => Sqrt;
     /// 1/√x. Integers give `F32`.
-    rsqrt => Rsqrt;
+    rsqrt, rsqrt_into => Rsqrt;
     /// 1/x. Integers give `F32`.
-    reciprocal => Reciprocal;
+    reciprocal, reciprocal_into => Reciprocal;
     /// x².
-    square => Square;
+    square, square_into => Square;
     /// Sine. Integers give `F32`.
-    sin => Sin;
+    sin, sin_into => Sin;
     /// Cosine. Integers give `F32`.
-    cos => Cos;
+    cos, cos_into => Cos;
     /// Tangent. Integers give `F32`.
-    tan => Tan;
+    tan, tan_into => Tan;
     /// Inverse sine. Integers give `F32`.
-    asin => Asin;
+    asin, asin_into => Asin;
     /// Inverse cosine. Integers give `F32`.
-    acos => Acos;
+    acos, acos_into => Acos;
     /// Inverse tangent. Integers give `F32`.
-    atan => Atan;
+    atan, atan_into => Atan;
     /// Hyperbolic sine. Integers give `F32`.
-    sinh => Sinh;
+    sinh, sinh_into => Sinh;
     /// Hyperbolic cosine. Integers give `F32`.
-    cosh => Cosh;
+    cosh, cosh_into => Cosh;
     /// Hyperbolic tangent. Integers give `F32`.
-    tanh => Tanh;
+    tanh, tanh_into => Tanh;
     /// Inverse hyperbolic sine. Integers give `F32`.
-    asinh => Asinh;
+    asinh, asinh_into => Asinh;
     /// Inverse hyperbolic cosine. Integers give `F32`.
-    acosh => Acosh;
+    acosh, acosh_into => Acosh;
     /// Inverse hyperbolic tangent. Integers give `F32`.
-    atanh => Atanh;
+    atanh, atanh_into => Atanh;
     /// The error function. Integers give `F32`.
-    erf => Erf;
+    erf, erf_into => Erf;
+    /// The inverse of the error function: ±∞ at ±1, NaN beyond. Integers give `F32`.
+    erfinv, erfinv_into => Erfinv;
     /// 1/(1 + e⁻ˣ). Integers give `F32`.
-    sigmoid => Sigmoid;
+    sigmoid, sigmoid_into => Sigmoid;
     /// max(x, 0).
-    relu => Relu;
+    relu, relu_into => Relu;
     /// x·Φ(x), by the error function. Integers give `F32`.
-    gelu => Gelu;
+    gelu, gelu_into => Gelu;
     /// GELU by its tanh approximation. Integers give `F32`.
-    gelu_tanh => GeluTanh;
+    gelu_tanh, gelu_tanh_into => GeluTanh;
     /// x·sigmoid(x). Integers give `F32`.
-    silu => Silu;
+    silu, silu_into => Silu;
     /// log(1 + eˣ), x itself above 20. Integers give `F32`.
-    softplus => Softplus;
+    softplus, softplus_into => Softplus;
     /// Whether x is zero, as `Bool`.
-    logical_not => LogicalNot;
+    logical_not, logical_not_into => LogicalNot;
     /// All bits inverted; negation of truth values.
-    bitwise_not => BitwiseNot;
+    bitwise_not, bitwise_not_into => BitwiseNot;
     /// Whether x is NaN, as `Bool`.
-    isnan => IsNan;
+    isnan, isnan_into => IsNan;
     /// Whether x is ±∞, as `Bool`.
-    isinf => IsInf;
+    isinf, isinf_into => IsInf;
     /// Whether x is neither NaN nor ±∞, as `Bool`.
-    isfinite => IsFinite;
+    isfinite, isfinite_into => IsFinite;
     /// The complex conjugate; real tensors are returned as they are.
-    conj => Conj;
+    conj, conj_into => Conj;
 }
 
 impl Tensor {
@@ -201,7 +209,7 @@ impl Tensor {
 
     fn bounded(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         let dtype = bounded(self.dtype(), self.weight(), [min, max])?;
-        run(&Op::Clamp { min, max }, &[&self.to_dtype(dtype)?])
+        run(&Op::Clamp(Clamp { min, max }), &[&self.to_dtype(dtype)?])
     }
 
     /// `self + weight · (end − self)`.

@@ -3,7 +3,10 @@
 use crate::args::Sizes;
 use crate::dispatch::{run, run_pair};
 use crate::{IntoShape, Tensor};
-use rustorch_core::{AdaptivePool, AvgPool, Dims, Error, MaxPool, Op, PoolWindow, Result};
+use rustorch_core::{
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, Dims, Error,
+    MaxPool, MaxPoolBackward, Op, PoolWindow, Result,
+};
 
 /// The optional arguments of maximum pooling, with PyTorch's defaults. Each is one number, or one for each dimension.
 ///
@@ -168,14 +171,14 @@ macro_rules! pools {
                 indices (`I64`) into the flattened `", $sizes, "`, the first of equals.")]
             pub fn $adaptive_max_indices(&self, output_size: impl Into<Sizes>) -> Result<(Tensor, Tensor)> {
                 let size = self.adaptive(stringify!($adaptive_max), $n, output_size.into())?;
-                run_pair(&Op::AdaptiveMaxPool(size), &[self])
+                run_pair(&Op::AdaptiveMaxPool(AdaptiveMaxPool { size }), &[self])
             }
 
             #[doc = concat!("The mean of as many windows as `output_size` says, which cover `", $sizes, "` of `[n, c, ", $sizes,
                 "]`, or of `[c, ", $sizes, "]`. A size of −1 is the input's.")]
             pub fn $adaptive_avg(&self, output_size: impl Into<Sizes>) -> Result<Tensor> {
                 let size = self.adaptive(stringify!($adaptive_avg), $n, output_size.into())?;
-                run(&Op::AdaptiveAvgPool(size), &[self])
+                run(&Op::AdaptiveAvgPool(AdaptiveAvgPool { size }), &[self])
             }
         )*}
     };
@@ -202,10 +205,10 @@ impl Tensor {
         run_pair(&Op::MaxPool(options.op(op, n, kernel)?), &[self])
     }
 
-    fn adaptive(&self, op: &'static str, n: usize, size: Sizes) -> Result<AdaptivePool> {
+    fn adaptive(&self, op: &'static str, n: usize, size: Sizes) -> Result<Dims> {
         self.expect_spatial(op, n)?;
         let spatial = &self.dims()[self.rank() - n..];
-        Ok(AdaptivePool { size: size.or_kept(op, "output_size", spatial)? })
+        size.or_kept(op, "output_size", spatial)
     }
 
     /// Checks that the tensor has `n` spatial dimensions behind channels, with a batch before them or without.
@@ -236,7 +239,7 @@ impl Tensor {
     /// If gradient and indices differ in shape, or an index is outside.
     pub fn max_pool_backward(&self, indices: &Tensor, spatial: impl IntoShape) -> Result<Tensor> {
         let spatial = Dims::from_slice(&spatial.into_shape()?);
-        run(&Op::MaxPoolBackward { spatial }, &[self, indices])
+        run(&Op::MaxPoolBackward(MaxPoolBackward { spatial }), &[self, indices])
     }
 
     /// The gradient of the input of an average pooling with these arguments, for this gradient of the output; `spatial`
@@ -252,7 +255,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let spatial = Dims::from_slice(&spatial.into_shape()?);
         let pool = options.op("avg_pool_backward", spatial.len(), kernel_size.into())?;
-        run(&Op::AvgPoolBackward { pool, spatial }, &[self])
+        run(&Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }), &[self])
     }
 
     /// The gradient of the input of an adaptive average pooling, for this gradient of the output; `spatial` are the
@@ -262,7 +265,7 @@ impl Tensor {
     /// If there are fewer dimensions.
     pub fn adaptive_avg_pool_backward(&self, spatial: impl IntoShape) -> Result<Tensor> {
         let spatial = Dims::from_slice(&spatial.into_shape()?);
-        run(&Op::AdaptiveAvgPoolBackward { spatial }, &[self])
+        run(&Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial }), &[self])
     }
 }
 

@@ -1,8 +1,9 @@
 //! Random numbers.
 
-use crate::create::generate;
+use crate::dispatch::create;
 use crate::{IntoShape, Tensor, TensorOptions};
 use rustorch_core::{DType, Distribution, Error, Op, PhiloxKey, Random, Result, Shape};
+use rustorch_runtime::DeviceGuard;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A source of random numbers: a seed and a place in its stream.
@@ -63,7 +64,7 @@ impl Generator {
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
         let key = self.draw(shape.elements());
-        generate(&Op::Random(Random { distribution, shape, dtype: options.dtype, key }), options)
+        create(options.device, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
     }
 
     /// Numbers uniform in [0, 1).
@@ -181,11 +182,13 @@ impl Tensor {
 
     /// Numbers uniform in [0, 1), of this tensor's shape, dtype and device.
     pub fn rand_like(&self) -> Result<Tensor> {
-        DEFAULT.rand(self.shape(), (self.dtype(), self.device()))
+        let _beside = DeviceGuard::beside(self.storage());
+        DEFAULT.rand(self.shape(), self.dtype())
     }
 
     /// Normal numbers, of this tensor's shape, dtype and device.
     pub fn randn_like(&self) -> Result<Tensor> {
-        DEFAULT.randn(self.shape(), (self.dtype(), self.device()))
+        let _beside = DeviceGuard::beside(self.storage());
+        DEFAULT.randn(self.shape(), self.dtype())
     }
 }

@@ -1,13 +1,13 @@
 //! Sums, extrema, statistics and scans.
 
 use crate::binary::DEFAULT_FLOAT;
-use crate::dispatch::run;
+use crate::dispatch::{run, run_into};
 use crate::{Axes, Tensor};
-use rustorch_core::{DType, DTypeKind, Dims, Op, Reduce, ReduceOp, Result, ScanOp};
+use rustorch_core::{DType, DTypeKind, Dims, Op, Reduce, ReduceOp, Result, Scan, ScanOp};
 use std::borrow::Cow;
 
-/// Runs a reduction, taking integers and truth values to a dtype that has it.
-pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+/// A reduction, and the tensor of a dtype that has it: integers and truth values are converted.
+fn prepared<'x>(op: ReduceOp, x: &'x Tensor, axes: &Axes, keepdim: bool) -> Result<(Op, Cow<'x, Tensor>)> {
     let axes: Dims = axes.resolve(op.name(), x.rank())?;
     let x = match (x.dtype().kind(), op.output(x.dtype())) {
         (_, Some(_)) => Cow::Borrowed(x),
@@ -17,17 +17,41 @@ pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Re
         (DTypeKind::Bool, None) => Cow::Owned(x.to_dtype(DType::U8)?),
         _ => Cow::Borrowed(x),
     };
-    let logical = matches!(op, ReduceOp::Any | ReduceOp::All);
-    let out = run(&Op::Reduce(Reduce { op, axes, keepdim }), &[&x])?;
-    if logical && x.dtype() == DType::U8 { out.to_dtype(DType::U8) } else { Ok(out) }
+    Ok((Op::Reduce(Reduce { op, axes, keepdim }), x))
+}
+
+/// Whether the result is a truth value that has the argument's dtype, `U8`.
+fn is_byte_logic(op: ReduceOp, x: &Tensor) -> bool {
+    matches!(op, ReduceOp::Any | ReduceOp::All) && x.dtype() == DType::U8
+}
+
+/// Runs a reduction.
+pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Result<Tensor> {
+    let (reduction, arg) = prepared(op, x, axes, keepdim)?;
+    let out = run(&reduction, &[&arg])?;
+    if is_byte_logic(op, x) { out.to_dtype(DType::U8) } else { Ok(out) }
+}
+
+/// Runs a reduction and writes its result.
+fn reduce_into(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool, out: &Tensor) -> Result<()> {
+    if is_byte_logic(op, x) {
+        return out.copy_(&reduce(op, x, axes, keepdim)?);
+    }
+    let (reduction, arg) = prepared(op, x, axes, keepdim)?;
+    run_into(&reduction, &[&arg], out)
 }
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident, $all:ident => $op:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $all:ident, $into:ident => $op:expr;)*) => {
         impl Tensor {$(
             $(#[$doc])*
             pub fn $name(&self, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
                 reduce($op, self, &dims.into(), keepdim)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), written to `out`, which has the result's shape and dtype.")]
+            pub fn $into(&self, dims: impl Into<Axes>, keepdim: bool, out: &Tensor) -> Result<()> {
+                reduce_into($op, self, &dims.into(), keepdim, out)
             }
 
             #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") over all dimensions: a 0-d tensor.")]
@@ -49,31 +73,31 @@ reductions! {
     /// assert_eq!(x.sum_all()?.item()?.to_f64(), 10.0);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
-    sum, sum_all => ReduceOp::Sum;
+    sum, sum_all, sum_into => ReduceOp::Sum;
     /// Mean over dimensions. Integers give `F32`; the mean of nothing is NaN.
-    mean, mean_all => ReduceOp::Mean;
+    mean, mean_all, mean_into => ReduceOp::Mean;
     /// Product over dimensions. Integers and truth values multiply in `I64`.
-    prod, prod_all => ReduceOp::Prod;
+    prod, prod_all, prod_into => ReduceOp::Prod;
     /// Largest over dimensions; NaN if any is.
     ///
     /// # Errors
     /// Among others over no elements.
-    amax, max_all => ReduceOp::Max;
+    amax, max_all, amax_into => ReduceOp::Max;
     /// Smallest over dimensions; NaN if any is.
     ///
     /// # Errors
     /// Among others over no elements.
-    amin, min_all => ReduceOp::Min;
+    amin, min_all, amin_into => ReduceOp::Min;
     /// Whether any element is not zero, as `Bool`; as `U8` for `U8`, like PyTorch.
-    any, any_all => ReduceOp::Any;
+    any, any_all, any_into => ReduceOp::Any;
     /// Whether no element is zero, as `Bool`; as `U8` for `U8`, like PyTorch.
-    all, all_all => ReduceOp::All;
+    all, all_all, all_into => ReduceOp::All;
     /// log Σ eˣ over dimensions, without overflow. Integers give `F32`.
-    logsumexp, logsumexp_all => ReduceOp::LogSumExp;
+    logsumexp, logsumexp_all, logsumexp_into => ReduceOp::LogSumExp;
     /// Index (`I64`) of the largest along one dimension, or in the flattened tensor; the first of equals.
-    argmax, argmax_all => ReduceOp::ArgMax;
+    argmax, argmax_all, argmax_into => ReduceOp::ArgMax;
     /// Index (`I64`) of the smallest along one dimension, or in the flattened tensor; the first of equals.
-    argmin, argmin_all => ReduceOp::ArgMin;
+    argmin, argmin_all, argmin_into => ReduceOp::ArgMin;
 }
 
 impl Tensor {
@@ -138,7 +162,7 @@ impl Tensor {
 
     fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {
         let axis = self.axis(op.name(), dim)?;
-        run(&Op::Scan { op, axis }, &[self])
+        run(&Op::Scan(Scan { op, axis }), &[self])
     }
 
     /// Running sums along a dimension. Integers and truth values sum in `I64`.

@@ -47,20 +47,6 @@ impl Tensor {
         Tensor(Handle::new(Inner { storage, layout, dtype }))
     }
 
-    /// Another layout of the same elements.
-    pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
-        Tensor::from_parts(self.0.storage.clone(), self.0.dtype, layout)
-    }
-
-    /// Another layout of the same elements, which for a block type must keep blocks whole.
-    pub(crate) fn viewed(&self, op: &'static str, layout: Layout) -> Result<Tensor> {
-        let view = self.with_layout(layout);
-        if self.dtype().is_quant() {
-            view.meta().check(op)?;
-        }
-        Ok(view)
-    }
-
     /// The memory.
     #[inline]
     pub fn storage(&self) -> &Storage {

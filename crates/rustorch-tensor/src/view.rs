@@ -1,7 +1,8 @@
 //! Views: other shapes, orders and parts of the same memory. None of them copies, unless its documentation says so.
 
+use crate::dispatch::{try_view, view};
 use crate::{IntoShape, Sizes, Tensor};
-use rustorch_core::{DType, Dims, Error, Layout, Result, Shape, resolve_axis};
+use rustorch_core::{Dims, Error, Result, Shape, ViewOp, resolve_axis};
 use std::ops::{Bound, RangeBounds};
 
 impl Tensor {
@@ -19,31 +20,29 @@ impl Tensor {
     /// If the numbers of elements differ.
     pub fn reshape(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
         let shape = sizes.into().resolve("reshape", self.shape())?;
-        self.reshape_to(&shape)
+        self.reshape_to(shape)
     }
 
     /// As [`reshape`](Self::reshape), for a shape that is known.
-    pub(crate) fn reshape_to(&self, shape: &Shape) -> Result<Tensor> {
-        if shape == self.shape() {
+    pub(crate) fn reshape_to(&self, shape: Shape) -> Result<Tensor> {
+        if &shape == self.shape() {
             return Ok(self.clone());
         }
-        match self.layout().reshape(shape)? {
-            Some(layout) => self.viewed("reshape", layout),
-            None => Ok(self.copy()?.with_layout(Layout::contiguous(shape.clone()))),
+        let op = ViewOp::Reshape(shape);
+        match try_view(self, &op)? {
+            Some(view) => Ok(view),
+            None => view(&self.copy()?, &op),
         }
+    }
+
+    /// Whether [`reshape`](Self::reshape) to this shape needs no copy.
+    pub(crate) fn has_view(&self, shape: &Shape) -> Result<bool> {
+        Ok(self.is_contiguous() || self.layout().reshape(shape)?.is_some())
     }
 
     /// As [`reshape`](Self::reshape), but an error where it would have to copy.
     pub fn view(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
-        let shape = sizes.into().resolve("view", self.shape())?;
-        match self.layout().reshape(&shape)? {
-            Some(layout) => self.viewed("view", layout),
-            None => Err(Error::shape(
-                "view",
-                format!("strides {:?} do not allow it without a copy; use reshape", self.strides()),
-                [self.shape(), &shape],
-            )),
-        }
+        view(self, &ViewOp::Reshape(sizes.into().resolve("view", self.shape())?))
     }
 
     /// Dimensions `start` to `end` (both included, both may count from the end) merged into one; `flatten(0, -1)` merges
@@ -60,7 +59,7 @@ impl Tensor {
         let mut merged: Dims = dims[..first].into();
         merged.push(dims[first..=last].iter().product());
         merged.extend_from_slice(&dims[last + 1..]);
-        self.reshape_to(&Shape::new(merged)?)
+        self.reshape_to(Shape::new(merged)?)
     }
 
     /// Dimension `dim` cut into several, of which one length may be −1.
@@ -70,7 +69,7 @@ impl Tensor {
         let mut dims: Dims = self.dims()[..axis].into();
         dims.extend_from_slice(part.dims());
         dims.extend_from_slice(&self.dims()[axis + 1..]);
-        self.reshape_to(&Shape::new(dims)?)
+        self.reshape_to(Shape::new(dims)?)
     }
 
     /// Two dimensions swapped.
@@ -79,7 +78,7 @@ impl Tensor {
         if a == b {
             return Ok(self.clone());
         }
-        Ok(self.with_layout(self.layout().transpose(a, b)?))
+        view(self, &ViewOp::Transpose { axes: [a, b] })
     }
 
     /// The transposed matrix; vectors and scalars stay as they are.
@@ -96,36 +95,30 @@ impl Tensor {
 
     /// Dimensions in another order: dimension `i` of the result is `order[i]` of this one.
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Tensor> {
-        let order: Dims = order
-            .as_ref()
-            .iter()
-            .map(|&dim| resolve_axis("permute", dim, self.rank()))
-            .collect::<Result<_>>()?;
-        Ok(self.with_layout(self.layout().permute(&order)?))
+        let order = order.as_ref().iter();
+        let axes = order.map(|&dim| resolve_axis("permute", dim, self.rank())).collect::<Result<_>>()?;
+        view(self, &ViewOp::Permute(axes))
     }
 
     /// Without dimension `dim` if its length is 1, else unchanged.
     pub fn squeeze(&self, dim: isize) -> Result<Tensor> {
         let axis = self.axis("squeeze", dim)?;
         match self.dims().get(axis) {
-            Some(1) => Ok(self.with_layout(self.layout().squeeze(axis)?)),
+            Some(1) => view(self, &ViewOp::Squeeze { axis }),
             _ => Ok(self.clone()),
         }
     }
 
     /// Without any dimension of length 1.
     pub fn squeeze_all(&self) -> Result<Tensor> {
-        let mut layout = self.layout().clone();
-        for axis in (0..self.rank()).rev().filter(|&axis| self.dims()[axis] == 1) {
-            layout = layout.squeeze(axis)?;
-        }
-        Ok(self.with_layout(layout))
+        let dims: Dims = self.dims().iter().copied().filter(|&dim| dim != 1).collect();
+        self.reshape_to(Shape::new(dims)?)
     }
 
     /// With a dimension of length 1 before `dim`; −1 puts it at the end.
     pub fn unsqueeze(&self, dim: isize) -> Result<Tensor> {
         let axis = resolve_axis("unsqueeze", dim, self.rank() + 1)?;
-        Ok(self.with_layout(self.layout().unsqueeze(axis)?))
+        view(self, &ViewOp::Unsqueeze { axis })
     }
 
     /// Repeated, without copying, along dimensions of length 1 and new ones in front. A length of −1 keeps the
@@ -165,7 +158,7 @@ impl Tensor {
         if &shape == self.shape() {
             return Ok(self.clone());
         }
-        Ok(self.with_layout(self.layout().broadcast_to(&shape, "expand")?))
+        view(self, &ViewOp::Expand(shape))
     }
 
     /// `len` elements of dimension `dim` from `start`.
@@ -174,7 +167,7 @@ impl Tensor {
     /// If the range leaves the dimension.
     pub fn narrow(&self, dim: isize, start: usize, len: usize) -> Result<Tensor> {
         let axis = self.dimension("narrow", dim)?;
-        self.viewed("narrow", self.layout().slice(axis, start, len, 1)?)
+        view(self, &ViewOp::Slice { axis, start, len, step: 1 })
     }
 
     /// Every `step`th element of a range of dimension `dim`. As in Python, bounds may count from the end and are
@@ -208,7 +201,7 @@ impl Tensor {
             Bound::Unbounded => size,
         };
         let len = end.saturating_sub(start).div_ceil(step);
-        self.viewed("slice", self.layout().slice(axis, start, len, step)?)
+        view(self, &ViewOp::Slice { axis, start, len, step })
     }
 
     /// Without dimension `dim`, at one index of it, which may count from the end.
@@ -220,7 +213,7 @@ impl Tensor {
         let len = self.dims()[axis];
         let at = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
         match at.and_then(|at| usize::try_from(at).ok()).filter(|&at| at < len) {
-            Some(at) => self.viewed("select", self.layout().select(axis, at)?),
+            Some(index) => view(self, &ViewOp::Select { axis, index }),
             None => Err(Error::Index { op: "select", index: index as i64, len }),
         }
     }
@@ -283,50 +276,20 @@ impl Tensor {
     /// The diagonal of the plane of two dimensions, as a new last dimension. `offset` above 0 lies above the main
     /// diagonal.
     pub fn diagonal(&self, offset: isize, dim1: isize, dim2: isize) -> Result<Tensor> {
-        let (a, b) = (self.dimension("diagonal", dim1)?, self.dimension("diagonal", dim2)?);
-        if a == b {
-            return Err(Error::argument("diagonal", format!("needs two dimensions, got {dim1} twice")));
-        }
-        let (rows, columns) = (self.dims()[a], self.dims()[b]);
-        let (down, right) = (offset.min(0).unsigned_abs(), offset.max(0).unsigned_abs());
-        let len = rows.saturating_sub(down).min(columns.saturating_sub(right));
-        let strides = self.strides();
-        let kept = (0..self.rank()).filter(|&i| i != a && i != b);
-        let mut dims: Dims = kept.clone().map(|i| self.dims()[i]).collect();
-        let mut steps: Dims = kept.map(|i| strides[i]).collect();
-        dims.push(len);
-        steps.push(strides[a] + strides[b]);
-        let skip = if len == 0 { 0 } else { down * strides[a] + right * strides[b] };
-        self.viewed("diagonal", Layout::new(Shape::new(dims)?, steps, self.layout().offset() + skip)?)
+        let axes = [self.dimension("diagonal", dim1)?, self.dimension("diagonal", dim2)?];
+        view(self, &ViewOp::Diagonal { offset, axes })
     }
 
     /// Windows of `size` elements of a dimension, `step` apart: the dimension's length becomes the number of windows,
     /// and a last dimension of `size` is added.
     pub fn unfold(&self, dim: isize, size: usize, step: usize) -> Result<Tensor> {
         let axis = self.dimension("unfold", dim)?;
-        let len = self.dims()[axis];
-        if step == 0 || size > len {
-            return Err(Error::shape(
-                "unfold",
-                format!("dimension {axis} has no windows of {size} at a step of {step}"),
-                [self.shape()],
-            ));
-        }
-        let mut dims: Dims = self.dims().into();
-        let mut strides: Dims = self.strides().into();
-        dims[axis] = (len - size) / step + 1;
-        dims.push(size);
-        strides.push(strides[axis]);
-        strides[axis] = strides[axis].saturating_mul(step);
-        self.viewed("unfold", Layout::new(Shape::new(dims)?, strides, self.layout().offset())?)
+        view(self, &ViewOp::Unfold { axis, size, step })
     }
 
     /// The real parts of complex numbers, as a view; real tensors are returned as they are.
     pub fn real(&self) -> Result<Tensor> {
-        if !self.dtype().is_complex() {
-            return Ok(self.clone());
-        }
-        self.part(0)
+        if self.dtype().is_complex() { view(self, &ViewOp::Real) } else { Ok(self.clone()) }
     }
 
     /// The imaginary parts of complex numbers, as a view.
@@ -334,16 +297,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor is not complex.
     pub fn imag(&self) -> Result<Tensor> {
-        if !self.dtype().is_complex() {
-            return Err(Error::dtype("imag", "needs complex numbers", [self.dtype()]));
-        }
-        self.part(1)
-    }
-
-    fn part(&self, index: usize) -> Result<Tensor> {
-        let pairs = self.view_as_real()?;
-        let layout = pairs.layout().select(self.rank(), index)?;
-        Ok(pairs.with_layout(layout))
+        view(self, &ViewOp::Imag)
     }
 
     /// Complex numbers as pairs of real ones along a new last dimension of length 2, as a view.
@@ -351,15 +305,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor is not complex.
     pub fn view_as_real(&self) -> Result<Tensor> {
-        if !self.dtype().is_complex() {
-            return Err(Error::dtype("view_as_real", "needs complex numbers", [self.dtype()]));
-        }
-        let mut dims: Dims = self.dims().into();
-        dims.push(2);
-        let mut strides: Dims = self.strides().iter().map(|s| s.saturating_mul(2)).collect();
-        strides.push(1);
-        let layout = Layout::new(Shape::new(dims)?, strides, self.layout().offset() * 2)?;
-        Ok(Tensor::from_parts(self.storage().clone(), self.dtype().to_real(), layout))
+        view(self, &ViewOp::AsReal)
     }
 
     /// Pairs of `F32` or `F64` along the last dimension as complex numbers, as a view.
@@ -367,37 +313,7 @@ impl Tensor {
     /// # Errors
     /// If the last dimension is not made of neighbouring pairs, or pairs do not start at even places.
     pub fn view_as_complex(&self) -> Result<Tensor> {
-        const NAME: &str = "view_as_complex";
-        let dtype = match self.dtype() {
-            DType::F32 => DType::C64,
-            DType::F64 => DType::C128,
-            other => return Err(Error::dtype(NAME, "needs f32 or f64", [other])),
-        };
-        let (Some((&2, dims)), Some((&1, strides))) = (self.dims().split_last(), self.strides().split_last())
-        else {
-            return Err(Error::shape(
-                NAME,
-                "the last dimension must be of length 2 and stride 1",
-                [self.shape()],
-            ));
-        };
-        let empty = self.elements() == 0;
-        let paired = |(&dim, &stride): (&usize, &usize)| dim == 1 || stride.is_multiple_of(2);
-        let even = dims.iter().zip(strides).all(paired) && self.layout().offset().is_multiple_of(2);
-        if !empty && !even {
-            return Err(Error::shape(
-                NAME,
-                format!(
-                    "strides {strides:?} at offset {} do not fall on pairs; use copy",
-                    self.layout().offset()
-                ),
-                [self.shape()],
-            ));
-        }
-        let strides: Dims = strides.iter().map(|s| s / 2).collect();
-        let offset = if empty { 0 } else { self.layout().offset() / 2 };
-        let layout = Layout::new(Shape::new(dims)?, strides, offset)?;
-        Ok(Tensor::from_parts(self.storage().clone(), dtype, layout))
+        view(self, &ViewOp::AsComplex)
     }
 
     /// As [`axis`](Self::axis), for operations that need the dimension to exist.

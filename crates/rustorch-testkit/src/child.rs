@@ -3,7 +3,12 @@
 use std::process::Command;
 
 /// Set in child processes, to the name of the test.
-const CHILD: &str = "RUSTORCH_TEST_CHILD";
+pub(crate) const CHILD: &str = "RUSTORCH_TEST_CHILD";
+
+/// Whether this process is the child of a test.
+pub(crate) fn in_any_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
 
 /// Whether this process is the child that is to run a test.
 pub fn is_child(name: &str) -> bool {
@@ -52,6 +57,7 @@ pub fn in_child(name: &str, prepare: impl FnOnce(&mut Command), body: impl FnOnc
     let output = command.output().expect("a test can run itself");
     let [said, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success() && said.contains(&end), "{}\n{said}\n{errors}", output.status);
+    crate::skip::count_printed(&said);
     Some(format!("{said}{errors}"))
 }
 

@@ -1,5 +1,5 @@
-//! What tests of devices and of the executor need: fake devices that fail by script, comparisons that say what differs, and
-//! child processes that run a test again in another environment.
+//! What tests of devices and of the executor need: fake devices that fail by script, comparisons that say what differs,
+//! child processes that run a test again in another environment, and skips that are counted.
 //!
 //! A [`FakeDevice`] computes by another backend but keeps its memory apart, so that code which forgets to move data
 //! cannot work by luck. It declines, fails, runs out of memory and slows down as told:
@@ -8,7 +8,7 @@
 //! use rustorch_core::{Backend, Device};
 //! use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 //! # fn example(cpu: std::sync::Arc<dyn Backend>) {
-//! let cuda = FakeDevice::new(Device::Cuda(0), cpu).memory_limit(1 << 20);
+//! let cuda = FakeDevice::new(Device::cuda(0), cpu).memory_limit(1 << 20);
 //! // The second matrix product finds the device gone.
 //! cuda.script(Rule::at(Point::Run).op("matmul").after(1).act(Act::Lose));
 //! # }
@@ -17,8 +17,11 @@
 mod child;
 pub mod conformance;
 mod fake;
+mod skip;
+pub mod suite;
 mod tolerance;
 
 pub use child::{child, in_child, is_child};
 pub use fake::{Act, Call, FakeDevice, Point, Rule};
+pub use skip::{REQUIRE, Requirement, skip};
 pub use tolerance::{assert_close, assert_same_bits, assert_ulps, ulps};

@@ -57,7 +57,7 @@ impl Cache {
         self.kept.as_ref().map(|(cache, _)| cache)
     }
 
-    /// Notes a new kernel.
+    /// Records a new kernel.
     pub(crate) fn grew(&self) {
         if self.kept.is_some() {
             lock(&self.unsaved).get_or_insert_with(Instant::now);

@@ -86,9 +86,9 @@ pub fn adapters() -> Result<Vec<Adapter>, OpenError> {
         .into_iter()
         .filter_map(|(wgpu, info)| {
             let device = match info.backend {
-                wgpu::Backend::Metal => Device::Metal(metal.next()?),
-                wgpu::Backend::Dx12 => Device::Dx12(dx12.next()?),
-                _ => Device::Vulkan(vulkan.next()?),
+                wgpu::Backend::Metal => Device::metal(metal.next()?),
+                wgpu::Backend::Dx12 => Device::dx12(dx12.next()?),
+                _ => Device::vulkan(vulkan.next()?),
             };
             Some(Adapter { wgpu, info, device })
         })
@@ -127,7 +127,7 @@ impl Adapter {
         format!("{} {}", self.info.driver, self.info.driver_info).trim().to_owned()
     }
 
-    /// Whether it is a processor in disguise, slower than the processor's own kernels.
+    /// Whether it is a software renderer on the CPU, slower than the CPU's own kernels.
     pub fn is_software(&self) -> bool {
         self.info.device_type == wgpu::DeviceType::Cpu
     }
@@ -190,7 +190,6 @@ impl Adapter {
             name: info.name.clone(),
             driver: self.driver(),
             language: Language::Wgsl,
-            f16: features.contains(wgpu::Features::SHADER_F16),
             f64: features.contains(wgpu::Features::SHADER_F64),
             i64: features.contains(wgpu::Features::SHADER_INT64),
             subgroups: subgroups.filter(|_| features.contains(wgpu::Features::SUBGROUP)),
@@ -248,8 +247,7 @@ impl Adapter {
 }
 
 /// What kernels and this crate make use of where an adapter has it.
-const USEFUL: wgpu::Features = wgpu::Features::SHADER_F16
-    .union(wgpu::Features::SHADER_F64)
+const USEFUL: wgpu::Features = wgpu::Features::SHADER_F64
     .union(wgpu::Features::SHADER_INT64)
     .union(wgpu::Features::SHADER_I16)
     .union(wgpu::Features::SHADER_FLOAT32_ATOMIC)
@@ -261,7 +259,7 @@ const USEFUL: wgpu::Features = wgpu::Features::SHADER_F16
     .union(wgpu::Features::PIPELINE_CACHE);
 
 /// Whether two entries are one GPU. Without a bus address only software devices are compared, by everything else: two
-/// equal cards may lack addresses, one processor is listed twice only by two lists of drivers.
+/// equal cards may lack addresses, one CPU is listed twice only by two lists of drivers.
 fn same(a: &wgpu::AdapterInfo, b: &wgpu::AdapterInfo) -> bool {
     match bus_address(a) {
         None => a == b && a.device_type == wgpu::DeviceType::Cpu && a.backend != wgpu::Backend::Dx12,

@@ -9,7 +9,7 @@ use crate::pipeline::{Compiler, Kernel};
 use crate::read::{self, CHUNK, Staging};
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
-use rustorch_kernels::{Driver, Hardware, Launch, Text, Window};
+use rustorch_kernels::{BufferBinding, Driver, Hardware, KernelSource, Launch};
 use std::fmt;
 use std::sync::Mutex;
 
@@ -95,7 +95,7 @@ impl WgpuDriver {
         }
         let aligned = u64::from(self.hardware.window.unwrap_or(4));
         for (at, (window, binding)) in launch.buffers.iter().zip(&kernel.buffers).enumerate() {
-            let Window { start, bytes, .. } = *window;
+            let BufferBinding { start, bytes, .. } = *window;
             let size = window.memory.buffer.size();
             if bytes < binding.least
                 || !bytes.is_multiple_of(4)
@@ -165,12 +165,12 @@ impl Driver for WgpuDriver {
         }
     }
 
-    fn compile(&self, kernel: &Text<'_>) -> Result<Kernel, Fault> {
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<Kernel, Fault> {
         self.faults.check()?;
         self.compiler.compile(kernel)
     }
 
-    fn launch(&self, launch: &Launch<'_, WgpuDriver>) -> Result<(), Fault> {
+    unsafe fn launch(&self, launch: &Launch<'_, WgpuDriver>) -> Result<(), Fault> {
         self.faults.check()?;
         self.check(launch)?;
         let group = self.bind(launch);

@@ -95,7 +95,7 @@ impl Batch {
         self.added()
     }
 
-    /// Notes a command that was added.
+    /// Records that a command was added.
     fn added(&mut self) -> Result<(), Fault> {
         self.commands += 1;
         if self.commands >= COMMANDS {

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::faults::{Faults, lock};
 use crate::parameters::{self, Slots, Style};
 use rustorch_core::Fault;
-use rustorch_kernels::Text;
+use rustorch_kernels::KernelSource;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ impl Compiler {
     }
 
     /// Makes a kernel of WGSL.
-    pub(crate) fn compile(&self, text: &Text<'_>) -> Result<Kernel, Fault> {
+    pub(crate) fn compile(&self, text: &KernelSource<'_>) -> Result<Kernel, Fault> {
         let refuse = |why: String| self.faults.refuse(format!("kernel `{}`: {why}", text.label));
         let mut module = naga::front::wgsl::parse_str(text.source)
             .map_err(|error| refuse(error.emit_to_string(text.source).trim_end().to_owned()))?;
@@ -103,7 +103,7 @@ impl Compiler {
                 };
                 // SAFETY: kernels are this library's or its caller's own; they check their bounds where data decides an
                 // index, end their loops and divide by no zero, as the same text must where CUDA or OpenCL runs it, which
-                // check nothing. Where Vulkan runs it, robust buffer access, which wgpu always asks for, confines a mistake
+                // check nothing. Where Vulkan runs it, robust buffer access, which wgpu always asks for, confines an error
                 // to the device's memory besides; Metal and Direct3D have no such second line.
                 let module = unsafe {
                     self.wgpu.create_shader_module_trusted(source, wgpu::ShaderRuntimeChecks::unchecked())
@@ -187,8 +187,8 @@ impl Compiler {
     }
 }
 
-/// What naga finds wrong with a kernel, and where. wgpu knows the module only, not the text.
-fn located(text: &Text<'_>) -> Option<String> {
+/// What naga finds wrong with a kernel, and where. wgpu knows the module only, not the source.
+fn located(text: &KernelSource<'_>) -> Option<String> {
     let module = naga::front::wgsl::parse_str(text.source).ok()?;
     let all = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
     let error = naga::valid::Validator::new(all.0, all.1).validate(&module).err()?;
@@ -196,7 +196,7 @@ fn located(text: &Text<'_>) -> Option<String> {
 }
 
 /// What the kernel does with its buffers, from its declarations. A buffer that it does not declare is read.
-fn bindings(module: &naga::Module, text: &Text<'_>) -> Result<Vec<Binding>, String> {
+fn bindings(module: &naga::Module, text: &KernelSource<'_>) -> Result<Vec<Binding>, String> {
     let mut buffers = vec![Binding { writes: false, least: 4 }; text.buffers];
     for (_, variable) in module.global_variables.iter() {
         let Some(at) = variable.binding else { continue };

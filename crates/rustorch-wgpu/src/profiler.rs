@@ -6,13 +6,13 @@ use crate::pipeline::Kernel;
 use crate::{read, timestamps};
 use rustorch_core::Fault;
 use rustorch_core::profile::{ClockMap, DeviceProfiler, DeviceSpan, host_ns};
-use rustorch_kernels::{Driver, Text};
+use rustorch_kernels::{Driver, KernelSource};
 
 /// How often both clocks are read together; the reading that took the shortest time counts.
 const READINGS: usize = 5;
 
 /// What is launched between the timestamps: Apple's GPUs leave out passes in which nothing is, and write none.
-const NOTHING: Text<'static> = Text {
+const NOTHING: KernelSource<'static> = KernelSource {
     label: "clock",
     source: "@compute @workgroup_size(1) fn main() {}",
     entry: "main",
@@ -27,7 +27,8 @@ impl DeviceProfiler for WgpuDriver {
         if !self.has_timestamps() {
             return Err(self.faults.refuse("it has no timestamps; launches cannot be measured"));
         }
-        let nothing = self.compile(&NOTHING)?;
+        // SAFETY: the source is what its description says, or is refused.
+        let nothing = unsafe { self.compile(&NOTHING) }?;
         let readings =
             (0..READINGS).map(|_| self.read_clocks(&nothing)).collect::<Result<Vec<_>, Fault>>()?;
         // There are readings.

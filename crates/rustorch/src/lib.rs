@@ -38,11 +38,11 @@ pub mod devices;
 pub mod metrics;
 
 #[doc(inline)]
-pub use rustorch_core::{DType, Device, DeviceType, Error, QuantType, Result, Scalar, Shape};
+pub use rustorch_core::DeviceType;
 #[doc(inline)]
 pub use rustorch_formats::gguf;
 #[doc(inline)]
-pub use rustorch_tensor::{Expr, Fused, Tensor, fuse, linalg, manual_seed};
+pub use rustorch_tensor::*;
 
 /// The vocabulary: operations, layouts, the contract of a device.
 #[doc(inline)]

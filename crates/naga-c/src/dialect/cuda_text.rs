@@ -1,4 +1,4 @@
-//! Definitions that open a CUDA text.
+//! Definitions that open a CUDA source.
 
 /// 16-bit floats without `cuda_fp16.h`, which NVRTC only finds with an include path. Instructions with `.rn` are never
 /// fused; quotients, comparisons and other functions go through `f32`, which has more than twice the digits plus two, so that

@@ -14,7 +14,7 @@ pub(crate) use opencl::OpenCl;
 
 use crate::{Dialect, Error};
 
-/// What a program needs from the top of its text.
+/// What a program needs from the top of its source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) half: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Collective {
 pub(crate) trait Target: Sync {
     /// Its name in messages.
     fn name(&self) -> &'static str;
-    /// The start of the text: pragmas, fixed definitions.
+    /// The start of the source: pragmas, fixed definitions.
     fn header(&self, needs: &Needs) -> String;
     /// The extensions that the device must have.
     fn extensions(&self, needs: &Needs) -> Vec<&'static str>;
@@ -121,7 +121,7 @@ pub(crate) trait Target: Sync {
     fn half_value(&self) -> &'static str;
     /// The body of a function of `u32 a, u32 b` that gives the dot product of four bytes each.
     fn dot4(&self, signed: bool) -> &'static str;
-    /// A built-in value: one text, or three for vectors.
+    /// A built-in value: one source, or three for vectors.
     fn builtin(&self, builtin: BuiltIn, workgroup_size: [u32; 3]) -> Option<Vec<String>>;
     /// A barrier for control (`control`) or for memory only.
     fn barrier(&self, barrier: Barrier, control: bool) -> Vec<&'static str>;

@@ -1,4 +1,4 @@
-//! Expressions: values as text.
+//! Expressions: values as source.
 //!
 //! Texts of values bind at least as tightly as a cast or a sign: operators put parentheses around themselves. Where something
 //! is appended (`.x`, `[i]`), [`postfix`] adds what is missing.
@@ -29,12 +29,12 @@ impl Body<'_, '_> {
         self.program.shape_of(inner).ok_or_else(|| Error::UnsupportedType(describe(inner)))
     }
 
-    /// A scalar or vector as text with its type.
+    /// A scalar or vector as source with its type.
     pub(crate) fn operand(&mut self, handle: Handle<Expression>) -> Result<Operand, Error> {
         Ok(Operand::new(self.value(handle)?, self.shape(handle)?))
     }
 
-    /// An expression's value as text: its name, if it was computed before, else the computation.
+    /// An expression's value as source: its name, if it was computed before, else the computation.
     pub(crate) fn value(&mut self, handle: Handle<Expression>) -> Result<String, Error> {
         if let Some(name) = self.named.get(&handle) {
             return Ok(name.clone());
@@ -202,7 +202,7 @@ pub(crate) fn postfix(text: &str) -> String {
     if plain(text) || encloses(text) { text.into() } else { format!("({text})") }
 }
 
-/// Whether the text is `(...)` or `name(...)` with a pair of parentheses that encloses all the rest.
+/// Whether the source is `(...)` or `name(...)` with a pair of parentheses that encloses all the rest.
 pub(crate) fn encloses(text: &str) -> bool {
     let Some(open) = text.find('(') else { return false };
     if !text.ends_with(')') || !text[..open].chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -222,7 +222,7 @@ pub(crate) fn encloses(text: &str) -> bool {
     false
 }
 
-/// The text without parentheses around all of it: where nothing stands beside it.
+/// The source without parentheses around all of it: where nothing stands beside it.
 pub(crate) fn bare(text: &str) -> &str {
     if text.starts_with('(') && encloses(text) { &text[1..text.len() - 1] } else { text }
 }

@@ -69,7 +69,7 @@ pub(super) const HELP: &str = "\
 /regenerate            answer the last message again
 /save FILE             save the conversation (JSON)
 /load FILE             continue a saved conversation
-/stats                 context use and speed
+/stats                 device, context use and speed
 /params [NAME VALUE]   show or change how tokens are chosen
 /exit                  leave (also /quit, Ctrl-D)
 //TEXT                 say something that begins with a slash";

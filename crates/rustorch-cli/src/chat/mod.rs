@@ -12,7 +12,7 @@ use commands::{Command, HELP, Param};
 use completion::Completion;
 use conversation::Conversation;
 use rustorch::llm::chat::{Message, TemplateOrigin};
-use rustorch::llm::generate::{Finish, Generation, GenerationOptions, Session};
+use rustorch::llm::generate::{FinishReason, Generation, GenerationOptions, Session};
 use rustorch::llm::sampling::Sampler;
 use rustyline::Editor;
 use rustyline::error::ReadlineError;
@@ -167,18 +167,18 @@ impl Chat {
         // A Ctrl-C from before does not count.
         interrupt::take();
         let done = stream(&mut self.session, &ids, &mut self.sampler, &self.options, true)?;
-        if done.finish == Finish::Interrupted && done.tokens.is_empty() {
+        if done.finish == FinishReason::Interrupted && done.tokens.is_empty() {
             output::note("(stopped before the answer began)");
             return Ok(Answered::No);
         }
         output::line("")?;
         match done.finish {
-            Finish::Interrupted => output::note("(stopped)"),
-            Finish::ContextFull => {
+            FinishReason::Interrupted => output::note("(stopped)"),
+            FinishReason::ContextFull => {
                 output::note("(the context is full: /clear begins anew; --shift drops the oldest part)")
             }
-            Finish::Length => output::note("(cut at the limit; /params n-predict changes it)"),
-            Finish::End | Finish::Stop => {}
+            FinishReason::Length => output::note("(cut at the limit; /params n-predict changes it)"),
+            FinishReason::End | FinishReason::Stop => {}
         }
         output::line("")?;
         self.conversation.messages.push(Message::assistant(done.text.trim()));
@@ -253,6 +253,7 @@ impl Chat {
     }
 
     fn stats(&self) {
+        output::note(generate::describe_devices(self.session.model()));
         let (used, size) = (self.session.tokens().len(), self.session.options().context);
         output::note(format_args!(
             "context: {used} of {size} tokens, {}",

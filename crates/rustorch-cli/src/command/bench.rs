@@ -4,7 +4,7 @@ use super::bench_devices;
 use crate::args::{BenchArgs, BenchCommand};
 use crate::backend::Backend;
 use crate::failure::Failure;
-use crate::{model, output};
+use crate::{device_report, model, output};
 use rustorch::core::Philox;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::generate::{Session, SessionOptions};
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     let backend = Backend::new(&args.device)?;
     let executor = &backend.executor;
-    executor.scope(|| {
-        let model = model::load(args.model.model.as_deref(), &backend, &args.device)?;
+    let done = executor.scope(|| {
+        let model = model::load(&args.model, &backend, &args.device)?;
         let mut measurements = Vec::new();
         for &n in args.n_prompt.iter().filter(|&&n| n > 0) {
             measurements.push(measure(format!("pp{n}"), n, args.repetitions, || prompt(&model, n))?);
@@ -55,13 +55,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
             measurements.push(measure(format!("tg{n}"), n, args.repetitions, || generation(&model, n))?);
         }
         let summary = model.file().summary();
-        let devices = executor.chain().map(|d| {
+        let devices = executor.memory().devices().into_iter().map(|d| {
             let name = executor.backend(d).map(|b| b.capability().name.clone()).unwrap_or_default();
             format!("{d} ({name})")
         });
         let report = Report {
             model: model.name().unwrap_or("unnamed").into(),
-            architecture: model.network().architecture().name,
+            architecture: model.model().architecture().name,
             parameters: summary.parameters,
             bytes: summary.bytes,
             backend: args.device.backend.to_string(),
@@ -69,7 +69,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
             measurements,
         };
         if args.json { output::json(&report) } else { print(&report) }
-    })
+    });
+    if let Some(troubles) = device_report::troubles(executor) {
+        output::note(troubles);
+    }
+    done
 }
 
 fn print(report: &Report) -> Result<(), Failure> {
@@ -122,7 +126,7 @@ fn measure(
 /// Tokens without meaning: speed does not depend on which they are.
 fn tokens(model: &LanguageModel, n: usize) -> Vec<u32> {
     let mut random = Philox::new(1);
-    let vocabulary = model.network().hyperparameters().vocabulary as u32;
+    let vocabulary = model.model().config().vocabulary as u32;
     (0..n).map(|_| random.next_u32() % vocabulary).collect()
 }
 

@@ -4,13 +4,16 @@ use crate::args::BenchDevicesArgs;
 use crate::failure::Failure;
 use crate::output;
 use rustorch::benchmark::{self, Limits, Options, Outcome, Rate, Report};
-use rustorch::devices::{Found, discover};
+use rustorch::devices::{DiscoveredDevice, discover, set_cpu_threads};
 use std::time::Duration;
 
 pub(crate) fn run(args: &BenchDevicesArgs) -> Result<(), Failure> {
+    if let Some(threads) = args.threads {
+        set_cpu_threads(threads).map_err(|error| Failure::Backend(error.to_string()))?;
+    }
     check_present(args)?;
     let options = Options { time: Duration::from_millis(args.time), ..Options::default() };
-    let reports = benchmark::run(&args.backend, args.threads, &options, &mut |what| output::status(what))?;
+    let reports = benchmark::run(&args.backend, &options, &mut |what| output::status(what))?;
     output::status("");
     if let Some(path) = &args.chart {
         let chart = Report::chart(&reports);
@@ -30,11 +33,11 @@ pub(crate) fn run(args: &BenchDevicesArgs) -> Result<(), Failure> {
 
 /// Those that were asked for must be here.
 fn check_present(args: &BenchDevicesArgs) -> Result<(), Failure> {
-    let present: Vec<_> = discover(args.threads)
+    let present: Vec<_> = discover()
         .into_iter()
         .filter_map(|found| match found {
-            Found::Present(backend) => Some(backend.device()),
-            Found::Absent { .. } => None,
+            DiscoveredDevice::Present(backend) => Some(backend.device()),
+            DiscoveredDevice::Absent { .. } => None,
         })
         .collect();
     match args.backend.iter().find(|device| !present.contains(device)) {
@@ -77,9 +80,9 @@ fn nothing(name: String, what: &str, reason: &str) -> Vec<String> {
 
 fn limits(limits: &Limits) -> String {
     let memory = limits.memory.map(|rate| format!("memory {}", Rate::Bytes(rate)));
-    let products = limits.arithmetic.iter().map(|(dtype, rate)| format!("{dtype} {}", Rate::Flops(*rate)));
+    let matmul = limits.arithmetic.iter().map(|(dtype, rate)| format!("{dtype} {}", Rate::Flops(*rate)));
     let to = limits.to_device.map(|rate| format!("to the device {}", Rate::Bytes(rate)));
     let from = limits.from_device.map(|rate| format!("from it {}", Rate::Bytes(rate)));
-    let all: Vec<String> = memory.into_iter().chain(products).chain(to).chain(from).collect();
+    let all: Vec<String> = memory.into_iter().chain(matmul).chain(to).chain(from).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }

@@ -4,10 +4,10 @@ use super::watch::{self, Metrics};
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::output;
-use rustorch::core::{CostModel, DType, OpType};
-use rustorch::devices::{Found, discover};
+use rustorch::core::{CostModel, DType, OpKind, OpType};
+use rustorch::devices::{DiscoveredDevice, discover};
 use rustorch::metrics::Monitor;
-use rustorch::runtime::{CostCache, cache_dir, cost_of};
+use rustorch::runtime::{CostCache, cache_dir, cost_of, measure_again};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -37,9 +37,10 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
         return watch::run(args);
     }
     let cache = cache_dir(|name| std::env::var_os(name)).map(CostCache::new);
-    let found = discover(None);
+    let found = discover();
     let metrics = if args.json { metrics(&found) } else { Vec::new() };
-    let mut rows: Vec<Row> = found.into_iter().map(|found| row(found, cache.as_ref())).collect();
+    let mut rows: Vec<Row> =
+        found.into_iter().map(|found| row(found, cache.as_ref(), args.measure)).collect();
     for (row, metrics) in rows.iter_mut().zip(metrics) {
         row.metrics = metrics;
     }
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
                 let rate = |rate: Option<f64>| rate.map_or("?".into(), |r| format!("{:.1}", r / 1e9));
                 let memory = row.memory_bytes.map_or(String::new(), |b| format!(", {}", output::bytes(b)));
                 let (flops, bytes) = (rate(row.flops_per_second), rate(row.bytes_per_second));
-                format!("{name}{memory}; measured {flops} GFLOP/s in f32 products, {bytes} GB/s")
+                format!("{name}{memory}; measured {flops} GFLOP/s in f32 matmul, {bytes} GB/s")
             }
             (None, reason) => format!("not found: {}", reason.as_deref().unwrap_or("unknown")),
         };
@@ -65,12 +66,12 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
 }
 
 /// How busy each device that was found is.
-fn metrics(found: &[Found]) -> Vec<Option<Metrics>> {
+fn metrics(found: &[DiscoveredDevice]) -> Vec<Option<Metrics>> {
     let mut monitor = Monitor::new();
     let mut read = || {
         let metrics = found.iter().map(|found| match found {
-            Found::Present(backend) => Some(Metrics::from(monitor.read(&**backend))),
-            Found::Absent { .. } => None,
+            DiscoveredDevice::Present(backend) => Some(Metrics::from(monitor.read(&**backend))),
+            DiscoveredDevice::Absent { .. } => None,
         });
         metrics.collect()
     };
@@ -80,11 +81,12 @@ fn metrics(found: &[Found]) -> Vec<Option<Metrics>> {
     read()
 }
 
-fn row(found: Found, cache: Option<&CostCache>) -> Row {
+fn row(found: DiscoveredDevice, cache: Option<&CostCache>, measure: bool) -> Row {
     match found {
-        Found::Present(backend) => {
-            let (capability, cost) = (backend.capability(), cost_of(&backend, cache));
-            let (flops, _) = cost.rates("matmul", OpType::LinearAlgebra, DType::F32);
+        DiscoveredDevice::Present(backend) => {
+            let capability = backend.capability();
+            let cost = if measure { measure_again(&backend, cache) } else { cost_of(&backend, cache) };
+            let (flops, _) = cost.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32);
             Row {
                 device: backend.device().to_string(),
                 present: true,
@@ -93,12 +95,12 @@ fn row(found: Found, cache: Option<&CostCache>) -> Row {
                 flops_per_second: Some(flops).filter(|_| cost != CostModel::UNKNOWN),
                 bytes_per_second: Some(cost.bandwidth).filter(|_| cost != CostModel::UNKNOWN),
                 reason: None,
-                remarks: backend.remarks(),
+                remarks: backend.extensions().remarks(),
                 metrics: None,
             }
         }
-        Found::Absent { family, reason } => Row {
-            device: family.into(),
+        DiscoveredDevice::Absent { kind, reason } => Row {
+            device: kind.name().into(),
             present: false,
             name: None,
             memory_bytes: None,

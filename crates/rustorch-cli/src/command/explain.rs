@@ -13,7 +13,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let backend = Backend::new(&args.device)?;
     let executor = &backend.executor;
     // Without a tokenizer the prompt does not matter; any token serves.
-    let model = executor.scope(|| model::load(args.model.model.as_deref(), &backend, &args.device))?;
+    let model = executor.scope(|| model::load(&args.model, &backend, &args.device))?;
     let ids = match model.tokenizer() {
         Ok(_) => prompt::encode_raw(&model, &args.prompt)?,
         Err(_) => vec![0],

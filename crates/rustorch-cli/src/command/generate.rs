@@ -3,13 +3,14 @@
 use crate::args::RunArgs;
 use crate::backend::Backend;
 use crate::failure::Failure;
-use crate::{chat, input, interrupt, memory, model, output, prompt};
+use crate::{chat, device_report, input, interrupt, memory, model, output, prompt};
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::Message;
 use rustorch::llm::generate::{
-    Finish, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step,
+    FinishReason, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step,
 };
 use rustorch::llm::sampling::Sampler;
+use rustorch::runtime::HybridExecutor;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -22,15 +23,19 @@ const SCENE_TOKENS: usize = 256;
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let backend = Backend::new(&args.device)?;
-    backend.executor.scope(|| {
-        let model = model::load(args.model.model.as_deref(), &backend, &args.device)?;
+    let done = backend.executor.scope(|| {
+        let model = model::load(&args.model, &backend, &args.device)?;
         let session = session(args, &model)?;
         match what(args)? {
             What::Once(prompt) => once(args, session, &prompt),
             What::Scene => scene(args, session),
             What::Chat => chat::run(args, session),
         }
-    })
+    });
+    if let Some(troubles) = device_report::troubles(&backend.executor) {
+        output::note(troubles);
+    }
+    done
 }
 
 /// What the user wants.
@@ -63,7 +68,7 @@ fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failur
     if let Some(size) = args.ctx_size {
         memory::check_context(model, size)?;
         options.context = size;
-        let trained = model.network().hyperparameters().context;
+        let trained = model.model().config().context;
         if size > trained {
             output::note(format_args!(
                 "warning: the model was trained on contexts of {trained} tokens, not {size}"
@@ -74,23 +79,29 @@ fn session(args: &RunArgs, model: &Arc<LanguageModel>) -> Result<Session, Failur
         // Keeping the first token keeps the beginning of the text, to which attention clings.
         options.overflow = Overflow::Shift { keep: 1 };
     }
-    if args.verbose {
+    if args.verbose > 0 {
         output::note(describe(model));
         output::note(format_args!("context: {} tokens", options.context));
     }
     Ok(Session::new(Arc::clone(model), options)?)
 }
 
-/// One line about a model.
+/// A line about a model, and one about the devices that compute it.
 pub(crate) fn describe(model: &LanguageModel) -> String {
     let summary = model.file().summary();
     format!(
-        "model: {} ({}, {} parameters, {})",
+        "model: {} ({}, {} parameters, {})\n{}",
         model.name().unwrap_or("unnamed"),
-        model.network().architecture().name,
+        model.model().architecture().name,
         output::count(summary.parameters),
         output::bytes(summary.bytes),
+        describe_devices(model),
     )
+}
+
+/// One line about the devices that compute a model.
+pub(crate) fn describe_devices(model: &LanguageModel) -> String {
+    format!("device: {}", HybridExecutor::with_current(|executor| device_report::layers(executor, model)))
 }
 
 /// The embedded model writes a scene, and on a terminal the chat opens.
@@ -102,7 +113,7 @@ fn scene(args: &RunArgs, mut session: Session) -> Result<(), Failure> {
     interrupt::install();
     let done = stream(&mut session, &ids, &mut sampler, &options, false)?;
     output::line(format_args!("\n\n{}", rates(&done)))?;
-    if args.verbose {
+    if args.verbose > 0 {
         output::note(format_args!("seed: {seed}"));
     }
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
@@ -110,7 +121,7 @@ fn scene(args: &RunArgs, mut session: Session) -> Result<(), Failure> {
         return chat::run(args, session);
     }
     match done.finish {
-        Finish::Interrupted => Err(Failure::Interrupted),
+        FinishReason::Interrupted => Err(Failure::Interrupted),
         _ => Ok(()),
     }
 }
@@ -133,19 +144,19 @@ fn once(args: &RunArgs, mut session: Session, text: &str) -> Result<(), Failure>
     } else {
         output::line("")?;
     }
-    if args.verbose {
+    if args.verbose > 0 {
         output::note(format_args!("seed: {seed}"));
     }
-    if args.verbose || (streamed && output::interactive()) {
+    if args.verbose > 0 || (streamed && output::interactive()) {
         output::note(rates(&done));
-        if done.finish == Finish::ContextFull {
+        if done.finish == FinishReason::ContextFull {
             output::note(
                 "the context is full; --ctx-size makes it larger, --shift goes on without the oldest part",
             );
         }
     }
     match done.finish {
-        Finish::Interrupted => Err(Failure::Interrupted),
+        FinishReason::Interrupted => Err(Failure::Interrupted),
         _ => Ok(()),
     }
 }
@@ -247,11 +258,11 @@ impl<'a> Report<'a> {
             ids: &done.tokens,
             prompt_ids,
             finish: match done.finish {
-                Finish::End => "end",
-                Finish::Stop => "stop",
-                Finish::Length => "length",
-                Finish::ContextFull => "context_full",
-                Finish::Interrupted => "interrupted",
+                FinishReason::End => "end",
+                FinishReason::Stop => "stop",
+                FinishReason::Length => "length",
+                FinishReason::ContextFull => "context_full",
+                FinishReason::Interrupted => "interrupted",
             },
             seed,
             prompt_tokens: done.prompt_tokens,

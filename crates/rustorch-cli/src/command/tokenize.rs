@@ -6,7 +6,7 @@ use crate::{input, model, output, prompt};
 use rustorch::llm::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, Vocab};
 
 pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
-    let file = model::open_file(args.model.model.as_deref())?;
+    let file = model::open_file(args.model.model.as_deref(), args.model.no_mmap)?;
     // Only the vocabulary is needed, so that vocabulary-only files work, too.
     let vocab = Vocab::from_gguf(file.metadata()).map_err(|e| Failure::Model(e.to_string()))?;
     let tokenizer = Tokenizer::new(vocab).map_err(|e| Failure::Model(e.to_string()))?;

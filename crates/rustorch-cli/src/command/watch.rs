@@ -4,7 +4,7 @@ use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use rustorch::core::Backend;
-use rustorch::devices::{Found, discover};
+use rustorch::devices::{DiscoveredDevice, discover};
 use rustorch::metrics::{GpuBenchmarkMetrics, Monitor};
 use serde::Serialize;
 use std::fmt::Write;
@@ -61,9 +61,9 @@ impl From<GpuBenchmarkMetrics> for Metrics {
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     interrupt::install();
-    let present = discover(None).into_iter().filter_map(|found| match found {
-        Found::Present(backend) => Some(backend),
-        Found::Absent { .. } => None,
+    let present = discover().into_iter().filter_map(|found| match found {
+        DiscoveredDevice::Present(backend) => Some(backend),
+        DiscoveredDevice::Absent { .. } => None,
     });
     let present: Vec<Arc<dyn Backend>> = present.collect();
     let started = Instant::now();

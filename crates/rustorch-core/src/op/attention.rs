@@ -1,7 +1,7 @@
 //! Scaled dot-product attention.
 
-use super::{dense, expect_args, float, one};
-use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta};
+use super::{OpType, Operation, dense, expect_args, float, one};
+use crate::{DType, Dims, Error, Numerics, OutputMeta, Outputs, Result, Shape, TensorMeta};
 
 /// `q: [.., heads, m, d], k: [.., kv_heads, n, d], v: [.., kv_heads, n, e][, mask] → [.., heads, m, e]`.
 ///
@@ -21,38 +21,48 @@ pub struct Attention {
     pub window: Option<usize>,
     /// If given, scores become `softcap · tanh(score / softcap)` after scaling and before masks.
     pub softcap: Option<f32>,
-    /// Computes in the precision of an `F16` cache, as ggml does when it generates: queries are rounded to `f16`, and the
-    /// running sums of weighted values too, after each key in order. Less precise than the plain way; for results that
-    /// have to equal ggml's. Needs `F32` queries over `F16` keys and values.
-    pub cache_precision: bool,
+    /// With [`Numerics::Ggml`], `F32` queries over `F16` keys and values are rounded to `F16`, and so are the running sums of
+    /// weighted values, after each key in order. Over `BF16` it is refused: those roundings of ggml's are not built.
+    pub numerics: Numerics,
 }
 
 impl Attention {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        const NAME: &str = "attention";
-        expect_args(NAME, args, 3..=4)?;
-        dense(NAME, args)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "attention";
+
+    /// Whether queries and running sums are rounded to `F16`, for operands of these dtypes.
+    pub fn rounds_to_f16(&self, queries: DType, keys: DType) -> bool {
+        self.numerics == Numerics::Ggml && (queries, keys) == (DType::F32, DType::F16)
+    }
+}
+
+impl Operation for Attention {
+    const CLASS: OpType = OpType::Attention;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 3..=4)?;
+        dense(Self::NAME, args)?;
         let (q, k, v) = (&args[0], &args[1], &args[2]);
         let shapes = [q.shape(), k.shape(), v.shape()];
-        float(NAME, q.dtype)?;
+        float(Self::NAME, q.dtype)?;
         let cache = q.dtype == DType::F32 && matches!(k.dtype, DType::F16 | DType::BF16);
         if k.dtype != v.dtype || (k.dtype != q.dtype && !cache) {
             return Err(Error::dtype(
-                NAME,
+                Self::NAME,
                 "keys and values must have the queries' dtype, or be f16 or bf16 under f32",
                 [q.dtype, k.dtype, v.dtype],
             ));
         }
-        if self.cache_precision && (q.dtype, k.dtype) != (DType::F32, DType::F16) {
+        if self.numerics == Numerics::Ggml && cache && k.dtype == DType::BF16 {
             return Err(Error::dtype(
-                NAME,
-                "the cache's precision is for f32 queries over an f16 cache",
+                Self::NAME,
+                "f32 queries over bf16 keys and values take Numerics::F32; Numerics::Ggml takes f16 ones",
                 [q.dtype, k.dtype],
             ));
         }
         let rank = q.shape().rank();
         if rank < 3 || k.shape().rank() != rank || v.shape().rank() != rank {
-            return Err(Error::shape(NAME, "q, k and v need the same rank, 3 at least", shapes));
+            return Err(Error::shape(Self::NAME, "q, k and v need the same rank, 3 at least", shapes));
         }
         let (qd, kd, vd) = (q.dims(), k.dims(), v.dims());
         let lead = rank - 3;
@@ -63,7 +73,7 @@ impl Attention {
             || !heads_fit
         {
             return Err(Error::shape(
-                NAME,
+                Self::NAME,
                 "q [.., heads, m, d], k [.., kv_heads, n, d] and v [.., kv_heads, n, e] do not agree",
                 shapes,
             ));
@@ -71,27 +81,30 @@ impl Attention {
         if let Some(mask) = args.get(3) {
             if mask.dtype != DType::Bool && mask.dtype != q.dtype {
                 return Err(Error::dtype(
-                    NAME,
+                    Self::NAME,
                     "the mask must be bool or of the queries' dtype",
                     [mask.dtype],
                 ));
             }
             let mut dims: Dims = qd[..rank - 1].into();
             dims.push(kd[rank - 2]);
-            mask.layout.broadcast_to(&Shape::new(dims)?, NAME)?;
+            mask.layout.broadcast_to(&Shape::new(dims)?, Self::NAME)?;
         }
         if !self.scale.is_finite()
             || self.softcap.is_some_and(|c| !(c > 0.0 && c.is_finite()))
             || self.window == Some(0)
         {
-            return Err(Error::argument(NAME, "scale must be finite, softcap positive, window at least 1"));
+            return Err(Error::argument(
+                Self::NAME,
+                "scale must be finite, softcap positive, window at least 1",
+            ));
         }
         let mut dims: Dims = qd[..rank - 1].into();
         dims.push(vd[rank - 1]);
         one(q.dtype, Shape::new(dims)?)
     }
 
-    pub(super) fn flops(&self, args: &[TensorMeta<'_>]) -> u64 {
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
         let rank = args[0].shape().rank();
         let queries = args[0].shape()[..rank - 1].iter().product::<usize>() as u64;
         let keys = args[1].dims()[rank - 2] as u64;

@@ -1,6 +1,6 @@
 //! Normalisation of channels: batch and group normalisation. Channels are dimension 1.
 
-use super::{expect_args, float, one};
+use super::{OpType, Operation, expect_args, float, in_elements, one};
 use crate::{DType, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 
 /// `(x − mean) / √(variance + eps) · weight + bias`, with a mean, variance, weight and bias for each channel.
@@ -18,16 +18,26 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "batch_norm";
+    /// The operation's name.
+    pub const NAME: &'static str = "batch_norm";
+}
+
+impl Operation for BatchNorm {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let counts = if self.training { 1..=3 } else { 3..=5 };
-        let (dtype, channels) = channels(name, args, counts)?;
+        let (dtype, channels) = channels(Self::NAME, args, counts)?;
         let mut outs = one(dtype, args[0].shape().clone())?;
         if self.training {
             let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
             outs.extend((0..2).map(|_| OutputMeta { dtype: wide, shape: channels.clone() }));
         }
         Ok(outs)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args) * if self.training { 8 } else { 3 }
     }
 }
 
@@ -46,17 +56,27 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "group_norm";
-        let (dtype, channels) = channels(name, args, 1..=3)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "group_norm";
+}
+
+impl Operation for GroupNorm {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let (dtype, channels) = channels(Self::NAME, args, 1..=3)?;
         if self.groups == 0 || !channels.elements().is_multiple_of(self.groups) {
             return Err(Error::shape(
-                name,
+                Self::NAME,
                 format!("{} channels do not fall into {} equal groups", channels.elements(), self.groups),
                 [args[0].shape()],
             ));
         }
         one(dtype, args[0].shape().clone())
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        8 * in_elements(args)
     }
 }
 
@@ -103,7 +123,7 @@ mod tests {
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
             .zip(&layouts)
-            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::Cpu })
+            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::CPU })
             .collect();
         op.infer(&metas)
     }

@@ -4,8 +4,8 @@
 //! kernel..]` and `y: [n, c_out, out..]`, position `o` of `y` meets position `o · stride + k · dilation − padding.0` of
 //! `x` through tap `k` of `w`. None of them conjugates complex numbers.
 
-use super::{one, same_dense};
-use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta, UnaryOp};
+use super::{OpType, Operation, in_elements, one, out_elements, same_dense};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, UnaryOp};
 use smallvec::{SmallVec, smallvec};
 
 /// How the kernel of a convolution moves. Lists have an entry for each spatial dimension.
@@ -178,9 +178,14 @@ pub struct ConvBackwardWeight {
 }
 
 impl Conv {
-    pub(super) const NAME: &str = "conv";
+    /// The operation's name.
+    pub const NAME: &'static str = "conv";
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl Operation for Conv {
+    const CLASS: OpType = OpType::Convolution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = numeric(Self::NAME, args, 2..=3)?;
         let (x, w) = (&args[0], &args[1]);
         let shapes = [x.shape(), w.shape()];
@@ -216,12 +221,21 @@ impl Conv {
         }
         one(dtype, Shape::new(dims)?)
     }
+
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        flops(out_elements(outs), args[1].dims())
+    }
 }
 
 impl ConvBackwardData {
-    pub(super) const NAME: &str = "conv_backward_data";
+    /// The operation's name.
+    pub const NAME: &'static str = "conv_backward_data";
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl Operation for ConvBackwardData {
+    const CLASS: OpType = OpType::Convolution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = numeric(Self::NAME, args, 2..=3)?;
         let (dy, w) = (&args[0], &args[1]);
         let shapes = [dy.shape(), w.shape()];
@@ -245,12 +259,21 @@ impl ConvBackwardData {
         dims.extend_from_slice(&self.size);
         one(dtype, Shape::new(dims)?)
     }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        flops(in_elements(args), args[1].dims())
+    }
 }
 
 impl ConvBackwardWeight {
-    pub(super) const NAME: &str = "conv_backward_weight";
+    /// The operation's name.
+    pub const NAME: &'static str = "conv_backward_weight";
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl Operation for ConvBackwardWeight {
+    const CLASS: OpType = OpType::Convolution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = numeric(Self::NAME, args, 2..=2)?;
         let (x, dy) = (&args[0], &args[1]);
         let shapes = [x.shape(), dy.shape()];
@@ -274,12 +297,16 @@ impl ConvBackwardWeight {
         dims.extend_from_slice(&self.kernel);
         one(dtype, Shape::new(dims)?)
     }
+
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        flops(args[1].layout.elements() as u64, outs[0].shape.dims())
+    }
 }
 
 /// Two operations for every tap that an output position meets.
-pub(super) fn flops(out_elements: usize, weight: &[usize]) -> u64 {
+fn flops(out_elements: u64, weight: &[usize]) -> u64 {
     let taps = weight[1..].iter().fold(2u64, |n, &len| n.saturating_mul(len as u64));
-    (out_elements as u64).saturating_mul(taps)
+    out_elements.saturating_mul(taps)
 }
 
 /// The one dtype of floats or complex numbers that all arguments have.
@@ -330,7 +357,7 @@ mod tests {
         let layouts: Vec<Layout> =
             args.iter().map(|&dims| Layout::contiguous(Shape::new(dims).unwrap())).collect();
         let metas: Vec<TensorMeta<'_>> =
-            layouts.iter().map(|layout| TensorMeta { dtype, layout, device: Device::Cpu }).collect();
+            layouts.iter().map(|layout| TensorMeta { dtype, layout, device: Device::CPU }).collect();
         assert_eq!(op.class(&metas), OpType::Convolution);
         let outs = op.infer(&metas)?;
         assert_eq!((outs.len(), outs[0].dtype), (1, dtype));
@@ -442,7 +469,7 @@ mod tests {
             let layouts = args.map(|dims| Layout::contiguous(Shape::new(dims).unwrap()));
             let metas: Vec<TensorMeta<'_>> = layouts
                 .iter()
-                .map(|layout| TensorMeta { dtype: DType::F64, layout, device: Device::Cpu })
+                .map(|layout| TensorMeta { dtype: DType::F64, layout, device: Device::CPU })
                 .collect();
             op.work(&metas, &op.infer(&metas).unwrap()).flops
         };

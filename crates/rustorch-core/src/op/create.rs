@@ -1,6 +1,6 @@
 //! Tensors from nothing.
 
-use super::{expect_args, one};
+use super::{OpType, Operation, expect_args, one};
 use crate::{DType, Error, Outputs, Result, Scalar, Shape, TensorMeta};
 
 /// A tensor of one value.
@@ -15,12 +15,27 @@ pub struct Fill {
 }
 
 impl Fill {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        expect_args("fill", args, 0..=0)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "fill";
+}
+
+impl Operation for Fill {
+    const CLASS: OpType = OpType::Creation;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 0..=0)?;
         if self.dtype.is_quant() {
-            return Err(Error::dtype("fill", "a block-quantized tensor is made by casting", [self.dtype]));
+            return Err(Error::dtype(
+                Self::NAME,
+                "a block-quantized tensor is made by casting",
+                [self.dtype],
+            ));
         }
         one(self.dtype, self.shape.clone())
+    }
+
+    fn dtype_parameter(&self) -> Option<DType> {
+        Some(self.dtype)
     }
 }
 
@@ -38,11 +53,22 @@ pub struct Arange {
 }
 
 impl Arange {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        expect_args("arange", args, 0..=0)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "arange";
+}
+
+impl Operation for Arange {
+    const CLASS: OpType = OpType::Creation;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 0..=0)?;
         if !self.dtype.is_int() && !self.dtype.is_float() {
-            return Err(Error::dtype("arange", "needs an integer or floating-point dtype", [self.dtype]));
+            return Err(Error::dtype(Self::NAME, "needs an integer or floating-point dtype", [self.dtype]));
         }
         one(self.dtype, Shape::new([self.len].as_slice())?)
+    }
+
+    fn dtype_parameter(&self) -> Option<DType> {
+        Some(self.dtype)
     }
 }

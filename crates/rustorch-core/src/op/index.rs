@@ -1,126 +1,273 @@
 //! Gathering, scattering, joining, padding.
 
-use super::{axis_in, dense, expect_args, index_dtype, one, same_dense};
-use crate::{DType, Dims, Error, Outputs, Result, Scalar, Shape, TensorMeta};
+use super::{OpType, Operation, axis_in, bytes_written, dense, expect_args, index_dtype, one, same_dense};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};
 use smallvec::SmallVec;
 
-/// What scattering does to the value in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ScatterMode {
-    /// Replaces it. Where an index repeats, the last source in row-major order stays.
-    Replace,
-    /// Adds to it, in row-major order of the sources.
-    Add,
+op_names! {
+    /// What scattering does to the value in place.
+    ScatterMode {
+        /// Replaces it. Where an index repeats, the last source in row-major order stays.
+        Replace = "scatter",
+        /// Adds to it, in row-major order of the sources.
+        Add = "scatter_add",
+    }
 }
 
-impl ScatterMode {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            ScatterMode::Replace => "scatter",
-            ScatterMode::Add => "scatter_add",
+/// Elements of a source written, or added, at indices along an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scatter {
+    /// The axis.
+    pub axis: usize,
+    /// What happens to the value in place.
+    pub mode: ScatterMode,
+}
+
+impl Scatter {
+    pub(super) fn kind(&self) -> ScatterMode {
+        self.mode
+    }
+}
+
+impl Operation for Scatter {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        scattered(self.mode.name(), self.axis, args)
+    }
+
+    /// Only what the index names is changed, after all of it was checked.
+    fn may_overwrite(&self, arg: usize) -> bool {
+        arg == 0
+    }
+}
+
+op_names! {
+    /// How sources that meet at one place are combined.
+    ScatterReduction {
+        /// Their sum.
+        Sum = "sum",
+        /// Their product.
+        Prod = "prod",
+        /// Their mean; of integers rounded down.
+        Mean = "mean",
+        /// The largest; NaN if any is.
+        Max = "amax",
+        /// The smallest; NaN if any is.
+        Min = "amin",
+    }
+}
+
+/// Elements of a source combined at indices along an axis, in row-major order. Integers and floats; 16-bit floats accumulate
+/// in `f32`, integers wrap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScatterReduce {
+    /// The axis.
+    pub axis: usize,
+    /// How.
+    pub reduction: ScatterReduction,
+    /// Whether the element in place takes part. Where no source comes, it stays in any case.
+    pub include_self: bool,
+}
+
+impl ScatterReduce {
+    /// The operation's name.
+    pub const NAME: &'static str = "scatter_reduce";
+}
+
+impl Operation for ScatterReduce {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let outs = scattered(Self::NAME, self.axis, args)?;
+        let dtype = outs[0].dtype;
+        match dtype.is_int() || dtype.is_float() {
+            true => Ok(outs),
+            false => Err(Error::dtype(Self::NAME, "takes integers and floats", [dtype])),
         }
     }
 
-    pub(super) fn infer(self, axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = self.name();
-        expect_args(name, args, 3..=3)?;
-        let (x, index, src) = (&args[0], &args[1], &args[2]);
-        let dtype = same_dense(name, &[*x, *src], 2..=2)?;
-        index_dtype(name, index)?;
-        axis_in(name, axis, x.shape())?;
-        let fits = index.shape().rank() == x.shape().rank()
-            && src.shape().rank() == x.shape().rank()
-            && (0..x.shape().rank())
-                .all(|i| index.dims()[i] <= src.dims()[i] && (i == axis || index.dims()[i] <= x.dims()[i]));
-        if !fits && index.layout.elements() != 0 {
-            return Err(Error::shape(
-                name,
-                "the index must not exceed the source, nor x outside the axis",
-                [x.shape(), index.shape(), src.shape()],
-            ));
-        }
-        one(dtype, x.shape().clone())
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        args[1].layout.elements() as u64
+    }
+
+    /// Only what the index names is changed, after all of it was checked.
+    fn may_overwrite(&self, arg: usize) -> bool {
+        arg == 0
     }
 }
 
-pub(super) fn infer_index_select(axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    const NAME: &str = "index_select";
-    expect_args(NAME, args, 2..=2)?;
-    let (x, index) = (&args[0], &args[1]);
-    dense(NAME, args)?;
-    index_dtype(NAME, index)?;
-    if axis >= x.shape().rank() {
-        return Err(Error::Axis { op: NAME, axis: axis as isize, rank: x.shape().rank() });
-    }
-    let &[n] = index.dims() else {
-        return Err(Error::shape(NAME, "the index must have one dimension", [index.shape()]));
-    };
-    one(x.dtype, x.shape().with_dim(axis, n)?)
-}
-
-pub(super) fn infer_gather(axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    const NAME: &str = "gather";
-    expect_args(NAME, args, 2..=2)?;
-    let (x, index) = (&args[0], &args[1]);
-    dense(NAME, args)?;
-    index_dtype(NAME, index)?;
-    axis_in(NAME, axis, x.shape())?;
+/// The result of writing, or combining, elements of a source at the places of an index along an axis.
+fn scattered(name: &'static str, axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    expect_args(name, args, 3..=3)?;
+    let (x, index, src) = (&args[0], &args[1], &args[2]);
+    let dtype = same_dense(name, &[*x, *src], 2..=2)?;
+    index_dtype(name, index)?;
+    axis_in(name, axis, x.shape())?;
     let fits = index.shape().rank() == x.shape().rank()
-        && (0..x.shape().rank()).all(|i| i == axis || index.dims()[i] <= x.dims()[i]);
-    if !fits {
+        && src.shape().rank() == x.shape().rank()
+        && (0..x.shape().rank())
+            .all(|i| index.dims()[i] <= src.dims()[i] && (i == axis || index.dims()[i] <= x.dims()[i]));
+    if !fits && index.layout.elements() != 0 {
         return Err(Error::shape(
-            NAME,
-            "the index must have the rank of x and not exceed it outside the axis",
-            [x.shape(), index.shape()],
+            name,
+            "the index must not exceed the source, nor x outside the axis",
+            [x.shape(), index.shape(), src.shape()],
         ));
     }
-    one(x.dtype, index.shape().clone())
+    one(dtype, x.shape().clone())
 }
 
-pub(super) fn infer_embedding(args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    const NAME: &str = "embedding";
-    expect_args(NAME, args, 2..=2)?;
-    let (table, ids) = (&args[0], &args[1]);
-    index_dtype(NAME, ids)?;
-    let &[_, dim] = table.dims() else {
-        return Err(Error::shape(NAME, "the table must have two dimensions", [table.shape()]));
-    };
-    table.check(NAME)?;
-    if table.dtype.is_quant() && table.layout.strides()[1] != 1 {
-        return Err(Error::shape(
-            NAME,
-            "the rows of a block-quantized table must be contiguous",
-            [table.shape()],
-        ));
-    }
-    let mut dims: Dims = ids.dims().into();
-    dims.push(dim);
-    one(if table.dtype.is_quant() { DType::F32 } else { table.dtype }, Shape::new(dims)?)
+/// Slices of a tensor along an axis, chosen by indices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexSelect {
+    /// The axis.
+    pub axis: usize,
 }
 
-pub(super) fn infer_concat(axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    const NAME: &str = "concat";
-    let dtype = same_dense(NAME, args, 1..=usize::MAX)?;
-    let first = args[0].shape();
-    if axis >= first.rank() {
-        return Err(Error::Axis { op: NAME, axis: axis as isize, rank: first.rank() });
+impl IndexSelect {
+    /// The operation's name.
+    pub const NAME: &'static str = "index_select";
+}
+
+impl Operation for IndexSelect {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 2..=2)?;
+        let (x, index) = (&args[0], &args[1]);
+        dense(Self::NAME, args)?;
+        index_dtype(Self::NAME, index)?;
+        if self.axis >= x.shape().rank() {
+            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, rank: x.shape().rank() });
+        }
+        let &[n] = index.dims() else {
+            return Err(Error::shape(Self::NAME, "the index must have one dimension", [index.shape()]));
+        };
+        one(x.dtype, x.shape().with_dim(self.axis, n)?)
     }
-    let mut total = 0usize;
-    for x in args {
-        let fits = x.shape().rank() == first.rank()
-            && (0..first.rank()).all(|i| i == axis || x.dims()[i] == first[i]);
+
+    /// Only the chosen elements are read.
+    fn bytes_read(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
+        bytes_written(outs)
+    }
+}
+
+/// Elements of a tensor chosen along an axis by an index for each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gather {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Gather {
+    /// The operation's name.
+    pub const NAME: &'static str = "gather";
+}
+
+impl Operation for Gather {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 2..=2)?;
+        let (x, index) = (&args[0], &args[1]);
+        dense(Self::NAME, args)?;
+        index_dtype(Self::NAME, index)?;
+        axis_in(Self::NAME, self.axis, x.shape())?;
+        let fits = index.shape().rank() == x.shape().rank()
+            && (0..x.shape().rank()).all(|i| i == self.axis || index.dims()[i] <= x.dims()[i]);
         if !fits {
             return Err(Error::shape(
-                NAME,
-                format!("shapes must agree in all dimensions but {axis}"),
-                [first, x.shape()],
+                Self::NAME,
+                "the index must have the rank of x and not exceed it outside the self.axis",
+                [x.shape(), index.shape()],
             ));
         }
-        total = total
-            .checked_add(x.dims()[axis])
-            .ok_or_else(|| Error::argument(NAME, "the joined dimension is too long"))?;
+        one(x.dtype, index.shape().clone())
     }
-    one(dtype, first.with_dim(axis, total)?)
+
+    /// Only the chosen elements are read.
+    fn bytes_read(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
+        bytes_written(outs)
+    }
+}
+
+/// Rows of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embedding;
+
+impl Embedding {
+    /// The operation's name.
+    pub const NAME: &'static str = "embedding";
+}
+
+impl Operation for Embedding {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 2..=2)?;
+        let (table, ids) = (&args[0], &args[1]);
+        index_dtype(Self::NAME, ids)?;
+        let &[_, dim] = table.dims() else {
+            return Err(Error::shape(Self::NAME, "the table must have two dimensions", [table.shape()]));
+        };
+        table.check(Self::NAME)?;
+        if table.dtype.is_quant() && table.layout.strides()[1] != 1 {
+            return Err(Error::shape(
+                Self::NAME,
+                "the rows of a block-quantized table must be contiguous",
+                [table.shape()],
+            ));
+        }
+        let mut dims: Dims = ids.dims().into();
+        dims.push(dim);
+        one(if table.dtype.is_quant() { DType::F32 } else { table.dtype }, Shape::new(dims)?)
+    }
+
+    /// Only the chosen elements are read.
+    fn bytes_read(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
+        bytes_written(outs)
+    }
+}
+
+/// Tensors joined along an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Concat {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Concat {
+    /// The operation's name.
+    pub const NAME: &'static str = "concat";
+}
+
+impl Operation for Concat {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 1..=usize::MAX)?;
+        let first = args[0].shape();
+        if self.axis >= first.rank() {
+            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, rank: first.rank() });
+        }
+        let mut total = 0usize;
+        for x in args {
+            let fits = x.shape().rank() == first.rank()
+                && (0..first.rank()).all(|i| i == self.axis || x.dims()[i] == first[i]);
+            if !fits {
+                return Err(Error::shape(
+                    Self::NAME,
+                    format!("shapes must agree in all dimensions but {}", self.axis),
+                    [first, x.shape()],
+                ));
+            }
+            total = total
+                .checked_add(x.dims()[self.axis])
+                .ok_or_else(|| Error::argument(Self::NAME, "the joined dimension is too long"))?;
+        }
+        one(dtype, first.with_dim(self.axis, total)?)
+    }
 }
 
 /// A border of one value.
@@ -133,13 +280,19 @@ pub struct Pad {
 }
 
 impl Pad {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        const NAME: &str = "pad";
-        let dtype = same_dense(NAME, args, 1..=1)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "pad";
+}
+
+impl Operation for Pad {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 1..=1)?;
         let shape = args[0].shape();
         if self.widths.len() != shape.rank() {
             return Err(Error::shape(
-                NAME,
+                Self::NAME,
                 format!("{} pairs of widths were given", self.widths.len()),
                 [shape],
             ));
@@ -151,29 +304,43 @@ impl Pad {
             .collect();
         one(
             dtype,
-            Shape::new(dims.ok_or_else(|| Error::argument(NAME, "the padded dimension is too long"))?)?,
+            Shape::new(dims.ok_or_else(|| Error::argument(Self::NAME, "the padded dimension is too long"))?)?,
         )
     }
 }
 
 /// One triangle of the last two dimensions kept, the other set to zero.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Triangle {
+pub struct Tri {
     /// Whether the upper triangle is kept, else the lower.
     pub upper: bool,
     /// The diagonal that bounds it and belongs to it: 0 is the main one, positive lies above.
     pub diagonal: i64,
 }
 
-impl Triangle {
-    pub(super) const fn name(&self) -> &'static str {
-        if self.upper { "triu" } else { "tril" }
+op_names! {
+    /// Which triangle is kept.
+    TriKind {
+        /// The lower one.
+        Lower = "tril",
+        /// The upper one.
+        Upper = "triu",
     }
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let dtype = same_dense(self.name(), args, 1..=1)?;
+impl Tri {
+    pub(super) fn kind(&self) -> TriKind {
+        if self.upper { TriKind::Upper } else { TriKind::Lower }
+    }
+}
+
+impl Operation for Tri {
+    const CLASS: OpType = OpType::Indexing;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(self.kind().name(), args, 1..=1)?;
         if args[0].shape().rank() < 2 {
-            return Err(Error::shape(self.name(), "needs two dimensions at least", [args[0].shape()]));
+            return Err(Error::shape(self.kind().name(), "needs two dimensions at least", [args[0].shape()]));
         }
         one(dtype, args[0].shape().clone())
     }

@@ -1,7 +1,7 @@
 //! Interpolation: resampling the trailing, spatial dimensions, one to three of them. All leading dimensions are batch.
 
-use super::{float, one, same_dense};
-use crate::{Dims, Error, Outputs, Result, Shape, TensorMeta};
+use super::{OpType, Operation, float, in_elements, one, out_elements, same_dense};
+use crate::{Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 use smallvec::SmallVec;
 
 /// How the value at a point between elements is found.
@@ -46,42 +46,6 @@ pub struct Interpolate {
 }
 
 impl Interpolate {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "interpolate";
-        let dtype = same_dense(name, args, 1..=1)?;
-        float(name, dtype)?;
-        let shape = args[0].shape();
-        let n = self.check(name, shape)?;
-        let (lead, spatial) = shape.split_at(shape.rank() - n);
-        if spatial.contains(&0) {
-            return Err(Error::shape(name, "a spatial dimension is empty", [shape]));
-        }
-        one(dtype, joined(lead, &self.size)?)
-    }
-
-    pub(super) fn infer_backward(&self, spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "interpolate_backward";
-        let dtype = same_dense(name, args, 1..=1)?;
-        float(name, dtype)?;
-        let grad = args[0].shape();
-        let n = self.check(name, grad)?;
-        if spatial.len() != n || spatial.contains(&0) {
-            return Err(Error::argument(
-                name,
-                format!("{spatial:?} cannot be the {n} spatial dimensions of the input"),
-            ));
-        }
-        let (lead, outputs) = grad.split_at(grad.rank() - n);
-        if outputs != &self.size[..] {
-            return Err(Error::shape(
-                name,
-                format!("the gradient's spatial dimensions must be {:?}", &self.size[..]),
-                [grad],
-            ));
-        }
-        one(dtype, joined(lead, spatial)?)
-    }
-
     /// The number of spatial dimensions.
     fn check(&self, name: &'static str, shape: &Shape) -> Result<usize> {
         let n = self.size.len();
@@ -107,12 +71,84 @@ impl Interpolate {
         Ok(n)
     }
 
-    /// Multiplications and additions.
-    pub(super) fn flops(&self, out_elements: u64) -> u64 {
+    /// Multiplications and additions that lead to so many elements.
+    fn sums(&self, elements: u64) -> u64 {
         match self.mode.taps() {
             1 => 0,
-            taps => 2 * (taps as u64).pow(self.size.len() as u32) * out_elements,
+            taps => 2 * (taps as u64).pow(self.size.len() as u32) * elements,
         }
+    }
+}
+
+/// The gradient of the input of [`Interpolate`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterpolateBackward {
+    /// The interpolation.
+    pub interpolate: Interpolate,
+    /// The spatial dimensions of the input.
+    pub spatial: Dims,
+}
+
+impl Interpolate {
+    /// The operation's name.
+    pub const NAME: &'static str = "interpolate";
+}
+
+impl Operation for Interpolate {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = Self::NAME;
+        let dtype = same_dense(name, args, 1..=1)?;
+        float(name, dtype)?;
+        let shape = args[0].shape();
+        let n = self.check(name, shape)?;
+        let (lead, spatial) = shape.split_at(shape.rank() - n);
+        if spatial.contains(&0) {
+            return Err(Error::shape(name, "a spatial dimension is empty", [shape]));
+        }
+        one(dtype, joined(lead, &self.size)?)
+    }
+
+    /// Multiplications and additions.
+    fn flops(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        self.sums(out_elements(outs))
+    }
+}
+
+impl InterpolateBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "interpolate_backward";
+}
+
+impl Operation for InterpolateBackward {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let (name, spatial, op) = (Self::NAME, &self.spatial, &self.interpolate);
+        let dtype = same_dense(name, args, 1..=1)?;
+        float(name, dtype)?;
+        let grad = args[0].shape();
+        let n = op.check(name, grad)?;
+        if spatial.len() != n || spatial.contains(&0) {
+            return Err(Error::argument(
+                name,
+                format!("{spatial:?} cannot be the {n} spatial dimensions of the input"),
+            ));
+        }
+        let (lead, outputs) = grad.split_at(grad.rank() - n);
+        if outputs != &op.size[..] {
+            return Err(Error::shape(
+                name,
+                format!("the gradient's spatial dimensions must be {:?}", &op.size[..]),
+                [grad],
+            ));
+        }
+        one(dtype, joined(lead, spatial)?)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        self.interpolate.sums(in_elements(args))
     }
 }
 

@@ -4,54 +4,55 @@
 //! transposed system, and one whose unknown stands on the left (`X·A = B`), is this one seen through transposed views, so
 //! neither is a parameter here.
 
-use super::{expect_args, one, same_dense};
+use super::{OpType, Operation, expect_args, one, same_dense};
 use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 use smallvec::smallvec;
 use std::fmt;
 
-/// A decomposition, or what is computed by way of one.
-///
-/// Whether a matrix is regular, or positive-definite, depends on its values: a device that finds that it is not returns
-/// [`Error::Matrix`](crate::Error::Matrix), which never falls back, as every device would find the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Linalg {
-    /// `(a: [.., n, n]) →` the triangular factor of a Hermitian positive-definite matrix: `L` with `a = L·Lᴴ`, or, if
-    /// `upper`, `U` with `a = Uᴴ·U`. Only that triangle of `a` is read, and of its diagonal only the real part.
-    Cholesky {
-        /// Whether the upper triangle is read and written.
-        upper: bool,
-    },
-    /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, where of `a` one triangle counts and the other is not read.
-    /// Batches broadcast. A zero on the diagonal gives infinities, no error, as in PyTorch.
-    SolveTriangular {
-        /// Whether the upper triangle counts.
-        upper: bool,
-        /// Whether the diagonal counts as ones and is not read.
-        unit: bool,
-    },
-    /// `(a: [.., m, n]) →` (both factors in one matrix `[.., m, n]`, pivots, permutation), by partial pivoting: `U` from
-    /// the diagonal on, below it `L`, whose diagonal of ones is not stored.
+op_kinds! {
+    /// A decomposition, or what is computed by way of one.
     ///
-    /// Pivots (`I32`, `[.., min(m, n)]`) are LAPACK's: row `i` was swapped with row `pivots[i]`, counted from 1, in this
-    /// order. The permutation (`I64`, `[.., m]`) says the same of the whole: row `i` of `L·U` is row `permutation[i]` of
-    /// `a`. A singular matrix has such factors, too.
-    Lu,
-    /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, by partial pivoting. Batches broadcast.
-    Solve,
-    /// `(a: [.., n, n]) → a⁻¹`.
-    Inverse,
-    /// `(a: [.., n, n]) →` the determinants `[..]`; 0 of a singular matrix, 1 of an empty one.
-    Det,
-    /// `(a: [.., n, n]) →` (sign, natural logarithm of the absolute value) of the determinants. The sign has the dtype of
-    /// `a` and modulus 1, the logarithm is real; of a singular matrix they are 0 and −∞.
-    SlogDet,
-    /// `(a: [.., m, n]) → (Q, R)` with `a = Q·R`, columns of `Q` orthonormal, `R` upper triangular, by Householder's
-    /// reflections with LAPACK's signs: `Q` is `[.., m, k]`, `R` is `[.., k, n]`, `k = min(m, n)`.
-    Qr {
-        /// Whether `Q` is square: `k = m`.
-        complete: bool,
-    },
+    /// Whether a matrix is regular, or positive-definite, depends on its values: a device that finds that it is not returns
+    /// [`Error::Matrix`](crate::Error::Matrix), which never falls back, as every device would find the same.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    Linalg, LinalgKind {
+        /// `(a: [.., n, n]) →` the triangular factor of a Hermitian positive-definite matrix: `L` with `a = L·Lᴴ`, or, if
+        /// `upper`, `U` with `a = Uᴴ·U`. Only that triangle of `a` is read, and of its diagonal only the real part.
+        Cholesky {
+            /// Whether the upper triangle is read and written.
+            upper: bool,
+        } = "linalg.cholesky",
+        /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, where of `a` one triangle counts and the other is not read.
+        /// Batches broadcast. A zero on the diagonal gives infinities, no error, as in PyTorch.
+        SolveTriangular {
+            /// Whether the upper triangle counts.
+            upper: bool,
+            /// Whether the diagonal counts as ones and is not read.
+            unit: bool,
+        } = "linalg.solve_triangular",
+        /// `(a: [.., m, n]) →` (both factors in one matrix `[.., m, n]`, pivots, permutation), by partial pivoting: `U` from
+        /// the diagonal on, below it `L`, whose diagonal of ones is not stored.
+        ///
+        /// Pivots (`I32`, `[.., min(m, n)]`) are LAPACK's: row `i` was swapped with row `pivots[i]`, counted from 1, in this
+        /// order. The permutation (`I64`, `[.., m]`) says the same of the whole: row `i` of `L·U` is row `permutation[i]` of
+        /// `a`. A singular matrix has such factors, too.
+        Lu = "linalg.lu",
+        /// `(a: [.., n, n], b: [.., n, k]) → x` with `a·x = b`, by partial pivoting. Batches broadcast.
+        Solve = "linalg.solve",
+        /// `(a: [.., n, n]) → a⁻¹`.
+        Inverse = "linalg.inv",
+        /// `(a: [.., n, n]) →` the determinants `[..]`; 0 of a singular matrix, 1 of an empty one.
+        Det = "linalg.det",
+        /// `(a: [.., n, n]) →` (sign, natural logarithm of the absolute value) of the determinants. The sign has the dtype of
+        /// `a` and modulus 1, the logarithm is real; of a singular matrix they are 0 and −∞.
+        SlogDet = "linalg.slogdet",
+        /// `(a: [.., m, n]) → (Q, R)` with `a = Q·R`, columns of `Q` orthonormal, `R` upper triangular, by Householder's
+        /// reflections with LAPACK's signs: `Q` is `[.., m, k]`, `R` is `[.., k, n]`, `k = min(m, n)`.
+        Qr {
+            /// Whether `Q` is square: `k = m`.
+            complete: bool,
+        } = "linalg.qr",
+    }
 }
 
 /// What a matrix lacks that an operation needs.
@@ -80,21 +81,10 @@ impl fmt::Display for MatrixDefect {
     }
 }
 
-impl Linalg {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Linalg::Cholesky { .. } => "linalg.cholesky",
-            Linalg::SolveTriangular { .. } => "linalg.solve_triangular",
-            Linalg::Lu => "linalg.lu",
-            Linalg::Solve => "linalg.solve",
-            Linalg::Inverse => "linalg.inv",
-            Linalg::Det => "linalg.det",
-            Linalg::SlogDet => "linalg.slogdet",
-            Linalg::Qr { .. } => "linalg.qr",
-        }
-    }
+impl Operation for Linalg {
+    const CLASS: OpType = OpType::Decomposition;
 
-    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let name = self.name();
         let system = matches!(self, Linalg::SolveTriangular { .. } | Linalg::Solve);
         let count = if system { 2 } else { 1 };
@@ -119,7 +109,7 @@ impl Linalg {
                 args.iter().map(|x| x.shape()),
             ));
         }
-        match self {
+        match *self {
             Linalg::Cholesky { .. } | Linalg::Inverse => one(dtype, a.clone()),
             Linalg::SolveTriangular { .. } | Linalg::Solve => {
                 let b = args[1].shape();
@@ -154,7 +144,7 @@ impl Linalg {
     }
 
     /// Multiplications and additions, by the leading terms of LAPACK's counts.
-    pub(super) fn flops(self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
         let Ok([m, n]) = matrix(self.name(), args[0].shape()) else { return 0 };
         let out = outs[0].shape.elements();
         let batch = args[0].shape()[..args[0].shape().rank() - 2].iter().product::<usize>() as f64;
@@ -185,7 +175,7 @@ fn matrix(name: &'static str, shape: &Shape) -> Result<[usize; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Device, Layout, Op, OpType};
+    use crate::{Device, Layout, Op};
 
     fn infer(op: Linalg, args: &[(DType, &[usize])]) -> Result<Vec<(DType, Vec<usize>)>> {
         let layouts: Vec<Layout> =
@@ -193,7 +183,7 @@ mod tests {
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
             .zip(&layouts)
-            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::Cpu })
+            .map(|(&(dtype, _), layout)| TensorMeta { dtype, layout, device: Device::CPU })
             .collect();
         let op = Op::Linalg(op);
         let outs = op.infer(&metas)?;

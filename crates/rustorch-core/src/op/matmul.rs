@@ -1,26 +1,36 @@
 //! Matrix products.
 
-use super::{expect_args, float, index_dtype, one};
-use crate::{DType, Dims, Error, Outputs, Result, Shape, TensorMeta, UnaryOp};
+use super::{OpType, Operation, expect_args, float, index_dtype, one, out_elements};
+use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, UnaryOp};
+
+/// How an operation rounds `F32` activations that meet operands of fewer bits: weights of a matmul, keys and values of
+/// attention. Without effect where the operands have one dtype.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Numerics {
+    /// ggml's roundings. A matmul with a block-type weight quantizes the activations to ggml's `vec_dot_type` of that type
+    /// (`Q8_0`, `Q8_1` or `Q8_K`), one with an `F16` or `BF16` weight rounds them to that dtype; sums are `F32`. Attention
+    /// over an `F16` cache rounds queries and the running sums of weighted values to `F16`. On the CPU the bits equal
+    /// llama.cpp's.
+    #[default]
+    Ggml,
+    /// Decoded values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
+    F32,
+}
 
 /// `a: [.., m, k] × b: [.., k, n] (+ bias: [n]) → [.., m, n]`; the leading dimensions broadcast.
 ///
 /// `a` and `b` have one dtype of floats, integers or complex numbers; or `a` is `F32` and `b` a *weight* of a block
-/// type, `F16` or `BF16`, whose columns are contiguous (the transposed view of an `[n, k]` matrix). Products with a
-/// weight round `a` to the weight's companion (8-bit blocks as in ggml for block types, the same 16-bit type otherwise) and accumulate in `f32`. The
-/// result has the dtype of `a`, and each of its elements depends on its own row and column only: not on `m`, the
-/// other rows, or the number of threads. Products of two matrices of one dtype promise that where they are asked to be
-/// [`batch_invariant`](Self::batch_invariant); otherwise a device may leave them to its vendor's library.
-///
-/// With `exact`, a product with a weight rounds nothing but the result: it is the product of `a` with the weight cast to
-/// `f32`, without the cast's memory.
+/// type, `F16` or `BF16`, whose columns are contiguous (the transposed view of an `[n, k]` matrix), multiplied by the op's
+/// [`numerics`](Self::numerics). The result has the dtype of `a`. With a weight, each of its elements depends on its own row
+/// and column only: not on `m`, the other rows, or the number of threads. Matmuls of two matrices of one dtype promise that
+/// where they are asked to be [`batch_invariant`](Self::batch_invariant); otherwise a device may leave them to its vendor's
+/// library.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct MatMul {
     /// A function applied to each element at the end, after the bias.
     pub activation: Option<UnaryOp>,
-    /// Multiplies `a` as it is with the values of a weight of another dtype, in `f32`. Slower than the rounded way, and
-    /// other than ggml's results. Without effect where `a` and `b` have one dtype.
-    pub exact: bool,
+    /// Whether `a` is rounded before it meets a weight of another dtype.
+    pub numerics: Numerics,
     /// Makes each row of a product of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
     /// are, and the same on every call: a language model needs that to read a prompt in any pieces. Without effect where
     /// the dtypes differ, since those products are so always.
@@ -28,25 +38,31 @@ pub struct MatMul {
 }
 
 impl MatMul {
+    /// The operation's name.
+    pub const NAME: &'static str = "matmul";
+
     /// Whether the order of its sums is free for operands of these dtypes, so that a device may leave it to a library of its
     /// vendor: both of one float dtype, and not [`batch_invariant`](Self::batch_invariant).
-    pub fn order_is_free(&self, a: DType, b: DType) -> bool {
+    pub fn allows_reassociation(&self, a: DType, b: DType) -> bool {
         a == b && a.is_float() && !self.batch_invariant
     }
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        const NAME: &str = "matmul";
-        expect_args(NAME, args, 2..=3)?;
+impl Operation for MatMul {
+    const CLASS: OpType = OpType::LinearAlgebra;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 2..=3)?;
         let (a, b) = (&args[0], &args[1]);
         let shapes = [a.shape(), b.shape()];
         if a.shape().rank() < 2 || b.shape().rank() < 2 {
-            return Err(Error::shape(NAME, "operands need two dimensions at least", shapes));
+            return Err(Error::shape(Self::NAME, "operands need two dimensions at least", shapes));
         }
         let weight = is_weight(a.dtype, b.dtype);
         let numeric = a.dtype == b.dtype && (a.dtype.is_float() || a.dtype.is_int() || a.dtype.is_complex());
         if !weight && !numeric {
             return Err(Error::dtype(
-                NAME,
+                Self::NAME,
                 "operands must have one numeric dtype, or be f32 and a weight of f16, bf16 or a block type",
                 [a.dtype, b.dtype],
             ));
@@ -54,14 +70,18 @@ impl MatMul {
         let [m, k] = last_two(a.shape());
         let [k2, n] = last_two(b.shape());
         if k != k2 {
-            return Err(Error::shape(NAME, format!("the inner dimensions {k} and {k2} differ"), shapes));
+            return Err(Error::shape(
+                Self::NAME,
+                format!("the inner dimensions {k} and {k2} differ"),
+                shapes,
+            ));
         }
-        b.check(NAME)?;
+        b.check(Self::NAME)?;
         if b.dtype.is_quant() {
             let rank = b.shape().rank();
             if b.layout.strides()[rank - 2] != 1 && k != 1 {
                 return Err(Error::shape(
-                    NAME,
+                    Self::NAME,
                     "a block-quantized right operand must be the transposed view of a row-major [n, k] matrix",
                     shapes,
                 ));
@@ -69,11 +89,15 @@ impl MatMul {
         }
         if let Some(bias) = args.get(2) {
             if bias.dims() != [n] {
-                return Err(Error::shape(NAME, format!("the bias must have {n} elements"), [bias.shape()]));
+                return Err(Error::shape(
+                    Self::NAME,
+                    format!("the bias must have {n} elements"),
+                    [bias.shape()],
+                ));
             }
             if bias.dtype != a.dtype {
                 return Err(Error::dtype(
-                    NAME,
+                    Self::NAME,
                     "the bias must have the left operand's dtype",
                     [a.dtype, bias.dtype],
                 ));
@@ -84,10 +108,18 @@ impl MatMul {
         {
             return Err(Error::dtype(activation.name(), "is not defined for the product's dtype", [a.dtype]));
         }
-        let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, NAME)?;
+        let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, Self::NAME)?;
         let mut dims: Dims = batch.dims().into();
         dims.extend([m, n]);
         one(a.dtype, Shape::new(dims)?)
+    }
+
+    fn leading_argument(&self) -> usize {
+        1
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        2 * out_elements(outs) * args[0].dims().last().copied().unwrap_or(0) as u64
     }
 }
 
@@ -105,50 +137,69 @@ fn batch(shape: &Shape) -> Result<Shape> {
     Shape::new(&shape[..shape.rank() - 2])
 }
 
-pub(super) fn flops(args: &[TensorMeta<'_>], out_elements: u64) -> u64 {
-    2 * out_elements * args[0].dims().last().copied().unwrap_or(0) as u64
+/// Products of activations with matrices that are chosen for each row among those of a mixture of experts.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct MulMatId {
+    /// As [`MatMul::numerics`].
+    pub numerics: Numerics,
 }
 
-pub(super) fn infer_experts(args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    const NAME: &str = "expert_matmul";
-    expect_args(NAME, args, 3..=3)?;
-    let (x, w, ids) = (&args[0], &args[1], &args[2]);
-    let shapes = [x.shape(), w.shape(), ids.shape()];
-    index_dtype(NAME, ids)?;
-    float(NAME, x.dtype)?;
-    if w.dtype != x.dtype && !is_weight(x.dtype, w.dtype) {
-        return Err(Error::dtype(
-            NAME,
-            "weights must have the dtype of x, or be f16, bf16 or blocks with x f32",
-            [x.dtype, w.dtype],
-        ));
-    }
-    let (&[t, k, inner], &[_, out, inner2], &[t2, k2]) = (x.dims(), w.dims(), ids.dims()) else {
-        return Err(Error::shape(NAME, "takes x [t, k, in], weights [e, out, in] and ids [t, k]", shapes));
-    };
-    if t != t2 || (k != k2 && k != 1) || inner != inner2 {
-        return Err(Error::shape(
-            NAME,
-            "x [t, k or 1, in], weights [e, out, in] and ids [t, k] do not agree",
-            shapes,
-        ));
-    }
-    w.check(NAME)?;
-    let strides = w.layout.strides();
-    if inner != 1 && strides[2] != 1 {
-        return Err(Error::shape(NAME, "the rows of the weights must be contiguous", [w.shape()]));
-    }
-    one(x.dtype, Shape::new([t, k2, out].as_slice())?)
+impl MulMatId {
+    /// The operation's name.
+    pub const NAME: &'static str = "expert_matmul";
 }
 
-pub(super) fn expert_flops(args: &[TensorMeta<'_>], out_elements: u64) -> u64 {
-    2 * out_elements * args[0].dims()[2] as u64
-}
+impl Operation for MulMatId {
+    const CLASS: OpType = OpType::LinearAlgebra;
 
-/// Bytes read: the activations, the ids, and at most one matrix per chosen expert.
-pub(super) fn expert_bytes(args: &[TensorMeta<'_>]) -> usize {
-    let (x, w, ids) = (&args[0], &args[1], &args[2]);
-    let experts = w.dims()[0].max(1);
-    let chosen = ids.layout.elements().min(experts);
-    x.packed_bytes() + ids.packed_bytes() + w.packed_bytes() / experts * chosen
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 3..=3)?;
+        let (x, w, ids) = (&args[0], &args[1], &args[2]);
+        let shapes = [x.shape(), w.shape(), ids.shape()];
+        index_dtype(Self::NAME, ids)?;
+        float(Self::NAME, x.dtype)?;
+        if w.dtype != x.dtype && !is_weight(x.dtype, w.dtype) {
+            return Err(Error::dtype(
+                Self::NAME,
+                "weights must have the dtype of x, or be f16, bf16 or blocks with x f32",
+                [x.dtype, w.dtype],
+            ));
+        }
+        let (&[t, k, inner], &[_, out, inner2], &[t2, k2]) = (x.dims(), w.dims(), ids.dims()) else {
+            return Err(Error::shape(
+                Self::NAME,
+                "takes x [t, k, in], weights [e, out, in] and ids [t, k]",
+                shapes,
+            ));
+        };
+        if t != t2 || (k != k2 && k != 1) || inner != inner2 {
+            return Err(Error::shape(
+                Self::NAME,
+                "x [t, k or 1, in], weights [e, out, in] and ids [t, k] do not agree",
+                shapes,
+            ));
+        }
+        w.check(Self::NAME)?;
+        let strides = w.layout.strides();
+        if inner != 1 && strides[2] != 1 {
+            return Err(Error::shape(Self::NAME, "the rows of the weights must be contiguous", [w.shape()]));
+        }
+        one(x.dtype, Shape::new([t, k2, out].as_slice())?)
+    }
+
+    fn leading_argument(&self) -> usize {
+        1
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        2 * out_elements(outs) * args[0].dims()[2] as u64
+    }
+
+    /// The activations, the ids, and at most one matrix per chosen expert.
+    fn bytes_read(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> usize {
+        let (x, w, ids) = (&args[0], &args[1], &args[2]);
+        let experts = w.dims()[0].max(1);
+        let chosen = ids.layout.elements().min(experts);
+        x.packed_bytes() + ids.packed_bytes() + w.packed_bytes() / experts * chosen
+    }
 }

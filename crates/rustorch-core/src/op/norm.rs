@@ -1,6 +1,6 @@
 //! Normalisations and softmax.
 
-use super::{axis_in, float, one, same_dense};
+use super::{OpType, Operation, axis_in, float, in_elements, one, same_dense};
 use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};
 use smallvec::smallvec;
 
@@ -13,16 +13,35 @@ pub struct Softmax {
     pub log: bool,
 }
 
+op_names! {
+    /// Softmax, or what is taken of it.
+    SoftmaxKind {
+        /// Softmax itself.
+        Softmax = "softmax",
+        /// Its logarithm.
+        LogSoftmax = "log_softmax",
+    }
+}
+
 impl Softmax {
-    pub(super) const fn name(&self) -> &'static str {
-        if self.log { "log_softmax" } else { "softmax" }
+    pub(super) fn kind(&self) -> SoftmaxKind {
+        if self.log { SoftmaxKind::LogSoftmax } else { SoftmaxKind::Softmax }
+    }
+}
+
+impl Operation for Softmax {
+    const CLASS: OpType = OpType::Activation;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.kind().name();
+        let dtype = same_dense(name, args, 1..=1)?;
+        float(name, dtype)?;
+        axis_in(name, self.axis, args[0].shape())?;
+        one(dtype, args[0].shape().clone())
     }
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let dtype = same_dense(self.name(), args, 1..=1)?;
-        float(self.name(), dtype)?;
-        axis_in(self.name(), self.axis, args[0].shape())?;
-        one(dtype, args[0].shape().clone())
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        12 * in_elements(args)
     }
 }
 
@@ -38,8 +57,19 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        norm("layer_norm", self.dims, args, 3)
+    /// The operation's name.
+    pub const NAME: &'static str = "layer_norm";
+}
+
+impl Operation for LayerNorm {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        norm(Self::NAME, self.dims, args, 3)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        8 * in_elements(args)
     }
 }
 
@@ -53,25 +83,54 @@ pub struct RmsNorm {
 }
 
 impl RmsNorm {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        norm("rms_norm", 1, args, 2)
+    /// The operation's name.
+    pub const NAME: &'static str = "rms_norm";
+}
+
+impl Operation for RmsNorm {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        norm(Self::NAME, 1, args, 2)
     }
 
-    /// Of a sum, which is the first result.
-    pub(super) fn infer_added(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        const NAME: &str = "add_rms_norm";
-        let dtype = same_dense(NAME, args, 2..=3)?;
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        4 * in_elements(args)
+    }
+}
+
+/// The sum of two tensors, and [`RmsNorm`] of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddRmsNorm {
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+impl AddRmsNorm {
+    /// The operation's name.
+    pub const NAME: &'static str = "add_rms_norm";
+}
+
+impl Operation for AddRmsNorm {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 2..=3)?;
         let shape = args[0].shape();
         if args[1].shape() != shape {
             return Err(Error::shape(
-                NAME,
+                Self::NAME,
                 "what is added must have the same shape; expand it",
                 [shape, args[1].shape()],
             ));
         }
-        trailing(NAME, 1, &args[0], &args[2..])?;
+        trailing(Self::NAME, 1, &args[0], &args[2..])?;
         let like = || OutputMeta { dtype, shape: shape.clone() };
         Ok(smallvec![like(), like()])
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        5 * in_elements(args)
     }
 }
 

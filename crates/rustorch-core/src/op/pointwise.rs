@@ -1,26 +1,7 @@
 //! Functions of each element, of pairs, and conversions.
 
-use super::{OpType, expect_args, one, same_dense};
+use super::{OpType, Operation, expect_args, float, one, same_dense};
 use crate::{DType, DTypeKind, Error, Outputs, Result, Scalar, TensorMeta};
-
-macro_rules! op_names {
-    ($(#[$meta:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum $enum { $($(#[$doc])* $variant,)* }
-
-        impl $enum {
-            /// Every operation of the family.
-            pub const ALL: &'static [$enum] = &[$($enum::$variant),*];
-
-            /// The operation's name, PyTorch's where it has one.
-            pub const fn name(self) -> &'static str {
-                match self { $($enum::$variant => $name,)* }
-            }
-        }
-    };
-}
 
 op_names! {
     /// A function of each element.
@@ -85,6 +66,8 @@ op_names! {
         Atanh = "atanh",
         /// The error function.
         Erf = "erf",
+        /// The inverse of the error function: ±∞ at ±1, NaN beyond.
+        Erfinv = "erfinv",
         /// 1/(1 + e⁻ˣ)
         Sigmoid = "sigmoid",
         /// max(x, 0)
@@ -119,6 +102,10 @@ op_names! {
 }
 
 impl UnaryOp {
+    pub(super) fn kind(self) -> UnaryOp {
+        self
+    }
+
     /// The class of the operation.
     pub fn class(self) -> OpType {
         use UnaryOp::*;
@@ -145,7 +132,7 @@ impl UnaryOp {
             Abs | Sign | Relu => same(&[K::Int, K::Float]),
             Exp | Log | Log2 | Log10 | Sqrt | Rsqrt | Reciprocal | Sin | Cos | Tan | Asin | Acos | Atan
             | Sinh | Cosh | Tanh | Asinh | Acosh | Atanh | Sigmoid | Silu => same(&[K::Float, K::Complex]),
-            Floor | Ceil | Round | Trunc | Expm1 | Log1p | Erf | Gelu | GeluTanh | Softplus => {
+            Floor | Ceil | Round | Trunc | Expm1 | Log1p | Erf | Erfinv | Gelu | GeluTanh | Softplus => {
                 same(&[K::Float])
             }
             BitwiseNot => same(&[K::Bool, K::Int]),
@@ -154,23 +141,38 @@ impl UnaryOp {
             Real | Imag | Angle => (kind == K::Complex).then_some(dtype.to_real()),
         }
     }
+}
 
-    /// Operations per element, roughly.
-    pub(super) fn flops(self) -> u64 {
+impl Operation for UnaryOp {
+    const CLASS: OpType = OpType::Elementwise;
+
+    fn class(&self, _: &[TensorMeta<'_>]) -> OpType {
+        UnaryOp::class(*self)
+    }
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(self.name(), args, 1..=1)?;
+        match self.output(args[0].dtype) {
+            Some(dtype) => one(dtype, args[0].shape().clone()),
+            None => Err(Error::dtype(self.name(), "is not defined for this dtype", [args[0].dtype])),
+        }
+    }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
+        if args == 1 { self.output(dtype) } else { None }
+    }
+
+    fn flops_per_element(&self) -> u64 {
         use UnaryOp::*;
         match self {
             Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Square | Relu | LogicalNot | BitwiseNot
             | IsNan | IsInf | IsFinite | Conj | Real | Imag => 1,
             Sqrt | Rsqrt | Reciprocal => 4,
             _ => 15,
-        }
-    }
-
-    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        expect_args(self.name(), args, 1..=1)?;
-        match self.output(args[0].dtype) {
-            Some(dtype) => one(dtype, args[0].shape().clone()),
-            None => Err(Error::dtype(self.name(), "is not defined for this dtype", [args[0].dtype])),
         }
     }
 }
@@ -212,6 +214,10 @@ op_names! {
 }
 
 impl BinaryOp {
+    pub(super) fn kind(self) -> BinaryOp {
+        self
+    }
+
     /// Whether the function is defined for elements of `dtype`. The result has the same dtype.
     pub fn accepts(self, dtype: DType) -> bool {
         use BinaryOp::*;
@@ -227,13 +233,34 @@ impl BinaryOp {
             ShiftLeft | ShiftRight => dtype.kind() == K::Int,
         }
     }
+}
 
-    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl Operation for BinaryOp {
+    const CLASS: OpType = OpType::Elementwise;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(self.name(), args, 2..=2)?;
         if !self.accepts(dtype) {
             return Err(Error::dtype(self.name(), "is not defined for this dtype", [dtype]));
         }
         one(dtype, args[0].shape().broadcast(args[1].shape(), self.name())?)
+    }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    /// Of integers, division fails where a divisor is zero.
+    fn may_overwrite(&self, _arg: usize) -> bool {
+        !matches!(self, BinaryOp::FloorDiv | BinaryOp::Remainder)
+    }
+
+    fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
+        (args == 2 && self.accepts(dtype)).then_some(dtype)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        1
     }
 }
 
@@ -256,6 +283,10 @@ op_names! {
 }
 
 impl CompareOp {
+    pub(super) fn kind(self) -> CompareOp {
+        self
+    }
+
     /// Whether the comparison is defined for elements of `dtype`: complex numbers have no order.
     pub fn accepts(self, dtype: DType) -> bool {
         match dtype.kind() {
@@ -264,19 +295,35 @@ impl CompareOp {
             _ => true,
         }
     }
+}
 
-    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl Operation for CompareOp {
+    const CLASS: OpType = OpType::Comparison;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(self.name(), args, 2..=2)?;
         if !self.accepts(dtype) {
             return Err(Error::dtype(self.name(), "complex numbers have no order", [dtype]));
         }
         one(DType::Bool, args[0].shape().broadcast(args[1].shape(), self.name())?)
     }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
+        (args == 2 && self.accepts(dtype)).then_some(DType::Bool)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        1
+    }
 }
 
 op_names! {
-    /// The activation of a gate.
-    GateOp {
+    /// The activation of a gated linear unit.
+    GluOp {
         /// SwiGLU.
         Silu = "silu_gate",
         /// GEGLU, exact.
@@ -288,72 +335,185 @@ op_names! {
     }
 }
 
-impl GateOp {
-    pub(super) fn infer(self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+impl GluOp {
+    pub(super) fn kind(self) -> GluOp {
+        self
+    }
+}
+
+impl Operation for GluOp {
+    const CLASS: OpType = OpType::Activation;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(self.name(), args, 2..=2)?;
-        super::float(self.name(), dtype)?;
+        float(self.name(), dtype)?;
         one(dtype, args[0].shape().broadcast(args[1].shape(), self.name())?)
     }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        10
+    }
 }
 
-pub(super) fn infer_where(args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    expect_args("where", args, 3..=3)?;
-    if args[0].dtype != DType::Bool {
-        return Err(Error::dtype("where", "the condition must be bool", [args[0].dtype]));
-    }
-    let dtype = same_dense("where", &args[1..], 2..=2)?;
-    let shape = args[1].shape().broadcast(args[2].shape(), "where")?;
-    one(dtype, args[0].shape().broadcast(&shape, "where")?)
+/// Elements of one tensor where a condition holds, else of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Where;
+
+impl Where {
+    /// The operation's name.
+    pub const NAME: &'static str = "where";
 }
 
-pub(super) fn infer_clamp(
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    args: &[TensorMeta<'_>],
-) -> Result<Outputs> {
-    let dtype = same_dense("clamp", args, 1..=1)?;
-    if !dtype.is_int() && !dtype.is_float() {
-        return Err(Error::dtype("clamp", "needs numbers with an order", [dtype]));
+impl Operation for Where {
+    const CLASS: OpType = OpType::Comparison;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 3..=3)?;
+        if args[0].dtype != DType::Bool {
+            return Err(Error::dtype(Self::NAME, "the condition must be bool", [args[0].dtype]));
+        }
+        let dtype = same_dense(Self::NAME, &args[1..], 2..=2)?;
+        let shape = args[1].shape().broadcast(args[2].shape(), Self::NAME)?;
+        one(dtype, args[0].shape().broadcast(&shape, Self::NAME)?)
     }
-    if min.is_none() && max.is_none() {
-        return Err(Error::argument("clamp", "needs a lower or an upper bound"));
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(3)
     }
-    one(dtype, args[0].shape().clone())
+
+    fn flops_per_element(&self) -> u64 {
+        1
+    }
+
+    fn leading_argument(&self) -> usize {
+        1
+    }
 }
 
-pub(super) fn infer_cast(to: DType, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    expect_args("cast", args, 1..=1)?;
-    let x = &args[0];
-    let allowed = match (x.dtype, to) {
-        (from, to) if from == to => true,
-        (DType::Quant(_), to) => matches!(to, DType::F32 | DType::F16 | DType::BF16),
-        (from, DType::Quant(_)) => from == DType::F32,
-        _ => true,
-    };
-    if !allowed {
-        return Err(Error::dtype(
-            "cast",
-            "block types convert to f32, f16, bf16 and from f32",
-            [x.dtype, to],
-        ));
-    }
-    x.check("cast")?;
-    let row = x.shape().last().copied().unwrap_or(1);
-    if !row.is_multiple_of(to.block_len()) {
-        return Err(Error::shape(
-            "cast",
-            format!(
-                "{to} packs blocks of {} along the last dimension, which does not divide",
-                to.block_len()
-            ),
-            [x.shape()],
-        ));
-    }
-    one(to, x.shape().clone())
+/// Elements kept within bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clamp {
+    /// The lower bound.
+    pub min: Option<Scalar>,
+    /// The upper bound, which wins where it is below the lower.
+    pub max: Option<Scalar>,
 }
 
-pub(super) fn infer_copy(args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    expect_args("copy", args, 1..=1)?;
-    args[0].check("copy")?;
-    one(args[0].dtype, args[0].shape().clone())
+impl Clamp {
+    /// The operation's name.
+    pub const NAME: &'static str = "clamp";
+}
+
+impl Operation for Clamp {
+    const CLASS: OpType = OpType::Elementwise;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 1..=1)?;
+        if !dtype.is_int() && !dtype.is_float() {
+            return Err(Error::dtype(Self::NAME, "needs numbers with an order", [dtype]));
+        }
+        if self.min.is_none() && self.max.is_none() {
+            return Err(Error::argument(Self::NAME, "needs a lower or an upper bound"));
+        }
+        one(dtype, args[0].shape().clone())
+    }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        1
+    }
+}
+
+/// Conversion to another dtype.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cast {
+    /// The dtype of the result.
+    pub to: DType,
+}
+
+impl Cast {
+    /// The operation's name.
+    pub const NAME: &'static str = "cast";
+}
+
+impl Operation for Cast {
+    const CLASS: OpType = OpType::DataMovement;
+
+    fn class(&self, args: &[TensorMeta<'_>]) -> OpType {
+        let blocks = self.to.is_quant() || args.first().is_some_and(|x| x.dtype.is_quant());
+        if blocks { OpType::Quantization } else { OpType::DataMovement }
+    }
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 1..=1)?;
+        let (x, to) = (&args[0], self.to);
+        let allowed = match (x.dtype, to) {
+            (from, to) if from == to => true,
+            (DType::Quant(_), to) => matches!(to, DType::F32 | DType::F16 | DType::BF16),
+            (from, DType::Quant(_)) => from == DType::F32,
+            _ => true,
+        };
+        if !allowed {
+            return Err(Error::dtype(
+                Self::NAME,
+                "block types convert to f32, f16, bf16 and from f32",
+                [x.dtype, to],
+            ));
+        }
+        x.check(Self::NAME)?;
+        let row = x.shape().last().copied().unwrap_or(1);
+        if !row.is_multiple_of(to.block_len()) {
+            return Err(Error::shape(
+                Self::NAME,
+                format!(
+                    "{to} packs blocks of {} along the last dimension, which does not divide",
+                    to.block_len()
+                ),
+                [x.shape()],
+            ));
+        }
+        one(to, x.shape().clone())
+    }
+
+    fn pointwise_arity(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        1
+    }
+
+    fn dtype_parameter(&self) -> Option<DType> {
+        Some(self.to)
+    }
+}
+
+/// A copy of the elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyOp;
+
+impl CopyOp {
+    /// The operation's name.
+    pub const NAME: &'static str = "copy";
+}
+
+impl Operation for CopyOp {
+    const CLASS: OpType = OpType::DataMovement;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 1..=1)?;
+        args[0].check(Self::NAME)?;
+        one(args[0].dtype, args[0].shape().clone())
+    }
+
+    fn may_overwrite(&self, _arg: usize) -> bool {
+        true
+    }
 }

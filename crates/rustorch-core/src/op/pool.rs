@@ -1,6 +1,6 @@
 //! Pooling: windows over the trailing, spatial dimensions, one to three of them. All leading dimensions are batch.
 
-use super::{expect_args, float, one, same_dense};
+use super::{OpType, Operation, expect_args, float, in_elements, one, out_elements, same_dense};
 use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 use smallvec::smallvec;
 
@@ -93,8 +93,15 @@ pub struct MaxPool {
 }
 
 impl MaxPool {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "max_pool";
+    /// The operation's name.
+    pub const NAME: &'static str = "max_pool";
+}
+
+impl Operation for MaxPool {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = Self::NAME;
         let dtype = ordered(name, args)?;
         let shape = args[0].shape();
         let spatial = spatial(name, self.window.kernel.len(), shape)?;
@@ -103,8 +110,8 @@ impl MaxPool {
     }
 
     /// Comparisons.
-    pub(super) fn flops(&self, out_elements: u64) -> u64 {
-        taps(&self.window) * out_elements
+    fn flops(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        taps(&self.window) * out_elements(outs)
     }
 }
 
@@ -121,8 +128,24 @@ pub struct AvgPool {
 }
 
 impl AvgPool {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "avg_pool";
+    fn outputs(&self, name: &'static str, shape: &Shape, spatial: &[usize]) -> Result<Dims> {
+        if self.divisor == Some(0) {
+            return Err(Error::argument(name, "the divisor must not be zero"));
+        }
+        self.window.outputs(name, shape, &Dims::from_elem(1, spatial.len()), spatial)
+    }
+}
+
+impl AvgPool {
+    /// The operation's name.
+    pub const NAME: &'static str = "avg_pool";
+}
+
+impl Operation for AvgPool {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = Self::NAME;
         let dtype = same_dense(name, args, 1..=1)?;
         float(name, dtype)?;
         let shape = args[0].shape();
@@ -130,93 +153,167 @@ impl AvgPool {
         one(dtype, pooled(shape, &self.outputs(name, shape, spatial)?)?)
     }
 
-    fn outputs(&self, name: &'static str, shape: &Shape, spatial: &[usize]) -> Result<Dims> {
-        if self.divisor == Some(0) {
-            return Err(Error::argument(name, "the divisor must not be zero"));
-        }
-        self.window.outputs(name, shape, &Dims::from_elem(1, spatial.len()), spatial)
-    }
-
-    pub(super) fn infer_backward(&self, spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "avg_pool_backward";
-        let shape = input_of(name, spatial, args)?;
-        let outputs = self.outputs(name, &shape, spatial)?;
-        gradient(name, &outputs, shape, args)
-    }
-
     /// Additions.
-    pub(super) fn flops(&self, out_elements: u64) -> u64 {
-        taps(&self.window) * out_elements
+    fn flops(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        taps(&self.window) * out_elements(outs)
     }
 }
 
-/// Pooling to a given size: output `i` of `n` along a dimension of length `len` covers the elements from `⌊i·len/n⌋` to
-/// below `⌈(i + 1)·len/n⌉`.
+/// The gradient of the input of [`AvgPool`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct AvgPoolBackward {
+    /// The pooling.
+    pub pool: AvgPool,
+    /// The spatial dimensions of the input.
+    pub spatial: Dims,
+}
+
+impl AvgPoolBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "avg_pool_backward";
+}
+
+impl Operation for AvgPoolBackward {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let shape = input_of(Self::NAME, &self.spatial, args)?;
+        let outputs = self.pool.outputs(Self::NAME, &shape, &self.spatial)?;
+        gradient(Self::NAME, &outputs, shape, args)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        taps(&self.pool.window) * in_elements(args)
+    }
+}
+
+/// The largest of each of a given number of windows: output `i` of `n` along a dimension of length `len` covers the
+/// elements from `⌊i·len/n⌋` to below `⌈(i + 1)·len/n⌉`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdaptivePool {
+pub struct AdaptiveMaxPool {
     /// The lengths of the spatial dimensions of the result.
     pub size: Dims,
 }
 
-impl AdaptivePool {
-    pub(super) fn infer_avg(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "adaptive_avg_pool";
-        let dtype = same_dense(name, args, 1..=1)?;
-        float(name, dtype)?;
-        spatial(name, self.size.len(), args[0].shape())?;
-        one(dtype, self.pooled(args[0].shape())?)
+impl AdaptiveMaxPool {
+    /// The operation's name.
+    pub const NAME: &'static str = "adaptive_max_pool";
+}
+
+impl Operation for AdaptiveMaxPool {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = ordered(Self::NAME, args)?;
+        spatial(Self::NAME, self.size.len(), args[0].shape())?;
+        with_indices(dtype, shares(Self::NAME, args[0].shape(), &self.size)?)
     }
 
-    pub(super) fn infer_max(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = "adaptive_max_pool";
-        let dtype = ordered(name, args)?;
-        spatial(name, self.size.len(), args[0].shape())?;
-        with_indices(dtype, self.pooled(args[0].shape())?)
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args)
+    }
+}
+
+/// The mean of each of a given number of windows, those of [`AdaptiveMaxPool`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdaptiveAvgPool {
+    /// The lengths of the spatial dimensions of the result.
+    pub size: Dims,
+}
+
+impl AdaptiveAvgPool {
+    /// The operation's name.
+    pub const NAME: &'static str = "adaptive_avg_pool";
+}
+
+impl Operation for AdaptiveAvgPool {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 1..=1)?;
+        float(Self::NAME, dtype)?;
+        spatial(Self::NAME, self.size.len(), args[0].shape())?;
+        one(dtype, shares(Self::NAME, args[0].shape(), &self.size)?)
     }
 
-    fn pooled(&self, shape: &Shape) -> Result<Shape> {
-        // Start and end of a window are computed from the product of the lengths.
-        let spatial = &shape[shape.rank() - self.size.len()..];
-        if spatial
-            .iter()
-            .zip(&self.size)
-            .any(|(len, n)| n.checked_add(1).is_none_or(|n| len.checked_mul(n).is_none()))
-        {
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args)
+    }
+}
+
+/// The gradient of the input of [`AdaptiveAvgPool`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdaptiveAvgPoolBackward {
+    /// The spatial dimensions of the input.
+    pub spatial: Dims,
+}
+
+impl AdaptiveAvgPoolBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "adaptive_avg_pool_backward";
+}
+
+impl Operation for AdaptiveAvgPoolBackward {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let shape = input_of(Self::NAME, &self.spatial, args)?;
+        let outputs = Dims::from_slice(&args[0].dims()[shape.rank() - self.spatial.len()..]);
+        shares(Self::NAME, &shape, &outputs)?;
+        gradient(Self::NAME, &outputs, shape, args)
+    }
+
+    fn flops(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
+        out_elements(outs)
+    }
+}
+
+/// The gradient of the input of [`MaxPool`] and [`AdaptiveMaxPool`]: gradients are added where the indices say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaxPoolBackward {
+    /// The spatial dimensions of the input.
+    pub spatial: Dims,
+}
+
+impl MaxPoolBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "max_pool_backward";
+}
+
+impl Operation for MaxPoolBackward {
+    const CLASS: OpType = OpType::Pooling;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = Self::NAME;
+        expect_args(name, args, 2..=2)?;
+        let shape = input_of(name, &self.spatial, &args[..1])?;
+        if args[1].dtype != DType::I64 {
+            return Err(Error::dtype(name, "indices must be i64, as pooling returns them", [args[1].dtype]));
+        }
+        if args[0].shape() != args[1].shape() {
             return Err(Error::shape(
-                "adaptive_pool",
-                format!("size {:?} is too large", &self.size[..]),
-                [shape],
+                name,
+                "gradient and indices must have one shape",
+                args.iter().map(TensorMeta::shape),
             ));
         }
-        pooled(shape, &self.size)
+        one(args[0].dtype, shape)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args)
     }
 }
 
-/// Of adaptive average pooling: the gradient of an input with these spatial dimensions.
-pub(super) fn infer_adaptive_avg_backward(spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    let name = "adaptive_avg_pool_backward";
-    let shape = input_of(name, spatial, args)?;
-    let outputs = Dims::from_slice(&args[0].dims()[shape.rank() - spatial.len()..]);
-    AdaptivePool { size: outputs.clone() }.pooled(&shape)?;
-    gradient(name, &outputs, shape, args)
-}
-
-/// Of every maximum pooling: gradients are added where the indices say.
-pub(super) fn infer_max_backward(spatial: &[usize], args: &[TensorMeta<'_>]) -> Result<Outputs> {
-    let name = "max_pool_backward";
-    expect_args(name, args, 2..=2)?;
-    let shape = input_of(name, spatial, &args[..1])?;
-    if args[1].dtype != DType::I64 {
-        return Err(Error::dtype(name, "indices must be i64, as pooling returns them", [args[1].dtype]));
+/// The shape of adaptive pooling to a given size.
+fn shares(name: &'static str, shape: &Shape, size: &[usize]) -> Result<Shape> {
+    // Start and end of a window are computed from the product of the lengths.
+    let spatial = &shape[shape.rank() - size.len()..];
+    let fits = |(len, n): (&usize, &usize)| n.checked_add(1).is_some_and(|n| len.checked_mul(n).is_some());
+    if !spatial.iter().zip(size).all(fits) {
+        return Err(Error::shape(name, format!("size {size:?} is too large"), [shape]));
     }
-    if args[0].shape() != args[1].shape() {
-        return Err(Error::shape(
-            name,
-            "gradient and indices must have one shape",
-            args.iter().map(TensorMeta::shape),
-        ));
-    }
-    one(args[0].dtype, shape)
+    pooled(shape, size)
 }
 
 /// The shape of the input with these spatial dimensions, given the only argument, the gradient of the output.
@@ -294,7 +391,7 @@ mod tests {
 
     fn outputs(dims: &[usize], dtype: DType, op: &Op) -> Result<Vec<Dims>> {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        let meta = TensorMeta { dtype, layout: &layout, device: Device::Cpu };
+        let meta = TensorMeta { dtype, layout: &layout, device: Device::CPU };
         Ok(op.infer(&[meta])?.iter().map(|out| Dims::from_slice(&out.shape)).collect())
     }
 
@@ -341,10 +438,10 @@ mod tests {
         refuse(&[], DType::F32, &max(1, 1, 0, 1, false), "spatial");
         refuse(&[4], DType::C64, &max(1, 1, 0, 1, false), "c64");
         refuse(&[4], DType::F32, &max(usize::MAX, 1, 0, 3, true), "too large");
-        let huge = AdaptivePool { size: Dims::from_slice(&[usize::MAX]) };
+        let huge = AdaptiveAvgPool { size: Dims::from_slice(&[usize::MAX]) };
         refuse(&[4], DType::F32, &Op::AdaptiveAvgPool(huge), "too large");
         assert!(
-            outputs(&[4], DType::I32, &Op::AdaptiveAvgPool(AdaptivePool { size: smallvec![2] })).is_err()
+            outputs(&[4], DType::I32, &Op::AdaptiveAvgPool(AdaptiveAvgPool { size: smallvec![2] })).is_err()
         );
     }
 }

@@ -1,37 +1,39 @@
 //! Random numbers.
 
-use super::{expect_args, one};
+use super::{OpType, Operation, expect_args, one};
 use crate::{DType, Error, Outputs, PhiloxKey, Result, Shape, TensorMeta};
 
-/// A distribution to draw from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distribution {
-    /// Uniform in [low, high).
-    Uniform {
-        /// The lower bound.
-        low: f64,
-        /// The upper bound.
-        high: f64,
-    },
-    /// Normal.
-    Normal {
-        /// The mean.
-        mean: f64,
-        /// The standard deviation.
-        std: f64,
-    },
-    /// Uniform among the integers low … high − 1.
-    Integer {
-        /// The least.
-        low: i64,
-        /// One past the greatest.
-        high: i64,
-    },
-    /// 1 with probability p, else 0.
-    Bernoulli {
-        /// The probability.
-        p: f64,
-    },
+op_kinds! {
+    /// A distribution to draw from.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    Distribution, DistributionKind {
+        /// Uniform in [low, high).
+        Uniform {
+            /// The lower bound.
+            low: f64,
+            /// The upper bound.
+            high: f64,
+        } = "rand",
+        /// Normal.
+        Normal {
+            /// The mean.
+            mean: f64,
+            /// The standard deviation.
+            std: f64,
+        } = "randn",
+        /// Uniform among the integers low … high − 1.
+        Integer {
+            /// The least.
+            low: i64,
+            /// One past the greatest.
+            high: i64,
+        } = "randint",
+        /// 1 with probability p, else 0.
+        Bernoulli {
+            /// The probability.
+            p: f64,
+        } = "bernoulli",
+    }
 }
 
 /// A tensor of random numbers.
@@ -53,22 +55,21 @@ pub struct Random {
 }
 
 impl Random {
-    pub(super) const fn name(&self) -> &'static str {
-        match self.distribution {
-            Distribution::Uniform { .. } => "rand",
-            Distribution::Normal { .. } => "randn",
-            Distribution::Integer { .. } => "randint",
-            Distribution::Bernoulli { .. } => "bernoulli",
-        }
+    pub(super) fn kind(&self) -> DistributionKind {
+        self.distribution.kind()
     }
 
     /// How many Philox blocks a tensor of `elements` uses at most: how far a generator advances.
     pub const fn blocks(elements: usize) -> u64 {
         (elements as u64).div_ceil(2)
     }
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let name = self.name();
+impl Operation for Random {
+    const CLASS: OpType = OpType::Distribution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.distribution.name();
         expect_args(name, args, 0..=0)?;
         let dtype = self.dtype;
         let (fits, valid, rule) = match self.distribution {
@@ -92,5 +93,13 @@ impl Random {
             return Err(Error::argument(name, format!("needs {rule}, got {:?}", self.distribution)));
         }
         one(dtype, self.shape.clone())
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        20
+    }
+
+    fn dtype_parameter(&self) -> Option<DType> {
+        Some(self.dtype)
     }
 }

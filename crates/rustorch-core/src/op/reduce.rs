@@ -1,62 +1,46 @@
 //! Reductions and scans.
 
-use super::{axis_in, one, same_dense};
-use crate::{DType, DTypeKind, Dims, Error, Outputs, Result, TensorMeta};
+use super::{OpType, Operation, axis_in, in_elements, one, same_dense};
+use crate::{DType, DTypeKind, Dims, Error, OutputMeta, Outputs, Result, TensorMeta};
 
-/// What a reduction computes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ReduceOp {
-    /// Sum. Integers and truth values sum in `I64`; 16-bit floats accumulate in `f32`.
-    Sum,
-    /// Mean of floats or complex numbers.
-    Mean,
-    /// Product, with the dtypes of the sum.
-    Prod,
-    /// Largest; NaN if any is. Not of nothing.
-    Max,
-    /// Smallest; NaN if any is. Not of nothing.
-    Min,
-    /// Index (`I64`) of the largest, the first of equals; over one axis, or over all as an index into the flat tensor.
-    ArgMax,
-    /// Index (`I64`) of the smallest, as above.
-    ArgMin,
-    /// Whether any is non-zero.
-    Any,
-    /// Whether all are non-zero.
-    All,
-    /// log Σ eˣ, without overflow.
-    LogSumExp,
-    /// Variance, divided by n − correction.
-    Var {
-        /// 1 for the unbiased estimate, 0 for the population's.
-        correction: f64,
-    },
-    /// Square root of the variance.
-    Std {
-        /// As in `Var`.
-        correction: f64,
-    },
+op_kinds! {
+    /// What a reduction computes.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    ReduceOp, ReduceKind {
+        /// Sum. Integers and truth values sum in `I64`; 16-bit floats accumulate in `f32`.
+        Sum = "sum",
+        /// Mean of floats or complex numbers.
+        Mean = "mean",
+        /// Product, with the dtypes of the sum.
+        Prod = "prod",
+        /// Largest; NaN if any is. Not of nothing.
+        Max = "amax",
+        /// Smallest; NaN if any is. Not of nothing.
+        Min = "amin",
+        /// Index (`I64`) of the largest, the first of equals; over one axis, or over all as an index into the flat tensor.
+        ArgMax = "argmax",
+        /// Index (`I64`) of the smallest, as above.
+        ArgMin = "argmin",
+        /// Whether any is non-zero.
+        Any = "any",
+        /// Whether all are non-zero.
+        All = "all",
+        /// log Σ eˣ, without overflow.
+        LogSumExp = "logsumexp",
+        /// Variance, divided by n − correction.
+        Var {
+            /// 1 for the unbiased estimate, 0 for the population's.
+            correction: f64,
+        } = "var",
+        /// Square root of the variance.
+        Std {
+            /// As in `Var`.
+            correction: f64,
+        } = "std",
+    }
 }
 
 impl ReduceOp {
-    /// The operation's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Mean => "mean",
-            ReduceOp::Prod => "prod",
-            ReduceOp::Max => "amax",
-            ReduceOp::Min => "amin",
-            ReduceOp::ArgMax => "argmax",
-            ReduceOp::ArgMin => "argmin",
-            ReduceOp::Any => "any",
-            ReduceOp::All => "all",
-            ReduceOp::LogSumExp => "logsumexp",
-            ReduceOp::Var { .. } => "var",
-            ReduceOp::Std { .. } => "std",
-        }
-    }
-
     /// The dtype of the result for elements of `dtype`; `None` where the reduction is not defined for it.
     pub fn output(self, dtype: DType) -> Option<DType> {
         use DTypeKind as K;
@@ -95,7 +79,15 @@ pub struct Reduce {
 }
 
 impl Reduce {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+    pub(super) fn kind(&self) -> ReduceKind {
+        self.op.kind()
+    }
+}
+
+impl Operation for Reduce {
+    const CLASS: OpType = OpType::Reduction;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let name = self.op.name();
         let dtype = same_dense(name, args, 1..=1)?;
         let shape = args[0].shape();
@@ -125,32 +117,51 @@ impl Reduce {
         }
         one(out, result)
     }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args)
+    }
 }
 
-/// What a scan accumulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ScanOp {
-    /// Running sum, with the dtypes of [`ReduceOp::Sum`].
-    Sum,
-    /// Running product, likewise.
-    Prod,
+op_names! {
+    /// What a scan accumulates.
+    ScanOp {
+        /// Running sum, with the dtypes of [`ReduceOp::Sum`].
+        Sum = "cumsum",
+        /// Running product, likewise.
+        Prod = "cumprod",
+    }
 }
 
-impl ScanOp {
-    /// The operation's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ScanOp::Sum => "cumsum",
-            ScanOp::Prod => "cumprod",
+/// Running sums or products along an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// What accumulates.
+    pub op: ScanOp,
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Scan {
+    pub(super) fn kind(&self) -> ScanOp {
+        self.op
+    }
+}
+
+impl Operation for Scan {
+    const CLASS: OpType = OpType::Reduction;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let name = self.op.name();
+        let dtype = same_dense(name, args, 1..=1)?;
+        axis_in(name, self.axis, args[0].shape())?;
+        match ReduceOp::Sum.output(dtype) {
+            Some(out) => one(out, args[0].shape().clone()),
+            None => Err(Error::dtype(name, "is not defined for this dtype", [dtype])),
         }
     }
 
-    pub(super) fn infer(self, axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let dtype = same_dense(self.name(), args, 1..=1)?;
-        axis_in(self.name(), axis, args[0].shape())?;
-        match ReduceOp::Sum.output(dtype) {
-            Some(out) => one(out, args[0].shape().clone()),
-            None => Err(Error::dtype(self.name(), "is not defined for this dtype", [dtype])),
-        }
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        in_elements(args)
     }
 }

@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
-use super::{expect_args, float, index_dtype, one};
-use crate::{DType, Error, Outputs, Result, TensorMeta};
+use super::{OpType, Operation, expect_args, float, in_elements, index_dtype, one};
+use crate::{DType, Error, OutputMeta, Outputs, Result, TensorMeta};
 
 /// Which elements of a head are rotated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub enum RopeStyle {
 ///
 /// Su et al.: *RoFormer*, 2021. Elements beyond `rotated` pass unchanged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rope {
+pub struct RopeParams {
     /// How elements pair up.
     pub style: RopeStyle,
     /// How many elements of a head are rotated; even.
@@ -47,52 +47,72 @@ pub struct Yarn {
     pub original_context: usize,
 }
 
+/// Rotary position embedding: see [`RopeParams`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// The rotation.
+    pub params: RopeParams,
+    /// The dtype of the result: that of `x`; or, of `F32`, one of 16 bits, to which a cast would round the same.
+    pub to: DType,
+}
+
 impl Rope {
+    /// The operation's name.
+    pub const NAME: &'static str = "rope";
+
     /// Whether results of a rotation of one dtype may be of another.
     pub fn gives(x: DType, to: DType) -> bool {
         to == x || x == DType::F32 && matches!(to, DType::F16 | DType::BF16)
     }
+}
 
-    pub(super) fn infer(&self, to: DType, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        const NAME: &str = "rope";
-        expect_args(NAME, args, 2..=3)?;
+impl Operation for Rope {
+    const CLASS: OpType = OpType::Attention;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let (to, rotated) = (self.to, self.params.rotated);
+        expect_args(Self::NAME, args, 2..=3)?;
         let (x, positions) = (&args[0], &args[1]);
-        float(NAME, x.dtype)?;
+        float(Self::NAME, x.dtype)?;
         if !Rope::gives(x.dtype, to) {
             return Err(Error::dtype(
-                NAME,
+                Self::NAME,
                 "gives its argument's dtype, or f16 or bf16 of f32; cast to others",
                 [x.dtype, to],
             ));
         }
-        index_dtype(NAME, positions)?;
+        index_dtype(Self::NAME, positions)?;
         let rank = x.shape().rank();
         if rank < 2 || positions.dims() != [x.dims()[rank - 2]] {
             return Err(Error::shape(
-                NAME,
+                Self::NAME,
                 "takes x [.., seq, dim] and positions [seq]",
                 [x.shape(), positions.shape()],
             ));
         }
-        if self.rotated == 0 || !self.rotated.is_multiple_of(2) || self.rotated > x.dims()[rank - 1] {
+        if rotated == 0 || !rotated.is_multiple_of(2) || rotated > x.dims()[rank - 1] {
             return Err(Error::shape(
-                NAME,
+                Self::NAME,
                 format!(
                     "cannot rotate {} elements of a head; the number must be even and at most the head's size",
-                    self.rotated
+                    rotated
                 ),
                 [x.shape()],
             ));
         }
         if let Some(factors) = args.get(2)
-            && (factors.dims() != [self.rotated / 2] || factors.dtype != DType::F32)
+            && (factors.dims() != [rotated / 2] || factors.dtype != DType::F32)
         {
             return Err(Error::shape(
-                NAME,
-                format!("frequency factors must be {} f32 values", self.rotated / 2),
+                Self::NAME,
+                format!("frequency factors must be {} f32 values", rotated / 2),
                 [factors.shape()],
             ));
         }
         one(to, x.shape().clone())
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        6 * in_elements(args)
     }
 }

@@ -1,6 +1,6 @@
 //! Sorting and selection of extremes.
 
-use super::{axis_in, axis_len, same_dense};
+use super::{OpType, Operation, axis_in, axis_len, in_elements, same_dense};
 use crate::{DType, Error, OutputMeta, Outputs, Result, TensorMeta};
 use smallvec::smallvec;
 
@@ -14,8 +14,19 @@ pub struct Sort {
 }
 
 impl Sort {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        ordered("sort", self.axis, args)
+    /// The operation's name.
+    pub const NAME: &'static str = "sort";
+}
+
+impl Operation for Sort {
+    const CLASS: OpType = OpType::Sorting;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        ordered(Self::NAME, self.axis, args)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        comparisons(args)
     }
 }
 
@@ -31,13 +42,20 @@ pub struct TopK {
 }
 
 impl TopK {
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let mut outs = ordered("topk", self.axis, args)?;
+    /// The operation's name.
+    pub const NAME: &'static str = "topk";
+}
+
+impl Operation for TopK {
+    const CLASS: OpType = OpType::Sorting;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let mut outs = ordered(Self::NAME, self.axis, args)?;
         let shape = args[0].shape();
         let len = axis_len(shape, self.axis);
         if self.k > len {
             return Err(Error::argument(
-                "topk",
+                Self::NAME,
                 format!("k is {}, but dimension {} has {len} elements", self.k, self.axis),
             ));
         }
@@ -46,10 +64,20 @@ impl TopK {
                 out.shape = shape.with_dim(self.axis, self.k)?;
             }
         } else if self.k == 0 {
-            return Err(Error::argument("topk", "a scalar has one element; k must be 1"));
+            return Err(Error::argument(Self::NAME, "a scalar has one element; k must be 1"));
         }
         Ok(outs)
     }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        comparisons(args)
+    }
+}
+
+/// Comparisons of a sort of all elements.
+fn comparisons(args: &[TensorMeta<'_>]) -> u64 {
+    let elements = in_elements(args);
+    elements * u64::from(elements.max(2).ilog2())
 }
 
 /// Values and indices of the argument's shape, for dtypes that have an order.

@@ -2,7 +2,7 @@
 
 use super::strided::{self, fill_with, for_rows, map1, unreachable_memory};
 use crate::Pool;
-use rustorch_core::{DType, Error, Fault, FromScalar, Pad, Scalar, Triangle, View, ViewMut, dispatch_dtype};
+use rustorch_core::{DType, Error, Fault, FromScalar, Pad, Scalar, Tri, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
@@ -77,7 +77,7 @@ pub(super) fn pad(pool: &Pool, pad: &Pad, x: &View<'_>, out: &mut ViewMut<'_>) -
 /// Keeps one triangle of the last two dimensions.
 pub(super) fn triangle(
     pool: &Pool,
-    triangle: &Triangle,
+    triangle: &Tri,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {

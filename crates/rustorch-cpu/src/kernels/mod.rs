@@ -27,90 +27,105 @@ mod strided;
 pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::Pool;
-use rustorch_core::{Error, Fault, Op, View, ViewMut};
+use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, Scan, View, ViewMut, Where};
 
 /// Runs any operation.
 pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
-    if matches!(op, Op::Sort(_) | Op::TopK(_)) {
-        return sort::run(pool, op, &args[0], outs);
+    match op {
+        Op::Fill(op) => create::fill(pool, op, only(outs)?),
+        Op::Arange(op) => create::arange(pool, op, only(outs)?),
+        Op::Random(op) => random::run(pool, op, only(outs)?),
+        Op::Unary(op) => pointwise::unary(pool, *op, first(args)?, only(outs)?),
+        Op::Binary(op) => pointwise::binary(pool, *op, refs(args)?, only(outs)?),
+        Op::Compare(op) => pointwise::compare(pool, *op, refs(args)?, only(outs)?),
+        Op::Where(Where) => pointwise::select(pool, refs(args)?, only(outs)?),
+        Op::Clamp(Clamp { min, max }) => pointwise::clamp(pool, [*min, *max], first(args)?, only(outs)?),
+        Op::Glu(op) => pointwise::gate(pool, *op, refs(args)?, only(outs)?),
+        Op::Cast(_) => pointwise::cast(pool, first(args)?, only(outs)?),
+        Op::Chain(op) => pointwise::chain(pool, op, args, only(outs)?),
+        Op::Copy(CopyOp) => copy::copy(pool, first(args)?, only(outs)?),
+        Op::Concat(op) => copy::concat(pool, op.axis, args, only(outs)?),
+        Op::Pad(op) => copy::pad(pool, op, first(args)?, only(outs)?),
+        Op::Tri(op) => copy::triangle(pool, op, first(args)?, only(outs)?),
+        Op::Reduce(op) => reduce::run(pool, op, first(args)?, only(outs)?),
+        Op::Scan(Scan { op, axis }) => scan::run(pool, *op, *axis, first(args)?, only(outs)?),
+        Op::Softmax(op) => softmax::run(pool, op, first(args)?, only(outs)?),
+        Op::LayerNorm(op) => norm::layer_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
+        Op::RmsNorm(op) => norm::rms_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
+        Op::AddRmsNorm(op) => norm::add_rms_norm(pool, op, refs(args)?, after::<2>(args), outs),
+        Op::BatchNorm(op) if op.training => {
+            channel_norm::batch_norm_training(pool, op, first(args)?, after::<1>(args), outs)
+        }
+        Op::BatchNorm(op) => {
+            let [x, mean, variance] = refs(args)?;
+            channel_norm::batch_norm(pool, op, x, [mean, variance], after::<3>(args), only(outs)?)
+        }
+        Op::GroupNorm(op) => channel_norm::group_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
+        Op::MatMul(op) => matmul::run(pool, op, args, outs),
+        Op::MulMatId(op) => matmul::run_experts(pool, op.numerics, args, outs),
+        Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), only(outs)?),
+        Op::Rope(op) => {
+            let [x, positions] = refs(args)?;
+            rope::run(pool, &op.params, x, positions, args.get(2), only(outs)?)
+        }
+        Op::Conv(op) => conv::forward(pool, op, refs(args)?, args.get(2), only(outs)?),
+        Op::ConvBackwardData(op) => conv::backward_data(pool, op, refs(args)?, args.get(2), only(outs)?),
+        Op::ConvBackwardWeight(op) => conv::backward_weight(pool, op, refs(args)?, only(outs)?),
+        Op::IndexSelect(op) => {
+            let [x, index] = refs(args)?;
+            index::index_select(pool, op.axis, x, index, only(outs)?)
+        }
+        Op::Gather(op) => {
+            let [x, index] = refs(args)?;
+            index::gather(pool, op.axis, x, index, only(outs)?)
+        }
+        Op::Embedding(Embedding) => {
+            let [table, ids] = refs(args)?;
+            index::embedding(pool, table, ids, only(outs)?)
+        }
+        Op::Scatter(op) => scatter::run(pool, op.axis, op.mode, refs(args)?, only(outs)?),
+        Op::ScatterReduce(op) => scatter::reduce(pool, op, refs(args)?, only(outs)?),
+        Op::Sort(_) | Op::TopK(_) => sort::run(pool, op, first(args)?, outs),
+        Op::MaxPool(op) => pooling::max_pool(pool, op, first(args)?, outs),
+        Op::AvgPool(op) => pooling::avg_pool(pool, op, first(args)?, only(outs)?),
+        Op::AdaptiveMaxPool(op) => pooling::adaptive_max_pool(pool, op, first(args)?, outs),
+        Op::AdaptiveAvgPool(op) => pooling::adaptive_avg_pool(pool, op.size.len(), first(args)?, only(outs)?),
+        Op::MaxPoolBackward(op) => {
+            let [grad, indices] = refs(args)?;
+            pooling::max_pool_backward(pool, &op.spatial, grad, indices, only(outs)?)
+        }
+        Op::AvgPoolBackward(op) => pooling::avg_pool_backward(pool, &op.pool, first(args)?, only(outs)?),
+        Op::AdaptiveAvgPoolBackward(op) => {
+            pooling::adaptive_avg_pool_backward(pool, op.spatial.len(), first(args)?, only(outs)?)
+        }
+        Op::Interpolate(op) => pooling::interpolate(pool, op, first(args)?, only(outs)?),
+        Op::InterpolateBackward(op) => {
+            pooling::interpolate_backward(pool, &op.interpolate, first(args)?, only(outs)?)
+        }
+        Op::Linalg(op) => linalg::run(pool, *op, args, outs),
     }
-    if let Op::MatMul(op) = op {
-        return matmul::run(pool, op, args, outs);
-    }
-    if let Op::ExpertMatMul { exact } = op {
-        return matmul::run_experts(pool, *exact, args, outs);
-    }
-    if let Op::Linalg(op) = op {
-        return linalg::run(pool, *op, args, outs);
-    }
-    match (op, args) {
-        (Op::MaxPool(op), [x]) => return pooling::max_pool(pool, op, x, outs),
-        (Op::AdaptiveMaxPool(op), [x]) => return pooling::adaptive_max_pool(pool, op, x, outs),
-        (Op::BatchNorm(norm), [x, affine @ ..]) if norm.training => {
-            return channel_norm::batch_norm_training(pool, norm, x, affine, outs);
-        }
-        (Op::AddRmsNorm(norm), [x, y, affine @ ..]) => {
-            return norm::add_rms_norm(pool, norm, [x, y], affine, outs);
-        }
-        _ => {}
-    }
-    let [out] = outs else { return Err(strided::unreachable_memory()) };
-    match (op, args) {
-        (Op::Fill(fill), []) => create::fill(pool, fill, out),
-        (Op::Arange(arange), []) => create::arange(pool, arange, out),
-        (Op::Random(random), []) => random::run(pool, random, out),
-        (Op::Unary(op), [x]) => pointwise::unary(pool, *op, x, out),
-        (Op::Binary(op), [a, b]) => pointwise::binary(pool, *op, [a, b], out),
-        (Op::Compare(op), [a, b]) => pointwise::compare(pool, *op, [a, b], out),
-        (Op::Where, [condition, a, b]) => pointwise::select(pool, [condition, a, b], out),
-        (Op::Clamp { min, max }, [x]) => pointwise::clamp(pool, [*min, *max], x, out),
-        (Op::Gate(op), [gate, up]) => pointwise::gate(pool, *op, [gate, up], out),
-        (Op::Cast(_), [x]) => pointwise::cast(pool, x, out),
-        (Op::Chain(chain), args) => pointwise::chain(pool, chain, args, out),
-        (Op::Copy, [x]) => copy::copy(pool, x, out),
-        (Op::Concat { axis }, parts) => copy::concat(pool, *axis, parts, out),
-        (Op::Pad(pad), [x]) => copy::pad(pool, pad, x, out),
-        (Op::Triangle(triangle), [x]) => copy::triangle(pool, triangle, x, out),
-        (Op::Reduce(reduce), [x]) => reduce::run(pool, reduce, x, out),
-        (Op::Scan { op, axis }, [x]) => scan::run(pool, *op, *axis, x, out),
-        (Op::Softmax(softmax), [x]) => softmax::run(pool, softmax, x, out),
-        (Op::LayerNorm(norm), [x, affine @ ..]) => norm::layer_norm(pool, norm, x, affine, out),
-        (Op::RmsNorm(norm), [x, affine @ ..]) => norm::rms_norm(pool, norm, x, affine, out),
-        (Op::Attention(attention), [q, k, v, mask @ ..]) => {
-            attention::run(pool, attention, [q, k, v], mask.first(), out)
-        }
-        (Op::Conv(op), [x, w, bias @ ..]) => conv::forward(pool, op, [x, w], bias.first(), out),
-        (Op::ConvBackwardData(op), [dy, w, bias @ ..]) => {
-            conv::backward_data(pool, op, [dy, w], bias.first(), out)
-        }
-        (Op::ConvBackwardWeight(op), [x, dy]) => conv::backward_weight(pool, op, [x, dy], out),
-        (Op::Rope { rope, .. }, [x, positions, factors @ ..]) => {
-            rope::run(pool, rope, x, positions, factors.first(), out)
-        }
-        (Op::IndexSelect { axis }, [x, index]) => index::index_select(pool, *axis, x, index, out),
-        (Op::Gather { axis }, [x, index]) => index::gather(pool, *axis, x, index, out),
-        (Op::Scatter { axis, mode }, [x, index, src]) => {
-            scatter::run(pool, *axis, *mode, [x, index, src], out)
-        }
-        (Op::AvgPool(op), [x]) => pooling::avg_pool(pool, op, x, out),
-        (Op::AdaptiveAvgPool(op), [x]) => pooling::adaptive_avg_pool(pool, op.size.len(), x, out),
-        (Op::MaxPoolBackward { spatial }, [grad, indices]) => {
-            pooling::max_pool_backward(pool, spatial, grad, indices, out)
-        }
-        (Op::AvgPoolBackward { pool: op, .. }, [grad]) => pooling::avg_pool_backward(pool, op, grad, out),
-        (Op::AdaptiveAvgPoolBackward { spatial }, [grad]) => {
-            pooling::adaptive_avg_pool_backward(pool, spatial.len(), grad, out)
-        }
-        (Op::Interpolate(op), [x]) => pooling::interpolate(pool, op, x, out),
-        (Op::InterpolateBackward { interpolate, .. }, [grad]) => {
-            pooling::interpolate_backward(pool, interpolate, grad, out)
-        }
-        (Op::BatchNorm(norm), [x, mean, variance, affine @ ..]) => {
-            channel_norm::batch_norm(pool, norm, x, [mean, variance], affine, out)
-        }
-        (Op::GroupNorm(norm), [x, affine @ ..]) => channel_norm::group_norm(pool, norm, x, affine, out),
-        (Op::Embedding, [table, ids]) => index::embedding(pool, table, ids, out),
-        _ => Err(Error::argument(op.name(), format!("has no kernel for {} arguments", args.len())).into()),
+}
+
+/// The first argument.
+fn first<'a, 'v>(args: &'a [View<'v>]) -> Result<&'a View<'v>, Fault> {
+    args.first().ok_or_else(strided::unreachable_memory)
+}
+
+/// The first `N` arguments.
+fn refs<'a, 'v, const N: usize>(args: &'a [View<'v>]) -> Result<[&'a View<'v>; N], Fault> {
+    args.first_chunk::<N>().map(<[_; N]>::each_ref).ok_or_else(strided::unreachable_memory)
+}
+
+/// The arguments after the first `N`.
+fn after<'a, 'v, const N: usize>(args: &'a [View<'v>]) -> &'a [View<'v>] {
+    args.get(N..).unwrap_or_default()
+}
+
+/// The only result.
+fn only<'a, 'v>(outs: &'a mut [ViewMut<'v>]) -> Result<&'a mut ViewMut<'v>, Fault> {
+    match outs {
+        [out] => Ok(out),
+        _ => Err(strided::unreachable_memory()),
     }
 }
 

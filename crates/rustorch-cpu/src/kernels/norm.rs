@@ -6,7 +6,7 @@ use super::strided::{self, Rows, RowsMut, for_rows, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
-use rustorch_core::{Fault, LayerNorm, RmsNorm, Shape, View, ViewMut, dispatch_dtype};
+use rustorch_core::{AddRmsNorm, Fault, LayerNorm, RmsNorm, Shape, View, ViewMut, dispatch_dtype};
 
 /// `x / √(mean(x²) + eps) · weight`
 pub(super) fn rms_norm(
@@ -32,7 +32,7 @@ pub(super) fn rms_norm(
 /// `x + y`, and [`rms_norm`] of it.
 pub(super) fn add_rms_norm(
     pool: &Pool,
-    norm: &RmsNorm,
+    norm: &AddRmsNorm,
     [x, y]: [&View<'_>; 2],
     affine: &[View<'_>],
     outs: &mut [ViewMut<'_>],

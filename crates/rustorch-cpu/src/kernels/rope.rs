@@ -4,11 +4,13 @@ use super::strided::{self, for_rows, unreachable_memory};
 use crate::Pool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
-use rustorch_core::{DType, Error, Fault, Rope, RopeStyle, View, ViewMut, Yarn, bf16, dispatch_dtype, f16};
+use rustorch_core::{
+    DType, Error, Fault, RopeParams, RopeStyle, View, ViewMut, Yarn, bf16, dispatch_dtype, f16,
+};
 
 pub(super) fn run(
     pool: &Pool,
-    rope: &Rope,
+    rope: &RopeParams,
     x: &View<'_>,
     positions: &View<'_>,
     factors: Option<&View<'_>>,
@@ -32,7 +34,7 @@ pub(super) fn run(
 
 /// What a rotation depends on beside its argument.
 struct Rotation<'a> {
-    rope: &'a Rope,
+    rope: &'a RopeParams,
     positions: &'a [f64],
     factors: Option<&'a [f32]>,
 }
@@ -68,7 +70,7 @@ impl Rotation<'_> {
 
 /// The cosines and sines of one position.
 struct Angles<'a, T> {
-    rope: &'a Rope,
+    rope: &'a RopeParams,
     position: T,
     factors: Option<&'a [f32]>,
     cos: &'a mut [T],
@@ -109,7 +111,7 @@ impl<T: Real> Task for Angles<'_, T> {
 }
 
 /// The pairs between which YaRN blends from extrapolation to interpolation.
-fn corrected(rope: &Rope, yarn: &Yarn) -> (f32, f32) {
+fn corrected(rope: &RopeParams, yarn: &Yarn) -> (f32, f32) {
     let dims = rope.rotated as f32;
     let pair = |rotations: f32| {
         dims * (yarn.original_context as f32 / (rotations * 2.0 * std::f32::consts::PI)).ln()

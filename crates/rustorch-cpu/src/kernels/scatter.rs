@@ -2,11 +2,22 @@
 
 use super::copy::copy;
 use super::index::{covered, lines};
-use super::strided::{self, Rows, for_rows, indices, unreachable_memory};
+use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
 use crate::Pool;
-use rustorch_core::{C64, C128, Element, Fault, ScatterMode, View, ViewMut, bf16, dispatch_dtype, f16};
+use crate::math::Real;
+use rustorch_core::{
+    C64, C128, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut, bf16,
+    dispatch_dtype, f16,
+};
+use std::ops::Mul;
 
-/// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order.
+/// Elements that make a thread worth its while.
+const GRAIN: usize = 1 << 14;
+/// The elements of a slice across the axis from which on slices are copied as a whole.
+const WIDE: usize = 64;
+
+/// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
+/// itself, nothing but the chosen elements is touched.
 pub(super) fn run(
     pool: &Pool,
     axis: usize,
@@ -14,36 +25,154 @@ pub(super) fn run(
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let name = match mode {
-        ScatterMode::Replace => "scatter",
-        ScatterMode::Add => "scatter_add",
-    };
-    let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-    let chosen = indices(name, index, len)?;
-    copy(pool, x, out)?;
-    if chosen.is_empty() {
+    let Some(lines) = Lines::of(pool, mode.name(), axis, [x, index, src], out)? else { return Ok(()) };
+    let (from, to, n) = (&lines.from, &lines.to, lines.n);
+    if mode == ScatterMode::Replace
+        && lines.starts.len() == 1
+        && axis < to.rank()
+        && from.elements() / n >= WIDE
+    {
+        for (k, &at) in lines.chosen.iter().enumerate() {
+            let (from, to) = (from.select(axis, k)?, to.select(axis, at)?);
+            copy(pool, &strided::part(src, &from), &mut strided::part_mut(out, &to))?;
+        }
         return Ok(());
     }
-    let dims = index.layout().dims();
-    let n = dims.get(axis).copied().unwrap_or(1);
-    let (starts, step) = lines(index.layout().shape(), axis)?;
-    let (from, to) = (covered(x.layout(), dims, axis)?, covered(out.layout(), dims, axis)?);
-    let src_part = covered(src.layout(), dims, axis)?;
     dispatch_dtype!(x.dtype(), all, T => {
-        let source = Rows::<T>::new(&strided::part(src, &src_part), axis)?;
-        for_rows(pool, &strided::part(x, &from), &mut strided::part_mut(out, &to), axis, n + len, &|i, x: &[T], out| {
-            out.copy_from_slice(x);
-            let mut gathered = Vec::new();
-            let source = source.row(i, &mut gathered);
-            for (k, &value) in source[..n].iter().enumerate() {
-                let place = &mut out[chosen[starts[i] + k * step]];
-                *place = match mode {
-                    ScatterMode::Replace => value,
-                    ScatterMode::Add => place.plus(value),
-                };
+        // SAFETY: each line belongs to one range, and holds the elements of `x`.
+        lines.each(pool, axis, src, out, || (), |target: &RowsMut<'_, T>, i, changes, ()| unsafe {
+            match mode {
+                ScatterMode::Replace => target.update(i, changes, |_, value| value),
+                ScatterMode::Add => target.update(i, changes, T::plus),
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+/// `x` with elements of `src` combined at `index`, as [`run`] goes about it.
+pub(super) fn reduce(
+    pool: &Pool,
+    op: &ScatterReduce,
+    [x, index, src]: [&View<'_>; 3],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let args = [x, index, src];
+    let Some(lines) = Lines::of(pool, ScatterReduce::NAME, op.axis, args, out)? else { return Ok(()) };
+    let len = x.layout().dims().get(op.axis).copied().unwrap_or(1);
+    dispatch_dtype!(x.dtype(), real, T => {
+        type Wide = <T as Reduced>::Wide;
+        // Of each place in a line what was combined so far, and of how many.
+        let fresh = || vec![(Wide::default(), 0u32); len];
+        lines.each(pool, op.axis, src, out, fresh, |target: &RowsMut<'_, T>, i, changes, places| {
+            places.fill((Wide::default(), 0));
+            let combine = |a: Wide, b: Wide| match op.reduction {
+                ScatterReduction::Sum | ScatterReduction::Mean => a.plus(b),
+                ScatterReduction::Prod => a.times(b),
+                ScatterReduction::Max => Combined::larger(a, b),
+                ScatterReduction::Min => Combined::smaller(a, b),
+            };
+            let changes = changes.map(|(place, value)| (place, (place, value.widened())));
+            // SAFETY: each line belongs to one range, and holds the elements of `x`.
+            unsafe {
+                target.update(i, changes, |old, (place, value)| {
+                    let (sum, count) = &mut places[place];
+                    (*sum, *count) = match (*count, op.include_self) {
+                        (0, true) => (combine(old.widened(), value), 2),
+                        (0, false) => (value, 1),
+                        (count, _) => (combine(*sum, value), count + 1),
+                    };
+                    old
+                });
+                let touched = places.iter().enumerate().filter(|(_, (_, count))| *count != 0);
+                target.update(i, touched, |_, &(sum, count)| {
+                    let mean = op.reduction == ScatterReduction::Mean;
+                    T::narrowed(if mean { sum.over(count) } else { sum })
+                });
+            }
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// The lines along the axis of a source and of what it changes.
+struct Lines {
+    /// Where each source goes, in its line.
+    chosen: Vec<usize>,
+    /// Where the lines' indices start in `chosen`: one, where all are the same.
+    starts: Vec<usize>,
+    /// From one of a line's indices to the next.
+    step: usize,
+    /// Indices of a line.
+    n: usize,
+    from: Layout,
+    to: Layout,
+}
+
+impl Lines {
+    /// With `x` copied to `out`, unless they are one; none if there are no sources.
+    fn of(
+        pool: &Pool,
+        name: &'static str,
+        axis: usize,
+        [x, index, src]: [&View<'_>; 3],
+        out: &mut ViewMut<'_>,
+    ) -> Result<Option<Lines>, Fault> {
+        let len = x.layout().dims().get(axis).copied().unwrap_or(1);
+        let own = own_lines(index.layout(), axis)?;
+        let chosen = indices(name, &strided::part(index, &own), len)?;
+        if !x.is_aliased() {
+            copy(pool, x, out)?;
+        }
+        let dims = index.layout().dims();
+        if index.layout().elements() == 0 {
+            return Ok(None);
+        }
+        let n = dims.get(axis).copied().unwrap_or(1);
+        let (starts, step) = lines(own.shape(), axis)?;
+        let (mut from, to) = (covered(src.layout(), dims, axis)?, covered(out.layout(), dims, axis)?);
+        if axis < from.rank() {
+            from = from.slice(axis, 0, n, 1)?;
+        }
+        Ok(Some(Lines { chosen, starts, step, n, from, to }))
+    }
+
+    /// Calls a function for every line of the target, with its number and the sources by the places to which they go; and
+    /// what `fresh` made for the thread.
+    fn each<T: Element, S>(
+        &self,
+        pool: &Pool,
+        axis: usize,
+        src: &View<'_>,
+        out: &mut ViewMut<'_>,
+        fresh: impl Fn() -> S + Sync,
+        change: impl Fn(&RowsMut<'_, T>, usize, &mut dyn Iterator<Item = (usize, T)>, &mut S) + Sync,
+    ) -> Result<(), Fault> {
+        let source = Rows::<T>::new(&strided::part(src, &self.from), axis)?;
+        let mut place = strided::part_mut(out, &self.to);
+        let target = RowsMut::<T>::new(&mut place, axis)?;
+        pool.ranges(source.count(), (GRAIN / self.n).max(1), |range| {
+            let (mut gathered, mut state) = (Vec::new(), fresh());
+            for i in range {
+                let first = if self.starts.len() == 1 { self.starts[0] } else { self.starts[i] };
+                let values = source.row(i, &mut gathered).iter().enumerate();
+                let mut changes = values.map(|(k, &value)| (self.chosen[first + k * self.step], value));
+                change(&target, i, &mut changes, &mut state);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The lines of an index that may differ: one, where it is the same along all other axes.
+fn own_lines(index: &Layout, axis: usize) -> Result<Layout, Fault> {
+    let repeated =
+        |i: usize| i == axis || index.dims()[i] == 1 || (index.dims()[i] != 0 && index.strides()[i] == 0);
+    let mut own = index.clone();
+    if (0..index.rank()).all(repeated) {
+        for i in (0..index.rank()).filter(|&i| i != axis) {
+            own = own.slice(i, 0, 1, 1)?;
+        }
+    }
+    Ok(own)
 }
 
 /// Elements that can be added; truth values by "or".
@@ -67,4 +196,82 @@ plus! {
     a, b: bool => a | b;
     a, b: u8, i8, i16, i32, u32, i64 => a.wrapping_add(b);
     a, b: f16, bf16, f32, f64, C64, C128 => a + b;
+}
+
+/// Elements that can be reduced.
+trait Reduced: Element {
+    /// What they accumulate in.
+    type Wide: Combined;
+
+    fn widened(self) -> Self::Wide;
+    fn narrowed(wide: Self::Wide) -> Self;
+}
+
+/// What elements accumulate in. Integers wrap.
+trait Combined: Plus + Default {
+    fn times(self, b: Self) -> Self;
+    /// The larger; NaN if either is.
+    fn larger(self, b: Self) -> Self;
+    /// The smaller; NaN if either is.
+    fn smaller(self, b: Self) -> Self;
+    /// The quotient; of integers rounded down.
+    fn over(self, count: u32) -> Self;
+}
+
+macro_rules! combined {
+    ($($ty:ty: $times:ident, $larger:path, $smaller:path, |$a:ident, $n:ident| $over:expr;)*) => {$(
+        impl Combined for $ty {
+            fn times(self, b: $ty) -> $ty {
+                self.$times(b)
+            }
+            fn larger(self, b: $ty) -> $ty {
+                $larger(self, b)
+            }
+            fn smaller(self, b: $ty) -> $ty {
+                $smaller(self, b)
+            }
+            fn over(self, $n: u32) -> $ty {
+                let $a = self;
+                $over
+            }
+        }
+    )*};
+}
+
+combined! {
+    u8: wrapping_mul, Ord::max, Ord::min, |a, n| (u32::from(a) / n) as u8;
+    i8: wrapping_mul, Ord::max, Ord::min, |a, n| i64::from(a).div_euclid(n.into()) as i8;
+    i16: wrapping_mul, Ord::max, Ord::min, |a, n| i64::from(a).div_euclid(n.into()) as i16;
+    i32: wrapping_mul, Ord::max, Ord::min, |a, n| i64::from(a).div_euclid(n.into()) as i32;
+    u32: wrapping_mul, Ord::max, Ord::min, |a, n| a / n;
+    i64: wrapping_mul, Ord::max, Ord::min, |a, n| a.div_euclid(n.into());
+    f32: mul, Real::larger, Real::smaller, |a, n| a / n as f32;
+    f64: mul, Real::larger, Real::smaller, |a, n| a / f64::from(n);
+}
+
+macro_rules! reduced {
+    ($($ty:ty => $wide:ty, $narrow:expr;)*) => {$(
+        impl Reduced for $ty {
+            type Wide = $wide;
+            fn widened(self) -> $wide {
+                self.into()
+            }
+            fn narrowed(wide: $wide) -> $ty {
+                $narrow(wide)
+            }
+        }
+    )*};
+}
+
+reduced! {
+    u8 => u8, u8::from;
+    i8 => i8, i8::from;
+    i16 => i16, i16::from;
+    i32 => i32, i32::from;
+    u32 => u32, u32::from;
+    i64 => i64, i64::from;
+    f16 => f32, f16::from_f32;
+    bf16 => f32, bf16::from_f32;
+    f32 => f32, f32::from;
+    f64 => f64, f64::from;
 }

@@ -55,7 +55,7 @@ impl Tensor {
     }
 
     fn meta(&self) -> TensorMeta<'_> {
-        TensorMeta { dtype: self.dtype, layout: &self.layout, device: Device::Cpu }
+        TensorMeta { dtype: self.dtype, layout: &self.layout, device: Device::CPU }
     }
 
     /// The elements in row-major order.

@@ -2,9 +2,9 @@
 
 use super::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
-    Arange, BinaryOp, C64, C128, CompareOp, DType, Element, Error, Fill, GateOp, LayerNorm, Op, Pad,
-    QuantType, RmsNorm, Rope, RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Triangle, UnaryOp, Yarn, bf16,
-    f16,
+    AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, DType, Element, Embedding,
+    Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, Rope, RopeParams,
+    RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where, Yarn, bf16, f16,
 };
 
 #[test]
@@ -84,11 +84,11 @@ fn nan_rules() {
     assert!(min[0].is_nan() && min[1].is_nan() && min[2] == 1.0);
     assert_eq!(run1::<bool>(&Op::Compare(CompareOp::Ne), &[&a, &b]), [true, true, true, false]);
     let x = Tensor::new(&[4], &[nan, -3.0, 3.0, 0.5]);
-    let clamp = Op::Clamp { min: Some(Scalar::Float(-1.0)), max: Some(Scalar::Float(1.0)) };
+    let clamp = Op::Clamp(Clamp { min: Some(Scalar::Float(-1.0)), max: Some(Scalar::Float(1.0)) });
     let got = run1::<f32>(&clamp, &[&x]);
     assert!(got[0].is_nan() && got[1..] == [-1.0, 1.0, 0.5]);
     let x = Tensor::new(&[3], &[5u8, 100, 255]);
-    let clamp = Op::Clamp { min: Some(Scalar::Int(-7)), max: Some(Scalar::Int(1000)) };
+    let clamp = Op::Clamp(Clamp { min: Some(Scalar::Int(-7)), max: Some(Scalar::Int(1000)) });
     assert_eq!(run1::<u8>(&clamp, &[&x]), [5, 100, 255]);
     let relu = run1::<f32>(&Op::Unary(UnaryOp::Relu), &[&Tensor::new(&[3], &[nan, -1.0, 2.0])]);
     assert!(relu[0].is_nan() && relu[1..] == [0.0, 2.0]);
@@ -110,20 +110,20 @@ fn halves_round_once() {
     assert_eq!(got, want);
     let c = Tensor::new(&[1000], &half.iter().map(|x| x.to_f32() > 0.0).collect::<Vec<_>>());
     let zero = Tensor::new(&[1], &[f16::ZERO]);
-    let got: Vec<f16> = run1(&Op::Where, &[&c, &Tensor::new(&[1000], &half), &zero]);
+    let got: Vec<f16> = run1(&Op::Where(Where), &[&c, &Tensor::new(&[1000], &half), &zero]);
     assert!(got.iter().zip(&half).all(|(g, h)| *g == if h.to_f32() > 0.0 { *h } else { f16::ZERO }));
 }
 
 #[test]
 fn casts() {
     let x = Tensor::new(&[5], &[1.9f32, -1.9, 300.0, f32::NAN, 0.0]);
-    assert_eq!(run1::<i32>(&Op::Cast(DType::I32), &[&x]), [1, -1, 300, 0, 0]);
-    assert_eq!(run1::<bool>(&Op::Cast(DType::Bool), &[&x]), [true, true, true, true, false]);
-    assert_eq!(run1::<u8>(&Op::Cast(DType::U8), &[&Tensor::new(&[2], &[-1i64, 257])]), [255, 1]);
+    assert_eq!(run1::<i32>(&Op::Cast(Cast { to: DType::I32 }), &[&x]), [1, -1, 300, 0, 0]);
+    assert_eq!(run1::<bool>(&Op::Cast(Cast { to: DType::Bool }), &[&x]), [true, true, true, true, false]);
+    assert_eq!(run1::<u8>(&Op::Cast(Cast { to: DType::U8 }), &[&Tensor::new(&[2], &[-1i64, 257])]), [255, 1]);
     let wide: Vec<f32> = noise(3, 777);
-    let got: Vec<f16> = run1(&Op::Cast(DType::F16), &[&Tensor::new(&[777], &wide)]);
+    let got: Vec<f16> = run1(&Op::Cast(Cast { to: DType::F16 }), &[&Tensor::new(&[777], &wide)]);
     assert!(got.iter().zip(&wide).all(|(g, w)| *g == f16::from_f32(*w)));
-    let back: Vec<f32> = run1(&Op::Cast(DType::F32), &[&Tensor::new(&[777], &got)]);
+    let back: Vec<f32> = run1(&Op::Cast(Cast { to: DType::F32 }), &[&Tensor::new(&[777], &got)]);
     assert!(got.iter().zip(&back).all(|(g, b)| g.to_f32() == *b));
 }
 
@@ -131,55 +131,61 @@ fn casts() {
 fn block_types_decode_and_encode() {
     let quant = QuantType::Q8_0;
     let values = noise(5, 6 * 64);
-    let blocks = run(&Op::Cast(DType::Quant(quant)), &[&Tensor::new(&[6, 64], &values)]).unwrap();
+    let blocks =
+        run(&Op::Cast(Cast { to: DType::Quant(quant) }), &[&Tensor::new(&[6, 64], &values)]).unwrap();
     let mut bytes = vec![0; quant.bytes_for(values.len()).unwrap()];
-    rustorch_quant::encode(quant, &values, None, &mut bytes).unwrap();
+    rustorch_quant::quantize(quant, &values, None, &mut bytes).unwrap();
     assert_eq!(blocks[0].bytes(), bytes);
     let mut want = vec![0.0; values.len()];
-    rustorch_quant::decode(quant, &bytes, &mut want).unwrap();
-    let decoded: Vec<f32> = run1(&Op::Cast(DType::F32), &[&blocks[0]]);
+    rustorch_quant::dequantize(quant, &bytes, &mut want).unwrap();
+    let decoded: Vec<f32> = run1(&Op::Cast(Cast { to: DType::F32 }), &[&blocks[0]]);
     assert_eq!(decoded, want);
-    let half: Vec<f16> = run1(&Op::Cast(DType::F16), &[&blocks[0]]);
+    let half: Vec<f16> = run1(&Op::Cast(Cast { to: DType::F16 }), &[&blocks[0]]);
     assert!(half.iter().zip(&want).all(|(h, w)| *h == f16::from_f32(*w)));
     let table = Tensor::quant(DType::Quant(quant), &[6, 64], &bytes);
     let ids = Tensor::new(&[2, 2], &[5i32, 0, 3, 5]);
-    let got: Vec<f32> = run1(&Op::Embedding, &[&table, &ids]);
+    let got: Vec<f32> = run1(&Op::Embedding(Embedding), &[&table, &ids]);
     for (row, id) in got.chunks(64).zip([5, 0, 3, 5]) {
         assert_eq!(row, &want[id * 64..][..64]);
     }
     // Some rows, as a view.
     let rows = Tensor::quant(DType::Quant(quant), &[6, 64], &bytes).with(|l| l.slice(0, 1, 3, 2).unwrap());
-    let got: Vec<f32> = run1(&Op::Cast(DType::F32), &[&rows]);
+    let got: Vec<f32> = run1(&Op::Cast(Cast { to: DType::F32 }), &[&rows]);
     assert_eq!(got[64..128], want[3 * 64..4 * 64]);
     let bad = Tensor::new(&[1, 32], &[f32::NAN; 32]);
-    assert!(fails(&Op::Cast(DType::Quant(quant)), &[&bad]).to_string().contains("finite"));
+    assert!(fails(&Op::Cast(Cast { to: DType::Quant(quant) }), &[&bad]).to_string().contains("finite"));
 }
 
 #[test]
 fn indices_are_checked() {
     let table = Tensor::new(&[3, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
     let ids = Tensor::new(&[3], &[2i64, 0, 2]);
-    assert_eq!(run1::<f32>(&Op::Embedding, &[&table, &ids]), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
-    assert_eq!(run1::<f32>(&Op::IndexSelect { axis: 0 }, &[&table, &ids]), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
+    assert_eq!(run1::<f32>(&Op::Embedding(Embedding), &[&table, &ids]), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
+    assert_eq!(
+        run1::<f32>(&Op::IndexSelect(IndexSelect { axis: 0 }), &[&table, &ids]),
+        [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]
+    );
     let columns = Tensor::new(&[3], &[1i32, 1, 0]);
     assert_eq!(
-        run1::<f32>(&Op::IndexSelect { axis: 1 }, &[&table, &columns]),
+        run1::<f32>(&Op::IndexSelect(IndexSelect { axis: 1 }), &[&table, &columns]),
         [1.0, 1.0, 0.0, 3.0, 3.0, 2.0, 5.0, 5.0, 4.0]
     );
     let deep: Vec<i32> = (0..2 * 3 * 4).collect();
     let deep = Tensor::new(&[2, 3, 4], &deep);
-    let got: Vec<i32> = run1(&Op::IndexSelect { axis: 1 }, &[&deep, &Tensor::new(&[2], &[2i64, 0])]);
+    let got: Vec<i32> =
+        run1(&Op::IndexSelect(IndexSelect { axis: 1 }), &[&deep, &Tensor::new(&[2], &[2i64, 0])]);
     assert_eq!(got, [8, 9, 10, 11, 0, 1, 2, 3, 20, 21, 22, 23, 12, 13, 14, 15]);
     // torch.gather
     let index = Tensor::new(&[2, 2], &[0i64, 1, 2, 0]);
-    assert_eq!(run1::<f32>(&Op::Gather { axis: 0 }, &[&table, &index]), [0.0, 3.0, 4.0, 1.0]);
+    assert_eq!(run1::<f32>(&Op::Gather(Gather { axis: 0 }), &[&table, &index]), [0.0, 3.0, 4.0, 1.0]);
     let index = Tensor::new(&[3, 1], &[1i64, 0, 1]);
-    assert_eq!(run1::<f32>(&Op::Gather { axis: 1 }, &[&table, &index]), [1.0, 2.0, 5.0]);
+    assert_eq!(run1::<f32>(&Op::Gather(Gather { axis: 1 }), &[&table, &index]), [1.0, 2.0, 5.0]);
     for bad in [3i64, -1] {
-        let error = fails(&Op::Embedding, &[&table, &Tensor::new(&[1], &[bad])]);
+        let error = fails(&Op::Embedding(Embedding), &[&table, &Tensor::new(&[1], &[bad])]);
         assert_eq!(error, Error::Index { op: "embedding", index: bad, len: 3 });
     }
-    let joined: Vec<f32> = run1(&Op::Concat { axis: 1 }, &[&table, &Tensor::new(&[3, 1], &[9f32, 8.0, 7.0])]);
+    let joined: Vec<f32> =
+        run1(&Op::Concat(Concat { axis: 1 }), &[&table, &Tensor::new(&[3, 1], &[9f32, 8.0, 7.0])]);
     assert_eq!(joined, [0.0, 1.0, 9.0, 2.0, 3.0, 8.0, 4.0, 5.0, 7.0]);
 }
 
@@ -260,7 +266,7 @@ fn a_normalised_sum_is_a_sum_that_is_normalised() {
             for x in &lying {
                 for weight in [None, Some(&weight)] {
                     let args: Vec<&Tensor> = [x, &y].into_iter().chain(weight).collect();
-                    let both = run(&Op::AddRmsNorm(norm.clone()), &args).unwrap();
+                    let both = run(&Op::AddRmsNorm(AddRmsNorm { eps: norm.eps }), &args).unwrap();
                     let sum = run(&Op::Binary(BinaryOp::Add), &[x, &y]).unwrap().remove(0);
                     let args: Vec<&Tensor> = [&sum].into_iter().chain(weight).collect();
                     let normed = run(&Op::RmsNorm(norm.clone()), &args).unwrap().remove(0);
@@ -279,18 +285,18 @@ fn a_normalised_sum_is_a_sum_that_is_normalised() {
 fn gates() {
     let (g, u) = (noise(1, 500), noise(2, 500));
     let tensors = [Tensor::new(&[5, 100], &g), Tensor::new(&[5, 100], &u)];
-    type Case = (GateOp, fn(f64) -> f64);
+    type Case = (GluOp, fn(f64) -> f64);
     let cases: [Case; 4] = [
-        (GateOp::Silu, |x| x / (1.0 + (-x).exp())),
-        (GateOp::Gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()))),
-        (GateOp::GeluTanh, |x| {
+        (GluOp::Silu, |x| x / (1.0 + (-x).exp())),
+        (GluOp::Gelu, |x| 0.5 * x * (1.0 + libm::erf(x / 2f64.sqrt()))),
+        (GluOp::GeluTanh, |x| {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
         }),
-        (GateOp::Relu, |x| x.max(0.0)),
+        (GluOp::Relu, |x| x.max(0.0)),
     ];
     for (op, f) in cases {
         let want: Vec<f64> = g.iter().zip(&u).map(|(&g, &u)| f(g.into()) * f64::from(u)).collect();
-        close(&run1::<f32>(&Op::Gate(op), &tensors.each_ref()), &want, 1e-6);
+        close(&run1::<f32>(&Op::Glu(op), &tensors.each_ref()), &want, 1e-6);
     }
 }
 
@@ -302,7 +308,7 @@ fn rope_turns_pairs() {
     let tensors = [Tensor::new(&[heads, seq, dim], &x), Tensor::new(&[seq], &positions)];
     let factors = [1.0f32, 2.0, 4.0, 1.5];
     for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
-        let rope = Rope { style, rotated: 8, base: 10_000.0, scale: 0.5, yarn: None };
+        let rope = RopeParams { style, rotated: 8, base: 10_000.0, scale: 0.5, yarn: None };
         let mut want: Vec<f64> = x.iter().map(|&x| x.into()).collect();
         for (row, out) in want.chunks_mut(dim).enumerate() {
             for (i, &factor) in factors.iter().enumerate() {
@@ -315,14 +321,14 @@ fn rope_turns_pairs() {
             }
         }
         let factors = Tensor::new(&[4], &factors);
-        let op = |to| Op::Rope { rope: rope.clone(), to };
+        let op = |to| Op::Rope(Rope { params: rope.clone(), to });
         let args = [&tensors[0], &tensors[1], &factors];
         let got: Vec<f32> = run1(&op(DType::F32), &args);
         close(&got, &want, 2e-5);
         // To 16 bits as a cast would round.
         let whole = Tensor::new(&[heads, seq, dim], &got);
         for to in [DType::F16, DType::BF16] {
-            let cast = run(&Op::Cast(to), &[&whole]).unwrap();
+            let cast = run(&Op::Cast(Cast { to }), &[&whole]).unwrap();
             assert_eq!(run(&op(to), &args).unwrap()[0].bytes(), cast[0].bytes());
         }
     }
@@ -333,7 +339,7 @@ fn rope_turns_pairs() {
 fn yarn_blends_frequencies() {
     let dim = 64usize;
     let (base, factor, context) = (10_000f64, 4.0f64, 2048.0f64);
-    let rope = Rope {
+    let rope = RopeParams {
         style: RopeStyle::Halves,
         rotated: dim,
         base: base as f32,
@@ -354,7 +360,7 @@ fn yarn_blends_frequencies() {
     let x = noise(1, dim);
     let position = 1000i64;
     let got: Vec<f32> = run1(
-        &Op::Rope { rope, to: DType::F32 },
+        &Op::Rope(Rope { params: rope, to: DType::F32 }),
         &[&Tensor::new(&[1, dim], &x), &Tensor::new(&[1], &[position])],
     );
     let mut want = vec![0.0; dim];
@@ -397,7 +403,7 @@ fn borders_and_triangles() {
     let pad = Op::Pad(Pad { widths: [(1, 0), (0, 2)].into_iter().collect(), value: Scalar::Int(9) });
     assert_eq!(run1::<i32>(&pad, &[&x]), [9, 9, 9, 9, 1, 2, 9, 9, 3, 4, 9, 9]);
     let x = Tensor::new(&[3, 4], &(1..13).collect::<Vec<i32>>());
-    let cut = |upper, diagonal| Op::Triangle(Triangle { upper, diagonal });
+    let cut = |upper, diagonal| Op::Tri(Tri { upper, diagonal });
     assert_eq!(run1::<i32>(&cut(false, 0), &[&x]), [1, 0, 0, 0, 5, 6, 0, 0, 9, 10, 11, 0]);
     assert_eq!(run1::<i32>(&cut(true, 1), &[&x]), [0, 2, 3, 4, 0, 0, 7, 8, 0, 0, 0, 12]);
     assert_eq!(run1::<i32>(&cut(true, i64::MIN), &[&x]), x.values::<i32>());

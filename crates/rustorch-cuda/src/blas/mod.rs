@@ -1,4 +1,4 @@
-//! Products of dense matrices by cuBLASLt.
+//! Matrix multiplication of dense matrices by cuBLASLt.
 //!
 //! Its functions are called as they are, not through `cudarc`'s safe layer, which rounds `f32` to TF32 and asks for an
 //! algorithm again at every call. What a product needs is described once and kept ([`prepared`]); of a product that fails, or
@@ -6,15 +6,15 @@
 
 mod prepared;
 
+use crate::context::Context;
 use crate::driver::Cuda;
 use crate::libraries::CublasLt;
 use crate::memory::Memory;
-use crate::session::Session;
 use cudarc::cublaslt::sys::{cublasLtHandle_t, cublasStatus_t};
 use prepared::Prepared;
 use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
-use rustorch_kernels::driver::{Matrices, Multiplied, Product, Products};
+use rustorch_kernels::driver::{BatchedGemm, BlasLibrary, GemmOutcome, MatrixBatch};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -44,7 +44,7 @@ unsafe impl Sync for Library {}
 /// All that an algorithm is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    product: Product,
+    product: BatchedGemm,
     /// Of the addresses of left factors, right factors and results.
     alignment: [u32; 3],
 }
@@ -69,22 +69,22 @@ const LEAST: usize = 1 << 15;
 
 impl Blas {
     /// The library, or why there is none. Where there is no memory for it, it is opened another time.
-    pub(crate) fn library(&self, session: &Session) -> Result<&Library, &str> {
+    pub(crate) fn library(&self, context: &Context) -> Result<&Library, &str> {
         if self.library.get().is_none() {
             // One thread opens it, and the others wait.
             let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
             if self.library.get().is_none() {
-                let opened = match Library::open(session) {
+                let opened = match Library::open(context) {
                     Ok(library) => Ok(library),
                     Err(Closed::ForNow) => {
-                        tracing::debug!(device = %session.device, "{NO_MEMORY}");
+                        tracing::debug!(device = %context.device, "{NO_MEMORY}");
                         return Err(NO_MEMORY);
                     }
                     Err(Closed::ForGood(why)) => Err(why),
                 };
                 match &opened {
-                    Ok(library) => tracing::debug!(device = %session.device, "products by {}", library.name),
-                    Err(why) => tracing::debug!(device = %session.device, "{why}"),
+                    Ok(library) => tracing::debug!(device = %context.device, "products by {}", library.name),
+                    Err(why) => tracing::debug!(device = %context.device, "{why}"),
                 }
                 let _ = self.library.set(opened);
             }
@@ -117,14 +117,14 @@ impl Blas {
     }
 
     /// What a product needs; `None` if the library cannot do it.
-    fn prepared(&self, session: &Session, library: &Library, key: Key) -> Option<Arc<Prepared>> {
+    fn prepared(&self, context: &Context, library: &Library, key: Key) -> Option<Arc<Prepared>> {
         match self.known().get(&key) {
             Some(Known::Ready(prepared)) => return Some(Arc::clone(prepared)),
             Some(Known::Refused) => return None,
             None => {}
         }
         // Without a pool, memory for a single call costs more than it brings.
-        let workspace = if session.pool.is_some() { WORKSPACE } else { 0 };
+        let workspace = if context.pool.is_some() { WORKSPACE } else { 0 };
         // Two threads may ask for one product at once, and get the same.
         match Prepared::new((library.functions, library.handle), &key.product, key.alignment, workspace) {
             Ok(Some(prepared)) => {
@@ -133,21 +133,21 @@ impl Blas {
                 Some(prepared)
             }
             Ok(None) => {
-                tracing::debug!(device = %session.device, product = ?key.product, "cuBLASLt has no algorithm");
+                tracing::debug!(device = %context.device, product = ?key.product, "cuBLASLt has no algorithm");
                 self.remember(key, Known::Refused);
                 None
             }
             Err(why) => {
-                self.refuse(session, key, &why);
+                self.refuse(context, key, &why);
                 None
             }
         }
     }
 
     /// Does not ask the library for a product again.
-    fn refuse(&self, session: &Session, key: Key, why: &str) {
+    fn refuse(&self, context: &Context, key: Key, why: &str) {
         let product = &key.product;
-        tracing::warn!(device = %session.device, ?product, "{why}; RusTorch's own kernels multiply instead");
+        tracing::warn!(device = %context.device, ?product, "{why}; RusTorch's own kernels multiply instead");
         self.remember(key, Known::Refused);
     }
 }
@@ -164,9 +164,9 @@ const NO_MEMORY: &str = "there is no memory for cuBLASLt at present, so RusTorch
      CUBLAS_STATUS_ALLOC_FAILED (3)";
 
 impl Library {
-    fn open(session: &Session) -> Result<Library, Closed> {
+    fn open(context: &Context) -> Result<Library, Closed> {
         let functions = crate::libraries::cublaslt().map_err(Closed::ForGood)?;
-        session.enter().map_err(|fault| Closed::ForGood(fault.to_string()))?;
+        context.enter().map_err(|fault| Closed::ForGood(fault.to_string()))?;
         // SAFETY: it takes nothing, and may be called at any time.
         let version = unsafe { (functions.cublasLtGetVersion)() };
         let name = format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
@@ -202,72 +202,72 @@ fn alignment(address: u64) -> u32 {
     1 << address.trailing_zeros().min(8)
 }
 
-impl Products<Memory> for Cuda {
+impl BlasLibrary<Memory> for Cuda {
     fn name(&self) -> &str {
-        self.session.blas.library(&self.session).map_or("cuBLASLt", |library| &library.name)
+        self.context.blas.library(&self.context).map_or("cuBLASLt", |library| &library.name)
     }
 
-    fn takes(&self, product: &Product) -> bool {
-        let &Product { m, n, k, batch, .. } = product;
+    fn takes(&self, product: &BatchedGemm) -> bool {
+        let &BatchedGemm { m, n, k, batch, .. } = product;
         m.saturating_mul(n).saturating_mul(k).saturating_mul(batch) >= LEAST
     }
 
     fn multiply(
         &self,
-        product: &Product,
+        product: &BatchedGemm,
         a: (&Memory, usize),
         b: (&Memory, usize),
         out: (&Memory, usize),
-    ) -> Result<Multiplied, Fault> {
-        multiply(&self.session, product, [a, b, out])
+    ) -> Result<GemmOutcome, Fault> {
+        multiply(&self.context, product, [a, b, out])
     }
 }
 
 fn multiply(
-    session: &Arc<Session>,
-    product: &Product,
+    context: &Arc<Context>,
+    product: &BatchedGemm,
     operands: [(&Memory, usize); 3],
-) -> Result<Multiplied, Fault> {
-    let &Product { dtype, m, n, k, batch, a, b, out, accumulate } = product;
-    let shapes: [(Matrices, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
+) -> Result<GemmOutcome, Fault> {
+    let &BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate } = product;
+    let shapes: [(MatrixBatch, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
     let size = dtype.block_bytes();
     for ((memory, start), (lies, rows, columns)) in operands.iter().zip(shapes) {
-        memory.check(session, *start, size * lies.extent(rows, columns, batch))?;
+        memory.check(context, *start, size * lies.extent(rows, columns, batch))?;
     }
-    session.enter()?;
-    let blas = &session.blas;
-    let Ok(library) = blas.library(session) else { return Ok(Multiplied::NotNow) };
+    context.enter()?;
+    let blas = &context.blas;
+    let Ok(library) = blas.library(context) else { return Ok(GemmOutcome::NotNow) };
     let addresses = operands.map(|(memory, start)| memory.address + start as u64);
     let key = Key { product: *product, alignment: addresses.map(alignment) };
-    let Some(prepared) = blas.prepared(session, library, key) else { return Ok(Multiplied::Refused) };
+    let Some(prepared) = blas.prepared(context, library, key) else { return Ok(GemmOutcome::Refused) };
     // Given back in the order of the stream, when the product is done.
     let workspace = match prepared.workspace {
         0 => None,
-        bytes => match Memory::new(session, bytes.next_multiple_of(16)) {
+        bytes => match Memory::new(context, bytes.next_multiple_of(16)) {
             Ok(memory) => Some(memory),
-            Err(Fault::OutOfMemory { .. }) => return Ok(Multiplied::NotNow),
+            Err(Fault::OutOfMemory { .. }) => return Ok(GemmOutcome::NotNow),
             Err(fault) => return Err(fault),
         },
     };
     let mut status = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
     let label = format!("cuBLASLt matmul {dtype}");
-    session.spans.measure(session, SpanKind::Compute, &label, || {
+    context.spans.measure(context, SpanKind::Compute, &label, || {
         let pointer = |address: u64| std::ptr::with_exposed_provenance_mut::<c_void>(address as usize);
         let [a, b, out] = addresses.map(pointer);
         let temporary = workspace.as_ref().map_or(std::ptr::null_mut(), |memory| pointer(memory.address));
         // SAFETY: the handle and the descriptions live; the memories have the bytes of their layouts, as was checked, and are
         // there in the order of the stream; the algorithm was chosen for these descriptions, alignments and workspace.
         status = unsafe {
-            prepared.run(library.handle, accumulate, [a, b, out], temporary, session.lane().stream.cast())
+            prepared.run(library.handle, accumulate, [a, b, out], temporary, context.stream().handle.cast())
         };
         Ok(())
     })?;
     match status {
-        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(Multiplied::Given),
-        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Ok(Multiplied::NotNow),
+        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(GemmOutcome::Given),
+        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Ok(GemmOutcome::NotNow),
         status => {
-            blas.refuse(session, key, &said("cublasLtMatmul", status));
-            Ok(Multiplied::Refused)
+            blas.refuse(context, key, &said("cublasLtMatmul", status));
+            Ok(GemmOutcome::Refused)
         }
     }
 }

@@ -13,7 +13,7 @@ use cudarc::cublaslt::sys::{
     cublasStatus_t as Status, cudaDataType_t as Data, cudaStream_t,
 };
 use rustorch_core::DType;
-use rustorch_kernels::driver::{Matrices, Product};
+use rustorch_kernels::driver::{BatchedGemm, MatrixBatch};
 use std::ffi::c_void;
 
 /// A product of one shape, ready to run on any memory of one alignment.
@@ -36,7 +36,7 @@ impl Prepared {
     /// What the library says.
     pub(super) fn new(
         (library, handle): (&'static CublasLt, cublasLtHandle_t),
-        product: &Product,
+        product: &BatchedGemm,
         alignment: [u32; 3],
         workspace: usize,
     ) -> Result<Option<Prepared>, String> {
@@ -140,8 +140,8 @@ const TRANSPOSED: i32 = 1;
 
 impl Kind {
     /// `None` if the dtype is none of those that go to the library, or if numbers are larger than the library's.
-    fn of_product(product: &Product) -> Option<Kind> {
-        let &Product { dtype, m, n, k, batch, a, b, out, .. } = product;
+    fn of_product(product: &BatchedGemm) -> Option<Kind> {
+        let &BatchedGemm { dtype, m, n, k, batch, a, b, out, .. } = product;
         let fits = |number: usize| i32::try_from(number).is_ok();
         let numbers = [m, n, k, batch, a.pitch, b.pitch, out.pitch];
         Kind::of(dtype).filter(|_| numbers.into_iter().all(fits))
@@ -173,8 +173,8 @@ struct Described {
 
 impl Described {
     /// `None` if it does not go to the library.
-    fn new(library: &'static CublasLt, product: &Product) -> Result<Option<Described>, String> {
-        let &Product { m, n, k, batch, a, b, out, .. } = product;
+    fn new(library: &'static CublasLt, product: &BatchedGemm) -> Result<Option<Described>, String> {
+        let &BatchedGemm { m, n, k, batch, a, b, out, .. } = product;
         let Some(kind) = Kind::of_product(product) else { return Ok(None) };
         Ok(Some(Described {
             product: ProductOf::new(library, &kind, [b.transposed, a.transposed])?,
@@ -240,11 +240,11 @@ impl LayoutOf {
     fn new(
         library: &'static CublasLt,
         kind: &Kind,
-        lies: Matrices,
+        lies: MatrixBatch,
         [rows, columns]: [usize; 2],
         batch: usize,
     ) -> Result<LayoutOf, String> {
-        // What lies together is a column there.
+        // What is contiguous is a column there.
         let (lines, len) = if lies.transposed { (columns, rows) } else { (rows, columns) };
         let mut raw = std::ptr::null_mut();
         // SAFETY: the handle goes to a variable.

@@ -201,7 +201,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// The text of all of this crate.
+    /// The source of all of this crate.
     fn text(folder: &Path) -> String {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         entries

@@ -7,15 +7,14 @@ use super::{Error, ErrorKind, Metadata, Result, Summary, TensorRef};
 use crate::SharedBytes;
 use memmap2::Mmap;
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 /// An open GGUF file, whole or in parts.
 ///
-/// Opening reads the metadata and the table of tensors; data of tensors is read from the mapping at its first use. The
-/// file must not be truncated or overwritten in place while it is open: the mapping would show the change, and reading
-/// a page that is gone ends the process (`SIGBUS`). Replacing a file by renaming another over it, as
-/// [`Writer::write_file`](super::Writer::write_file) does, is safe.
+/// [`open`](Self::open) reads all of it into memory. [`open_mapped`](Self::open_mapped) reads the metadata and the table of
+/// tensors, and leaves data of tensors to the operating system, which reads it at its first use and shares it between processes.
 #[derive(Debug)]
 pub struct File {
     parts: Vec<Part>,
@@ -55,24 +54,50 @@ impl Part {
     }
 }
 
+/// How the bytes of a file, of which there are so many, come into memory.
+type Load = fn(std::fs::File, usize) -> io::Result<SharedBytes>;
+
 impl File {
-    /// Opens the file at `path` by mapping it into memory.
+    /// Reads the file at `path`.
     ///
     /// Where it is one of the parts of a split file (`model-00001-of-00003.gguf`; any of them), opens all parts as one.
     ///
     /// # Errors
     /// The first of the malformations of [`ErrorKind`] that is met, with the path of the file that has it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let given = Opened::open(path.as_ref())?;
+        Self::open_by(path.as_ref(), SharedBytes::read)
+    }
+
+    /// Opens the file at `path` by mapping it into memory, else as [`open`](Self::open) does. Replacing the file by renaming
+    /// another over it, as [`Writer::write_file`](super::Writer::write_file) does, is safe.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Safety
+    /// As long as this or any bytes or tensors of it live, nobody overwrites the file (or another part of the model) in place or
+    /// truncates it, be it another process. The mapping shows such a change in the midst of a computation: values that Rust's
+    /// rules take for constant become others, and reading a page that is gone ends the process (`SIGBUS`).
+    pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_by(path.as_ref(), |file, _| {
+            // SAFETY: the mapping is read-only, and that nobody else writes to the file is this function's contract. What is
+            // needed later (metadata, names, ranges) is copied out, and ranges are checked against the length of the
+            // mapping, which does not change: a broken promise could not lead beyond it.
+            Ok(unsafe { Mmap::map(&file)? }.into())
+        })
+    }
+
+    fn open_by(path: &Path, bytes: Load) -> Result<Self> {
+        let given = Opened::open(path, bytes)?;
         match split::of(&given.parsed.metadata).map_err(|e| given.error(e.into_kind()))? {
             None => Self::join(vec![given]),
             Some(this) => {
                 let mut parts = Vec::new();
                 let mut given = Some(given);
-                for (no, path) in split::sibling_paths(path.as_ref(), this)?.into_iter().enumerate() {
+                for (no, path) in split::sibling_paths(path, this)?.into_iter().enumerate() {
                     parts.push(match given.take_if(|_| no == this.no as usize) {
                         Some(part) => part,
-                        None => Opened::open(&path)?,
+                        None => Opened::open(&path, bytes)?,
                     });
                 }
                 Self::join(parts)
@@ -174,8 +199,8 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn open(path: &Path) -> Result<Self> {
-        let bytes = map(path).map_err(|kind| Error::at(Some(path), kind))?;
+    fn open(path: &Path, bytes: Load) -> Result<Self> {
+        let bytes = contents(path, bytes).map_err(|kind| Error::at(Some(path), kind))?;
         Self::parse(Some(path), bytes)
     }
 
@@ -191,21 +216,16 @@ impl Opened {
     }
 }
 
-fn map(path: &Path) -> Result<SharedBytes, ErrorKind> {
+fn contents(path: &Path, bytes: Load) -> Result<SharedBytes, ErrorKind> {
     // Asked of the path, since opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(ErrorKind::NotAFile);
     }
-    if metadata.len() == 0 {
+    let len = usize::try_from(metadata.len()).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    if len == 0 {
         // Some systems refuse to map nothing; the parser has the right error for it.
         return Ok(SharedBytes::from(&[]));
     }
-    let file = std::fs::File::open(path)?;
-    // SAFETY: the mapping is read-only, and nothing in this process writes to the file through it. What remains is that
-    // someone changes or truncates the file while it is mapped; no user of mappings can rule that out, and the documents
-    // of `File` forbid it. So that a change could do no worse than show other values, what is needed later (metadata,
-    // names, ranges) is copied out, and ranges are checked against the length of the mapping, which does not change.
-    let map = unsafe { Mmap::map(&file)? };
-    Ok(map.into())
+    Ok(bytes(std::fs::File::open(path)?, len)?)
 }

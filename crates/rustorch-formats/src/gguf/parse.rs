@@ -151,16 +151,16 @@ fn array(cursor: &mut Cursor<'_>, file: &SharedBytes, key: &str, depth: usize) -
         return Err(ErrorKind::ArrayTooLong { key: key.to_owned(), count, remaining: remaining as u64 });
     };
     Ok(match kind {
-        ValueType::U8 => Array::U8(numbers(cursor, count, u8::from_le_bytes)?),
-        ValueType::I8 => Array::I8(numbers(cursor, count, i8::from_le_bytes)?),
-        ValueType::U16 => Array::U16(numbers(cursor, count, u16::from_le_bytes)?),
-        ValueType::I16 => Array::I16(numbers(cursor, count, i16::from_le_bytes)?),
-        ValueType::U32 => Array::U32(numbers(cursor, count, u32::from_le_bytes)?),
-        ValueType::I32 => Array::I32(numbers(cursor, count, i32::from_le_bytes)?),
-        ValueType::U64 => Array::U64(numbers(cursor, count, u64::from_le_bytes)?),
-        ValueType::I64 => Array::I64(numbers(cursor, count, i64::from_le_bytes)?),
-        ValueType::F32 => Array::F32(numbers(cursor, count, f32::from_le_bytes)?),
-        ValueType::F64 => Array::F64(numbers(cursor, count, f64::from_le_bytes)?),
+        ValueType::U8 => Array::U8(scalars(cursor, count, u8::from_le_bytes)?),
+        ValueType::I8 => Array::I8(scalars(cursor, count, i8::from_le_bytes)?),
+        ValueType::U16 => Array::U16(scalars(cursor, count, u16::from_le_bytes)?),
+        ValueType::I16 => Array::I16(scalars(cursor, count, i16::from_le_bytes)?),
+        ValueType::U32 => Array::U32(scalars(cursor, count, u32::from_le_bytes)?),
+        ValueType::I32 => Array::I32(scalars(cursor, count, i32::from_le_bytes)?),
+        ValueType::U64 => Array::U64(scalars(cursor, count, u64::from_le_bytes)?),
+        ValueType::I64 => Array::I64(scalars(cursor, count, i64::from_le_bytes)?),
+        ValueType::F32 => Array::F32(scalars(cursor, count, f32::from_le_bytes)?),
+        ValueType::F64 => Array::F64(scalars(cursor, count, f64::from_le_bytes)?),
         ValueType::Bool => {
             let bytes = cursor.take(count, ELEMENTS)?;
             Array::Bool(bytes.iter().map(|&byte| boolean(byte, key)).collect::<Result<_, _>>()?)
@@ -191,8 +191,8 @@ fn array(cursor: &mut Cursor<'_>, file: &SharedBytes, key: &str, depth: usize) -
 
 const ELEMENTS: &str = "the elements of a metadata array";
 
-/// `count` numbers of `N` bytes; the caller has checked that `count * N` bytes are left.
-fn numbers<T, const N: usize>(
+/// `count` scalars of `N` bytes; the caller has checked that `count * N` bytes are left.
+fn scalars<T, const N: usize>(
     cursor: &mut Cursor<'_>,
     count: usize,
     from: fn([u8; N]) -> T,
@@ -266,7 +266,7 @@ pub(super) fn size(name: &str, shape: &[u64], dtype: DType) -> Result<(Vec<usize
     let too_large = || ErrorKind::TensorTooLarge { tensor: name.to_owned(), shape: shape.to_vec() };
     let dims: Vec<usize> =
         shape.iter().map(|&dim| usize::try_from(dim)).collect::<Result<_, _>>().map_err(|_| too_large())?;
-    let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
+    let elements = dims.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim));
     // No slice is longer than isize::MAX bytes, and rounding up to an alignment must not overflow either.
     let bytes =
         elements.and_then(|elements| dtype.bytes_for(elements)).filter(|&bytes| bytes <= isize::MAX as usize);

@@ -60,12 +60,12 @@ impl<'a> TensorRef<'a> {
         self.info.range.len()
     }
 
-    /// The data, row by row: little-endian numbers, or blocks. No page of it is read before its first use.
+    /// The data, row by row: little-endian scalars, or blocks. No page of it is read before its first use.
     pub fn bytes(&self) -> &'a [u8] {
         &self.file[self.info.range.clone()]
     }
 
-    /// The data with a share in the mapping or buffer that it lies in, so that it may outlive the file object.
+    /// The data with a share in the mapping or buffer that holds it, so that it may outlive the file object.
     pub fn shared_bytes(&self) -> SharedBytes {
         self.file.slice(self.info.range.clone()).expect("ranges are checked when the file is parsed")
     }

@@ -120,9 +120,9 @@ pub enum Array {
     U64(Vec<u64>),
     /// Signed 64-bit integers.
     I64(Vec<i64>),
-    /// Single-precision numbers.
+    /// Single-precision floats.
     F32(Vec<f32>),
-    /// Double-precision numbers.
+    /// Double-precision floats.
     F64(Vec<f64>),
     /// Truth values.
     Bool(Vec<bool>),

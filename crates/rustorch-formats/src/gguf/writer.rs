@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
         self.metadata.set(ALIGNMENT_KEY, bytes)
     }
 
-    /// Adds a tensor: `shape` outermost dimension first, `data` row by row in little-endian numbers or in blocks.
+    /// Adds a tensor: `shape` outermost dimension first, `data` row by row as little-endian scalars or blocks.
     ///
     /// llama.cpp reads names of at most 63 bytes.
     ///

@@ -1,6 +1,6 @@
-//! Drivers on top of others.
+//! Drivers that wrap other drivers.
 
-use super::{Driver, Launch, Products, Text};
+use super::{BlasLibrary, Driver, KernelSource, Launch};
 use crate::Hardware;
 use rustorch_core::Fault;
 use rustorch_core::profile::DeviceProfiler;
@@ -10,7 +10,7 @@ use rustorch_core::profile::DeviceProfiler;
 ///
 /// ```
 /// use rustorch_core::Fault;
-/// use rustorch_kernels::driver::Layer;
+/// use rustorch_kernels::driver::DriverLayer;
 /// use rustorch_kernels::{Driver, Launch};
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
@@ -20,20 +20,21 @@ use rustorch_core::profile::DeviceProfiler;
 ///     launches: AtomicUsize,
 /// }
 ///
-/// impl<D: Driver> Layer for Counting<D> {
+/// impl<D: Driver> DriverLayer for Counting<D> {
 ///     type Inner = D;
 ///
 ///     fn inner(&self) -> &D {
 ///         &self.driver
 ///     }
 ///
-///     fn launch(&self, launch: &Launch<'_, D>) -> Result<(), Fault> {
+///     unsafe fn launch(&self, launch: &Launch<'_, D>) -> Result<(), Fault> {
 ///         self.launches.fetch_add(1, Ordering::Relaxed);
-///         self.driver.launch(launch)
+///         // SAFETY: the caller's promise is the same.
+///         unsafe { self.driver.launch(launch) }
 ///     }
 /// }
 /// ```
-pub trait Layer: Send + Sync + 'static {
+pub trait DriverLayer: Send + Sync + 'static {
     /// The driver below.
     type Inner: Driver;
 
@@ -51,13 +52,21 @@ pub trait Layer: Send + Sync + 'static {
     }
 
     /// Stands for [`Driver::compile`].
-    fn compile(&self, kernel: &Text<'_>) -> Result<<Self::Inner as Driver>::Kernel, Fault> {
-        self.inner().compile(kernel)
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<<Self::Inner as Driver>::Kernel, Fault> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().compile(kernel) }
     }
 
     /// Stands for [`Driver::launch`].
-    fn launch(&self, launch: &Launch<'_, Self::Inner>) -> Result<(), Fault> {
-        self.inner().launch(launch)
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn launch(&self, launch: &Launch<'_, Self::Inner>) -> Result<(), Fault> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().launch(launch) }
     }
 
     /// Stands for [`Driver::write`].
@@ -80,39 +89,41 @@ pub trait Layer: Send + Sync + 'static {
         self.inner().wait(stream, other)
     }
 
-    /// Stands for [`Driver::products`].
-    fn products(&self) -> Option<Result<&dyn Products<<Self::Inner as Driver>::Memory>, &str>> {
-        self.inner().products()
+    /// Stands for [`Driver::blas`].
+    fn blas(&self) -> Option<Result<&dyn BlasLibrary<<Self::Inner as Driver>::Memory>, &str>> {
+        self.inner().blas()
     }
 }
 
-impl<L: Layer> Driver for L {
+impl<L: DriverLayer> Driver for L {
     type Memory = <L::Inner as Driver>::Memory;
     type Kernel = <L::Inner as Driver>::Kernel;
 
     fn hardware(&self) -> &Hardware {
-        Layer::hardware(self)
+        DriverLayer::hardware(self)
     }
 
     fn allocate(&self, bytes: usize) -> Result<Self::Memory, Fault> {
-        Layer::allocate(self, bytes)
+        DriverLayer::allocate(self, bytes)
     }
 
-    fn compile(&self, kernel: &Text<'_>) -> Result<Self::Kernel, Fault> {
-        Layer::compile(self, kernel)
+    unsafe fn compile(&self, kernel: &KernelSource<'_>) -> Result<Self::Kernel, Fault> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { DriverLayer::compile(self, kernel) }
     }
 
-    fn launch(&self, launch: &Launch<'_, L>) -> Result<(), Fault> {
+    unsafe fn launch(&self, launch: &Launch<'_, L>) -> Result<(), Fault> {
         let &Launch { kernel, buffers, parameters, groups, label } = launch;
-        Layer::launch(self, &Launch { kernel, buffers, parameters, groups, label })
+        // SAFETY: the caller's promise is the same.
+        unsafe { DriverLayer::launch(self, &Launch { kernel, buffers, parameters, groups, label }) }
     }
 
     fn write(&self, dst: &Self::Memory, offset: usize, src: &[u8]) -> Result<(), Fault> {
-        Layer::write(self, dst, offset, src)
+        DriverLayer::write(self, dst, offset, src)
     }
 
     fn read(&self, src: &Self::Memory, offset: usize, dst: &mut [u8]) -> Result<(), Fault> {
-        Layer::read(self, src, offset, dst)
+        DriverLayer::read(self, src, offset, dst)
     }
 
     fn copy(
@@ -135,7 +146,7 @@ impl<L: Layer> Driver for L {
     }
 
     fn wait(&self, stream: usize, other: usize) -> Result<(), Fault> {
-        Layer::wait(self, stream, other)
+        DriverLayer::wait(self, stream, other)
     }
 
     fn copy_from_peer(
@@ -147,8 +158,8 @@ impl<L: Layer> Driver for L {
         self.inner().copy_from_peer(src, dst, bytes)
     }
 
-    fn products(&self) -> Option<Result<&dyn Products<Self::Memory>, &str>> {
-        Layer::products(self)
+    fn blas(&self) -> Option<Result<&dyn BlasLibrary<Self::Memory>, &str>> {
+        DriverLayer::blas(self)
     }
 
     fn profiler(&self) -> Option<&dyn DeviceProfiler> {

@@ -1,26 +1,26 @@
-//! A [`Backend`] made of a [`Driver`]: plans operations, keeps compiled kernels, moves bytes.
+//! The [`Backend`] on top of a [`Driver`]: plans operations, caches compiled kernels, transfers data.
 
-mod kept;
+mod assert_log;
+mod blas;
 mod memory;
-mod notes;
-mod order;
 mod probe;
-mod products;
 mod run;
+mod scratch_cache;
+mod stream_sync;
 
-use crate::{Arithmetic, Driver, Hardware, Kernel, Language, SubgroupUse, Text, table};
-use kept::Kept;
-pub(crate) use memory::byte_range;
+use crate::library::strided::byte_range;
+use crate::{Arithmetic, Driver, Hardware, Kernel, KernelSource, Language, SubgroupUse, family};
+use assert_log::AssertLog;
+use blas::Proofs;
 use memory::{Memory, Spare};
-use notes::Notes;
-use order::Order;
-use products::Proofs;
-use rustorch_core::profile::DeviceProfiler;
 use rustorch_core::{
-    Backend, Buffer, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut, copy_mismatch,
+    Backend, Buffer, Decline, Device, DeviceCapability, DeviceMetrics, Extensions, Fault, Op, Remarks,
+    Streams, TensorMeta, VendorBlas, View, ViewMut, copy_mismatch,
 };
+use scratch_cache::ScratchCache;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use stream_sync::StreamSync;
 
 /// The kernels of this crate on a driver's device.
 pub struct Engine<D: Driver> {
@@ -29,15 +29,15 @@ pub struct Engine<D: Driver> {
     capability: DeviceCapability,
     kernels: RwLock<HashMap<Kernel, Arc<D::Kernel>>>,
     spare: Spare<D>,
-    kept: Kept<D>,
-    notes: Notes<D>,
+    scratch_cache: ScratchCache<D>,
+    assert_log: AssertLog<D>,
     proofs: Proofs,
 }
 
 /// What an engine shares with its memories, which may outlive it.
 pub(crate) struct Shared<D: Driver> {
     driver: D,
-    order: Order,
+    sync: StreamSync,
 }
 
 impl<D: Driver> Engine<D> {
@@ -64,22 +64,22 @@ impl<D: Driver> Engine<D> {
         };
         let hardware =
             Hardware { f64: doubles.is_some(), arithmetic, subgroups, ..driver.hardware().clone() };
-        tracing::debug!(device = %hardware.device, ?arithmetic, ?subgroups, "probed");
+        tracing::info!(device = %hardware.device, ?arithmetic, ?subgroups, "probed");
         if !arithmetic.faithful {
             let device = hardware.device;
-            tracing::warn!(%device, "its compiler changes sums or denies NaN: results may differ from the processor's");
+            tracing::warn!(%device, "its compiler changes sums or denies NaN: results may differ from the CPU's");
         }
-        let capability = table::capability(&hardware);
-        let shared = Arc::new(Shared { driver, order: Order::default() });
-        let notes = Notes::new(&shared)?;
+        let capability = family::capability(&hardware);
+        let shared = Arc::new(Shared { driver, sync: StreamSync::default() });
+        let assert_log = AssertLog::new(&shared)?;
         Ok(Engine {
             shared,
             hardware,
             capability,
             kernels: RwLock::default(),
             spare: Spare::default(),
-            kept: Kept::default(),
-            notes,
+            scratch_cache: ScratchCache::default(),
+            assert_log,
             proofs: Proofs::default(),
         })
     }
@@ -116,7 +116,7 @@ impl<D: Driver> Engine<D> {
 
 /// Compiles a module for a driver, in its language.
 fn compile<D: Driver>(driver: &D, label: &str, wgsl: crate::wgsl::Wgsl) -> Result<D::Kernel, Fault> {
-    let text = |source, entry| Text {
+    let text = |source, entry| KernelSource {
         label,
         source,
         entry,
@@ -126,18 +126,23 @@ fn compile<D: Driver>(driver: &D, label: &str, wgsl: crate::wgsl::Wgsl) -> Resul
     };
     let hardware = driver.hardware();
     match hardware.language {
-        Language::Wgsl => driver.compile(&text(&wgsl.code, "main")),
+        // SAFETY: the source was generated together with the numbers that describe it, as below.
+        Language::Wgsl => unsafe { driver.compile(&text(&wgsl.code, "main")) },
         language => {
             let translated = crate::translate(&wgsl, language).map_err(|message| Fault::Backend {
                 device: hardware.device,
                 message: format!("{label}: {message}"),
             })?;
-            driver.compile(&text(&translated.source, &translated.entry))
+            // SAFETY: a translation keeps the module's buffers, parameters and workgroup.
+            unsafe { driver.compile(&text(&translated.source, &translated.entry)) }
         }
     }
 }
 
-impl<D: Driver> Backend for Engine<D> {
+// SAFETY: buffers have the driver's memory of at least the size asked for, and no host address; plans bind windows of the
+// operands' memory, and kernels stay inside these by the lengths and strides that plans hand them; the order of launches follows
+// who reads and writes which memory (`sync.rs`), and memory is freed after the work that uses it.
+unsafe impl<D: Driver> Backend for Engine<D> {
     fn device(&self) -> Device {
         self.hardware.device
     }
@@ -148,16 +153,16 @@ impl<D: Driver> Backend for Engine<D> {
 
     fn supports(&self, op: &Op, args: &[TensorMeta<'_>]) -> Result<(), Decline> {
         self.capability.check(op, args)?;
-        table::supports(op, args, &self.hardware)
+        family::supports(op, args, &self.hardware)
     }
 
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault> {
-        let memory = self.obtain(&self.shared.order.turn(), bytes)?;
+        let memory = self.obtain(&self.shared.sync.submission(), bytes)?;
         // SAFETY: the buffer claims no host address.
         Ok(unsafe { Buffer::device(self.hardware.device, bytes, None, Box::new(memory)) })
     }
 
-    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+    unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         self.run_planned(op, args, outs)
     }
 
@@ -166,8 +171,8 @@ impl<D: Driver> Backend for Engine<D> {
         if range.len() != src.len() {
             return Err(copy_mismatch());
         }
-        let turn = self.shared.order.turn();
-        self.write_bytes(&turn, self.memory(dst.buffer())?, dst.buffer().bytes(), range.start, src)
+        let submission = self.shared.sync.submission();
+        self.write_bytes(&submission, self.memory(dst.buffer())?, dst.buffer().bytes(), range.start, src)
     }
 
     fn copy_out(&self, src: &View<'_>, dst: &mut [u8]) -> Result<(), Fault> {
@@ -175,9 +180,9 @@ impl<D: Driver> Backend for Engine<D> {
         if range.len() != dst.len() {
             return Err(copy_mismatch());
         }
-        let turn = self.shared.order.turn();
-        self.read_bytes(&turn, self.memory(src.buffer())?, range.start, dst)?;
-        self.notes.check(&turn)
+        let submission = self.shared.sync.submission();
+        self.read_bytes(&submission, self.memory(src.buffer())?, range.start, dst)?;
+        self.assert_log.check(&submission)
     }
 
     fn copy_from_peer(&self, src: &View<'_>, dst: &mut ViewMut<'_>) -> Option<Result<(), Fault>> {
@@ -196,11 +201,13 @@ impl<D: Driver> Backend for Engine<D> {
             return None;
         }
         let copy = |target: &Memory<D>| {
-            let (turn, bytes) = (self.shared.order.turn(), to.len().next_multiple_of(4));
-            turn.before([(&target.uses, true)].into_iter(), |a, b| self.driver().wait(a, b)).map_err(Some)?;
+            let (submission, bytes) = (self.shared.sync.submission(), to.len().next_multiple_of(4));
+            submission
+                .before([(&target.history, true)].into_iter(), |a, b| self.driver().wait(a, b))
+                .map_err(Some)?;
             let (src, dst) = ((source.raw(), from.start), (target.raw(), to.start));
             let result = self.driver().copy_from_peer(src, dst, bytes);
-            turn.after([(&target.uses, true)].into_iter());
+            submission.after([(&target.history, true)].into_iter());
             result.ok_or(None)?.map_err(Some)
         };
         match self.memory(dst.buffer()).map_err(Some).and_then(copy) {
@@ -211,31 +218,27 @@ impl<D: Driver> Backend for Engine<D> {
     }
 
     fn synchronize(&self) -> Result<(), Fault> {
-        let turn = self.shared.order.turn();
-        let then = turn.now();
+        let submission = self.shared.sync.submission();
+        let then = submission.now();
         self.driver().finish()?;
-        turn.all_done(then);
-        self.notes.check(&turn)
+        submission.all_done(then);
+        self.assert_log.check(&submission)
     }
 
-    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
-        self.driver().profiler()
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            streams: Some(self),
+            blas: Some(self),
+            profiler: self.driver().profiler(),
+            metrics: Some(self),
+            remarks: Some(self),
+        }
     }
+}
 
-    fn pci_address(&self) -> Option<&str> {
-        self.driver().pci_address()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.remarks_on_products()
-    }
-
-    fn has_product_library(&self) -> bool {
-        matches!(self.driver().products(), Some(Ok(_)))
-    }
-
+impl<D: Driver> Streams for Engine<D> {
     fn streams(&self) -> usize {
-        self.shared.order.streams()
+        self.shared.sync.streams()
     }
 
     fn set_streams(&self, wanted: usize) -> usize {
@@ -249,17 +252,35 @@ impl<D: Driver> Backend for Engine<D> {
     }
 }
 
+impl<D: Driver> VendorBlas for Engine<D> {
+    fn has_blas_library(&self) -> bool {
+        matches!(self.driver().blas(), Some(Ok(_)))
+    }
+}
+
+impl<D: Driver> DeviceMetrics for Engine<D> {
+    fn pci_address(&self) -> Option<&str> {
+        self.driver().pci_address()
+    }
+}
+
+impl<D: Driver> Remarks for Engine<D> {
+    fn remarks(&self) -> Vec<String> {
+        self.remarks_on_blas()
+    }
+}
+
 impl<D: Driver> Engine<D> {
     fn change_streams(&self, wanted: usize) -> Result<usize, Fault> {
         let wanted = wanted.clamp(1, crate::driver::STREAMS);
-        let change = self.shared.order.change();
+        let change = self.shared.sync.change();
         if wanted == self.streams() {
             return Ok(wanted);
         }
         // It belongs to streams, of which there may be fewer then; to free it is work, too.
         self.release_spare();
         self.driver().finish()?;
-        self.notes.grow(&self.shared, wanted)?;
+        self.assert_log.grow(&self.shared, wanted)?;
         let streams = self.driver().set_streams(wanted)?.clamp(1, wanted);
         change.set(streams);
         Ok(streams)

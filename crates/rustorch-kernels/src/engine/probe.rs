@@ -1,8 +1,8 @@
-//! How a device rounds, by asking it.
+//! Probes of a device: floating-point behaviour and subgroup order, measured by running kernels.
 
 use crate::library::{KEPT, WIDE_F32};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
-use crate::{Arithmetic, Driver, Launch, Subgroups, Window};
+use crate::{Arithmetic, BufferBinding, Driver, Launch, Subgroups};
 use rustorch_core::Fault;
 
 /// 1 + 2⁻¹², and −(1 + 2⁻¹¹): the exact a·a + c is 2⁻²⁴, but 0 where a·a is rounded first.
@@ -16,7 +16,7 @@ const DUST: f32 = 1e-9;
 const GIVEN: [f32; 6] = [A, C, TINY, 1.0, DUST, f32::NAN];
 const ANSWERS: usize = GIVEN.len();
 const FIRST: usize = ANSWERS + 5;
-/// Quotients of neighbours and square roots of these are compared with the processor's.
+/// Quotients of neighbours and square roots of these are compared with the CPU's.
 const SAMPLES: usize = 64;
 /// As many of doubles: with their answers no more bytes than those.
 const DOUBLES: usize = SAMPLES / 2;
@@ -39,13 +39,16 @@ pub(super) fn arithmetic<D: Driver>(driver: &D) -> Result<Arithmetic, Fault> {
     }
     let mut bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
     driver.write(&memory, 0, &bytes)?;
-    driver.launch(&Launch {
-        kernel: &kernel,
-        buffers: &[Window { memory: &memory, start: 0, bytes: len as u64, writes: true }],
-        parameters: &[SAMPLES as u32, 0, 0, 0],
-        groups: [1; 3],
-        label: "probe",
-    })?;
+    // SAFETY: the kernel works on the whole of the one memory, for so many elements as it is told.
+    unsafe {
+        driver.launch(&Launch {
+            kernel: &kernel,
+            buffers: &[BufferBinding { memory: &memory, start: 0, bytes: len as u64, writes: true }],
+            parameters: &[SAMPLES as u32, 0, 0, 0],
+            groups: [1; 3],
+            label: "probe",
+        })
+    }?;
     driver.read(&memory, 0, &mut bytes)?;
     for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
         *number = f32::from_le_bytes(*bytes);
@@ -71,7 +74,7 @@ fn judge(numbers: &[f32]) -> Arithmetic {
     }
 }
 
-/// Whether quotients and square roots of doubles are the processor's, on a device that states to have doubles; `None` where it
+/// Whether quotients and square roots of doubles are the CPU's, on a device that states to have doubles; `None` where it
 /// turns out to have none.
 ///
 /// # Errors
@@ -102,13 +105,16 @@ fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
     bytes.resize(3 * 8 * DOUBLES, 0);
     let memory = driver.allocate(bytes.len())?;
     driver.write(&memory, 0, &bytes)?;
-    driver.launch(&Launch {
-        kernel: &kernel,
-        buffers: &[Window { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
-        parameters: &[DOUBLES as u32, 0, 0, 0],
-        groups: [1; 3],
-        label: "probe",
-    })?;
+    // SAFETY: the kernel works on the whole of the one memory, for so many elements as it is told.
+    unsafe {
+        driver.launch(&Launch {
+            kernel: &kernel,
+            buffers: &[BufferBinding { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
+            parameters: &[DOUBLES as u32, 0, 0, 0],
+            groups: [1; 3],
+            label: "probe",
+        })
+    }?;
     driver.read(&memory, 0, &mut bytes)?;
     let got: Vec<f64> = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
     Ok((0..DOUBLES).all(|i| {
@@ -120,7 +126,7 @@ fn divides_doubles<D: Driver>(driver: &D) -> Result<bool, Fault> {
 fn double_wgsl() -> Wgsl {
     let mut module = Module::new();
     module.buffer("x", "array<f64>", true);
-    let samples = module.word();
+    let samples = module.member("samples", "u32");
     let body = format!(
         "for (var i = 0u; i < {samples}; i++) {{
             x[{DOUBLES}u + i] = x[i] / x[(i + 1u) % {DOUBLES}u];
@@ -134,7 +140,7 @@ fn double_wgsl() -> Wgsl {
 fn wgsl() -> Wgsl {
     let mut module = Module::new();
     module.buffer("x", "array<f32>", true);
-    let samples = module.word();
+    let samples = module.member("samples", "u32");
     module.add(KEPT);
     module.add("fn fused(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }");
     module.add(WIDE_F32);
@@ -178,13 +184,16 @@ pub(super) fn subgroups<D: Driver>(driver: &D, stated: Subgroups) -> Result<Opti
     let mut bytes = vec![0; 4 * TOLD * GROUPS * WORKGROUP as usize];
     let memory = driver.allocate(bytes.len())?;
     driver.write(&memory, 0, &bytes)?;
-    driver.launch(&Launch {
-        kernel: &kernel,
-        buffers: &[Window { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
-        parameters: &[7, 0, 0, 0],
-        groups: [GROUPS as u32, 1, 1],
-        label: "probe",
-    })?;
+    // SAFETY: the kernel works on the whole of the one memory, for so many elements as it is told.
+    unsafe {
+        driver.launch(&Launch {
+            kernel: &kernel,
+            buffers: &[BufferBinding { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true }],
+            parameters: &[7, 0, 0, 0],
+            groups: [GROUPS as u32, 1, 1],
+            label: "probe",
+        })
+    }?;
     driver.read(&memory, 0, &mut bytes)?;
     let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     match words.chunks_exact(TOLD * WORKGROUP as usize).all(|group| in_order(group, stated)) {
@@ -199,7 +208,7 @@ pub(super) fn subgroups<D: Driver>(driver: &D, stated: Subgroups) -> Result<Opti
 fn subgroup_wgsl() -> Wgsl {
     let mut module = Module::new();
     module.buffer("told", "array<u32>", true);
-    let factor = module.word();
+    let factor = module.member("factor", "u32");
     module.use_subgroups();
     let body = format!(
         "let at = (group.x * {WORKGROUP}u + local) * {TOLD}u;

@@ -1,27 +1,29 @@
-//! Running an operation: plan, memory for the plan, launches.
+//! Running an operation: plan, scratch memory, launches.
 
 use super::Engine;
-use super::kept::Key;
-use super::memory::{Memory, Piece};
-use super::order::{Turn, Use};
-use crate::plan::{Binding, Operand, Place, Plan, Request};
-use crate::{Driver, Launch, Window, family};
-use rustorch_core::{Decline, Fault, Layout, Op, TensorMeta, View, ViewMut, packed_bytes};
+use super::memory::{Memory, SizedMemory};
+use super::scratch_cache::Key;
+use super::stream_sync::{Submission, Use};
+use crate::family::Plan;
+use crate::library::strided::byte_range;
+use crate::plan::{Binding, Operand, Place, Request};
+use crate::{BufferBinding, Driver, Launch, family, splitting};
+use rustorch_core::{CopyOp, Decline, Fault, Layout, Op, TensorMeta, View, ViewMut, packed_bytes};
 use smallvec::SmallVec;
 
-/// A result that kernels cannot write where it belongs: it is made in temporary memory and copied.
-struct Detour<D: Driver> {
+/// A result that kernels cannot write in place: it is computed in scratch memory and copied.
+struct StagedOutput<D: Driver> {
     size: usize,
     memory: Memory<D>,
     layout: Layout,
 }
 
-/// Temporary memory of a plan.
+/// A scratch buffer of a plan.
 struct Scratch<D: Driver> {
-    piece: Piece<D>,
-    /// Of all steps that write it, where what they make is kept.
+    piece: SizedMemory<D>,
+    /// The cache key of the steps that write it, if their result is cached.
     key: Option<Key>,
-    /// Whether the steps are done already.
+    /// Whether it was found in the cache.
     made: bool,
 }
 
@@ -36,66 +38,71 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let device = self.hardware.device;
-        let turn = self.shared.order.turn();
+        let submission = self.shared.sync.submission();
         let metas: SmallVec<[TensorMeta<'_>; 4]> =
             args.iter().map(|x| TensorMeta { dtype: x.dtype(), layout: x.layout(), device }).collect();
         let memories: SmallVec<[&Memory<D>; 4]> =
             args.iter().map(|x| self.memory(x.buffer())).collect::<Result<_, Fault>>()?;
-        let detours: SmallVec<[Option<Detour<D>>; 2]> =
-            outs.iter().map(|out| self.detour(&turn, op, out, args)).collect::<Result<_, Fault>>()?;
+        let staged_outputs: SmallVec<[Option<StagedOutput<D>>; 2]> = outs
+            .iter()
+            .map(|out| self.staged_output(&submission, op, out, args))
+            .collect::<Result<_, Fault>>()?;
         let out_metas: SmallVec<[TensorMeta<'_>; 2]> = outs
             .iter()
-            .zip(&detours)
-            .map(|(out, detour)| TensorMeta {
+            .zip(&staged_outputs)
+            .map(|(out, staged_output)| TensorMeta {
                 dtype: out.dtype(),
-                layout: detour.as_ref().map_or(out.layout(), |detour| &detour.layout),
+                layout: staged_output.as_ref().map_or(out.layout(), |staged_output| &staged_output.layout),
                 device,
             })
             .collect();
         let out_memories: SmallVec<[&Memory<D>; 2]> = outs
             .iter()
-            .zip(&detours)
-            .map(|(out, detour)| match detour {
-                Some(detour) => Ok(&detour.memory),
+            .zip(&staged_outputs)
+            .map(|(out, staged_output)| match staged_output {
+                Some(staged_output) => Ok(&staged_output.memory),
                 None => self.memory(out.buffer()),
             })
             .collect::<Result<_, Fault>>()?;
 
         let request = Request::new(op, &metas, &out_metas, &self.hardware);
-        if !self.multiply(&turn, &request, &memories, &out_memories)? {
+        if !self.multiply(&submission, &request, &memories, &out_memories)? {
             let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
-            self.launch(&turn, op, &plan, &memories, &out_memories)?;
+            self.launch(&submission, op, &plan, &memories, &out_memories)?;
         }
 
-        for (out, detour) in outs.iter().zip(&detours) {
-            if let Some(detour) = detour {
-                self.leave_detour(&turn, op, detour, out)?;
+        for (out, staged_output) in outs.iter().zip(&staged_outputs) {
+            if let Some(staged_output) = staged_output {
+                self.copy_staged_output(&submission, op, staged_output, out)?;
             }
         }
         drop((out_memories, out_metas));
-        let pieces = detours.into_iter().flatten().map(|detour| (detour.size, detour.memory));
-        self.give_scratch(&turn, pieces);
+        let pieces = staged_outputs
+            .into_iter()
+            .flatten()
+            .map(|staged_output| (staged_output.size, staged_output.memory));
+        self.give_scratch(&submission, pieces);
         Ok(())
     }
 
-    /// Temporary memory for a result that shares words with other data, has gaps, or lies in an argument's buffer.
-    fn detour(
+    /// Scratch memory for a result that shares words with other data, has gaps, or overlaps an argument's buffer.
+    fn staged_output(
         &self,
-        turn: &Turn<'_>,
+        submission: &Submission<'_>,
         op: &Op,
         out: &ViewMut<'_>,
         args: &[View<'_>],
-    ) -> Result<Option<Detour<D>>, Fault> {
+    ) -> Result<Option<StagedOutput<D>>, Fault> {
         // Copies write anywhere.
         let direct = out.layout().elements() == 0
-            || (*op == Op::Copy || writes_directly(out) || self.writes_rows(op, out))
+            || (*op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
                 && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
         }
         let bytes = packed_bytes(out.dtype(), out.layout().elements());
-        let (size, memory) = self.take_scratch(turn, bytes)?;
-        Ok(Some(Detour { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
+        let (size, memory) = self.take_scratch(submission, bytes)?;
+        Ok(Some(StagedOutput { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
     }
 
     /// Whether kernels of an operation write rows with gaps between them where they belong.
@@ -104,24 +111,23 @@ impl<D: Driver> Engine<D> {
         family::writes_rows(op, &place, &self.hardware)
     }
 
-    /// Brings a result from where it was made to where it belongs.
-    fn leave_detour(
+    /// Copies a staged result to its place.
+    fn copy_staged_output(
         &self,
-        turn: &Turn<'_>,
+        submission: &Submission<'_>,
         op: &Op,
-        detour: &Detour<D>,
+        staged_output: &StagedOutput<D>,
         out: &ViewMut<'_>,
     ) -> Result<(), Fault> {
-        let source = Operand { place: Place::Arg(0), dtype: out.dtype(), layout: &detour.layout };
+        let source = Operand { place: Place::Arg(0), dtype: out.dtype(), layout: &staged_output.layout };
         let target = Operand { place: Place::Out(0), dtype: out.dtype(), layout: out.layout() };
         let mut plan = Plan::default();
-        family::copy::plan(&mut plan, &self.hardware, &source, &target)
+        splitting::copy::plan(&mut plan, &self.hardware, &source, &target)
             .map_err(|decline| self.surprise(op, &decline))?;
-        self.launch(turn, op, &plan, &[&detour.memory], &[self.memory(out.buffer())?])
+        self.launch(submission, op, &plan, &[&staged_output.memory], &[self.memory(out.buffer())?])
     }
 
-    /// A plan that `supports` promised and that fails all the same: an error of this crate, which the executor can live
-    /// with.
+    /// A plan that fails although `supports` accepted the operation: a bug here, after which the executor falls back.
     fn surprise(&self, op: &Op, decline: &Decline) -> Fault {
         Fault::Backend {
             device: self.hardware.device,
@@ -129,51 +135,53 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Gives a plan's kernels to this thread's stream, after what must come before them on others.
+    /// Submits a plan's kernels to this thread's stream, after what they depend on in other streams.
     pub(super) fn launch(
         &self,
-        turn: &Turn<'_>,
+        submission: &Submission<'_>,
         op: &Op,
         plan: &Plan,
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
     ) -> Result<(), Fault> {
-        let scratch = self.scratch(turn, plan, args)?;
+        let scratch = self.scratch(submission, plan, args)?;
         let mut bindings = plan.steps.iter().flat_map(|step| &step.bindings);
-        let notes = bindings.any(|binding| binding.place == Place::Mistakes).then(|| self.notes.memory(turn));
-        let uses = || -> _ {
+        let assert_log = bindings
+            .any(|binding| binding.place == Place::AssertLog)
+            .then(|| self.assert_log.memory(submission));
+        let history = || -> _ {
             let written =
-                outs.iter().copied().chain(scratch.iter().map(|scratch| &scratch.piece.1)).chain(notes);
-            let written = written.map(|memory| -> Use<'_> { (&memory.uses, true) });
-            args.iter().map(|memory| -> Use<'_> { (&memory.uses, false) }).chain(written)
+                outs.iter().copied().chain(scratch.iter().map(|scratch| &scratch.piece.1)).chain(assert_log);
+            let written = written.map(|memory| -> Use<'_> { (&memory.history, true) });
+            args.iter().map(|memory| -> Use<'_> { (&memory.history, false) }).chain(written)
         };
-        turn.before(uses(), |stream, other| self.driver().wait(stream, other))?;
-        let result = self.launch_steps(op, plan, args, outs, &scratch, notes);
+        submission.before(history(), |stream, other| self.driver().wait(stream, other))?;
+        let result = self.launch_steps(op, plan, args, outs, &scratch, assert_log);
         // Of a plan that has failed half, some kernels may be on their way.
-        let point = turn.after(uses());
-        if notes.is_some() {
-            self.notes.suspect(turn, point);
+        let point = submission.after(history());
+        if assert_log.is_some() {
+            self.assert_log.suspect(submission, point);
         }
         let whole = result.is_ok();
         let spare = scratch.into_iter().filter_map(|Scratch { piece, key, .. }| match key {
-            Some(key) if whole => self.kept.put(turn, key, piece),
+            Some(key) if whole => self.scratch_cache.put(submission, key, piece),
             _ => Some(piece),
         });
-        self.give_scratch(turn, spare);
+        self.give_scratch(submission, spare);
         result
     }
 
-    /// Memory for a plan, some of which may hold what it is to hold.
+    /// Scratch memory of a plan, taken from the cache where possible.
     fn scratch(
         &self,
-        turn: &Turn<'_>,
+        submission: &Submission<'_>,
         plan: &Plan,
         args: &[&Memory<D>],
     ) -> Result<SmallVec<[Scratch<D>; 2]>, Fault> {
         let take = |(&bytes, key): (&usize, Option<Key>)| {
-            let found = key.as_ref().and_then(|key| self.kept.take(turn, key));
+            let found = key.as_ref().and_then(|key| self.scratch_cache.take(submission, key));
             let made = found.is_some();
-            let piece = found.map_or_else(|| self.take_scratch(turn, bytes), Ok)?;
+            let piece = found.map_or_else(|| self.take_scratch(submission, bytes), Ok)?;
             Ok(Scratch { piece, key, made })
         };
         plan.scratch.iter().zip(Key::of_plan(plan, args)).map(take).collect()
@@ -186,7 +194,7 @@ impl<D: Driver> Engine<D> {
         args: &[&Memory<D>],
         outs: &[&Memory<D>],
         scratch: &[Scratch<D>],
-        notes: Option<&Memory<D>>,
+        assert_log: Option<&Memory<D>>,
     ) -> Result<(), Fault> {
         let made = |binding: &Binding| {
             binding.writes && matches!(binding.place, Place::Scratch(i) if scratch[i].made)
@@ -201,19 +209,23 @@ impl<D: Driver> Engine<D> {
                     Place::Arg(i) => args[i],
                     Place::Out(i) => outs[i],
                     Place::Scratch(i) => &scratch[i].piece.1,
-                    Place::Mistakes => notes.expect("asked for where a step has them"),
+                    Place::AssertLog => assert_log.expect("asked for where a step has them"),
                 };
                 let &Binding { start, end, writes, .. } = binding;
-                Window { memory: memory.raw(), start, bytes: end - start, writes }
+                BufferBinding { memory: memory.raw(), start, bytes: end - start, writes }
             };
-            let buffers: SmallVec<[Window<'_, D::Memory>; 6]> = step.bindings.iter().map(window).collect();
-            self.driver().launch(&Launch {
+            let buffers: SmallVec<[BufferBinding<'_, D::Memory>; 6]> =
+                step.bindings.iter().map(window).collect();
+            let launch = Launch {
                 kernel: &*kernel,
                 buffers: &buffers,
                 parameters: &step.parameters,
                 groups: step.groups,
                 label: op.name(),
-            })?;
+            };
+            // SAFETY: the plan was made for these operands, and with it the lengths and strides by which the kernel stays inside
+            // its windows; `before` has ordered it after whoever else uses the memory.
+            unsafe { self.driver().launch(&launch)? };
         }
         Ok(())
     }
@@ -221,6 +233,6 @@ impl<D: Driver> Engine<D> {
 
 /// Whether kernels, which write whole words, may write a result where it belongs.
 fn writes_directly(out: &ViewMut<'_>) -> bool {
-    let Some(range) = super::byte_range(out.dtype(), out.layout()) else { return false };
+    let Some(range) = byte_range(out.dtype(), out.layout()) else { return false };
     range.start.is_multiple_of(4) && (range.end.is_multiple_of(4) || range.end == out.buffer().bytes())
 }

@@ -1,24 +1,26 @@
-//! Scaled dot-product attention: a workgroup for each query, one pass over the keys with a running maximum and sum.
+//! Scaled dot-product attention: a workgroup per query, one pass over the keys with running maximum and sum (online softmax).
 //!
-//! Keys come in blocks of a workgroup's size. Each thread scores one key; then one thread turns the scores into weights, in
-//! order; then each thread adds the weighted values of its columns. In the precision of an `f16` cache every step is
-//! rounded as `rustorch-cpu` does it (see its `attention/half.rs`).
+//! Keys are processed in blocks of the workgroup size. Each thread scores one key; one thread turns the scores into weights, in
+//! order; each thread then accumulates the weighted values of its columns. With an `f16` cache every step is rounded as in
+//! `rustorch-cpu` (see its `attention/half.rs`).
 
 use super::matmul::leading;
-use super::rms_norm::rows;
-use super::strided::{self, Grid};
-use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::{Grid, rows};
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Request, line};
+use crate::splitting::{Chunk, Move, SplitPlan, axes, axes::one};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{Attention as Parameters, DType, Decline, OpType, TensorMeta};
+use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType, TensorMeta};
 use std::fmt::Write;
 
 /// The widest queries and values.
 const WIDTH: usize = 512;
 const COLUMNS: usize = WIDTH / WORKGROUP as usize;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     keys: DType,
@@ -30,8 +32,8 @@ pub struct Attention {
     ranks: [usize; 3],
 }
 
-/// What it attends to: the dtype of the queries; keys, values and masks may be of others.
-pub const ROWS: &[Row] = &[row(OpType::Attention, &["attention"], DTypes::always(&[DType::F32]))
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
     .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
     .check(|_, args, _| {
         let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
@@ -42,7 +44,77 @@ pub const ROWS: &[Row] = &[row(OpType::Attention, &["attention"], DTypes::always
     })
     .remark("heads of up to 512 columns")];
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(ranks: [usize; 3], mask: Option<(usize, usize)>) {
+        queries: usize,
+        m: usize,
+        group: usize,
+        n: usize,
+        d: usize,
+        e: usize,
+        q_start: u32,
+        q_stride: usize,
+        k_start: u32,
+        k_row: usize,
+        k_stride: usize,
+        v_start: u32,
+        v_row: usize,
+        v_stride: usize,
+        mask_start: u32,
+        mask_stride: usize,
+        y_start: u32,
+        /// One past the last key that query 0 sees.
+        offset: u32,
+        /// How far back it sees.
+        window: u32,
+        causal: u32,
+        scale: f32,
+        cap: f32,
+        q_grid: Grid = (ranks[0], 1),
+        k_grid: Grid = (ranks[1], 1),
+        v_grid: Grid = (ranks[2], 1),
+        mask_grid: Option<Grid> = mask,
+    }
+}
+
+impl Kernels for Parameters {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self)
+    }
+
+    /// Batches, heads of keys with the heads of queries that share them, and queries.
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let args = request.args;
+        let rank = request.outs[0].layout.rank();
+        let heads = args[1].dims()[rank - 3];
+        let group = args[0].dims()[rank - 3] / heads.max(1);
+        // Without an offset there is no telling a later query how far back it sees.
+        let queries = self.causal.is_some() || self.window.is_none();
+        let mask = |d: usize| args.get(3).and_then(|mask| axes::broadcast(mask, rank, d));
+        let mut cut = axes::beside(request, |d| match d {
+            d if d == rank - 1 => None,
+            d if d == rank - 2 => queries.then(|| [one(d), None, None, mask(d)].into_iter().collect()),
+            d => Some([one(d), one(d), one(d), mask(d)].into_iter().collect()),
+        });
+        let axis = &mut cut.axes[rank - 3];
+        axis.len = heads.max(1);
+        for i in [0, 3, cut.operands.len() - 1] {
+            if let Some(Some(Move::Each(_, unit))) = axis.moves.get_mut(i) {
+                *unit = group;
+            }
+        }
+        Ok(Some(cut))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, axes: usize) -> Option<Op> {
+        let [.., query, _] = chunk.starts[..axes] else { return None };
+        let causal = self.causal.map(|offset| offset.saturating_add(query));
+        Some(Op::Attention(Parameters { causal, ..self.clone() }))
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
     let (q, k, v, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
     let rank = q.layout.rank();
@@ -68,41 +140,51 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
     let kernel = Attention {
         keys: k.dtype,
         mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.rank())),
-        half: attention.cache_precision,
+        half: attention.rounds_to_f16(q.dtype, k.dtype),
         softcap: attention.softcap.is_some(),
         ranks: [grids[0].rank(), grids[1].rank(), grids[2].rank()],
     };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = [launch.read(&q)?, launch.read(&k)?, launch.read(&v)?];
-    let mut mask_from = 0;
+    let [q_start, k_start, v_start] = [launch.read(&q)?, launch.read(&k)?, launch.read(&v)?];
+    let mut mask_start = 0;
     if let Some((layout, _)) = &mask {
-        mask_from = launch.read(&Operand { layout, ..request.arg(3) })?;
+        mask_start = launch.read(&Operand { layout, ..request.arg(3) })?;
     }
-    let to = launch.write(&out)?;
+    let y_start = launch.write(&out)?;
     let strides = |x: &Operand<'_>| [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
-    launch.number(queries)?.number(qd[rank - 2])?.number(group)?.number(kd[rank - 2])?;
-    launch.number(qd[rank - 1])?.number(vd[rank - 1])?;
-    launch.word(from[0]).number(strides(&q)[1])?;
-    for (x, from) in [(&k, from[1]), (&v, from[2])] {
-        launch.word(from).number(strides(x)[0])?.number(strides(x)[1])?;
-    }
-    launch
-        .word(mask_from)
-        .number(mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]))?
-        .word(to);
-    // One past the last key that query 0 sees; and how far back it sees.
+    let ([k_row, k_stride], [v_row, v_stride]) = (strides(&k), strides(&v));
     let limit =
         |x: Option<usize>| x.map_or(Ok(u32::MAX / 2), |x| u32::try_from(x.min(u32::MAX as usize / 2)));
     let small = |_| Decline::Attr("too large");
-    launch.word(limit(attention.causal).map_err(small)?).word(limit(attention.window).map_err(small)?);
-    launch.word(u32::from(attention.causal.is_some()));
-    launch.float(attention.scale).float(attention.softcap.unwrap_or(1.0));
-    for grid in &grids {
-        grid.describe(&mut launch)?;
-    }
-    if let Some((_, grid)) = &mask {
-        grid.describe(&mut launch)?;
-    }
+    let [q_grid, k_grid, v_grid] = grids;
+    launch.parameters(&Params {
+        queries,
+        m: qd[rank - 2],
+        group,
+        n: kd[rank - 2],
+        d: qd[rank - 1],
+        e: vd[rank - 1],
+        q_start,
+        q_stride: strides(&q)[1],
+        k_start,
+        k_row,
+        k_stride,
+        v_start,
+        v_row,
+        v_stride,
+        mask_start,
+        mask_stride: mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]),
+        y_start,
+        offset: limit(attention.causal).map_err(small)?,
+        window: limit(attention.window).map_err(small)?,
+        causal: attention.causal.is_some().into(),
+        scale: attention.scale,
+        cap: attention.softcap.unwrap_or(1.0),
+        q_grid,
+        k_grid,
+        v_grid,
+        mask_grid: mask.map(|(_, grid)| grid),
+    })?;
     plan.step(launch, line(queries, request.hardware)?);
     Ok(())
 }
@@ -116,16 +198,34 @@ impl Attention {
         let v = module.elements("v", keys, false, hardware);
         let mask_elements = mask.map(|(dtype, _)| module.elements("mask", dtype, false, hardware));
         let y = module.elements("y", DType::F32, true, hardware);
-        let (queries, m, group, n) = (module.word(), module.word(), module.word(), module.word());
-        let (d, e) = (module.word(), module.word());
-        let (q_from, q_step) = (module.word(), module.word());
-        let (k_from, k_row, k_step) = (module.word(), module.word(), module.word());
-        let (v_from, v_row, v_step) = (module.word(), module.word(), module.word());
-        let (mask_from, mask_step, to) = (module.word(), module.word(), module.word());
-        let (offset, window, causal) = (module.word(), module.word(), module.word());
-        let (scale, cap) = (module.word().float(), module.word().float());
-        let grids = ranks.map(|rank| strided::parameters(&mut module, rank, 1));
-        let mask_grid = mask.map(|(_, rank)| strided::parameters(&mut module, rank, 1));
+        let Params {
+            queries,
+            m,
+            group,
+            n,
+            d,
+            e,
+            q_start,
+            q_stride,
+            k_start,
+            k_row,
+            k_stride,
+            v_start,
+            v_row,
+            v_stride,
+            mask_start,
+            mask_stride,
+            y_start,
+            offset,
+            window,
+            causal,
+            scale,
+            cap,
+            q_grid,
+            k_grid,
+            v_grid,
+            mask_grid,
+        } = module.parameters::<Params>((ranks, mask.map(|(_, rank)| (rank, 1))));
         module.add(&library::exact(hardware));
         module.add(library::wide(hardware));
         module.add(&library::fine_exp());
@@ -142,15 +242,15 @@ impl Attention {
             fn rounded(x: f32) -> f32 {{ return {}; }}",
             if half { "f16_value(f16_bits(x))" } else { "x" }
         ));
-        let key = k.load(&format!("k_at + i * {k_step}"));
-        // Products of half-precision numbers are exact, so that adding them is a fused multiply-add.
+        let key = k.load(&format!("k_at + i * {k_stride}"));
+        // Products of half-precision values are exact, so that adding them is a fused multiply-add.
         let score = match half {
             false => format!(
                 "var dot = 0.0;\nfor (var i = 0u; i < {d}; i++) {{ dot = fma(query[i], {key}, dot); }}"
             ),
             true => {
                 let product =
-                    |at: &str| format!("query[{at}] * {}", k.load(&format!("k_at + ({at}) * {k_step}")));
+                    |at: &str| format!("query[{at}] * {}", k.load(&format!("k_at + ({at}) * {k_stride}")));
                 format!(
                     "let runs = {d} / 64u;
                     var lanes: array<f32, 16>;
@@ -182,7 +282,7 @@ impl Attention {
         };
         let masked = match (&mask_elements, mask) {
             (Some(elements), Some((dtype, _))) => {
-                let load = elements.load(&format!("mask_at + key * {mask_step}"));
+                let load = elements.load(&format!("mask_at + key * {mask_stride}"));
                 match dtype {
                     DType::Bool => format!("if !({load}) {{ score = bitcast<f32>(none); }}"),
                     _ => format!("score += {load};"),
@@ -191,21 +291,21 @@ impl Attention {
             _ => String::new(),
         };
         let mask_at = match &mask_grid {
-            Some(grid) => format!("var mask_at = {mask_from};\n{}", grid.positions("row", &["mask_at"])),
+            Some(grid) => format!("var mask_at = {mask_start};\n{}", grid.positions("row", &["mask_at"])),
             None => String::new(),
         };
-        let value = v.load(&format!("v_at + (start + j) * {v_row} + column * {v_step}"));
+        let value = v.load(&format!("v_at + (start + j) * {v_row} + column * {v_stride}"));
         let fused = if half { "fused" } else { "fma" };
         let mut body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {queries} {{ return; }}
             let head = row / {m} / {group};
             let place = row % {m};
-            var q_at = {q_from};
+            var q_at = {q_start};
             {}
-            var k_head = {k_from};
+            var k_head = {k_start};
             {}
-            var v_at = {v_from};
+            var v_at = {v_start};
             {}
             {mask_at}
             var none = NONE;
@@ -269,15 +369,15 @@ impl Attention {
             for (var c = 0u; c < {COLUMNS}u; c++) {{
                 let column = c * {WORKGROUP}u + local;
                 if column >= {e} {{ break; }}\n",
-            grids[0].positions("row", &["q_at"]),
-            grids[1].positions("head", &["k_head"]),
-            grids[2].positions("head", &["v_at"]),
-            q.load(&format!("q_at + i * {q_step}")),
+            q_grid.positions("row", &["q_at"]),
+            k_grid.positions("head", &["k_head"]),
+            v_grid.positions("head", &["v_at"]),
+            q.load(&format!("q_at + i * {q_stride}")),
         );
         let _ = writeln!(
             body,
             "{}\n}}",
-            y.store(&format!("{to} + row * {e} + column"), &["sums[c] * factor".to_owned()])
+            y.store(&format!("{y_start} + row * {e} + column"), &["sums[c] * factor".to_owned()])
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,12 +1,15 @@
-//! Tensors put together from parts: joined, surrounded by a value, cut to a triangle.
+//! Concatenation, padding, and triangles of matrices.
 
-use super::strided::{self, Grid};
-use super::{copy, create};
+use super::create;
 use crate::Hardware;
-use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::{self, Grid};
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Request, line};
+use crate::splitting::{Chunk, SplitPlan, axes, copy};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl, per_word};
-use rustorch_core::{DType, Decline, OpType, Pad, Triangle as Parameters};
+use rustorch_core::{Concat, DType, Decline, Op, OpKind, OpType, Pad, Tri as TriOp, TriKind};
 
 /// Keeps a triangle of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,10 +19,55 @@ pub struct Triangle {
     rank: usize,
 }
 
-/// What is put together.
-pub const ROWS: &[Row] = &[row(OpType::Indexing, &["concat", "pad", "triu", "tril"], sets::MOVED)];
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        n: usize,
+        x_start: u32,
+        y_start: u32,
+        rows: usize,
+        columns: usize,
+        diagonal: i32,
+        grid: Grid = (rank, 1),
+    }
+}
 
-/// Adds the launches that join the arguments.
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(
+    OpType::Indexing,
+    &[OpKind::Concat, OpKind::Pad, OpKind::Tri(TriKind::Upper), OpKind::Tri(TriKind::Lower)],
+    sets::MOVED,
+)];
+
+impl Kernels for Concat {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::concat(plan, request, self.axis)
+    }
+}
+
+impl Kernels for Pad {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::pad(plan, request, self)
+    }
+}
+
+impl Kernels for TriOp {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::triangle(plan, request, self)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(axes::dimensions(request, |_| true)))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, axes: usize) -> Option<Op> {
+        let [.., row, column] = chunk.starts[..axes] else { return None };
+        let diagonal = self.diagonal.saturating_add(row as i64).saturating_sub(column as i64);
+        Some(Op::Tri(TriOp { diagonal, ..self.clone() }))
+    }
+}
+
+/// Plans the launches that join the arguments.
 pub fn concat(plan: &mut Plan, request: &Request<'_>, axis: usize) -> Result<(), Decline> {
     let mut start = 0;
     for i in 0..request.args.len() {
@@ -45,7 +93,7 @@ fn part(
     copy::plan(plan, request.hardware, &request.arg(i), &Operand { layout: &layout, ..out })
 }
 
-/// Adds the launches that surround the argument.
+/// Plans the launches that surround the argument.
 pub fn pad(plan: &mut Plan, request: &Request<'_>, pad: &Pad) -> Result<(), Decline> {
     create::fill(plan, request.hardware, &request.out(0), pad.value)?;
     let dims = request.args[0].dims();
@@ -55,14 +103,14 @@ pub fn pad(plan: &mut Plan, request: &Request<'_>, pad: &Pad) -> Result<(), Decl
 }
 
 /// Adds the launch that cuts the argument.
-pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &Parameters) -> Result<(), Decline> {
+pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &TriOp) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let grid = Grid::new(&[x.layout]);
     let kernel = Triangle { dtype: x.dtype, upper: triangle.upper, rank: grid.rank() };
     let rank = out.layout.rank();
     let [rows, columns] = [out.layout.dims()[rank - 2], out.layout.dims()[rank - 1]];
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let (from, to) = (launch.read(&x)?, launch.write(&out)?);
+    let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
     let elements = out.layout.elements();
     // Diagonals beyond every element are all alike.
     let limit = i64::from(i32::MAX);
@@ -70,8 +118,7 @@ pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &Parameters) -
         return Err(Decline::Attr("too large"));
     }
     let diagonal = triangle.diagonal.clamp(-limit, limit) as i32;
-    launch.number(elements)?.word(from).word(to).number(rows)?.number(columns)?.word(diagonal as u32);
-    grid.describe(&mut launch)?;
+    launch.parameters(&Params { n: elements, x_start, y_start, rows, columns, diagonal, grid })?;
     let threads = elements.div_ceil(per_word(x.dtype));
     plan.step(launch, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
@@ -83,17 +130,15 @@ impl Triangle {
         let mut module = Module::new();
         let x = module.bits("x", dtype, false);
         let y = module.bits("y", dtype, true);
-        let (n, from, to) = (module.word(), module.word(), module.word());
-        let (rows, columns, diagonal) = (module.word(), module.word(), module.word());
-        let grid = strided::parameters(&mut module, rank, 1);
+        let Params { n, x_start, y_start, rows, columns, diagonal, grid } = module.parameters::<Params>(rank);
         let kept = if upper { ">=" } else { "<=" };
-        let body = strided::each_word(&y, n, to, |k, i| {
+        let body = strided::each_word(&y, &n, &y_start, |k, i| {
             let at = format!("at{k}");
             let text = format!(
-                "var {at} = {from};\n{}
+                "var {at} = {x_start};\n{}
                 let off{k} = bitcast<i32>({i} % {columns}) - bitcast<i32>({i} / {columns} % {rows});
                 var value{k} = {}();
-                if off{k} {kept} bitcast<i32>({diagonal}) {{ value{k} = {}; }}",
+                if off{k} {kept} {diagonal} {{ value{k} = {}; }}",
                 grid.positions(i, &[&at]),
                 y.value(),
                 x.load(&at),

@@ -1,15 +1,18 @@
-//! Normalisation of channels: by given statistics, a thread for each word of the result; by those of groups or of the
-//! batch, a workgroup for each part of the elements.
+//! Batch and group normalisation: with given statistics, a thread per word of the result; otherwise a workgroup per channel or
+//! group.
 
-use super::kind::Kind;
-use super::scalars;
-use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::{self, Parts, Together};
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::scalars;
+use crate::library::strided::Grid;
+use crate::library::{self, Parts, WorkgroupReduce};
+use crate::plan::parameters::{Names, parameters};
+use crate::plan::{Request, line};
+use crate::splitting::{Chunk, SplitPlan, spatial};
 use crate::table::{Row, row, sets};
-use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word, per_word};
-use rustorch_core::{DType, Decline, Op, OpType, Scalar, TensorMeta};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use rustorch_core::{BatchNorm, DType, Decline, GroupNorm, Op, OpKind, OpType, Scalar, TensorMeta};
 use std::fmt::Write;
 
 /// A normalising kernel.
@@ -53,8 +56,8 @@ fn run(x: &TensorMeta<'_>) -> usize {
     x.dims()[2..].iter().product()
 }
 
-/// The rows of the table.
-pub const ROWS: &[Row] = &[row(OpType::Normalization, &["batch_norm", "group_norm"], sets::FLOAT)
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &[OpKind::BatchNorm, OpKind::GroupNorm], sets::FLOAT)
     .check(check)
     .remark("with their own statistics, runs of 16-bit floats have an even number of elements")];
 
@@ -74,7 +77,60 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     }
 }
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(kind: Kind, lists: usize, own: Option<()>, batch: Option<()>, rank: usize) {
+        x_start: u32,
+        y_start: u32,
+        n: usize,
+        channels: usize,
+        len: usize,
+        eps: scalars::Words = kind,
+        /// Of each list with a number for each channel: the first, and from one to the next.
+        lists: Vec<ListParams> = vec![(); lists],
+        /// Of its own statistics: elements that have one mean.
+        count: Option<usize> = own,
+        /// And how many groups of channels there are.
+        groups: Option<usize> = own,
+        /// Where means and variances go.
+        statistics: Option<[u32; 2]> = batch,
+        grid: Grid = (rank, 1),
+    }
+}
+
+parameters! {
+    /// A list with a number for each channel.
+    struct ListParams() {
+        start: u32,
+        stride: usize,
+    }
+}
+
+impl Kernels for BatchNorm {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::channel_norm(request)))
+    }
+}
+
+impl Kernels for GroupNorm {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::channel_norm(request)))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
+        Some(Op::GroupNorm(GroupNorm { groups: chunk.lens[1], ..self.clone() }))
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let elements = out.layout.elements();
@@ -94,53 +150,53 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         rank: grid.rank(),
     };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let from = step.read(&x)?;
+    let x_start = step.read(&x)?;
     let mut lists = Vec::new();
     for i in 1..request.args.len() {
         let list = request.arg(i);
-        lists.push((step.read(&list)?, list.layout.strides()[0]));
+        lists.push(ListParams { start: step.read(&list)?, stride: list.layout.strides()[0] });
     }
-    let to = step.write(&out)?;
-    step.word(from).word(to).number(elements)?.number(channels)?.number(len)?;
-    scalars::give(&mut step, scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)));
-    for (from, stride) in lists {
-        step.word(from).number(stride)?;
-    }
-    let groups = match (statistics, request.op) {
+    let y_start = step.write(&out)?;
+    let (workgroups, own, places) = match (statistics, request.op) {
         (Statistics::Group, Op::GroupNorm(norm)) => {
-            step.number(channels / norm.groups * len)?.number(norm.groups)?;
-            samples * norm.groups
+            (samples * norm.groups, Some((channels / norm.groups * len, norm.groups)), None)
         }
         (Statistics::Batch, _) => {
             let places = [step.write(&request.out(1))?, step.write(&request.out(2))?];
-            step.number(samples * len)?.word(1).word(places[0]).word(places[1]);
-            channels
+            (channels, Some((samples * len, 1)), Some(places))
         }
-        _ => elements.div_ceil(per_word(x.dtype)).div_ceil(WORKGROUP as usize),
+        _ => (elements.div_ceil(per_word(x.dtype)).div_ceil(WORKGROUP as usize), None, None),
     };
-    grid.describe(&mut step)?;
-    plan.step(step, line(groups, request.hardware)?);
+    step.parameters(&Params {
+        x_start,
+        y_start,
+        n: elements,
+        channels,
+        len,
+        eps: scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)),
+        lists,
+        count: own.map(|(count, _)| count),
+        groups: own.map(|(_, groups)| groups),
+        statistics: places,
+        grid,
+    })?;
+    plan.step(step, line(workgroups, request.hardware)?);
     Ok(())
 }
 
-/// A list with a number for each channel: its elements, the first of them, the step.
-type List = (Elements, Word, Word);
+/// A list with a number for each channel.
+type List = (Elements, ListParams<Names>);
 
 /// The number of channel `c`.
-fn number((elements, from, step): &List) -> String {
-    elements.load(&format!("{from} + c * {step}"))
+fn number((elements, ListParams { start, stride }): &List) -> String {
+    elements.load(&format!("{start} + c * {stride}"))
 }
 
 /// What both kernels have.
 struct Frame {
     x: Elements,
     y: Elements,
-    to: Word,
-    n: Word,
-    channels: Word,
-    len: Word,
-    /// Where `x` begins.
-    from: Word,
+    params: Params<Names>,
 }
 
 impl ChannelNorm {
@@ -159,14 +215,16 @@ impl ChannelNorm {
             module.elements("means", scalars::wide(dtype), true, hardware);
             module.elements("variances", scalars::wide(dtype), true, hardware);
         }
-        let (from, to, n, channels, len) =
-            (module.word(), module.word(), module.word(), module.word(), module.word());
-        let eps = scalars::declare(&mut module, Kind::of(dtype, hardware));
-        let lists: Vec<List> = lists.into_iter().map(|list| (list, module.word(), module.word())).collect();
+        let own = (statistics != Statistics::Given).then_some(());
+        let batch = (statistics == Statistics::Batch).then_some(());
+        let kind = Kind::of(dtype, hardware);
+        let mut params = module.parameters::<Params>((kind, lists.len(), own, batch, rank));
+        let lists: Vec<List> = lists.into_iter().zip(std::mem::take(&mut params.lists)).collect();
         let (given, affine) = lists.split_at(given.len());
+        let eps = &params.eps;
         let ty = x.value();
         module.add(&library::arithmetic(dtype, hardware));
-        module.add(&library::called(&eps, hardware));
+        module.add(&library::called(eps, hardware));
         let weight = affine.first().map_or("inverse".to_owned(), |w| format!("{} * inverse", number(w)));
         module.add(&format!(
             "fn factor(variance: {ty}, c: u32) -> {ty} {{
@@ -176,58 +234,60 @@ impl ChannelNorm {
             fn shift(c: u32) -> {ty} {{ return {}; }}",
             affine.get(1).map_or(format!("{ty}(0.0)"), number)
         ));
-        let frame = Frame { x, y, to, n, channels, len, from };
+        let frame = Frame { x, y, params };
         match given {
-            [mean, variance] => frame.given(module, rank, [mean, variance]),
-            _ => frame.own(module, rank, statistics, hardware),
+            [mean, variance] => frame.given(module, [mean, variance]),
+            _ => frame.own(module, statistics, hardware),
         }
     }
 }
 
 impl Frame {
     /// The function `value_at(i)`: element `i` of `x`.
-    fn values(&self, module: &mut Module, rank: usize) {
-        let grid = strided::parameters(module, rank, 1);
+    fn values(&self, module: &mut Module) {
         module.add(&format!(
             "fn value_at(i: u32) -> {} {{\nvar at = {};\n{}return {};\n}}",
             self.x.value(),
-            self.from,
-            grid.positions("i", &["at"]),
+            self.params.x_start,
+            self.params.grid.positions("i", &["at"]),
             self.x.load("at")
         ));
     }
 
-    fn given(self, mut module: Module, rank: usize, [mean, variance]: [&List; 2]) -> Wgsl {
-        self.values(&mut module, rank);
+    fn given(self, mut module: Module, [mean, variance]: [&List; 2]) -> Wgsl {
+        self.values(&mut module);
+        let Params { y_start, n, channels, len, .. } = &self.params;
         module.add(&format!(
             "fn element(i: u32) -> {} {{
-                let c = i / {} % {};
+                let c = i / {len} % {channels};
                 return (value_at(i) - {}) * factor({}, c) + shift(c);
             }}",
             self.x.value(),
-            self.len,
-            self.channels,
             number(mean),
             number(variance)
         ));
         let per_word = self.y.per_word();
         let mut body = format!(
             "let word = {LINEAR_GROUP} * {WORKGROUP}u + local;\nlet first = word * {per_word}u;\n\
-             if first >= {} {{ return; }}\n",
-            self.n
+             if first >= {n} {{ return; }}\n"
         );
-        // The last word may reach beyond the end.
+        // The last word may extend past the end.
         let values: Vec<String> =
-            (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", self.n)).collect();
-        body.push_str(&self.y.store(&format!("{} / {per_word}u + word", self.to), &values));
+            (0..per_word).map(|e| format!("element(min(first + {e}u, {n} - 1u))")).collect();
+        body.push_str(&self.y.store(&format!("{y_start} / {per_word}u + word"), &values));
         module.finish([WORKGROUP, 1, 1], &body)
     }
 
-    fn own(self, mut module: Module, rank: usize, statistics: Statistics, hardware: &Hardware) -> Wgsl {
-        let (count, groups) = (module.word(), module.word());
-        let places = (statistics == Statistics::Batch).then(|| [module.word(), module.word()]);
-        self.values(&mut module, rank);
-        let Frame { x, y, to, n, channels, len, .. } = &self;
+    fn own(self, mut module: Module, statistics: Statistics, hardware: &Hardware) -> Wgsl {
+        self.values(&mut module);
+        let Frame {
+            x,
+            y,
+            params: Params { y_start, n, channels, len, count, groups, statistics: places, .. },
+        } = &self;
+        let (Some(count), Some(groups)) = (count, groups) else {
+            unreachable!("these are declared with statistics of its own")
+        };
         let ty = x.value();
         // Which element of all is element `e` of part `part`, and its channel.
         let (index, channel, sets) = match statistics {
@@ -246,7 +306,7 @@ impl Frame {
             "fn index(part: u32, e: u32) -> u32 {{ return {index}; }}
             fn channel(part: u32, e: u32) -> u32 {{ return {channel}; }}"
         ));
-        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 2, hardware);
+        let mut together = WorkgroupReduce::new(&mut module, "Wide", Parts::Whole, 2, hardware);
         let per_word = y.per_word();
         let mut body = format!(
             "let part = {LINEAR_GROUP};
@@ -293,7 +353,7 @@ impl Frame {
             );
             values.push(format!("v{k}"));
         }
-        body.push_str(&y.store(&format!("({to} + index(part, e)) / {per_word}u"), &values));
+        body.push_str(&y.store(&format!("({y_start} + index(part, e)) / {per_word}u"), &values));
         body.push_str("}\n");
         module.finish([WORKGROUP, 1, 1], &body)
     }

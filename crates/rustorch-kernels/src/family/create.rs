@@ -1,21 +1,24 @@
-//! Tensors from nothing: one value, or evenly spaced numbers.
+//! Creation of tensors: fill and arange.
 
-use super::kind::Kind;
-use super::scalars;
-use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::scalars;
+use crate::plan::parameters::{Parameter, parameters};
+use crate::plan::{Operand, Request, line};
+use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
-use crate::{Hardware, library, pieces};
+use crate::{Hardware, library, splitting};
 use DType::{BF16, Bool, C64, C128, F16, F32, F64, I8, I16, I64, U8};
 use rustorch_core::{
-    Arange as Range, DType, Decline, Fill as Filling, FromScalar, Op, OpType, Scalar, bf16, f16,
+    Arange as Range, DType, Decline, Fill as Filling, FromScalar, Op, OpKind, OpType, Scalar, bf16, f16,
 };
 use std::fmt::Write;
 
-/// What is made.
+/// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
-    row(OpType::Creation, &["fill"], sets::ALL),
-    row(OpType::Creation, &["arange"], sets::REAL)
+    row(OpType::Creation, &[OpKind::Fill], sets::ALL),
+    row(OpType::Creation, &[OpKind::Arange], sets::REAL)
         .check(|op, _, _| match op {
             Op::Arange(arange) => counts(arange),
             op => Err(Decline::Op(op.name())),
@@ -49,12 +52,50 @@ pub struct Arange {
     dtype: DType,
 }
 
-/// Adds the launch that fills.
+parameters! {
+    /// Parameters of the kernel that fills.
+    struct FillParams() {
+        n: usize,
+        start: usize,
+        /// The value in words, which repeat.
+        pattern: [u32; 4],
+    }
+}
+
+parameters! {
+    /// Parameters of the kernel that counts.
+    struct ArangeParams(kind: Kind) {
+        n: usize,
+        y_start: u32,
+        /// How many numbers come before the first that is here.
+        before: usize,
+        start: RangeWords = kind,
+        increment: RangeWords = kind,
+    }
+}
+
+impl Kernels for Filling {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan_fill(plan, request, self)
+    }
+}
+
+impl Kernels for Range {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan_arange(plan, request, self)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        axes::places(request).map(Some)
+    }
+}
+
+/// Plans the launch that fills.
 pub fn plan_fill(plan: &mut Plan, request: &Request<'_>, fill: &Filling) -> Result<(), Decline> {
     self::fill(plan, request.hardware, &request.out(0), fill.value)
 }
 
-/// Adds the launches that fill a contiguous tensor, which begins on a word: one if kernels see all of it.
+/// Plans the launches that fill a contiguous tensor, which begins on a word: one if a binding holds it.
 pub(super) fn fill(
     plan: &mut Plan,
     hardware: &Hardware,
@@ -62,18 +103,15 @@ pub(super) fn fill(
     value: Scalar,
 ) -> Result<(), Decline> {
     let size = out.dtype.block_bytes();
-    let (run, mut axes) = pieces::elementwise(&[(out.dtype, out.layout)])?;
+    let (run, mut axes) = splitting::elementwise(&[(out.dtype, out.layout)])?;
     // The pattern of words repeats every four elements at the latest.
-    axes.iter_mut().for_each(|axis| axis.granule = 4);
-    for piece in pieces::cut(&run, &axes, hardware)? {
-        let part = Operand { layout: &piece.layouts[0], ..*out };
+    axes.iter_mut().for_each(|axis| axis.alignment = 4);
+    for chunk in splitting::split_operands(&run, &axes, hardware)? {
+        let part = Operand { layout: &chunk.layouts[0], ..*out };
         let words = (part.layout.elements() * size).div_ceil(4);
         let mut step = StepBuilder::new(hardware, Fill);
-        let to = step.write(&part)? as usize * size / 4;
-        step.number(words)?.number(to)?.word(0).word(0);
-        for word in pattern(value, out.dtype) {
-            step.word(word);
-        }
+        let start = step.write(&part)? as usize * size / 4;
+        step.parameters(&FillParams { n: words, start, pattern: pattern(value, out.dtype) })?;
         plan.step(step, line(words.div_ceil(WORKGROUP as usize), hardware)?);
     }
     Ok(())
@@ -103,40 +141,73 @@ fn pattern(value: Scalar, dtype: DType) -> [u32; 4] {
     }
 }
 
-/// Adds the launch that counts.
+/// Plans the launch that counts.
 pub fn plan_arange(plan: &mut Plan, request: &Request<'_>, arange: &Range) -> Result<(), Decline> {
     let out = request.out(0);
     let elements = out.layout.elements();
     let mut step = StepBuilder::new(request.hardware, Arange { dtype: out.dtype });
-    let to = step.write(&out)?;
-    step.number(elements)?.word(to).number(request.part.first)?;
-    for value in [arange.start, arange.step] {
-        let words = match out.dtype {
-            // In two parts of `f32`.
-            F16 | BF16 | F32 => {
-                let (x, high) = (value.to_f64(), value.to_f64() as f32);
-                [high.to_bits(), ((x - f64::from(high)) as f32).to_bits(), 0]
-            }
-            dtype => scalars::words(value, dtype),
-        };
-        scalars::give(&mut step, words);
-    }
+    let y_start = step.write(&out)?;
+    let words = |value: Scalar| match out.dtype {
+        // In two parts of `f32`.
+        F16 | BF16 | F32 => {
+            let (x, high) = (value.to_f64(), value.to_f64() as f32);
+            RangeWords::Parts([high, (x - f64::from(high)) as f32])
+        }
+        dtype => RangeWords::Words(scalars::words(value, dtype)),
+    };
+    step.parameters(&ArangeParams {
+        n: elements,
+        y_start,
+        before: request.part.first,
+        start: words(arange.start),
+        increment: words(arange.step),
+    })?;
     let threads = elements.div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
+}
+
+/// A number of a range.
+enum RangeWords {
+    /// Of `f32` two parts, whose sum it is.
+    Parts([f32; 2]),
+    /// Of other types its words.
+    Words(scalars::Words),
+}
+
+impl Parameter for RangeWords {
+    /// Its value, of `f32` as a `Wide`.
+    type Name = String;
+    type Shape = Kind;
+
+    fn declare(module: &mut Module, name: &str, kind: Kind) -> String {
+        match kind {
+            Kind::Single => {
+                let [high, low] = <[f32; 2]>::declare(module, name, ());
+                format!("wide_of({high}, {low})")
+            }
+            kind => scalars::Words::declare(module, name, kind),
+        }
+    }
+
+    fn write<K>(&self, launch: &mut crate::plan::StepBuilder<'_, K>) -> Result<(), Decline> {
+        match self {
+            RangeWords::Parts(parts) => parts.write(launch),
+            RangeWords::Words(words) => words.write(launch),
+        }
+    }
 }
 
 impl Fill {
     pub(super) fn wgsl(&self, _hardware: &Hardware) -> Wgsl {
         let mut module = Module::new();
         module.buffer("y", "array<u32>", true);
-        let (n, to, _, _) = (module.word(), module.word(), module.word(), module.word());
-        let [a, b, c, d] = [module.word(), module.word(), module.word(), module.word()];
+        let FillParams { n, start, pattern: [a, b, c, d] } = module.parameters::<FillParams>(());
         let body = format!(
             "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
             if t >= {n} {{ return; }}
             let odd = (t & 1u) != 0u;
-            y[{to} + t] = select(select({a}, {b}, odd), select({c}, {d}, odd), (t & 2u) != 0u);"
+            y[{start} + t] = select(select({a}, {b}, odd), select({c}, {d}, odd), (t & 2u) != 0u);"
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }
@@ -147,15 +218,8 @@ impl Arange {
         let kind = Kind::of(self.dtype, hardware);
         let mut module = Module::new();
         let y = module.elements("y", self.dtype, true, hardware);
-        let (n, to, before) = (module.word(), module.word(), module.word());
-        let number = |module: &mut Module| match kind {
-            Kind::Single => {
-                let (high, low, _) = (module.word(), module.word(), module.word());
-                format!("wide_of({}, {})", high.float(), low.float())
-            }
-            kind => scalars::declare(module, kind),
-        };
-        let (start, step) = (number(&mut module), number(&mut module));
+        let ArangeParams { n, y_start, before, start, increment: step } =
+            module.parameters::<ArangeParams>(kind);
         let value = match kind {
             Kind::Signed(_) => format!("{start} + {step} * bitcast<i32>(i)"),
             Kind::Long => format!("{start} + {step} * long_of_word(i)"),
@@ -177,7 +241,7 @@ impl Arange {
             let k = &value[1..];
             let _ = writeln!(body, "let {value} = f({before} + first + {k}u);");
         }
-        body.push_str(&y.store(&format!("{to} / {per_word}u + t"), &values));
+        body.push_str(&y.store(&format!("{y_start} / {per_word}u + t"), &values));
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

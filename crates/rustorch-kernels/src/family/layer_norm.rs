@@ -1,14 +1,17 @@
-//! Layer normalisation: a workgroup for each row, whose trailing dimensions may lie anywhere.
+//! Layer normalisation: a workgroup per row; the normalised dimensions may have any strides.
 
-use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::{self, Parts, Together};
-use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::Grid;
+use crate::library::{self, Parts, WorkgroupReduce};
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Request, line};
+use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, LayerNorm as Parameters, Layout, OpType, Shape};
+use rustorch_core::{DType, Decline, LayerNorm as LayerNormOp, Layout, OpKind, OpType, Shape};
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LayerNorm {
     dtype: DType,
@@ -18,11 +21,37 @@ pub struct LayerNorm {
     ranks: [usize; 2],
 }
 
-/// What it normalises.
-pub const ROWS: &[Row] = &[row(OpType::Normalization, &["layer_norm"], sets::FLOAT)];
+parameters! {
+    /// Kernel parameters.
+    struct Params(ranks: [usize; 2], affine: usize) {
+        rows: usize,
+        len: usize,
+        x_start: u32,
+        y_start: u32,
+        /// In two parts, for `f64`.
+        eps: [f32; 2],
+        affine_starts: Vec<u32> = vec![(); affine],
+        outer: Grid = (ranks[0], 1),
+        inner: Grid = (ranks[1], 1 + affine),
+    }
+}
 
-/// Adds the launch.
-pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &Parameters) -> Result<(), Decline> {
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &[OpKind::LayerNorm], sets::FLOAT)];
+
+impl Kernels for LayerNormOp {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let rank = request.outs[0].dims().len();
+        Ok(Some(axes::dimensions(request, |d| d < rank - self.dims)))
+    }
+}
+
+/// Plans the launch.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &LayerNormOp) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let large = |_| Decline::Attr("too large");
     let outer = x.layout.rank() - norm.dims;
@@ -34,23 +63,24 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &Parameters) -> Result
     let row = part(&dims[outer..], &strides[outer..])?;
     let affine: Vec<Operand<'_>> = (1..request.args.len()).map(|i| request.arg(i)).collect();
     let layouts: Vec<&Layout> = [&row].into_iter().chain(affine.iter().map(|x| x.layout)).collect();
-    let grids = [Grid::new(&[&rows]), Grid::new(&layouts)];
+    let (outer_grid, inner_grid) = (Grid::new(&[&rows]), Grid::new(&layouts));
     let kernel =
-        LayerNorm { dtype: x.dtype, affine: affine.len(), ranks: [grids[0].rank(), grids[1].rank()] };
+        LayerNorm { dtype: x.dtype, affine: affine.len(), ranks: [outer_grid.rank(), inner_grid.rank()] };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = launch.read(&x)?;
-    let others: Vec<u32> = affine.iter().map(|x| launch.read(x)).collect::<Result<_, _>>()?;
-    let to = launch.write(&out)?;
-    // The small number in two parts, for f64.
+    let x_start = launch.read(&x)?;
+    let affine_starts: Vec<u32> = affine.iter().map(|x| launch.read(x)).collect::<Result<_, _>>()?;
+    let y_start = launch.write(&out)?;
     let eps = norm.eps as f32;
-    launch.number(rows.elements())?.number(row.elements())?.word(from).word(to);
-    launch.float(eps).float((norm.eps - f64::from(eps)) as f32);
-    for other in others {
-        launch.word(other);
-    }
-    for grid in &grids {
-        grid.describe(&mut launch)?;
-    }
+    launch.parameters(&Params {
+        rows: rows.elements(),
+        len: row.elements(),
+        x_start,
+        y_start,
+        eps: [eps, (norm.eps - f64::from(eps)) as f32],
+        affine_starts,
+        outer: outer_grid,
+        inner: inner_grid,
+    })?;
     plan.step(launch, line(rows.elements(), request.hardware)?);
     Ok(())
 }
@@ -63,17 +93,14 @@ impl LayerNorm {
         let others: Vec<_> =
             ["w", "b"][..affine].iter().map(|name| module.elements(name, dtype, false, hardware)).collect();
         let y = module.places("y", dtype, hardware);
-        let (rows, len, from, to) = (module.word(), module.word(), module.word(), module.word());
-        let eps = [module.word().float(), module.word().float()];
-        let starts = module.take(affine);
-        let outer = strided::parameters(&mut module, ranks[0], 1);
-        let inner = strided::parameters(&mut module, ranks[1], 1 + affine);
+        let Params { rows, len, x_start, y_start, eps, affine_starts, outer, inner } =
+            module.parameters::<Params>((ranks, affine));
         let ty = x.value();
         module.add(&library::arithmetic(dtype, hardware));
-        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 2, hardware);
+        let mut together = WorkgroupReduce::new(&mut module, "Wide", Parts::Whole, 2, hardware);
         let names = ["at", "w_at", "b_at"];
         let mut variables = String::from("var at = base;\n");
-        for (start, name) in starts.iter().zip(&names[1..]) {
+        for (start, name) in affine_starts.iter().zip(&names[1..]) {
             variables.push_str(&format!("var {name} = {start};\n"));
         }
         variables.push_str(&inner.positions("i", &names[..1 + affine]));
@@ -87,7 +114,7 @@ impl LayerNorm {
         let body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {rows} {{ return; }}
-            var base = {from};
+            var base = {x_start};
             {}
             let count = {ty}({len});
             var sum = wide({ty}(0.0));
@@ -112,7 +139,7 @@ impl LayerNorm {
             together.reduce(&["sum", "square"], "wide_add(a, b)"),
             eps[0],
             eps[1],
-            y.store_one(&format!("{to} + row * {len} + i"), &result),
+            y.store_one(&format!("{y_start} + row * {len} + i"), &result),
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,15 +1,15 @@
-//! Lines of a tensor along an axis: how kernels that have one for each workgroup or thread see them.
+//! Lines of tensors along an axis, for kernels with one workgroup or one thread per line.
 
-use super::rms_norm::rows;
-use super::strided::Grid;
 use crate::Hardware;
-use crate::plan::{Plan, StepBuilder, line};
+use crate::library::strided::Grid;
+use crate::library::strided::rows;
+use crate::plan::line;
 use crate::wgsl::{LINEAR_GROUP, WORKGROUP};
 use rustorch_core::{Decline, Layout};
 
 /// The lines along an axis of tensors that have the same ones.
 pub(super) struct Lines {
-    /// The dimensions beside the axis.
+    /// The dimensions other than the axis.
     pub(super) grid: Grid,
     /// How many.
     pub(super) count: usize,
@@ -25,7 +25,7 @@ pub(super) struct Lines {
 const SHORT: usize = 32;
 
 impl Lines {
-    /// Of tensors whose shapes are equal beside the axis. A scalar has one line of one element.
+    /// Of tensors whose shapes are equal except along the axis. A scalar has one line of one element.
     pub(super) fn new(layouts: &[&Layout], axis: usize) -> Result<Lines, Decline> {
         let large = |_| Decline::Attr("too large");
         let beside = |layout: &&Layout| match layout.rank() {
@@ -44,16 +44,10 @@ impl Lines {
         })
     }
 
-    /// Adds the launch of a kernel that has a line for each workgroup or thread.
-    pub(super) fn launch(
-        &self,
-        plan: &mut Plan,
-        hardware: &Hardware,
-        launch: StepBuilder<'_>,
-    ) -> Result<(), Decline> {
+    /// The workgroups of a kernel that has a line for each workgroup or thread.
+    pub(super) fn groups(&self, hardware: &Hardware) -> Result<[u32; 3], Decline> {
         let groups = if self.grouped { self.count } else { self.count.div_ceil(WORKGROUP as usize) };
-        plan.step(launch, line(groups, hardware)?);
-        Ok(())
+        line(groups, hardware)
     }
 }
 

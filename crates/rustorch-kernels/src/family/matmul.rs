@@ -1,42 +1,48 @@
-//! Products of dense matrices, and of `f32` activations with 16-bit weights.
+//! Matmul of dense matrices, and of `f32` activations with 16-bit weights.
 //!
-//! Each result is one chain of multiply-adds over the inner dimension, in order, as `rustorch-cpu` has it: it does not
-//! depend on the number of rows.
+//! Each result is one chain of multiply-adds over the inner dimension, in the order of `rustorch-cpu`, independent of the
+//! number of rows.
 
-use super::pointwise;
-use super::strided::{self, Grid};
-use super::tile::{Product, Side, Tile};
+use super::tile::{Side, Tile, TiledGemm};
+use super::{pointwise, weight};
 use crate::Hardware;
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::{self, Grid};
 use crate::library::{self, Ring};
-use crate::pieces::row_pitch;
-use crate::plan::{Chosen, Operand, Place, Plan, Request, StepBuilder, line};
+use crate::plan::parameters::parameters;
+use crate::plan::{Chosen, Operand, Place, Request, line};
+use crate::splitting::axes::{self, one};
+use crate::splitting::{SplitPlan, row_pitch};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, Wgsl};
-use rustorch_core::{DType, Decline, Layout, Op, OpType, Shape, TensorMeta, UnaryOp};
+use rustorch_core::{
+    DType, Decline, Layout, MatMul as MatMulOp, MulMatId, Numerics, Op, OpKind, OpType, Shape, TensorMeta,
+    UnaryOp,
+};
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatMul {
     x: DType,
     w: DType,
-    /// Whether `f32` beside a weight of 16 bits stays as it is.
-    exact: bool,
+    /// Whether `f32` with a 16-bit weight is rounded to its dtype.
+    numerics: Numerics,
     tile: Tile,
     /// Whether neighbours in memory are neighbours along the inner dimension: in `x`, in `w`.
     inner: [bool; 2],
-    /// Dimensions of the batch.
+    /// Rank of the batch after merging.
     rank: usize,
     bias: bool,
     activation: Option<UnaryOp>,
-    /// If each row of `x` chooses its matrix: the dtype of the choice.
+    /// If each row of `x` selects a matrix (mul_mat_id): the dtype of the ids.
     experts: Option<DType>,
-    /// Whether only some of the matrices are here.
+    /// Whether the chunk holds only some of the matrices.
     part: bool,
 }
 
-/// What it multiplies.
-pub const ROWS: &[Row] = &[row(OpType::LinearAlgebra, &["matmul", "expert_matmul"], sets::NUMERIC)
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(OpType::LinearAlgebra, &[OpKind::MatMul, OpKind::MulMatId], sets::NUMERIC)
     .check(supports)
     .remark("`f32` also with weights of `f16` and `bf16`")];
 
@@ -60,10 +66,79 @@ pub(crate) fn leading(layout: &Layout, inner: usize) -> Result<Layout, Decline> 
     Layout::new(shape, &layout.strides()[..outer], 0).map_err(large)
 }
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize, part: Option<()>) {
+        m: usize,
+        n: usize,
+        k: usize,
+        across: usize,
+        tiles: usize,
+        groups: usize,
+        x_start: u32,
+        w_start: u32,
+        y_start: u32,
+        x_row: usize,
+        x_inner: usize,
+        w_inner: usize,
+        w_column: usize,
+        /// The bias, or the ids of experts: the first.
+        extra_start: u32,
+        /// From one element of the bias to the next; from one expert's matrix to the next.
+        extra_stride: usize,
+        matrices: usize,
+        one: f32,
+        pitch: usize,
+        /// The range of experts in this chunk: first and count.
+        here: Option<[usize; 2]> = part,
+        grid: Grid = (rank, 2),
+    }
+}
+
+impl Kernels for MatMulOp {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        match request.args[1].dtype.is_quant() {
+            true => weight::plan(plan, request),
+            false => self::plan(plan, request),
+        }
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let (args, rank) = (request.args, request.outs[0].layout.rank());
+        let (x, w) = (args[0].dims().len(), args[1].dims().len());
+        Ok(Some(axes::beside(request, |d| match d {
+            d if d == rank - 1 => Some([None, one(w - 1), one(0)].into_iter().collect()),
+            d if d == rank - 2 => Some([one(x - 2)].into_iter().collect()),
+            d => Some(args[..2].iter().map(|x| axes::broadcast(x, rank, d)).collect()),
+        })))
+    }
+}
+
+impl Kernels for MulMatId {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        match request.args[1].dtype.is_quant() {
+            true => weight::plan(plan, request),
+            false => self::plan(plan, request),
+        }
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let shared = request.args[0].dims()[1] == 1;
+        let cut = axes::beside(request, |d| {
+            Some(match d {
+                0 => [one(0), None, one(0)].into_iter().collect(),
+                1 => [if shared { None } else { one(1) }, None, one(1)].into_iter().collect(),
+                _ => [None, one(1)].into_iter().collect(),
+            })
+        });
+        Ok(Some(axes::choosing(cut, 1, 0)))
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, w, out) = (request.arg(0), request.arg(1), request.out(0));
-    let experts = matches!(request.op, Op::ExpertMatMul { .. });
+    let experts = matches!(request.op, Op::MulMatId(_));
     let rank = x.layout.rank();
     let [x_row, x_inner] = [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
     let w_rank = w.layout.rank();
@@ -87,19 +162,20 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     // Beside `x`, the batch moves either the matrix or the place of its number.
     let other = if experts { leading(request.arg(2).layout, 0)? } else { broadcast(w.layout, 2)? };
     let grid = Grid::new(&[&broadcast(x.layout, own)?, &other]);
-    let (activation, exact) = match request.op {
-        Op::MatMul(matmul) => (matmul.activation, matmul.exact),
-        Op::ExpertMatMul { exact } => (None, *exact),
-        _ => (None, false),
+    let (activation, numerics) = match request.op {
+        Op::MatMul(matmul) => (matmul.activation, matmul.numerics),
+        Op::MulMatId(MulMatId { numerics }) => (None, *numerics),
+        _ => (None, Numerics::Ggml),
     };
-    let exact = exact && x.dtype != w.dtype;
-    let ring = ring(x.dtype, w.dtype, exact, request.hardware);
+    // One kernel where nothing would be rounded.
+    let numerics = if x.dtype == w.dtype { Numerics::Ggml } else { numerics };
+    let ring = ring(x.dtype, w.dtype, numerics, request.hardware);
     let tile = Tile::choose(m, n, ring);
     let bias = !experts && request.args.len() == 3;
     let kernel = MatMul {
         x: x.dtype,
         w: w.dtype,
-        exact,
+        numerics,
         tile,
         inner: [x_inner == 1, w_inner == 1],
         rank: grid.rank(),
@@ -109,8 +185,8 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         part: request.part.chosen.is_some(),
     };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = [launch.read(&x)?, launch.read(&w)?];
-    let to = launch.write(&out)?;
+    let (x_start, w_start) = (launch.read(&x)?, launch.read(&w)?);
+    let y_start = launch.write(&out)?;
     let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
     let mut extra = (0, 0);
     if bias {
@@ -119,28 +195,41 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     }
     if experts {
         extra = (launch.read(&request.arg(2))?, expert);
-        launch.bytes(Place::Mistakes, 0..4 * crate::mistake::WORDS as u64, true)?;
+        launch.bytes(Place::AssertLog, 0..4 * crate::device_assert::WORDS as u64, true)?;
     }
     let [across, tiles] = tile.count(m, n);
     let groups = tiles * batch.elements();
-    launch.number(m)?.number(n)?.number(x.layout.dims()[rank - 1])?.number(across)?.number(tiles)?;
-    launch.number(groups)?.word(from[0]).word(from[1]).word(to);
-    launch.number(x_row)?.number(x_inner)?.number(w_inner)?.number(w_column)?;
-    let matrices = request.part.chosen.map_or(w.layout.dims()[0], |chosen| chosen.whole);
-    launch.word(extra.0).number(extra.1)?.number(matrices)?.float(1.0).number(pitch)?;
-    if let Some(Chosen { first, len, .. }) = request.part.chosen {
-        launch.number(first)?.number(len)?;
-    }
-    grid.describe(&mut launch)?;
+    launch.parameters(&Params {
+        m,
+        n,
+        k: x.layout.dims()[rank - 1],
+        across,
+        tiles,
+        groups,
+        x_start,
+        w_start,
+        y_start,
+        x_row,
+        x_inner,
+        w_inner,
+        w_column,
+        extra_start: extra.0,
+        extra_stride: extra.1,
+        matrices: request.part.chosen.map_or(w.layout.dims()[0], |chosen| chosen.whole),
+        one: 1.0,
+        pitch,
+        here: request.part.chosen.map(|Chosen { first, len, .. }| [first, len]),
+        grid,
+    })?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
 }
 
 impl MatMul {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let MatMul { x: dtype, w: w_dtype, exact, tile, inner, rank, bias, activation, experts, part } =
+        let MatMul { x: dtype, w: w_dtype, numerics, tile, inner, rank, bias, activation, experts, part } =
             *self;
-        let ring = ring(dtype, w_dtype, exact, hardware);
+        let ring = ring(dtype, w_dtype, numerics, hardware);
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let w = module.elements("w", w_dtype, false, hardware);
@@ -148,18 +237,31 @@ impl MatMul {
         let bias = bias.then(|| module.elements("bias", dtype, false, hardware));
         let ids = experts.map(|dtype| {
             let ids = module.elements("ids", dtype, false, hardware);
-            module.mistakes();
+            module.asserts();
             ids
         });
-        let (m, n, k, across, tiles) =
-            (module.word(), module.word(), module.word(), module.word(), module.word());
-        let (groups, x_from, w_from, to) = (module.word(), module.word(), module.word(), module.word());
-        let (x_row, x_inner, w_inner, w_column) =
-            (module.word(), module.word(), module.word(), module.word());
-        let (extra, extra_step, matrices, one) = (module.word(), module.word(), module.word(), module.word());
-        let pitch = module.word();
-        let here = part.then(|| [module.word(), module.word()]);
-        let grid = strided::parameters(&mut module, rank, 2);
+        let Params {
+            m,
+            n,
+            k,
+            across,
+            tiles,
+            groups,
+            x_start,
+            w_start,
+            y_start,
+            x_row,
+            x_inner,
+            w_inner,
+            w_column,
+            extra_start,
+            extra_stride,
+            matrices,
+            one,
+            pitch,
+            here,
+            grid,
+        } = module.parameters::<Params>((rank, part.then_some(())));
         let function = activation.and_then(|op| pointwise::activation(op, dtype, hardware).ok());
         let function = function.unwrap_or_default();
         module.add(&library::called(&[&ring.add(), &ring.step(), &*function].concat(), hardware));
@@ -183,30 +285,29 @@ impl MatMul {
             let tile = number % {tiles};
             let first_column = (tile % {across}) * {columns}u;
             let first_row = (tile / {across}) * {rows}u;
-            var x_at = {x_from};\n"
+            var x_at = {x_start};\n"
         );
         match &ids {
             None => {
                 let _ =
-                    writeln!(body, "var w_at = {w_from};\n{}", grid.positions("batch", &["x_at", "w_at"]));
+                    writeln!(body, "var w_at = {w_start};\n{}", grid.positions("batch", &["x_at", "w_at"]));
             }
             Some(ids) => {
-                let choice =
-                    ids.load_index("expert", "id_at", &matrices.to_string(), crate::Mistake::ExpertMatMul);
+                let choice = ids.load_index("expert", "id_at", &matrices.to_string(), OpKind::MulMatId);
                 let of_another_part =
-                    here.map_or_else(String::new, |[first, len]| strided::chosen("expert", first, len));
+                    here.as_ref().map_or_else(String::new, |here| strided::chosen("expert", here));
                 let _ = writeln!(
                     body,
-                    "var id_at = {extra};\n{}\n{choice}\n{of_another_part}\nlet w_at = {w_from} + expert * {extra_step};",
+                    "var id_at = {extra_start};\n{}\n{choice}\n{of_another_part}\nlet w_at = {w_start} + expert * {extra_stride};",
                     grid.positions("batch", &["x_at", "id_at"])
                 );
             }
         }
-        let factor = factor(&x, w_dtype, exact);
+        let factor = factor(&x, w_dtype, numerics);
         let (m, n, k) = (m.to_string(), n.to_string(), k.to_string());
         let x_load = format!("v = {};", factor(&format!("x_at + j * {x_row} + i * {x_inner}")));
         let w_load = format!("v = {};", w.load(&format!("w_at + j * {w_column} + i * {w_inner}")));
-        let product = Product {
+        let product = TiledGemm {
             tile,
             ring,
             left: Side { load: &x_load, count: &m, inner: inner[0], quads: false },
@@ -214,31 +315,34 @@ impl MatMul {
             len: &k,
             segment: None,
         };
-        body += &product.text(&mut module, &one.float(), |sum| {
+        body += &product.text(&mut module, &one.to_string(), |sum| {
             let mut value = sum.to_owned();
             if let Some(bias) = &bias {
-                value = format!("ring_add({value}, {})", bias.load(&format!("{extra} + c * {extra_step}")));
+                value = format!(
+                    "ring_add({value}, {})",
+                    bias.load(&format!("{extra_start} + c * {extra_stride}"))
+                );
             }
             if activation.is_some() {
                 value = format!("activated({value})");
             }
-            y.store_one(&format!("{to} + (batch * {m} + r) * {pitch} + c"), &value)
+            y.store_one(&format!("{y_start} + (batch * {m} + r) * {pitch} + c"), &value)
         });
         module.finish(product.workgroup(), &body)
     }
 }
 
-/// What the products and sums are: beside a weight of 16 bits those of its dtype, which are in `f32`.
-fn ring(x: DType, w: DType, exact: bool, hardware: &Hardware) -> Ring {
-    Ring::of(if x == DType::F32 && !exact { w } else { x }, hardware)
+/// What the products and sums are: with a 16-bit weight those of its dtype, which are in `f32`.
+fn ring(x: DType, w: DType, numerics: Numerics, hardware: &Hardware) -> Ring {
+    Ring::of(if x == DType::F32 && numerics == Numerics::Ggml { w } else { x }, hardware)
 }
 
-/// The element of `x` at a place as a factor: beside a weight of 16 bits it is rounded to them.
-fn factor(x: &Elements, w: DType, exact: bool) -> impl Fn(&str) -> String {
+/// The element of `x` at a place as a factor: with a 16-bit weight it is rounded to them.
+fn factor(x: &Elements, w: DType, numerics: Numerics) -> impl Fn(&str) -> String {
     move |at| {
         let value = x.load(at);
         match (x.dtype(), w) {
-            _ if exact => value,
+            _ if numerics == Numerics::F32 => value,
             (DType::F32, DType::F16) => format!("f16_value(f16_bits({value}))"),
             (DType::F32, DType::BF16) => format!("bf16_value(bf16_bits({value}))"),
             _ => value,

@@ -1,22 +1,26 @@
-//! Random numbers, each a function of the key and its own position: a thread makes the elements of one Philox block.
+//! Random numbers as functions of the key and the element's index: a thread per Philox block.
 
-use super::kind::Kind;
-use super::scalars;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::scalars;
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
+use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
 use DType::{BF16, F16, F64, I64};
 use rustorch_core::{
-    DType, Decline, Distribution, FromScalar, Op, OpType, Random as Parameters, Scalar, bf16, f16,
+    DType, Decline, Distribution, DistributionKind, FromScalar, Op, OpKind, OpType, Random as Parameters,
+    Scalar, bf16, f16,
 };
 use std::fmt::Write;
 
-/// What is drawn.
+/// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
-    row(OpType::Distribution, &["rand"], sets::FLOAT),
-    row(OpType::Distribution, &["randn"], sets::SMOOTH),
-    row(OpType::Distribution, &["randint"], sets::COUNTABLE)
+    row(OpType::Distribution, &[OpKind::Random(DistributionKind::Uniform)], sets::FLOAT),
+    row(OpType::Distribution, &[OpKind::Random(DistributionKind::Normal)], sets::SMOOTH),
+    row(OpType::Distribution, &[OpKind::Random(DistributionKind::Integer)], sets::COUNTABLE)
         .check(|op, _, _| match op {
             Op::Random(Parameters { distribution: Distribution::Integer { low, high }, dtype, .. })
                 if dtype.is_float() && (*low < -(1 << 24) || *high > 1 << 24) =>
@@ -26,7 +30,7 @@ pub const ROWS: &[Row] = &[
             _ => Ok(()),
         })
         .remark("as floats up to 2²⁴"),
-    row(OpType::Distribution, &["bernoulli"], sets::DENSE),
+    row(OpType::Distribution, &[OpKind::Random(DistributionKind::Bernoulli)], sets::DENSE),
 ];
 
 /// A kernel that draws.
@@ -45,6 +49,18 @@ enum Law {
 }
 
 impl Random {
+    /// The kinds of the distribution's scalars, for elements of a kind.
+    fn kinds(&self, kind: Kind) -> Vec<Kind> {
+        match (self.law, kind) {
+            (Law::Uniform, Kind::Double) => vec![Kind::Double; 3],
+            (Law::Uniform, _) => vec![Kind::Single; 4],
+            (Law::Normal, Kind::Double) => vec![Kind::Double; 2],
+            (Law::Normal, _) => vec![Kind::Single; 2],
+            (Law::Integer, _) => vec![Kind::Pair; 2],
+            (Law::Bernoulli, _) => vec![Kind::Pair],
+        }
+    }
+
     /// Elements that share a block: each takes a word of four, or two.
     fn of_block(&self) -> usize {
         match (self.dtype, self.law) {
@@ -54,7 +70,29 @@ impl Random {
     }
 }
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(kinds: Vec<Kind>) {
+        n: usize,
+        y_start: u32,
+        seed: [u32; 2],
+        offset: [u32; 2],
+        /// By what the distribution goes.
+        numbers: Vec<scalars::Words> = kinds,
+    }
+}
+
+impl Kernels for Parameters {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        axes::places(request).map(Some)
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Result<(), Decline> {
     let out = request.out(0);
     let law = match random.distribution {
@@ -66,30 +104,27 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Resu
     let kernel = Random { law, dtype: out.dtype };
     let elements = out.layout.elements();
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let to = step.write(&out)?;
+    let y_start = step.write(&out)?;
     // Pieces begin with a block.
     let before = (request.part.first / kernel.of_block()) as u64;
     let (seed, offset) = (random.key.seed, random.key.offset.wrapping_add(before));
-    step.number(elements)?.word(to);
-    step.word(seed as u32).word((seed >> 32) as u32).word(offset as u32).word((offset >> 32) as u32);
-    for words in numbers(random) {
-        scalars::give(&mut step, words);
-    }
+    let halves = |x: u64| [x as u32, (x >> 32) as u32];
+    let numbers = numbers(random);
+    step.parameters(&Params { n: elements, y_start, seed: halves(seed), offset: halves(offset), numbers })?;
     let threads = elements.div_ceil(kernel.of_block());
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }
 
-/// The numbers that a distribution goes by: four, of which it needs some.
-fn numbers(random: &Parameters) -> [[u32; 3]; 4] {
-    let none = [0; 3];
+/// The scalars that a distribution goes by, of the kinds that [`Random::kinds`] tells.
+fn numbers(random: &Parameters) -> Vec<scalars::Words> {
     match (random.distribution, random.dtype) {
         (Distribution::Uniform { low, high }, F64) => {
             let below = high.next_down().max(low);
-            [scalars::double(low), scalars::double(high - low), scalars::double(below), none]
+            vec![scalars::double(low), scalars::double(high - low), scalars::double(below)]
         }
         (Distribution::Uniform { low, high }, dtype) => {
-            let single = |x: f64| [(x as f32).to_bits(), 0, 0];
+            let single = |x: f64| scalars::single(x as f32);
             // The least number of single precision that is not below the bound, and the lower bound in the dtype.
             let least = match dtype {
                 F16 => f16::from_scalar(Scalar::Float(low)).to_f32(),
@@ -98,35 +133,34 @@ fn numbers(random: &Parameters) -> [[u32; 3]; 4] {
             };
             let rounded = high as f32;
             let bound = if f64::from(rounded) < high { rounded.next_up() } else { rounded };
-            [single(low), single(high - low), scalars::single(bound), scalars::single(least)]
+            vec![single(low), single(high - low), scalars::single(bound), scalars::single(least)]
         }
         (Distribution::Normal { mean, std }, F64) => {
-            [scalars::double(mean), scalars::double(std), none, none]
+            vec![scalars::double(mean), scalars::double(std)]
         }
         (Distribution::Normal { mean, std }, _) => {
-            [scalars::single(mean as f32), scalars::single(std as f32), none, none]
+            vec![scalars::single(mean as f32), scalars::single(std as f32)]
         }
         (Distribution::Integer { low, high }, _) => {
-            [scalars::integer(low), scalars::integer(high.wrapping_sub(low)), none, none]
+            vec![scalars::integer(low), scalars::integer(high.wrapping_sub(low))]
         }
         // A number of n random bits is below p if its bits are below p·2ⁿ.
         (Distribution::Bernoulli { p }, F64) => {
-            [scalars::integer((p * (1u64 << 53) as f64).ceil() as i64), none, none, none]
+            vec![scalars::integer((p * (1u64 << 53) as f64).ceil() as i64)]
         }
         (Distribution::Bernoulli { p }, _) => {
-            [scalars::integer((p * f64::from(1 << 24)).ceil() as i64), none, none, none]
+            vec![scalars::integer((p * f64::from(1 << 24)).ceil() as i64)]
         }
     }
 }
 
-/// Statements that make the elements `v0 …` of a block `w: vec4<u32>`.
-fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> String {
+/// Statements that make the elements `v0 …` of a block `w: vec4<u32>` from the distribution's scalars.
+fn elements(random: &Random, y: &Elements, kind: Kind, numbers: &[String], module: &mut Module) -> String {
     let mut text = String::new();
     let of_block = random.of_block();
     match (random.law, kind) {
         (Law::Uniform, Kind::Double) => {
-            let [low, width, below] = [(); 3].map(|()| scalars::declare(module, kind));
-            let _ = module.take(3);
+            let (low, width, below) = (&numbers[0], &numbers[1], &numbers[2]);
             for k in 0..2 {
                 let (a, b) = (["w.x", "w.z"][k], ["w.y", "w.w"][k]);
                 let _ = writeln!(
@@ -137,7 +171,7 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             }
         }
         (Law::Uniform, _) => {
-            let given = [(); 4].map(|()| scalars::declare(module, Kind::Single)).join(", ");
+            let given = numbers.join(", ");
             let round = match random.dtype {
                 F16 => "f16_value(f16_bits(v))",
                 BF16 => "bf16_value(bf16_bits(v))",
@@ -166,8 +200,7 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             }
         }
         (Law::Normal, Kind::Double) => {
-            let [mean, std] = [(); 2].map(|()| scalars::declare(module, kind));
-            let _ = module.take(6);
+            let (mean, std) = (&numbers[0], &numbers[1]);
             let unit = |low: &str, high: &str| {
                 format!("(f64({high}) * 2097152.0lf + f64({low} >> 11u)) * 1.1102230246251565e-16lf")
             };
@@ -181,8 +214,7 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             );
         }
         (Law::Normal, _) => {
-            let [mean, std] = [(); 2].map(|()| scalars::declare(module, Kind::Single));
-            let _ = module.take(6);
+            let (mean, std) = (&numbers[0], &numbers[1]);
             for (k, (a, b)) in [("w.x", "w.y"), ("w.z", "w.w")].iter().enumerate() {
                 let _ = writeln!(
                     text,
@@ -196,8 +228,7 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             }
         }
         (Law::Integer, _) => {
-            let [low, range] = [(); 2].map(|()| scalars::declare(module, Kind::Pair));
-            let _ = module.take(6);
+            let (low, range) = (&numbers[0], &numbers[1]);
             for k in 0..of_block {
                 let drawn = match of_block {
                     2 => format!("scaled_pair({}, {range})", ["w.xy", "w.zw"][k]),
@@ -215,8 +246,7 @@ fn elements(random: &Random, y: &Elements, kind: Kind, module: &mut Module) -> S
             }
         }
         (Law::Bernoulli, _) => {
-            let below = scalars::declare(module, Kind::Pair);
-            let _ = module.take(9);
+            let below = &numbers[0];
             for k in 0..of_block {
                 let bits = match of_block {
                     2 => {
@@ -249,10 +279,8 @@ impl Random {
         let kind = Kind::of(self.dtype, hardware);
         let mut module = Module::new();
         let y = module.elements("y", self.dtype, true, hardware);
-        let (n, to) = (module.word(), module.word());
-        let seed = [module.word(), module.word()];
-        let offset = [module.word(), module.word()];
-        let values = elements(self, &y, kind, &mut module);
+        let Params { n, y_start, seed, offset, numbers } = module.parameters::<Params>(self.kinds(kind));
+        let values = elements(self, &y, kind, &numbers, &mut module);
         let (of_block, per_word) = (self.of_block(), y.per_word());
         let mut body = format!(
             "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
@@ -262,7 +290,7 @@ impl Random {
         );
         let per_thread = of_block / per_word;
         for part in 0..per_thread {
-            let words = format!("{to} / {per_word}u + t * {per_thread}u + {part}u");
+            let words = format!("{y_start} / {per_word}u + t * {per_thread}u + {part}u");
             let values: Vec<String> = (0..per_word).map(|k| format!("v{}", part * per_word + k)).collect();
             let store = y.store(&words, &values);
             let _ = writeln!(body, "if t * {of_block}u + {}u < {n} {{ {store} }}", part * per_word);

@@ -1,30 +1,54 @@
-//! RMS normalisation, of sums, too: a workgroup for each row.
+//! RMS normalisation, optionally of a sum (fused residual add): a workgroup per row.
 
-use super::kind::Kind;
-use super::scalars;
-use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::{self, Parts, Together};
-use crate::plan::{Operand, Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::scalars;
+use crate::library::strided::{self, Grid, rows};
+use crate::library::{self, Parts, WorkgroupReduce};
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Request, line};
+use crate::splitting::{SplitPlan, axes, axes::one};
 use crate::table::{Row, row, sets};
-use crate::wgsl::{self, Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word};
-use rustorch_core::{DType, Decline, Layout, Op, OpType, Scalar, Shape, TensorMeta};
+use crate::wgsl::{self, Elements, KernelParam, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use rustorch_core::{
+    AddRmsNorm, DType, Decline, Layout, Op, OpKind, OpType, RmsNorm as RmsNormOp, Scalar, TensorMeta,
+};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RmsNorm {
     dtype: DType,
     weight: bool,
     /// Whether it is a sum of two that is normalised, and a result, too.
     added: bool,
-    /// Dimensions of the rows.
+    /// Rank of the rows after merging.
     rank: usize,
 }
 
-/// What it normalises.
-pub const ROWS: &[Row] = &[row(OpType::Normalization, &["rms_norm", "add_rms_norm"], sets::FLOAT)
+parameters! {
+    /// Kernel parameters.
+    struct Params(dtype: Kind, rank: usize, other: Option<()>, tensors: usize) {
+        rows: usize,
+        len: usize,
+        x_start: u32,
+        x_stride: usize,
+        w_start: u32,
+        w_stride: usize,
+        y_start: u32,
+        /// Of what is added, and of the sums.
+        other_start: Option<u32> = other,
+        other_stride: Option<usize> = other,
+        sums_start: Option<u32> = other,
+        eps: scalars::Words = dtype,
+        grid: Grid = (rank, tensors),
+    }
+}
+
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(OpType::Normalization, &[OpKind::RmsNorm, OpKind::AddRmsNorm], sets::FLOAT)
     .check(|op, args, _| {
         let len = args[0].dims()[args[0].dims().len() - 1];
         if let Op::AddRmsNorm(_) = op {
@@ -40,17 +64,32 @@ pub const ROWS: &[Row] = &[row(OpType::Normalization, &["rms_norm", "add_rms_nor
     })
     .remark("rows of 16-bit floats of even length")];
 
-/// The layout of a tensor's rows, the last dimension left out.
-pub fn rows(layout: &Layout) -> Result<Layout, Decline> {
-    let outer = layout.rank().saturating_sub(1);
-    let shape = Shape::new(&layout.dims()[..outer]).map_err(|_| Decline::Attr("too large"))?;
-    Layout::new(shape, &layout.strides()[..outer], 0).map_err(|_| Decline::Attr("too large"))
-}
-
 /// The rows of what is added, or of what there is alone.
 fn row_grid(terms: &[TensorMeta<'_>]) -> Result<Grid, Decline> {
     let layouts: SmallVec<[Layout; 2]> = terms.iter().map(|x| rows(x.layout)).collect::<Result<_, _>>()?;
     Ok(Grid::new(&layouts.iter().collect::<SmallVec<[&Layout; 2]>>()))
+}
+
+impl Kernels for RmsNormOp {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self.eps, false)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let rank = request.outs[0].dims().len();
+        Ok(Some(axes::dimensions(request, |d| d + 1 < rank)))
+    }
+}
+
+impl Kernels for AddRmsNorm {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self.eps, true)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let rank = request.outs[0].dims().len();
+        Ok(Some(axes::beside(request, |d| (d + 1 < rank).then(|| [one(d), one(d)].into_iter().collect()))))
+    }
 }
 
 /// Adds the launch. With `added` the first two arguments are added, and the sum is the first result.
@@ -61,34 +100,41 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     let terms = 1 + usize::from(added);
     let grid = row_grid(&request.args[..terms])?;
     let weight = request.args.len() > terms;
-    // Rows of 16-bit numbers may begin within a word: those are made in f32, and cast.
+    // Rows of 16-bit floats may begin within a word: those are made in f32, and cast.
     let packs = len.is_multiple_of(wgsl::per_word(x.dtype));
     if !packs {
         return Err(Decline::Layout("rows of 16-bit numbers must be of even length"));
     }
     let kernel = RmsNorm { dtype: x.dtype, weight, added, rank: grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = launch.read(&x)?;
-    let mut beside = (0, 0);
+    let x_start = launch.read(&x)?;
+    let (mut other_start, mut other_stride) = (None, None);
     if added {
         let other = request.arg(1);
-        beside = (launch.read(&other)?, other.layout.strides()[rank - 1]);
+        (other_start, other_stride) = (Some(launch.read(&other)?), Some(other.layout.strides()[rank - 1]));
     }
     let mut scale = (0, 0);
     if weight {
         let w: Operand<'_> = request.arg(terms);
         scale = (launch.read(&w)?, w.layout.strides()[0]);
     }
-    let to = launch.write(&out)?;
-    let sums = if added { launch.write(&request.out(0))? } else { 0 };
+    let y_start = launch.write(&out)?;
+    let sums_start = added.then(|| launch.write(&request.out(0))).transpose()?;
     let row_count = x.layout.elements() / len;
-    launch.number(row_count)?.number(len)?.number(step)?.word(from).word(scale.0).number(scale.1)?;
-    launch.word(to);
-    if added {
-        launch.word(beside.0).number(beside.1)?.word(sums);
-    }
-    scalars::give(&mut launch, scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)));
-    grid.describe(&mut launch)?;
+    launch.parameters(&Params {
+        rows: row_count,
+        len,
+        x_start,
+        x_stride: step,
+        w_start: scale.0,
+        w_stride: scale.1,
+        y_start,
+        other_start,
+        other_stride,
+        sums_start,
+        eps: scalars::words(Scalar::Float(eps), scalars::wide(x.dtype)),
+        grid,
+    })?;
     plan.step(launch, line(row_count, request.hardware)?);
     Ok(())
 }
@@ -102,12 +148,25 @@ impl RmsNorm {
         let w = weight.then(|| module.elements("w", dtype, false, hardware));
         let y = module.elements("y", dtype, true, hardware);
         let sums = added.then(|| module.elements("sums", dtype, true, hardware));
-        let (rows, len, step, from) = (module.word(), module.word(), module.word(), module.word());
-        let (w_from, w_step, to) = (module.word(), module.word(), module.word());
-        // Where the other one's elements and the sums are.
-        let beside = added.then(|| [module.word(), module.word(), module.word()]);
-        let eps = scalars::declare(&mut module, Kind::of(dtype, hardware));
-        let grid = strided::parameters(&mut module, rank, if added { 2 } else { 1 });
+        let Params {
+            rows,
+            len,
+            x_start,
+            x_stride,
+            w_start,
+            w_stride,
+            y_start,
+            other_start,
+            other_stride,
+            sums_start,
+            eps,
+            grid,
+        } = module.parameters::<Params>((
+            Kind::of(dtype, hardware),
+            rank,
+            added.then_some(()),
+            if added { 2 } else { 1 },
+        ));
         let ty = x.value();
         module.add(&library::arithmetic(dtype, hardware));
         module.add(&library::called(&format!("finite() {eps}"), hardware));
@@ -121,7 +180,7 @@ impl RmsNorm {
                 }"
             }
         });
-        let mut together = Together::new(&mut module, "Wide", Parts::Whole, 1, hardware);
+        let mut together = WorkgroupReduce::new(&mut module, "Wide", Parts::Whole, 1, hardware);
         let per_word = y.per_word();
         let mean = match dtype {
             DType::F64 => "let mean = quotient;",
@@ -130,15 +189,15 @@ impl RmsNorm {
                 let mean = select(quotient, quotient + rest / count, finite(quotient));"
             }
         };
-        let (start, places): (_, &[&str]) = match beside {
-            Some([from, ..]) => (format!("var at_other = {from};"), &["at", "at_other"]),
+        let (start, places): (_, &[&str]) = match &other_start {
+            Some(start) => (format!("var at_other = {start};"), &["at", "at_other"]),
             None => (String::new(), &["at"]),
         };
         let element = |i: &str| {
-            let own = x.load(&format!("at + {i} * {step}"));
-            match (&other, beside) {
-                (Some(other), Some([_, step, _])) => {
-                    let other = other.load(&format!("at_other + {i} * {step}"));
+            let own = x.load(&format!("at + {i} * {x_stride}"));
+            match (&other, &other_stride) {
+                (Some(other), Some(stride)) => {
+                    let other = other.load(&format!("at_other + {i} * {stride}"));
                     library::settled(&format!("{own} + {other}"), dtype)
                 }
                 _ => own,
@@ -147,7 +206,7 @@ impl RmsNorm {
         let mut body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {rows} {{ return; }}
-            var at = {from};
+            var at = {x_start};
             {start}
             {}
             // Squares are rounded as elements are; their sum is so precise that its order does not matter, but for doubles.
@@ -171,7 +230,7 @@ impl RmsNorm {
         let (mut values, mut added) = (Vec::new(), Vec::new());
         for k in 0..per_word {
             let scale = match &w {
-                Some(w) => format!(" * {}", w.load(&format!("{w_from} + (i + {k}u) * {w_step}"))),
+                Some(w) => format!(" * {}", w.load(&format!("{w_start} + (i + {k}u) * {w_stride}"))),
                 None => String::new(),
             };
             let _ = writeln!(body, "let x{k} = {};", element(&format!("(i + {k}u)")));
@@ -179,12 +238,12 @@ impl RmsNorm {
             values.push(format!("v{k}"));
             added.push(format!("x{k}"));
         }
-        let mut store = |to: &Elements, from: Word, values: &[String]| {
-            body.push_str(&to.store(&format!("({from} + row * {len} + i) / {per_word}u"), values));
+        let mut store = |to: &Elements, start: &KernelParam, values: &[String]| {
+            body.push_str(&to.store(&format!("({start} + row * {len} + i) / {per_word}u"), values));
         };
-        store(&y, to, &values);
-        if let (Some(sums), Some([.., from])) = (&sums, beside) {
-            store(sums, from, &added);
+        store(&y, &y_start, &values);
+        if let (Some(sums), Some(start)) = (&sums, &sums_start) {
+            store(sums, start, &added);
         }
         body.push_str("}\n");
         module.finish([WORKGROUP, 1, 1], &body)

@@ -1,17 +1,19 @@
-//! Rotary position embedding: a table of cosines and sines for each position, then the rotation.
+//! Rotary position embedding: a cos/sin table per position, then the rotation.
 
-use super::rms_norm::rows;
-use super::strided::{self, Grid};
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::{Grid, rows};
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
+use crate::splitting::{SplitPlan, axes, axes::one};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, OpType, Rope, RopeStyle};
+use rustorch_core::{DType, Decline, OpKind, OpType, Rope, RopeParams, RopeStyle};
 use std::fmt::Write;
 
 /// The kernel of the table: `[position][cosines of all pairs, then sines]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Angles {
+pub struct RopeCosSin {
     positions: DType,
     factors: bool,
     yarn: bool,
@@ -19,21 +21,69 @@ pub struct Angles {
 
 /// The kernel of the rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rotate {
+pub struct ApplyRope {
     dtype: DType,
     output: DType,
     adjacent: bool,
-    /// Dimensions of the rows.
+    /// Rank of the rows after merging.
     rank: usize,
     /// Whether the result is rows of whole words with gaps between them, not one run.
     rows: bool,
 }
 
-/// What it rotates.
-pub const ROWS: &[Row] = &[row(OpType::Attention, &["rope"], sets::SINGLE).beside(&[DType::I32, DType::I64])];
+parameters! {
+    /// Parameters of the table kernel.
+    struct CosSinParams() {
+        seq: usize,
+        half: usize,
+        start: u32,
+        stride: usize,
+        factors_start: u32,
+        factors_stride: usize,
+        scale: f32,
+        ratio: f32,
+        low: f32,
+        high: f32,
+        extrapolated: f32,
+        magnitude: f32,
+    }
+}
 
-/// Adds the launches.
-pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), Decline> {
+parameters! {
+    /// Parameters of the rotation kernel.
+    struct ApplyParams(rank: usize, tensors: usize) {
+        n: usize,
+        dim: usize,
+        seq: usize,
+        half: usize,
+        x_start: u32,
+        x_stride: usize,
+        y_start: u32,
+        grid: Grid = (rank, tensors),
+    }
+}
+
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] =
+    &[row(OpType::Attention, &[OpKind::Rope], sets::SINGLE).beside(&[DType::I32, DType::I64])];
+
+impl Kernels for Rope {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, &self.params)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let rank = request.outs[0].dims().len();
+        Ok(Some(axes::beside(request, |d| match d {
+            d if d == rank - 1 => None,
+            d if d == rank - 2 => Some([one(d), one(0)].into_iter().collect()),
+            d => Some(axes::first(d)),
+        })))
+    }
+}
+
+/// Plans the launches.
+pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &RopeParams) -> Result<(), Decline> {
     let (x, positions, out) = (request.arg(0), request.arg(1), request.out(0));
     let rank = x.layout.rank();
     let (seq, dim) = (x.layout.dims()[rank - 2], x.layout.dims()[rank - 1]);
@@ -42,21 +92,31 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
     let table = plan.scratch(4 * seq * rope.rotated);
     let table_bytes = 0..4 * (seq * rope.rotated) as u64;
 
-    let kernel = Angles { positions: positions.dtype, factors, yarn: rope.yarn.is_some() };
+    let kernel = RopeCosSin { positions: positions.dtype, factors, yarn: rope.yarn.is_some() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = launch.read(&positions)?;
+    let start = launch.read(&positions)?;
     let mut divisors = (0, 0);
     if factors {
         let x = request.arg(2);
         divisors = (launch.read(&x)?, x.layout.strides()[0]);
     }
     launch.bytes(table, table_bytes.clone(), true)?;
-    launch.number(seq)?.number(half)?.word(from).number(positions.layout.strides()[0])?;
-    launch.word(divisors.0).number(divisors.1)?.float(rope.scale);
-    launch.float(rope.base.powf(-2.0 / rope.rotated as f32));
     let (low, high, extrapolated, magnitude) = blend(rope);
-    launch.float(low).float(high).float(extrapolated).float(magnitude);
-    plan.kept_step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
+    launch.parameters(&CosSinParams {
+        seq,
+        half,
+        start,
+        stride: positions.layout.strides()[0],
+        factors_start: divisors.0,
+        factors_stride: divisors.1,
+        scale: rope.scale,
+        ratio: rope.base.powf(-2.0 / rope.rotated as f32),
+        low,
+        high,
+        extrapolated,
+        magnitude,
+    })?;
+    plan.cached_step(launch, line((seq * half).div_ceil(WORKGROUP as usize), request.hardware)?);
 
     let gaps = !out.layout.is_contiguous();
     let grid = match gaps {
@@ -64,22 +124,21 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &Rope) -> Result<(), D
         false => Grid::new(&[&rows(x.layout)?]),
     };
     let adjacent = rope.style == RopeStyle::Adjacent;
-    let kernel = Rotate { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), rows: gaps };
+    let kernel = ApplyRope { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), rows: gaps };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let from = launch.read(&x)?;
+    let x_start = launch.read(&x)?;
     launch.bytes(table, table_bytes, false)?;
-    let to = launch.write(&out)?;
+    let y_start = launch.write(&out)?;
     let elements = x.layout.elements();
-    launch.number(elements)?.number(dim)?.number(seq)?.number(half)?;
-    launch.word(from).number(x.layout.strides()[rank - 1])?.word(to);
-    grid.describe(&mut launch)?;
+    let x_stride = x.layout.strides()[rank - 1];
+    launch.parameters(&ApplyParams { n: elements, dim, seq, half, x_start, x_stride, y_start, grid })?;
     let threads = elements.div_ceil(crate::wgsl::per_word(out.dtype));
     plan.step(launch, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }
 
 /// YaRN's numbers: between which pairs it blends, how much of the extrapolated angle counts, and the magnitude.
-fn blend(rope: &Rope) -> (f32, f32, f32, f32) {
+fn blend(rope: &RopeParams) -> (f32, f32, f32, f32) {
     let Some(yarn) = &rope.yarn else { return (0.0, 0.0, 0.0, 1.0) };
     if yarn.ext_factor == 0.0 {
         return (0.0, 0.0, 0.0, yarn.attn_factor);
@@ -94,23 +153,33 @@ fn blend(rope: &Rope) -> (f32, f32, f32, f32) {
     (low, high, yarn.ext_factor, magnitude)
 }
 
-impl Angles {
+impl RopeCosSin {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Angles { positions, factors, yarn } = *self;
+        let RopeCosSin { positions, factors, yarn } = *self;
         let mut module = Module::new();
         let x = module.elements("x", positions, false, hardware);
         if factors {
             module.buffer("factors", "array<f32>", false);
         }
         module.buffer("table", "array<f32>", true);
-        let (seq, half, from, step) = (module.word(), module.word(), module.word(), module.word());
-        let (f_from, f_step, scale, ratio) = (module.word(), module.word(), module.word(), module.word());
-        let [low, high, extrapolated, magnitude] =
-            [module.word(), module.word(), module.word(), module.word()];
+        let CosSinParams {
+            seq,
+            half,
+            start,
+            stride,
+            factors_start,
+            factors_stride,
+            scale,
+            ratio,
+            low,
+            high,
+            extrapolated,
+            magnitude,
+        } = module.parameters::<CosSinParams>(());
         module.add(&library::exact(hardware));
         module.add(library::wide(hardware));
         module.add(&library::fine_sin_cos());
-        let position = x.load(&format!("{from} + s * {step}"));
+        let position = x.load(&format!("{start} + s * {stride}"));
         let position = match (positions, hardware.i64) {
             // Positions are far below 2³².
             (DType::I64, true) => format!("f32(i32({position}))"),
@@ -118,7 +187,7 @@ impl Angles {
             _ => format!("f32({position})"),
         };
         let full = match factors {
-            true => format!("divide(angle, factors[{f_from} + i * {f_step}])"),
+            true => format!("divide(angle, factors[{factors_start} + i * {factors_stride}])"),
             false => "angle".to_owned(),
         };
         let mut body = format!(
@@ -126,13 +195,11 @@ impl Angles {
             let s = t / {half};
             let i = t % {half};
             if s >= {seq} {{ return; }}
-            // Angles come by repeated multiplication, as in ggml, so that they are rounded as there.
+            // The angles come by repeated multiplication, as in ggml, so that they are rounded as there.
             var angle = {position};
-            for (var j = 0u; j < i; j++) {{ angle = angle * {}; }}
+            for (var j = 0u; j < i; j++) {{ angle = angle * {ratio}; }}
             let full = {full};
-            var theta = {} * full;\n",
-            ratio.float(),
-            scale.float(),
+            var theta = {scale} * full;\n"
         );
         if yarn {
             let _ = writeln!(
@@ -142,9 +209,7 @@ impl Angles {
                     let mix = ramp * {e};
                     theta = theta * (1.0 - mix) + full * mix;
                 }}",
-                e = extrapolated.float(),
-                low = low.float(),
-                high = high.float(),
+                e = extrapolated,
             );
         }
         let _ = writeln!(
@@ -152,22 +217,21 @@ impl Angles {
             "let turned = fine_sin_cos(theta);
             table[s * {half} * 2u + i] = turned.y * {m};
             table[s * {half} * 2u + {half} + i] = turned.x * {m};",
-            m = magnitude.float(),
+            m = magnitude,
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }
 
-impl Rotate {
+impl ApplyRope {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Rotate { dtype, output, adjacent, rank, rows: gaps } = *self;
+        let ApplyRope { dtype, output, adjacent, rank, rows: gaps } = *self;
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         module.buffer("table", "array<f32>", false);
         let y = module.elements("y", output, true, hardware);
-        let (n, dim, seq, half) = (module.word(), module.word(), module.word(), module.word());
-        let (from, step, to) = (module.word(), module.word(), module.word());
-        let grid = strided::parameters(&mut module, rank, if gaps { 2 } else { 1 });
+        let ApplyParams { n, dim, seq, half, x_start, x_stride, y_start, grid } =
+            module.parameters::<ApplyParams>((rank, if gaps { 2 } else { 1 }));
         module.add(&library::exact(hardware));
         let pair = match adjacent {
             true => "let i = e >> 1u; let second = (e & 1u) != 0u; let first_at = e - (e & 1u); let second_at = first_at + 1u;".to_owned(),
@@ -175,12 +239,12 @@ impl Rotate {
                 "let second = e >= {half}; let i = select(e, e - {half}, second); let first_at = i; let second_at = i + {half};"
             ),
         };
-        let load = |e: &str| x.load(&format!("at + {e} * {step}"));
+        let load = |e: &str| x.load(&format!("at + {e} * {x_stride}"));
         module.add(&format!(
             "fn rotated(index: u32) -> f32 {{
                 let row = index / {dim};
                 let e = index % {dim};
-                var at = {from};
+                var at = {x_start};
                 {}
                 if e >= 2u * {half} {{ return {}; }}
                 {pair}
@@ -207,12 +271,12 @@ impl Rotate {
             true => {
                 let _ = writeln!(
                     body,
-                    "var place = {to} + first % {dim};\nvar at = 0u;\n{}",
+                    "var place = {y_start} + first % {dim};\nvar at = 0u;\n{}",
                     grid.positions(&format!("first / {dim}"), &["at", "place"])
                 );
                 format!("place / {per_word}u")
             }
-            false => format!("{to} / {per_word}u + t"),
+            false => format!("{y_start} / {per_word}u + t"),
         };
         body.push_str(&y.store(&word, &values));
         module.finish([WORKGROUP, 1, 1], &body)

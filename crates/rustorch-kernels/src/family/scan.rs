@@ -1,17 +1,20 @@
-//! Running sums and products along an axis. Where lines are long a workgroup has one, and scans as many elements as it has
-//! threads at a time (Hillis, Steele: Data parallel algorithms, 1986).
+//! Cumulative sums and products along an axis. Long lines are scanned by a workgroup, as many elements at a time as it has
+//! threads (Hillis, Steele: Data parallel algorithms, 1986).
 
 use super::lines::{self, Lines};
 use super::reduce::fold::{self, Kind};
-use super::strided;
 use crate::Hardware;
-use crate::library::{self, Together};
-use crate::plan::{Plan, Request, StepBuilder};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::strided::Grid;
+use crate::library::{self, WorkgroupReduce};
+use crate::plan::Request;
+use crate::plan::parameters::parameters;
+use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Module, WORKGROUP, Wgsl};
-use rustorch_core::{DType, Decline, OpType, ScanOp};
+use rustorch_core::{DType, Decline, OpKind, OpType, Scan as ScanParameters, ScanOp};
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
     op: ScanOp,
@@ -21,10 +24,34 @@ pub struct Scan {
     rank: usize,
 }
 
-/// What it adds and multiplies.
-pub const ROWS: &[Row] = &[row(OpType::Reduction, &["cumsum", "cumprod"], sets::DENSE)];
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        count: usize,
+        len: usize,
+        x_start: u32,
+        x_stride: usize,
+        y_start: u32,
+        y_stride: usize,
+        grid: Grid = (rank, 2),
+    }
+}
 
-/// Adds the launch.
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] =
+    &[row(OpType::Reduction, &[OpKind::Scan(ScanOp::Sum), OpKind::Scan(ScanOp::Prod)], sets::DENSE)];
+
+impl Kernels for ScanParameters {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self.op, self.axis)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(axes::dimensions(request, |d| d != self.axis)))
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let mut lines = Lines::new(&[x.layout, out.layout], axis)?;
@@ -33,11 +60,19 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> 
     lines.grouped &= op == ScanOp::Sum || !x.dtype.is_complex();
     let kernel = Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let (from, to) = (launch.read(&x)?, launch.write(&out)?);
-    launch.number(lines.count)?.number(lines.len)?;
-    launch.word(from).number(lines.steps[0])?.word(to).number(lines.steps[1])?;
-    lines.grid.describe(&mut launch)?;
-    lines.launch(plan, request.hardware, launch)
+    let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
+    let groups = lines.groups(request.hardware)?;
+    launch.parameters(&Params {
+        count: lines.count,
+        len: lines.len,
+        x_start,
+        x_stride: lines.steps[0],
+        y_start,
+        y_stride: lines.steps[1],
+        grid: lines.grid,
+    })?;
+    plan.step(launch, groups);
+    Ok(())
 }
 
 impl Scan {
@@ -50,22 +85,21 @@ impl Scan {
         let mut module = Module::new();
         let x = fold::input(kind, dtype, &mut module, hardware);
         let y = fold::output(kind, dtype, out, &mut module, hardware);
-        let (count, len) = (module.word(), module.word());
-        let (from, step, to, to_step) = (module.word(), module.word(), module.word(), module.word());
-        let grid = strided::parameters(&mut module, rank, 2);
+        let Params { count, len, x_start, x_stride, y_start, y_stride, grid } =
+            module.parameters::<Params>(rank);
         let fold = fold::fold(kind, dtype, &x, &y, hardware);
         module.add(&library::called(&fold.text, hardware));
         module.add(&fold.text);
         let (own, ..) = lines::own(grouped);
-        let load = x.load(&format!("at + i * {step}"));
-        let store = y.store_one(&format!("place_of + i * {to_step}"), "finish(s, 1u)");
+        let load = x.load(&format!("at + i * {x_stride}"));
+        let store = y.store_one(&format!("place_of + i * {y_stride}"), "finish(s, 1u)");
         let text = match grouped {
             false => format!(
                 "var s = empty();
                 for (var i = 0u; i < {len}; i++) {{ s = take(s, {load}, i);\n{store} }}"
             ),
             true => {
-                let mut together = Together::new(&mut module, "State", fold.parts, 1, hardware);
+                let mut together = WorkgroupReduce::new(&mut module, "State", fold.parts, 1, hardware);
                 format!(
                     "var before = empty();
                     for (var start = 0u; start < {len}; start += {WORKGROUP}u) {{
@@ -82,8 +116,8 @@ impl Scan {
         let body = format!(
             "let row = {own};
             if row >= {count} {{ return; }}
-            var at = {from};
-            var place_of = {to};
+            var at = {x_start};
+            var place_of = {y_start};
             {}\n{text}",
             grid.positions("row", &["at", "place_of"])
         );

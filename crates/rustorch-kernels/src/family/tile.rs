@@ -1,7 +1,7 @@
-//! Tiles of products: what a workgroup makes of strips of two operands, wherever their elements come from.
+//! Tiled GEMM: a workgroup computes a tile from strips of two operands, whatever their element type and addressing.
 //!
-//! Each result is one chain of multiply-adds over the inner dimension, in order, or the sum of such chains: it does not
-//! depend on the tile.
+//! Each result is one chain of multiply-adds over the inner dimension, in order, or the sum of such chains, independent of the
+//! tile size.
 
 use crate::library::Ring;
 use crate::wgsl::Module;
@@ -87,7 +87,7 @@ pub(super) struct Side<'a> {
 }
 
 /// A product of rows of `left` with columns of `right`.
-pub(super) struct Product<'a> {
+pub(super) struct TiledGemm<'a> {
     pub(super) tile: Tile,
     pub(super) ring: Ring,
     pub(super) left: Side<'a>,
@@ -99,7 +99,7 @@ pub(super) struct Product<'a> {
     pub(super) segment: Option<usize>,
 }
 
-impl Product<'_> {
+impl TiledGemm<'_> {
     /// The shape of the workgroup.
     pub(super) fn workgroup(&self) -> [u32; 3] {
         [self.tile.sizes(self.ring.size).workgroup as u32, 1, 1]
@@ -108,7 +108,7 @@ impl Product<'_> {
     /// Statements that make the tile from `first_row` and `first_column` on, and give each result within bounds to
     /// `store`, which finds row `r` and column `c`. `one` is an expression of the value 1 that compilers do not know.
     pub(super) fn text(&self, module: &mut Module, one: &str, store: impl Fn(&str) -> String) -> String {
-        let Product { tile, ring, left, right, len, segment } = self;
+        let TiledGemm { tile, ring, left, right, len, segment } = self;
         let Sizes { threads: [tx, ty], each: [ex, ey], workgroup, depth } = tile.sizes(ring.size);
         let [rows, columns] = tile.shape();
         let (element, sum) = (ring.ty, ring.sum());

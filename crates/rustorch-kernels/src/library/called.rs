@@ -1,4 +1,4 @@
-//! Functions of the library by name: a kernel gets those that its text calls, and those that they call.
+//! Library functions by name: a kernel gets those that its source calls, with their dependencies.
 
 use super::{exact, exact_double, polynomial, quick_exp, wide, wide_number};
 use crate::Hardware;

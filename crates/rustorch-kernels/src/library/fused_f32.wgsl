@@ -1,5 +1,5 @@
 // Without a branch, as are quotients: SwiftShader, which is WebGPU in browsers without a GPU, follows every path through a loop,
-// and was not seen to end with those of an exponential. tests/forks.rs counts them.
+// and was not seen to end with those of an exponential. tests/it/forks.rs counts them.
 fn fused(a: f32, b: f32, c: f32) -> f32 {
     // Dekker's product in two parts, Knuth's sums: Numerische Mathematik 18 (1971), The Art of Computer Programming 2.
     let product = kept(a * b);

@@ -1,14 +1,18 @@
 //! Functions in WGSL that several families call.
 
 mod called;
+pub(crate) mod kind;
 mod order;
 mod ring;
-mod together;
+pub(crate) mod scalars;
+pub mod strided;
+pub(crate) mod taps;
+mod workgroup_reduce;
 
 pub use called::called;
 pub use order::Order;
 pub use ring::Ring;
-pub use together::{Parts, Together, add_eight, adds_eight};
+pub use workgroup_reduce::{Parts, WorkgroupReduce, add_eight, adds_eight};
 
 use crate::Hardware;
 use rustorch_core::DType;
@@ -16,7 +20,7 @@ use std::fmt::Write;
 
 /// `fused(a, b, c)`: a·b + c rounded once. `divide(a, b)` and `root(a)`: quotient and square root, correctly rounded.
 ///
-/// Where the hardware does not do so by itself, they are computed by hand, because results that are rounded to 8 bits
+/// Where the hardware does not do so by itself, they are emulated, because results that are rounded to 8 bits
 /// afterwards show every deviation.
 pub fn exact(hardware: &Hardware) -> String {
     let fused = match (hardware.arithmetic.fused, hardware.f64) {
@@ -34,8 +38,8 @@ pub fn exact(hardware: &Hardware) -> String {
 }
 
 /// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, correctly rounded where the hardware does so.
-/// Where it does not, they are computed by hand, to little more than half a unit in the last place, as long as arguments and
-/// result have magnitudes between 10⁻³⁰ and 10³⁰; others are the hardware's. By hand they call `kept_double`.
+/// Where it does not, they are emulated, to little more than half a unit in the last place, as long as arguments and
+/// result have magnitudes between 10⁻³⁰ and 10³⁰; others are the hardware's. The emulation calls `kept_double`.
 pub fn exact_double(hardware: &Hardware) -> &'static str {
     match hardware.arithmetic.divides_doubles {
         true => {
@@ -106,7 +110,7 @@ pub(crate) fn wide_number(x: f64) -> String {
     format!("wide_of({}, {})", number(high), number((x - f64::from(high)) as f32))
 }
 
-/// `quick_exp(x)`: the exponential of gates, equal to the processor's. Needs [`exact`].
+/// `quick_exp(x)`: the exponential of gates, equal to the CPU's. Needs [`exact`].
 pub fn quick_exp() -> String {
     let constants = [
         ("LOG2_E", std::f32::consts::LOG2_E),
@@ -123,7 +127,7 @@ pub fn quick_exp() -> String {
     constants + include_str!("quick_exp.wgsl")
 }
 
-/// `soft_tanh(x)`: the hyperbolic tangent that caps scores, equal to the processor's. The hardware's own may overflow to NaN.
+/// `soft_tanh(x)`: the hyperbolic tangent that caps scores, equal to the CPU's. The hardware's own may overflow to NaN.
 /// Needs [`exact`].
 pub fn soft_tanh() -> String {
     let constants = [

@@ -1,4 +1,4 @@
-//! Elements as unsigned numbers in the same order, NaN last: comparisons of those are exact on every device.
+//! Order-preserving unsigned keys of elements, NaN last: integer comparisons are exact on every device.
 
 use crate::Hardware;
 use crate::wgsl::{Elements, Module};

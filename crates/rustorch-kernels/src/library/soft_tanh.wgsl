@@ -1,4 +1,4 @@
-// The processor's order of roundings: rustorch-cpu/src/math/single.rs.
+// The CPU's order of roundings: rustorch-cpu/src/math/single.rs.
 fn soft_exp(x: f32) -> f32 {
     let shifted = kept(fused(min(x, 89.0), LOG2_E, 12582912.0));
     let whole = kept(shifted - 12582912.0);

@@ -1,7 +1,6 @@
 //! Sets of dtypes that depend on what the hardware has.
 
 use crate::Hardware;
-use crate::family::weight;
 use rustorch_core::{DType, DTypeSet, QuantType};
 
 /// The dtypes of a row.
@@ -24,8 +23,8 @@ pub struct DTypes {
 pub enum Blocks {
     /// None.
     None,
-    /// Those with kernels for products.
-    Weights,
+    /// These.
+    Of(&'static [QuantType]),
     /// All.
     All,
 }
@@ -58,17 +57,18 @@ impl DTypes {
 
     /// Those of a device.
     pub fn list(self, hardware: &Hardware) -> impl Iterator<Item = DType> {
-        let all =
-            (self.blocks == Blocks::All).then(|| QuantType::ALL.iter().map(|&quant| DType::Quant(quant)));
-        let weights = (self.blocks == Blocks::Weights).then(weight::types);
+        let blocks = match self.blocks {
+            Blocks::None => &[],
+            Blocks::Of(types) => types,
+            Blocks::All => QuantType::ALL,
+        };
         let when = |has: bool, dtypes: &'static [DType]| if has { dtypes } else { &[] };
         let both = when(hardware.i64 && hardware.f64, self.both);
         [self.always, when(hardware.i64, self.i64), when(hardware.f64, self.f64), both]
             .into_iter()
             .flatten()
             .copied()
-            .chain(all.into_iter().flatten())
-            .chain(weights.into_iter().flatten())
+            .chain(blocks.iter().map(|&quant| DType::Quant(quant)))
     }
 
     /// Those of a device, as a set.

@@ -1,7 +1,7 @@
 //! LLaMA 1–3, Mistral, Mixtral, TinyLlama, SmolLM and everything else converted as `llama`.
 
 use super::{Architecture, Attention, Block, FeedForward, Gated, Linear, SWIGLU_EXPERTS};
-use rustorch_core::{GateOp, RopeStyle};
+use rustorch_core::{GluOp, RopeStyle};
 
 pub(super) const LLAMA: Architecture = Architecture {
     name: "llama",
@@ -20,7 +20,7 @@ pub(super) const LLAMA: Architecture = Architecture {
         },
         feed_forward: FeedForward {
             norm: "ffn_norm",
-            gate: GateOp::Silu,
+            gate: GluOp::Silu,
             dense: Some(Gated {
                 gate: Linear::maybe_biased("ffn_gate"),
                 up: Linear::maybe_biased("ffn_up"),

@@ -9,7 +9,7 @@ mod qwen2;
 mod qwen3;
 mod qwen3moe;
 
-use rustorch_core::{GateOp, RopeStyle};
+use rustorch_core::{GluOp, RopeStyle};
 
 /// A decoder-only transformer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +101,7 @@ pub struct FeedForward {
     /// RMS norm before it.
     pub norm: &'static str,
     /// The activation of the gate.
-    pub gate: GateOp,
+    pub gate: GluOp,
     /// The one network for all tokens, if the architecture has such files.
     pub dense: Option<Gated>,
     /// The networks chosen per token, if the architecture has such files.

@@ -1,7 +1,7 @@
 //! Qwen 1.5, 2 and 2.5 (dense): biased projections to queries, keys and values.
 
 use super::{Architecture, Attention, Block, FeedForward, Gated, Linear, SWIGLU};
-use rustorch_core::{GateOp, RopeStyle};
+use rustorch_core::{GluOp, RopeStyle};
 
 pub(super) const QWEN2: Architecture = Architecture {
     name: "qwen2",
@@ -20,7 +20,7 @@ pub(super) const QWEN2: Architecture = Architecture {
         },
         feed_forward: FeedForward {
             norm: "ffn_norm",
-            gate: GateOp::Silu,
+            gate: GluOp::Silu,
             dense: Some(Gated { scaled: false, ..SWIGLU }),
             experts: None,
         },

@@ -1,7 +1,7 @@
 //! Qwen 3 (dense): queries and keys normalised in each head. Its own files have no biases; those of kin may.
 
 use super::{Architecture, Attention, Block, FeedForward, Linear, SWIGLU};
-use rustorch_core::{GateOp, RopeStyle};
+use rustorch_core::{GluOp, RopeStyle};
 
 /// Shared with the mixture-of-experts variant.
 pub(super) const ATTENTION: Attention = Attention {
@@ -21,12 +21,7 @@ pub(super) const QWEN3: Architecture = Architecture {
     embedding: "token_embd",
     block: Block {
         attention: ATTENTION,
-        feed_forward: FeedForward {
-            norm: "ffn_norm",
-            gate: GateOp::Silu,
-            dense: Some(SWIGLU),
-            experts: None,
-        },
+        feed_forward: FeedForward { norm: "ffn_norm", gate: GluOp::Silu, dense: Some(SWIGLU), experts: None },
     },
     output_norm: "output_norm",
     output: Linear::maybe_biased("output"),

@@ -1,7 +1,7 @@
 //! Qwen 3 with a mixture of experts in every block.
 
 use super::{Architecture, Block, FeedForward, SWIGLU_EXPERTS, qwen3};
-use rustorch_core::GateOp;
+use rustorch_core::GluOp;
 
 pub(super) const QWEN3MOE: Architecture = Architecture {
     name: "qwen3moe",
@@ -9,7 +9,7 @@ pub(super) const QWEN3MOE: Architecture = Architecture {
         attention: qwen3::ATTENTION,
         feed_forward: FeedForward {
             norm: "ffn_norm",
-            gate: GateOp::Silu,
+            gate: GluOp::Silu,
             dense: None,
             experts: Some(SWIGLU_EXPERTS),
         },

@@ -3,5 +3,5 @@
 mod session;
 mod stop;
 
-pub use session::{Finish, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step};
+pub use session::{FinishReason, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step};
 pub use stop::StopFilter;

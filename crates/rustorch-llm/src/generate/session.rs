@@ -6,7 +6,6 @@ use crate::sampling::Sampler;
 use crate::tokenizer::{StreamDecoder, Tokenizer};
 use crate::{Error, LanguageModel, Result};
 use rustorch_core::Error as TensorError;
-use rustorch_runtime::HybridExecutor;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,7 +37,7 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// The model's own context length, but at most 4096 tokens; batches of 512; an error at the end.
     pub fn for_model(model: &LanguageModel) -> SessionOptions {
-        let context = model.network().hyperparameters().context.min(4096);
+        let context = model.model().config().context.min(4096);
         SessionOptions { context, batch: 512, overflow: Overflow::Error }
     }
 }
@@ -77,7 +76,7 @@ pub enum Step<'a> {
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// The model ended it.
     End,
     /// A stop text appeared.
@@ -98,7 +97,7 @@ pub struct Generation {
     /// The text generated.
     pub text: String,
     /// Why it ended.
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// Prompt tokens that were decoded.
     pub prompt_tokens: usize,
     /// Prompt tokens that were in the cache already.
@@ -126,16 +125,16 @@ fn rate(tokens: usize, time: Duration) -> f64 {
 }
 
 /// The text that tokens become: decoded, and watched for stop texts. Without a tokenizer there is none.
-struct TextOf<'a> {
+struct OutputText<'a> {
     tokenizer: Option<&'a Tokenizer>,
     decoder: Option<StreamDecoder<'a>>,
     filter: StopFilter,
 }
 
-impl<'a> TextOf<'a> {
-    fn new(model: &'a LanguageModel, options: &GenerationOptions) -> TextOf<'a> {
+impl<'a> OutputText<'a> {
+    fn new(model: &'a LanguageModel, options: &GenerationOptions) -> OutputText<'a> {
         let tokenizer = model.tokenizer().ok();
-        TextOf {
+        OutputText {
             tokenizer,
             decoder: tokenizer.map(|t| t.stream(options.show_special)),
             filter: StopFilter::new(options.stop.iter().cloned()),
@@ -181,7 +180,7 @@ impl Session {
         if options.context == 0 || options.batch == 0 {
             return Err(Error::Request("context and batch must hold one token at least".into()));
         }
-        let cache = model.network().new_cache(options.context)?;
+        let cache = model.model().new_cache(options.context)?;
         Ok(Session { model, options, cache, tokens: Vec::new(), logits: Vec::new() })
     }
 
@@ -254,21 +253,21 @@ impl Session {
 
     /// Decodes tokens after those in the cache; the logits after the last, if wanted.
     fn decode(&mut self, tokens: &[u32], wanted: bool) -> Result<Vec<f32>> {
-        let logits = self.model.network().forward(tokens, &mut self.cache, false)?;
+        let logits = self.model.model().forward(tokens, &mut self.cache, false)?;
         Ok(if wanted { logits.to_vec()? } else { Vec::new() })
     }
 
     /// Whether a device that held keys and values is gone.
     fn cache_is_lost(&self) -> bool {
-        HybridExecutor::with_current(|executor| self.cache.devices().any(|d| executor.health().is_lost(d)))
+        self.cache.is_lost()
     }
 
     /// [`decode`](Self::decode) after a device is lost: what it held of the cache is computed again, on the devices that are
     /// left. Weights are still in the file.
     fn decode_again(&mut self, tokens: &[u32], wanted: bool) -> Result<Vec<f32>> {
-        self.cache = self.model.network().new_cache(self.options.context)?;
+        self.cache = self.model.model().new_cache(self.options.context)?;
         for batch in self.tokens.clone().chunks(self.options.batch) {
-            self.model.network().forward(batch, &mut self.cache, false)?;
+            self.model.model().forward(batch, &mut self.cache, false)?;
         }
         self.decode(tokens, wanted)
     }
@@ -303,7 +302,7 @@ impl Session {
         let mut run = Generation {
             tokens: Vec::new(),
             text: String::new(),
-            finish: Finish::Interrupted,
+            finish: FinishReason::Interrupted,
             prompt_tokens: self.tokens.len() - reused,
             reused_tokens: reused,
             prompt_time: start.elapsed(),
@@ -327,31 +326,31 @@ impl Session {
         run: &mut Generation,
     ) -> Result<()> {
         let model = Arc::clone(&self.model);
-        let mut text = TextOf::new(&model, options);
+        let mut text = OutputText::new(&model, options);
         run.finish = loop {
             if options.max_tokens == Some(run.tokens.len()) {
-                break Finish::Length;
+                break FinishReason::Length;
             }
             let id = sampler.sample(&self.logits, &self.tokens)?;
             if !options.ignore_end && text.tokenizer.is_some_and(|t| t.is_eog(id)) {
-                break Finish::End;
+                break FinishReason::End;
             }
             run.tokens.push(id);
             let (shown, stopped) = text.push(id);
             run.text.push_str(&shown);
             let go_on = observe(Step::Token { id, text: &shown });
             if stopped {
-                run.finish = Finish::Stop;
+                run.finish = FinishReason::Stop;
                 return Ok(());
             }
             if go_on.is_break() {
-                break Finish::Interrupted;
+                break FinishReason::Interrupted;
             }
             if options.max_tokens == Some(run.tokens.len()) {
-                break Finish::Length;
+                break FinishReason::Length;
             }
             if self.tokens.len() == self.options.context && !self.make_room()? {
-                break Finish::ContextFull;
+                break FinishReason::ContextFull;
             }
             self.feed(&[id])?;
         };

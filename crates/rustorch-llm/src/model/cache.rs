@@ -1,14 +1,14 @@
 //! Keys and values of the tokens so far.
 
-use super::Hyperparameters;
+use super::ModelConfig;
 use crate::{Error, Result};
 use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
 
-/// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the executor computed
-/// everything in `f32` when the cache was made.
+/// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the model had
+/// [`Numerics::F32`](rustorch_core::Numerics::F32) when the cache was made.
 ///
-/// Heads are outermost, so that each head's keys lie together.
+/// Heads are outermost, so that the keys of a head are contiguous.
 pub struct KvCache {
     blocks: Vec<BlockCache>,
     capacity: usize,
@@ -26,12 +26,12 @@ struct BlockCache {
 impl KvCache {
     /// `devices` are those of the blocks.
     pub(super) fn new(
-        hyper: &Hyperparameters,
+        config: &ModelConfig,
         capacity: usize,
         dtype: DType,
         devices: impl IntoIterator<Item = Device>,
     ) -> Result<KvCache> {
-        let blocks = hyper
+        let blocks = config
             .kv_heads
             .iter()
             .zip(devices)
@@ -39,7 +39,7 @@ impl KvCache {
                 let empty = |length: usize| -> Result<Tensor> {
                     Ok(Tensor::zeros([heads, capacity, length], dtype)?.to_device(device)?)
                 };
-                Ok(BlockCache { keys: empty(hyper.key_length)?, values: empty(hyper.value_length)? })
+                Ok(BlockCache { keys: empty(config.key_length)?, values: empty(config.value_length)? })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(KvCache { blocks, capacity, len: 0, dtype })
@@ -76,6 +76,11 @@ impl KvCache {
         self.blocks.iter().map(|block| block.keys.device())
     }
 
+    /// Whether a device that holds a part of it failed for good.
+    pub fn is_lost(&self) -> bool {
+        self.blocks.iter().any(|block| block.keys.storage().is_lost() || block.values.storage().is_lost())
+    }
+
     /// Forgets all tokens from position `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -91,13 +96,13 @@ impl KvCache {
         }
     }
 
-    /// Where a block's keys and values `[kv_heads, n, length]` of the `n` tokens after [`len`](Self::len) belong.
-    pub(super) fn places(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
+    /// Views to write a block's keys and values `[kv_heads, n, length]` of the `n` tokens after [`len`](Self::len) to.
+    pub(super) fn slots(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
         self.rows(block, self.len, n)
     }
 
-    /// A block's keys and values up to those tokens, once they are written.
-    pub(super) fn through(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
+    /// Views of a block's keys and values up to and including those tokens.
+    pub(super) fn read(&self, block: usize, n: usize) -> Result<[Tensor; 2]> {
         self.rows(block, 0, self.len + n)
     }
 

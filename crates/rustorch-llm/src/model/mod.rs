@@ -1,32 +1,32 @@
-//! A model: its hyperparameters, its weights, and the decoder that runs them.
+//! A model: its configuration, its weights, and the decoder that runs them.
 
 mod cache;
+mod config;
 mod decoder;
-mod hyper;
 mod offload;
 mod weights;
 
 pub use cache::KvCache;
-pub use hyper::{ExpertCounts, Hyperparameters, RopeScaling};
+pub use config::{ExpertCounts, ModelConfig, RopeScaling};
 pub use offload::{Offload, Offloaded};
 pub use weights::{BlockWeights, Dense, ExpertWeights, FeedForwardWeights, LinearWeights, Weights};
 
 use crate::arch::Architecture;
 use crate::{Error, Result};
-use rustorch_core::DType;
+use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
-use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::Tensor;
 
-/// The network of a language model: token ids in, logits out.
+/// The transformer of a language model: token ids in, logits out.
 pub struct Model {
     architecture: &'static Architecture,
-    hyper: Hyperparameters,
+    config: ModelConfig,
     weights: Weights,
+    numerics: Numerics,
 }
 
 impl Model {
-    /// Loads the network from a file. Weights stay in the file's mapping, in the dtypes that they have there.
+    /// Loads the model from a file. Weights stay in the file's bytes, read or mapped, in the dtypes that they have there.
     ///
     /// `progress` is called with the number of tensors loaded and their total.
     ///
@@ -36,9 +36,9 @@ impl Model {
         let name = file.metadata().get::<&str>("general.architecture")?;
         let architecture =
             Architecture::find(name).ok_or_else(|| Error::Architecture { name: name.to_owned() })?;
-        let hyper = Hyperparameters::read(architecture, file)?;
-        let weights = Weights::load(architecture, &hyper, file, progress)?;
-        Ok(Model { architecture, hyper, weights })
+        let config = ModelConfig::read(architecture, file)?;
+        let weights = Weights::load(architecture, &config, file, progress)?;
+        Ok(Model { architecture, config, weights, numerics: Numerics::default() })
     }
 
     /// The architecture's description.
@@ -46,9 +46,9 @@ impl Model {
         self.architecture
     }
 
-    /// The hyperparameters.
-    pub fn hyperparameters(&self) -> &Hyperparameters {
-        &self.hyper
+    /// The configuration.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
     }
 
     /// The weights.
@@ -56,25 +56,36 @@ impl Model {
         &self.weights
     }
 
-    /// An empty cache for `capacity` positions: in `f32` under an executor that
-    /// [computes in `f32`](HybridExecutor::with_compute), else in `f16`.
+    /// How matmuls with weights and attention over the cache round; [`Numerics::Ggml`] unless
+    /// [set](Self::set_numerics) otherwise.
+    pub fn numerics(&self) -> Numerics {
+        self.numerics
+    }
+
+    /// Sets how matmuls with weights and attention over the cache round. To be called before
+    /// [`offload`](Self::offload), which asks the device for the matmuls, and [`new_cache`](Self::new_cache).
+    pub fn set_numerics(&mut self, numerics: Numerics) {
+        self.numerics = numerics;
+    }
+
+    /// An empty cache for `capacity` positions: in `f16` with [`Numerics::Ggml`], in `f32` with [`Numerics::F32`].
     ///
     /// # Errors
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
-        let dtype = HybridExecutor::with_current(HybridExecutor::compute).unwrap_or(DType::F16);
-        let devices = self.weights.blocks.iter().map(|block| offload::home(&block.attention_norm));
-        KvCache::new(&self.hyper, capacity, dtype, devices)
+        let dtype = match self.numerics {
+            Numerics::Ggml => DType::F16,
+            Numerics::F32 => DType::F32,
+        };
+        let devices = self.weights.blocks.iter().map(|block| offload::weight_device(&block.attention_norm));
+        KvCache::new(&self.config, capacity, dtype, devices)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in
     /// `f32`: after every token, or after the last alone.
     ///
-    /// Products follow the current executor's wish, attention the cache's dtype: a cache belongs under the executor, or one
-    /// with the same [`compute`](HybridExecutor::compute), that it was made under.
-    ///
-    /// Every row depends only on the tokens before it: feeding them in one call, in pieces or one by one gives the same
-    /// numbers.
+    /// Every row depends only on the tokens before it: feeding them in one call, in chunks or one by one gives the same
+    /// values.
     ///
     /// # Errors
     /// If there is no token, an id is out of range, or the cache is too small; the cache is then as before. Also if an

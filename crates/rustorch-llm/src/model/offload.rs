@@ -3,7 +3,7 @@
 use super::weights::{BlockWeights, FeedForwardWeights, LinearWeights};
 use super::{Model, Weights};
 use crate::Result;
-use rustorch_core::{DType, Device, Error, Fault, Layout, MatMul, Op, Shape, TensorMeta};
+use rustorch_core::{DType, Device, Error, Fault, Layout, MatMul, MulMatId, Numerics, Op, Shape, TensorMeta};
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::Tensor;
 
@@ -27,8 +27,8 @@ pub struct Offloaded {
     pub output: bool,
     /// Bytes of weights.
     pub bytes: u64,
-    /// Dtypes of weights that the device does not multiply with, so that they stayed where they were.
-    pub kept: Vec<DType>,
+    /// Dtypes of weights for which the device has no matmul; these weights stayed where they were.
+    pub unsupported: Vec<DType>,
 }
 
 impl Model {
@@ -43,31 +43,37 @@ impl Model {
     pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
         let most_blocks = offload.blocks.unwrap_or(usize::MAX);
         let (device, left) = (offload.device, offload.bytes);
-        let mut mover = Mover { device, left, rope_factors: None, done: Offloaded::default() };
+        let mut uploader = Uploader {
+            device,
+            left,
+            numerics: self.numerics,
+            rope_factors: None,
+            done: Offloaded::default(),
+        };
         let Weights { blocks, output_norm, output, .. } = &mut self.weights;
         for block in blocks.iter_mut().take(most_blocks) {
-            let Some(moved) = mover.block(block)? else { return Ok(mover.done) };
+            let Some(moved) = uploader.block(block)? else { return Ok(uploader.done) };
             *block = moved;
-            mover.done.blocks += 1;
+            uploader.done.blocks += 1;
         }
-        if mover.done.blocks < blocks.len() {
-            return Ok(mover.done);
+        if uploader.done.blocks < blocks.len() {
+            return Ok(uploader.done);
         }
-        if let (Some(norm), Some(layer)) = (mover.tensor(output_norm, false)?, mover.linear(output)?) {
+        if let (Some(norm), Some(layer)) = (uploader.tensor(output_norm, false)?, uploader.linear(output)?) {
             (*output_norm, *output) = (norm, layer);
-            mover.done.output = true;
+            uploader.done.output = true;
         }
-        Ok(mover.done)
+        Ok(uploader.done)
     }
 }
 
-/// Where a tensor's data is: its device, or the processor if that is lost, because weights are in the file still.
-pub(super) fn home(x: &Tensor) -> Device {
-    let lost = HybridExecutor::with_current(|executor| executor.health().is_lost(x.device()));
-    if lost { Device::Cpu } else { x.device() }
+/// Where a tensor's data is: its device, or the CPU if that device is lost, because the weights are still in the file.
+pub(super) fn weight_device(x: &Tensor) -> Device {
+    if x.storage().is_lost() { Device::CPU } else { x.device() }
 }
 
-struct Mover {
+struct Uploader {
+    numerics: Numerics,
     device: Device,
     left: Option<u64>,
     /// On the device, as soon as a block has asked for them.
@@ -75,7 +81,7 @@ struct Mover {
     done: Offloaded,
 }
 
-impl Mover {
+impl Uploader {
     /// The block on the device; `None` if it does not fit.
     fn block(&mut self, block: &BlockWeights) -> Result<Option<BlockWeights>> {
         let mut norms = vec![block.attention_norm.clone(), block.feed_forward_norm.clone()];
@@ -139,7 +145,7 @@ impl Mover {
 
     fn linear(&mut self, layer: &LinearWeights) -> Result<Option<LinearWeights>> {
         let Some(weight) = self.tensor(&layer.weight, true)? else { return Ok(None) };
-        // Scales and biases go where their products are.
+        // Scales and biases go to the device of the weight.
         let beside = |x: &Option<Tensor>| -> Result<Option<Tensor>> {
             Ok(x.as_ref().map(|x| x.to_device(weight.device())).transpose()?)
         };
@@ -150,8 +156,8 @@ impl Mover {
     /// The tensor on the device; `None` if it does not fit. A weight that the device cannot use is left where it is.
     fn tensor(&mut self, x: &Tensor, weight: bool) -> Result<Option<Tensor>> {
         if weight && !self.multiplies(x)? {
-            if !self.done.kept.contains(&x.dtype()) {
-                self.done.kept.push(x.dtype());
+            if !self.done.unsupported.contains(&x.dtype()) {
+                self.done.unsupported.push(x.dtype());
             }
             return Ok(Some(x.clone()));
         }
@@ -175,19 +181,19 @@ impl Mover {
     /// Whether the device multiplies activations with a weight of this dtype and shape.
     fn multiplies(&self, weight: &Tensor) -> Result<bool> {
         let dims = weight.dims();
-        let exact = HybridExecutor::with_current(HybridExecutor::compute).is_some();
+        let numerics = self.numerics;
         let contiguous = |dims: &[usize]| -> Result<Layout> { Ok(Layout::contiguous(Shape::new(dims)?)) };
         let inner = dims[dims.len() - 1];
         let (op, args) = match dims.len() {
             2 => {
                 let transposed = weight.layout().transpose(0, 1)?;
                 (
-                    Op::MatMul(MatMul { exact, ..MatMul::default() }),
+                    Op::MatMul(MatMul { numerics, ..MatMul::default() }),
                     vec![(DType::F32, contiguous(&[1, inner])?), (weight.dtype(), transposed)],
                 )
             }
             _ => (
-                Op::ExpertMatMul { exact },
+                Op::MulMatId(MulMatId { numerics }),
                 vec![
                     (DType::F32, contiguous(&[1, 1, inner])?),
                     (weight.dtype(), weight.layout().clone()),

@@ -1,6 +1,6 @@
-//! Weights, as tensors over the file's mapping.
+//! Weights, as tensors over the file's bytes.
 
-use super::Hyperparameters;
+use super::ModelConfig;
 use crate::arch::{Architecture, Attention, Bias, Experts, FeedForward, Gated, Linear};
 use crate::{Error, Result};
 use rustorch_core::{Buffer, DType};
@@ -9,7 +9,7 @@ use rustorch_tensor::Tensor;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// All weights of a network.
+/// All weights of a model.
 pub struct Weights {
     /// `[vocabulary, embedding]`.
     pub embedding: Tensor,
@@ -50,9 +50,9 @@ pub struct BlockWeights {
 pub struct LinearWeights {
     /// `[out, in]`; of experts `[experts, out, in]`.
     pub weight: Tensor,
-    /// A factor of the products, `[1]`; of experts `[experts]`. Formats with little range keep it beside the blocks.
+    /// A factor of the matmul, `[1]`; of experts `[experts]`. Formats with a small range store it as a tensor of its own.
     pub scale: Option<Tensor>,
-    /// Added to the products, `[out]`, `f32`. Experts have none.
+    /// Added to the matmul, `[out]`, `f32`. Experts have none.
     pub bias: Option<Tensor>,
 }
 
@@ -65,7 +65,7 @@ pub enum FeedForwardWeights {
     Experts(ExpertWeights),
 }
 
-/// A gated network.
+/// A gated feed-forward network (GLU).
 #[derive(Clone)]
 pub struct Dense {
     /// `[ff, embedding]`.
@@ -105,19 +105,19 @@ struct Loader<'a> {
 impl Weights {
     pub(super) fn load(
         architecture: &Architecture,
-        hyper: &Hyperparameters,
+        config: &ModelConfig,
         file: &gguf::File,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Weights> {
         let mut loader = Loader { file, progress, loaded: HashSet::new() };
-        let (dim, vocabulary) = (hyper.embedding, hyper.vocabulary);
+        let (dim, vocabulary) = (config.embedding, config.vocabulary);
         let embedding = loader.tensor(architecture.embedding, &[vocabulary, dim])?;
         let mut blocks =
-            (0..hyper.blocks).map(|i| loader.block(architecture, hyper, i)).collect::<Result<Vec<_>>>()?;
+            (0..config.blocks).map(|i| loader.block(architecture, config, i)).collect::<Result<Vec<_>>>()?;
         let output_norm = loader.vector(architecture.output_norm, dim)?;
-        let output = loader.output(architecture, hyper, &embedding)?;
+        let output = loader.output(architecture, config, &embedding)?;
         if let Some(name) = architecture.block.attention.rope_factors {
-            let factors = loader.find(name, &[hyper.rope_dims / 2])?;
+            let factors = loader.find(name, &[config.rope_dims / 2])?;
             blocks.iter_mut().for_each(|block| block.rope_factors.clone_from(&factors));
         }
         loader.check_all_used(architecture)?;
@@ -129,40 +129,40 @@ impl Loader<'_> {
     fn block(
         &mut self,
         architecture: &Architecture,
-        hyper: &Hyperparameters,
+        config: &ModelConfig,
         index: usize,
     ) -> Result<BlockWeights> {
         let Attention { norm, query, key, value, query_norm, key_norm, output, .. } =
             architecture.block.attention;
         let name = |part: &str| format!("blk.{index}.{part}");
-        let dim = hyper.embedding;
-        let (heads, kv_heads) = (hyper.heads[index], hyper.kv_heads[index]);
+        let dim = config.embedding;
+        let (heads, kv_heads) = (config.heads[index], config.kv_heads[index]);
         let head_norm = |loader: &mut Self, part: Option<&str>| {
-            part.map(|part| loader.vector(&name(part), hyper.key_length)).transpose()
+            part.map(|part| loader.vector(&name(part), config.key_length)).transpose()
         };
         Ok(BlockWeights {
             attention_norm: self.vector(&name(norm), dim)?,
-            query: self.linear(index, query, heads * hyper.key_length, dim)?,
-            key: self.linear(index, key, kv_heads * hyper.key_length, dim)?,
-            value: self.linear(index, value, kv_heads * hyper.value_length, dim)?,
+            query: self.linear(index, query, heads * config.key_length, dim)?,
+            key: self.linear(index, key, kv_heads * config.key_length, dim)?,
+            value: self.linear(index, value, kv_heads * config.value_length, dim)?,
             query_norm: head_norm(self, query_norm)?,
             key_norm: head_norm(self, key_norm)?,
             // Known when all blocks are.
             rope_factors: None,
-            output: self.linear(index, output, dim, heads * hyper.value_length)?,
+            output: self.linear(index, output, dim, heads * config.value_length)?,
             feed_forward_norm: self.vector(&name(architecture.block.feed_forward.norm), dim)?,
-            feed_forward: self.feed_forward(&architecture.block.feed_forward, hyper, index)?,
+            feed_forward: self.feed_forward(&architecture.block.feed_forward, config, index)?,
         })
     }
 
     fn feed_forward(
         &mut self,
         part: &FeedForward,
-        hyper: &Hyperparameters,
+        config: &ModelConfig,
         index: usize,
     ) -> Result<FeedForwardWeights> {
-        let dim = hyper.embedding;
-        match (hyper.experts, part.experts, part.dense) {
+        let dim = config.embedding;
+        match (config.experts, part.experts, part.dense) {
             (Some(counts), Some(Experts { router, gate, up, down, normalize }), _) => {
                 let name = |part: &str| format!("blk.{index}.{part}");
                 let (n, ff) = (counts.count, counts.feed_forward);
@@ -177,7 +177,7 @@ impl Loader<'_> {
                 }))
             }
             (_, _, Some(Gated { gate, up, down, scaled })) => {
-                let ff = hyper.feed_forward[index];
+                let ff = config.feed_forward[index];
                 let mut linear = |layer, outputs, inputs| -> Result<LinearWeights> {
                     let weights = self.linear(index, layer, outputs, inputs)?;
                     Ok(LinearWeights { scale: weights.scale.filter(|_| scaled), ..weights })
@@ -188,7 +188,7 @@ impl Loader<'_> {
                     down: linear(down, dim, ff)?,
                 }))
             }
-            // `Hyperparameters::read` refuses a file whose kind of feed-forward the architecture lacks.
+            // `ModelConfig::read` refuses a file whose kind of feed-forward the architecture lacks.
             _ => Err(Error::Request("the architecture has no feed-forward network for this file".into())),
         }
     }
@@ -215,15 +215,15 @@ impl Loader<'_> {
     fn output(
         &mut self,
         architecture: &Architecture,
-        hyper: &Hyperparameters,
+        config: &ModelConfig,
         table: &Tensor,
     ) -> Result<LinearWeights> {
         let Linear { name, bias } = architecture.output;
-        let found = self.find(name, &[hyper.vocabulary, hyper.embedding])?;
+        let found = self.find(name, &[config.vocabulary, config.embedding])?;
         Ok(LinearWeights {
             weight: found.unwrap_or_else(|| table.clone()),
             scale: self.scale(name, 1)?,
-            bias: self.bias(name, bias, hyper.vocabulary)?,
+            bias: self.bias(name, bias, config.vocabulary)?,
         })
     }
 
@@ -237,14 +237,14 @@ impl Loader<'_> {
         wanted.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
     }
 
-    /// The factor of a layer's products, where the file has one.
+    /// The factor of a layer's matmul, where the file has one.
     fn scale(&mut self, name: &str, len: usize) -> Result<Option<Tensor>> {
         let name = format!("{name}.scale");
         let found = self.file.find_tensor(&name).is_some();
         found.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
     }
 
-    /// Fails if the file has tensors that were not loaded: a network without them would be another one.
+    /// Fails if the file has tensors that were not loaded: a model without them would be another one.
     fn check_all_used(&self, architecture: &Architecture) -> Result<()> {
         // The scale of a layer's input serves hardware that quantizes activations by it, a classifier serves ranking.
         let needless = |name: &str| name.ends_with(".input_scale") || name.starts_with("cls.");

@@ -1,4 +1,4 @@
-//! The tokens still in the running, and the filters that thin them out.
+//! The candidate tokens of a sampler, and the filters that remove some of them.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ impl Candidate {
     }
 }
 
-/// Candidates in a buffer that is kept from token to token.
+/// Candidates, in a buffer that is reused from token to token.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
     all: Vec<Candidate>,

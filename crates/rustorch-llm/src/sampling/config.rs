@@ -48,7 +48,7 @@ impl Default for SamplerConfig {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SamplingError {
-    /// A setting lies outside its range.
+    /// A setting is out of range.
     #[error("{name} = {value} is out of range: it must be {range}")]
     OutOfRange {
         /// The field of [`SamplerConfig`].

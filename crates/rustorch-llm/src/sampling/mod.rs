@@ -28,7 +28,7 @@ pub use config::{SamplerConfig, SamplingError};
 use candidates::Candidates;
 use rustorch_core::{PhiloxKey, unit_f64};
 
-/// Chooses tokens. Its buffers are kept, so after the first token nothing is allocated.
+/// Chooses tokens. Its buffers are reused, so after the first token nothing is allocated.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,

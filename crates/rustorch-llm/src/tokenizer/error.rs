@@ -32,7 +32,7 @@ pub enum TokenizerError {
     #[error("the vocabulary has {0} tokens, more than 2^31 - 1")]
     TooLarge(usize),
     /// A special id does not name a token.
-    #[error("special token {what} = {id} lies outside the vocabulary of {tokens} tokens")]
+    #[error("special token {what} = {id} is outside the vocabulary of {tokens} tokens")]
     SpecialOutOfRange {
         /// Which special token.
         what: &'static str,

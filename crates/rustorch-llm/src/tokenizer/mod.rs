@@ -102,7 +102,7 @@ impl Tokenizer {
     /// bytes that no token can express (they are left out).
     ///
     /// # Errors
-    /// When the vocabulary is empty, a per-token array is too short, or a special id lies outside.
+    /// When the vocabulary is empty, a per-token array is too short, or a special id is outside the vocabulary.
     pub fn new(mut vocab: Vocab) -> Result<Tokenizer, TokenizerError> {
         vocab.validate()?;
         let mut warnings = std::mem::take(&mut vocab.warnings);

@@ -20,7 +20,7 @@ pub(super) struct Spm {
     fallback: [Option<u32>; 256],
 }
 
-/// Pairs of characters that stand side by side in some token. Between any other two characters no merge can happen, so
+/// Pairs of characters that are adjacent in some token. Between any other two characters no merge can happen, so
 /// the text is cut there and merged part by part, with the same result.
 #[derive(Debug, Default)]
 struct Joints {

@@ -118,7 +118,7 @@ pub struct Vocab {
 
 impl Vocab {
     /// A vocabulary of `tokens` with the defaults of its kind and pre-tokenizer: for SPM ids 0, 1, 2 are unknown, begin
-    /// and end, `bos` and a space are put before the text; for BPE id 11 is begin and end. Default ids that lie outside
+    /// and end, `bos` and a space are put before the text; for BPE id 11 is begin and end. Default ids outside
     /// the vocabulary are left out.
     pub fn new<T: Into<Vec<u8>>>(kind: ModelKind, pre: &str, tokens: impl IntoIterator<Item = T>) -> Vocab {
         let tokens: Vec<Vec<u8>> = tokens.into_iter().map(Into::into).collect();

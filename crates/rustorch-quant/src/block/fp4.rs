@@ -1,10 +1,10 @@
-//! The types of 4-bit floating-point numbers (E2M1).
+//! The 4-bit floating-point types (E2M1).
 
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
 use super::bits::nibbles;
-use super::{Block, Levels};
+use super::{Block, Codes};
 
 /// MXFP4 of the OCP microscaling formats: `2^(e - 127) * e2m1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -20,7 +20,7 @@ impl Block for BlockMxfp4 {
     const TYPE: QuantType = QuantType::MXFP4;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
         out.q[..32].iter_mut().for_each(|q| *q = e2m1_doubled(*q));
         out.set_scales(2, e8m0_halved(self.e));
@@ -41,7 +41,7 @@ impl Block for BlockNvfp4 {
     const TYPE: QuantType = QuantType::NVFP4;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for (group, qs) in self.qs.chunks_exact(8).enumerate() {
             let q = &mut out.q[16 * group..][..16];
             for (i, &byte) in qs.iter().enumerate() {
@@ -65,14 +65,14 @@ pub(crate) fn e2m1_doubled(code: i8) -> i8 {
     if code & 8 == 0 { magnitude } else { -magnitude }
 }
 
-/// Half of `2^(e - 127)`, which goes with the doubled levels; the two smallest are subnormal numbers.
+/// Half of `2^(e - 127)`, which goes with the doubled values; the two smallest are subnormal.
 #[inline(always)]
 pub(crate) fn e8m0_halved(e: u8) -> f32 {
     let bits = if e < 2 { 0x0020_0000 << e } else { (u32::from(e) - 1) << 23 };
     f32::from_bits(bits)
 }
 
-/// Half of an unsigned E4M3 number, which goes with the doubled levels. 0x7f, E4M3's NaN, counts as zero; the top bit
+/// Half of an unsigned E4M3 value, which goes with the doubled values. 0x7f, E4M3's NaN, counts as zero; the top bit
 /// is ignored otherwise, as ggml does.
 #[inline(always)]
 pub(crate) fn ue4m3_halved(x: u8) -> f32 {

@@ -1,9 +1,9 @@
-//! The IQ1 types: eight ternary levels at a time from a codebook, shifted by an eighth.
+//! The IQ1 types: eight ternary codes at a time from a codebook, shifted by an eighth.
 
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::grid;
 use crate::le::{F16Le, U16Le, f16_bits_to_f32};
 
@@ -23,7 +23,7 @@ impl Block for BlockIq1S {
     const TYPE: QuantType = QuantType::IQ1_S;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         let d = self.d.get();
         for (part, qh) in self.qh.iter().enumerate() {
             let qh = qh.get();
@@ -64,7 +64,7 @@ impl Block for BlockIq1M {
     const TYPE: QuantType = QuantType::IQ1_M;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for part in 0..32 {
             let qh = self.qh[part / 2] >> (4 * (part % 2));
             let index = usize::from(self.qs[part]) | usize::from(qh & 7) << 8;
@@ -80,7 +80,7 @@ impl Block for BlockIq1M {
     }
 }
 
-/// Eight levels `t + shift / 8`, `t` in {-1, 0, 1}, as integers eight times as large. The scale that goes with them is
+/// Eight codes `t + shift / 8`, `t` in {-1, 0, 1}, as integers eight times as large. The scale that goes with them is
 /// an eighth of the stored one; both steps are exact.
 #[inline(always)]
 fn shifted(index: usize, shift: i8, q: &mut [i8]) {

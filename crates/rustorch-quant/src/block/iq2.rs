@@ -1,9 +1,9 @@
-//! The IQ2 types: eight levels at a time from a codebook of the E8 lattice.
+//! The IQ2 types: eight codes at a time from a codebook of the E8 lattice.
 
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::grid::{self, even_signs, signed};
 use crate::le::{F16Le, U16Le};
 
@@ -21,15 +21,15 @@ impl Block for BlockIq2Xxs {
     const TYPE: QuantType = QuantType::IQ2_XXS;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         let d = self.d.get();
         for (part, qs) in self.qs.chunks_exact(4).enumerate() {
             let indices = u32::from(qs[0].get()) | u32::from(qs[1].get()) << 16;
             let signs_and_scale = u32::from(qs[2].get()) | u32::from(qs[3].get()) << 16;
             for (j, index) in indices.to_le_bytes().into_iter().enumerate() {
-                let levels = grid::IQ2_XXS[usize::from(index)];
+                let codes = grid::IQ2_XXS[usize::from(index)];
                 let signs = even_signs(signs_and_scale >> (7 * j));
-                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(levels, signs));
+                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(codes, signs));
             }
             let scale = d * (0.5 + (signs_and_scale >> 28) as f32) * 0.25;
             out.scale[2 * part..2 * part + 2].fill(scale);
@@ -54,11 +54,11 @@ impl Block for BlockIq2Xs {
     const TYPE: QuantType = QuantType::IQ2_XS;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for (part, qs) in self.qs.iter().enumerate() {
             let qs = qs.get();
-            let levels = grid::IQ2_XS[usize::from(qs & 511)];
-            out.q[8 * part..][..8].copy_from_slice(&signed(levels, even_signs(u32::from(qs >> 9))));
+            let codes = grid::IQ2_XS[usize::from(qs & 511)];
+            out.q[8 * part..][..8].copy_from_slice(&signed(codes, even_signs(u32::from(qs >> 9))));
         }
         nibble_scales(self.d.get(), &self.scales, out);
     }
@@ -84,11 +84,11 @@ impl Block for BlockIq2S {
     const TYPE: QuantType = QuantType::IQ2_S;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for part in 0..32 {
             let high = usize::from(self.qh[part / 4] >> (2 * (part % 4)) & 3);
-            let levels = grid::IQ2_S[usize::from(self.qs[part]) | high << 8];
-            out.q[8 * part..][..8].copy_from_slice(&signed(levels, self.signs[part]));
+            let codes = grid::IQ2_S[usize::from(self.qs[part]) | high << 8];
+            out.q[8 * part..][..8].copy_from_slice(&signed(codes, self.signs[part]));
         }
         nibble_scales(self.d.get(), &self.scales, out);
     }
@@ -96,7 +96,7 @@ impl Block for BlockIq2S {
 
 /// A scale of 4 bits per 16 values, the low nibble first.
 #[inline(always)]
-fn nibble_scales(d: f32, scales: &[u8; 8], out: &mut Levels) {
+fn nibble_scales(d: f32, scales: &[u8; 8], out: &mut Codes) {
     for (j, &sc) in scales.iter().enumerate() {
         out.scale[2 * j] = d * (0.5 + f32::from(sc & 15)) * 0.25;
         out.scale[2 * j + 1] = d * (0.5 + f32::from(sc >> 4)) * 0.25;

@@ -1,9 +1,9 @@
-//! The IQ3 types: four levels at a time from a codebook.
+//! The IQ3 types: four codes at a time from a codebook.
 
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::grid::{self, even_signs, signed};
 use crate::le::F16Le;
 
@@ -23,16 +23,16 @@ impl Block for BlockIq3Xxs {
     const TYPE: QuantType = QuantType::IQ3_XXS;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         let d = self.d.get();
         for part in 0..8 {
             let sas = &self.scales_and_signs[4 * part..][..4];
             let signs_and_scale = u32::from_le_bytes([sas[0], sas[1], sas[2], sas[3]]);
             for j in 0..4 {
                 let qs = &self.qs[8 * part + 2 * j..][..2];
-                let levels = pair(&grid::IQ3_XXS[usize::from(qs[0])], &grid::IQ3_XXS[usize::from(qs[1])]);
+                let codes = pair(&grid::IQ3_XXS[usize::from(qs[0])], &grid::IQ3_XXS[usize::from(qs[1])]);
                 let signs = even_signs(signs_and_scale >> (7 * j));
-                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(levels, signs));
+                out.q[32 * part + 8 * j..][..8].copy_from_slice(&signed(codes, signs));
             }
             let scale = d * (0.5 + (signs_and_scale >> 28) as f32) * 0.5;
             out.scale[2 * part..2 * part + 2].fill(scale);
@@ -61,13 +61,13 @@ impl Block for BlockIq3S {
     const TYPE: QuantType = QuantType::IQ3_S;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for part in 0..32 {
             let high = usize::from(self.qh[part / 4] >> (2 * (part % 4)));
             let a = usize::from(self.qs[2 * part]) | (high & 1) << 8;
             let b = usize::from(self.qs[2 * part + 1]) | (high & 2) << 7;
-            let levels = pair(&grid::IQ3_S[a], &grid::IQ3_S[b]);
-            out.q[8 * part..][..8].copy_from_slice(&signed(levels, self.signs[part]));
+            let codes = pair(&grid::IQ3_S[a], &grid::IQ3_S[b]);
+            out.q[8 * part..][..8].copy_from_slice(&signed(codes, self.signs[part]));
         }
         let d = self.d.get();
         for (j, &sc) in self.scales.iter().enumerate() {

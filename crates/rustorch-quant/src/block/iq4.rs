@@ -1,13 +1,13 @@
-//! The IQ4 types: 4-bit codes of non-linear levels.
+//! The IQ4 types: 4-bit indices into a table of 16 non-linear codes.
 
 use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
 use super::bits::nibbles;
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::le::{F16Le, U16Le};
 
-/// IQ4_NL: `d * level[nibble]`.
+/// IQ4_NL: `d * kvalues[nibble]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockIq4Nl {
@@ -21,14 +21,14 @@ impl Block for BlockIq4Nl {
     const TYPE: QuantType = QuantType::IQ4_NL;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
-        out.q[..32].iter_mut().for_each(|q| *q = iq4_level(*q));
+        out.q[..32].iter_mut().for_each(|q| *q = iq4_code(*q));
         out.set_scales(2, self.d.get());
     }
 }
 
-/// IQ4_XS: `d * (sc - 32) * level[nibble]` in groups of 32.
+/// IQ4_XS: `d * (sc - 32) * kvalues[nibble]` in groups of 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockIq4Xs {
@@ -46,7 +46,7 @@ impl Block for BlockIq4Xs {
     const TYPE: QuantType = QuantType::IQ4_XS;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         let (d, scales_h) = (self.d.get(), self.scales_h.get());
         for (part, qs) in self.qs.chunks_exact(16).enumerate() {
             for (i, &byte) in qs.iter().enumerate() {
@@ -58,21 +58,22 @@ impl Block for BlockIq4Xs {
             let scale = d * f32::from((low | high << 4) as i8 - 32);
             out.scale[2 * part..2 * part + 2].fill(scale);
         }
-        out.q.iter_mut().for_each(|q| *q = iq4_level(*q));
+        out.q.iter_mut().for_each(|q| *q = iq4_code(*q));
         out.min = [0.0; 16];
     }
 }
 
-/// The sixteen levels of IQ4_NL and IQ4_XS.
-pub const IQ4_LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+/// The sixteen codes of IQ4_NL and IQ4_XS, ggml's `kvalues_iq4nl`.
+pub const KVALUES_IQ4NL: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// The level of a code in 0..16. Climbed step by step, not looked up, so that a loop over it vectorises.
+/// The code at an index in 0..16. Computed by steps, not looked up, so that a loop over it vectorises.
 #[inline(always)]
-fn iq4_level(code: i8) -> i8 {
-    let mut level = IQ4_LEVELS[0];
+fn iq4_code(index: i8) -> i8 {
+    let mut code = KVALUES_IQ4NL[0];
     for k in 0..15 {
-        let step = IQ4_LEVELS[k + 1] - IQ4_LEVELS[k];
-        level += if code > k as i8 { step } else { 0 };
+        let step = KVALUES_IQ4NL[k + 1] - KVALUES_IQ4NL[k];
+        code += if index > k as i8 { step } else { 0 };
     }
-    level
+    code
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
 use super::bits::{bit_planes, crumbs};
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::le::{F16Le, F32Le, I16Le};
 
 /// Q2_K: `d * sc * q - dmin * m` in groups of 16.
@@ -13,7 +13,7 @@ use crate::le::{F16Le, F32Le, I16Le};
 pub struct BlockQ2K {
     /// Per group: scale in the low, minimum in the high nibble.
     pub scales: [u8; 16],
-    /// 2-bit levels: byte `l` of each 32 holds values `l`, `l+32`, `l+64`, `l+96` of a half.
+    /// 2-bit codes: byte `l` of each 32 holds values `l`, `l+32`, `l+64`, `l+96` of a half.
     pub qs: [u8; 64],
     /// Scale of the scales.
     pub d: F16Le,
@@ -25,7 +25,7 @@ impl Block for BlockQ2K {
     const TYPE: QuantType = QuantType::Q2_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         crumbs(&self.qs, &mut out.q);
         let (d, dmin) = (self.d.get(), self.dmin.get());
         for (g, &sc) in self.scales.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Block for BlockQ3K {
     const TYPE: QuantType = QuantType::Q3_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         crumbs(&self.qs, &mut out.q);
         bit_planes(&self.hmask, 4, &mut out.q);
         out.q.iter_mut().for_each(|q| *q -= 4);
@@ -83,7 +83,7 @@ impl Block for BlockQ4K {
     const TYPE: QuantType = QuantType::Q4_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles_by_64(&self.qs, &mut out.q);
         affine_scales(self.d.get(), self.dmin.get(), &self.scales, out);
     }
@@ -109,7 +109,7 @@ impl Block for BlockQ5K {
     const TYPE: QuantType = QuantType::Q5_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles_by_64(&self.qs, &mut out.q);
         bit_planes(&self.qh, 16, &mut out.q);
         affine_scales(self.d.get(), self.dmin.get(), &self.scales, out);
@@ -134,7 +134,7 @@ impl Block for BlockQ6K {
     const TYPE: QuantType = QuantType::Q6_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         let mut high = [0; 256];
         crumbs(&self.qh, &mut high);
         for half in 0..2 {
@@ -159,9 +159,9 @@ impl Block for BlockQ6K {
 pub struct BlockQ8K {
     /// Scale.
     pub d: F32Le,
-    /// Levels.
+    /// The codes.
     pub qs: [i8; 256],
-    /// Sum of the levels of each group of 16.
+    /// Sum of the codes of each group of 16.
     pub bsums: [I16Le; 16],
 }
 
@@ -169,7 +169,7 @@ impl Block for BlockQ8K {
     const TYPE: QuantType = QuantType::Q8_K;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         out.q = self.qs;
         out.set_scales(16, self.d.get());
     }
@@ -217,7 +217,7 @@ pub fn pack_scales_mins(scales: &[u8; 8], mins: &[u8; 8]) -> [u8; 12] {
 }
 
 #[inline(always)]
-fn affine_scales(d: f32, dmin: f32, packed: &[u8; 12], out: &mut Levels) {
+fn affine_scales(d: f32, dmin: f32, packed: &[u8; 12], out: &mut Codes) {
     let (scales, mins) = unpack_scales_mins(packed);
     for j in 0..8 {
         let (scale, min) = (d * f32::from(scales[j]), dmin * f32::from(mins[j]));

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
 use super::bits::{join_fifth_bits, nibbles};
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::le::F16Le;
 
 /// Q4_0: `d * (nibble - 8)`.
@@ -21,7 +21,7 @@ impl Block for BlockQ4_0 {
     const TYPE: QuantType = QuantType::Q4_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
         out.q[..32].iter_mut().for_each(|q| *q -= 8);
         out.set_scales(2, self.d.get());
@@ -44,7 +44,7 @@ impl Block for BlockQ4_1 {
     const TYPE: QuantType = QuantType::Q4_1;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
         out.set_scales(2, self.d.get());
         out.min[..2].fill(-self.m.get());
@@ -67,7 +67,7 @@ impl Block for BlockQ5_0 {
     const TYPE: QuantType = QuantType::Q5_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
         join_fifth_bits(u32::from_le_bytes(self.qh), &mut out.q);
         out.q[..32].iter_mut().for_each(|q| *q -= 16);
@@ -93,7 +93,7 @@ impl Block for BlockQ5_1 {
     const TYPE: QuantType = QuantType::Q5_1;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         nibbles(&self.qs, &mut out.q);
         join_fifth_bits(u32::from_le_bytes(self.qh), &mut out.q);
         out.set_scales(2, self.d.get());
@@ -107,7 +107,7 @@ impl Block for BlockQ5_1 {
 pub struct BlockQ8_0 {
     /// Scale.
     pub d: F16Le,
-    /// Levels.
+    /// The codes.
     pub qs: [i8; 32],
 }
 
@@ -115,21 +115,21 @@ impl Block for BlockQ8_0 {
     const TYPE: QuantType = QuantType::Q8_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         out.q[..32].copy_from_slice(&self.qs);
         out.set_scales(2, self.d.get());
     }
 }
 
-/// Q8_1: `d * q`, with the sum that products with a minimum need.
+/// Q8_1: `d * q`, with the sum that dot products with a minimum need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockQ8_1 {
     /// Scale.
     pub d: F16Le,
-    /// `d` times the sum of the levels.
+    /// `d` times the sum of the codes.
     pub s: F16Le,
-    /// Levels.
+    /// The codes.
     pub qs: [i8; 32],
 }
 
@@ -137,7 +137,7 @@ impl Block for BlockQ8_1 {
     const TYPE: QuantType = QuantType::Q8_1;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         out.q[..32].copy_from_slice(&self.qs);
         out.set_scales(2, self.d.get());
     }

@@ -1,4 +1,4 @@
-//! The blocks as they lie in memory and in files, and what each of them means.
+//! The block structs, laid out as in memory and in files, and what each of them means.
 
 mod bits;
 mod fp4;
@@ -15,7 +15,7 @@ pub(crate) use fp4::{e2m1_doubled, e8m0_halved, ue4m3_halved};
 pub use iq1::{BlockIq1M, BlockIq1S};
 pub use iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
 pub use iq3::{BlockIq3S, BlockIq3Xxs};
-pub use iq4::{BlockIq4Nl, BlockIq4Xs, IQ4_LEVELS};
+pub use iq4::{BlockIq4Nl, BlockIq4Xs, KVALUES_IQ4NL};
 pub use k::{
     BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8K, pack_scales_mins, unpack_scales_mins,
 };
@@ -34,39 +34,39 @@ pub trait Block: Pod + Send + Sync {
     /// The number of values in a block.
     const LEN: usize = Self::TYPE.block_len();
 
-    /// Writes the block as integer levels with a scale and a minimum for each 16 of them.
+    /// Writes the block as integer codes with a scale and a minimum for each 16 of them.
     ///
-    /// The first [`LEN`](Self::LEN) levels and the first `LEN / 16` scales and minima are written.
-    fn expand(&self, out: &mut Levels);
+    /// The first [`LEN`](Self::LEN) codes and the first `LEN / 16` scales and minima are written.
+    fn expand(&self, out: &mut Codes);
 }
 
 /// A block of any type as integers: value `i` is `scale[i / 16] * q[i] - min[i / 16]`, and evaluating that in `f32`
 /// gives ggml's value bit for bit.
 ///
-/// Where ggml adds a minimum (Q4_1, Q5_1), `min` is its negative. Where levels have fractions, integers stand for them
-/// and the scale makes up for it, exactly: FP4 levels are doubled, IQ1 levels are multiplied by eight.
+/// Where ggml adds a minimum (Q4_1, Q5_1), `min` is its negative. Where codes would have fractions, integers stand for them
+/// and the scale makes up for it, exactly: FP4 values are doubled, IQ1 values are multiplied by eight.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Levels {
-    /// Levels.
+pub struct Codes {
+    /// The codes.
     pub q: [i8; 256],
-    /// A scale for each 16 levels.
+    /// A scale for each 16 codes.
     pub scale: [f32; 16],
-    /// What to subtract, for each 16 levels.
+    /// What to subtract, for each 16 codes.
     pub min: [f32; 16],
 }
 
-impl Levels {
+impl Codes {
     /// All zero.
     pub const fn new() -> Self {
         Self { q: [0; 256], scale: [0.0; 16], min: [0.0; 16] }
     }
 
-    /// Writes the values of the first `out.len()` levels.
+    /// Writes the values of the first `out.len()` codes.
     ///
     /// # Panics
     /// If `out` is longer than 256 values or no multiple of 16.
     #[inline(always)]
-    pub fn decode(&self, out: &mut [f32]) {
+    pub fn dequantize(&self, out: &mut [f32]) {
         assert!(
             out.len() <= 256 && out.len().is_multiple_of(16),
             "a block has 16 to 256 values, in groups of 16"
@@ -88,18 +88,18 @@ impl Levels {
     }
 }
 
-impl Default for Levels {
+impl Default for Codes {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Something to be done for a block type that is known only at run time; see [`visit`].
+/// A generic function over block types, called for a type that is known only at run time; see [`visit`].
 pub trait Visitor {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// Does it for the block type `B`.
+    /// Is called with the block type `B`.
     fn visit<B: Block>(self) -> Self::Output;
 }
 

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rustorch_core::QuantType;
 
 use super::bits::crumbs;
-use super::{Block, Levels};
+use super::{Block, Codes};
 use crate::le::F16Le;
 
 /// TQ1_0: `d * t`, `t` in {-1, 0, 1}, five to a byte.
@@ -23,7 +23,7 @@ impl Block for BlockTq1_0 {
     const TYPE: QuantType = QuantType::TQ1_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         // Multiplying the fraction by 3^n moves digit n to the front; the bits that overflow are the digits before it.
         let mut power = 1u8;
         for n in 0..5 {
@@ -48,7 +48,7 @@ impl Block for BlockTq1_0 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockTq2_0 {
-    /// 2-bit levels: byte `l` of each 32 holds values `l`, `l+32`, `l+64`, `l+96` of a half.
+    /// 2-bit codes: byte `l` of each 32 holds values `l`, `l+32`, `l+64`, `l+96` of a half.
     pub qs: [u8; 64],
     /// Scale.
     pub d: F16Le,
@@ -58,7 +58,7 @@ impl Block for BlockTq2_0 {
     const TYPE: QuantType = QuantType::TQ2_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         crumbs(&self.qs, &mut out.q);
         out.q.iter_mut().for_each(|q| *q -= 1);
         out.set_scales(16, self.d.get());
@@ -79,7 +79,7 @@ impl Block for BlockQ1_0 {
     const TYPE: QuantType = QuantType::Q1_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for (byte, q) in self.qs.iter().zip(out.q.chunks_exact_mut(8)) {
             for (bit, q) in q.iter_mut().enumerate() {
                 *q = ((byte >> bit & 1) << 1) as i8 - 1;
@@ -95,7 +95,7 @@ impl Block for BlockQ1_0 {
 pub struct BlockQ2_0 {
     /// Scale.
     pub d: F16Le,
-    /// 2-bit levels, four consecutive values to a byte.
+    /// 2-bit codes, four consecutive values to a byte.
     pub qs: [u8; 16],
 }
 
@@ -103,7 +103,7 @@ impl Block for BlockQ2_0 {
     const TYPE: QuantType = QuantType::Q2_0;
 
     #[inline(always)]
-    fn expand(&self, out: &mut Levels) {
+    fn expand(&self, out: &mut Codes) {
         for (byte, q) in self.qs.iter().zip(out.q.chunks_exact_mut(4)) {
             for (j, q) in q.iter_mut().enumerate() {
                 *q = (byte >> (2 * j) & 3) as i8 - 1;

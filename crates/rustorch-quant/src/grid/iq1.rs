@@ -2,10 +2,10 @@
 
 use super::unpack;
 
-/// The codebook of IQ1_S and IQ1_M, its ternary levels multiplied by eight.
+/// The codebook of IQ1_S and IQ1_M, its ternary codes multiplied by eight.
 pub(crate) static IQ1_EIGHTFOLD: [[i8; 8]; 2048] = unpack(&IQ1_PACKED, &[-8, 0, 8]);
 
-/// Eight levels an entry, two bits each, the first lowest: 0, 1, 2 stand for -1, 0, 1.
+/// Eight codes an entry, two bits each, the first lowest: 0, 1, 2 stand for -1, 0, 1.
 #[rustfmt::skip]
 const IQ1_PACKED: [u16; 2048] = [
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0015, 0x0020, 0x0022, 0x0028, 0x002a, 0x0045,

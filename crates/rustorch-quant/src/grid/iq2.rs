@@ -11,7 +11,7 @@ pub(crate) static IQ2_XS: [[i8; 8]; 512] = unpack(&IQ2_XS_PACKED, &[8, 25, 43]);
 /// The codebook of IQ2_S.
 pub(crate) static IQ2_S: [[i8; 8]; 1024] = unpack(&IQ2_S_PACKED, &[8, 25, 43]);
 
-/// Eight levels an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
+/// Eight codes an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
 #[rustfmt::skip]
 const IQ2_XXS_PACKED: [u16; 256] = [
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0020, 0x0022, 0x0028, 0x002a, 0x0041,
@@ -38,7 +38,7 @@ const IQ2_XXS_PACKED: [u16; 256] = [
     0xa200, 0xa418, 0xa850, 0xa904,
 ];
 
-/// Eight levels an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
+/// Eight codes an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
 #[rustfmt::skip]
 const IQ2_XS_PACKED: [u16; 512] = [
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0016, 0x0019, 0x0020, 0x0022, 0x0025,
@@ -86,7 +86,7 @@ const IQ2_XS_PACKED: [u16; 512] = [
     0xa8a8, 0xa904, 0xa984, 0xa986, 0xaa28, 0xaa2a, 0xaa91, 0xaaaa,
 ];
 
-/// Eight levels an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
+/// Eight codes an entry, two bits each, the first lowest: 0, 1, 2 stand for 8, 25, 43.
 #[rustfmt::skip]
 const IQ2_S_PACKED: [u16; 1024] = [
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0016, 0x0019, 0x0020, 0x0022, 0x0025,

@@ -8,7 +8,7 @@ pub(crate) static IQ3_XXS: [[i8; 4]; 256] = unpack(&IQ3_XXS_PACKED, &[4, 12, 20,
 /// The codebook of IQ3_S.
 pub(crate) static IQ3_S: [[i8; 4]; 512] = unpack(&IQ3_S_PACKED, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
-/// Four levels an entry, four bits each, the first lowest: indices into the list above.
+/// Four codes an entry, four bits each, the first lowest: indices into the list above.
 #[rustfmt::skip]
 const IQ3_XXS_PACKED: [u16; 256] = [
     0x0000, 0x0002, 0x0004, 0x0011, 0x0013, 0x0017, 0x0020, 0x0022, 0x0031, 0x0042, 0x0073, 0x0075,
@@ -35,7 +35,7 @@ const IQ3_XXS_PACKED: [u16; 256] = [
     0x7500, 0x7502, 0x7524, 0x7630,
 ];
 
-/// Four levels an entry, four bits each, the first lowest: indices into the list above.
+/// Four codes an entry, four bits each, the first lowest: indices into the list above.
 #[rustfmt::skip]
 const IQ3_S_PACKED: [u16; 512] = [
     0x0000, 0x0001, 0x0002, 0x0005, 0x0007, 0x0010, 0x0011, 0x0012, 0x0014, 0x0016, 0x0020, 0x0021,

@@ -8,10 +8,10 @@ pub(crate) use iq1::IQ1_EIGHTFOLD;
 pub(crate) use iq2::{IQ2_S, IQ2_XS, IQ2_XXS};
 pub(crate) use iq3::{IQ3_S, IQ3_XXS};
 
-/// Each entry of `packed` as `N` levels: `16 / N` bits each, the first lowest, index `levels`.
+/// Each entry of `packed` as `N` codes: `16 / N` bits each, the first lowest, index `codes`.
 const fn unpack<const N: usize, const ENTRIES: usize>(
     packed: &[u16; ENTRIES],
-    levels: &[i8],
+    codes: &[i8],
 ) -> [[i8; N]; ENTRIES] {
     let bits = 16 / N;
     let mut grid = [[0; N]; ENTRIES];
@@ -19,7 +19,7 @@ const fn unpack<const N: usize, const ENTRIES: usize>(
     while entry < ENTRIES {
         let mut i = 0;
         while i < N {
-            grid[entry][i] = levels[(packed[entry] as usize >> (i * bits)) & ((1 << bits) - 1)];
+            grid[entry][i] = codes[(packed[entry] as usize >> (i * bits)) & ((1 << bits) - 1)];
             i += 1;
         }
         entry += 1;
@@ -27,33 +27,33 @@ const fn unpack<const N: usize, const ENTRIES: usize>(
     grid
 }
 
-/// A codebook level by level, entries side by side, for searching it.
+/// A codebook code by code, each code of all entries contiguous, for searching it.
 const fn transpose<const N: usize, const ENTRIES: usize>(grid: &[[i8; N]; ENTRIES]) -> [[f32; ENTRIES]; N] {
-    let mut levels = [[0.0; ENTRIES]; N];
+    let mut codes = [[0.0; ENTRIES]; N];
     let mut entry = 0;
     while entry < ENTRIES {
         let mut i = 0;
         while i < N {
-            levels[i][entry] = grid[entry][i] as f32;
+            codes[i][entry] = grid[entry][i] as f32;
             i += 1;
         }
         entry += 1;
     }
-    levels
+    codes
 }
 
 /// [`IQ2_XXS`] for searching.
-pub(crate) static IQ2_XXS_LEVELS: [[f32; 256]; 8] = transpose(&IQ2_XXS);
+pub(crate) static IQ2_XXS_CODES: [[f32; 256]; 8] = transpose(&IQ2_XXS);
 /// [`IQ2_XS`] for searching.
-pub(crate) static IQ2_XS_LEVELS: [[f32; 512]; 8] = transpose(&IQ2_XS);
+pub(crate) static IQ2_XS_CODES: [[f32; 512]; 8] = transpose(&IQ2_XS);
 /// [`IQ2_S`] for searching.
-pub(crate) static IQ2_S_LEVELS: [[f32; 1024]; 8] = transpose(&IQ2_S);
+pub(crate) static IQ2_S_CODES: [[f32; 1024]; 8] = transpose(&IQ2_S);
 /// [`IQ3_XXS`] for searching.
-pub(crate) static IQ3_XXS_LEVELS: [[f32; 256]; 4] = transpose(&IQ3_XXS);
+pub(crate) static IQ3_XXS_CODES: [[f32; 256]; 4] = transpose(&IQ3_XXS);
 /// [`IQ3_S`] for searching.
-pub(crate) static IQ3_S_LEVELS: [[f32; 512]; 4] = transpose(&IQ3_S);
+pub(crate) static IQ3_S_CODES: [[f32; 512]; 4] = transpose(&IQ3_S);
 
-/// For each set of eight sign bits, eight bytes: 0 keeps a level, 0xff negates it.
+/// For each set of eight sign bits, eight bytes: 0 keeps a code, 0xff negates it.
 static SIGN_MASKS: [u64; 256] = {
     let mut masks = [0; 256];
     let mut signs = 0;
@@ -70,13 +70,13 @@ static SIGN_MASKS: [u64; 256] = {
     masks
 };
 
-/// `levels`, which are positive, with those negated whose bit in `signs` is set.
+/// `codes`, which are positive, with those negated whose bit in `signs` is set.
 #[inline(always)]
-pub(crate) fn signed(levels: [i8; 8], signs: u8) -> [i8; 8] {
+pub(crate) fn signed(codes: [i8; 8], signs: u8) -> [i8; 8] {
     let mask = SIGN_MASKS[usize::from(signs)];
-    // All eight at once: -x is !x + 1, and no sum carries into the next byte since no level is zero.
-    let levels: u64 = bytemuck::cast(levels);
-    bytemuck::cast((levels ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101))
+    // All eight at once: -x is !x + 1, and no sum carries into the next byte since no code is zero.
+    let codes: u64 = bytemuck::cast(codes);
+    bytemuck::cast((codes ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101))
 }
 
 /// Eight sign bits out of the low seven of `stored`: the eighth makes their number even.
@@ -106,7 +106,7 @@ mod tests {
     fn signed_levels_are_positive() {
         let eight = [&IQ2_XXS[..], &IQ2_XS, &IQ2_S].concat();
         let four = [&IQ3_XXS[..], &IQ3_S].concat();
-        assert!(eight.as_flattened().iter().chain(four.as_flattened()).all(|&level| level > 0));
+        assert!(eight.as_flattened().iter().chain(four.as_flattened()).all(|&code| code > 0));
     }
 
     #[test]

@@ -36,19 +36,26 @@ pub fn cache_dir(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 #[derive(Clone, Debug)]
 pub struct CostCache {
     dir: PathBuf,
+    keeps_disturbed: bool,
 }
 
 impl CostCache {
     /// A cache in a folder, which need not exist.
     pub fn new(dir: impl Into<PathBuf>) -> CostCache {
-        CostCache { dir: dir.into() }
+        CostCache { dir: dir.into(), keeps_disturbed: false }
+    }
+
+    /// Keeps what was measured beside other programs, too: for machines that are never idle, where every process would
+    /// measure anew.
+    pub fn keep_disturbed(self) -> CostCache {
+        CostCache { keeps_disturbed: true, ..self }
     }
 
     /// What an earlier measurement of this device by this version of RusTorch found, if there is one.
     pub fn load(&self, backend: &dyn Backend) -> Option<Calibration> {
         let capability = backend.capability();
         let version = env!("CARGO_PKG_VERSION");
-        let path = self.path([backend.device().family(), &capability.name, &capability.driver, version]);
+        let path = self.path([backend.device().kind().name(), &capability.name, &capability.driver, version]);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -67,9 +74,13 @@ impl CostCache {
         }
     }
 
-    /// Keeps a measurement.
+    /// Keeps a measurement, unless something [disturbed](Calibration::disturbed) it.
     pub fn store(&self, calibration: &Calibration) {
         let Calibration { family, name, driver, version, .. } = calibration;
+        if let Some(why) = calibration.disturbed.as_ref().filter(|_| !self.keeps_disturbed) {
+            tracing::info!(device = name, "measured for this process only: {why}");
+            return;
+        }
         let path = self.path([family, name, driver, version]);
         if let Err(error) = write(&path, calibration.to_json().as_bytes()) {
             tracing::warn!("{}: {error}; the next program measures the device again", path.display());

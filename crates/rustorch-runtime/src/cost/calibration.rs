@@ -1,13 +1,14 @@
 //! A measurement as a value, and as text.
 
 use super::measure;
-use rustorch_core::{Backend, CostModel, DType, Error, Fault, Link, OpType, Rate, RateOf, Result};
+use rustorch_core::{Backend, CostModel, DType, Error, Fault, Link, OpKind, OpType, Rate, RateOf, Result};
 use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What was measured of a device, and of which one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// The kind of device: [`Device::family`](rustorch_core::Device::family).
+    /// The kind of device: [`DeviceKind::name`](rustorch_core::DeviceKind::name).
     pub family: String,
     /// Its name.
     pub name: String,
@@ -15,17 +16,32 @@ pub struct Calibration {
     pub driver: String,
     /// The version of RusTorch that measured.
     pub version: String,
+    /// The kernels that were measured: [`DeviceCapability::kernels`](rustorch_core::DeviceCapability::kernels).
+    pub kernels: u64,
+    /// When, in seconds since 1970 (UTC).
+    pub measured_at: u64,
     /// Whether there was time for every measurement.
     pub complete: bool,
     /// How often the device was measured, this time included.
     pub attempts: u32,
+    /// What disturbed the measurement, if something did: such rates serve the process that measured and are not kept.
+    pub disturbed: Option<String>,
     /// The result.
     pub model: CostModel,
 }
 
+/// The time for a measurement that nobody asked for.
+pub(super) const BUDGET: Duration = Duration::from_millis(800);
 /// How often a device is measured that never has the time for everything. The first time it may have to compile its
 /// kernels, which it keeps for the next.
 const ATTEMPTS: u32 = 3;
+/// A measurement holds no longer: cooling, clocks and drivers' settings change.
+const VALID_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
 
 impl Calibration {
     /// Measures a device by its own operations, in about a second at most (the first run of a kernel, which may have
@@ -34,18 +50,30 @@ impl Calibration {
     /// # Errors
     /// If the device fails, or cannot even add numbers.
     pub fn measure(backend: &dyn Backend) -> std::result::Result<Calibration, Fault> {
-        measure::calibrate(backend)
+        Calibration::measure_within(backend, BUDGET)
+    }
+
+    /// As [`measure`](Self::measure), with a time limit of one's own: with more time, slow devices are measured completely, and
+    /// rates are more exact on a machine that does other things as well.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn measure_within(backend: &dyn Backend, limit: Duration) -> std::result::Result<Calibration, Fault> {
+        measure::calibrate(backend, limit)
     }
 
     pub(super) fn of(backend: &dyn Backend, model: CostModel, complete: bool) -> Calibration {
         let capability = backend.capability();
         Calibration {
-            family: backend.device().family().to_owned(),
+            family: backend.device().kind().name().to_owned(),
             name: capability.name.clone(),
             driver: capability.driver.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernels: capability.kernels,
+            measured_at: now(),
             complete,
             attempts: 1,
+            disturbed: None,
             model,
         }
     }
@@ -55,13 +83,15 @@ impl Calibration {
         self.complete || self.attempts >= ATTEMPTS
     }
 
-    /// Whether it is of this device, driver and version of RusTorch.
+    /// Whether it is of this device, driver, version and kernels of RusTorch, and at most 30 days old.
     pub fn fits(&self, backend: &dyn Backend) -> bool {
         let capability = backend.capability();
-        self.family == backend.device().family()
+        self.family == backend.device().kind().name()
             && self.name == capability.name
             && self.driver == capability.driver
             && self.version == env!("CARGO_PKG_VERSION")
+            && self.kernels == capability.kernels
+            && now().checked_sub(self.measured_at).is_some_and(|age| age <= VALID_FOR.as_secs())
     }
 
     /// As JSON.
@@ -87,6 +117,8 @@ struct File {
     name: String,
     driver: String,
     version: String,
+    kernels: String,
+    measured_at: u64,
     complete: bool,
     attempts: u32,
     launch_us: f64,
@@ -130,6 +162,8 @@ impl From<&Calibration> for File {
             name: calibration.name.clone(),
             driver: calibration.driver.clone(),
             version: calibration.version.clone(),
+            kernels: format!("{:016x}", calibration.kernels),
+            measured_at: calibration.measured_at,
             complete: calibration.complete,
             attempts: calibration.attempts,
             launch_us: model.launch_us,
@@ -144,8 +178,8 @@ impl From<&Calibration> for File {
 
 impl From<&Rate> for RateEntry {
     fn from(rate: &Rate) -> RateEntry {
-        let (op, class) = match &rate.of {
-            RateOf::Op(name) => (Some(name.to_string()), None),
+        let (op, class) = match rate.of {
+            RateOf::Op(op) => (Some(op.to_string()), None),
             RateOf::Class(class) => (None, Some(format!("{class:?}"))),
         };
         let dtype = rate.dtype.name().to_owned();
@@ -172,7 +206,7 @@ impl File {
         let mut rates = Vec::with_capacity(self.rates.len());
         for entry in self.rates {
             let of = match (entry.op, entry.class) {
-                (Some(op), None) => RateOf::Op(op.into()),
+                (Some(op), None) => RateOf::Op(op.parse::<OpKind>().map_err(|e| e.to_string())?),
                 (None, Some(name)) => {
                     let class = OpType::ALL.iter().find(|class| format!("{class:?}") == name);
                     RateOf::Class(*class.ok_or_else(|| format!("`{name}` is no class of operations"))?)
@@ -200,8 +234,12 @@ impl File {
             name: self.name,
             driver: self.driver,
             version: self.version,
+            kernels: u64::from_str_radix(&self.kernels, 16)
+                .map_err(|_| format!("kernels is `{}`, which is no hash", self.kernels))?,
+            measured_at: self.measured_at,
             complete: self.complete,
             attempts: self.attempts,
+            disturbed: None,
             model,
         })
     }

@@ -1,16 +1,16 @@
 //! Timing a device through its interface.
 
+use super::busy::LoadMeter;
 use super::calibration::Calibration;
+use super::plausible::implausible;
 use super::probe::{self, Arg, Case, Limit, Of, PROBES, Probe};
+use crate::memory::allocate;
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Fault, Layout, Link, OpType, Rate, RateOf, Shape, TensorMeta,
-    View, ViewMut, Work, bf16, f16, packed_bytes,
+    Backend, Buffer, CostModel, DType, Decline, Fault, Layout, Link, OpKind, OpType, Rate, RateOf, Shape,
+    TensorMeta, View, ViewMut, Work, bf16, f16, packed_bytes,
 };
 use std::time::{Duration, Instant};
 
-/// The time for all of a device's probes. A single run that takes longer, such as one that compiles its kernel, may
-/// exceed it; nothing is begun after it.
-const BUDGET: Duration = Duration::from_millis(800);
 /// A run of so many seconds is long enough to be timed.
 const ENOUGH: f64 = 1e-3;
 /// As is one of so many times the start of an operation.
@@ -21,6 +21,14 @@ const MOST_BYTES: usize = 64 << 20;
 const BATCH: f64 = 1e-3;
 /// A net time is at least this part of the gross one: differences of nearly equal times are noise.
 const LEAST_NET: f64 = 0.1;
+/// Runs are repeated until the second best takes at most this many times as long as the best.
+const AGREEMENT: f64 = 1.1;
+/// But not more often than this.
+const MOST_BATCHES: usize = 8;
+/// Probes between two looks at how busy the machine is.
+const PROBES_PER_LOOK: usize = 6;
+/// The time for measuring an implausible rate again.
+const SECOND_TRY: Duration = Duration::from_millis(100);
 
 /// Why a probe ended.
 enum Stop {
@@ -49,6 +57,28 @@ impl From<Decline> for Stop {
 struct Sample {
     seconds: f64,
     work: Work,
+    /// Whether the two best times agree.
+    settled: bool,
+}
+
+/// The two best times of repeated runs.
+#[derive(Clone, Copy)]
+struct BestTwo(f64, f64);
+
+impl BestTwo {
+    const NONE: BestTwo = BestTwo(f64::INFINITY, f64::INFINITY);
+
+    fn add(&mut self, seconds: f64) {
+        if seconds < self.0 {
+            *self = BestTwo(seconds, self.0);
+        } else {
+            self.1 = self.1.min(seconds);
+        }
+    }
+
+    fn agree(self) -> bool {
+        self.1 <= AGREEMENT * self.0
+    }
 }
 
 impl Sample {
@@ -67,11 +97,29 @@ impl Sample {
 }
 
 /// Rates of one kind of operation in the making.
-struct Corner {
-    of: Of,
-    dtype: DType,
-    flops: Option<f64>,
-    bandwidth: Option<f64>,
+pub(super) struct Corner {
+    pub(super) of: Of,
+    pub(super) dtype: DType,
+    pub(super) flops: Option<f64>,
+    pub(super) bandwidth: Option<f64>,
+}
+
+impl Corner {
+    /// What it is the rate of, for people.
+    pub(super) fn label(&self) -> String {
+        match self.of {
+            Of::All => format!("{} in general", self.dtype),
+            Of::Op(name) => format!("{} {name}", self.dtype),
+            Of::Class(class) => format!("{} {class:?}", self.dtype),
+        }
+    }
+
+    fn set(&mut self, limit: Limit, sample: Sample, launch: f64) {
+        match limit {
+            Limit::Arithmetic => self.flops = Some(sample.flops(launch)),
+            Limit::Memory => self.bandwidth = Some(sample.bandwidth(launch)),
+        }
+    }
 }
 
 /// Memory on the device with a layout.
@@ -83,13 +131,19 @@ struct Block {
 
 struct Meter<'a> {
     backend: &'a dyn Backend,
-    /// When time is up.
+    /// The time for all probes.
+    budget: Duration,
+    /// When it is up.
     end: Instant,
 }
 
-pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
-    let meter = Meter { backend, end: Instant::now() + BUDGET };
+/// Times a device. A single run that takes longer than the budget, such as one that compiles its kernel, may exceed it;
+/// nothing is begun after it.
+pub(super) fn calibrate(backend: &dyn Backend, budget: Duration) -> Result<Calibration, Fault> {
     let begun = Instant::now();
+    let meter = Meter { backend, budget, end: begun + budget };
+    let mut load = LoadMeter::default();
+    load.look();
     let launch = match meter.once(&probe::least(), meter.end) {
         Ok(sample) => sample.seconds,
         Err(Stop::Failed(fault)) => return Err(fault),
@@ -101,7 +155,7 @@ pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
     let (upload, download) = meter.links()?;
     let mut corners: Vec<Corner> = Vec::new();
     let mut complete = true;
-    let library = backend.has_product_library();
+    let library = backend.extensions().has_blas_library();
     let probes: Vec<&Probe> = PROBES.iter().filter(|probe| library || !probe.by_library).collect();
     for (i, probe) in probes.iter().enumerate() {
         let left = meter.end.saturating_duration_since(Instant::now());
@@ -110,9 +164,13 @@ pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
             complete = false;
             break;
         }
+        if i % PROBES_PER_LOOK == PROBES_PER_LOOK - 1 {
+            load.look();
+        }
         // What one leaves, the others have; the first, which matter most, may take more.
         let until = Instant::now() + left / (probes.len() - i).min(12) as u32;
         let Some(sample) = meter.largest(probe, launch, until)? else { continue };
+        complete &= sample.settled;
         let corner = match corners.iter_mut().position(|c| c.of == probe.of && c.dtype == probe.dtype) {
             Some(known) => &mut corners[known],
             None => {
@@ -120,17 +178,17 @@ pub(super) fn calibrate(backend: &dyn Backend) -> Result<Calibration, Fault> {
                 corners.last_mut().expect("pushed right here")
             }
         };
-        match probe.limit {
-            Limit::Arithmetic => corner.flops = Some(sample.flops(launch)),
-            Limit::Memory => corner.bandwidth = Some(sample.bandwidth(launch)),
-        }
+        corner.set(probe.limit, sample, launch);
     }
+    load.look();
+    let refused = meter.without_implausible(&mut corners, &probes, launch)?;
     let model = assemble(launch, upload, download, &corners).ok_or_else(|| Fault::Backend {
         device: backend.device(),
         message: "it ran none of the operations by which devices are measured".to_owned(),
     })?;
+    let busy = load.is_busy().then(|| "other programs kept the CPU busy".to_owned());
     tracing::debug!(device = %backend.device(), took = ?begun.elapsed(), complete, "calibrated");
-    Ok(Calibration::of(backend, model, complete))
+    Ok(Calibration { disturbed: refused.or(busy), ..Calibration::of(backend, model, complete) })
 }
 
 /// The model that the corners make; `None` without the rates of a sum, on which the others fall back.
@@ -144,12 +202,12 @@ fn assemble(launch: f64, upload: Link, download: Link, corners: &[Corner]) -> Op
         .filter_map(|corner| {
             let of = match corner.of {
                 Of::All => return None,
-                Of::Op(name) => RateOf::Op(name.into()),
+                Of::Op(op) => RateOf::Op(op),
                 Of::Class(class) => RateOf::Class(class),
             };
             // Memory alone decides for what was timed by its bytes; products always have both sides.
             let products = Of::Class(OpType::LinearAlgebra);
-            let by_library = corner.of == Of::Op("matmul");
+            let by_library = corner.of == Of::Op(OpKind::MatMul);
             let flops = corner.flops.unwrap_or(if by_library || corner.of == products {
                 flops
             } else {
@@ -165,6 +223,34 @@ fn assemble(launch: f64, upload: Link, download: Link, corners: &[Corner]) -> Op
 }
 
 impl Meter<'_> {
+    /// Measures implausible rates again, and takes those out that stay so; returns why, if there were any.
+    fn without_implausible(
+        &self,
+        corners: &mut [Corner],
+        probes: &[&Probe],
+        launch: f64,
+    ) -> Result<Option<String>, Fault> {
+        let mut tried = Vec::new();
+        let mut refused = None;
+        while let Some(found) = implausible(corners) {
+            let corner = &mut corners[found.corner];
+            if tried.contains(&found.corner) {
+                tracing::warn!(device = %self.backend.device(), "measurement refused: {}", found.why);
+                (corner.flops, corner.bandwidth) = (None, None);
+                refused = Some(found.why);
+                continue;
+            }
+            tried.push(found.corner);
+            let (of, dtype) = (corner.of, corner.dtype);
+            for probe in probes.iter().filter(|probe| probe.of == of && probe.dtype == dtype) {
+                if let Some(sample) = self.largest(probe, launch, Instant::now() + SECOND_TRY)? {
+                    corner.set(probe.limit, sample, launch);
+                }
+            }
+        }
+        Ok(refused)
+    }
+
     /// Runs of growing size, to the first that takes long enough or the last that fits into the time, and the one of them
     /// that tells the rate; `None` if the device does not do it at all.
     ///
@@ -172,27 +258,14 @@ impl Meter<'_> {
     /// If the device is gone; other failures end the probe only.
     fn largest(&self, probe: &Probe, launch: f64, until: Instant) -> Result<Option<Sample>, Fault> {
         let mut best: Option<Sample> = None;
-        let mut before: Option<Sample> = None;
         for level in 0..probe.levels {
             let begun = Instant::now();
             let case = (probe.case)(probe.dtype, level);
-            let mut fastest: Option<Sample> = None;
-            for _ in 0..3 {
-                match self.once(&case, until) {
-                    Ok(sample) => {
-                        fastest = Some(fastest.filter(|f| f.seconds < sample.seconds).unwrap_or(sample));
-                    }
-                    Err(Stop::Failed(fault @ Fault::DeviceLost { .. })) => return Err(fault),
-                    Err(_) => break,
-                }
-                // Much slower than it should be: something else had the device, or the processor.
-                let limit = before.map_or(ENOUGH.max(STARTS * launch), |b| 3.0 * probe.growth * b.seconds);
-                if fastest.is_none_or(|f| f.seconds <= limit) || Instant::now() > until {
-                    break;
-                }
-            }
-            let Some(sample) = fastest else { break };
-            before = Some(sample);
+            let sample = match self.once(&case, until) {
+                Ok(sample) => sample,
+                Err(Stop::Failed(fault @ Fault::DeviceLost { .. })) => return Err(fault),
+                Err(_) => break,
+            };
             best = match (best, probe.limit) {
                 // A larger size that shows less arithmetic was disturbed; one that shows less memory has left a cache.
                 (Some(best), Limit::Arithmetic) if best.flops(launch) > sample.flops(launch) => Some(best),
@@ -233,7 +306,7 @@ impl Meter<'_> {
         let mut results: Vec<Block> = outs
             .iter()
             .map(|out| {
-                let buffer = self.backend.alloc(packed_bytes(out.dtype, out.shape.elements()))?;
+                let buffer = allocate(self.backend, packed_bytes(out.dtype, out.shape.elements()))?;
                 let layout = Layout::contiguous(out.shape.clone());
                 Ok(Block { buffer, dtype: out.dtype, layout })
             })
@@ -251,22 +324,29 @@ impl Meter<'_> {
                 .collect();
             let begun = Instant::now();
             for _ in 0..times {
-                self.backend.run(&case.op, &views, &mut places)?;
+                // SAFETY: `outs`, for which the results were made, was inferred from the arguments.
+                unsafe { self.backend.run(&case.op, &views, &mut places)? };
             }
             self.backend.synchronize()?;
             Ok(begun.elapsed().as_secs_f64() / times as f64)
         };
         // Compiles, wakes the device, touches fresh memory.
         run(1)?;
-        let mut seconds = run(1)?;
-        for _ in 0..3 {
-            let times = (BATCH / seconds.max(1e-9)).clamp(1.0, 1000.0) as usize;
-            if Instant::now() + Duration::from_secs_f64(seconds * times as f64) > until {
+        let first = run(1)?;
+        let times = (BATCH / first.max(1e-9)).clamp(1.0, 1000.0) as usize;
+        let mut best = BestTwo::NONE;
+        // A batch tells more than a single run, whose time is that of the clock, too.
+        if times == 1 {
+            best.add(first);
+        }
+        for _ in 0..MOST_BATCHES {
+            if best.agree() || Instant::now() + Duration::from_secs_f64(first * times as f64) > until {
                 break;
             }
-            seconds = seconds.min(run(times)?);
+            best.add(run(times)?);
         }
-        Ok(Sample { seconds: seconds.max(1e-9), work })
+        let seconds = if best.0.is_finite() { best.0 } else { first };
+        Ok(Sample { seconds: seconds.max(1e-9), work, settled: best.agree() })
     }
 
     /// The ways to and from the processor's memory.
@@ -275,13 +355,13 @@ impl Meter<'_> {
             return Ok((Link::NONE, Link::NONE));
         }
         // A fifth of the time for each.
-        let upload = self.link(Instant::now() + BUDGET / 5, |buffer, bytes| {
+        let upload = self.link(Instant::now() + self.budget / 5, |buffer, bytes| {
             let layout = flat(bytes.len() / 4)?;
             // SAFETY: the buffer has at least so many bytes, and a contiguous layout does not overlap itself.
             self.backend.copy_in(bytes, &mut unsafe { ViewMut::new(buffer, DType::F32, &layout) })?;
             self.backend.synchronize()
         })?;
-        let download = self.link(Instant::now() + BUDGET / 5, |buffer, bytes| {
+        let download = self.link(Instant::now() + self.budget / 5, |buffer, bytes| {
             let layout = flat(bytes.len() / 4)?;
             // SAFETY: as above, and the buffer was written.
             self.backend.copy_out(&unsafe { View::new(buffer, DType::F32, &layout) }, bytes)
@@ -355,7 +435,7 @@ impl Meter<'_> {
 
     fn filled(&self, arg: &Arg, layout: Layout) -> Result<Block, Fault> {
         let bytes = values(arg.dtype, packed_bytes(arg.dtype, layout.elements()));
-        let mut buffer = self.backend.alloc(bytes.len())?;
+        let mut buffer = allocate(self.backend, bytes.len())?;
         let run = flat(layout.elements())?;
         // SAFETY: the buffer was made for as many elements, and a contiguous layout does not overlap itself.
         self.backend.copy_in(&bytes, &mut unsafe { ViewMut::new(&mut buffer, arg.dtype, &run) })?;
@@ -417,15 +497,15 @@ mod tests {
     fn the_processor_is_measured_in_time() {
         let cpu = CpuBackend::new(1);
         let begun = Instant::now();
-        let calibration = calibrate(&cpu).unwrap();
+        let calibration = Calibration::measure(&cpu).unwrap();
         let took = begun.elapsed();
         let model = &calibration.model;
         println!("{took:?} {}", calibration.to_json());
         // One run may exceed the budget, on a machine that does other things as well.
-        assert!(took < 4 * BUDGET, "{took:?}");
+        assert!(took < 4 * super::super::calibration::BUDGET, "{took:?}");
         assert!(model.launch_us > 0.0 && model.launch_us < 1e4, "{}", model.launch_us);
         assert_eq!((model.upload, model.download), (Link::NONE, Link::NONE));
-        let (flops, bandwidth) = model.rates("matmul", OpType::LinearAlgebra, DType::F32);
+        let (flops, bandwidth) = model.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32);
         assert!(flops > 1e6 && flops < 1e15 && bandwidth > 1e6 && bandwidth < 1e14);
     }
 }

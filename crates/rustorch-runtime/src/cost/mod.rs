@@ -5,16 +5,19 @@
 //! None of this happens before a choice depends on it: with the processor alone, or under a policy that does not ask
 //! for costs, nothing is measured and no file is read.
 
+mod busy;
 mod cache;
 mod calibration;
 mod measure;
+mod plausible;
 mod probe;
 
 pub use cache::{CostCache, cache_dir};
 pub use calibration::Calibration;
 
 use rustorch_core::{Backend, CostModel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// What was found out in this process: several executors may share a backend.
 static KNOWN: Mutex<Vec<(Weak<dyn Backend>, CostModel)>> = Mutex::new(Vec::new());
@@ -26,23 +29,33 @@ pub fn cost_of(backend: &Arc<dyn Backend>, cache: Option<&CostCache>) -> CostMod
         return given.clone();
     }
     let weak = Arc::downgrade(backend);
-    // The list is valid whatever happened under the lock.
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, model)) = known().iter().find(|(other, _)| other.ptr_eq(&weak)) {
-        return model.clone();
-    }
-    let model = match cache.and_then(|cache| cache.load(&**backend)) {
-        Some(earlier) if earlier.is_settled() => earlier.model,
-        earlier => measured(&**backend, cache, earlier.map_or(0, |earlier| earlier.attempts)),
-    };
-    let mut known = known();
-    known.retain(|(other, _)| other.strong_count() > 0);
-    known.push((weak, model.clone()));
-    model
+    let known = known().iter().find(|(other, _)| other.ptr_eq(&weak)).map(|(_, model)| model.clone());
+    known.unwrap_or_else(|| match cache.and_then(|cache| cache.load(&**backend)) {
+        Some(earlier) if earlier.is_settled() => {
+            remember(weak, &earlier.model);
+            earlier.model
+        }
+        earlier => {
+            measure_after(backend, cache, calibration::BUDGET, earlier.map_or(0, |earlier| earlier.attempts))
+        }
+    })
 }
 
-fn measured(backend: &dyn Backend, cache: Option<&CostCache>, attempts: u32) -> CostModel {
-    match Calibration::measure(backend) {
+/// Measures a device now, whatever was known of it, in a few seconds at most, for this process and, unless something
+/// [disturbed](Calibration::disturbed) the measurement, for the cache. A device that cannot be measured gets
+/// [`CostModel::UNKNOWN`].
+pub fn measure_again(backend: &Arc<dyn Backend>, cache: Option<&CostCache>) -> CostModel {
+    measure_after(backend, cache, 4 * calibration::BUDGET, 0)
+}
+
+fn measure_after(
+    backend: &Arc<dyn Backend>,
+    cache: Option<&CostCache>,
+    limit: Duration,
+    attempts: u32,
+) -> CostModel {
+    let device = backend.device();
+    let model = match Calibration::measure_within(&**backend, limit) {
         Ok(mut calibration) => {
             calibration.attempts = attempts.saturating_add(1);
             if let Some(cache) = cache {
@@ -51,9 +64,21 @@ fn measured(backend: &dyn Backend, cache: Option<&CostCache>, attempts: u32) -> 
             calibration.model
         }
         Err(fault) => {
-            let device = backend.device();
             tracing::warn!(%device, "{fault}; it could not be measured, and is chosen last");
             CostModel::UNKNOWN
         }
-    }
+    };
+    remember(Arc::downgrade(backend), &model);
+    model
+}
+
+/// The list is valid whatever happened under the lock.
+fn known() -> MutexGuard<'static, Vec<(Weak<dyn Backend>, CostModel)>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remember(backend: Weak<dyn Backend>, model: &CostModel) {
+    let mut known = known();
+    known.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(&backend));
+    known.push((backend, model.clone()));
 }

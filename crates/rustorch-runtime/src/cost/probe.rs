@@ -1,8 +1,8 @@
 //! What is measured: a table. To measure another operation, add a line.
 
 use rustorch_core::{
-    Attention, BinaryOp, Conv, ConvParams, DType, MatMul, Op, OpType, QuantType, Reduce, ReduceOp, RmsNorm,
-    Softmax, Sort, UnaryOp,
+    Attention, BinaryOp, Cast, Conv, ConvParams, CopyOp, DType, MatMul, Numerics, Op, OpKind, OpType,
+    QuantType, Reduce, ReduceOp, RmsNorm, Softmax, SoftmaxKind, Sort, UnaryOp,
 };
 
 /// A measurement of one operation in one dtype at growing sizes.
@@ -29,7 +29,7 @@ pub(super) enum Of {
     /// Whatever has no rate of its own.
     All,
     /// One operation.
-    Op(&'static str),
+    Op(OpKind),
     /// A class.
     Class(OpType),
 }
@@ -75,12 +75,12 @@ const fn vector(dtype: DType) -> Probe {
 
 /// [`square`] in an order that is free.
 const fn free_square(dtype: DType) -> Probe {
-    Probe { of: Of::Op("matmul"), case: free_square_product, by_library: true, ..square(dtype) }
+    Probe { of: Of::Op(OpKind::MatMul), case: free_square_product, by_library: true, ..square(dtype) }
 }
 
 /// [`vector`] in an order that is free.
 const fn free_vector(dtype: DType) -> Probe {
-    Probe { of: Of::Op("matmul"), case: free_vector_product, by_library: true, ..vector(dtype) }
+    Probe { of: Of::Op(OpKind::MatMul), case: free_vector_product, by_library: true, ..vector(dtype) }
 }
 
 /// In the order of importance: what time does not suffice for is left out.
@@ -101,9 +101,9 @@ pub(super) const PROBES: &[Probe] = &[
     free_square(DType::F16),
     free_square(DType::BF16),
     probe(Of::Class(OpType::Normalization), DType::F32, Limit::Memory, norm),
-    probe(Of::Op("attention"), DType::F32, Limit::Arithmetic, attention),
+    probe(Of::Op(OpKind::Attention), DType::F32, Limit::Arithmetic, attention),
     Probe { levels: 5, ..probe(Of::Class(OpType::Convolution), DType::F32, Limit::Arithmetic, convolution) },
-    probe(Of::Op("softmax"), DType::F32, Limit::Memory, softmax),
+    probe(Of::Op(OpKind::Softmax(SoftmaxKind::Softmax)), DType::F32, Limit::Memory, softmax),
     probe(Of::Class(OpType::Reduction), DType::F32, Limit::Memory, reduction),
     probe(Of::Class(OpType::DataMovement), DType::F32, Limit::Memory, transposition),
     square(DType::F64),
@@ -146,7 +146,7 @@ fn exponential(dtype: DType, level: u32) -> Case {
 }
 
 /// Products in the order that a language model needs, which is what a device's own kernels do.
-const ORDERED: MatMul = MatMul { activation: None, exact: false, batch_invariant: true };
+const ORDERED: MatMul = MatMul { activation: None, numerics: Numerics::Ggml, batch_invariant: true };
 /// Products in any order.
 const FREE: MatMul = MatMul { batch_invariant: false, ..ORDERED };
 
@@ -198,16 +198,16 @@ fn reduction(dtype: DType, level: u32) -> Case {
 }
 
 fn decoding(dtype: DType, level: u32) -> Case {
-    Case { op: Op::Cast(DType::F32), args: rows(dtype, level) }
+    Case { op: Op::Cast(Cast { to: DType::F32 }), args: rows(dtype, level) }
 }
 
 fn transposition(dtype: DType, level: u32) -> Case {
-    Case { op: Op::Copy, args: vec![weight(dtype, 64 << level, 64 << level)] }
+    Case { op: Op::Copy(CopyOp), args: vec![weight(dtype, 64 << level, 64 << level)] }
 }
 
 fn attention(dtype: DType, level: u32) -> Case {
     let attention =
-        Attention { scale: 0.125, causal: None, window: None, softcap: None, cache_precision: false };
+        Attention { scale: 0.125, causal: None, window: None, softcap: None, numerics: Numerics::F32 };
     let arg = || plain(dtype, [1, 8, 16 << level, 64]);
     Case { op: Op::Attention(attention), args: vec![arg(), arg(), arg()] }
 }
@@ -249,17 +249,17 @@ mod tests {
                     .args
                     .iter()
                     .zip(&layouts)
-                    .map(|(arg, layout)| TensorMeta { dtype: arg.dtype, layout, device: Device::Cpu })
+                    .map(|(arg, layout)| TensorMeta { dtype: arg.dtype, layout, device: Device::CPU })
                     .collect();
                 let outs = case.op.infer(&metas).unwrap_or_else(|e| panic!("{:?}: {e}", probe.of));
                 assert_eq!(case.op.leading_dtype(&metas, &outs), probe.dtype, "{:?}", probe.of);
                 match probe.of {
                     Of::All => {}
-                    Of::Op(name) => assert_eq!(case.op.name(), name),
+                    Of::Op(kind) => assert_eq!(case.op.kind(), kind),
                     Of::Class(class) => assert_eq!(case.op.class(&metas), class),
                 }
                 if let Op::MatMul(op) = &case.op {
-                    assert_eq!(op.order_is_free(metas[0].dtype, metas[1].dtype), probe.by_library);
+                    assert_eq!(op.allows_reassociation(metas[0].dtype, metas[1].dtype), probe.by_library);
                 }
                 let work = case.op.work(&metas, &outs);
                 let amount = match probe.limit {

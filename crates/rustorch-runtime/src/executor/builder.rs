@@ -1,17 +1,17 @@
 //! Putting an executor together.
 
-use super::{HybridExecutor, Shared, Slot};
-use crate::chain::Probe;
+use super::{Handle, HybridExecutor, Shared};
 use crate::cost::CostCache;
+use crate::device_set::{DeviceSet, Order};
+use crate::device_state::DeviceState;
 use crate::env::{DeviceChoice, Environment};
-use crate::health::Health;
-use crate::memory::{MemoryManager, Pool};
+use crate::fallback::fallback_order;
 use crate::placement::Placement;
-use crate::profile::SpanHub;
-use crate::record::Recorder;
-use rustorch_core::{Backend, CostModel, DType, Device, Error, Result};
+use crate::registry::Registry;
+use rustorch_core::{Backend, CostModel, Device, Error, Result};
 use rustorch_cpu::CpuBackend;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What an executor does when a device fails while running an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,17 +35,18 @@ pub struct Builder {
     cpu_only: bool,
     costs: Vec<(Device, CostModel)>,
     cost_cache: Option<CostCache>,
-    compute: Option<DType>,
+    quarantine: Option<Duration>,
 }
 
 impl Builder {
-    /// Adds a device. The order does not matter. Without a backend for the processor, `rustorch-cpu`'s is added.
+    /// Adds a device. The order does not matter. Without a backend for the CPU, the process's is added.
     pub fn backend(mut self, backend: Arc<dyn Backend>) -> Builder {
         self.backends.push(backend);
         self
     }
 
-    /// Sets the order in which devices are tried; by default [`Probe::chain`]'s for those that were added. The processor is added at the end where it is missing.
+    /// Sets the order in which devices are tried; by default [`fallback_order`]'s for those that were
+    /// added. The CPU is added at the end where it is missing.
     pub fn chain(mut self, chain: impl Into<Vec<Device>>) -> Builder {
         self.chain = Some(chain.into().into_iter().map(DeviceChoice::One).collect());
         self
@@ -63,13 +64,7 @@ impl Builder {
         self
     }
 
-    /// Sets the dtype to compute in; see [`with_compute`](HybridExecutor::with_compute).
-    pub fn compute(mut self, dtype: Option<DType>) -> Builder {
-        self.compute = dtype;
-        self
-    }
-
-    /// Sets the placement policy; [`Placement::Auto`] by default.
+    /// Sets the placement policy; [`Placement::Resident`] by default.
     pub fn placement(mut self, placement: Placement) -> Builder {
         self.placement = Some(placement);
         self
@@ -88,48 +83,54 @@ impl Builder {
         self
     }
 
-    /// Sets how many threads the processor's engine uses; all of the machine's by default.
+    /// Has the CPU compute on so many threads of the executor's own; by default it shares those of the process.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
     }
 
-    /// Follows the wishes of the environment.
-    pub fn environment(mut self, environment: &Environment) -> Builder {
-        self.threads = environment.threads.or(self.threads);
-        self.chain = environment.devices.clone().or(self.chain);
-        self.cpu_only = environment.disable_gpu;
-        self.cost_cache = environment.cache_dir.clone().map(CostCache::new).or(self.cost_cache);
+    /// Sets for how long an operation at which a device failed is kept away from it; five minutes by default.
+    pub fn quarantine(mut self, time: Duration) -> Builder {
+        self.quarantine = Some(time);
         self
+    }
+
+    /// Follows the environment.
+    ///
+    /// # Errors
+    /// If a variable makes no sense.
+    pub fn environment(mut self, environment: &Environment) -> Result<Builder> {
+        self.threads = environment.threads()?.or(self.threads);
+        self.chain = environment.devices()?.or(self.chain);
+        self.cpu_only = environment.disable_gpu()?;
+        self.placement = environment.placement()?.or(self.placement);
+        self.cost_cache = environment.cache_dir().map(CostCache::new).or(self.cost_cache);
+        Ok(self)
     }
 
     /// The executor.
     ///
     /// # Errors
-    /// If two backends are for one device; if the chain, the policy or a cost model names a device that has none; or if
-    /// the dtype to compute in is none that [`with_compute`](HybridExecutor::with_compute) takes.
+    /// If two backends are for one device; or if the chain, the policy or a cost model names a device that has none.
     pub fn build(self) -> Result<HybridExecutor> {
         let mut backends = self.backends;
         if self.cpu_only {
             backends.retain(|b| b.device().is_cpu());
         }
         if !backends.iter().any(|b| b.device().is_cpu()) {
-            let threads = self
-                .threads
-                .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-                .unwrap_or(1);
-            backends.push(Arc::new(CpuBackend::new(threads)));
+            backends.push(match self.threads {
+                Some(threads) => Arc::new(CpuBackend::new(threads)),
+                None => Arc::clone(&Registry::get().cpu().backend),
+            });
         }
         // The last one given counts.
         let given =
             |device: Device| self.costs.iter().rev().find(|(d, _)| *d == device).map(|(_, m)| m.clone());
-        let slots: Box<[Slot]> = backends
+        let slots: Box<[Arc<DeviceState>]> = backends
             .into_iter()
-            .map(|backend| Slot {
-                device: backend.device(),
-                pool: Pool::new(Arc::clone(&backend)),
-                cost: given(backend.device()).map(OnceLock::from).unwrap_or_default(),
-                backend,
+            .map(|backend| {
+                let cost = given(backend.device());
+                DeviceState::new(backend, cost)
             })
             .collect();
         for (i, slot) in slots.iter().enumerate() {
@@ -138,12 +139,12 @@ impl Builder {
             }
         }
         let position = |device: Device| slots.iter().position(|slot| slot.device == device);
-        let cpu = position(Device::Cpu).expect("a backend for the processor was added above");
+        let cpu = position(Device::CPU).expect("a backend for the processor was added above");
         let wanted = match self.chain {
             Some(chain) if !self.cpu_only => chain,
             _ => {
                 let present: Vec<Device> = slots.iter().map(|s| s.device).collect();
-                Probe::here(present).chain().into_iter().map(DeviceChoice::One).collect()
+                fallback_order(&present).into_iter().map(DeviceChoice::One).collect()
             }
         };
         let missing = |what: &str, name: &dyn std::fmt::Display| {
@@ -167,25 +168,16 @@ impl Builder {
         if let Some((device, _)) = self.costs.iter().find(|(d, _)| position(*d).is_none() && !self.cpu_only) {
             return Err(missing("a cost model", device));
         }
-        let memory = MemoryManager::new(slots.iter().map(|slot| Arc::clone(&slot.pool)).collect());
-        let shared = Shared {
-            recorder: Recorder::new(slots.len()),
-            slots,
-            chain: chain.into(),
-            cpu,
-            memory,
-            cost_cache: self.cost_cache,
-            health: Health::default(),
-            spans: SpanHub::default(),
-        };
-        let executor = HybridExecutor::assemble(
-            Arc::new(shared),
-            Placement::default(),
-            self.on_fault,
-            self.check_numbers,
-            None,
-        );
-        let executor = executor.with_compute(self.compute)?;
+        let order: Order = chain.into_iter().map(|i| Arc::clone(&slots[i])).collect();
+        let mut shared = Shared::new(DeviceSet::built(slots, order), self.cost_cache);
+        if let Some(time) = self.quarantine {
+            shared.quarantine = time;
+        }
+        let executor = HybridExecutor::assemble(Handle {
+            on_fault: self.on_fault,
+            check_numbers: self.check_numbers,
+            ..Handle::new(Arc::new(shared))
+        });
         match self.placement {
             None => Ok(executor),
             Some(placement) => executor.with_policy(placement),

@@ -1,15 +1,17 @@
 //! Trying devices until one has run the operation.
 
 use super::arrange::Brought;
-use super::into::write;
-use super::plan::{Plan, Wish};
+use super::into::{Aliasing, Places, write};
+use super::plan::{Arg, Plan, Wish};
 use super::run::{Metas, compute};
-use super::{HybridExecutor, OnFault, Operand, Output, OutputVec, Slot};
+use super::{HybridExecutor, OnFault, Operand, Output, OutputVec};
+use crate::device_state::DeviceState;
 use crate::health::OpKey;
 use crate::record::{Interval, Record, thread_number};
 use rustorch_core::profile::{current_sequence, host_ns};
 use rustorch_core::{Device, DispatchError, Error, Fault, Op, OutputMeta, Result, TensorMeta, Verdict};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// An operation on its way to a device.
 pub(super) struct Request<'a> {
@@ -18,8 +20,8 @@ pub(super) struct Request<'a> {
     pub(super) metas: &'a [TensorMeta<'a>],
     pub(super) outs: &'a [OutputMeta],
     pub(super) wish: Wish,
-    /// Places that a device may write to directly: their storages are distinct, and distinct from the arguments'.
-    pub(super) places: Option<&'a [Operand<'a>]>,
+    /// Where the results go, if they are not to have fresh memory.
+    pub(super) places: Option<Places<'a>>,
     /// How the processor failed already, before planning.
     pub(super) early: Option<Fault>,
 }
@@ -37,14 +39,16 @@ enum Failure {
     Moving(Fault),
     /// In making room for the results, or running.
     Running(Fault),
+    /// While the result was written over an argument, from which nothing can be computed any more.
+    Overwriting(Fault),
 }
 
 /// What is known so far about one dispatch.
 struct Progress {
     considered: Vec<(Device, Verdict)>,
     moved: u64,
-    /// Devices whose results have NaN that the processor's may not have.
-    suspects: SmallVec<[Device; 2]>,
+    /// Devices whose results have NaN that the CPU's may not have.
+    suspects: SmallVec<[Arc<DeviceState>; 2]>,
     /// When the dispatch began, if somebody wants to know what is dispatched.
     started: Option<u64>,
     /// When the last device that was tried was called.
@@ -70,43 +74,54 @@ impl HybridExecutor {
     }
 
     fn dispatch_reachable(&self, mut request: Request<'_>) -> Result<Done> {
-        let shared = &self.0.shared;
+        if let Some(refusal) = &self.0.refusal {
+            return Err(refusal.clone());
+        }
         let _sequence = self.sequence();
         let started = self.clock();
+        let args: SmallVec<[Arg<'_>; 4]> = (request.args.iter().zip(request.metas))
+            .map(|(arg, &meta)| Arg { meta, operand: Some(*arg), home: self.home(arg.storage) })
+            .collect();
         let Plan { order, considered, home } =
-            self.plan(request.op, request.metas, request.outs, request.wish);
+            self.plan(request.op, request.metas, &args, request.outs, &request.wish)?;
         let mut progress = Progress { considered, moved: 0, suspects: SmallVec::new(), started, run: None };
-        for (position, &index) in order.iter().enumerate() {
-            let slot = &shared.slots[index];
+        for (position, slot) in order.iter().enumerate() {
             match self.attempt(slot, &mut request, &mut progress) {
                 Ok(done) => {
                     if let Some(fault) = self.doubt(slot, &request, &done) {
-                        progress.suspects.push(slot.device);
-                        self.note_fault(index, request.op, &fault, &mut progress);
+                        progress.suspects.push(Arc::clone(slot));
+                        self.note_fault(slot, request.op, &fault, &mut progress);
                     } else {
                         self.settle_suspicions(&request, &done, &progress);
-                        shared.recorder.ran(index);
+                        slot.counters.ran(request.op.work(request.metas, request.outs));
                         progress.considered.push((slot.device, Verdict::Ran));
                         if self.chooses_by_cost() {
-                            let rest = order[position + 1..].iter().map(|&i| shared.slots[i].device);
+                            let rest = order[position + 1..].iter().map(|state| state.device);
                             progress.considered.extend(rest.map(|d| (d, Verdict::Costlier)));
                         }
                         return self.finish(slot, &request, done, home, progress);
                     }
                 }
-                Err(Failure::Moving(Fault::Invalid(error)) | Failure::Running(Fault::Invalid(error))) => {
-                    return Err(*error);
-                }
+                Err(
+                    Failure::Moving(Fault::Invalid(error))
+                    | Failure::Running(Fault::Invalid(error))
+                    | Failure::Overwriting(Fault::Invalid(error)),
+                ) => return Err(*error),
                 Err(failure) => {
-                    let (fault, running) = match failure {
-                        Failure::Moving(fault) => (fault, false),
-                        Failure::Running(fault) => (fault, true),
+                    let (fault, running, lost) = match failure {
+                        Failure::Moving(fault) => (fault, false, false),
+                        Failure::Running(fault) => (fault, true, false),
+                        Failure::Overwriting(fault) => (fault, true, true),
                     };
-                    self.learn(slot.device, &request, &fault, running);
-                    self.note_fault(index, request.op, &fault, &mut progress);
+                    self.learn(slot, &request, &fault, running);
+                    self.note_fault(slot, request.op, &fault, &mut progress);
+                    if lost {
+                        self.record(&request, None, None, &progress);
+                        return Err(fault.into());
+                    }
                     // The data of a device that is gone now cannot be had for the next one either.
-                    if let Fault::DeviceLost { device, .. } = &fault
-                        && request.args.iter().any(|arg| arg.device() == *device)
+                    if matches!(fault, Fault::DeviceLost { .. })
+                        && request.args.iter().any(|arg| arg.storage.is_lost())
                         && self.0.on_fault == OnFault::FallBack
                     {
                         return self.dispatch(request);
@@ -130,29 +145,25 @@ impl HybridExecutor {
     /// out.
     fn attempt(
         &self,
-        slot: &Slot,
+        slot: &Arc<DeviceState>,
         request: &mut Request<'_>,
         progress: &mut Progress,
     ) -> Result<Done, Failure> {
-        let mut outcome = match request.early.take_if(|_| slot.device.is_cpu()) {
-            Some(fault) => Err(Failure::Running(fault)),
+        let early = request.early.take_if(|_| slot.device.is_cpu());
+        let mut early = early.map(Failure::Running);
+        let attempt = || match early.take() {
+            Some(failure) => Err(failure),
             None => self.attempt_once(slot, request, progress),
         };
-        if let Err(
-            Failure::Moving(Fault::OutOfMemory { device, .. })
-            | Failure::Running(Fault::OutOfMemory { device, .. }),
-        ) = &outcome
-        {
-            let freed = self.0.shared.memory.release_cached(*device);
-            tracing::debug!(op = request.op.name(), %device, freed, "out of memory; trying again");
-            outcome = self.attempt_once(slot, request, progress);
-        }
-        outcome
+        self.with_memory(slot, attempt, |failure| match failure {
+            Failure::Moving(fault) | Failure::Running(fault) => Some(fault),
+            Failure::Overwriting(_) => None,
+        })
     }
 
     fn attempt_once(
         &self,
-        slot: &Slot,
+        slot: &Arc<DeviceState>,
         request: &Request<'_>,
         progress: &mut Progress,
     ) -> Result<Done, Failure> {
@@ -163,13 +174,18 @@ impl HybridExecutor {
             brought.push(arg);
         }
         let args: SmallVec<[Operand<'_>; 4]> = brought.iter().map(Brought::operand).collect();
-        if let Some(places) = request.places
-            && places.iter().all(|to| {
-                to.device() == slot.device && (slot.backend.capability().strided || to.layout.is_contiguous())
+        if let Some(Places { destinations, aliasing }) = request.places
+            && aliasing.allows(slot)
+            && destinations.iter().all(|to| {
+                Arc::ptr_eq(&self.home(to.storage), slot)
+                    && (slot.backend.capability().strided || to.layout.is_contiguous())
             })
         {
             let called = progress.started.map(|_| host_ns());
-            write(slot, request.op, &args, places).map_err(Failure::Running)?;
+            write(slot, request.op, &args, destinations).map_err(match aliasing {
+                Aliasing::InPlace => Failure::Overwriting,
+                _ => Failure::Running,
+            })?;
             progress.run = called.map(Interval::since);
             return Ok(Done::InPlace);
         }
@@ -182,29 +198,29 @@ impl HybridExecutor {
     /// Brings results to where they are wanted, and records.
     fn finish(
         &self,
-        slot: &Slot,
+        slot: &Arc<DeviceState>,
         request: &Request<'_>,
         done: Done,
-        home: Option<Device>,
+        home: Option<Arc<DeviceState>>,
         mut progress: Progress,
     ) -> Result<Done> {
-        let goal = match request.wish {
-            Wish::At(device) => Some(device),
+        let goal = match &request.wish {
+            Wish::At(state) => Some(Arc::clone(state)),
             // Another device stood in for the one that holds the arguments.
             Wish::Anywhere => home.filter(|home| {
                 progress.considered.iter().any(|(device, verdict)| {
-                    device == home && matches!(verdict, Verdict::Declined(_) | Verdict::Failed(_))
+                    *device == home.device && matches!(verdict, Verdict::Declined(_) | Verdict::Failed(_))
                 })
             }),
         };
-        let goal = goal.filter(|&goal| goal != slot.device && !self.0.shared.health.is_lost(goal));
+        let goal = goal.filter(|goal| !Arc::ptr_eq(goal, slot) && !goal.health.is_lost());
         let (done, returned) = match (done, goal) {
             (Done::Fresh(outputs), Some(goal)) if request.places.is_none() => {
-                match self.send(&outputs, goal) {
+                match self.send(&outputs, &goal) {
                     Ok(sent) => {
                         let bytes: usize = sent.iter().map(|output| output.storage.bytes()).sum();
                         progress.moved += bytes as u64;
-                        (Done::Fresh(sent), Some(goal))
+                        (Done::Fresh(sent), Some(goal.device))
                     }
                     Err(fault) => match request.wish {
                         Wish::At(_) => return Err(fault.into()),
@@ -219,39 +235,30 @@ impl HybridExecutor {
         Ok(done)
     }
 
-    fn send(&self, outputs: &[Output], device: Device) -> Result<OutputVec, Fault> {
-        let slot = self.slot(device)?;
-        outputs
-            .iter()
-            .map(|output| self.with_memory(slot, || self.move_run(&output.operand(), slot)))
-            .collect()
+    fn send(&self, outputs: &[Output], slot: &Arc<DeviceState>) -> Result<OutputVec, Fault> {
+        outputs.iter().map(|output| self.retrying(slot, || self.move_run(&output.operand(), slot))).collect()
     }
 
     /// Draws the consequences of a failure for later operations.
-    fn learn(&self, device: Device, request: &Request<'_>, fault: &Fault, running: bool) {
-        let health = &self.0.shared.health;
-        match fault {
-            Fault::DeviceLost { device, .. } => health.lose(*device),
-            Fault::Backend { .. } | Fault::Numeric { .. } | Fault::Timeout { .. } if running => {
-                self.quarantine(device, request);
-            }
-            _ => {}
+    fn learn(&self, state: &DeviceState, request: &Request<'_>, fault: &Fault, running: bool) {
+        if running && matches!(fault, Fault::Backend { .. } | Fault::Numeric { .. } | Fault::Timeout { .. }) {
+            self.quarantine(state, request);
         }
     }
 
-    /// Keeps an operation away from a device; not from the processor, behind which there is none.
-    fn quarantine(&self, device: Device, request: &Request<'_>) {
-        if !device.is_cpu() {
-            self.0.shared.health.quarantine(device, OpKey::new(request.op, request.metas));
+    /// Keeps an operation away from a device for some time; not from the CPU, behind which there is none.
+    fn quarantine(&self, state: &DeviceState, request: &Request<'_>) {
+        if !state.device.is_cpu() {
+            let key = OpKey::new(request.op, request.metas, request.outs);
+            state.health.quarantine(key, self.0.shared.quarantine);
         }
     }
 
-    fn note_fault(&self, index: usize, op: &Op, fault: &Fault, progress: &mut Progress) {
-        let shared = &self.0.shared;
-        let device = shared.slots[index].device;
-        shared.recorder.failed(index);
+    fn note_fault(&self, state: &DeviceState, op: &Op, fault: &Fault, progress: &mut Progress) {
+        let device = state.device;
+        state.counters.failed();
         progress.considered.push((device, Verdict::Failed(fault.clone())));
-        if shared.health.warn_once(op.name(), device, kind(fault)) {
+        if self.0.shared.warnings.first(op.kind(), device, kind(fault)) {
             tracing::warn!(op = op.name(), %device, "{fault}");
         } else {
             tracing::debug!(op = op.name(), %device, "{fault}");
@@ -259,7 +266,7 @@ impl HybridExecutor {
     }
 
     /// Where asked for: a fault if a device's results have NaN.
-    fn doubt(&self, slot: &Slot, request: &Request<'_>, done: &Done) -> Option<Fault> {
+    fn doubt(&self, slot: &DeviceState, request: &Request<'_>, done: &Done) -> Option<Fault> {
         if !self.0.check_numbers || slot.device.is_cpu() {
             return None;
         }
@@ -277,8 +284,8 @@ impl HybridExecutor {
         if progress.suspects.is_empty() || self.has_nan(request, done) != Ok(false) {
             return;
         }
-        for &device in &progress.suspects {
-            self.quarantine(device, request);
+        for state in &progress.suspects {
+            self.quarantine(state, request);
         }
     }
 
@@ -289,7 +296,7 @@ impl HybridExecutor {
                 fresh = outputs.iter().map(Output::operand).collect();
                 &fresh[..]
             }
-            Done::InPlace => request.places.unwrap_or_default(),
+            Done::InPlace => request.places.map_or(&[][..], |places| places.destinations),
         };
         for result in results {
             if self.holds_nan(result)? {
@@ -304,12 +311,11 @@ impl HybridExecutor {
     /// # Errors
     /// If there is no copy.
     fn recover(&self, op: &Op, args: &[Operand<'_>]) -> Result<SmallVec<[Option<Output>; 4]>> {
-        let health = &self.0.shared.health;
-        if !health.is_troubled() || !args.iter().any(|arg| health.is_lost(arg.device())) {
+        if !args.iter().any(|arg| arg.storage.is_lost()) {
             return Ok(SmallVec::new());
         }
         args.iter()
-            .map(|arg| match health.is_lost(arg.device()) {
+            .map(|arg| match arg.storage.is_lost() {
                 false => Ok(None),
                 true => self.copy_elsewhere(arg).map(Some).ok_or_else(|| lost_data(op.name(), arg.device())),
             })
@@ -323,9 +329,9 @@ impl HybridExecutor {
         returned_to: Option<Device>,
         progress: &Progress,
     ) {
-        let op = request.op.name();
-        let shown = device.map_or("none", Device::family);
-        tracing::trace!(op, device = shown, moved = progress.moved, "dispatched");
+        let op = request.op.kind();
+        let shown = device.map_or("none", |device| device.kind().name());
+        tracing::trace!(op = op.name(), device = shown, moved = progress.moved, "dispatched");
         let Some(start_ns) = progress.started else { return };
         self.0.shared.recorder.push(Record {
             op,

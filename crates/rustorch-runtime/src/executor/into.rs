@@ -2,18 +2,28 @@
 
 use super::dispatch::{Done, Request};
 use super::plan::Wish;
-use super::run::Metas;
-use super::transfer::host_bytes_mut;
-use super::{HybridExecutor, Operand, Output, Slot};
-use crate::storage::{Backoff, ReadGuard, WriteGuard};
-use rustorch_core::{Error, Fault, Layout, Op, Result, View, ViewMut};
+use super::run::{FreshOutput, Metas};
+use super::{HybridExecutor, Operand, Output};
+use crate::device_state::DeviceState;
+use crate::storage::{ReadGuard, Storage, WriteClaim, WriteGuard};
+use crate::sync::Backoff;
+use rustorch_core::{CopyOp, Error, Fault, Layout, Op, Overlap, Result, View, ViewMut};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 impl HybridExecutor {
     /// Runs an operation and writes its results into views of existing storages.
     ///
-    /// A destination may share memory with arguments: results are computed apart then, and copied. After an error the
-    /// contents of destinations are as they were or partly written.
+    /// This is one change of the destinations, also where they are arguments: no other write comes between reading and
+    /// writing, and several threads that add to one tensor lose nothing.
+    ///
+    /// A destination may share memory with arguments. Where an argument is the destination itself, element for element, a
+    /// device that can ([`DeviceCapability::in_place`](rustorch_core::DeviceCapability::in_place)) writes the result over it.
+    /// Otherwise, and where they overlap in another way, the result is computed apart and copied.
+    ///
+    /// After an error the destinations are as they were, unless the device failed while it wrote to them: then they may be partly
+    /// written. Operations that a value may make fail (an index out of range, a division by zero) find that out before they
+    /// write over an argument.
     ///
     /// # Errors
     /// As [`run`](Self::run); and if a destination has not the result's dtype and shape, reaches elements twice, or is
@@ -50,25 +60,27 @@ impl HybridExecutor {
             }
             to.check_destination(op)?;
         }
-        let apart = destinations.iter().enumerate().all(|(i, to)| {
-            args.iter().chain(&destinations[..i]).all(|other| !other.storage.same(to.storage))
-        });
+        let _claims = claim(destinations);
+        let aliasing = Aliasing::of(op, args, destinations);
         let on_cpu = args.iter().chain(destinations).all(|x| x.device().is_cpu());
+        let cpu = self.cpu();
         let mut early = None;
-        if apart && on_cpu && self.is_small(&metas, &outs) {
-            match write(self.cpu(), op, args, destinations) {
+        if on_cpu && aliasing.allows(cpu) && self.is_small(&metas, &outs) {
+            match write(cpu, op, args, destinations) {
                 Ok(()) => return Ok(()),
                 Err(Fault::Invalid(error)) => return Err(*error),
+                // What was overwritten cannot be computed from again.
+                Err(fault) if aliasing == Aliasing::InPlace => return Err(fault.into()),
                 Err(fault) => early = Some(fault),
             }
         }
         for to in destinations {
             // A device that is gone takes nothing.
-            self.backend_of(to.device())?;
+            self.home(to.storage).usable()?;
         }
         let _sequence = self.sequence();
-        let wish = destinations.first().map_or(Wish::Anywhere, |to| Wish::At(to.device()));
-        let places = apart.then_some(destinations);
+        let wish = destinations.first().map_or(Wish::Anywhere, |to| Wish::At(self.home(to.storage)));
+        let places = Some(Places { destinations, aliasing });
         let request = Request { op, args, metas: &metas, outs: &outs, wish, places, early };
         match self.dispatch(request)? {
             Done::InPlace => Ok(()),
@@ -86,17 +98,17 @@ impl HybridExecutor {
         if to.layout.elements() == 0 {
             return Ok(());
         }
-        let slot = self.slot(to.device())?;
+        let slot = &self.home(to.storage);
         let moved;
-        let output = if output.storage.device() == slot.device {
+        let output = if Arc::ptr_eq(&self.home(&output.storage), slot) {
             output
         } else {
-            moved = self.with_memory(slot, || self.move_run(&output.operand(), slot))?;
+            moved = self.retrying(slot, || self.move_run(&output.operand(), slot))?;
             &moved
         };
-        let copies = slot.backend.supports(&Op::Copy, &[output.operand().meta()]).is_ok()
+        let copies = slot.backend.supports(&Op::Copy(CopyOp), &[output.operand().meta()]).is_ok()
             && (slot.backend.capability().strided || to.layout.is_contiguous());
-        if copies && write(slot, &Op::Copy, &[output.operand()], &[*to]).is_ok() {
+        if copies && write(slot, &Op::Copy(CopyOp), &[output.operand()], &[*to]).is_ok() {
             return Ok(());
         }
         // By way of the processor: everything from the first element to the last is fetched, changed and put back.
@@ -108,55 +120,130 @@ impl HybridExecutor {
         let value = self.move_run(&output.operand(), cpu)?;
         // Nobody may write the gaps between fetching and putting back.
         let (_, _writing) = lock(&[], std::slice::from_ref(to));
-        let around = super::run::fresh(cpu, to.dtype, Layout::contiguous(run.shape().clone()))?;
+        let mut around = FreshOutput::new(cpu, to.dtype, run.shape())?;
         // SAFETY: checked by `run_into`; the guard keeps everybody else out.
         let view = unsafe { span.view() };
-        slot.backend.copy_out(&view, host_bytes_mut(&around.storage)?)?;
-        let strided = Layout::new(to.layout.shape().clone(), to.layout.strides(), 0)?;
-        write(
-            cpu,
-            &Op::Copy,
-            &[value.operand()],
-            &[Operand { storage: &around.storage, dtype: to.dtype, layout: &strided }],
-        )?;
+        slot.noted(slot.backend.copy_out(&view, around.host_bytes()?))?;
+        // SAFETY: every byte was copied there.
+        let around = unsafe { around.assume_init() };
+        let strided = to.layout.clone().at_offset(0)?;
+        let place = Operand { storage: &around.storage, dtype: to.dtype, layout: &strided };
+        let claim = around.storage.claim();
+        write(cpu, &Op::Copy(CopyOp), &[value.operand()], &[place])?;
+        drop(claim);
         // SAFETY: fresh, and nobody else has a handle.
         let bytes = unsafe { around.operand().view() }.as_bytes().ok_or_else(rustorch_core::copy_mismatch)?;
         // SAFETY: checked by `run_into`; the guard keeps everybody else out.
         let mut place = unsafe { ViewMut::from_shared(to.storage.buffer(), to.dtype, &run) };
-        slot.backend.copy_in(bytes, &mut place)
+        slot.noted(slot.backend.copy_in(bytes, &mut place))
     }
 }
 
-/// Runs an operation on a device that holds all arguments and destinations, straight into the destinations.
+/// Where results are to be written.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'a> {
+    pub(super) destinations: &'a [Operand<'a>],
+    pub(super) aliasing: Aliasing,
+}
+
+/// How destinations share memory with arguments and with each other.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Aliasing {
+    /// No element of a destination is another operand's.
+    None,
+    /// An argument is a destination, which the operation may overwrite.
+    InPlace,
+    /// In another way: results have to be computed apart.
+    Other,
+}
+
+impl Aliasing {
+    fn of(op: &Op, args: &[Operand<'_>], destinations: &[Operand<'_>]) -> Aliasing {
+        let mut found = Aliasing::None;
+        for (i, to) in destinations.iter().enumerate() {
+            // Guards are of whole storages.
+            if destinations[..i].iter().any(|other| other.storage.same(to.storage)) {
+                return Aliasing::Other;
+            }
+            for (j, arg) in args.iter().enumerate() {
+                match overlap(arg, to) {
+                    Overlap::None => {}
+                    Overlap::Exact if destinations.len() == 1 && op.may_overwrite(j) => {
+                        found = Aliasing::InPlace;
+                    }
+                    _ => return Aliasing::Other,
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a device may write straight to the destinations.
+    pub(super) fn allows(self, slot: &DeviceState) -> bool {
+        match self {
+            Aliasing::None => true,
+            Aliasing::InPlace => slot.backend.capability().in_place,
+            Aliasing::Other => false,
+        }
+    }
+}
+
+fn overlap(a: &Operand<'_>, b: &Operand<'_>) -> Overlap {
+    match (a.storage.same(b.storage), a.dtype == b.dtype) {
+        (false, _) => Overlap::None,
+        (true, true) => a.layout.overlap(b.layout),
+        (true, false) => Overlap::Partial,
+    }
+}
+
+/// Runs an operation on a device that holds all arguments and destinations, straight into the destinations, which the caller has
+/// claimed, and which share memory with arguments only as the device and the operation allow.
 pub(super) fn write(
-    slot: &Slot,
+    slot: &DeviceState,
     op: &Op,
     args: &[Operand<'_>],
     destinations: &[Operand<'_>],
 ) -> Result<(), Fault> {
     let (_reading, _writing) = lock(args, destinations);
-    // SAFETY: checked by `run_into` or made by the executor, and guarded.
-    let views: SmallVec<[View<'_>; 4]> = args.iter().map(|arg| unsafe { arg.view() }).collect();
+    let views: SmallVec<[View<'_>; 4]> = args
+        .iter()
+        .map(|arg| {
+            let aliased = destinations.iter().any(|to| overlap(arg, to) == Overlap::Exact);
+            // SAFETY: checked by `run_into` or made by the executor, and guarded: where by a destination's guard, the elements are
+            // either none of the destination's or the same.
+            unsafe { if aliased { arg.aliased_view() } else { arg.view() } }
+        })
+        .collect();
     let mut places: SmallVec<[ViewMut<'_>; 1]> = destinations
         .iter()
         // SAFETY: checked to be inside, writable and without overlap by `run_into`; exclusive by the guard.
         .map(|to| unsafe { ViewMut::from_shared(to.storage.buffer(), to.dtype, to.layout) })
         .collect();
-    slot.backend.run(op, &views, &mut places)
+    // SAFETY: `run_into` has compared the destinations with what is inferred from the arguments; copies are of one dtype and shape.
+    slot.noted(unsafe { slot.backend.run(op, &views, &mut places) })
+}
+
+/// Claims of all destinations' storages.
+fn claim<'a>(destinations: &[Operand<'a>]) -> SmallVec<[WriteClaim<'a>; 1]> {
+    let mut storages: SmallVec<[&Storage; 1]> = destinations.iter().map(|to| to.storage).collect();
+    storages.sort_unstable_by_key(|storage| storage.identity());
+    storages.dedup_by(|a, b| a.same(b));
+    storages.into_iter().map(Storage::claim).collect()
 }
 
 type Reading<'a> = SmallVec<[ReadGuard<'a>; 4]>;
 type Writing<'a> = SmallVec<[WriteGuard<'a>; 1]>;
 
-/// Guards for all arguments and destinations. The storages of destinations must be distinct, and distinct from those of
-/// arguments.
+/// Guards for all arguments and destinations. The storages of destinations are claimed and distinct; an argument in one of them
+/// needs no guard of its own.
 fn lock<'a>(args: &[Operand<'a>], destinations: &[Operand<'a>]) -> (Reading<'a>, Writing<'a>) {
     let mut wait = Backoff::default();
+    let others = || args.iter().filter(|arg| destinations.iter().all(|to| !to.storage.same(arg.storage)));
     loop {
         // Writers take all or nothing, so that nobody waits for one who waits.
         let writing: Option<Writing<'_>> = destinations.iter().map(|to| to.storage.try_write()).collect();
         if let Some(writing) = writing {
-            let reading: Option<Reading<'_>> = args.iter().map(|arg| arg.storage.try_read()).collect();
+            let reading: Option<Reading<'_>> = others().map(|arg| arg.storage.try_read()).collect();
             if let Some(reading) = reading {
                 return (reading, writing);
             }

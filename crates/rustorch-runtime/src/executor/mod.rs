@@ -2,7 +2,6 @@
 
 mod arrange;
 mod builder;
-mod current;
 mod dispatch;
 mod into;
 mod operand;
@@ -13,20 +12,27 @@ mod tiny;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
-pub use operand::{Operand, Output, OutputVec, Receive};
+pub use operand::{Operand, Output, OutputVec, Receive, Whereto};
 pub use plan::Estimate;
+pub(crate) use run::total_bytes;
 
-use crate::cost::{self, CostCache};
+use crate::cost::CostCache;
+use crate::device_set::DeviceSet;
+use crate::device_state::DeviceState;
 use crate::explain::Explanation;
-use crate::health::Health;
-use crate::memory::{MemoryManager, Pool};
+use crate::health::{Health, Warnings};
+use crate::memory::MemoryManager;
 use crate::placement::Placement;
 use crate::profile::SpanHub;
 use crate::record::{DeviceCounts, Record, Recorder, Scope};
+use crate::registry::Registry;
 use crate::transfers::Transfers;
-use rustorch_core::{Backend, CostModel, DType, Device, DeviceType, Error, Result};
+use rustorch_core::{Backend, CostModel, Device, DeviceType, Error, Result};
+use smallvec::SmallVec;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs operations on whichever of its devices suits each best. Cloning is cheap and shares everything.
 ///
@@ -35,33 +41,66 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct HybridExecutor(Arc<Handle>);
 
+#[derive(Clone)]
 struct Handle {
     shared: Arc<Shared>,
     placement: Placement,
+    /// The devices that the policy names.
+    named: SmallVec<[Arc<DeviceState>; 2]>,
     on_fault: OnFault,
-    /// Whether the results of devices other than the processor are searched for NaN.
+    /// Whether the results of devices other than the CPU are searched for NaN.
     check_numbers: bool,
-    /// Operations on data of at most so many bytes, all on the processor, run there without planning.
+    /// Operations on data of at most so many bytes, all on the CPU, run there without planning.
     fast_bytes: usize,
-    /// The dtype to compute in, if not the data's own.
-    compute: Option<DType>,
+    /// What every operation is answered with, where the environment asks for a policy that makes no sense.
+    refusal: Option<Error>,
+}
+
+impl Handle {
+    fn new(shared: Arc<Shared>) -> Handle {
+        Handle {
+            shared,
+            placement: Placement::default(),
+            named: SmallVec::new(),
+            on_fault: OnFault::default(),
+            check_numbers: false,
+            fast_bytes: 0,
+            refusal: None,
+        }
+    }
 }
 
 /// What executors derived from each other have in common.
 struct Shared {
-    slots: Box<[Slot]>,
-    /// Indices into `slots`, first choice first; the processor is last.
-    chain: Box<[usize]>,
-    /// The processor's index in `slots`.
-    cpu: usize,
+    devices: Arc<DeviceSet>,
     memory: MemoryManager,
     /// Where measurements are kept.
     cost_cache: Option<CostCache>,
-    health: Health,
+    /// For how long an operation at which a device failed is kept away from it.
+    quarantine: Duration,
+    warnings: Warnings,
     recorder: Recorder,
     /// What devices measure of themselves while somebody profiles.
     spans: SpanHub,
 }
+
+impl Shared {
+    fn new(devices: DeviceSet, cost_cache: Option<CostCache>) -> Shared {
+        let devices = Arc::new(devices);
+        Shared {
+            memory: MemoryManager::new(Arc::clone(&devices)),
+            devices,
+            cost_cache,
+            quarantine: QUARANTINE,
+            warnings: Warnings::default(),
+            recorder: Recorder::default(),
+            spans: SpanHub::default(),
+        }
+    }
+}
+
+/// For how long an operation at which a device failed is kept away from it.
+const QUARANTINE: Duration = Duration::from_secs(300);
 
 /// What a [`DeviceType`] means on this machine.
 #[derive(Clone, Debug)]
@@ -70,17 +109,6 @@ pub struct Target {
     pub device: Device,
     /// The executor that follows the wish.
     pub executor: HybridExecutor,
-    /// The dtype to compute in, if not the data's own: the executor's [`compute`](HybridExecutor::compute).
-    pub compute: Option<DType>,
-}
-
-/// A device and what belongs to it.
-struct Slot {
-    device: Device,
-    backend: Arc<dyn Backend>,
-    pool: Arc<Pool>,
-    /// What it costs, once somebody needs to know.
-    cost: OnceLock<CostModel>,
 }
 
 impl HybridExecutor {
@@ -89,18 +117,33 @@ impl HybridExecutor {
         Builder::default()
     }
 
-    /// The devices in the order in which they are tried; the processor is last.
-    pub fn chain(&self) -> impl Iterator<Item = Device> + '_ {
-        let shared = &self.0.shared;
-        shared.chain.iter().map(|&i| shared.slots[i].device)
+    /// An executor over a set of devices, by the default policy.
+    pub(crate) fn over(devices: DeviceSet, cost_cache: Option<PathBuf>) -> HybridExecutor {
+        let shared = Shared::new(devices, cost_cache.map(CostCache::new));
+        HybridExecutor::assemble(Handle::new(Arc::new(shared)))
+    }
+
+    /// An executor over the devices of the process that answers every operation with an error.
+    pub(crate) fn refusing(error: Error) -> HybridExecutor {
+        let base = HybridExecutor::of_registry(Registry::get());
+        HybridExecutor::assemble(Handle { refusal: Some(error), ..(*base.0).clone() })
+    }
+
+    /// The devices in the order in which they are tried; the CPU is last. The process's devices are looked for now if they were
+    /// not before.
+    ///
+    /// # Errors
+    /// If the environment asks for an order that makes no sense or names devices that are not here.
+    pub fn fallback_order(&self) -> Result<Vec<Device>> {
+        Ok(self.0.shared.devices.order()?.iter().map(|state| state.device).collect())
     }
 
     /// The backend of a device.
     ///
     /// # Errors
     /// If the executor does not have the device; the error lists those that it has.
-    pub fn backend(&self, device: Device) -> Result<&dyn Backend> {
-        Ok(&*self.slot(device)?.backend)
+    pub fn backend(&self, device: Device) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(&self.state(device)?.backend))
     }
 
     /// The memory of the devices.
@@ -117,12 +160,12 @@ impl HybridExecutor {
     ///
     /// # Errors
     /// If the executor does not have the device.
-    pub fn cost_model(&self, device: Device) -> Result<&CostModel> {
-        self.slot(device).map(|slot| self.cost_of(slot))
+    pub fn cost_model(&self, device: Device) -> Result<CostModel> {
+        Ok(self.cost_of(&*self.state(device)?).clone())
     }
 
-    fn cost_of<'a>(&self, slot: &'a Slot) -> &'a CostModel {
-        slot.cost.get_or_init(|| cost::cost_of(&slot.backend, self.0.shared.cost_cache.as_ref()))
+    fn cost_of<'a>(&self, state: &'a DeviceState) -> &'a CostModel {
+        state.cost(self.0.shared.cost_cache.as_ref())
     }
 
     /// The placement policy.
@@ -135,101 +178,59 @@ impl HybridExecutor {
     /// # Errors
     /// If the policy names a device that is not here; the error lists those that are.
     pub fn with_policy(&self, placement: Placement) -> Result<HybridExecutor> {
-        for device in placement.named() {
-            self.index(device)?;
-        }
-        Ok(self.derive(placement, self.0.on_fault, self.0.check_numbers, self.0.compute))
+        let named = placement.named().into_iter().map(|device| self.state(device)).collect::<Result<_>>()?;
+        Ok(HybridExecutor::assemble(Handle { placement, named, refusal: None, ..(*self.0).clone() }))
     }
 
     /// An executor with the same devices, memory and health, that falls back or returns the first failure.
     pub fn with_on_fault(&self, on_fault: OnFault) -> HybridExecutor {
-        self.derive(self.0.placement.clone(), on_fault, self.0.check_numbers, self.0.compute)
+        HybridExecutor::assemble(Handle { on_fault, ..(*self.0).clone() })
     }
 
     /// An executor with the same devices, memory and health, that searches the results of devices other than the
     /// processor for NaN (slow: all results are fetched). A NaN that the processor confirms is the computation's own;
     /// another one is the device's failure.
     pub fn with_number_check(&self, check: bool) -> HybridExecutor {
-        self.derive(self.0.placement.clone(), self.0.on_fault, check, self.0.compute)
+        HybridExecutor::assemble(Handle { check_numbers: check, ..(*self.0).clone() })
     }
 
-    /// The dtype to compute in, if not the data's own.
-    #[inline]
-    pub fn compute(&self) -> Option<DType> {
-        self.0.compute
-    }
-
-    /// An executor with the same devices, memory and health, under which everything is computed in one dtype. `F32`:
-    /// activations meet weights of 16 bits and of block types as they are
-    /// ([`MatMul::exact`](rustorch_core::MatMul::exact)), and language models keep keys and values in `f32`. `None`:
-    /// everything in the data's own precision, as ggml does it.
-    ///
-    /// The executor runs every operation as it is given; those who make operations follow this wish: the products of
-    /// tensors, and the models of `rustorch-llm`.
-    ///
-    /// # Errors
-    /// If the dtype is another one than `F32`.
-    pub fn with_compute(&self, dtype: Option<DType>) -> Result<HybridExecutor> {
-        match dtype {
-            None | Some(DType::F32) => {
-                let Handle { placement, on_fault, check_numbers, .. } = &*self.0;
-                Ok(self.derive(placement.clone(), *on_fault, *check_numbers, dtype))
-            }
-            Some(other) => {
-                let message = format!("everything can be computed in f32, not in {other}");
-                Err(Error::argument("compute", message))
-            }
-        }
-    }
-
-    fn derive(
-        &self,
-        placement: Placement,
-        on_fault: OnFault,
-        check_numbers: bool,
-        compute: Option<DType>,
-    ) -> HybridExecutor {
-        HybridExecutor::assemble(Arc::clone(&self.0.shared), placement, on_fault, check_numbers, compute)
-    }
-
-    fn assemble(
-        shared: Arc<Shared>,
-        placement: Placement,
-        on_fault: OnFault,
-        check_numbers: bool,
-        compute: Option<DType>,
-    ) -> HybridExecutor {
-        let fast_bytes = placement.small(shared.chain.len() == 1);
-        HybridExecutor(Arc::new(Handle { shared, placement, on_fault, check_numbers, fast_bytes, compute }))
+    fn assemble(mut handle: Handle) -> HybridExecutor {
+        handle.fast_bytes = match handle.refusal {
+            Some(_) => 0,
+            None => handle.placement.small(handle.shared.devices.is_cpu_alone()),
+        };
+        HybridExecutor(Arc::new(handle))
     }
 
     /// The device and the executor that a person means by `wanted`.
     ///
-    /// One device: that one first, the chain where it declines. `Auto`: the cheapest for each operation. The hybrids:
-    /// the first of the chain that can; `HybridF32` also [computes](Self::with_compute) everything in `f32`.
+    /// One device: that one first, the fallback order where it declines. `Auto`: operations run where their operands are, so that
+    /// whoever puts weights onto devices decides. `Hybrid`: each operation on the cheapest device by measured cost.
     ///
     /// # Errors
     /// If the device is not here; the error lists those that are.
     pub fn resolve(&self, wanted: DeviceType) -> Result<Target> {
-        let first = self.chain().next().unwrap_or(Device::Cpu);
-        let (device, placement, compute) = match wanted {
-            DeviceType::Only(device) => (device, Placement::Prefer(device), None),
-            DeviceType::Auto => (Device::Cpu, Placement::Auto, None),
-            DeviceType::Hybrid => (first, Placement::Chain, None),
-            DeviceType::HybridF32 => (first, Placement::Chain, Some(DType::F32)),
+        let (device, placement) = match wanted {
+            DeviceType::Only(device) => (device, Placement::Prefer(device)),
+            DeviceType::Auto => (Device::CPU, Placement::Resident),
+            DeviceType::Hybrid => (Device::CPU, Placement::Auto),
         };
-        self.index(device)?;
-        Ok(Target { device, executor: self.with_policy(placement)?.with_compute(compute)?, compute })
+        match wanted {
+            DeviceType::Only(device) => _ = self.state(device)?,
+            // What is wrong with the order shows now.
+            DeviceType::Auto | DeviceType::Hybrid => _ = self.fallback_order()?,
+        }
+        Ok(Target { device, executor: self.with_policy(placement)? })
     }
 
     /// The health of the devices.
-    pub fn health(&self) -> &Health {
-        &self.0.shared.health
+    pub fn health(&self) -> Health<'_> {
+        Health(&self.0.shared.devices)
     }
 
     /// How often a device ran, declined and failed; `None` if the executor does not have it.
     pub fn counts(&self, device: Device) -> Option<DeviceCounts> {
-        self.index(device).ok().map(|slot| self.0.shared.recorder.counts(slot))
+        self.state(device).ok().map(|state| state.counts())
     }
 
     /// Starts or stops keeping records of all threads' operations, for [`take_records`](Self::take_records). While
@@ -257,31 +258,24 @@ impl HybridExecutor {
 
     /// Waits until a device has finished everything.
     pub fn synchronize(&self, device: Device) -> Result<()> {
-        Ok(self.slot(device)?.backend.synchronize()?)
+        let state = self.state(device)?;
+        Ok(state.noted(state.backend.synchronize())?)
     }
 
-    fn slot(&self, device: Device) -> Result<&Slot> {
-        self.index(device).map(|i| &self.0.shared.slots[i])
+    /// The device of this name, opened if it is one of the process and was not before.
+    pub(crate) fn state(&self, device: Device) -> Result<Arc<DeviceState>> {
+        self.0.shared.devices.find(device)
     }
 
-    fn index(&self, device: Device) -> Result<usize> {
-        let slots = &self.0.shared.slots;
-        slots.iter().position(|slot| slot.device == device).ok_or_else(|| {
-            let present: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
-            Error::argument(
-                "device",
-                format!("{device} is not here; this executor has {}", present.join(", ")),
-            )
-        })
-    }
-
-    fn cpu(&self) -> &Slot {
-        &self.0.shared.slots[self.0.shared.cpu]
+    fn cpu(&self) -> &Arc<DeviceState> {
+        self.0.shared.devices.cpu()
     }
 }
 
 impl fmt::Debug for HybridExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HybridExecutor").field(&self.chain().collect::<Vec<_>>()).finish()
+        f.debug_tuple("HybridExecutor")
+            .field(&self.0.shared.devices.open().iter().map(|state| state.device).collect::<Vec<_>>())
+            .finish()
     }
 }

@@ -29,6 +29,35 @@ pub struct Output {
     pub layout: Layout,
 }
 
+/// Where something new goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Whereto<'a> {
+    /// Where the thread makes new tensors: see [`with_device`](crate::with_device).
+    Default,
+    /// To a device of the executor.
+    Device(Device),
+    /// To the device of another storage, whether the executor has it or not.
+    Beside(&'a Storage),
+}
+
+impl From<Device> for Whereto<'_> {
+    fn from(device: Device) -> Self {
+        Whereto::Device(device)
+    }
+}
+
+impl From<Option<Device>> for Whereto<'_> {
+    fn from(device: Option<Device>) -> Self {
+        device.map_or(Whereto::Default, Whereto::Device)
+    }
+}
+
+impl<'a> From<&'a Storage> for Whereto<'a> {
+    fn from(storage: &'a Storage) -> Self {
+        Whereto::Beside(storage)
+    }
+}
+
 /// The results of an operation; nearly always one.
 pub type OutputVec = SmallVec<[Output; 1]>;
 
@@ -159,5 +188,15 @@ impl<'a> Operand<'a> {
         // SAFETY: checked to be inside the buffer, and of valid values: every byte of a storage is initialised, and
         // truth values are apart. The guard keeps writers out.
         unsafe { View::new(self.storage.buffer(), self.dtype, self.layout) }
+    }
+
+    /// A window for reading elements that a destination of the same operation overwrites.
+    ///
+    /// # Safety
+    /// As of [`view`](Self::view), with the guard for writing.
+    #[inline]
+    pub(super) unsafe fn aliased_view(&self) -> View<'a> {
+        // SAFETY: as in `view`; only the destination is written.
+        unsafe { View::aliased(self.storage.buffer(), self.dtype, self.layout) }
     }
 }

@@ -18,7 +18,7 @@ impl HybridExecutor {
     /// use rustorch_runtime::HybridExecutor;
     ///
     /// let exec = HybridExecutor::builder().build()?;
-    /// let x = exec.upload(&[0; 16], DType::F32, &Shape::new([4].as_slice())?, Device::Cpu)?;
+    /// let x = exec.upload(&[0; 16], DType::F32, &Shape::new([4].as_slice())?, Device::CPU)?;
     /// let (sum, profile) = exec.profile(|| exec.run(&Op::Binary(BinaryOp::Add), &[x.operand(), x.operand()]));
     /// sum?;
     /// assert_eq!(profile.operations().len(), 1);
@@ -78,6 +78,7 @@ impl HybridExecutor {
         let at_ns = host_ns();
         let samples: SmallVec<[MemorySample; 4]> = memory
             .devices()
+            .into_iter()
             .filter_map(|device| {
                 let stats = memory.stats(device)?;
                 Some(MemorySample { at_ns, device, allocated: stats.allocated, reserved: stats.reserved })
@@ -89,7 +90,7 @@ impl HybridExecutor {
     /// Begins to measure, for one thread or all.
     pub(crate) fn begin_profile(&self, thread: Option<u32>) -> u64 {
         let shared = &self.0.shared;
-        shared.spans.enter(shared.slots.iter().map(|slot| (slot.device, &*slot.backend)));
+        shared.spans.enter(&shared.devices.open());
         let id = shared.recorder.open(thread, true);
         self.sample_memory();
         id
@@ -100,9 +101,9 @@ impl HybridExecutor {
         let shared = &self.0.shared;
         self.sample_memory();
         let trace = shared.recorder.close(id);
-        let (spans, notes) =
-            shared.spans.leave(shared.slots.iter().map(|slot| (slot.device, &*slot.backend)));
-        let devices = shared.slots.iter().map(|slot| (slot.device, slot.backend.capability().name.clone()));
+        let open = shared.devices.open();
+        let (spans, notes) = shared.spans.leave(&open);
+        let devices = open.iter().map(|state| (state.device, state.backend.capability().name.clone()));
         Measured { trace, spans, notes, devices: devices.collect() }
     }
 }

@@ -2,12 +2,15 @@
 
 use super::dispatch::{Done, Request};
 use super::plan::Wish;
-use super::{HybridExecutor, Operand, Output, OutputVec, Slot};
-use crate::storage::ReadGuard;
+use super::{HybridExecutor, Operand, Output, OutputVec, Whereto};
+use crate::device_state::DeviceState;
+use crate::storage::{FreshMemory, ReadGuard};
 use rustorch_core::{
-    DType, Device, Fault, Layout, Op, OutputMeta, Result, TensorMeta, View, ViewMut, packed_bytes,
+    DType, Fault, Layout, Op, OutputMeta, Result, Shape, TensorMeta, View, ViewMut, copy_mismatch,
+    packed_bytes,
 };
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What planning sees of the arguments.
 pub(super) type Metas<'a> = SmallVec<[TensorMeta<'a>; 4]>;
@@ -25,24 +28,28 @@ impl HybridExecutor {
         self.run_asked(op, args, None)
     }
 
-    /// Runs an operation for the sake of `device`, where the results will be: for operations without arguments, which
+    /// Runs an operation for the sake of a device, where the results will be: for operations without arguments, which
     /// nothing else ties to a device. Where it declines, another device computes and the results move.
     ///
     /// # Errors
     /// As [`run`](Self::run), and if the executor does not have the device.
-    pub fn run_on(&self, device: Device, op: &Op, args: &[Operand<'_>]) -> Result<OutputVec> {
-        self.index(device)?;
-        self.run_asked(op, args, Some(device))
+    pub fn run_on<'a>(
+        &self,
+        whereto: impl Into<Whereto<'a>>,
+        op: &Op,
+        args: &[Operand<'_>],
+    ) -> Result<OutputVec> {
+        self.run_asked(op, args, Some(self.place(whereto.into())?))
     }
 
     pub(super) fn run_asked(
         &self,
         op: &Op,
         args: &[Operand<'_>],
-        asked: Option<Device>,
+        asked: Option<Arc<DeviceState>>,
     ) -> Result<OutputVec> {
         let mut metas = Metas::new();
-        let mut on_cpu = asked.is_none_or(Device::is_cpu);
+        let mut on_cpu = asked.as_ref().is_none_or(|state| state.device.is_cpu());
         for arg in args {
             arg.check(op)?;
             let meta = arg.meta();
@@ -88,22 +95,57 @@ impl HybridExecutor {
 }
 
 /// The bytes of all operands and results, packed.
-pub(super) fn total_bytes(args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
+pub(crate) fn total_bytes(args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
     let read = args.iter().map(TensorMeta::packed_bytes);
     let written = outs.iter().map(|o| packed_bytes(o.dtype, o.shape.elements()));
     read.chain(written).fold(0, usize::saturating_add)
 }
 
-/// Fresh memory on a device for one result.
-#[inline]
-pub(super) fn fresh(slot: &Slot, dtype: DType, layout: Layout) -> Result<Output, Fault> {
-    let bytes = packed_bytes(dtype, layout.elements());
-    Ok(Output { storage: slot.pool.storage(bytes, dtype == DType::Bool)?, dtype, layout })
+/// Fresh memory on a device for one result, which nobody else sees until it is initialised.
+pub(super) struct FreshOutput {
+    pub(super) memory: FreshMemory,
+    pub(super) dtype: DType,
+    /// Contiguous from the start of the memory.
+    pub(super) layout: Layout,
+}
+
+impl FreshOutput {
+    #[inline]
+    pub(super) fn new(slot: &Arc<DeviceState>, dtype: DType, shape: &Shape) -> Result<FreshOutput, Fault> {
+        let memory = slot.fresh(packed_bytes(dtype, shape.elements()), dtype == DType::Bool)?;
+        Ok(FreshOutput { memory, dtype, layout: Layout::contiguous(shape.clone()) })
+    }
+
+    /// A window for writing.
+    #[inline]
+    pub(super) fn place(&mut self) -> ViewMut<'_> {
+        // SAFETY: the memory has room for the layout, which does not overlap itself, is aligned to every dtype and may be written
+        // (`memory::allocate`); and nobody else has a handle, ours being borrowed.
+        unsafe { ViewMut::from_shared(self.memory.buffer(), self.dtype, &self.layout) }
+    }
+
+    /// The bytes of host memory, set to zero.
+    pub(super) fn host_bytes(&mut self) -> Result<&mut [u8], Fault> {
+        let (address, bytes) = self.place().byte_range().ok_or_else(copy_mismatch)?;
+        // SAFETY: the range is ours as above. Writing zeros makes it a valid slice of bytes.
+        unsafe {
+            address.write_bytes(0, bytes);
+            Ok(std::slice::from_raw_parts_mut(address, bytes))
+        }
+    }
+
+    /// # Safety
+    /// Every element was written.
+    #[inline]
+    pub(super) unsafe fn assume_init(self) -> Output {
+        // SAFETY: the elements fill the memory.
+        Output { storage: unsafe { self.memory.assume_init() }, dtype: self.dtype, layout: self.layout }
+    }
 }
 
 /// Runs an operation on a device whose backend can read every argument where it is.
 pub(super) fn compute(
-    slot: &Slot,
+    slot: &Arc<DeviceState>,
     op: &Op,
     args: &[Operand<'_>],
     outs: &[OutputMeta],
@@ -117,16 +159,15 @@ pub(super) fn compute(
 /// tenth of a microsecond counts.
 #[inline]
 fn compute_to(
-    slot: &Slot,
+    slot: &Arc<DeviceState>,
     op: &Op,
     args: &[Operand<'_>],
     outs: &[OutputMeta],
     outputs: &mut OutputVec,
 ) -> Result<(), Fault> {
+    let mut results: SmallVec<[FreshOutput; 1]> = SmallVec::new();
     for out in outs {
-        let bytes = packed_bytes(out.dtype, out.shape.elements());
-        let storage = slot.pool.storage(bytes, out.dtype == DType::Bool)?;
-        outputs.push(Output { storage, dtype: out.dtype, layout: Layout::contiguous(out.shape.clone()) });
+        results.push(FreshOutput::new(slot, out.dtype, &out.shape)?);
     }
     let mut guards: SmallVec<[ReadGuard<'_>; 4]> = SmallVec::new();
     let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
@@ -135,11 +176,11 @@ fn compute_to(
         // SAFETY: checked by `run_asked` or made by the executor, and the guard outlives the view.
         views.push(unsafe { arg.view() });
     }
-    let mut places: SmallVec<[ViewMut<'_>; 1]> = SmallVec::new();
-    for out in outputs.iter() {
-        // SAFETY: fresh memory of the layout's size, of which nobody else has a handle; contiguous layouts do not
-        // overlap themselves.
-        places.push(unsafe { ViewMut::from_shared(out.storage.buffer(), out.dtype, &out.layout) });
-    }
-    slot.backend.run(op, &views, &mut places)
+    let mut places: SmallVec<[ViewMut<'_>; 1]> = results.iter_mut().map(FreshOutput::place).collect();
+    // SAFETY: the results were inferred from the arguments by `run_asked`, or are those of a copy that the executor makes.
+    slot.noted(unsafe { slot.backend.run(op, &views, &mut places) })?;
+    drop(places);
+    // SAFETY: the operation has written every element.
+    outputs.extend(results.into_iter().map(|result| unsafe { result.assume_init() }));
+    Ok(())
 }

@@ -54,7 +54,7 @@ impl HybridExecutor {
         let bytes = fill(&mut repeated[..1], x.dtype, number).cast::<u8>();
         // SAFETY: one element of the dtype was written there.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, x.dtype.size().unwrap_or(0)) };
-        let number = self.upload(bytes, x.dtype, &Shape::scalar(), x.device())?;
+        let number = self.upload(bytes, x.dtype, &Shape::scalar(), x.storage)?;
         let args = if is_first { [number.operand(), x] } else { [x, number.operand()] };
         self.run_alone(op, &args).map(R::output)
     }
@@ -84,12 +84,15 @@ impl HybridExecutor {
     #[inline(always)]
     fn tiny(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<Tiny> {
         let n = x.layout.elements();
+        if n == 0 || n > MOST {
+            return None;
+        }
         let size = x.dtype.size()?;
         let out = op.elementwise_output(x.dtype, terms)?;
         let out_bytes = n * out.size()?;
         // A number counts as a tensor of one element, which it would be otherwise.
         let bytes = || size * (n * tensors + terms - tensors) + out_bytes;
-        if n == 0 || n > MOST || !self.needs_no_plan(bytes) {
+        if !self.needs_no_plan(bytes) {
             return None;
         }
         Some(Tiny { n, size, out, out_bytes, address: packed_address(x, n, size)? })
@@ -109,11 +112,12 @@ impl HybridExecutor {
         args: &[*const u8],
     ) -> Option<R> {
         let cpu = self.cpu();
-        let storage = cpu.pool.storage(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
-        let place = storage.buffer().host_address()?.as_ptr();
+        let memory = cpu.fresh(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
+        let place = memory.buffer().host_address()?.as_ptr();
         // SAFETY: by the contract; the operation has a result for the dtype, and the room is fresh and aligned to any dtype.
         let done = unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) };
-        done.then(|| R::packed(storage, tiny.out, x.layout.shape()))
+        // SAFETY: then all elements are written, which fill the memory.
+        done.then(|| R::packed(unsafe { memory.assume_init() }, tiny.out, x.layout.shape()))
     }
 }
 

@@ -1,24 +1,35 @@
 //! Moving bytes between devices.
 
 use super::dispatch::lost_data;
-use super::run::fresh;
-use super::{HybridExecutor, Operand, Output, Slot};
+use super::run::FreshOutput;
+use super::{HybridExecutor, Operand, Output, Whereto};
+use crate::device_state::DeviceState;
+use crate::scope::default_state;
 use crate::storage::{Origin, Storage};
 use crate::transfers::TransferMethod;
 use rustorch_core::profile::host_ns;
 use rustorch_core::{
-    DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, ViewMut, bf16, copy_mismatch, f16,
+    DType, DTypeKind, Device, Error, Fault, Layout, Result, Shape, View, bf16, copy_mismatch, f16,
     packed_bytes,
 };
+use std::sync::Arc;
 
 impl HybridExecutor {
-    /// New memory on `device` with a copy of `bytes`: packed elements of `dtype` in row-major order.
+    /// New memory with a copy of `bytes`: packed elements of `dtype` in row-major order.
     ///
     /// # Errors
     /// If the number of bytes does not fit the shape, bytes of `Bool` are neither 0 nor 1, the executor does not have
     /// the device, or the device fails.
-    pub fn upload(&self, bytes: &[u8], dtype: DType, shape: &Shape, device: Device) -> Result<Output> {
+    pub fn upload<'a>(
+        &self,
+        bytes: &[u8],
+        dtype: DType,
+        shape: &Shape,
+        whereto: impl Into<Whereto<'a>>,
+    ) -> Result<Output> {
         const NAME: &str = "upload";
+        let slot = &self.place(whereto.into())?;
+        let device = slot.device;
         let layout = Layout::contiguous(shape.clone());
         rustorch_core::TensorMeta { dtype, layout: &layout, device }.check(NAME)?;
         let want = packed_bytes(dtype, shape.elements());
@@ -34,17 +45,17 @@ impl HybridExecutor {
         {
             return Err(Error::argument(NAME, format!("the byte {bad} is no bool; it must be 0 or 1")));
         }
-        let slot = self.slot(device)?;
-        self.backend_of(device)?;
+        slot.usable()?;
         let _sequence = self.sequence();
-        let (output, started) = self.noting_loss(self.with_memory(slot, || {
-            let output = fresh(slot, dtype, layout.clone())?;
+        let (output, started) = self.retrying(slot, || {
+            let mut output = FreshOutput::new(slot, dtype, shape)?;
             let started = host_ns();
-            copy_in(slot, bytes, &output)?;
-            Ok((output, started))
-        }))?;
+            slot.noted(slot.backend.copy_in(bytes, &mut output.place()))?;
+            // SAFETY: every element was copied there; those of `Bool` are truth values.
+            Ok((unsafe { output.assume_init() }, started))
+        })?;
         if !device.is_cpu() {
-            self.transferred(Device::Cpu, device, TransferMethod::Copy, bytes.len(), started);
+            self.transferred(Device::CPU, device, TransferMethod::Copy, bytes.len(), started);
         }
         self.sample_memory();
         Ok(output)
@@ -72,118 +83,165 @@ impl HybridExecutor {
         }
         let _sequence = self.sequence();
         let copy;
-        let source = if self.0.shared.health.is_lost(source.device()) {
+        let source = if source.storage.is_lost() {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
             copy.operand()
         } else {
             *source
         };
         if source.layout.is_contiguous() {
-            return Ok(self.noting_loss(self.copy_out(&source, bytes))?);
+            return Ok(self.copy_out(&source, bytes)?);
         }
-        let packed = self.noting_loss(self.packed(&source))?;
-        Ok(self.noting_loss(self.copy_out(&packed.operand(), bytes))?)
+        let packed = self.packed(&source)?;
+        Ok(self.copy_out(&packed.operand(), bytes)?)
     }
 
-    /// A copy of `source` on `device`, packed and in row-major order (a transposed matrix of a block type stays
+    /// Whether a storage is where [`transfer`](Self::transfer) would bring it.
+    ///
+    /// # Errors
+    /// If the executor does not have the device.
+    pub fn is_at<'a>(&self, storage: &Storage, whereto: impl Into<Whereto<'a>>) -> Result<bool> {
+        Ok(Arc::ptr_eq(&self.place(whereto.into())?, &self.home(storage)))
+    }
+
+    /// A copy of `source` on another device, packed and in row-major order (a transposed matrix of a block type stays
     /// transposed); also where it is there already.
     ///
     /// # Errors
     /// If the executor does not have the device, or one of the devices fails.
-    pub fn transfer(&self, source: &Operand<'_>, device: Device) -> Result<Output> {
+    pub fn transfer<'a>(&self, source: &Operand<'_>, whereto: impl Into<Whereto<'a>>) -> Result<Output> {
         const NAME: &str = "transfer";
         source.check_for(NAME)?;
         source.meta().check(NAME)?;
-        let slot = self.slot(device)?;
-        self.backend_of(device)?;
+        let slot = &self.place(whereto.into())?;
+        slot.usable()?;
         let _sequence = self.sequence();
         let copy;
-        let source = if self.0.shared.health.is_lost(source.device()) {
+        let source = if source.storage.is_lost() {
             copy = self.copy_elsewhere(source).ok_or_else(|| lost_data(NAME, source.device()))?;
             &copy.operand()
         } else {
             source
         };
         if source.layout.is_contiguous() {
-            return Ok(self.noting_loss(self.with_memory(slot, || self.move_run(source, slot)))?);
+            return Ok(self.retrying(slot, || self.move_owned(source, slot))?);
         }
         if source.dtype.is_quant() {
             // The rows of a block type cannot be turned into columns.
-            return Ok(self.noting_loss(self.with_memory(slot, || self.move_span(source, slot)))?);
+            return Ok(self.retrying(slot, || self.move_span(source, slot, HybridExecutor::move_owned))?);
         }
-        let packed = self.noting_loss(self.packed(source))?;
-        if packed.storage.device() == device {
+        let packed = self.packed(source)?;
+        if Arc::ptr_eq(&self.home(&packed.storage), slot) {
             return Ok(packed);
         }
-        Ok(self.noting_loss(self.with_memory(slot, || self.move_run(&packed.operand(), slot)))?)
+        Ok(self.retrying(slot, || self.move_run(&packed.operand(), slot))?)
     }
 
-    /// Remembers a device that turned out to be gone.
-    fn noting_loss<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
-        if let Err(Fault::DeviceLost { device, .. }) = &result {
-            self.0.shared.health.lose(*device);
+    /// The device where something new goes.
+    pub(super) fn place(&self, whereto: Whereto<'_>) -> Result<Arc<DeviceState>> {
+        match whereto {
+            Whereto::Default => {
+                let default = default_state().map(|state| self.0.shared.devices.own(&state).unwrap_or(state));
+                Ok(default.unwrap_or_else(|| Arc::clone(self.cpu())))
+            }
+            Whereto::Device(device) => self.state(device),
+            Whereto::Beside(storage) => Ok(self.home(storage)),
+        }
+    }
+
+    /// Makes room where memory is short: on the device that takes part, which may be one that the executor does not have, or on
+    /// another one of this name, by way of whose memory data go; returns how many bytes were given back.
+    fn make_room(&self, device: Device, slot: &DeviceState, bytes: usize) -> usize {
+        match slot.device == device {
+            true => slot.make_room(bytes),
+            false => self.0.shared.memory.make_room(device, bytes) + slot.make_room(0),
+        }
+    }
+
+    /// Tries again where memory runs out: with what the device keeps for reuse given back and room made for what was asked for, then
+    /// without any copy of other devices' memory.
+    pub(super) fn with_memory<T, E>(
+        &self,
+        slot: &Arc<DeviceState>,
+        mut f: impl FnMut() -> Result<T, E>,
+        fault: impl Fn(&E) -> Option<&Fault>,
+    ) -> Result<T, E> {
+        let mut result = f();
+        for most in [0, usize::MAX] {
+            let Err(error) = &result else { break };
+            let Some(Fault::OutOfMemory { device, requested }) = fault(error) else { break };
+            if most > 0 && slot.copies.is_empty() {
+                break;
+            }
+            let freed = self.make_room(*device, slot, most.max(*requested).max(1));
+            tracing::debug!(%device, freed, "out of memory; trying again");
+            result = f();
         }
         result
     }
 
-    /// Tries again, with what the device keeps for reuse given back, where memory runs out.
-    pub(super) fn with_memory<T>(
+    /// [`with_memory`](Self::with_memory) for what fails by a fault.
+    pub(super) fn retrying<T>(
         &self,
-        slot: &Slot,
-        mut f: impl FnMut() -> Result<T, Fault>,
+        slot: &Arc<DeviceState>,
+        f: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        match f() {
-            Err(Fault::OutOfMemory { device, .. }) => {
-                self.0.shared.memory.release_cached(device);
-                if device != slot.device {
-                    slot.pool.release_cached();
-                }
-                f()
-            }
-            other => other,
-        }
+        self.with_memory(slot, f, |fault| Some(fault))
     }
 
-    /// A copy on `slot`'s device of elements that lie in one run.
-    pub(super) fn move_run(&self, source: &Operand<'_>, slot: &Slot) -> Result<Output, Fault> {
-        let output = fresh(slot, source.dtype, Layout::contiguous(source.layout.shape().clone()))?;
-        let (from, to) = (source.device(), slot.device);
-        let bytes = output.storage.bytes();
-        if bytes == 0 {
-            return Ok(output);
-        }
-        let _guard = source.storage.read();
-        // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
-        let view = unsafe { source.view() };
-        if !from.is_cpu() && !to.is_cpu() && from != to {
-            // What the source still computes must be there before another device reads it, and is no part of the transfer.
-            self.backend_of(from)?.synchronize()?;
-        }
-        let started = host_ns();
-        let method = if from.is_cpu() {
-            copy_in(slot, host_bytes(&view)?, &output)?;
-            TransferMethod::Copy
-        } else if to.is_cpu() {
-            self.backend_of(from)?.copy_out(&view, host_bytes_mut(&output.storage)?)?;
-            TransferMethod::Copy
-        } else if from != to && self.copy_from_peer(&view, slot, &output)? {
-            TransferMethod::Peer
-        } else {
-            let stage = fresh(self.cpu(), output.dtype, output.layout.clone())?;
-            let stage = host_bytes_mut(&stage.storage)?;
-            self.backend_of(from)?.copy_out(&view, stage)?;
-            copy_in(slot, stage, &output)?;
-            TransferMethod::Staging
-        };
-        if from != to {
-            self.transferred(from, to, method, bytes, started);
-        }
-        if from.is_cpu() && !to.is_cpu() && source.storage.is_read_only() {
+    /// [`move_run`](Self::move_run) for somebody who keeps it: should the device be lost, a file that is still there has the same.
+    fn move_owned(&self, source: &Operand<'_>, slot: &Arc<DeviceState>) -> Result<Output, Fault> {
+        let output = self.move_run(source, slot)?;
+        if source.device().is_cpu() && !slot.device.is_cpu() && source.storage.is_read_only() {
             output.storage.set_origin(Origin {
                 storage: source.storage.clone(),
                 dtype: source.dtype,
                 start: source.layout.offset(),
             });
+        }
+        Ok(output)
+    }
+
+    /// A copy on `slot`'s device of elements that lie in one run.
+    pub(super) fn move_run(&self, source: &Operand<'_>, slot: &Arc<DeviceState>) -> Result<Output, Fault> {
+        let mut output = FreshOutput::new(slot, source.dtype, source.layout.shape())?;
+        let home = &self.home(source.storage);
+        let (from, to) = (home.device, slot.device);
+        let moves = !Arc::ptr_eq(home, slot);
+        let bytes = output.memory.bytes();
+        if bytes == 0 {
+            // SAFETY: there is nothing to write.
+            return Ok(unsafe { output.assume_init() });
+        }
+        let _guard = source.storage.read();
+        // SAFETY: checked by whoever was given it by the caller; the guard is held to the end of this function.
+        let view = unsafe { source.view() };
+        if !from.is_cpu() && !to.is_cpu() && moves {
+            // What the source still computes must be there before another device reads it, and is no part of the transfer.
+            home.noted(home.usable()?.synchronize())?;
+        }
+        let started = host_ns();
+        let method = if from.is_cpu() {
+            slot.noted(
+                slot.backend.copy_in(view.as_bytes().ok_or_else(copy_mismatch)?, &mut output.place()),
+            )?;
+            TransferMethod::Copy
+        } else if to.is_cpu() {
+            home.noted(home.usable()?.copy_out(&view, output.host_bytes()?))?;
+            TransferMethod::Copy
+        } else if moves && self.copy_from_peer(&view, home, slot, &mut output)? {
+            TransferMethod::Peer
+        } else {
+            let mut stage = FreshOutput::new(self.cpu(), output.dtype, output.layout.shape())?;
+            let stage = stage.host_bytes()?;
+            home.noted(home.usable()?.copy_out(&view, stage))?;
+            slot.noted(slot.backend.copy_in(stage, &mut output.place()))?;
+            TransferMethod::Staging
+        };
+        // SAFETY: every element was copied there, by one of the ways.
+        let output = unsafe { output.assume_init() };
+        if moves {
+            self.transferred(from, to, method, bytes, started);
         }
         Ok(output)
     }
@@ -197,25 +255,32 @@ impl HybridExecutor {
         let _guard = source.storage.read();
         // SAFETY: as in `move_run`.
         let view = unsafe { source.view() };
-        self.backend_of(source.device())?.copy_out(&view, bytes)?;
+        let home = self.home(source.storage);
+        home.noted(home.usable()?.copy_out(&view, bytes))?;
         if !source.device().is_cpu() {
-            self.transferred(source.device(), Device::Cpu, TransferMethod::Copy, bytes.len(), started);
+            self.transferred(source.device(), Device::CPU, TransferMethod::Copy, bytes.len(), started);
         }
         Ok(())
     }
 
     /// Copies directly from a device that has finished everything, if there is a way that has not failed before. Remembers
     /// whether there is.
-    fn copy_from_peer(&self, view: &View<'_>, slot: &Slot, output: &Output) -> Result<bool, Fault> {
-        let (from, to) = (view.device(), slot.device);
+    fn copy_from_peer(
+        &self,
+        view: &View<'_>,
+        home: &Arc<DeviceState>,
+        slot: &Arc<DeviceState>,
+        output: &mut FreshOutput,
+    ) -> Result<bool, Fault> {
+        let (from, to) = (home.device, slot.device);
         let transfers = self.0.shared.memory.transfers();
-        if transfers.method(from, to) == Some(TransferMethod::Staging) {
+        let own = |state| self.0.shared.devices.has(state);
+        // What is known of ways goes by names, which mean the executor's own devices.
+        if !own(home) || !own(slot) || transfers.method(from, to) == Some(TransferMethod::Staging) {
             return Ok(false);
         }
-        // SAFETY: fresh memory of the layout's size, of which nobody else has a handle.
-        let mut place =
-            unsafe { ViewMut::from_shared(output.storage.buffer(), output.dtype, &output.layout) };
-        match slot.backend.copy_from_peer(view, &mut place) {
+        let copied = slot.backend.copy_from_peer(view, &mut output.place());
+        match copied.map(|result| home.noted(slot.noted(result))) {
             Some(Ok(())) => {
                 transfers.choose(from, to, TransferMethod::Peer);
                 return Ok(true);
@@ -227,7 +292,7 @@ impl HybridExecutor {
             }
             Some(Err(fault)) => return Err(fault),
             // There may be a way for whole words only: then this says nothing of other transfers.
-            None if view.layout().offset() == 0 && output.storage.bytes().is_multiple_of(4) => {
+            None if view.layout().offset() == 0 && output.memory.bytes().is_multiple_of(4) => {
                 transfers.choose(from, to, TransferMethod::Staging);
             }
             None => {}
@@ -235,24 +300,11 @@ impl HybridExecutor {
         Ok(false)
     }
 
-    /// A device's backend; a fault if the device is gone.
-    pub(super) fn backend_of(&self, device: Device) -> Result<&dyn rustorch_core::Backend, Fault> {
-        if self.0.shared.health.is_lost(device) {
-            let message = "it failed earlier in this process".to_owned();
-            return Err(Fault::DeviceLost { device, message });
-        }
-        self.backend(device).map_err(Fault::from)
-    }
-
     /// A view, on another device, of the same elements, where the memory is a copy of a file that is still there.
     pub(super) fn copy_elsewhere(&self, source: &Operand<'_>) -> Option<Output> {
         let origin = source.storage.origin().filter(|origin| origin.dtype == source.dtype)?;
-        let layout = Layout::new(
-            source.layout.shape().clone(),
-            source.layout.strides(),
-            source.layout.offset() + origin.start,
-        )
-        .ok()?;
+        let offset = source.layout.offset().checked_add(origin.start)?;
+        let layout = source.layout.clone().at_offset(offset).ok()?;
         Some(Output { storage: origin.storage.clone(), dtype: source.dtype, layout })
     }
 
@@ -277,27 +329,4 @@ impl HybridExecutor {
 
 fn any_nan<const N: usize>(bytes: &[u8], is_nan: impl Fn([u8; N]) -> bool) -> bool {
     bytes.as_chunks().0.iter().any(|&b| is_nan(b))
-}
-
-/// Copies host bytes to fresh memory.
-fn copy_in(slot: &Slot, bytes: &[u8], output: &Output) -> Result<(), Fault> {
-    // SAFETY: fresh memory of the layout's size, of which nobody else has a handle.
-    let mut place = unsafe { ViewMut::from_shared(output.storage.buffer(), output.dtype, &output.layout) };
-    slot.backend.copy_in(bytes, &mut place)
-}
-
-fn host_bytes<'a>(view: &View<'a>) -> Result<&'a [u8], Fault> {
-    view.as_bytes().ok_or_else(copy_mismatch)
-}
-
-/// The bytes of fresh host memory, set to zero.
-#[allow(clippy::mut_from_ref, reason = "the memory is fresh, and its one handle is borrowed")]
-pub(super) fn host_bytes_mut(storage: &Storage) -> Result<&mut [u8], Fault> {
-    let address = storage.buffer().host_address().ok_or_else(copy_mismatch)?.as_ptr();
-    // SAFETY: the storage has at least so many bytes, is fresh, and nobody else has a handle (callers make it right
-    // before). Writing zeros makes it a valid slice of bytes.
-    unsafe {
-        address.write_bytes(0, storage.bytes());
-        Ok(std::slice::from_raw_parts_mut(address, storage.bytes()))
-    }
 }

@@ -8,36 +8,62 @@ pub(crate) mod thread_cache;
 pub(crate) use pool::Pool;
 pub use stats::MemoryStats;
 
+use crate::device_set::DeviceSet;
+use crate::device_state::DeviceState;
 use crate::transfers::Transfers;
-use rustorch_core::Device;
+use rustorch_core::{Backend, Buffer, Device, Fault, HOST_ALIGN};
 use std::sync::Arc;
 
-/// The memory of an executor's devices, and what was copied between them.
+/// New memory of a device: what [`Backend::alloc`] gives, if it is what was asked for.
+pub(crate) fn allocate(backend: &dyn Backend, bytes: usize) -> Result<Buffer, Fault> {
+    let buffer = backend.alloc(bytes)?;
+    let device = backend.device();
+    let wrong = if buffer.location() != device {
+        format!("memory of {}", buffer.location())
+    } else if buffer.bytes() < bytes {
+        format!("{} bytes", buffer.bytes())
+    } else if buffer.is_read_only() {
+        "read-only memory".to_owned()
+    } else if buffer.host_address().is_some_and(|address| !address.addr().get().is_multiple_of(HOST_ALIGN)) {
+        format!("memory that is not aligned to {HOST_ALIGN} bytes")
+    } else {
+        return Ok(buffer);
+    };
+    let message = format!("asked for {bytes} bytes, `Backend::alloc` gave {wrong}");
+    Err(Fault::Backend { device, message })
+}
+
+/// The memory of an executor's devices (of the process's, of those that are open), and what was copied between them.
 #[derive(Clone)]
 pub struct MemoryManager {
-    pools: Arc<[Arc<Pool>]>,
+    devices: Arc<DeviceSet>,
     transfers: Arc<Transfers>,
 }
 
 impl MemoryManager {
-    pub(crate) fn new(pools: Vec<Arc<Pool>>) -> MemoryManager {
-        MemoryManager { pools: pools.into(), transfers: Arc::default() }
+    pub(crate) fn new(devices: Arc<DeviceSet>) -> MemoryManager {
+        MemoryManager { devices, transfers: Arc::default() }
     }
 
     /// The devices that have a pool.
-    pub fn devices(&self) -> impl Iterator<Item = Device> + '_ {
-        self.pools.iter().map(|pool| pool.device())
+    pub fn devices(&self) -> Vec<Device> {
+        self.devices.open().iter().map(|state| state.device).collect()
     }
 
     /// What a device's pool has done; `None` for a device that the executor does not have.
     pub fn stats(&self, device: Device) -> Option<MemoryStats> {
-        self.pool(device).map(|pool| pool.stats())
+        self.state(device).map(|state| state.pool.stats())
     }
 
-    /// Gives the memory that the pool of `device` keeps for reuse back to the device, and returns how many bytes that
-    /// were. What other threads keep for themselves follows when they next allocate.
+    /// Gives the memory that the pool of `device` keeps for reuse, and copies of other devices' memory, back to the device, and
+    /// returns how many bytes that were. What other threads keep for themselves follows when they next allocate.
     pub fn release_cached(&self, device: Device) -> usize {
-        self.pool(device).map_or(0, |pool| pool.release_cached())
+        self.state(device).map_or(0, |state| state.release_cached())
+    }
+
+    /// Makes room on a device where memory is short.
+    pub(crate) fn make_room(&self, device: Device, bytes: usize) -> usize {
+        self.state(device).map_or(0, |state| state.make_room(bytes))
     }
 
     /// What was copied between the devices, by pair and by method, with the bandwidth that was reached.
@@ -47,19 +73,19 @@ impl MemoryManager {
 
     /// The most bytes that may be taken from `device` at once, in use or kept for reuse, if there is a limit.
     pub fn limit(&self, device: Device) -> Option<usize> {
-        self.pool(device).and_then(|pool| pool.limit())
+        self.state(device).and_then(|state| state.pool.limit())
     }
 
     /// Sets the most bytes that may be taken from `device` at once, in use or kept for reuse. An allocation beyond is an
     /// out-of-memory fault, as if the device had no more: what is kept is given back, and if that does not suffice, the
     /// next device runs the operation. What is in use already stays.
     pub fn set_limit(&self, device: Device, bytes: Option<usize>) {
-        if let Some(pool) = self.pool(device) {
-            pool.set_limit(bytes);
+        if let Some(state) = self.state(device) {
+            state.pool.set_limit(bytes);
         }
     }
 
-    fn pool(&self, device: Device) -> Option<&Arc<Pool>> {
-        self.pools.iter().find(|pool| pool.device() == device)
+    fn state(&self, device: Device) -> Option<Arc<DeviceState>> {
+        self.devices.open().iter().find(|state| state.device == device).cloned()
     }
 }

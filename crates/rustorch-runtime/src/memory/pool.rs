@@ -2,8 +2,7 @@
 
 use super::size_class::{class_of, rounded};
 use super::stats::{MemoryStats, ThreadCounts};
-use super::thread_cache;
-use crate::storage::{Block, Storage};
+use super::{allocate, thread_cache};
 use rustorch_core::{Backend, Buffer, Device, Fault, current_stream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,19 +38,15 @@ struct Shared {
 }
 
 impl Pool {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Arc<Pool> {
-        Arc::new(Pool {
+    pub(crate) fn new(backend: Arc<dyn Backend>) -> Pool {
+        Pool {
             device: backend.device(),
             backend,
             epoch: AtomicUsize::new(0),
             limit: AtomicUsize::new(usize::MAX),
             shared: Mutex::default(),
             faults: AtomicU64::new(0),
-        })
-    }
-
-    pub(crate) fn device(&self) -> Device {
-        self.device
+        }
     }
 
     #[inline]
@@ -59,21 +54,8 @@ impl Pool {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Memory for `bytes` bytes, contents unspecified; `truth` says whether truth values will be written there.
-    #[inline]
-    pub(crate) fn storage(self: &Arc<Pool>, bytes: usize, truth: bool) -> Result<Storage, Fault> {
-        if self.device.is_cpu()
-            && bytes <= thread_cache::LARGEST
-            && let Some(block) = thread_cache::take(self, bytes)
-        {
-            block.renew(bytes, truth);
-            return Ok(Storage::from_block(block));
-        }
-        let buffer = self.take(bytes)?;
-        Ok(Storage::from_block(Arc::new(Block::new(buffer, bytes, truth, Some(Arc::clone(self))))))
-    }
-
-    fn take(&self, bytes: usize) -> Result<Buffer, Fault> {
+    /// Memory for `bytes` bytes at least, kept or new.
+    pub(crate) fn take(&self, bytes: usize) -> Result<Buffer, Fault> {
         let size = rounded(bytes);
         let class = class_of(bytes);
         let stream = self.stream();
@@ -85,8 +67,10 @@ impl Pool {
                 shared.count_out(buffer.bytes());
                 return Ok(buffer);
             }
-            let reserved = shared.outside.saturating_add(shared.cached);
-            if reserved.saturating_add(size) > self.limit.load(Ordering::Relaxed) {
+            let reserved = (shared.outside + shared.cached).checked_add(size);
+            // No allocation may have more than `isize::MAX` bytes, so no device need be asked.
+            let limit = self.limit.load(Ordering::Relaxed);
+            if size > isize::MAX as usize || reserved.is_none_or(|reserved| reserved > limit) {
                 drop(shared);
                 return Err(self.fault(bytes));
             }
@@ -94,7 +78,7 @@ impl Pool {
             shared.outside += size;
         }
         // The device is asked without the lock: it may take long.
-        let allocated = self.backend.alloc(size);
+        let allocated = allocate(&*self.backend, size);
         let mut shared = self.lock();
         shared.outside -= size;
         match allocated {
@@ -181,7 +165,7 @@ impl Pool {
 
     /// This thread's stream on the device.
     fn stream(&self) -> usize {
-        current_stream(self.backend.streams())
+        current_stream(self.backend.extensions().stream_count())
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -201,7 +185,7 @@ impl Shared {
     fn in_use(&self) -> u64 {
         let kept: i64 = self.ended_allocated
             + self.threads.iter().map(|t| t.allocated.load(Ordering::Relaxed)).sum::<i64>();
-        (self.outside as i64 + kept).max(0) as u64
+        (self.outside as u64).saturating_add_signed(kept)
     }
 
     fn count_out(&mut self, bytes: usize) {

@@ -1,9 +1,9 @@
 //! Small host blocks that each thread keeps for itself, so that an operation on a few numbers neither locks nor asks the
 //! system for memory. A block is kept together with its handle's counters, ready to be handed out again.
 
-use super::Pool;
 use super::size_class::class_of;
 use super::stats::ThreadCounts;
+use crate::device_state::DeviceState;
 use crate::storage::Block;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ pub(crate) const LARGEST: usize = 32 << 10;
 /// The bytes that a thread keeps of one size at most.
 const MOST: usize = 128 << 10;
 
-/// Serves one pool at a time: a thread rarely works with two executors.
+/// Serves one CPU's pool at a time: a thread rarely works with two executors.
 struct Cache {
-    pool: Arc<Pool>,
+    state: Arc<DeviceState>,
     epoch: usize,
     counts: Arc<ThreadCounts>,
     bins: Vec<Vec<Arc<Block>>>,
@@ -27,16 +27,16 @@ thread_local! {
 
 /// A block of the class of `bytes` from this thread's cache.
 #[inline]
-pub(crate) fn take(pool: &Arc<Pool>, bytes: usize) -> Option<Arc<Block>> {
+pub(crate) fn take(state: &Arc<DeviceState>, bytes: usize) -> Option<Arc<Block>> {
     CACHE
         .try_with(|cache| {
             let mut cache = cache.try_borrow_mut().ok()?;
             let cache = match &mut *cache {
-                Some(cache) if Arc::ptr_eq(&cache.pool, pool) && cache.epoch == pool.epoch() => cache,
+                Some(cache) if Arc::ptr_eq(&cache.state, state) && cache.epoch == state.pool.epoch() => cache,
                 other => {
                     // Binds the cache to this pool, so that blocks that come back are kept.
                     *other = None;
-                    *other = Some(Cache::new(pool));
+                    *other = Some(Cache::new(state));
                     return None;
                 }
             };
@@ -54,11 +54,11 @@ pub(crate) fn put(block: Arc<Block>) {
     // Whatever is not kept is dropped after the cache is let go of.
     let _rest = CACHE.try_with(|cache| {
         let Ok(mut cache) = cache.try_borrow_mut() else { return Some(block) };
-        match (&mut *cache, block.pool()) {
-            (Some(cache), Some(pool))
+        match (&mut *cache, block.state()) {
+            (Some(cache), Some(state))
                 if block.capacity() <= LARGEST
-                    && Arc::ptr_eq(&cache.pool, pool)
-                    && cache.epoch == pool.epoch() =>
+                    && Arc::ptr_eq(&cache.state, state)
+                    && cache.epoch == state.pool.epoch() =>
             {
                 let capacity = block.capacity();
                 let bin = &mut cache.bins[class_of(capacity)];
@@ -80,12 +80,12 @@ pub(crate) fn flush() {
 }
 
 impl Cache {
-    fn new(pool: &Arc<Pool>) -> Cache {
+    fn new(state: &Arc<DeviceState>) -> Cache {
         let counts = Arc::new(ThreadCounts::default());
-        pool.register(&counts);
+        state.pool.register(&counts);
         let mut bins = Vec::new();
         bins.resize_with(class_of(LARGEST) + 1, Vec::new);
-        Cache { pool: Arc::clone(pool), epoch: pool.epoch(), counts, bins }
+        Cache { state: Arc::clone(state), epoch: state.pool.epoch(), counts, bins }
     }
 }
 
@@ -96,6 +96,6 @@ impl Drop for Cache {
             self.counts.changed(block.capacity() as i64);
             drop(block);
         }
-        self.pool.unregister(&self.counts);
+        self.state.pool.unregister(&self.counts);
     }
 }

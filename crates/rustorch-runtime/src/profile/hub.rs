@@ -1,8 +1,9 @@
 //! Devices that measure themselves, shared by the profiles that go on at one time.
 
+use crate::device_state::DeviceState;
+use rustorch_core::Device;
 use rustorch_core::profile::DeviceSpan;
-use rustorch_core::{Backend, Device};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Starts devices' measuring with the first profile of an executor and stops it with the last. A backend that several
 /// executors share is measured for one of them at a time.
@@ -20,35 +21,33 @@ struct Hub {
 
 impl SpanHub {
     /// A profile begins.
-    pub(crate) fn enter<'a>(&self, backends: impl Iterator<Item = (Device, &'a dyn Backend)>) {
+    pub(crate) fn enter(&self, devices: &[Arc<DeviceState>]) {
         let mut hub = self.lock();
         hub.profiles += 1;
         if hub.profiles > 1 {
             return;
         }
-        for (device, backend) in backends {
-            match backend.profiler().map(|profiler| profiler.start()) {
+        for DeviceState { device, backend, .. } in devices.iter().map(|state| &**state) {
+            match backend.extensions().profiler.map(|profiler| profiler.start()) {
                 None => {}
-                Some(Ok(())) => hub.started.push(device),
+                Some(Ok(())) => hub.started.push(*device),
                 Some(Err(fault)) => hub.notes.push(format!("{device} does not measure its time: {fault}")),
             }
         }
     }
 
     /// A profile ends: what devices measured so far, and what they could not.
-    pub(crate) fn leave<'a>(
-        &self,
-        backends: impl Iterator<Item = (Device, &'a dyn Backend)>,
-    ) -> (Vec<(Device, DeviceSpan)>, Vec<String>) {
+    pub(crate) fn leave(&self, devices: &[Arc<DeviceState>]) -> (Vec<(Device, DeviceSpan)>, Vec<String>) {
         let mut hub = self.lock();
         hub.profiles -= 1;
         let last = hub.profiles == 0;
-        for (device, backend) in backends {
-            let Some(profiler) = backend.profiler().filter(|_| hub.started.contains(&device)) else {
+        for DeviceState { device, backend, .. } in devices.iter().map(|state| &**state) {
+            let Some(profiler) = backend.extensions().profiler.filter(|_| hub.started.contains(device))
+            else {
                 continue;
             };
             match profiler.take_spans() {
-                Ok(spans) => hub.spans.extend(spans.into_iter().map(|span| (device, span))),
+                Ok(spans) => hub.spans.extend(spans.into_iter().map(|span| (*device, span))),
                 Err(fault) => hub.notes.push(format!("{device} lost what it measured: {fault}")),
             }
             if last {

@@ -22,7 +22,7 @@ impl Profile {
             "duration_ns": ns(self.duration()),
             "moved_bytes": self.moved_bytes(),
             "summary": self.by_operation().iter().map(|group| json!({
-                "op": group.op,
+                "op": group.op.name(),
                 "class": format!("{:?}", group.class),
                 "dtypes": group.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>(),
                 "device": group.device.map(|device| device.to_string()),
@@ -53,7 +53,7 @@ impl Profile {
                 "time_ns": ns(total.time),
             })).collect::<Vec<_>>(),
             "fallbacks": self.fallbacks().iter().map(|fallback| json!({
-                "op": fallback.op,
+                "op": fallback.op.name(),
                 "device": fallback.device.to_string(),
                 "ran_on": fallback.ran_on.map(|device| device.to_string()),
                 "reason": fallback.reason,
@@ -125,7 +125,7 @@ fn operation(operation: &Operation, since: &impl Fn(u64) -> u64) -> Value {
     json!({
         "sequence": record.sequence,
         "thread": record.thread,
-        "op": record.op,
+        "op": record.op.name(),
         "class": format!("{:?}", record.class),
         "args": arguments(operation),
         "device": record.device.map(|device| device.to_string()),

@@ -113,16 +113,16 @@ impl Profile {
             spans.retain(|(_, span)| span.end_ns >= start_ns && span.start_ns <= end_ns);
         }
         // The processor is done when it returns, so its times are those of the calls.
-        spans.extend(records.iter().filter(|r| r.device == Some(Device::Cpu)).filter_map(|record| {
+        spans.extend(records.iter().filter(|r| r.device == Some(Device::CPU)).filter_map(|record| {
             let run = record.run?;
             let span = DeviceSpan {
-                label: record.op.into(),
+                label: record.op.name().into(),
                 kind: SpanKind::Compute,
                 sequence: record.sequence,
                 start_ns: run.start_ns,
                 end_ns: run.end_ns,
             };
-            Some((Device::Cpu, span))
+            Some((Device::CPU, span))
         }));
         spans.sort_by_key(|(_, span)| (span.start_ns, span.end_ns));
         let mut times: HashMap<(Device, u64), Duration> = HashMap::new();

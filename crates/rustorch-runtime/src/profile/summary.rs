@@ -3,7 +3,7 @@
 use super::{Operation, Profile, duration};
 use crate::transfers::TransferMethod;
 use rustorch_core::profile::SpanKind;
-use rustorch_core::{DType, Device, OpType, Verdict};
+use rustorch_core::{DType, Device, OpKind, OpType, Verdict};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpSummary {
     /// The operation's name.
-    pub op: &'static str,
+    pub op: OpKind,
     /// Its class.
     pub class: OpType,
     /// The dtypes of its arguments.
@@ -88,7 +88,7 @@ pub struct TransferTotal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// The operation's name.
-    pub op: &'static str,
+    pub op: OpKind,
     /// The device that did not run it.
     pub device: Device,
     /// The device that did; none if all failed.
@@ -102,9 +102,9 @@ pub struct Fallback {
 impl Profile {
     /// The operations summed up, those that took longest first.
     pub fn by_operation(&self) -> Vec<OpSummary> {
-        type Key = (&'static str, Vec<DType>, Option<Device>);
+        type Key = (OpKind, Vec<DType>, Option<Device>);
         let mut groups: Vec<OpSummary> = Vec::new();
-        let mut places: BTreeMap<(&'static str, String, Option<Device>), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(OpKind, String, Option<Device>), usize> = BTreeMap::new();
         for Operation { record, device_time } in &self.operations {
             let (op, dtypes, device): Key =
                 (record.op, record.args.iter().map(|(dtype, _)| *dtype).collect(), record.device);
@@ -192,7 +192,7 @@ impl Profile {
     /// Why devices did not run what came to them: declined, failed or lost. Devices that were merely costlier, or that
     /// the policy excludes, are not among them.
     pub fn fallbacks(&self) -> Vec<Fallback> {
-        let mut counts: BTreeMap<(&'static str, Device, Option<Device>, String), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(OpKind, Device, Option<Device>, String), usize> = BTreeMap::new();
         for Operation { record, .. } in &self.operations {
             for (device, verdict) in &record.considered {
                 if matches!(verdict, Verdict::Declined(_) | Verdict::Failed(_) | Verdict::Lost) {

@@ -77,7 +77,7 @@ impl fmt::Display for Profile {
                 .map(|fallback| {
                     let ran = fallback.ran_on.map_or("nothing".into(), |device| device.to_string());
                     let way = format!("{} → {ran}", fallback.device);
-                    [fallback.op.to_owned(), fallback.count.to_string(), way, fallback.reason]
+                    [fallback.op.to_string(), fallback.count.to_string(), way, fallback.reason]
                 })
                 .collect();
             writeln!(f)?;

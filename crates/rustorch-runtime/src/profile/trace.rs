@@ -98,7 +98,7 @@ impl Profile {
                 if !other.is_empty() {
                     args.insert("other devices".into(), other.into());
                 }
-                self.slice(events, track, record.start_ns, end, record.op, "dispatch", args.into());
+                self.slice(events, track, record.start_ns, end, record.op.name(), "dispatch", args.into());
                 if let Some(run) = record.run {
                     let name = record.device.map_or("run".into(), |device| format!("run on {device}"));
                     // The same readings of the clock, so it cannot stick out.
@@ -131,7 +131,7 @@ impl Profile {
                 args.insert("sequence".into(), span.sequence.into());
                 let operation = operations.get(&span.sequence);
                 if let Some(operation) = operation {
-                    args.insert("op".into(), operation.record.op.into());
+                    args.insert("op".into(), operation.record.op.name().into());
                     args.extend(self.details(operation));
                 }
                 let arrow = !device.is_cpu() && operation.is_some() && caused.insert(span.sequence);

@@ -1,6 +1,6 @@
 //! Symbolic values: what tensors' operators and methods are written down with.
 
-use rustorch_core::{BinaryOp, C64, C128, CompareOp, DType, GateOp, Scalar, UnaryOp, bf16, f16};
+use rustorch_core::{BinaryOp, C64, C128, CompareOp, DType, GluOp, Scalar, UnaryOp, bf16, f16};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,7 +30,7 @@ pub(super) enum Node {
     Unary(UnaryOp, usize),
     Binary(BinaryOp, [Term; 2]),
     Compare(CompareOp, [Term; 2]),
-    Gate(GateOp, [usize; 2]),
+    Gate(GluOp, [usize; 2]),
     Clamp(usize, [Option<Scalar>; 2]),
     Cast(usize, DType),
     /// The condition, and what is taken where it holds and where not.
@@ -141,7 +141,7 @@ unary_methods! {
     expm1 => Expm1, log => Log, log2 => Log2, log10 => Log10, log1p => Log1p, sqrt => Sqrt, rsqrt => Rsqrt,
     reciprocal => Reciprocal, square => Square, sin => Sin, cos => Cos, tan => Tan, asin => Asin, acos => Acos,
     atan => Atan, sinh => Sinh, cosh => Cosh, tanh => Tanh, asinh => Asinh, acosh => Acosh, atanh => Atanh, erf => Erf,
-    sigmoid => Sigmoid, relu => Relu, gelu => Gelu, gelu_tanh => GeluTanh, silu => Silu, softplus => Softplus,
+    erfinv => Erfinv, sigmoid => Sigmoid, relu => Relu, gelu => Gelu, gelu_tanh => GeluTanh, silu => Silu, softplus => Softplus,
     logical_not => LogicalNot, bitwise_not => BitwiseNot, isnan => IsNan, isinf => IsInf, isfinite => IsFinite,
     conj => Conj,
 }
@@ -185,7 +185,7 @@ macro_rules! gate_methods {
         impl<'t> Expr<'t> {$(
             #[doc = concat!("As [`Tensor::", stringify!($name), "`](crate::Tensor::", stringify!($name), ").")]
             pub fn $name(&self, up: Expr<'t>) -> Expr<'t> {
-                self.push(Node::Gate(GateOp::$op, [self.index, up.index]))
+                self.push(Node::Gate(GluOp::$op, [self.index, up.index]))
             }
         )*}
     };

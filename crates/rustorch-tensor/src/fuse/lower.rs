@@ -5,8 +5,8 @@ use super::expr::{Node, Term};
 use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
 use crate::pointwise::{Way, bounded, way};
 use rustorch_core::{
-    Chain, ChainBuilder, ChainValue, DType, Device, Error, Layout, Op, Result, Shape, TensorMeta, UnaryOp,
-    Weight,
+    Cast, Chain, ChainBuilder, ChainValue, Clamp, DType, Device, Error, Layout, Op, Result, Shape,
+    TensorMeta, UnaryOp, Weight, Where,
 };
 use smallvec::SmallVec;
 
@@ -106,23 +106,23 @@ impl Lowering {
                 let args = self.terms(op.name(), terms, dtype)?;
                 self.step(Op::Compare(op), &args)
             }
-            Node::Gate(op, values) => self.step(Op::Gate(op), &values.map(|x| self.values[x])),
+            Node::Gate(op, values) => self.step(Op::Glu(op), &values.map(|x| self.values[x])),
             Node::Clamp(x, [min, max]) => {
                 let x = self.values[x];
                 let dtype = bounded(x.dtype, x.weight, [min, max])?;
                 let x = self.cast(x, dtype)?;
-                self.step(Op::Clamp { min, max }, &[x])
+                self.step(Op::Clamp(Clamp { min, max }), &[x])
             }
             Node::Cast(x, dtype) => self.cast(self.values[x], dtype),
             Node::Where(condition, terms) => {
                 let dtype = meet("where", &terms.map(|term| self.side(term).weighted()))?;
                 let [a, b] = self.terms("where", terms, dtype)?;
-                self.step(Op::Where, &[self.values[condition], a, b])
+                self.step(Op::Where(Where), &[self.values[condition], a, b])
             }
             Node::MaskedFill(mask, number, x) => {
                 let (mask, x) = (self.values[mask], self.values[x]);
                 let number = self.term("masked_fill", Term::Number(number), x.dtype)?;
-                self.step(Op::Where, &[mask, number, x])
+                self.step(Op::Where(Where), &[mask, number, x])
             }
         }
     }
@@ -144,7 +144,7 @@ impl Lowering {
     }
 
     fn cast(&mut self, x: Value, dtype: DType) -> Result<Value> {
-        if x.dtype == dtype { Ok(x) } else { self.step(Op::Cast(dtype), &[x]) }
+        if x.dtype == dtype { Ok(x) } else { self.step(Op::Cast(Cast { to: dtype }), &[x]) }
     }
 
     /// Adds a step, of arguments that it takes.
@@ -152,11 +152,11 @@ impl Lowering {
         let layout = Layout::contiguous(Shape::scalar());
         let metas: SmallVec<[TensorMeta<'_>; 3]> = args
             .iter()
-            .map(|x| TensorMeta { dtype: x.dtype, layout: &layout, device: Device::Cpu })
+            .map(|x| TensorMeta { dtype: x.dtype, layout: &layout, device: Device::CPU })
             .collect();
         // A block type cannot be cast to inside a chain, which says so itself.
         let dtype = match &op {
-            Op::Cast(to) => *to,
+            Op::Cast(Cast { to }) => *to,
             op => op.infer(&metas)?[0].dtype,
         };
         let places: SmallVec<[ChainValue; 3]> = args.iter().map(|x| x.at).collect();

@@ -2,9 +2,11 @@
 
 use super::values;
 use rustorch_core::{
-    Arange, Attention, BinaryOp, CompareOp, DType, DTypeKind, Device, Dims, Distribution, Fill, GateOp,
-    LayerNorm, Layout, MatMul, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeStyle,
-    Scalar, ScanOp, ScatterMode, Shape, Softmax, Sort, TensorMeta, TopK, Triangle, UnaryOp,
+    AddRmsNorm, Arange, Attention, BinaryOp, Cast, Clamp, CompareOp, Concat, CopyOp, DType, DTypeKind,
+    Device, Dims, Distribution, Embedding, Fill, Gather, GluOp, IndexSelect, LayerNorm, Layout, MatMul,
+    Numerics, Op, Pad, PhiloxKey, Random, Reduce, ReduceOp, RmsNorm, Rope, RopeParams, RopeStyle, Scalar,
+    Scan, ScanOp, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Shape, Softmax, Sort, TensorMeta,
+    TopK, Tri, UnaryOp, Where,
 };
 use std::fmt;
 
@@ -123,7 +125,7 @@ impl Cases {
     pub(super) fn add(&mut self, op: Op, args: Vec<Argument>) {
         let metas: Vec<TensorMeta<'_>> = args
             .iter()
-            .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
+            .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::CPU })
             .collect();
         if op.infer(&metas).is_ok() {
             self.list.push(Case { op, args });
@@ -166,13 +168,13 @@ impl Cases {
                     }
                     let x = self.argument(dtype, dims, how);
                     for to in DType::DENSE {
-                        self.add(Op::Cast(*to), vec![x.clone()]);
+                        self.add(Op::Cast(Cast { to: *to }), vec![x.clone()]);
                     }
                     self.add(
-                        Op::Clamp { min: Some(Scalar::Int(-1)), max: Some(Scalar::Int(2)) },
+                        Op::Clamp(Clamp { min: Some(Scalar::Int(-1)), max: Some(Scalar::Int(2)) }),
                         vec![x.clone()],
                     );
-                    self.add(Op::Copy, vec![x]);
+                    self.add(Op::Copy(CopyOp), vec![x]);
                 }
             }
             for (left, right) in broadcasts() {
@@ -187,11 +189,11 @@ impl Cases {
                     for &op in CompareOp::ALL {
                         self.add(Op::Compare(op), vec![a.clone(), b.clone()]);
                     }
-                    for &op in GateOp::ALL {
-                        self.add(Op::Gate(op), vec![a.clone(), b.clone()]);
+                    for &op in GluOp::ALL {
+                        self.add(Op::Glu(op), vec![a.clone(), b.clone()]);
                     }
                     let condition = self.argument(DType::Bool, left, how);
-                    self.add(Op::Where, vec![condition, a, b]);
+                    self.add(Op::Where(Where), vec![condition, a, b]);
                 }
             }
         }
@@ -231,8 +233,8 @@ impl Cases {
                         }
                     }
                     for (axis, &len) in dims.iter().enumerate() {
-                        self.add(Op::Scan { op: ScanOp::Sum, axis }, vec![x.clone()]);
-                        self.add(Op::Scan { op: ScanOp::Prod, axis }, vec![x.clone()]);
+                        self.add(Op::Scan(Scan { op: ScanOp::Sum, axis }), vec![x.clone()]);
+                        self.add(Op::Scan(Scan { op: ScanOp::Prod, axis }), vec![x.clone()]);
                         for flag in [false, true] {
                             self.add(Op::Sort(Sort { axis, descending: flag }), vec![x.clone()]);
                             let k = len.min(2);
@@ -269,13 +271,16 @@ impl Cases {
                         let positions = self.indices(DType::I32, &[seq], 50);
                         for style in [RopeStyle::Adjacent, RopeStyle::Halves] {
                             let rotated = dim / 2 * 2;
-                            let rope = Rope { style, rotated, base: 10_000.0, scale: 1.0, yarn: None };
+                            let rope = RopeParams { style, rotated, base: 10_000.0, scale: 1.0, yarn: None };
                             for to in [dtype, DType::F16, DType::BF16] {
                                 if to != dtype && dtype != DType::F32 {
                                     continue;
                                 }
                                 let rope = rope.clone();
-                                self.add(Op::Rope { rope, to }, vec![x.clone(), positions.clone()]);
+                                self.add(
+                                    Op::Rope(Rope { params: rope, to }),
+                                    vec![x.clone(), positions.clone()],
+                                );
                             }
                         }
                     }
@@ -292,7 +297,7 @@ impl Cases {
                     let [x, y] = [how, Arrangement::Packed].map(|how| self.argument(dtype, dims, how));
                     let beside = self.argument(dtype, dims, how);
                     let weight = self.argument(dtype, dims.last().map_or(&[], std::slice::from_ref), how);
-                    let norm = Op::AddRmsNorm(RmsNorm { eps: 1e-6 });
+                    let norm = Op::AddRmsNorm(AddRmsNorm { eps: 1e-6 });
                     self.add(norm.clone(), vec![x.clone(), beside]);
                     self.add(norm, vec![x, y, weight]);
                 }
@@ -340,7 +345,7 @@ impl Cases {
                             causal,
                             window: None,
                             softcap: None,
-                            cache_precision: false,
+                            numerics: Numerics::F32,
                         };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
                     }
@@ -357,8 +362,8 @@ impl Cases {
                     let a = self.argument(DType::F32, &[m, k], how);
                     let b = self.argument(weight, &[k, n], Arrangement::Transposed);
                     let bias = self.argument(DType::F32, &[n], how);
-                    for exact in [false, true] {
-                        let product = Op::MatMul(MatMul { exact, ..MatMul::default() });
+                    for numerics in [Numerics::Ggml, Numerics::F32] {
+                        let product = Op::MatMul(MatMul { numerics, ..MatMul::default() });
                         self.add(product.clone(), vec![a.clone(), b.clone()]);
                         self.add(product, vec![a.clone(), b.clone(), bias.clone()]);
                     }
@@ -373,31 +378,35 @@ impl Cases {
                 for how in ARRANGEMENTS {
                     let x = self.argument(dtype, dims, how);
                     for (axis, &len) in dims.iter().enumerate() {
-                        self.add(Op::Concat { axis }, vec![x.clone(), x.clone(), x.packed()]);
+                        self.add(Op::Concat(Concat { axis }), vec![x.clone(), x.clone(), x.packed()]);
                         if len == 0 {
                             continue;
                         }
                         for index in [DType::I32, DType::I64] {
                             let ids = self.indices(index, &[4], len);
-                            self.add(Op::IndexSelect { axis }, vec![x.clone(), ids]);
+                            self.add(Op::IndexSelect(IndexSelect { axis }), vec![x.clone(), ids]);
                             let ids = self.indices(index, dims, len);
-                            self.add(Op::Gather { axis }, vec![x.clone(), ids.clone()]);
+                            self.add(Op::Gather(Gather { axis }), vec![x.clone(), ids.clone()]);
                             for mode in [ScatterMode::Replace, ScatterMode::Add] {
                                 self.add(
-                                    Op::Scatter { axis, mode },
+                                    Op::Scatter(Scatter { axis, mode }),
                                     vec![x.clone(), ids.clone(), x.packed()],
                                 );
+                            }
+                            for (i, &reduction) in ScatterReduction::ALL.iter().enumerate() {
+                                let op = ScatterReduce { axis, reduction, include_self: i % 2 == 0 };
+                                self.add(Op::ScatterReduce(op), vec![x.clone(), ids.clone(), x.packed()]);
                             }
                         }
                     }
                     if let [rows, _] = *dims {
                         let ids = self.indices(DType::I64, &[2, 3], rows);
-                        self.add(Op::Embedding, vec![x.clone(), ids]);
+                        self.add(Op::Embedding(Embedding), vec![x.clone(), ids]);
                     }
                     let pad = Pad { widths: dims.iter().map(|_| (1, 2)).collect(), value: Scalar::Int(1) };
                     self.add(Op::Pad(pad), vec![x.clone()]);
                     for (upper, diagonal) in [(true, 0), (false, 1), (true, -1)] {
-                        self.add(Op::Triangle(Triangle { upper, diagonal }), vec![x.clone()]);
+                        self.add(Op::Tri(Tri { upper, diagonal }), vec![x.clone()]);
                     }
                 }
             }

@@ -2,7 +2,8 @@
 
 use super::cases::{ARRANGEMENTS, Cases, broadcasts};
 use rustorch_core::{
-    BinaryOp, Chain, ChainBuilder, ChainValue, CompareOp, DType, GateOp, Op, Result, Scalar, UnaryOp,
+    BinaryOp, Cast, Chain, ChainBuilder, ChainValue, Clamp, CompareOp, DType, GluOp, Op, Result, Scalar,
+    UnaryOp, Where,
 };
 
 /// A chain under construction.
@@ -62,10 +63,10 @@ const CHAINS: &[Recipe] = &[
     |c, [a, b], _| {
         let less = c.binary(BinaryOp::Sub, a, b)?;
         let above = c.compare(CompareOp::Gt, a, b)?;
-        let bounds = Op::Clamp { min: Some(Scalar::Int(-1)), max: Some(Scalar::Int(2)) };
+        let bounds = Op::Clamp(Clamp { min: Some(Scalar::Int(-1)), max: Some(Scalar::Int(2)) });
         let bounded = c.0.step(bounds, &[less])?;
         let negative = c.unary(UnaryOp::Neg, less)?;
-        c.0.step(Op::Where, &[above, bounded, negative])
+        c.0.step(Op::Where(Where), &[above, bounded, negative])
     },
     // Integers that wrap between steps.
     |c, [a, b], dtype| {
@@ -87,12 +88,12 @@ const CHAINS: &[Recipe] = &[
     },
     // Through other dtypes and back.
     |c, [a, b], dtype| {
-        let wide = c.0.step(Op::Cast(DType::F32), &[a])?;
+        let wide = c.0.step(Op::Cast(Cast { to: DType::F32 }), &[a])?;
         let factor = c.number(1.5, DType::F32)?;
         let product = c.binary(BinaryOp::Mul, wide, factor)?;
-        let short = c.0.step(Op::Cast(DType::I16), &[product])?;
-        let half = c.0.step(Op::Cast(DType::F16), &[short])?;
-        let back = c.0.step(Op::Cast(dtype), &[half])?;
+        let short = c.0.step(Op::Cast(Cast { to: DType::I16 }), &[product])?;
+        let half = c.0.step(Op::Cast(Cast { to: DType::F16 }), &[short])?;
+        let back = c.0.step(Op::Cast(Cast { to: dtype }), &[half])?;
         c.binary(BinaryOp::Mul, back, b)
     },
     // Truth values, and numbers from them.
@@ -102,7 +103,7 @@ const CHAINS: &[Recipe] = &[
         let either = c.binary(BinaryOp::Maximum, equal, zero)?;
         let yes = c.0.constant(true, DType::Bool)?;
         let not = c.binary(BinaryOp::BitwiseXor, either, yes)?;
-        let number = c.0.step(Op::Cast(dtype), &[not])?;
+        let number = c.0.step(Op::Cast(Cast { to: dtype }), &[not])?;
         c.binary(BinaryOp::Add, number, a)
     },
     // A result that is a truth value.
@@ -113,7 +114,7 @@ const CHAINS: &[Recipe] = &[
     },
     // Activations, rounded between steps.
     |c, [a, b], _| {
-        let gated = c.0.step(Op::Gate(GateOp::Silu), &[a, b])?;
+        let gated = c.0.step(Op::Glu(GluOp::Silu), &[a, b])?;
         let smooth = c.unary(UnaryOp::Gelu, gated)?;
         let sum = c.binary(BinaryOp::Add, smooth, a)?;
         c.unary(UnaryOp::Sigmoid, sum)
@@ -162,7 +163,7 @@ impl Cases {
                 let chosen = || {
                     let mut c = Builder(Chain::builder(3)?);
                     let (condition, a, b) = (c.0.input(0)?, c.0.input(1)?, c.0.input(2)?);
-                    let chosen = c.0.step(Op::Where, &[condition, a, b])?;
+                    let chosen = c.0.step(Op::Where(Where), &[condition, a, b])?;
                     let sum = c.binary(BinaryOp::Add, chosen, a)?;
                     c.0.finish(sum)
                 };

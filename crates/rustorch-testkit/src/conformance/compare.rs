@@ -3,7 +3,7 @@
 use super::Case;
 use super::branches::{cut, fine};
 use super::values::decode;
-use rustorch_core::{DType, DTypeKind, MatMul, Op};
+use rustorch_core::{CopyOp, DType, DTypeKind, MatMul, MulMatId, Numerics, Op, Where};
 
 /// How two results differ, if they do.
 pub(super) fn difference(case: &Case, dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
@@ -81,25 +81,26 @@ fn tolerance(case: &Case, dtype: DType) -> (f64, f64) {
     };
     match &case.op {
         // Long sums of numbers up to 6 in another order; in the end there may be little left of them.
-        Op::MatMul(MatMul { exact: true, .. }) | Op::ExpertMatMul { exact: true }
+        Op::MatMul(MatMul { numerics: Numerics::F32, .. })
+        | Op::MulMatId(MulMatId { numerics: Numerics::F32 })
             if case.args[1].dtype.is_quant() =>
         {
             let len = case.args[0].layout.dims().last().copied().unwrap_or(1);
             (2.0 * unit * len as f64, 64.0 * unit)
         }
         // Integer sums, and a stated order of the few roundings.
-        Op::MatMul(_) | Op::ExpertMatMul { .. } if case.args[1].dtype.is_quant() => (0.0, 0.0),
-        Op::Copy
+        Op::MatMul(_) | Op::MulMatId(_) if case.args[1].dtype.is_quant() => (0.0, 0.0),
+        Op::Copy(CopyOp)
         | Op::Fill(_)
-        | Op::Where
-        | Op::Concat { .. }
-        | Op::IndexSelect { .. }
-        | Op::Gather { .. }
+        | Op::Where(Where)
+        | Op::Concat(_)
+        | Op::IndexSelect(_)
+        | Op::Gather(_)
         | Op::MaxPool(_)
         | Op::AdaptiveMaxPool(_) => (0.0, 0.0),
         // Devices may have no subnormal numbers.
         Op::Unary(op) if dtype.is_complex() && fine(*op) => (least(dtype), 8.0 * unit),
-        Op::Unary(_) | Op::Binary(_) | Op::Clamp { .. } | Op::Cast(_) => (4.0 * unit, 8.0 * unit),
+        Op::Unary(_) | Op::Binary(_) | Op::Clamp(_) | Op::Cast(_) => (4.0 * unit, 8.0 * unit),
         _ => (32.0 * unit, 64.0 * unit),
     }
 }

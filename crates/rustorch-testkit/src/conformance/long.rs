@@ -2,8 +2,8 @@
 
 use super::cases::{Argument, Arrangement, Case, Cases, FLOATS};
 use rustorch_core::{
-    BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Layout, Op, Reduce, ReduceOp, RmsNorm, ScanOp,
-    Shape, Softmax,
+    AddRmsNorm, BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Layout, Op, Reduce, ReduceOp,
+    RmsNorm, Scan, ScanOp, Shape, Softmax,
 };
 
 /// Cases of operations along long lines, in every dtype. [`cases`](super::cases) are short ones.
@@ -23,7 +23,7 @@ pub fn long_cases() -> Vec<Case> {
         for len in [66, 200] {
             let [x, y] = [0; 2].map(|_| cases.argument(dtype, &[3, len], Arrangement::Packed));
             let weight = cases.argument(dtype, &[len], Arrangement::Packed);
-            cases.add(Op::AddRmsNorm(RmsNorm { eps: 1e-6 }), vec![x, y, weight]);
+            cases.add(Op::AddRmsNorm(AddRmsNorm { eps: 1e-6 }), vec![x, y, weight]);
         }
     }
     cases.into_list()
@@ -61,9 +61,9 @@ fn reductions(cases: &mut Cases, dtype: DType, dims: &[usize], ops: &[ReduceOp])
         cases.add(reduce(&[0, 1]), vec![x.clone()]);
     }
     if dims[1] < 1000 {
-        cases.add(Op::Scan { op: ScanOp::Sum, axis: 1 }, vec![x.clone()]);
+        cases.add(Op::Scan(Scan { op: ScanOp::Sum, axis: 1 }), vec![x.clone()]);
         if dtype.kind() != DTypeKind::Complex {
-            cases.add(Op::Scan { op: ScanOp::Prod, axis: 1 }, vec![x]);
+            cases.add(Op::Scan(Scan { op: ScanOp::Prod, axis: 1 }), vec![x]);
         }
     }
 }
@@ -117,7 +117,7 @@ fn special(cases: &mut Cases) {
                 vec![x.clone()],
             );
         }
-        cases.add(Op::Scan { op: ScanOp::Sum, axis: 0 }, vec![x.clone()]);
+        cases.add(Op::Scan(Scan { op: ScanOp::Sum, axis: 0 }), vec![x.clone()]);
         cases.add(Op::Softmax(Softmax { axis: 0, log: false }), vec![x]);
     }
 }

@@ -16,11 +16,11 @@ mod cases;
 mod chain;
 mod compare;
 mod conv;
-mod found;
 mod fuzz;
 mod linalg;
 mod long;
 mod place;
+mod regressions;
 mod sample;
 mod sorting;
 mod spatial;
@@ -28,9 +28,9 @@ mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
-pub use found::found_cases;
 pub use fuzz::{Counts, Found, Fuzz, Simpler};
 pub use long::long_cases;
+pub use regressions::regression_cases;
 pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 

@@ -2,7 +2,7 @@
 
 use super::Argument;
 use rustorch_core::{
-    Backend, Buffer, DType, Fault, Layout, Op, OutputMeta, Shape, View, ViewMut, packed_bytes,
+    Backend, Buffer, DType, Fault, Layout, Op, OutputMeta, Shape, View, ViewMut, packed_bytes, run_checked,
 };
 
 /// Where a result goes.
@@ -87,7 +87,7 @@ pub(super) fn run(
             // SAFETY: memory of the layout's size, of which nobody else uses what the layout reaches.
             .map(|(i, (out, place))| unsafe { ViewMut::from_shared(home(i), out.dtype, &place.layout) })
             .collect();
-        backend.run(op, &views, &mut targets)?;
+        run_checked(backend, op, &views, &mut targets)?;
     }
     let mut left = Left { results: Vec::new(), spoilt: None };
     for (i, (out, place)) in outs.iter().zip(places).enumerate() {

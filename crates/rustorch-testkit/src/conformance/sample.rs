@@ -1,7 +1,7 @@
 //! A part of the suite for devices that compile slowly: few kernels, but every operation.
 
 use super::{Argument, Case};
-use rustorch_core::{DType, Device, MatMul, Op, TensorMeta};
+use rustorch_core::{DType, Device, MatMul, MulMatId, Numerics, Op, TensorMeta};
 use std::collections::{HashMap, HashSet};
 
 /// The sample has one combination of dtypes more for so many that an operation takes.
@@ -108,18 +108,18 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let metas: Vec<TensorMeta<'_>> = case
         .args
         .iter()
-        .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::Cpu })
+        .map(|arg| TensorMeta { dtype: arg.dtype, layout: &arg.layout, device: Device::CPU })
         .collect();
     let outs = case.op.infer(&metas).expect("the suite's cases are valid");
     let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
     let elements =
         metas.iter().map(|arg| arg.layout.elements()).chain(outs.iter().map(|out| out.shape.elements()));
-    // Exact products with blocks have other kernels, and so have those with many choices of each expert.
+    // Matmuls of unrounded activations with blocks have other kernels, and so have those with many choices of each expert.
     let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
     let name = match &case.op {
-        Op::MatMul(MatMul { exact: true, .. }) if blocks => "exact matmul",
-        Op::ExpertMatMul { exact: true } if blocks => "exact expert_matmul",
-        Op::ExpertMatMul { .. } if blocks && metas[2].layout.elements() >= 4 * metas[1].dims()[0] => {
+        Op::MatMul(MatMul { numerics: Numerics::F32, .. }) if blocks => "unrounded matmul",
+        Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded expert_matmul",
+        Op::MulMatId(_) if blocks && metas[2].layout.elements() >= 4 * metas[1].dims()[0] => {
             "expert_matmul of many"
         }
         op => op.name(),
@@ -142,7 +142,7 @@ fn chosen(name: &str, known: &[Vec<DType>], i: usize) -> Vec<Vec<DType>> {
     match name {
         "matmul" => list.extend(blocks),
         // Not every type has kernels everywhere, the first has.
-        name if name.starts_with("exact ") || name.ends_with(" of many") => {
+        name if name.starts_with("unrounded ") || name.ends_with(" of many") => {
             list.extend(blocks.into_iter().take(2))
         }
         _ if !blocks.is_empty() => list.push(blocks[i % blocks.len()].clone()),

@@ -2,7 +2,8 @@
 
 use super::cases::{ARRANGEMENTS, Arrangement, Cases, FLOATS};
 use rustorch_core::{
-    AdaptivePool, AvgPool, BatchNorm, DType, Dims, GroupNorm, Interpolate, InterpolateMode, MaxPool, Op,
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, BatchNorm, DType,
+    Dims, GroupNorm, Interpolate, InterpolateBackward, InterpolateMode, MaxPool, MaxPoolBackward, Op,
     PoolWindow,
 };
 
@@ -52,7 +53,7 @@ impl Cases {
                                     .collect();
                                 let grad = self.argument(dtype, &joined(&outputs), how);
                                 let spatial = Dims::from_slice(spatial);
-                                self.add(Op::AvgPoolBackward { pool, spatial }, vec![grad]);
+                                self.add(Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }), vec![grad]);
                             }
                         }
                     }
@@ -60,16 +61,20 @@ impl Cases {
                 for size in [1, 3, 7] {
                     for &dtype in DType::DENSE {
                         let x = self.argument(dtype, dims, how);
-                        let pool = AdaptivePool { size: each(size) };
-                        self.add(Op::AdaptiveMaxPool(pool.clone()), vec![x.clone()]);
-                        self.add(Op::AdaptiveAvgPool(pool), vec![x]);
-                        let grad = self.argument(dtype, &joined(&each(size)), how);
+                        let size = each(size);
+                        self.add(
+                            Op::AdaptiveMaxPool(AdaptiveMaxPool { size: size.clone() }),
+                            vec![x.clone()],
+                        );
+                        self.add(Op::AdaptiveAvgPool(AdaptiveAvgPool { size: size.clone() }), vec![x]);
+                        let grad = self.argument(dtype, &joined(&size), how);
                         let spatial = Dims::from_slice(spatial);
-                        let op = Op::AdaptiveAvgPoolBackward { spatial: spatial.clone() };
+                        let op =
+                            Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial: spatial.clone() });
                         self.add(op, vec![grad.clone()]);
                         let plane = spatial.iter().product();
-                        let indices = self.indices(DType::I64, &joined(&each(size)), plane);
-                        self.add(Op::MaxPoolBackward { spatial }, vec![grad, indices]);
+                        let indices = self.indices(DType::I64, &joined(&size), plane);
+                        self.add(Op::MaxPoolBackward(MaxPoolBackward { spatial }), vec![grad, indices]);
                     }
                 }
             }
@@ -136,7 +141,10 @@ impl Cases {
                             self.add(Op::Interpolate(interpolate.clone()), vec![x]);
                             let grad = self.argument(dtype, &[lead, &interpolate.size].concat(), how);
                             let spatial = Dims::from_slice(spatial);
-                            self.add(Op::InterpolateBackward { interpolate, spatial }, vec![grad]);
+                            self.add(
+                                Op::InterpolateBackward(InterpolateBackward { interpolate, spatial }),
+                                vec![grad],
+                            );
                         }
                     }
                 }

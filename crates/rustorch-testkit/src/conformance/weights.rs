@@ -3,8 +3,8 @@
 
 use super::values;
 use super::{Argument, Case};
-use rustorch_core::{DType, Layout, MatMul, Op, QuantType, Shape};
-use rustorch_quant::encode;
+use rustorch_core::{DType, Embedding, Layout, MatMul, MulMatId, Numerics, Op, QuantType, Shape};
+use rustorch_quant::quantize;
 
 /// Every case with a block type that can be encoded.
 pub fn weight_cases() -> Vec<Case> {
@@ -35,19 +35,19 @@ pub fn weight_cases() -> Vec<Case> {
         let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was encoded before");
         for shared in [1, 2] {
             let args = vec![dense(&[4, shared, k], seed + 32), experts.clone(), ids.clone()];
-            list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+            list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });
         }
         // So many choices that those of an expert meet it together.
         let many = indices(&[9, 2], 3, seed + 33);
         for shared in [1, 2] {
             let args = vec![dense(&[9, shared, k], seed + 34), experts.clone(), many.clone()];
-            list.push(Case { op: Op::ExpertMatMul { exact: false }, args });
+            list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });
         }
         // The same without rounding: few rows and many, the latter from a transposed view.
-        let exact = || Op::MatMul(MatMul { exact: true, ..MatMul::default() });
+        let unrounded = || Op::MatMul(MatMul { numerics: Numerics::F32, ..MatMul::default() });
         for rows in [1, 3, 8] {
             let x = dense(&[rows, k], seed + 50 + rows as u64);
-            list.push(Case { op: exact(), args: vec![x, transposed.clone()] });
+            list.push(Case { op: unrounded(), args: vec![x, transposed.clone()] });
         }
         for rows in [40, 50] {
             let columns = dense(&[k, rows], seed + 60 + rows as u64);
@@ -57,15 +57,15 @@ pub fn weight_cases() -> Vec<Case> {
             if rows == 50 {
                 args.push(dense(&[11], seed + 70));
             }
-            list.push(Case { op: exact(), args });
+            list.push(Case { op: unrounded(), args });
         }
         let bias = dense(&[11], seed + 80);
-        list.push(Case { op: exact(), args: vec![dense(&[2, 2, k], seed + 81), transposed, bias] });
+        list.push(Case { op: unrounded(), args: vec![dense(&[2, 2, k], seed + 81), transposed, bias] });
         for shared in [1, 2] {
             let args = vec![dense(&[4, shared, k], seed + 82), experts.clone(), ids.clone()];
-            list.push(Case { op: Op::ExpertMatMul { exact: true }, args });
+            list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::F32 }), args });
         }
-        list.push(Case { op: Op::Embedding, args: vec![matrix, indices(&[2, 3], 11, seed + 40)] });
+        list.push(Case { op: Op::Embedding(Embedding), args: vec![matrix, indices(&[2, 3], 11, seed + 40)] });
     }
     list
 }
@@ -88,7 +88,7 @@ fn indices(dims: &[usize], below: usize, seed: u64) -> Argument {
     Argument { dtype: DType::I64, layout: layout(dims), bytes }
 }
 
-/// Random numbers encoded; `None` for types that hold activations only.
+/// Random values, quantized; `None` for types that hold activations only.
 pub(super) fn weight(quant: QuantType, dims: &[usize], seed: u64) -> Option<Argument> {
     let values: Vec<f32> = values::bytes(DType::F32, dims.iter().product(), seed, -2.0, 2.0)
         .as_chunks()
@@ -97,6 +97,6 @@ pub(super) fn weight(quant: QuantType, dims: &[usize], seed: u64) -> Option<Argu
         .map(|&bytes| f32::from_ne_bytes(bytes))
         .collect();
     let mut bytes = vec![0; quant.bytes_for(values.len())?];
-    encode(quant, &values, None, &mut bytes).ok()?;
+    quantize(quant, &values, None, &mut bytes).ok()?;
     Some(Argument { dtype: DType::Quant(quant), layout: layout(dims), bytes })
 }

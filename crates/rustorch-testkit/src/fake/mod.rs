@@ -7,8 +7,8 @@ pub use script::{Act, Point, Rule};
 
 use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, Element, Fault, Link, Op,
-    TensorMeta, View, ViewMut, bf16, copy_mismatch, f16,
+    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics, Element, Extensions,
+    Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16, copy_mismatch, f16,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -96,7 +96,7 @@ impl FakeDevice {
     }
 
     /// Lets it say how busy it is.
-    pub fn metrics(mut self, metrics: GpuBenchmarkMetrics) -> FakeDevice {
+    pub fn with_metrics(mut self, metrics: GpuBenchmarkMetrics) -> FakeDevice {
         self.metrics = metrics;
         self
     }
@@ -107,7 +107,7 @@ impl FakeDevice {
         self
     }
 
-    /// Lets it have a library of products: those whose order is not free take longer, by so much.
+    /// Lets it have a library of products: those whose order is fixed take longer, by so much.
     pub fn with_product_library(mut self, gain: Duration) -> FakeDevice {
         self.library = Some(gain);
         self
@@ -211,12 +211,20 @@ impl FakeDevice {
             let message = format!("it was given memory of {at}, which it does not reach");
             return Err(Fault::Backend { device: self.device, message });
         }
-        Ok(buffer.memory::<FakeMemory>().map_or(buffer, |memory| &memory.buffer))
+        match buffer.memory::<FakeMemory>() {
+            Some(memory) if at == self.device && !Arc::ptr_eq(&memory.used, &self.used) => {
+                let message = format!("it was given memory of another device that is called {at}");
+                Err(Fault::Backend { device: self.device, message })
+            }
+            Some(memory) => Ok(&memory.buffer),
+            None => Ok(buffer),
+        }
     }
 
     fn view<'a>(&self, view: &View<'a>) -> Result<View<'a>, Fault> {
+        let window = if view.is_aliased() { View::aliased } else { View::new };
         // SAFETY: the same window onto the same bytes; the inner buffer is as large as the outer one.
-        Ok(unsafe { View::new(self.host(view.buffer())?, view.dtype(), view.layout()) })
+        Ok(unsafe { window(self.host(view.buffer())?, view.dtype(), view.layout()) })
     }
 
     fn place<'a>(&self, place: &ViewMut<'a>) -> Result<ViewMut<'a>, Fault> {
@@ -225,7 +233,9 @@ impl FakeDevice {
     }
 }
 
-impl Backend for FakeDevice {
+// SAFETY: memory is the inner backend's or host memory of the size asked for, and work is the inner backend's. What a script has
+// it do wrong are faults and values, never accesses.
+unsafe impl Backend for FakeDevice {
     fn device(&self) -> Device {
         self.device
     }
@@ -266,7 +276,7 @@ impl Backend for FakeDevice {
         Ok(unsafe { Buffer::device(self.device, bytes, host, Box::new(memory)) })
     }
 
-    fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+    unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         let act = match self.enter(Point::Run, Some(op.name())) {
             Ok(act) => act,
             Err(fault) => {
@@ -287,11 +297,12 @@ impl Backend for FakeDevice {
             outs.iter().map(|x| self.place(x)).collect::<Result<_, Fault>>()?;
         self.occupy(op.name(), SpanKind::Compute);
         if let (Some(gain), Op::MatMul(op)) = (self.library, op)
-            && !op.order_is_free(args[0].dtype(), args[1].dtype())
+            && !op.allows_reassociation(args[0].dtype(), args[1].dtype())
         {
             std::thread::sleep(gain);
         }
-        self.inner.run(op, &args, &mut places)?;
+        // SAFETY: this function's contract, for the same dtypes and layouts.
+        unsafe { self.inner.run(op, &args, &mut places)? };
         if act == Some(Act::Nan) {
             places.iter_mut().for_each(plant_nan);
         }
@@ -332,14 +343,18 @@ impl Backend for FakeDevice {
         self.enter(Point::Synchronize, None).map(drop)
     }
 
-    fn pci_address(&self) -> Option<&str> {
-        self.pci_address
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            streams: Some(self),
+            blas: Some(self),
+            profiler: self.timeline.as_ref().map(|timeline| timeline as &dyn DeviceProfiler),
+            metrics: Some(self),
+            remarks: None,
+        }
     }
+}
 
-    fn has_product_library(&self) -> bool {
-        self.library.is_some()
-    }
-
+impl Streams for FakeDevice {
     fn streams(&self) -> usize {
         self.streams.load(Ordering::Relaxed)
     }
@@ -349,13 +364,21 @@ impl Backend for FakeDevice {
         self.streams.store(streams, Ordering::Relaxed);
         streams
     }
+}
 
-    fn profiler(&self) -> Option<&dyn DeviceProfiler> {
-        self.timeline.as_ref().map(|timeline| timeline as &dyn DeviceProfiler)
+impl VendorBlas for FakeDevice {
+    fn has_blas_library(&self) -> bool {
+        self.library.is_some()
     }
+}
 
+impl DeviceMetrics for FakeDevice {
     fn metrics(&self) -> GpuBenchmarkMetrics {
         self.metrics
+    }
+
+    fn pci_address(&self) -> Option<&str> {
+        self.pci_address
     }
 }
 

@@ -3,8 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, Conv, ConvParams, CostModel, DType, Dims, Fill, MatMul, MaxPool, Op, PoolWindow,
-    QuantType, Result, Shape, Softmax, UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, CopyOp, CostModel, DType, Dims, Fill, MatMul, MaxPool, Numerics,
+    Op, PoolWindow, QuantType, Result, Shape, Softmax, UnaryOp,
 };
 use std::time::Instant;
 
@@ -71,7 +71,7 @@ fn exp(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
 }
 
 fn copy(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
-    Ok(Case { size: n.to_string(), op: Op::Copy, args: vec![bench.random(&[n], dtype)?] })
+    Ok(Case { size: n.to_string(), op: Op::Copy(CopyOp), args: vec![bench.random(&[n], dtype)?] })
 }
 
 fn fill(_: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
@@ -117,7 +117,7 @@ fn attention(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
         causal: None,
         window: None,
         softcap: None,
-        cache_precision: false,
+        numerics: Numerics::F32,
     });
     Ok(Case { size: format!("{HEADS} heads, {n} x {WIDTH}"), op, args: vec![part()?, part()?, part()?] })
 }

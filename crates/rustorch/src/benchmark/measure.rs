@@ -2,7 +2,8 @@
 
 use super::Options;
 use rustorch_core::{
-    Backend, DType, Device, Distribution, Layout, Op, PhiloxKey, Random, Result, Shape, TensorMeta, Work,
+    Backend, Cast, DType, Device, Distribution, Layout, Op, PhiloxKey, Random, Result, Shape, TensorMeta,
+    Work,
 };
 use rustorch_runtime::{HybridExecutor, Operand, Output, Placement};
 use std::time::{Duration, Instant};
@@ -76,9 +77,9 @@ impl<'a> Bench<'a> {
         };
         // The executor keeps everything on the measured device, which may know nothing of this dtype.
         let host = self.executor.with_policy(Placement::CpuOnly)?;
-        let mut data = host.run_on(Device::Cpu, &Op::Random(random), &[])?.remove(0);
+        let mut data = host.run_on(Device::CPU, &Op::Random(random), &[])?.remove(0);
         if dtype != DType::F32 {
-            data = host.run(&Op::Cast(dtype), &[data.operand()])?.remove(0);
+            data = host.run(&Op::Cast(Cast { to: dtype }), &[data.operand()])?.remove(0);
         }
         if !self.device.is_cpu() {
             data = self.executor.transfer(&data.operand(), self.device)?;

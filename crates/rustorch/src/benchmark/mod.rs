@@ -14,7 +14,7 @@ mod report;
 
 pub use report::{Bound, Limits, Measurement, Outcome, Rate, Report, Result as CaseResult};
 
-use crate::devices::{Found, discover};
+use crate::devices::{DiscoveredDevice, discover};
 use measure::Bench;
 use rustorch_core::{Backend, Device, Result};
 use rustorch_runtime::{HybridExecutor, Placement};
@@ -38,20 +38,15 @@ impl Default for Options {
     }
 }
 
-/// Measures every device that [`discover`] finds; those named in `only`, if any are. `threads` compute on the processor.
+/// Measures every device that [`discover`] finds; those named in `only`, if any are.
 /// `progress` is told what is going on.
 ///
 /// # Errors
 /// If an executor cannot be built. What a device declines or fails at is part of the report.
-pub fn run(
-    only: &[Device],
-    threads: Option<usize>,
-    options: &Options,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Report>> {
-    let present = discover(threads).into_iter().filter_map(|found| match found {
-        Found::Present(backend) => Some(backend),
-        Found::Absent { .. } => None,
+pub fn run(only: &[Device], options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Report>> {
+    let present = discover().into_iter().filter_map(|found| match found {
+        DiscoveredDevice::Present(backend) => Some(backend),
+        DiscoveredDevice::Absent { .. } => None,
     });
     let wanted = present.filter(|backend| only.is_empty() || only.contains(&backend.device()));
     wanted.map(|backend| device(&backend, options, progress)).collect()

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 /// The processor's utilisation and power are averages since the last reading, so the first reading has none.
 ///
 /// ```
-/// use rustorch::devices::{Found, discover};
+/// use rustorch::devices::{DiscoveredDevice, discover};
 /// use rustorch::metrics::Monitor;
 ///
 /// let mut monitor = Monitor::new();
-/// for found in discover(None) {
-///     if let Found::Present(backend) = found {
+/// for found in discover() {
+///     if let DiscoveredDevice::Present(backend) = found {
 ///         println!("{}: {:?}", backend.device(), monitor.read(&*backend));
 ///     }
 /// }
@@ -46,11 +46,12 @@ impl Monitor {
     /// How busy a device is: by its own word, and where that is silent, by the system's: `/proc` and `/sys` for the
     /// processor, NVML and the driver's files for a device that says where it is plugged in.
     pub fn read(&mut self, backend: &dyn Backend) -> GpuBenchmarkMetrics {
-        let own = backend.metrics();
+        let extensions = backend.extensions();
+        let own = extensions.metrics();
         if backend.device().is_cpu() {
             return own.or(host::read(&self.root, &mut self.before));
         }
-        own.or(system(&self.root, backend.device(), backend.pci_address()))
+        own.or(system(&self.root, backend.device(), extensions.pci_address()))
     }
 }
 
@@ -67,7 +68,7 @@ fn system(root: &std::path::Path, device: Device, address: Option<&str>) -> GpuB
     {
         let nvidia = match (address, device) {
             (Some(address), _) => nvml::by_pci_address(address),
-            (None, Device::Cuda(0)) => nvml::only(),
+            (None, device) if device == Device::cuda(0) => nvml::only(),
             _ => None,
         };
         nvidia.unwrap_or_default().or(files)
@@ -128,7 +129,7 @@ mod tests {
         file(root, &format!("{card}/mem_info_vram_total"), "17163091968\n");
         file(root, &format!("{card}/hwmon/hwmon4/temp1_input"), "61000\n");
         file(root, &format!("{card}/hwmon/hwmon4/power1_average"), "204000000\n");
-        let read = system(root, Device::Vulkan(0), Some("0000:0C:00.0"));
+        let read = system(root, Device::vulkan(0), Some("0000:0C:00.0"));
         assert_eq!(
             read,
             GpuBenchmarkMetrics {
@@ -140,9 +141,9 @@ mod tests {
             }
         );
         for (device, address) in [
-            (Device::Vulkan(0), None),
-            (Device::Vulkan(1), Some("0000:0d:00.0")),
-            (Device::OpenCL(0), Some("../x")),
+            (Device::vulkan(0), None),
+            (Device::vulkan(1), Some("0000:0d:00.0")),
+            (Device::opencl(0), Some("../x")),
         ] {
             assert_eq!(system(root, device, address), GpuBenchmarkMetrics::default());
         }

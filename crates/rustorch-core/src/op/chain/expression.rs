@@ -1,7 +1,7 @@
 //! Chains as expressions.
 
 use super::{Chain, ChainStep, ChainValue};
-use crate::{BinaryOp, CompareOp, Op, Scalar, UnaryOp};
+use crate::{BinaryOp, Cast, Clamp, CompareOp, Op, Scalar, UnaryOp};
 use std::fmt;
 
 /// The expression, over inputs `x0`, `x1`, … Results that are used several times have names.
@@ -82,8 +82,8 @@ fn text(chain: &Chain, step: &ChainStep, steps: &[Text], numbers: bool) -> Text 
             };
             Text { text: format!("{} {symbol} {}", arg(0, SUM), arg(1, SUM)), strength: COMPARISON }
         }
-        Op::Cast(to) => Text { text: format!("{to}({})", arg(0, 0)), strength: ATOM },
-        Op::Clamp { min, max } => {
+        Op::Cast(Cast { to }) => Text { text: format!("{to}({})", arg(0, 0)), strength: ATOM },
+        Op::Clamp(Clamp { min, max }) => {
             let bound = |name: &str, bound: &Option<Scalar>| {
                 bound.map(|x| if numbers { format!("{name}={x}") } else { name.to_owned() })
             };

@@ -6,8 +6,8 @@
 
 mod expression;
 
-use super::{Op, dense, one};
-use crate::{DType, Device, Error, Layout, Outputs, Result, Scalar, Shape, TensorMeta};
+use super::{Op, OpType, Operation, dense, one};
+use crate::{Cast, Clamp, DType, Device, Error, Layout, Outputs, Result, Scalar, Shape, TensorMeta};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub struct ChainBuilder {
 type StepDTypes = SmallVec<[DType; 8]>;
 
 impl Chain {
+    /// The operation's name.
+    pub const NAME: &'static str = "chain";
     /// The most inputs of a chain. A device may take fewer, and then declines.
     pub const MAX_INPUTS: usize = 16;
     /// The most steps of a chain.
@@ -142,7 +144,7 @@ impl Chain {
                 .iter()
                 .map(|&arg| {
                     let dtype = self.dtype(arg, inputs, &dtypes);
-                    TensorMeta { dtype, layout: &layout, device: Device::Cpu }
+                    TensorMeta { dtype, layout: &layout, device: Device::CPU }
                 })
                 .collect();
             dtypes.push(step.op.infer(&args)?[0].dtype);
@@ -178,29 +180,34 @@ impl Chain {
     pub fn pattern(&self) -> String {
         expression::of(self, false)
     }
+}
 
-    pub(super) fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        dense(NAME, args)?;
+impl Operation for Chain {
+    const CLASS: OpType = OpType::Elementwise;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        dense(Chain::NAME, args)?;
         let inputs: SmallVec<[DType; 4]> = args.iter().map(|x| x.dtype).collect();
         let dtype = self.dtypes(&inputs)?[self.steps().len() - 1];
         let mut shape = args[0].shape().clone();
         for x in &args[1..] {
-            shape = shape.broadcast(x.shape(), NAME)?;
+            shape = shape.broadcast(x.shape(), Chain::NAME)?;
         }
         one(dtype, shape)
     }
 
-    /// Operations per element of the result.
-    pub(super) fn flops(&self) -> u64 {
+    fn may_overwrite(&self, arg: usize) -> bool {
+        self.steps().iter().all(|step| step.op.may_overwrite(arg))
+    }
+
+    /// Of all steps.
+    fn flops_per_element(&self) -> u64 {
         self.steps().iter().map(|step| step.op.flops_per_element()).sum()
     }
 }
 
-/// The operation's name.
-pub(super) const NAME: &str = "chain";
-
 fn wrong(message: String) -> Error {
-    Error::argument(NAME, message)
+    Error::argument(Chain::NAME, message)
 }
 
 impl ChainBuilder {
@@ -220,7 +227,7 @@ impl ChainBuilder {
     pub fn constant(&mut self, value: impl Into<Scalar>, dtype: DType) -> Result<ChainValue> {
         let constant = ChainConstant { value: value.into(), dtype };
         if dtype.is_quant() {
-            return Err(Error::dtype(NAME, "has no constants of a block type", [dtype]));
+            return Err(Error::dtype(Chain::NAME, "has no constants of a block type", [dtype]));
         }
         // Zeros of either sign are equal, but not the same.
         let same = |have: &ChainConstant| {
@@ -242,26 +249,24 @@ impl ChainBuilder {
     /// exist; if the chain grows beyond [`Chain::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
     /// are known.
     pub fn step(&mut self, op: Op, args: &[ChainValue]) -> Result<ChainValue> {
-        let takes = match &op {
-            Op::Unary(_) | Op::Clamp { .. } => 1,
-            Op::Cast(to) if to.is_quant() => {
-                return Err(Error::dtype(NAME, "casts to dense dtypes only", [*to]));
-            }
-            Op::Cast(_) => 1,
-            Op::Binary(_) | Op::Compare(_) | Op::Gate(_) => 2,
-            Op::Where => 3,
-            op => return Err(wrong(format!("{} is not a function of each element by itself", op.name()))),
+        if let Op::Cast(Cast { to }) = &op
+            && to.is_quant()
+        {
+            return Err(Error::dtype(Chain::NAME, "casts to dense dtypes only", [*to]));
+        }
+        let Some(takes) = op.pointwise_arity() else {
+            return Err(wrong(format!("{} is not a function of each element by itself", op.name())));
         };
         if args.len() != takes {
             return Err(wrong(format!("{} takes {takes} arguments, {} were given", op.name(), args.len())));
         }
-        if let Op::Clamp { min: None, max: None } = op {
+        if let Op::Clamp(Clamp { min: None, max: None }) = op {
             return Err(wrong("clamp needs a lower or an upper bound".into()));
         }
         args.iter().try_for_each(|&arg| self.known(arg))?;
         let step = ChainStep { op, args: args.into() };
         // Bounds may be zeros of different signs, which are equal, but not the same.
-        let same = |have: &ChainStep| *have == step && !matches!(have.op, Op::Clamp { .. });
+        let same = |have: &ChainStep| *have == step && !matches!(have.op, Op::Clamp(_));
         if let Some(i) = self.steps.iter().position(same) {
             return Ok(ChainValue::Step(i));
         }
@@ -350,23 +355,10 @@ impl fmt::Debug for Chain {
     }
 }
 
-impl Op {
-    /// Operations for each element of the result, roughly, of functions of each element; 0 for others.
-    pub(super) fn flops_per_element(&self) -> u64 {
-        match self {
-            Op::Unary(op) => op.flops(),
-            Op::Binary(_) | Op::Compare(_) | Op::Where | Op::Clamp { .. } | Op::Cast(_) => 1,
-            Op::Gate(_) => 10,
-            Op::Chain(chain) => chain.flops(),
-            _ => 0,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BinaryOp, CompareOp, OpType, Sort, UnaryOp};
+    use crate::{BinaryOp, CompareOp, Sort, UnaryOp, Where};
     use DType::{Bool, F16, F32, I32};
 
     fn add() -> Op {
@@ -390,9 +382,9 @@ mod tests {
         let sort = Op::Sort(Sort { axis: 0, descending: false });
         assert!(message(b.step(sort, &[x])).contains("sort is not a function of each element"));
         let blocks = DType::Quant(crate::QuantType::Q4_0);
-        assert!(message(b.step(Op::Cast(blocks), &[x])).contains("dense dtypes only"));
+        assert!(message(b.step(Op::Cast(Cast { to: blocks }), &[x])).contains("dense dtypes only"));
         assert!(message(b.constant(1, blocks)).contains("block type"));
-        assert!(message(b.step(Op::Clamp { min: None, max: None }, &[x])).contains("bound"));
+        assert!(message(b.step(Op::Clamp(Clamp { min: None, max: None }), &[x])).contains("bound"));
         assert!(message(b.clone().finish(x)).contains("computes nothing"));
         let double = b.step(add(), &[x, x]).unwrap();
         assert!(message(b.clone().finish(double)).contains("does not use its input 1"));
@@ -432,13 +424,13 @@ mod tests {
         let less = b.step(Op::Binary(BinaryOp::Sub), &[x, sum]).unwrap();
         let negative = b.step(Op::Unary(UnaryOp::Neg), &[less]).unwrap();
         let quotient = b.step(Op::Binary(BinaryOp::Div), &[negative, sum]).unwrap();
-        let bounds = Op::Clamp { min: Some(Scalar::Int(0)), max: Some(Scalar::Float(0.5)) };
+        let bounds = Op::Clamp(Clamp { min: Some(Scalar::Int(0)), max: Some(Scalar::Float(0.5)) });
         let bounded = b.step(bounds, &[quotient]).unwrap();
-        let narrow = b.step(Op::Cast(F16), &[bounded]).unwrap();
-        let wide = b.step(Op::Cast(F32), &[narrow]).unwrap();
+        let narrow = b.step(Op::Cast(Cast { to: F16 }), &[bounded]).unwrap();
+        let wide = b.step(Op::Cast(Cast { to: F32 }), &[narrow]).unwrap();
         let greater = b.step(Op::Compare(CompareOp::Gt), &[wide, y]).unwrap();
         let larger = b.step(Op::Binary(BinaryOp::Maximum), &[x, y]).unwrap();
-        let result = b.step(Op::Where, &[greater, larger, wide]).unwrap();
+        let result = b.step(Op::Where(Where), &[greater, larger, wide]).unwrap();
         assert_eq!(
             b.finish(result).unwrap().to_string(),
             "t0 = x0 + x1; t6 = f32(f16(clamp(-(x0 - t0) / t0, min=0, max=0.5))); \
@@ -451,12 +443,12 @@ mod tests {
         let mut b = Chain::builder(2).unwrap();
         let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
         let less = b.step(Op::Compare(CompareOp::Lt), &[x, y]).unwrap();
-        let result = b.step(Op::Where, &[less, x, y]).unwrap();
+        let result = b.step(Op::Where(Where), &[less, x, y]).unwrap();
         let op = Op::Chain(b.finish(result).unwrap());
         assert_eq!(op.name(), "chain");
         let [tall, wide, bad] =
             [&[3usize, 1][..], &[1, 4], &[3, 2]].map(|dims| Layout::contiguous(Shape::new(dims).unwrap()));
-        let meta = |dtype, layout| TensorMeta { dtype, layout, device: Device::Cpu };
+        let meta = |dtype, layout| TensorMeta { dtype, layout, device: Device::CPU };
         let args = [meta(I32, &tall), meta(I32, &wide)];
         let outs = op.infer(&args).unwrap();
         assert_eq!((outs[0].dtype, outs[0].shape.dims()), (I32, &[3, 4][..]));

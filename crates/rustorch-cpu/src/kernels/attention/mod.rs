@@ -203,6 +203,7 @@ fn single<Q: Load, K: Load>(
     mask: Option<View<'_>>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
+    let rounds_to_f16 = attention.rounds_to_f16(q.dtype(), k.dtype());
     let (q, k, v) = (Matrices::<Q>::new(q)?, Matrices::<K>::new(k)?, Matrices::<K>::new(v)?);
     let mask = mask.as_ref().map(Mask::<Q>::new).transpose()?;
     let rows = sizes.rows();
@@ -226,7 +227,7 @@ fn single<Q: Load, K: Load>(
             // SAFETY: tasks have different heads or disjoint ranges of rows.
             let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
             let (k, v) = (k.matrix(head), v.matrix(head));
-            let mut work = Rows::new(range.len(), sizes.d, sizes.e, attention.cache_precision);
+            let mut work = Rows::new(range.len(), sizes.d, sizes.e, rounds_to_f16);
             for (slot, row) in range.clone().enumerate() {
                 let from = q.matrix(head * sizes.group + row / sizes.m);
                 let i = row % sizes.m;

@@ -17,14 +17,16 @@ mod number;
 mod product;
 mod weight;
 
-use super::matmul::finish;
 use super::strided::unreachable_memory;
 use crate::Pool;
 use columns::Source;
 use geometry::Geometry;
 use number::{Number, list};
 use product::Results;
-use rustorch_core::{Conv, ConvBackwardData, ConvBackwardWeight, Fault, View, ViewMut, dispatch_dtype};
+use rustorch_core::{
+    Conv, ConvBackwardData, ConvBackwardWeight, Fault, Layout, UnaryOp, View, ViewMut, dispatch_dtype,
+    packed_bytes,
+};
 use std::marker::PhantomData;
 use weight::Gradient;
 
@@ -46,6 +48,23 @@ pub(super) fn forward(
             unsafe { sum::<T>(pool, &geometry, [Source::new(x.base()), Source::new(w.base())], &results) }
         }, _ => Err(unreachable_memory()))
     })
+}
+
+/// Writes sums by `sum`, and then applies the activation, if any.
+fn finish(
+    pool: &Pool,
+    activation: Option<UnaryOp>,
+    out: &mut ViewMut<'_>,
+    sum: impl FnOnce(&mut ViewMut<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let Some(activation) = activation else { return sum(out) };
+    let layout = Layout::contiguous(out.layout().shape().clone());
+    let mut buffer = crate::memory::alloc(packed_bytes(out.dtype(), layout.elements()))?;
+    // SAFETY: the buffer was made for this layout and dtype.
+    sum(&mut unsafe { ViewMut::new(&mut buffer, out.dtype(), &layout) })?;
+    // SAFETY: as above, and every element was written.
+    let before = unsafe { View::new(&buffer, out.dtype(), &layout) };
+    super::pointwise::unary(pool, activation, &before, out)
 }
 
 /// See [`ConvBackwardData`].

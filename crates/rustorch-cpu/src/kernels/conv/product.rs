@@ -214,7 +214,7 @@ unsafe fn pack<E: Scalar>(
     for channel in 0..geometry.channels {
         offsets.extend(taps.iter().map(|tap| channel * geometry.kernel.channel + tap.kernel));
     }
-    let parts = Parts::new(packed);
+    let parts = Parts::new(packed.as_mut_ptr());
     let most = panels.iter().map(|panel| panel.rows).max().unwrap_or(1);
     pool.ranges(geometry.groups * panels.len(), (PACK_GRAIN / (k * most).max(1)).max(1), |range| {
         for i in range {

@@ -1,7 +1,7 @@
 //! Matrix products.
 //!
 //! Every product is one of rows: row `i` of the left operand times the *columns* of the right one, seen as rows of its
-//! transpose. Leading dimensions are lists of row addresses, so strides and broadcasting cost nothing inside kernels.
+//! transpose. A plain GEMM has rows evenly apart; batches and experts are several of them, whose rows may be listed.
 //! Each result depends on its own row and column only, by an order of summation that is the same for any number of rows,
 //! any tile and any number of threads.
 
@@ -9,7 +9,7 @@
 
 mod dense;
 mod experts;
-mod problem;
+mod gemm_args;
 mod rows;
 mod weight;
 
@@ -17,14 +17,13 @@ pub(crate) use dense::{
     Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_product, with_scratch,
 };
 pub(crate) use experts::run_experts;
-pub(crate) use problem::finish;
 pub(crate) use rows::Parts;
 
 use crate::Pool;
-use problem::{Problem, weight_address};
-use rows::{Job, Matrix, Results, Rows};
-use rustorch_core::{DType, Fault, MatMul, QuantType, View, ViewMut};
-use weight::{Activations, Kernels};
+use gemm_args::{GemmArgs, Target, address, weight_address};
+use rows::GroupedGemm;
+use rustorch_core::{DType, Fault, MatMul, Numerics, QuantType, View, ViewMut};
+use weight::{Activations, Kernels, Matrix, RowIds};
 
 /// `a × b (+ bias)`, activated; see [`MatMul`].
 pub(crate) fn run(
@@ -33,48 +32,45 @@ pub(crate) fn run(
     args: &[View<'_>],
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    finish(pool, op.activation, &mut outs[0], |out| {
-        let problem = Problem::new(args, out)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        match (args[0].dtype(), args[1].dtype()) {
-            (DType::F32, DType::Quant(quant)) => run_quantized(pool, op.exact, quant, &problem, args, out),
-            _ => dense::run(pool, op.exact, &problem, args, out),
-        }
-    })
+    let out = &mut outs[0];
+    let gemm = GemmArgs::new(args, out)?;
+    if gemm.is_empty() {
+        return Ok(());
+    }
+    match (args[0].dtype(), args[1].dtype()) {
+        (DType::F32, DType::Quant(quant)) => run_quantized(pool, op, quant, &gemm, args, out),
+        _ => dense::run(pool, op, &gemm, args, out),
+    }
 }
 
 /// Activations times a block-quantized weight.
 fn run_quantized(
     pool: &Pool,
-    exact: bool,
+    op: &MatMul,
     quant: QuantType,
-    problem: &Problem,
+    gemm: &GemmArgs,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let kernels = Kernels::get(quant, crate::Isa::detect());
-    let k = problem.k;
-    let x = problem::address::<f32>(&args[0])?;
+    let x = address::<f32>(&args[0])?;
     let w = weight_address(&args[1])?;
-    let bias = problem::bias::<f32>(args.get(2))?;
-    let base = problem::address_mut::<f32>(out)?;
+    let target = Target::<f32>::new(out, args.get(2), op.activation)?;
     let bytes = |elements: usize| elements / quant.block_len() * quant.block_bytes();
-    let matrix = Matrix { n: problem.n, k, row_bytes: bytes(problem.b_strides[1]) };
-    for group in problem.groups() {
-        // SAFETY: the operands' views are valid, and the group's rows are theirs.
+    let matrix = Matrix { n: gemm.n, k: gemm.k, row_bytes: bytes(gemm.b_strides[1]) };
+    let shared = gemm.shared_rows();
+    for rows in gemm.gemms(&shared) {
+        let (w, out) = (w.wrapping_add(bytes(rows.b_start)), gemm.output(&target, &rows));
+        // SAFETY: the operands' views are valid, and the rows are theirs.
         unsafe {
-            let rows = Rows::new(x, &group.a_rows, k, problem.a_strides[1]);
-            let ids: Vec<u32> = (0..group.a_rows.len() as u32).collect();
-            let job = Job { w: w.wrapping_add(bytes(group.b_start)), x: &ids, out: &ids };
-            let results = Results { base, starts: &group.out_rows, stride: problem.out_strides[1], bias };
-            if exact {
-                dense::product_exact(pool, quant, matrix, &[job], &rows, &results);
+            let x = gemm.rows(x, &rows);
+            if op.numerics == Numerics::F32 {
+                dense::run_decoded(pool, quant, matrix, &[GroupedGemm { w, x, out }]);
                 continue;
             }
-            let activations = Activations::new(pool, kernels.companion(), &rows);
-            weight::product(pool, &kernels, matrix, &[job], &activations, &results);
+            let activations = Activations::new(pool, kernels.companion(), &x);
+            let gemm = GroupedGemm { w, x: RowIds::All(rows.m), out };
+            weight::product(pool, &kernels, matrix, &[gemm], &activations);
         }
     }
     Ok(())

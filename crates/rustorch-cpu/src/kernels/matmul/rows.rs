@@ -1,33 +1,64 @@
 //! Operands and results as rows, wherever strides put them, and their division into tasks.
 
+use crate::kernels::pointwise::Pointwise;
+use rustorch_core::UnaryOp;
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Rows to read: row `i` begins at element `starts[i]`, and its elements are `stride` apart.
+/// Where rows begin, in elements from the first.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, T> {
+pub(crate) enum RowOffsets<'a> {
+    /// Evenly apart.
+    Strided(usize),
+    /// Each where the list says.
+    Listed(&'a [usize]),
+}
+
+impl RowOffsets<'_> {
+    /// Where row `i` begins.
+    #[inline(always)]
+    fn get(self, i: usize) -> usize {
+        match self {
+            RowOffsets::Strided(step) => i * step,
+            RowOffsets::Listed(offsets) => offsets[i],
+        }
+    }
+}
+
+/// Rows to read: row `i` begins at its offset, and its elements are `stride` apart.
+#[derive(Clone, Copy)]
+pub(crate) struct StridedRows<'a, T> {
     base: *const T,
-    /// Where each row begins.
-    pub(crate) starts: &'a [usize],
+    offsets: RowOffsets<'a>,
+    /// How many rows.
+    pub(crate) count: usize,
     /// Elements in a row.
-    pub(crate) len: usize,
+    len: usize,
     stride: usize,
     _lifetime: PhantomData<&'a T>,
 }
 
 // SAFETY: like a shared slice.
-unsafe impl<T: Sync> Sync for Rows<'_, T> {}
+unsafe impl<T: Sync> Sync for StridedRows<'_, T> {}
 
-impl<'a, T: Copy> Rows<'a, T> {
+impl<'a, T: Copy> StridedRows<'a, T> {
+    /// `count` rows of `len` elements, `stride` apart.
+    ///
     /// # Safety
     /// Every element that the description reaches from `base` is valid and unchanging for the lifetime.
-    pub(crate) unsafe fn new(base: *const T, starts: &'a [usize], len: usize, stride: usize) -> Rows<'a, T> {
-        Rows { base, starts, len, stride, _lifetime: PhantomData }
+    pub(crate) unsafe fn new(
+        base: *const T,
+        offsets: RowOffsets<'a>,
+        count: usize,
+        (len, stride): (usize, usize),
+    ) -> StridedRows<'a, T> {
+        StridedRows { base, offsets, count, len, stride, _lifetime: PhantomData }
     }
 
-    /// Whether the elements of a row lie side by side.
-    pub(crate) fn contiguous(&self) -> bool {
-        self.stride == 1 || self.len <= 1
+    /// Elements in a row.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// Elements from one value of a row to the next.
@@ -36,15 +67,16 @@ impl<'a, T: Copy> Rows<'a, T> {
     }
 
     /// The address of row `i`, whose elements are [`stride`](Self::stride) apart.
+    #[inline(always)]
     pub(crate) fn address(&self, i: usize) -> *const T {
         // SAFETY: reached, by the contract of `new`; an empty row has no address of its own.
-        unsafe { self.base.add(if self.len == 0 { 0 } else { self.starts[i] }) }
+        unsafe { self.base.add(if self.len == 0 { 0 } else { self.offsets.get(i) }) }
     }
 
-    /// Row `i`, gathered into `scratch` where its elements do not lie side by side.
+    /// Row `i`, gathered into `scratch` where its elements are not contiguous.
     pub(crate) fn row<'s>(&'s self, i: usize, scratch: &'s mut Vec<T>) -> &'s [T] {
         let first = self.address(i);
-        if self.contiguous() {
+        if self.stride == 1 || self.len <= 1 {
             // SAFETY: reached, by the contract of `new`.
             return unsafe { std::slice::from_raw_parts(first, self.len) };
         }
@@ -55,21 +87,31 @@ impl<'a, T: Copy> Rows<'a, T> {
     }
 }
 
-/// Hands disjoint parts of a slice to several threads.
+/// Hands disjoint parts of memory to several threads.
 pub(crate) struct Parts<T>(*mut T);
 
 // SAFETY: hands out disjoint parts only, by the contract of `part`.
 unsafe impl<T: Send> Sync for Parts<T> {}
 
 impl<T> Parts<T> {
-    pub(crate) fn new(slice: &mut [T]) -> Parts<T> {
-        Parts(slice.as_mut_ptr())
+    /// Parts of the elements from `first` on.
+    pub(crate) fn new(first: *mut T) -> Parts<T> {
+        Parts(first)
+    }
+
+    /// The address of an element.
+    ///
+    /// # Safety
+    /// It exists, or is the end.
+    pub(crate) unsafe fn address(&self, i: usize) -> *mut T {
+        // SAFETY: this function's contract.
+        unsafe { self.0.add(i) }
     }
 
     /// `len` elements from `start`.
     ///
     /// # Safety
-    /// They lie in the slice, which lives; and no other part in use has any of them.
+    /// They exist while the part is used; and no other part in use has any of them.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
         // SAFETY: this function's contract.
@@ -77,31 +119,46 @@ impl<T> Parts<T> {
     }
 }
 
-/// Where results go: element `j` of row `i` to `base[starts[i] + j * stride]`, after adding its bias.
-pub(crate) struct Results<'a, T> {
+/// Where results go: element `j` of row `i` to `base[offset of i + j * stride]`, after adding its bias; and the function
+/// that is applied to it in the end.
+#[derive(Clone, Copy)]
+pub(crate) struct GemmOutput<'a, T> {
     /// The first element of the output.
     pub(crate) base: *mut T,
     /// Where each row begins.
-    pub(crate) starts: &'a [usize],
+    pub(crate) offsets: RowOffsets<'a>,
     /// Elements from one column to the next.
     pub(crate) stride: usize,
     /// The bias of column 0 and the elements from one to the next.
     pub(crate) bias: Option<(*const T, usize)>,
+    /// The function.
+    pub(crate) activation: Option<UnaryOp>,
 }
 
 // SAFETY: kernels write disjoint elements, and the bias is not written.
-unsafe impl<T: Send + Sync> Sync for Results<'_, T> {}
+unsafe impl<T: Send + Sync> Sync for GemmOutput<'_, T> {}
 
-impl<T: Copy> Results<'_, T> {
+/// Elements that [`GemmOutput::activate`] takes at a time.
+const ACTIVATED: usize = 128;
+
+impl<T: Pointwise> GemmOutput<'_, T> {
+    /// # Safety
+    /// The row exists, and its column `j`.
+    #[inline(always)]
+    unsafe fn address(&self, i: usize, j: usize) -> *mut T {
+        // SAFETY: this function's contract.
+        unsafe { self.base.add(self.offsets.get(i) + j * self.stride) }
+    }
+
     /// Reads elements `j..` of row `i` as the beginnings of sums.
     ///
     /// # Safety
     /// The elements exist and were written, and no other thread uses them.
     #[inline(always)]
-    pub(crate) unsafe fn take<E: Copy>(&self, i: usize, j: usize, sums: &mut [E], start: impl Fn(T) -> E) {
+    pub(crate) unsafe fn load<E: Copy>(&self, i: usize, j: usize, sums: &mut [E], start: impl Fn(T) -> E) {
         // SAFETY: this function's contract.
         unsafe {
-            let from = self.base.add(self.starts[i] + j * self.stride);
+            let from = self.address(i, j);
             for (c, sum) in sums.iter_mut().enumerate() {
                 *sum = start(*from.add(c * self.stride));
             }
@@ -113,7 +170,7 @@ impl<T: Copy> Results<'_, T> {
     /// # Safety
     /// The elements exist and no other thread uses them.
     #[inline(always)]
-    pub(crate) unsafe fn put<E: Copy>(
+    pub(crate) unsafe fn store<E: Copy>(
         &self,
         i: usize,
         j: usize,
@@ -122,7 +179,7 @@ impl<T: Copy> Results<'_, T> {
     ) {
         // SAFETY: this function's contract; the bias has every column.
         unsafe {
-            let to = self.base.add(self.starts[i] + j * self.stride);
+            let to = self.address(i, j);
             match (self.bias, self.stride) {
                 (None, 1) => {
                     for (c, &sum) in sums.iter().enumerate() {
@@ -142,6 +199,35 @@ impl<T: Copy> Results<'_, T> {
             }
         }
     }
+
+    /// Applies the activation, if there is one, to columns of rows that are stored and still in the caches.
+    ///
+    /// # Safety
+    /// The elements exist and were written, and no other thread uses them.
+    pub(crate) unsafe fn activate(&self, rows: Range<usize>, columns: Range<usize>) {
+        let Some(activation) = self.activation else { return };
+        if rows.is_empty() || columns.is_empty() {
+            return;
+        }
+        // SAFETY: this function's contract.
+        let any = unsafe { *self.address(rows.start, columns.start) };
+        let (mut before, mut after) = ([any; ACTIVATED], [any; ACTIVATED]);
+        for i in rows {
+            for j in columns.clone().step_by(ACTIVATED) {
+                let n = ACTIVATED.min(columns.end - j);
+                let (before, after) = (&mut before[..n], &mut after[..n]);
+                // SAFETY: this function's contract.
+                unsafe {
+                    self.load(i, j, before, |x| x);
+                    T::unary(activation, before, after);
+                    let to = self.address(i, j);
+                    for (c, &value) in after.iter().enumerate() {
+                        *to.add(c * self.stride) = value;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A sum and its bias.
@@ -153,40 +239,31 @@ pub(crate) fn with_bias(sum: f32, bias: Option<f32>) -> f32 {
     }
 }
 
-/// A row-major `[n, k]` matrix: the weight's shape.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Matrix {
-    /// Rows, which are columns of the result.
-    pub(crate) n: usize,
-    /// Values in a row.
-    pub(crate) k: usize,
-    /// Bytes from one row to the next.
-    pub(crate) row_bytes: usize,
-}
-
-/// One matrix and the rows that are multiplied with it.
-pub(crate) struct Job<'a> {
-    /// The first row of the matrix.
+/// One GEMM of several: a matrix and the rows that are multiplied with it. A plain GEMM is a group of one.
+pub(crate) struct GroupedGemm<'a, X, T> {
+    /// The first element or block of the matrix.
     pub(crate) w: *const u8,
-    /// Rows of the activations.
-    pub(crate) x: &'a [u32],
-    /// The row of the results for each of them.
-    pub(crate) out: &'a [u32],
+    /// The rows of the left operand.
+    pub(crate) x: X,
+    /// The row of the output for each of them.
+    pub(crate) out: GemmOutput<'a, T>,
 }
 
 // SAFETY: the matrix is only read.
-unsafe impl Sync for Job<'_> {}
+unsafe impl<X: Sync, T: Send + Sync> Sync for GroupedGemm<'_, X, T> {}
 
-/// Jobs cut into pieces worth a thread's while.
+/// The GEMMs of a group cut into pieces worth a thread's while.
 pub(crate) struct Tasks {
-    cuts: Vec<Cut>,
+    cuts: SmallVec<[Cut; 2]>,
     n: usize,
     step: usize,
 }
 
 struct Cut {
-    /// Tasks before this job.
+    /// Tasks before this GEMM.
     before: usize,
+    /// Rows of the GEMMs before it.
+    rows_before: usize,
     /// Columns in a task.
     columns: usize,
     /// Parts into which the rows are cut.
@@ -194,50 +271,55 @@ struct Cut {
     rows: usize,
 }
 
-/// A piece of a job.
+/// A piece of a GEMM.
 pub(crate) struct Task {
-    /// The job.
-    pub(crate) job: usize,
+    /// The GEMM's place in the group.
+    pub(crate) gemm: usize,
+    /// Rows of the GEMMs before it.
+    pub(crate) rows_before: usize,
     /// Columns of the result.
     pub(crate) columns: Range<usize>,
-    /// Which of the job's rows.
+    /// Which of the GEMM's rows.
     pub(crate) rows: Range<usize>,
 }
 
 /// Rows beyond which a task's intermediate sums leave the caches.
-const MOST_ROWS: usize = 1024;
+pub(crate) const MOST_ROWS: usize = 1024;
 /// Nanoseconds of work worth claiming a task for.
 const WORTH: f64 = 10_000.0;
 
 impl Tasks {
-    /// Cuts jobs at multiples of `tile` columns, given the nanoseconds that a column takes with `m` rows. Where that
-    /// leaves threads idle, it cuts at multiples of `step` rows, too.
+    /// Cuts GEMMs of `n` columns and so many `rows` at multiples of `tile` columns, given the nanoseconds that a column takes
+    /// with `m` rows. Where that leaves threads idle, it cuts at multiples of `step` rows, too.
     pub(crate) fn new(
         threads: usize,
-        w: Matrix,
-        jobs: &[Job<'_>],
+        n: usize,
+        rows: impl ExactSizeIterator<Item = usize>,
         (tile, step): (usize, usize),
         column_ns: impl Fn(usize) -> f64,
     ) -> Tasks {
-        let mut before = 0;
-        let cuts = jobs.iter().map(|job| {
-            let m = job.x.len();
-            let worth = (WORTH / column_ns(m).max(0.1)) as usize;
-            let most = if threads == 1 { w.n } else { worth };
-            let columns = most.next_multiple_of(tile).clamp(tile, w.n.next_multiple_of(tile).max(tile));
-            let across = w.n.div_ceil(columns);
-            let parts = if threads == 1 || across == 0 || across * jobs.len() >= 4 * threads {
-                1
-            } else {
-                (4 * threads).div_ceil(across * jobs.len()).min(m.div_ceil(2 * step))
-            };
-            let cut = Cut { before, columns, parts: parts.max(m.div_ceil(MOST_ROWS)).max(1), rows: m };
-            before += if m == 0 { 0 } else { across * cut.parts };
-            cut
-        });
-        let mut cuts: Vec<Cut> = cuts.collect();
-        cuts.push(Cut { before, columns: tile, parts: 1, rows: 0 });
-        Tasks { cuts, n: w.n, step }
+        let (mut before, mut rows_before) = (0, 0);
+        let gemms = rows.len();
+        let mut cuts: SmallVec<[Cut; 2]> = rows
+            .map(|m| {
+                let worth = (WORTH / column_ns(m).max(0.1)) as usize;
+                let most = if threads == 1 { n } else { worth };
+                let columns = most.next_multiple_of(tile).clamp(tile, n.next_multiple_of(tile).max(tile));
+                let across = n.div_ceil(columns);
+                let parts = if threads == 1 || across == 0 || across * gemms >= 4 * threads {
+                    1
+                } else {
+                    (4 * threads).div_ceil(across * gemms).min(m.div_ceil(2 * step))
+                };
+                let parts = parts.max(m.div_ceil(MOST_ROWS)).max(1);
+                let cut = Cut { before, rows_before, columns, parts, rows: m };
+                before += if m == 0 { 0 } else { across * cut.parts };
+                rows_before += m;
+                cut
+            })
+            .collect();
+        cuts.push(Cut { before, rows_before, columns: tile, parts: 1, rows: 0 });
+        Tasks { cuts, n, step }
     }
 
     /// How many.
@@ -247,13 +329,18 @@ impl Tasks {
 
     /// Task `i`.
     pub(crate) fn get(&self, i: usize) -> Task {
-        let job = self.cuts.partition_point(|cut| cut.before <= i) - 1;
-        let cut = &self.cuts[job];
+        let gemm = self.cuts.partition_point(|cut| cut.before <= i) - 1;
+        let cut = &self.cuts[gemm];
         let (across, part) = ((i - cut.before) / cut.parts, (i - cut.before) % cut.parts);
         let first = across * cut.columns;
         let steps = cut.rows.div_ceil(self.step);
         let edge = |part: usize| (steps * part / cut.parts * self.step).min(cut.rows);
-        Task { job, columns: first..(first + cut.columns).min(self.n), rows: edge(part)..edge(part + 1) }
+        Task {
+            gemm,
+            rows_before: cut.rows_before,
+            columns: first..(first + cut.columns).min(self.n),
+            rows: edge(part)..edge(part + 1),
+        }
     }
 }
 
@@ -263,7 +350,6 @@ mod tests {
 
     #[test]
     fn tasks_cover_every_result_once() {
-        let rows: Vec<u32> = (0..3000).collect();
         for (n, ms, ns) in [
             (7, vec![1], 1.0),
             (1000, vec![300], 100.0),
@@ -271,18 +357,16 @@ mod tests {
             (33, vec![0, 5, 300, 0], 1e6),
             (0, vec![3], 1.0),
         ] {
-            let jobs: Vec<Job<'_>> =
-                ms.iter().map(|&m| Job { w: std::ptr::null(), x: &rows[..m], out: &rows[..m] }).collect();
             for threads in [1, 2, 16] {
-                let w = Matrix { n, k: 32, row_bytes: 34 };
-                let tasks = Tasks::new(threads, w, &jobs, (16, 32), |m| ns * m as f64);
+                let tasks = Tasks::new(threads, n, ms.iter().copied(), (16, 32), |m| ns * m as f64);
                 let mut seen: Vec<Vec<u8>> = ms.iter().map(|m| vec![0; m * n]).collect();
                 for i in 0..tasks.len() {
                     let task = tasks.get(i);
                     assert!(task.columns.start.is_multiple_of(16) && task.rows.start.is_multiple_of(32));
+                    assert_eq!(task.rows_before, ms[..task.gemm].iter().sum::<usize>());
                     for r in task.rows.clone() {
                         for c in task.columns.clone() {
-                            seen[task.job][r * n + c] += 1;
+                            seen[task.gemm][r * n + c] += 1;
                         }
                     }
                 }

@@ -173,7 +173,8 @@ fn decode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) ->
 
 /// Decodes whole blocks.
 pub(crate) fn decode_run(quant: QuantType, bytes: &[u8], out: &mut [f32]) {
-    rustorch_quant::decode(quant, bytes, out).expect("callers pass whole blocks and room for their values");
+    rustorch_quant::dequantize(quant, bytes, out)
+        .expect("callers pass whole blocks and room for their values");
 }
 
 fn decode_half<T: Half>(quant: QuantType, bytes: &[u8], out: &mut [T]) {
@@ -240,7 +241,7 @@ fn encode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) ->
         let failed = AtomicBool::new(false);
         strided::par_units(pool, out, bytes, CODEC_GRAIN / block * bytes, |first, out| {
             let values = &values[first * block..][..out.len() / bytes * block];
-            if rustorch_quant::encode(quant, values, None, out).is_err() {
+            if rustorch_quant::quantize(quant, values, None, out).is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
         });
@@ -248,7 +249,7 @@ fn encode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) ->
             return Ok(());
         }
         // Once more in one piece, for the place of the error in the whole.
-        rustorch_quant::encode(quant, &values, None, out)
+        rustorch_quant::quantize(quant, &values, None, out)
             .map_err(|e| Error::argument("cast", e.to_string()).into())
     })
 }

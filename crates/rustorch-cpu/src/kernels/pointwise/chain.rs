@@ -89,7 +89,7 @@ impl<'c> Program<'c> {
         let least = self.chain.steps().iter().map(|step| match step.op() {
             Op::Unary(op) => unary_grain(*op),
             Op::Binary(op) => binary_grain(*op),
-            Op::Gate(_) => LONG_GRAIN,
+            Op::Glu(_) => LONG_GRAIN,
             _ => GRAIN,
         });
         (least.min().unwrap_or(GRAIN) / self.steps.len()).max(LONG_GRAIN)

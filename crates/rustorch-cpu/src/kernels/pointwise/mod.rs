@@ -31,7 +31,7 @@ const GRAIN: usize = 1 << 15;
 const LONG_GRAIN: usize = 1 << 12;
 
 /// Elements for which there are pointwise functions.
-pub(super) trait Pointwise: Element {
+pub(crate) trait Pointwise: Element {
     /// A function with a result of the same type; `out` and `x` have one length.
     fn unary(op: UnaryOp, x: &[Self], out: &mut [Self]);
     /// A function of pairs. `false` if an integer was to be divided by zero.

@@ -4,7 +4,7 @@
 use super::select::{Bounded, Gated, choose};
 use super::{Pointwise, cast, checked, complex};
 use crate::kernels::strided::unreachable_memory;
-use rustorch_core::{DType, DTypeKind, Fault, Op, UnaryOp, dispatch_dtype};
+use rustorch_core::{Cast, Clamp, DType, DTypeKind, Fault, Op, UnaryOp, Where, dispatch_dtype};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// See [`Backend::run_packed`](rustorch_core::Backend::run_packed).
@@ -59,7 +59,7 @@ pub(super) unsafe fn run_any(
 ) -> Result<(), Fault> {
     // SAFETY, of all slices: this function's contract.
     match (op, args) {
-        (Op::Where, &[(_, condition), (dtype, a), (_, b)]) => dispatch_dtype!(dtype, all, T => {
+        (Op::Where(Where), &[(_, condition), (dtype, a), (_, b)]) => dispatch_dtype!(dtype, all, T => {
             // SAFETY: see above.
             unsafe {
                 let (a, b): (&[T], &[T]) = (from_raw_parts(a.cast(), n), from_raw_parts(b.cast(), n));
@@ -67,12 +67,12 @@ pub(super) unsafe fn run_any(
             }
             Ok(())
         }, _ => Err(unreachable_memory())),
-        (Op::Clamp { min, max }, &[(dtype, x)]) => dispatch_dtype!(dtype, real, T => {
+        (Op::Clamp(Clamp { min, max }), &[(dtype, x)]) => dispatch_dtype!(dtype, real, T => {
             // SAFETY: see above.
             unsafe { T::clamp_all([*min, *max], from_raw_parts(x.cast(), n), room(out, n)) };
             Ok(())
         }, _ => Err(unreachable_memory())),
-        (Op::Gate(op), &[(dtype, gates), (_, ups)]) => dispatch_dtype!(dtype, float, T => {
+        (Op::Glu(op), &[(dtype, gates), (_, ups)]) => dispatch_dtype!(dtype, float, T => {
             // SAFETY: see above.
             unsafe {
                 T::gate_all(*op, from_raw_parts(gates.cast(), n), from_raw_parts(ups.cast(), n), room(out, n));
@@ -80,7 +80,7 @@ pub(super) unsafe fn run_any(
             Ok(())
         }, _ => Err(unreachable_memory())),
         // SAFETY: this function's contract.
-        (Op::Cast(to), &[(from, x)]) => unsafe { cast::cast_packed([from, *to], x, out, n) },
+        (Op::Cast(Cast { to }), &[(from, x)]) => unsafe { cast::cast_packed([from, *to], x, out, n) },
         (Op::Unary(op @ (UnaryOp::Abs | UnaryOp::Real | UnaryOp::Imag | UnaryOp::Angle)), &[(dtype, x)])
             if dtype.kind() == DTypeKind::Complex =>
         {

@@ -74,6 +74,7 @@ impl<T: Real> Task for Unary<'_, T> {
             Acosh => each!(out, x in xs => x.acosh(l)),
             Atanh => each!(out, x in xs => x.atanh(l)),
             Erf => each!(out, x in xs => x.erf(l)),
+            Erfinv => each!(out, x in xs => x.erfinv()),
             Sigmoid => each!(out, x in xs => x.sigmoid(l)),
             Relu => each!(out, x in xs => if x < T::ZERO { T::ZERO } else { x }),
             Gelu => each!(out, x in xs => x.gelu(l)),

@@ -5,7 +5,7 @@ use crate::Pool;
 use crate::kernels::strided::{map1, map2, map3, unreachable_memory};
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
-use rustorch_core::{Element, Fault, FromScalar, GateOp, Scalar, View, ViewMut, bf16, dispatch_dtype, f16};
+use rustorch_core::{Element, Fault, FromScalar, GluOp, Scalar, View, ViewMut, bf16, dispatch_dtype, f16};
 
 /// `where`.
 pub(crate) fn select(
@@ -93,7 +93,7 @@ impl<T: Real> Task for Clamp<'_, T> {
 /// `activation(gate) · up`.
 pub(crate) fn gate(
     pool: &Pool,
-    op: GateOp,
+    op: GluOp,
     [gate, up]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
@@ -105,13 +105,13 @@ pub(crate) fn gate(
 /// Elements that gates open for.
 pub(super) trait Gated: Element {
     /// [`gate`] for slices of equal length.
-    fn gate_all(op: GateOp, gates: &[Self], ups: &[Self], out: &mut [Self]);
+    fn gate_all(op: GluOp, gates: &[Self], ups: &[Self], out: &mut [Self]);
 }
 
 macro_rules! gated {
     ($($t:ty),*: $op:ident, $gates:ident, $ups:ident, $out:ident => $body:expr) => {$(
         impl Gated for $t {
-            fn gate_all($op: GateOp, $gates: &[$t], $ups: &[$t], $out: &mut [$t]) {
+            fn gate_all($op: GluOp, $gates: &[$t], $ups: &[$t], $out: &mut [$t]) {
                 $body
             }
         }
@@ -123,7 +123,7 @@ gated!(f16, bf16: op, gates, ups, out => {
     super::half::map2(gates, ups, out, |g, u, out| simd::run(Gate(op, g, u, out)));
 });
 
-struct Gate<'a, T>(GateOp, &'a [T], &'a [T], &'a mut [T]);
+struct Gate<'a, T>(GluOp, &'a [T], &'a [T], &'a mut [T]);
 
 impl<T: Real> Task for Gate<'_, T> {
     type Output = ();
@@ -131,10 +131,10 @@ impl<T: Real> Task for Gate<'_, T> {
     fn run<L: Level>(self, l: L) {
         let Gate(op, gates, ups, out) = self;
         match op {
-            GateOp::Silu => each!(out, g in gates, u in ups => g.swish(l) * u),
-            GateOp::Gelu => each!(out, g in gates, u in ups => g.gelu(l) * u),
-            GateOp::GeluTanh => each!(out, g in gates, u in ups => g.gelu_tanh(l) * u),
-            GateOp::Relu => each!(out, g in gates, u in ups => (if g < T::ZERO { T::ZERO } else { g }) * u),
+            GluOp::Silu => each!(out, g in gates, u in ups => g.swish(l) * u),
+            GluOp::Gelu => each!(out, g in gates, u in ups => g.gelu(l) * u),
+            GluOp::GeluTanh => each!(out, g in gates, u in ups => g.gelu_tanh(l) * u),
+            GluOp::Relu => each!(out, g in gates, u in ups => (if g < T::ZERO { T::ZERO } else { g }) * u),
         }
     }
 }

@@ -5,7 +5,9 @@ use super::{by_plane, for_output_planes, lengths, planes, three};
 use crate::Pool;
 use crate::math::Wide;
 use crate::simd::{self, Level, Task};
-use rustorch_core::{AdaptivePool, Element, Error, Fault, MaxPool, View, ViewMut, bf16, dispatch_dtype, f16};
+use rustorch_core::{
+    AdaptiveMaxPool, Element, Error, Fault, MaxPool, View, ViewMut, bf16, dispatch_dtype, f16,
+};
 use std::ops::Range;
 
 /// Elements that have an order, in the sense of a maximum that NaN wins.
@@ -242,7 +244,7 @@ fn keep_one<T: Ranked>(x: T, index: i64, best: &mut T, at: &mut i64) {
 /// The largest of as many windows as the output has.
 pub(crate) fn adaptive_max_pool(
     pool: &Pool,
-    op: &AdaptivePool,
+    op: &AdaptiveMaxPool,
     x: &View<'_>,
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {

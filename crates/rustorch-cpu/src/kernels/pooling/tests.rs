@@ -3,7 +3,8 @@
 
 use crate::kernels::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{
-    AdaptivePool, AvgPool, Dims, Interpolate, InterpolateMode, MaxPool, Op, PoolWindow, bf16, f16,
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, Dims, Interpolate,
+    InterpolateBackward, InterpolateMode, MaxPool, MaxPoolBackward, Op, PoolWindow, bf16, f16,
 };
 use smallvec::smallvec;
 
@@ -123,7 +124,7 @@ fn maxima_are_those_of_plain_loops() {
             for (i, (&g, &at)) in grads.iter().zip(&at).enumerate() {
                 want[i / (oh * ow) * PLANE + at as usize] += f64::from(g);
             }
-            let op = Op::MaxPoolBackward { spatial: Dims::from_slice(&SIZE) };
+            let op = Op::MaxPoolBackward(MaxPoolBackward { spatial: Dims::from_slice(&SIZE) });
             let grads = Tensor::new(&[PLANES, oh, ow], &grads);
             close(&run1(&op, &[&grads, &Tensor::new(&[PLANES, oh, ow], &at)]), &want, 1e-5);
         }
@@ -153,7 +154,7 @@ fn means_are_those_of_plain_loops() {
             }
             close(&outs[0].values::<f32>(), &means, 1e-5);
             close(&run1(&op, &[&scattered(&values)]), &means, 1e-5);
-            let op = Op::AvgPoolBackward { pool, spatial: Dims::from_slice(&SIZE) };
+            let op = Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: Dims::from_slice(&SIZE) });
             close(&run1(&op, &[&Tensor::new(&[PLANES, oh, ow], &grads)]), &spread, 1e-5);
         }
     }
@@ -164,7 +165,7 @@ fn adaptive_windows_cover_everything() {
     let values = noise(5, PLANES * PLANE);
     let x = scattered(&values);
     for size in [[1, 1], [6, 40], [41, 150], [60, 7]] {
-        let pool = AdaptivePool { size: Dims::from_slice(&size) };
+        let lens = Dims::from_slice(&size);
         let range = |axis: usize, o: usize| {
             let (len, n) = (SIZE[axis], size[axis]);
             (o * len / n, ((o + 1) * len).div_ceil(n))
@@ -182,8 +183,8 @@ fn adaptive_windows_cover_everything() {
                 }
             }
         }
-        close(&run1(&Op::AdaptiveAvgPool(pool.clone()), &[&x]), &means, 1e-5);
-        let outs = run(&Op::AdaptiveMaxPool(pool), &[&x]).unwrap();
+        close(&run1(&Op::AdaptiveAvgPool(AdaptiveAvgPool { size: lens.clone() }), &[&x]), &means, 1e-5);
+        let outs = run(&Op::AdaptiveMaxPool(AdaptiveMaxPool { size: lens }), &[&x]).unwrap();
         assert_eq!(outs[0].values::<f32>(), largest);
         let planes = outs[1].values::<i64>();
         for (i, (&at, &x)) in planes.iter().zip(&largest).enumerate() {
@@ -191,7 +192,7 @@ fn adaptive_windows_cover_everything() {
         }
         // Shares of ones add up to ones again.
         let ones = Tensor::new(&[1, size[0], size[1]], &vec![1.0f32; size[0] * size[1]]);
-        let op = Op::AdaptiveAvgPoolBackward { spatial: Dims::from_slice(&SIZE) };
+        let op = Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial: Dims::from_slice(&SIZE) });
         let total: f32 = run1::<f32>(&op, &[&ones]).iter().sum();
         assert!((total - (size[0] * size[1]) as f32).abs() < 1e-2, "{total}");
     }
@@ -231,7 +232,10 @@ fn interpolation_of_a_plane_hits_it() {
                 }
             }
             let grads = noise(6, y.len());
-            let op = Op::InterpolateBackward { interpolate, spatial: Dims::from_slice(&SIZE) };
+            let op = Op::InterpolateBackward(InterpolateBackward {
+                interpolate,
+                spatial: Dims::from_slice(&SIZE),
+            });
             let back: Vec<f32> = run1(&op, &[&Tensor::new(&[2, size[0], size[1]], &grads)]);
             let dot = |a: &[f32], b: &[f32]| {
                 a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()

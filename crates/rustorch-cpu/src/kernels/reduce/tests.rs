@@ -1,5 +1,7 @@
 use crate::kernels::testing::{Tensor, close, noise, run, run1};
-use rustorch_core::{C64, DType, Dims, Layout, Op, Reduce, ReduceOp, ScanOp, ScatterMode, bf16, f16};
+use rustorch_core::{
+    C64, DType, Dims, Layout, Op, Reduce, ReduceOp, Scan, ScanOp, Scatter, ScatterMode, bf16, f16,
+};
 
 fn op(op: ReduceOp, axes: &[usize]) -> Op {
     Op::Reduce(Reduce { op, axes: Dims::from_slice(axes), keepdim: false })
@@ -138,11 +140,17 @@ fn other_dtypes() {
 #[test]
 fn scans() {
     let x = Tensor::new(&[2, 3], &[1i32, 2, 3, 4, 5, 6]);
-    assert_eq!(run1::<i64>(&Op::Scan { op: ScanOp::Sum, axis: 1 }, &[&x]), [1, 3, 6, 4, 9, 15]);
-    assert_eq!(run1::<i64>(&Op::Scan { op: ScanOp::Prod, axis: 0 }, &[&x]), [1, 2, 3, 4, 10, 18]);
-    assert_eq!(run1::<f32>(&Op::Scan { op: ScanOp::Sum, axis: 0 }, &[&Tensor::new(&[], &[2f32])]), [2.0]);
+    assert_eq!(run1::<i64>(&Op::Scan(Scan { op: ScanOp::Sum, axis: 1 }), &[&x]), [1, 3, 6, 4, 9, 15]);
+    assert_eq!(run1::<i64>(&Op::Scan(Scan { op: ScanOp::Prod, axis: 0 }), &[&x]), [1, 2, 3, 4, 10, 18]);
     assert_eq!(
-        run1::<bf16>(&Op::Scan { op: ScanOp::Sum, axis: 0 }, &[&Tensor::new(&[300], &[bf16::ONE; 300])])[299],
+        run1::<f32>(&Op::Scan(Scan { op: ScanOp::Sum, axis: 0 }), &[&Tensor::new(&[], &[2f32])]),
+        [2.0]
+    );
+    assert_eq!(
+        run1::<bf16>(
+            &Op::Scan(Scan { op: ScanOp::Sum, axis: 0 }),
+            &[&Tensor::new(&[300], &[bf16::ONE; 300])]
+        )[299],
         bf16::from_f32(300.0)
     );
 }
@@ -153,7 +161,7 @@ fn scatters() {
     let zeros = Tensor::new(&[3, 5], &[0i64; 15]);
     let src = Tensor::new(&[2, 5], &(1..11).collect::<Vec<i64>>());
     let index = Tensor::new(&[1, 4], &[0i64, 1, 2, 0]);
-    let scatter = |axis, mode| Op::Scatter { axis, mode };
+    let scatter = |axis, mode| Op::Scatter(Scatter { axis, mode });
     let got: Vec<i64> = run1(&scatter(0, ScatterMode::Replace), &[&zeros, &index, &src]);
     assert_eq!(got, [1, 0, 0, 4, 0, 0, 2, 0, 0, 0, 0, 0, 3, 0, 0]);
     let index = Tensor::new(&[2, 3], &[0i32, 1, 2, 0, 1, 4]);

@@ -26,6 +26,8 @@ struct Operand {
     strides: Dims,
     /// Whether the elements lie in the order of the loop without gaps.
     packed: bool,
+    /// Whether the output has the same elements, so that they are gathered before those are written.
+    aliased: bool,
 }
 
 /// Dimensions shared by several views, as few as possible. The output comes first.
@@ -41,20 +43,21 @@ impl Loop {
     fn new(out: &mut ViewMut<'_>, args: &[View<'_>]) -> Result<Loop, Fault> {
         let shape = out.layout().shape();
         let size = |dtype: DType| dtype.size().ok_or_else(super::unreachable_memory);
-        let operand = |base, size, layout: &Layout| Operand {
+        let operand = |base, size, layout: &Layout, aliased| Operand {
             base,
             size,
             strides: layout.strides().into(),
             packed: false,
+            aliased,
         };
         let mut operands = SmallVec::new();
-        operands.push(operand(base_mut(out)?, size(out.dtype())?, out.layout()));
+        operands.push(operand(base_mut(out)?, size(out.dtype())?, out.layout(), false));
         for x in args {
-            let (at, size) = (base(x)?.cast_mut(), size(x.dtype())?);
+            let (at, size, aliased) = (base(x)?.cast_mut(), size(x.dtype())?, x.is_aliased());
             if x.layout().shape() == shape {
-                operands.push(operand(at, size, x.layout()));
+                operands.push(operand(at, size, x.layout(), aliased));
             } else {
-                operands.push(operand(at, size, &x.layout().broadcast_to(shape, "broadcast")?));
+                operands.push(operand(at, size, &x.layout().broadcast_to(shape, "broadcast")?, aliased));
             }
         }
         let mut this = Loop { dims: shape.dims().into(), operands };
@@ -139,7 +142,7 @@ impl Loop {
         let mut scratch: [Scratch; N] = [const { [MaybeUninit::uninit(); BLOCK] }; N];
         // The element that fills a scratch buffer, for operands that repeat one.
         let mut filled: [*mut u8; N] = [std::ptr::null_mut(); N];
-        let simple = self.operands.iter().all(|o| o.strides[rank - 1] == 1);
+        let simple = self.operands.iter().all(|o| o.strides[rank - 1] == 1 && !o.aliased);
         let grouped = inner < SHORT && rank > 1;
         let mut position: Dims = SmallVec::from_elem(0, rank);
         let mut at = range.start;
@@ -160,7 +163,7 @@ impl Loop {
             for (i, o) in self.operands.iter().enumerate() {
                 let first = o.at(&position);
                 let stride = o.strides[rank - 1];
-                addresses[i] = if (!grouped && stride == 1) || o.packed {
+                addresses[i] = if ((!grouped && stride == 1) || o.packed) && !o.aliased {
                     first
                 } else {
                     let buffer = scratch[i].as_mut_ptr().cast::<u8>();
@@ -324,14 +327,34 @@ pub(crate) fn for_parts<S>(
     f: &(dyn Fn(&mut S, &[*mut u8], usize) + Sync),
 ) -> Result<(), Fault> {
     // Few elements, all in one run: setting up a loop would take longer than they do. A contiguous argument with as many
-    // elements as the output lies just like it: broadcasting would have made them fewer.
+    // elements as the output lies just like it: broadcasting would have made them fewer. One element is repeated in a buffer.
     let n = out.layout().elements();
     let alike = |layout: &Layout| layout.elements() == n && layout.is_contiguous();
-    if n <= grain && alike(out.layout()) && args.iter().all(|x| alike(x.layout())) {
+    let numbers = args.iter().filter(|x| n > 1 && x.layout().elements() == 1).count();
+    let buffered = numbers != 0 || args.iter().any(View::is_aliased);
+    if numbers <= 1
+        && n <= if buffered { BLOCK } else { grain }
+        && alike(out.layout())
+        && args.iter().filter(|x| alike(x.layout())).count() + numbers == args.len()
+    {
+        // All aliased arguments have the output's elements.
+        let [mut aliased, mut repeated]: [Scratch; 2] = [const { [MaybeUninit::uninit(); BLOCK] }; 2];
         let mut addresses: SmallVec<[*mut u8; MOST]> = SmallVec::new();
         addresses.push(base_mut(out)?);
         for x in args {
-            addresses.push(base(x)?.cast_mut());
+            let (at, size) = (base(x)?, x.dtype().size().ok_or_else(super::unreachable_memory)?);
+            let is_number = n > 1 && x.layout().elements() == 1;
+            let buffer = match (x.is_aliased(), is_number) {
+                (false, false) => {
+                    addresses.push(at.cast_mut());
+                    continue;
+                }
+                (true, _) => aliased.as_mut_ptr().cast::<u8>(),
+                (_, true) => repeated.as_mut_ptr().cast::<u8>(),
+            };
+            // SAFETY: the view has one element of `size` bytes there, or `n` of them from there on; the buffer has room for `n`.
+            unsafe { copy_run(at, usize::from(!is_number), buffer, 1, n, size) };
+            addresses.push(buffer);
         }
         f(&mut start(), &addresses, n);
         return Ok(());
@@ -409,6 +432,7 @@ pub(crate) fn fill_with<U: Element>(
             size: size_of::<U>(),
             strides: if packed { Dims::from_slice(&[1]) } else { layout.strides().into() },
             packed,
+            aliased: false,
         }]),
     };
     pool.ranges(joint.elements(), grain, |range| {

@@ -10,6 +10,9 @@
 //! address `base + Σ iₖ·strideₖ` with `iₖ < dimₖ` may be read or written, and distinct positions of an output may be
 //! written from different threads. Output memory may be uninitialised: it is plain data, and kernels write every
 //! element before they read any.
+//!
+//! An aliased view has the elements of an output. No reference to those is made but the output's: loops copy a block of them
+//! to a buffer of the thread before they write the same block, which no other thread reads.
 
 mod grid;
 mod map;
@@ -172,7 +175,7 @@ impl<'a, T> Disjoint<'a, T> {
 /// A view of part of another view's elements: `layout` must be a sub-layout of `x`'s.
 pub(crate) fn part<'b>(x: &View<'b>, layout: &'b Layout) -> View<'b> {
     // SAFETY: callers pass slices, selections and permutations of `x`'s own layout, which reach no other elements.
-    unsafe { View::new(x.buffer(), x.dtype(), layout) }
+    unsafe { x.part(layout) }
 }
 
 /// An output on part of another output's elements: `layout` must be a sub-layout of `x`'s.

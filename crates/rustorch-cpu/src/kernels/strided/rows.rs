@@ -147,6 +147,29 @@ impl<'a, T: Element> RowsMut<'a, T> {
             copy_run(scratch.as_ptr().cast(), 1, first.cast(), stride, len, size_of::<T>());
         }
     }
+
+    /// Puts `f(old, new)` in the place of elements of line `i`, given by their index in it, one after the other.
+    ///
+    /// # Safety
+    /// The line's elements are initialised, and nobody else uses them meanwhile.
+    #[inline]
+    pub(crate) unsafe fn update<V>(
+        &self,
+        i: usize,
+        changes: impl Iterator<Item = (usize, V)>,
+        mut f: impl FnMut(T, V) -> T,
+    ) {
+        assert!(i < self.count(), "line outside the view");
+        let (first, len, stride) = (self.lines.at::<T>(i), self.lines.len, self.lines.stride);
+        for (k, new) in changes {
+            assert!(k < len, "element outside the line");
+            // SAFETY: an element of the line, initialised and ours alone by the contract.
+            unsafe {
+                let place = first.add(k * stride);
+                place.write(f(place.read(), new));
+            }
+        }
+    }
 }
 
 /// A function of a line's number, its elements, and those of the output's line.

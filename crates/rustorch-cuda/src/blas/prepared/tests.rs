@@ -2,11 +2,12 @@
 //! algorithm it chooses, and whether it has one, only a GPU tells.
 #![allow(clippy::print_stdout, reason = "skipped tests say so")]
 
-#[path = "../../../tests/common/products.rs"]
+#[path = "../../../tests/it/common/products.rs"]
 mod products;
 
 use super::*;
 use products::{ARRANGEMENTS, DTYPES, Lies};
+use rustorch_testkit::{Requirement, skip};
 
 /// The library, by `CUBLASLT_PATH`, toolkit or Python package; else what is missing is said.
 fn library() -> Option<&'static CublasLt> {
@@ -17,23 +18,23 @@ fn library() -> Option<&'static CublasLt> {
             Some(library)
         }
         Err(why) => {
-            println!("skipped: {why}");
+            skip(Requirement::CublasLt, why);
             None
         }
     }
 }
 
 /// Eight 3 × 5 by 5 × 7 products: rows of `a` apart, `b` transposed and the same for all.
-fn product(dtype: DType, batch: usize) -> Product {
-    Product {
+fn product(dtype: DType, batch: usize) -> BatchedGemm {
+    BatchedGemm {
         dtype,
         m: 3,
         n: 7,
         k: 5,
         batch,
-        a: Matrices { pitch: 6, transposed: false, step: 18 },
-        b: Matrices { pitch: 9, transposed: true, step: 0 },
-        out: Matrices { pitch: 7, transposed: false, step: 21 },
+        a: MatrixBatch { pitch: 6, transposed: false, step: 18 },
+        b: MatrixBatch { pitch: 9, transposed: true, step: 0 },
+        out: MatrixBatch { pitch: 7, transposed: false, step: 21 },
         accumulate: false,
     }
 }
@@ -102,7 +103,7 @@ fn products_are_described_as_they_are() {
 }
 
 /// Where the matrices of an operand lie whose leading dimensions are one batch of `batch`, or those of the longest of several.
-fn lies((dims, strides, _): Lies<'_>, batch: usize) -> Matrices {
+fn lies((dims, strides, _): Lies<'_>, batch: usize) -> MatrixBatch {
     let (leading, [rows, columns]) = dims.split_last_chunk().unwrap();
     let (steps, [row, column]) = strides.split_last_chunk().unwrap();
     let longest = leading.iter().position(|&len| len == batch);
@@ -111,12 +112,12 @@ fn lies((dims, strides, _): Lies<'_>, batch: usize) -> Matrices {
         true => (*rows, *columns, *row, false),
         false => (*columns, *rows, *column, true),
     };
-    Matrices { pitch: if lines == 1 { len } else { pitch }, transposed, step }
+    MatrixBatch { pitch: if lines == 1 { len } else { pitch }, transposed, step }
 }
 
 /// The elements at the corners of a batch of matrices, whose rows are `i` and whose columns are `j`: as cuBLASLt finds them, by
 /// columns, and as they lie.
-fn corners(of: &LayoutOf, operation: i32, lies: Matrices, [rows, columns]: [usize; 2], batch: usize) {
+fn corners(of: &LayoutOf, operation: i32, lies: MatrixBatch, [rows, columns]: [usize; 2], batch: usize) {
     let [across, down] = [rows, columns].map(|len| len as u64);
     // The library's matrix is the transposed one.
     let size = [
@@ -145,9 +146,9 @@ fn every_arrangement_is_described() {
             let batch = longest(a.0).max(longest(b.0));
             let ([.., m, k], [.., n]) = (a.0, b.0) else { panic!("matrices") };
             let (m, n, k) = (*m, *n, *k);
-            let out = Matrices { pitch: n, transposed: false, step: calls * m * n };
+            let out = MatrixBatch { pitch: n, transposed: false, step: calls * m * n };
             let (a, b) = (lies(a, batch), lies(b, batch));
-            let product = Product { dtype, m, n, k, batch, a, b, out, accumulate: true };
+            let product = BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate: true };
             let described = Described::new(library, &product).unwrap().unwrap();
             let operation = |attribute| {
                 let raw = described.product.raw;
@@ -199,6 +200,6 @@ fn what_the_library_refuses_is_an_error() {
 #[test]
 fn what_does_not_go_to_the_library() {
     assert!(Kind::of_product(&product(DType::F32, 1)).is_some());
-    assert!(Kind::of_product(&Product { dtype: DType::C64, ..product(DType::F32, 1) }).is_none());
-    assert!(Kind::of_product(&Product { k: 1 << 31, ..product(DType::F32, 1) }).is_none());
+    assert!(Kind::of_product(&BatchedGemm { dtype: DType::C64, ..product(DType::F32, 1) }).is_none());
+    assert!(Kind::of_product(&BatchedGemm { k: 1 << 31, ..product(DType::F32, 1) }).is_none());
 }

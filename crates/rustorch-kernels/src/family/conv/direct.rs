@@ -1,19 +1,29 @@
-//! Sums without tiles: a thread for each result, or, where the sum is over images, a workgroup.
+//! Convolution without tiles: a thread per result or, for weight gradients, a workgroup per result.
 
-use super::sum::{self, Carry, Form, Function, Product, Sum};
+use super::sum::{self, Carry, ConvPass, Form, Function, Sum, SumParams};
 use crate::Hardware;
-use crate::library::{Parts, Together};
-use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::family::{Plan, StepBuilder};
+use crate::library::{Parts, WorkgroupReduce};
+use crate::plan::parameters::parameters;
+use crate::plan::{Place, Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::Decline;
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Direct {
     form: Form,
     function: Function,
     carry: Carry,
+}
+
+parameters! {
+    /// Kernel parameters.
+    struct Params() {
+        sum: SumParams,
+        n: usize,
+    }
 }
 
 /// Adds the launch. Sums that are carried are each thread's own.
@@ -30,11 +40,11 @@ pub(super) fn plan(
     let elements = out.layout.elements();
     let bytes = elements * WORKGROUP as usize * super::accumulator(function.dtype).block_bytes();
     let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
-    sum.describe(&mut step, request, carry, sums)?;
-    step.number(elements)?;
+    let params = Params { sum: sum.bind(&mut step, request, carry, sums)?, n: elements };
+    step.parameters(&params)?;
     let words = elements.div_ceil(per_word(out.dtype));
-    let groups = match sum.form.product {
-        Product::Weight => words,
+    let groups = match sum.form.pass {
+        ConvPass::Weight => words,
         _ => words.div_ceil(WORKGROUP as usize),
     };
     plan.step(step, line(groups, request.hardware)?);
@@ -45,13 +55,14 @@ impl Direct {
     pub(in super::super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let Direct { form, function, carry } = *self;
         let mut module = Module::new();
-        let (words, y) = sum::declare(&mut module, form, function, hardware, carry, |module| {
-            module.elements("y", function.dtype, true, hardware)
-        });
-        let n = module.word();
+        let output = |module: &mut Module| module.elements("y", function.dtype, true, hardware);
+        let (Params { sum: words, n }, y) =
+            sum::declare::<_, Params>(&mut module, form, function, hardware, carry, output, |params| {
+                &params.sum
+            });
         let per_word = per_word(function.dtype);
         // Many threads to a sum, or one.
-        let together = form.product == Product::Weight;
+        let together = form.pass == ConvPass::Weight;
         let (start, step) = if together { ("local", WORKGROUP) } else { ("0u", 1) };
         module.add(&format!(
             "fn part(i: u32, local: u32) -> Number {{
@@ -79,7 +90,7 @@ impl Direct {
         let mut body = String::new();
         let mut values = Vec::new();
         if together {
-            let mut together = Together::new(&mut module, "Number", Parts::Whole, 1, hardware);
+            let mut together = WorkgroupReduce::new(&mut module, "Number", Parts::Whole, 1, hardware);
             let _ = writeln!(
                 body,
                 "let word = {LINEAR_GROUP};\nlet first = word * {per_word}u;\nif first >= {n} {{ return; }}"
@@ -110,13 +121,13 @@ impl Direct {
                  if first >= {n} {{ return; }}"
             );
             for e in 0..per_word {
-                // The last word may reach beyond the end.
+                // The last word may extend past the end.
                 let _ = writeln!(body, "let i{e} = min(first + {e}u, {n} - 1u);");
                 values.push(format!("finish(part(i{e}, local), channel(i{e}))"));
             }
         }
         if let Some(y) = y {
-            body.push_str(&y.store(&format!("{} / {per_word}u + word", words.to), &values));
+            body.push_str(&y.store(&format!("{} / {per_word}u + word", words.y_start), &values));
         }
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,30 +1,31 @@
-//! Gradients of weights over more images than kernels see at once: so many at a time, by launches of which each goes on with
-//! the sums that the one before has left. Numbers are added in the order of one launch.
+//! Weight gradients over batches larger than the maximum binding size: several images per launch, each continuing the sums of
+//! the previous launch. The order of accumulation is that of a single launch.
 
 use super::sum::Carry;
 use super::{accumulator, direct, launch, tiled};
-use crate::pieces::{self, Extent};
-use crate::plan::{Part, Plan, Request};
+use crate::family::Plan;
+use crate::plan::{Part, Request};
+use crate::splitting::{self, Extent};
 use crate::wgsl::WORKGROUP;
 use rustorch_core::{Decline, Op, TensorMeta};
 
-/// How many images at a time, where kernels do not see all of them but see enough for their sums to be parted between
+/// How many images at a time, where a binding cannot hold all of them but see enough for their sums to be parted between
 /// images: whole steps of every thread.
-pub(crate) fn at_once(request: &Request<'_>) -> Option<usize> {
+pub(super) fn at_once(request: &Request<'_>) -> Option<usize> {
     if !matches!(request.op, Op::ConvBackwardWeight(_)) {
         return None;
     }
     let extents = [0, 1].map(|i| Extent::of(&request.args[i]));
-    if pieces::fit(&extents, request.hardware) {
+    if splitting::fit(&extents, request.hardware) {
         return None;
     }
     let positions: usize = request.args[1].dims()[2..].iter().product();
     let step = if direct(request).ok()? { WORKGROUP as usize } else { tiled::DEPTH };
     // As many images as have whole steps in all; the first is a power of two.
-    let granule = step >> positions.trailing_zeros().min(step.trailing_zeros());
+    let alignment = step >> positions.trailing_zeros().min(step.trailing_zeros());
     let room = extents.iter().map(|x| x.room(&x.layout, 0, false, request.hardware)).min()?;
     let fits = sums(request).ok()? as u64 <= request.hardware.max_binding;
-    Some(room / granule * granule).filter(|&images| images > 0 && fits)
+    Some(room / alignment * alignment).filter(|&images| images > 0 && fits)
 }
 
 /// Bytes of the sums that launches leave to each other: of each result, or of each thread that makes one.
@@ -33,7 +34,7 @@ fn sums(request: &Request<'_>) -> Result<usize, Decline> {
     Ok(request.outs[0].layout.elements() * each * accumulator(request.args[0].dtype).block_bytes())
 }
 
-/// Adds the launches.
+/// Plans the launches.
 pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, at_once: usize) -> Result<(), Decline> {
     let sums = plan.scratch(sums(request)?);
     let images = request.args[0].dims()[0];

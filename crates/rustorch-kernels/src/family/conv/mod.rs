@@ -1,7 +1,7 @@
-//! Convolutions and their two gradients, as sums of products: see `sum`.
+//! Convolution and its two gradients as one kind of GEMM: see `sum`.
 //!
-//! Where a group has many channels, tiles of kernel and source meet in the memory of a workgroup (`tiled`); where it has
-//! one or two, as in depthwise convolutions, each result is summed where its operands lie (`direct`).
+//! Groups with many channels use tiles in workgroup memory (`tiled`); groups with one or two channels (depthwise convolution)
+//! sum directly from global memory (`direct`).
 
 mod direct;
 mod images;
@@ -9,14 +9,18 @@ mod sum;
 mod tiled;
 
 pub use direct::Direct;
-pub(crate) use images::at_once;
+use images::at_once;
 pub use tiled::Tiled;
 
 use super::pointwise;
 use crate::Hardware;
-use crate::plan::{Place, Plan, Request};
+use crate::family::{Kernels, Plan};
+use crate::plan::{Place, Request};
+use crate::splitting::{Chunk, OwnLines, SplitPlan, spatial};
 use crate::table::{Row, row, sets};
-use rustorch_core::{Conv, DType, Decline, Op, OpType, TensorMeta};
+use rustorch_core::{
+    Conv, ConvBackwardData, ConvBackwardWeight, DType, Decline, Op, OpKind, OpType, TensorMeta,
+};
 use sum::{Carry, Function, Sum};
 
 /// The most rows of a group that are summed without tiles.
@@ -27,10 +31,13 @@ fn accumulator(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// The rows of the table.
-pub const ROWS: &[Row] =
-    &[row(OpType::Convolution, &["conv", "conv_backward_data", "conv_backward_weight"], sets::FLOAT)
-        .check(check)];
+/// Supported operations and their dtypes.
+pub const ROWS: &[Row] = &[row(
+    OpType::Convolution,
+    &[OpKind::Conv, OpKind::ConvBackwardData, OpKind::ConvBackwardWeight],
+    sets::FLOAT,
+)
+.check(check)];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     // Of nothing but padding: there is no memory to show to a kernel.
@@ -47,7 +54,57 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
     }
 }
 
-/// Adds the launches.
+/// Whether images are split here: those of both arguments.
+fn own_lines(request: &Request<'_>) -> Option<OwnLines> {
+    at_once(request).map(|_| OwnLines { arguments: 2, reach: Some(usize::MAX) })
+}
+
+impl Kernels for Conv {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::conv(request, &self.params)))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
+        let params = spatial::narrowed(&self.params, chunk.lens[1]);
+        Some(Op::Conv(Conv { params, ..self.clone() }))
+    }
+}
+
+impl Kernels for ConvBackwardData {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::conv(request, &self.params)))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
+        let params = spatial::narrowed(&self.params, chunk.lens[1]);
+        Some(Op::ConvBackwardData(ConvBackwardData { params, ..self.clone() }))
+    }
+}
+
+impl Kernels for ConvBackwardWeight {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::conv(request, &self.params).with_own_lines(own_lines(request))))
+    }
+
+    fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
+        let params = spatial::narrowed(&self.params, chunk.lens[0]);
+        Some(Op::ConvBackwardWeight(ConvBackwardWeight { params, ..self.clone() }))
+    }
+}
+
+/// Plans the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if request.out(0).layout.elements() == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The one sum that a convolution and its gradients are, and its text.
+//! The sum that a convolution and its gradients have in common, and its WGSL.
 //!
 //! `y[row, column] = Σ over depth of kernel[row, depth] · source[depth, column]`, for each group of channels. Columns and
 //! depth have four parts: a leading one and three spatial ones.
@@ -12,16 +12,18 @@
 use super::accumulator;
 use super::pointwise;
 use crate::Hardware;
-use crate::family::strided::three;
+use crate::family::StepBuilder;
 use crate::library;
-use crate::plan::{Operand, Place, Request, StepBuilder};
-use crate::wgsl::{Elements, Module, Word};
+use crate::library::strided::three;
+use crate::plan::parameters::{Names, Parameter, parameters};
+use crate::plan::{Operand, Place, Request};
+use crate::wgsl::{Elements, KernelParam, Module};
 use rustorch_core::{ConvParams, DType, Decline, Op, UnaryOp};
 use std::fmt::Write;
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Product {
+pub(super) enum ConvPass {
     Forward,
     Data,
     Weight,
@@ -30,7 +32,7 @@ pub(super) enum Product {
 /// What the source's text depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
-    pub(super) product: Product,
+    pub(super) pass: ConvPass,
     /// Spatial dimensions: the last of three.
     spatial: usize,
     /// Whether every stride is 1.
@@ -75,7 +77,7 @@ pub(super) struct Sum {
     pub(super) columns: usize,
     pub(super) depth: usize,
     pub(super) groups: usize,
-    /// Columns that lie side by side in the result.
+    /// Columns that are contiguous in the result.
     pub(super) plane: usize,
     column_dims: [usize; 3],
     depth_dims: [usize; 3],
@@ -92,26 +94,26 @@ pub(super) struct Sum {
 impl Sum {
     /// The sum that an operation is, or a part of one: positions are those of the whole.
     pub(super) fn of(request: &Request<'_>) -> Result<Sum, Decline> {
-        let (product, params): (Product, &ConvParams) = match request.op {
-            Op::Conv(conv) => (Product::Forward, &conv.params),
-            Op::ConvBackwardData(conv) => (Product::Data, &conv.params),
-            Op::ConvBackwardWeight(conv) => (Product::Weight, &conv.params),
+        let (pass, params): (ConvPass, &ConvParams) = match request.op {
+            Op::Conv(conv) => (ConvPass::Forward, &conv.params),
+            Op::ConvBackwardData(conv) => (ConvPass::Data, &conv.params),
+            Op::ConvBackwardWeight(conv) => (ConvPass::Weight, &conv.params),
             op => return Err(Decline::Op(op.name())),
         };
         let (a, b, out) = (request.args[0], request.args[1], request.outs[0]);
-        let (image, weight, small) = match product {
-            Product::Forward => (a.layout, b.layout.dims(), out.layout),
-            Product::Data => (out.layout, b.layout.dims(), a.layout),
-            Product::Weight => (a.layout, out.layout.dims(), b.layout),
+        let (image, weight, small) = match pass {
+            ConvPass::Forward => (a.layout, b.layout.dims(), out.layout),
+            ConvPass::Data => (out.layout, b.layout.dims(), a.layout),
+            ConvPass::Weight => (a.layout, out.layout.dims(), b.layout),
         };
         let (groups, per_group) = (params.groups, weight[1]);
         let outputs = weight[0] / groups;
         // The positions that there are, of which these may be a part.
         let whole = request.whole();
-        let (there, outputs_there) = match product {
-            Product::Forward => (whole.args[0].layout, whole.outs[0].layout),
-            Product::Data => (whole.outs[0].layout, whole.args[0].layout),
-            Product::Weight => (whole.args[0].layout, whole.args[1].layout),
+        let (there, outputs_there) = match pass {
+            ConvPass::Forward => (whole.args[0].layout, whole.outs[0].layout),
+            ConvPass::Data => (whole.outs[0].layout, whole.args[0].layout),
+            ConvPass::Weight => (whole.args[0].layout, whole.args[1].layout),
         };
         let corner = request.part.corner;
         let steps = |x: &Operand<'_>| three(&x.layout.strides()[2..], 0);
@@ -119,8 +121,8 @@ impl Sum {
         let (images, taps) = (image.dims()[0], dims(weight));
         let (first, second) = (request.arg(0), request.arg(1));
         let (s, t) = (first.layout.strides(), second.layout.strides());
-        let (rows, lead, column_dims, depth_lead, depth_dims, kernel, source, size) = match product {
-            Product::Forward => (
+        let (rows, lead, column_dims, depth_lead, depth_dims, kernel, source, size) = match pass {
+            ConvPass::Forward => (
                 outputs,
                 images,
                 dims(small.dims()),
@@ -130,7 +132,7 @@ impl Sum {
                 Strides { group: per_group * s[1], outer: s[0], depth: s[1], spatial: steps(&first) },
                 dims(there.dims()),
             ),
-            Product::Data => (
+            ConvPass::Data => (
                 per_group,
                 images,
                 dims(image.dims()),
@@ -140,7 +142,7 @@ impl Sum {
                 Strides { group: outputs * s[1], outer: s[0], depth: s[1], spatial: steps(&first) },
                 dims(outputs_there.dims()),
             ),
-            Product::Weight => (
+            ConvPass::Weight => (
                 outputs,
                 per_group,
                 taps,
@@ -166,8 +168,8 @@ impl Sum {
         let (first, from) = (corner.source, corner.target);
         let padding = std::array::from_fn(|axis| {
             let (padding, from) = (padding[axis] as u32, from[axis] as u32);
-            match product {
-                Product::Data => padding.wrapping_add(from),
+            match pass {
+                ConvPass::Data => padding.wrapping_add(from),
                 _ => padding.wrapping_sub(from.wrapping_mul(stride[axis] as u32)),
             }
         });
@@ -175,7 +177,7 @@ impl Sum {
         let columns = lead * inner;
         Ok(Sum {
             form: Form {
-                product,
+                pass,
                 spatial: params.spatial(),
                 unit: params.stride.iter().all(|&stride| stride == 1),
             },
@@ -183,7 +185,7 @@ impl Sum {
             columns,
             depth: depth_lead * depth_dims.iter().product::<usize>(),
             groups,
-            plane: if product == Product::Weight { columns } else { inner },
+            plane: if pass == ConvPass::Weight { columns } else { inner },
             column_dims,
             depth_dims,
             params: [stride, three(&params.dilation, 1)],
@@ -198,16 +200,16 @@ impl Sum {
         })
     }
 
-    /// Binds the operands and gives the numbers, in the order of [`Words::declare`].
+    /// Binds the operands; what the kernels get.
     ///
     /// `sums` has those that are carried, and how many bytes: they take the place of results where they are carried on.
-    pub(super) fn describe(
+    pub(super) fn bind(
         &self,
         step: &mut StepBuilder<'_>,
         request: &Request<'_>,
         carry: Carry,
         sums: Option<(Place, u64)>,
-    ) -> Result<(), Decline> {
+    ) -> Result<SumParams, Decline> {
         let kernel = step.read(&request.arg(1))?;
         let source = step.read(&request.arg(0))?;
         let mut bias = (0, 0);
@@ -215,57 +217,83 @@ impl Sum {
             let list = request.arg(2);
             bias = (step.read(&list)?, list.layout.strides()[0]);
         }
-        let to = if carry.on { 0 } else { step.write(&request.out(0))? };
+        let y_start = if carry.on { 0 } else { step.write(&request.out(0))? };
         if let Some((sums, bytes)) = sums {
             step.bytes(sums, 0..bytes, true)?;
         }
-        step.number(self.rows)?.number(self.columns)?.number(self.depth)?.number(self.plane)?;
-        step.number(self.rows * self.groups)?;
         let [stride, dilation] = self.params;
-        for list in [self.column_dims, self.depth_dims, stride, dilation] {
-            for number in list {
-                step.number(number)?;
-            }
-        }
-        for number in self.padding {
-            step.word(number);
-        }
-        for number in self.size {
-            step.number(number)?;
-        }
-        let source = source.wrapping_sub(self.before);
-        for (from, strides) in [(kernel, &self.kernel), (source, &self.source)] {
-            step.word(from).number(strides.group)?.number(strides.outer)?.number(strides.depth)?;
-            for stride in strides.spatial {
-                step.number(stride)?;
-            }
-        }
-        step.word(bias.0).number(bias.1)?.word(to);
-        Ok(())
+        let side = |start: u32, strides: &Strides| SideParams {
+            start,
+            group: strides.group,
+            outer: strides.outer,
+            depth: strides.depth,
+            spatial: strides.spatial,
+        };
+        Ok(SumParams {
+            rows: self.rows,
+            columns: self.columns,
+            depth: self.depth,
+            plane: self.plane,
+            channels: self.rows * self.groups,
+            column_dims: self.column_dims,
+            depth_dims: self.depth_dims,
+            stride,
+            dilation,
+            padding: self.padding,
+            size: self.size,
+            kernel: side(kernel, &self.kernel),
+            source: side(source.wrapping_sub(self.before), &self.source),
+            bias_start: bias.0,
+            bias_stride: bias.1,
+            y_start,
+        })
     }
 }
 
-/// The parameters of a sum.
-pub(super) struct Words {
-    pub(super) rows: Word,
-    pub(super) columns: Word,
-    pub(super) depth: Word,
-    pub(super) plane: Word,
-    pub(super) channels: Word,
-    pub(super) to: Word,
-    pub(super) depth_dims: Vec<Word>,
+parameters! {
+    /// Parameters of a sum.
+    pub(super) struct SumParams() {
+        rows: usize,
+        columns: usize,
+        depth: usize,
+        plane: usize,
+        channels: usize,
+        column_dims: [usize; 3],
+        depth_dims: [usize; 3],
+        stride: [usize; 3],
+        dilation: [usize; 3],
+        padding: [u32; 3],
+        size: [usize; 3],
+        kernel: SideParams,
+        source: SideParams,
+        bias_start: u32,
+        bias_stride: usize,
+        y_start: u32,
+    }
 }
 
-/// Declares the buffers `kernel`, `source`, `bias`, `sums` of those that are carried and, by `output`, the result if there is one; the parameters; and the functions
+parameters! {
+    /// Where an operand of a sum begins, and its strides.
+    pub(super) struct SideParams() {
+        start: u32,
+        group: usize,
+        outer: usize,
+        depth: usize,
+        spatial: [usize; 3],
+    }
+}
+
+/// Declares the buffers `kernel`, `source`, `bias`, `sums` of those that are carried and, by `output`, the result if there is one; and the functions of the parameters
 /// `column_parts`, `depth_parts`, `kernel_at`, `source_at` and `finish`, with `Number` for the type of sums.
-pub(super) fn declare<T>(
+pub(super) fn declare<T, P: Parameter<Shape = ()>>(
     module: &mut Module,
     form: Form,
     function: Function,
     hardware: &Hardware,
     carry: Carry,
     output: impl FnOnce(&mut Module) -> T,
-) -> (Words, Option<T>) {
+    of: impl FnOnce(&P::Name) -> &SumParams<Names>,
+) -> (P::Name, Option<T>) {
     let Function { dtype, bias, activation } = function;
     let kernel = module.elements("kernel", dtype, false, hardware);
     let source = module.elements("source", dtype, false, hardware);
@@ -274,13 +302,11 @@ pub(super) fn declare<T>(
     if carry.any() {
         module.buffer("sums", "array<Number>", true);
     }
-    let [rows, columns, depth, plane, channels] = std::array::from_fn(|_| module.word());
-    let [column_dims, depth_dims, stride, dilation, padding, size] = std::array::from_fn(|_| module.take(3));
-    let [kernel_words, source_words] = std::array::from_fn(|_| module.take(7));
-    let (bias_from, bias_step, to) = (module.word(), module.word(), module.word());
+    let params = module.parameters::<P>(());
+    let sum = of(&params);
     let number = if accumulator(dtype) == DType::F64 { "f64" } else { "f32" };
     let mut text = format!("alias Number = {number};\n");
-    for (name, dims) in [("column", &column_dims), ("depth", &depth_dims)] {
+    for (name, dims) in [("column", &sum.column_dims), ("depth", &sum.depth_dims)] {
         let _ = writeln!(
             text,
             "fn {name}_parts(i: u32) -> vec4<u32> {{
@@ -298,10 +324,10 @@ pub(super) fn declare<T>(
     let part = |axis: usize| ["y", "z", "w"][axis];
     let mut at = format!(
         "{} + g * {} + row * {} + k.x * {}",
-        kernel_words[0], kernel_words[1], kernel_words[2], kernel_words[3]
+        sum.kernel.start, sum.kernel.group, sum.kernel.outer, sum.kernel.depth
     );
     for axis in axes() {
-        let _ = write!(at, " + k.{} * {}", part(axis), kernel_words[4 + axis]);
+        let _ = write!(at, " + k.{} * {}", part(axis), sum.kernel.spatial[axis]);
     }
     let _ = writeln!(
         text,
@@ -312,22 +338,23 @@ pub(super) fn declare<T>(
     let mut inside = Vec::new();
     let mut at = format!(
         "{} + g * {} + column.x * {} + k.x * {}",
-        source_words[0], source_words[1], source_words[2], source_words[3]
+        sum.source.start, sum.source.group, sum.source.outer, sum.source.depth
     );
     for axis in axes() {
-        let (c, stride, dilation, padding) = (part(axis), stride[axis], dilation[axis], padding[axis]);
+        let (c, stride) = (part(axis), &sum.stride[axis]);
+        let (dilation, padding) = (&sum.dilation[axis], &sum.padding[axis]);
         // Positions before the first become large numbers.
-        let _ = match form.product {
-            Product::Forward => {
+        let _ = match form.pass {
+            ConvPass::Forward => {
                 writeln!(text, "let q{axis} = column.{c} * {stride} + k.{c} * {dilation} - {padding};")
             }
-            Product::Weight => {
+            ConvPass::Weight => {
                 writeln!(text, "let q{axis} = k.{c} * {stride} + column.{c} * {dilation} - {padding};")
             }
-            Product::Data if form.unit => {
+            ConvPass::Data if form.unit => {
                 writeln!(text, "let q{axis} = column.{c} + {padding} - k.{c} * {dilation};")
             }
-            Product::Data => {
+            ConvPass::Data => {
                 inside.push(format!("q{axis} * {stride} == t{axis}"));
                 writeln!(
                     text,
@@ -335,8 +362,8 @@ pub(super) fn declare<T>(
                 )
             }
         };
-        inside.push(format!("q{axis} < {}", size[axis]));
-        let _ = write!(at, " + q{axis} * {}", source_words[4 + axis]);
+        inside.push(format!("q{axis} < {}", sum.size[axis]));
+        let _ = write!(at, " + q{axis} * {}", sum.source.spatial[axis]);
     }
     let _ = writeln!(
         text,
@@ -345,15 +372,21 @@ pub(super) fn declare<T>(
         source.load("at")
     );
     module.add(&text);
-    finish(module, dtype, bias.as_ref().map(|bias| (bias, bias_from, bias_step)), activation, hardware);
-    (Words { rows, columns, depth, plane, channels, to, depth_dims }, output)
+    finish(
+        module,
+        dtype,
+        bias.as_ref().map(|bias| (bias, &sum.bias_start, &sum.bias_stride)),
+        activation,
+        hardware,
+    );
+    (params, output)
 }
 
 /// Declares `finish(sum, channel)`: with the bias, and the activation applied.
 fn finish(
     module: &mut Module,
     dtype: DType,
-    bias: Option<(&Elements, Word, Word)>,
+    bias: Option<(&Elements, &KernelParam, &KernelParam)>,
     activation: Option<UnaryOp>,
     hardware: &Hardware,
 ) {

@@ -1,8 +1,10 @@
-//! A workgroup for each tile of rows and columns: pieces of kernel and source meet in its memory.
+//! Tiled convolution: a workgroup per tile, with chunks of kernel and source in workgroup memory.
 
-use super::sum::{self, Carry, Form, Function, Sum};
+use super::sum::{self, Carry, Form, Function, Sum, SumParams};
 use crate::Hardware;
-use crate::plan::{Place, Plan, Request, StepBuilder, line};
+use crate::family::{Plan, StepBuilder};
+use crate::plan::parameters::parameters;
+use crate::plan::{Place, Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
@@ -15,7 +17,7 @@ pub(super) const DEPTH: usize = 16;
 const ACROSS: usize = 16;
 const DOWN: usize = COLUMNS / ACROSS;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiled {
     form: Form,
@@ -25,6 +27,16 @@ pub struct Tiled {
     /// Whether results of 16 bits share a word with those of another thread.
     shared: bool,
     carry: Carry,
+}
+
+parameters! {
+    /// Kernel parameters.
+    struct Params() {
+        sum: SumParams,
+        down: usize,
+        across: usize,
+        tiles: usize,
+    }
 }
 
 /// Adds the launch. Sums that are carried lie as results do.
@@ -42,10 +54,10 @@ pub(super) fn plan(
     let mut step = StepBuilder::new(request.hardware, kernel);
     let bytes = request.out(0).layout.elements() * super::accumulator(function.dtype).block_bytes();
     let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
-    sum.describe(&mut step, request, carry, sums)?;
     let (down, across) = (sum.rows.div_ceil(rows), sum.columns.div_ceil(COLUMNS));
     let tiles = down * across * sum.groups;
-    step.number(down)?.number(across)?.number(tiles)?;
+    let params = Params { sum: sum.bind(&mut step, request, carry, sums)?, down, across, tiles };
+    step.parameters(&params)?;
     plan.step(step, line(tiles, request.hardware)?);
     Ok(())
 }
@@ -55,15 +67,17 @@ impl Tiled {
         let Tiled { form, function, rows, shared, carry } = *self;
         let dtype = function.dtype;
         let mut module = Module::new();
-        let (words, output) =
-            sum::declare(&mut module, form, function, hardware, carry, |module| match shared {
-                true => {
-                    module.buffer("y", "array<atomic<u32>>", true);
-                    None
-                }
-                false => Some(module.elements("y", dtype, true, hardware)),
+        let output = |module: &mut Module| match shared {
+            true => {
+                module.buffer("y", "array<atomic<u32>>", true);
+                None
+            }
+            false => Some(module.elements("y", dtype, true, hardware)),
+        };
+        let (Params { sum: words, down, across, tiles }, output) =
+            sum::declare::<_, Params>(&mut module, form, function, hardware, carry, output, |params| {
+                &params.sum
             });
-        let (down, across, tiles) = (module.word(), module.word(), module.word());
         // A line more than there are rows, so that threads write to different banks.
         let pitch = rows + 1;
         module.add(&format!(
@@ -75,7 +89,7 @@ impl Tiled {
             }}",
             DEPTH * pitch,
             DEPTH * COLUMNS,
-            words.to,
+            words.y_start,
             words.channels,
             plane = words.plane,
         ));
@@ -90,7 +104,7 @@ impl Tiled {
                 }}"
             ));
         }
-        let [d, h, w] = [words.depth_dims[0], words.depth_dims[1], words.depth_dims[2]];
+        let [d, h, w] = &words.depth_dims;
         let mut body = format!(
             "let tile = {LINEAR_GROUP};
             if tile >= {tiles} {{ return; }}
@@ -121,8 +135,12 @@ impl Tiled {
         // Of row `line + r · DOWN` and every column, text by the place of the sum and its number among four.
         let carried = |r: usize, text: &dyn Fn(&str, &str) -> String| {
             let each = |c: usize| {
-                let at =
-                    format!("place(first_column + {}, g * {} + row) - {}", offset(c), words.rows, words.to);
+                let at = format!(
+                    "place(first_column + {}, g * {} + row) - {}",
+                    offset(c),
+                    words.rows,
+                    words.y_start
+                );
                 let text = text(&format!("sums[{at}]"), ["x", "y", "z", "w"][c]);
                 format!("if first_column + {} < {} {{ {text} }}\n", offset(c), words.columns)
             };

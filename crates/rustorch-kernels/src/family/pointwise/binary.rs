@@ -1,6 +1,6 @@
-//! Functions and comparisons of two elements: a line each.
+//! Binary operations and comparisons: a WGSL expression each.
 
-use crate::family::kind::Kind;
+use crate::library::kind::Kind;
 use rustorch_core::{BinaryOp, CompareOp};
 
 /// The expression over `a` and `b`, if there is one; `doubles` says whether the device has 64-bit integers and floats.
@@ -16,7 +16,7 @@ pub(super) fn expression(op: BinaryOp, kind: Kind, doubles: bool) -> Option<Stri
             Atan2 if doubles => Some("atan2_double(a, b)"),
             _ => double(op),
         },
-        // A power of doubles would need logarithms of more digits than the processor's has, to give the same ones.
+        // A power of doubles would need logarithms of more digits than the CPU's has, to give the same ones.
         Kind::Complex if op == Pow && doubles => Some("c_narrow(c_power_double(c_wide(a), c_wide(b)))"),
         Kind::Complex => complex(op),
         Kind::ComplexDouble => complex_double(op),

@@ -3,7 +3,7 @@
 //! Floats become integers as if by way of 64 bits: towards zero, saturating there, and wrapping from there to what is
 //! narrower. The real part stands for a complex number.
 
-use crate::family::kind::Kind;
+use crate::library::kind::Kind;
 
 /// The expression that makes `x` one of another kind, if there is one; `i64` says whether the device has it.
 pub(super) fn expression(from: Kind, to: Kind, i64: bool, x: &str) -> Option<String> {

@@ -1,9 +1,7 @@
-//! Keeping elements within bounds, which are parameters: one kernel serves all.
+//! Clamp, with the bounds as parameters.
 
-use crate::family::kind::Kind;
-use crate::family::scalars;
-use crate::plan::StepBuilder;
-use crate::wgsl::Module;
+use crate::library::kind::Kind;
+use crate::library::scalars;
 use rustorch_core::{DType, Scalar};
 
 /// The expression over `a`, `low` and `high`. The upper bound wins.
@@ -20,15 +18,9 @@ pub(super) fn expression(kind: Kind) -> Option<&'static str> {
     })
 }
 
-/// Declares both bounds: their values.
-pub(super) fn parameters(module: &mut Module, kind: Kind) -> Vec<String> {
-    (0..2).map(|_| scalars::declare(module, kind)).collect()
-}
-
-/// Adds both bounds.
-pub(super) fn bounds(step: &mut StepBuilder<'_>, bounds: [Option<Scalar>; 2], dtype: DType) {
-    let ends = [(i64::MIN, f64::NEG_INFINITY), (i64::MAX, f64::INFINITY)];
-    for (bound, (integer, float)) in bounds.into_iter().zip(ends) {
+/// The parameters of both bounds.
+pub(super) fn bounds([min, max]: [Option<Scalar>; 2], dtype: DType) -> [scalars::Words; 2] {
+    let words = |bound: Option<Scalar>, integer: i64, float: f64| {
         let value = match dtype.is_float() {
             true => bound.unwrap_or(Scalar::Float(float)),
             false => {
@@ -36,8 +28,9 @@ pub(super) fn bounds(step: &mut StepBuilder<'_>, bounds: [Option<Scalar>; 2], dt
                 Scalar::Int(bound.map_or(integer, Scalar::to_i64).clamp(least, most))
             }
         };
-        scalars::give(step, scalars::words(value, dtype));
-    }
+        scalars::words(value, dtype)
+    };
+    [words(min, i64::MIN, f64::NEG_INFINITY), words(max, i64::MAX, f64::INFINITY)]
 }
 
 /// The least and the greatest of an integer dtype.

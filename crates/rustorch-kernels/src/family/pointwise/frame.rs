@@ -1,9 +1,13 @@
-//! What all pointwise kernels have around their function of one element: finding elements, loading, packing; and the launch.
+//! The shared part of pointwise kernels: addressing, loads, packed stores, and the launch.
 
-use crate::family::strided::{self, Grid};
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::family::{Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::scalars;
+use crate::library::strided::Grid;
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Place, Request, line};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
-use crate::{Hardware, Kernel, mistake};
+use crate::{Hardware, Kernel, device_assert};
 use rustorch_core::{DType, Decline, Layout, TensorMeta};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -17,6 +21,17 @@ pub(super) struct Frame {
     rank: Option<usize>,
     /// Whether the result is rows of whole words with gaps between them, not one run.
     rows: bool,
+}
+
+parameters! {
+    /// What kernels get; `numbers` are those of the function, each of a kind.
+    struct Params(numbers: Vec<Kind>, inputs: usize, grid: Option<(usize, usize)>) {
+        n: usize,
+        starts: Vec<u32> = vec![(); inputs],
+        y_start: u32,
+        numbers: Vec<scalars::Words> = numbers,
+        grid: Option<Grid> = grid,
+    }
 }
 
 /// The layouts of arguments, broadcast to the result's shape.
@@ -34,14 +49,14 @@ pub(super) fn grid(layouts: &[Layout]) -> Option<Grid> {
     (!linear).then_some(grid)
 }
 
-/// Adds the launch of the kernel that `kernel` makes of a frame. `numbers` adds the parameters that its function has, and
-/// `mistakes` says whether it may note some.
+/// Adds the launch of the kernel that `kernel` makes of a frame. `numbers` are the parameters that its function has, and
+/// `asserts` says whether it may record one.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
     kernel: impl FnOnce(Frame) -> Kernel,
-    mistakes: bool,
-    numbers: impl FnOnce(&mut StepBuilder<'_>),
+    asserts: bool,
+    numbers: Vec<scalars::Words>,
 ) -> Result<(), Decline> {
     let out = request.out(0);
     let elements = out.layout.elements();
@@ -58,35 +73,29 @@ pub(super) fn plan(
         rows,
     };
     let mut step = StepBuilder::new(request.hardware, kernel(frame));
-    let mut offsets: SmallVec<[u32; 4]> = SmallVec::new();
+    let mut starts = Vec::with_capacity(layouts.len());
     for (i, layout) in layouts.iter().enumerate() {
-        offsets.push(step.read(&Operand { layout, ..request.arg(i) })?);
+        starts.push(step.read(&Operand { layout, ..request.arg(i) })?);
     }
-    offsets.push(step.write(&out)?);
-    if mistakes {
-        step.bytes(Place::Mistakes, 0..4 * mistake::WORDS as u64, true)?;
+    let y_start = step.write(&out)?;
+    if asserts {
+        step.bytes(Place::AssertLog, 0..4 * device_assert::WORDS as u64, true)?;
     }
-    step.number(elements)?;
-    for offset in offsets {
-        step.word(offset);
-    }
-    numbers(&mut step);
-    if let Some(grid) = grid {
-        grid.describe(&mut step)?;
-    }
+    step.parameters(&Params { n: elements, starts, y_start, numbers, grid })?;
     let threads = elements.div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }
 
 impl Frame {
-    /// The kernel's text. `function` declares parameters, adds a function `f` of the inputs' values and of those parameters,
-    /// and returns the parameters' values.
+    /// The kernel's source. `function` adds a function `f` of the inputs' values and of the values of its parameters, which are of
+    /// these kinds; it makes of the parameters what the function gets.
     pub(super) fn wgsl(
         &self,
         hardware: &Hardware,
-        mistakes: bool,
-        function: impl FnOnce(&mut Module) -> Vec<String>,
+        asserts: bool,
+        numbers: Vec<Kind>,
+        function: impl FnOnce(&mut Module, Vec<String>) -> Vec<String>,
     ) -> Wgsl {
         let mut module = Module::new();
         let inputs: Vec<Elements> = self
@@ -96,15 +105,14 @@ impl Frame {
             .map(|(i, &dtype)| module.elements(&format!("x{i}"), dtype, false, hardware))
             .collect();
         let output = module.elements("y", self.output, true, hardware);
-        if mistakes {
-            module.mistakes();
+        if asserts {
+            module.asserts();
         }
-        let n = module.word();
-        let offsets = module.take(inputs.len());
-        let to = module.word();
-        let numbers = function(&mut module);
         let tensors = inputs.len() + usize::from(self.rows);
-        let grid = self.rank.map(|rank| strided::parameters(&mut module, rank, tensors));
+        let grid = self.rank.map(|rank| (rank, tensors));
+        let Params { n, starts, y_start, numbers, grid } =
+            module.parameters::<Params>((numbers, inputs.len(), grid));
+        let numbers = function(&mut module, numbers);
 
         let per_word = output.per_word();
         let mut body = format!(
@@ -113,16 +121,16 @@ impl Frame {
         let mut values = Vec::new();
         for k in 0..per_word {
             let positions: Vec<String> = (0..inputs.len()).map(|i| format!("at{k}_{i}")).collect();
-            // The last word may reach beyond the end.
+            // The last word may extend past the end.
             let _ = writeln!(body, "let i{k} = min(first + {k}u, {n} - 1u);");
-            for (position, offset) in positions.iter().zip(&offsets) {
+            for (position, own) in positions.iter().zip(&starts) {
                 let start = if grid.is_some() { String::new() } else { format!(" + i{k}") };
-                let _ = writeln!(body, "var {position} = {offset}{start};");
+                let _ = writeln!(body, "var {position} = {own}{start};");
             }
             if let Some(grid) = &grid {
                 let mut names: Vec<&str> = positions.iter().map(String::as_str).collect();
                 if self.rows && k == 0 {
-                    let _ = writeln!(body, "var place = {to};");
+                    let _ = writeln!(body, "var place = {y_start};");
                     names.push("place");
                 }
                 body.push_str(&grid.positions(&format!("i{k}"), &names));
@@ -135,8 +143,8 @@ impl Frame {
         let word = match (self.rows, per_word) {
             // Its neighbours in the word are the next of the row.
             (true, _) => format!("place / {per_word}u"),
-            (false, 1) => format!("{to} + t"),
-            (false, _) => format!("{to} / {per_word}u + t"),
+            (false, 1) => format!("{y_start} + t"),
+            (false, _) => format!("{y_start} / {per_word}u + t"),
         };
         body.push_str(&output.store(&word, &values));
         module.finish([WORKGROUP, 1, 1], &body)

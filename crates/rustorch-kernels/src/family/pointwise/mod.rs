@@ -1,11 +1,11 @@
-//! Functions of each element, or of corresponding ones. A function is one line of WGSL in one of the tables beside this
-//! file; everything around it (dtypes, broadcasting, packing) is here.
+//! Pointwise operations. Each function is one WGSL expression in a table of this folder; dtypes, broadcasting and packing are
+//! shared.
 
 mod binary;
 mod cast;
-mod chain;
 mod clamp;
 mod frame;
+mod fused;
 mod gate;
 
 mod rows;
@@ -13,15 +13,19 @@ mod rows;
 mod tests;
 mod unary;
 
-pub use chain::{Chain, plan as plan_chain};
+pub use fused::FusedPointwise;
 pub use rows::ROWS;
 
-use crate::family::kind::Kind;
-use crate::plan::{Plan, Request};
+use crate::family::{Kernels, Plan};
+use crate::library::kind::Kind;
+use crate::plan::Request;
+use crate::splitting::{SplitPlan, axes};
 use crate::wgsl::{Wgsl, value_type};
 use crate::{Hardware, library};
 use frame::Frame;
-use rustorch_core::{BinaryOp, CompareOp, DType, Decline, GateOp, Op, TensorMeta, UnaryOp};
+use rustorch_core::{
+    BinaryOp, Cast, Clamp, CompareOp, DType, Decline, GluOp, Op, TensorMeta, UnaryOp, Where,
+};
 use smallvec::SmallVec;
 
 /// A pointwise kernel.
@@ -45,7 +49,7 @@ pub enum Function {
     /// `a` within two bounds, which are parameters.
     Clamp,
     /// `activation(a) · b`.
-    Gate(GateOp),
+    Gate(GluOp),
     /// `a` in the output's dtype.
     Cast,
 }
@@ -56,9 +60,9 @@ impl Function {
             Op::Unary(op) => Function::Unary(*op),
             Op::Binary(op) => Function::Binary(*op),
             Op::Compare(op) => Function::Compare(*op),
-            Op::Where => Function::Where,
-            Op::Clamp { .. } => Function::Clamp,
-            Op::Gate(op) => Function::Gate(*op),
+            Op::Where(Where) => Function::Where,
+            Op::Clamp(_) => Function::Clamp,
+            Op::Glu(op) => Function::Gate(*op),
             Op::Cast(_) => Function::Cast,
             op => return Err(Decline::Op(op.name())),
         })
@@ -81,8 +85,8 @@ impl Function {
 }
 
 impl Function {
-    /// Whether integers may be divided by zero.
-    fn notes_mistakes(self, dtype: DType) -> bool {
+    /// Whether it may divide integers by zero, which fails an assert.
+    fn may_assert(self, dtype: DType) -> bool {
         matches!(self, Function::Binary(BinaryOp::FloorDiv | BinaryOp::Remainder)) && !dtype.is_float()
     }
 
@@ -122,31 +126,41 @@ pub(super) fn activation(op: UnaryOp, dtype: DType, hardware: &Hardware) -> Resu
 fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     let inputs: SmallVec<[DType; 3]> = args.iter().map(|x| x.dtype).collect();
     let output = match op {
-        Op::Cast(to) => *to,
+        Op::Cast(Cast { to }) => *to,
         _ => inputs[0],
     };
     crate::wgsl::holds(output, hardware)?;
     Function::of(op)?.expression(&inputs, output, hardware).map(|_| ()).ok_or(Decline::DType(output))
 }
 
-/// Whether an operation is a function of each element, or of corresponding ones, alone.
-pub(super) fn is_function(op: &Op) -> bool {
-    Function::of(op).is_ok()
+macro_rules! pointwise {
+    ($($op:ty),*) => {$(
+        impl Kernels for $op {
+            fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+                self::plan(plan, request)
+            }
+
+            fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+                axes::broadcasting(request).map(Some)
+            }
+        }
+    )*};
 }
 
-/// Adds the launch.
+pointwise!(UnaryOp, BinaryOp, CompareOp, Where, Clamp, GluOp, Cast);
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let function = Function::of(request.op)?;
-    let mistakes = function.notes_mistakes(request.args[0].dtype);
+    let asserts = function.may_assert(request.args[0].dtype);
     frame::plan(
         plan,
         request,
         |frame| Pointwise { function, frame }.into(),
-        mistakes,
-        |step| {
-            if let Op::Clamp { min, max } = request.op {
-                clamp::bounds(step, [*min, *max], request.outs[0].dtype);
-            }
+        asserts,
+        match request.op {
+            Op::Clamp(Clamp { min, max }) => clamp::bounds([*min, *max], request.outs[0].dtype).into(),
+            _ => Vec::new(),
         },
     )
 }
@@ -154,11 +168,11 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
 impl Pointwise {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let Pointwise { function, frame } = self;
-        frame.wgsl(hardware, function.notes_mistakes(frame.inputs[0]), |module| {
-            let bounds = match function {
-                Function::Clamp => clamp::parameters(module, Kind::of(frame.inputs[0], hardware)),
-                _ => Vec::new(),
-            };
+        let bounds = match function {
+            Function::Clamp => vec![Kind::of(frame.inputs[0], hardware); 2],
+            _ => Vec::new(),
+        };
+        frame.wgsl(hardware, function.may_assert(frame.inputs[0]), bounds, |module, bounds| {
             let text = function.text("f", &frame.inputs, frame.output, hardware, str::to_owned);
             module.add(&library::called(&format!("{text} {}", bounds.join(" ")), hardware));
             module.add(&text);

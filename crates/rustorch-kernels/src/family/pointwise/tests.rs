@@ -1,16 +1,15 @@
 //! The table and the lines of WGSL say the same.
 
 use super::*;
-use crate::{Arithmetic, Language, table};
-use rustorch_core::{Device, Layout, Scalar, Shape};
+use crate::{Arithmetic, Language, family};
+use rustorch_core::{Cast, Clamp, Device, Layout, Scalar, Shape};
 
 fn hardware(i64: bool, f64: bool) -> Hardware {
     Hardware {
-        device: Device::Vulkan(0),
+        device: Device::vulkan(0),
         name: String::new(),
         driver: String::new(),
         language: Language::Wgsl,
-        f16: false,
         f64,
         i64,
         subgroups: None,
@@ -35,9 +34,9 @@ fn every_row_has_its_lines() {
     ops.extend(UnaryOp::ALL.iter().map(|&op| (Op::Unary(op), 1)));
     ops.extend(BinaryOp::ALL.iter().map(|&op| (Op::Binary(op), 2)));
     ops.extend(CompareOp::ALL.iter().map(|&op| (Op::Compare(op), 2)));
-    ops.extend(GateOp::ALL.iter().map(|&op| (Op::Gate(op), 2)));
-    ops.push((Op::Clamp { min: Some(Scalar::Int(0)), max: None }, 1));
-    ops.extend(DType::DENSE.iter().map(|&to| (Op::Cast(to), 1)));
+    ops.extend(GluOp::ALL.iter().map(|&op| (Op::Glu(op), 2)));
+    ops.push((Op::Clamp(Clamp { min: Some(Scalar::Int(0)), max: None }), 1));
+    ops.extend(DType::DENSE.iter().map(|&to| (Op::Cast(Cast { to }), 1)));
     let mut wrong = Vec::new();
     for hardware in [hardware(false, false), hardware(true, false), hardware(true, true)] {
         for (op, n) in &ops {
@@ -48,7 +47,7 @@ fn every_row_has_its_lines() {
                 }
                 let held = crate::wgsl::holds(dtype, &hardware).is_ok();
                 let line = held && supports(op, &args, &hardware).is_ok();
-                let promised = table::supports(op, &args, &hardware).is_ok();
+                let promised = family::supports(op, &args, &hardware).is_ok();
                 if line != promised {
                     wrong.push(format!("{} {dtype}: promised {promised}, line {line}", op.name()));
                 }

@@ -1,6 +1,6 @@
-//! Functions of one element: a line each.
+//! Unary operations: a WGSL expression each.
 
-use crate::family::kind::Kind;
+use crate::library::kind::Kind;
 use rustorch_core::UnaryOp;
 
 /// The expression over `a`, if there is one; `doubles` says whether the device has 64-bit integers and floats.
@@ -78,7 +78,7 @@ fn single(op: UnaryOp) -> Option<&'static str> {
         IsNan => "nan(a)",
         IsInf => "infinite(a)",
         IsFinite => "finite(a)",
-        BitwiseNot | Conj | Real | Imag | Angle => return None,
+        _ => return None,
     })
 }
 

@@ -1,16 +1,18 @@
-//! Interpolation and its gradient: a thread for each result, with the coordinates and weights that the processor finds.
+//! Interpolation and its gradient: a thread per result, with the CPU's coordinates and weights.
 
-use super::planes::{PlaneWords, Planes};
-use super::{interpolate_backward, taps};
-use crate::family::kind::Kind;
-use crate::family::scalars;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use super::interpolate_backward;
+use super::planes::{PlaneParams, Planes};
+use crate::family::{Plan, StepBuilder};
+use crate::library::kind::Kind;
+use crate::library::{scalars, taps};
+use crate::plan::parameters::{Names, parameters};
+use crate::plan::{Request, line};
 use crate::wgsl::{Elements, Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, library};
-use rustorch_core::{DType, Decline, Interpolate as Parameters, InterpolateMode, Scalar};
+use rustorch_core::{DType, Decline, Interpolate as InterpolateOp, InterpolateMode, Scalar};
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interpolate {
     dtype: DType,
@@ -24,11 +26,19 @@ pub struct Interpolate {
     backward: bool,
 }
 
+parameters! {
+    /// Kernel parameters.
+    struct Params(kind: Kind, rank: usize) {
+        scales: [scalars::Words; 3] = kind,
+        planes: PlaneParams = rank,
+    }
+}
+
 /// Adds the launch of an interpolation, or of its gradient, whose argument has the planes of the outputs.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
-    op: &Parameters,
+    op: &InterpolateOp,
     backward: bool,
 ) -> Result<(), Decline> {
     let n = op.size.len();
@@ -47,16 +57,15 @@ pub(super) fn plan(
         false => (planes.source, planes.target),
     };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let from = step.read(&x)?;
-    let to = step.write(&out)?;
-    for axis in 0..3usize {
+    let (x_start, y_start) = (step.read(&x)?, step.write(&out)?);
+    let scales = [0usize, 1, 2].map(|axis| {
         let scale = match axis.checked_sub(3 - n) {
             Some(dim) => taps::scale(op, op.factors[dim], inputs[axis], outputs[axis], x.dtype),
             None => 1.0,
         };
-        scalars::give(&mut step, scalars::words(Scalar::Float(scale), scalars::wide(x.dtype)));
-    }
-    planes.describe(&mut step, &out, from, to)?;
+        scalars::words(Scalar::Float(scale), scalars::wide(x.dtype))
+    });
+    step.parameters(&Params { scales, planes: planes.params(&out, x_start, y_start) })?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
@@ -69,8 +78,7 @@ impl Interpolate {
         let x = module.elements("x", dtype, false, hardware);
         let y = module.elements("y", dtype, true, hardware);
         let ty = x.value();
-        let scales = [(); 3].map(|()| scalars::declare(&mut module, Kind::of(dtype, hardware)));
-        let planes = PlaneWords::declare(&mut module, rank);
+        let Params { scales, planes } = module.parameters::<Params>((Kind::of(dtype, hardware), rank));
         let mut functions = taps::text(mode, align_corners, ty);
         for (axis, scale) in scales.iter().enumerate() {
             let _ = writeln!(functions, "fn scale{axis}() -> {ty} {{ return {scale}; }}");
@@ -86,7 +94,7 @@ impl Interpolate {
 }
 
 /// Function `element(i)`: a result, from its taps.
-fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elements) -> String {
+fn element(taps: usize, spatial: usize, planes: &PlaneParams<Names>, x: &Elements) -> String {
     let ty = x.value();
     let mut text = format!("fn element(i: u32) -> {ty} {{\n{}var sum = {ty}(0.0);\n", planes.parts("i"));
     for axis in 0..3 {

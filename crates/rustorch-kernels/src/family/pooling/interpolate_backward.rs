@@ -1,16 +1,17 @@
-//! The gradient of interpolation: a thread for each element of the input gathers from the outputs that it took part in.
+//! Gradient of interpolation: a thread per input element gathers from the outputs it contributed to.
 
-use super::planes::PlaneWords;
+use super::planes::PlaneParams;
+use crate::plan::parameters::Names;
 use crate::wgsl::Elements;
 use std::fmt::Write;
 
 /// Function `element(i)`: the gradient of an element.
-pub(super) fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elements) -> String {
+pub(super) fn element(taps: usize, spatial: usize, planes: &PlaneParams<Names>, x: &Elements) -> String {
     let ty = x.value();
     let mut element = reached(taps, ty);
     let _ = write!(element, "fn element(i: u32) -> {ty} {{\n{}var sum = {ty}(0.0);\n", planes.parts("i"));
     for axis in 0..3 {
-        let (len, outputs) = (planes.target[axis], planes.source[axis]);
+        let (len, outputs) = (&planes.result[axis], &planes.source[axis]);
         let _ = match axis < 3 - spatial {
             true => writeln!(element, "let range{axis} = vec2<u32>(0u, 1u);"),
             false => {
@@ -18,7 +19,7 @@ pub(super) fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elem
             }
         };
     }
-    // As the processor adds: along the width first, then each line with the weights of its depth and height.
+    // As the CPU adds: along the width first, then each line with the weights of its depth and height.
     for axis in 0..3 {
         let line = if axis == 2 { format!("var line = {ty}(0.0);\n") } else { String::new() };
         let _ = writeln!(
@@ -28,7 +29,7 @@ pub(super) fn element(taps: usize, spatial: usize, planes: &PlaneWords, x: &Elem
     }
     // Around `inner`, a loop over the taps that are at the element, with their weights.
     let weighted = |axis: usize, inner: String| {
-        let len = planes.target[axis];
+        let len = &planes.result[axis];
         match axis < 3 - spatial {
             true => format!("let w{axis} = {ty}(1.0);\n{inner}"),
             false => format!(

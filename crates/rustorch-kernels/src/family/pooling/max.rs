@@ -1,15 +1,16 @@
-//! The largest element of each window, and where it is. Elements are compared as integers, so that NaN and numbers too
-//! small for the hardware are told apart on every device.
+//! Max pooling with indices. Elements are compared as integers, so that NaN and subnormals are told apart on every device.
 
-use super::planes::{PlaneWords, Planes};
-use super::{WindowWords, Windows};
+use super::planes::{PlaneParams, Planes};
+use super::{WindowParams, Windows};
 use crate::Hardware;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::family::{Plan, StepBuilder};
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Max {
     dtype: DType,
@@ -18,10 +19,19 @@ pub struct Max {
     rank: usize,
 }
 
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        indices_start: u32,
+        windows: WindowParams,
+        planes: PlaneParams = rank,
+    }
+}
+
 /// The most elements of a plane, whose places are counted in 32 bits.
 pub(super) const MOST: usize = 1 << 32;
 
-/// Adds the launch.
+/// Plans the launch.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
@@ -32,12 +42,10 @@ pub(super) fn plan(
     let (x, out, indices) = (request.arg(0), request.out(0), request.out(1));
     let kernel = Max { dtype: x.dtype, adaptive: windows.adaptive, rank: planes.rank() };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let from = step.read(&x)?;
-    let to = step.write(&out)?;
-    let places = step.write(&indices)?;
-    step.word(places);
-    windows.describe(&mut step)?;
-    planes.describe(&mut step, &out, from, to)?;
+    let (x_start, y_start) = (step.read(&x)?, step.write(&out)?);
+    let indices_start = step.write(&indices)?;
+    let planes = planes.params(&out, x_start, y_start);
+    step.parameters(&Params { indices_start, windows: windows.params(), planes })?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
@@ -93,9 +101,7 @@ impl Max {
         let x = module.elements("x", dtype, false, hardware);
         let y = module.elements("y", dtype, true, hardware);
         let indices = module.elements("indices", DType::I64, true, hardware);
-        let places = module.word();
-        let windows = WindowWords::declare(&mut module);
-        let planes = PlaneWords::declare(&mut module, rank);
+        let Params { indices_start, windows, planes } = module.parameters::<Params>(rank);
         let Order { ty, least, beats, library } = Order::of(dtype, hardware);
         let float = dtype.is_float();
         let load = match float {
@@ -109,7 +115,7 @@ impl Max {
         ));
         let mut text = format!("fn best(i: u32) -> Best {{\n{}", planes.parts("i"));
         for axis in 0..3 {
-            let (source, target) = (planes.source[axis], planes.target[axis]);
+            let (source, target) = (&planes.source[axis], &planes.result[axis]);
             let _ = match adaptive {
                 true => writeln!(
                     text,
@@ -157,7 +163,7 @@ impl Max {
         );
         let mut values = Vec::new();
         for e in 0..per_word {
-            // The last word may reach beyond the end.
+            // The last word may extend past the end.
             let _ =
                 writeln!(body, "let i{e} = min(first + {e}u, {} - 1u);\nlet best{e} = best(i{e});", planes.n);
             // Of a window of nothing −1.
@@ -165,13 +171,13 @@ impl Max {
                 true => format!("select(-1li, {}, best{e}.found)", indices.from_u32(&format!("best{e}.at"))),
                 false => format!("vec2<u32>(best{e}.at, select(0xffffffffu, 0u, best{e}.found))"),
             };
-            let _ = writeln!(body, "{}", indices.store(&format!("{places} + i{e}"), &[index]));
+            let _ = writeln!(body, "{}", indices.store(&format!("{indices_start} + i{e}"), &[index]));
             values.push(match float {
                 true => format!("bitcast<f32>(best{e}.value)"),
                 false => format!("best{e}.value"),
             });
         }
-        body.push_str(&y.store(&format!("{} / {per_word}u + word", planes.to), &values));
+        body.push_str(&y.store(&format!("{} / {per_word}u + word", planes.y_start), &values));
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

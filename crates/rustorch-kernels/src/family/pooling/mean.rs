@@ -1,14 +1,16 @@
-//! Means of windows, and the gradient: what each element gets from the windows that it lies in.
+//! Average pooling, and its gradient.
 
-use super::planes::{PlaneWords, Planes};
-use super::{WindowWords, Windows};
-use crate::plan::{Plan, Request, StepBuilder, line};
+use super::planes::{PlaneParams, Planes};
+use super::{WindowParams, Windows};
+use crate::family::{Plan, StepBuilder};
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
 use crate::wgsl::{Module, WORKGROUP, Wgsl, per_word};
 use crate::{Hardware, library};
 use rustorch_core::{DType, Decline};
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mean {
     dtype: DType,
@@ -19,7 +21,15 @@ pub struct Mean {
     rank: usize,
 }
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        windows: WindowParams,
+        planes: PlaneParams = rank,
+    }
+}
+
+/// Plans the launch.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
@@ -31,10 +41,8 @@ pub(super) fn plan(
     let (x, out) = (request.arg(0), request.out(0));
     let kernel = Mean { dtype: x.dtype, adaptive: windows.adaptive, backward, rank: planes.rank() };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let from = step.read(&x)?;
-    let to = step.write(&out)?;
-    windows.describe(&mut step)?;
-    planes.describe(&mut step, &out, from, to)?;
+    let (x_start, y_start) = (step.read(&x)?, step.write(&out)?);
+    step.parameters(&Params { windows: windows.params(), planes: planes.params(&out, x_start, y_start) })?;
     let threads = out.layout.elements().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
@@ -46,16 +54,15 @@ impl Mean {
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let y = module.elements("y", dtype, true, hardware);
-        let windows = WindowWords::declare(&mut module);
-        let planes = PlaneWords::declare(&mut module, rank);
+        let Params { windows, planes } = module.parameters::<Params>(rank);
         let number = if dtype == DType::F64 { "f64" } else { "f32" };
         let (input, output) = match backward {
-            true => (&planes.target, &planes.source),
-            false => (&planes.source, &planes.target),
+            true => (&planes.result, &planes.source),
+            false => (&planes.source, &planes.result),
         };
         // The elements of a window along an axis, and as how many it counts.
         for axis in 0..3 {
-            let (len, outputs) = (input[axis], output[axis]);
+            let (len, outputs) = (&input[axis], &output[axis]);
             let text = match adaptive {
                 true => format!(
                     "let first = o * {len} / {outputs};
@@ -92,7 +99,7 @@ impl Mean {
         let _ = writeln!(text, "var sum = {number}();");
         if backward {
             for axis in 0..3 {
-                let (len, outputs) = (input[axis], output[axis]);
+                let (len, outputs) = (&input[axis], &output[axis]);
                 // The windows that the element lies in.
                 let (least, end) = match adaptive {
                     true => (
@@ -100,7 +107,7 @@ impl Mean {
                         format!("((o{axis} + 1u) * {outputs} + {len} - 1u) / {len}"),
                     ),
                     false => {
-                        let (kernel, stride) = (windows.kernel[axis], windows.stride[axis]);
+                        let (kernel, stride) = (&windows.kernel[axis], &windows.stride[axis]);
                         let at = format!("(o{axis} + {})", windows.padding[axis]);
                         (
                             format!(

@@ -6,36 +6,39 @@ mod max;
 mod mean;
 mod planes;
 mod scatter;
-pub(crate) mod taps;
 
 pub use interpolate::Interpolate;
 pub use max::Max;
 pub use mean::Mean;
 pub use scatter::Scatter;
 
-use super::strided::three;
 use crate::Hardware;
-use crate::plan::{Plan, Request, StepBuilder};
+use crate::family::{Kernels, Plan};
+use crate::library::strided::three;
+use crate::plan::Request;
+use crate::plan::parameters::parameters;
+use crate::splitting::{SplitPlan, halo::Reach, spatial};
 use crate::table::{Row, row, sets};
-use crate::wgsl::{Module, Word};
 use rustorch_core::{
-    AvgPool, DType, Decline, Interpolate as Interpolation, Op, OpType, PoolWindow, TensorMeta,
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, DType, Decline,
+    Interpolate as Interpolation, InterpolateBackward, MaxPool as MaxPoolOp, MaxPoolBackward, Op, OpKind,
+    OpType, PoolWindow, TensorMeta,
 };
 
-/// The rows of the table.
+/// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
-    row(OpType::Pooling, &["max_pool", "adaptive_max_pool"], sets::COUNTABLE).check(check),
+    row(OpType::Pooling, &[OpKind::MaxPool, OpKind::AdaptiveMaxPool], sets::COUNTABLE).check(check),
     row(
         OpType::Pooling,
-        &["avg_pool", "adaptive_avg_pool", "avg_pool_backward", "adaptive_avg_pool_backward"],
+        &[OpKind::AvgPool, OpKind::AdaptiveAvgPool, OpKind::AvgPoolBackward, OpKind::AdaptiveAvgPoolBackward],
         sets::FLOAT,
     )
     .check(check),
-    row(OpType::Pooling, &["max_pool_backward"], sets::FLOAT)
+    row(OpType::Pooling, &[OpKind::MaxPoolBackward], sets::FLOAT)
         .beside(&[DType::I64])
         .check(check)
         .remark("planes of 16-bit floats have an even number of elements"),
-    row(OpType::Pooling, &["interpolate", "interpolate_backward"], sets::FLOAT).check(check),
+    row(OpType::Pooling, &[OpKind::Interpolate, OpKind::InterpolateBackward], sets::FLOAT).check(check),
 ];
 
 /// Why long dimensions are declined.
@@ -46,14 +49,16 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     if args.iter().any(|x| x.layout.elements() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
-    if let Op::MaxPoolBackward { spatial } = op {
+    if let Op::MaxPoolBackward(MaxPoolBackward { spatial }) = op {
         return scatter::supports(args[0].dtype, spatial);
     }
     let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
     let planes = |n| [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
     let Some((windows, n)) = Windows::of(op) else {
         let (Op::Interpolate(Interpolation { size, .. })
-        | Op::InterpolateBackward { interpolate: Interpolation { size, .. }, .. }) = op
+        | Op::InterpolateBackward(InterpolateBackward {
+            interpolate: Interpolation { size, .. }, ..
+        })) = op
         else {
             return Ok(());
         };
@@ -65,7 +70,7 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     };
     let [source, target] = planes(n);
     match op {
-        Op::AvgPoolBackward { .. } | Op::AdaptiveAvgPoolBackward { .. } => windows.reach(target, source),
+        Op::AvgPoolBackward(_) | Op::AdaptiveAvgPoolBackward(_) => windows.reach(target, source),
         Op::MaxPool(_) | Op::AdaptiveMaxPool(_) if source.iter().product::<usize>() > max::MOST => {
             Err(Decline::Layout("a plane of more than 2³² elements"))
         }
@@ -73,7 +78,111 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     }
 }
 
-/// Adds the launch.
+impl Kernels for MaxPoolOp {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.dilation.len(), |i| {
+            Some(spatial::window(&self.window, i, self.dilation[i]))
+        })))
+    }
+}
+
+impl Kernels for AvgPool {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.window.kernel.len(), |i| {
+            Some(spatial::window(&self.window, i, 1))
+        })))
+    }
+}
+
+impl Kernels for AdaptiveMaxPool {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.size.len(), |i| Some(Reach::Share { len: self.size[i] }))))
+    }
+}
+
+impl Kernels for AdaptiveAvgPool {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.size.len(), |i| Some(Reach::Share { len: self.size[i] }))))
+    }
+}
+
+impl Kernels for MaxPoolBackward {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.spatial.len(), |_| None)))
+    }
+}
+
+impl Kernels for AvgPoolBackward {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.spatial.len(), |i| {
+            Some(spatial::windows(&self.pool.window, i))
+        })))
+    }
+}
+
+impl Kernels for AdaptiveAvgPoolBackward {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(spatial::planes(request, self.spatial.len(), |i| {
+            Some(Reach::Share { len: self.spatial[i] })
+        })))
+    }
+}
+
+impl Kernels for Interpolation {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let x = &request.args[0];
+        let outer = x.dims().len() - self.size.len();
+        let taps = |i| spatial::taps_of(self, i, x.dims()[outer + i], self.size[i], x.dtype);
+        Ok(Some(spatial::planes(request, self.size.len(), |i| Some(Reach::Taps(taps(i))))))
+    }
+}
+
+impl Kernels for InterpolateBackward {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let (op, grad) = (&self.interpolate, &request.args[0]);
+        let outer = grad.dims().len() - self.spatial.len();
+        let taps = |i| spatial::taps_of(op, i, self.spatial[i], grad.dims()[outer + i], grad.dtype);
+        Ok(Some(spatial::planes(request, self.spatial.len(), |i| Some(Reach::TapOf(taps(i))))))
+    }
+}
+
+/// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     if request.out(0).layout.elements() == 0 {
         return Ok(());
@@ -86,9 +195,11 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         };
     }
     match request.op {
-        Op::MaxPoolBackward { spatial } => scatter::plan(plan, request, spatial),
+        Op::MaxPoolBackward(MaxPoolBackward { spatial }) => scatter::plan(plan, request, spatial),
         Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate, false),
-        Op::InterpolateBackward { interpolate, .. } => interpolate::plan(plan, request, interpolate, true),
+        Op::InterpolateBackward(InterpolateBackward { interpolate, .. }) => {
+            interpolate::plan(plan, request, interpolate, true)
+        }
         op => Err(Decline::Op(op.name())),
     }
 }
@@ -124,9 +235,12 @@ impl Windows {
                 (Windows { dilation, ..Windows::sliding(&pool.window) }, pool.dilation.len())
             }
             Op::AvgPool(pool) => (Windows::average(pool), pool.window.kernel.len()),
-            Op::AvgPoolBackward { pool, spatial } => (Windows::average(pool), spatial.len()),
-            Op::AdaptiveMaxPool(pool) | Op::AdaptiveAvgPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
-            Op::AdaptiveAvgPoolBackward { spatial } => (Windows::ADAPTIVE, spatial.len()),
+            Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }) => (Windows::average(pool), spatial.len()),
+            Op::AdaptiveMaxPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
+            Op::AdaptiveAvgPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
+            Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial }) => {
+                (Windows::ADAPTIVE, spatial.len())
+            }
             _ => return None,
         })
     }
@@ -169,31 +283,29 @@ impl Windows {
         Ok(())
     }
 
-    /// Gives the numbers that [`WindowWords::declare`] takes.
-    fn describe(&self, step: &mut StepBuilder<'_>) -> Result<(), Decline> {
-        for list in [self.kernel, self.stride, self.padding, self.dilation] {
-            for number in list {
-                step.number(number)?;
-            }
+    /// Parameters of them.
+    fn params(&self) -> WindowParams {
+        WindowParams {
+            kernel: self.kernel,
+            stride: self.stride,
+            padding: self.padding,
+            dilation: self.dilation,
+            include: self.count_include_pad.into(),
+            divisor: self.divisor.unwrap_or(0),
         }
-        step.word(u32::from(self.count_include_pad)).number(self.divisor.unwrap_or(0))?;
-        Ok(())
     }
 }
 
-/// The parameters of windows.
-struct WindowWords {
-    kernel: Vec<Word>,
-    stride: Vec<Word>,
-    padding: Vec<Word>,
-    dilation: Vec<Word>,
-    include: Word,
-    divisor: Word,
-}
-
-impl WindowWords {
-    fn declare(module: &mut Module) -> WindowWords {
-        let [kernel, stride, padding, dilation] = std::array::from_fn(|_| module.take(3));
-        WindowWords { kernel, stride, padding, dilation, include: module.word(), divisor: module.word() }
+parameters! {
+    /// Parameters of windows.
+    struct WindowParams() {
+        kernel: [usize; 3],
+        stride: [usize; 3],
+        padding: [usize; 3],
+        dilation: [usize; 3],
+        /// Whether padding counts.
+        include: u32,
+        /// 0 for the number of elements.
+        divisor: usize,
     }
 }

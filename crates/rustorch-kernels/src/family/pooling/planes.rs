@@ -1,9 +1,10 @@
-//! Planes of a result and of what it is made from: where elements are, and the text that says so.
+//! Planes of arguments and results: shapes, and the WGSL that addresses them.
 
 use crate::family::matmul::leading;
-use crate::family::strided::{self, Grid, three};
-use crate::plan::{Corner, Operand, Request, StepBuilder};
-use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, Word};
+use crate::library::strided::{Grid, three};
+use crate::plan::parameters::{Names, parameters};
+use crate::plan::{Corner, Operand, Request};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::Decline;
 use std::fmt::Write;
 
@@ -42,45 +43,44 @@ impl Planes {
         self.lead.rank()
     }
 
-    /// Gives the numbers that [`PlaneWords::declare`] takes; `from` is where the argument's elements begin.
-    pub(super) fn describe(
-        &self,
-        step: &mut StepBuilder<'_>,
-        out: &Operand<'_>,
-        from: u32,
-        to: u32,
-    ) -> Result<(), Decline> {
+    /// Parameters of them: `x_start` is where the argument's elements begin, `y_start` where the result's do.
+    pub(super) fn params(self, out: &Operand<'_>, x_start: u32, y_start: u32) -> PlaneParams {
         // Where the first position of all would be, modulo 2³²: what is counted from there wraps, too.
         let before = self.corner.source.iter().zip(self.strides);
         let before = before.fold(0usize, |sum, (&at, step)| at.wrapping_mul(step).wrapping_add(sum));
-        step.number(out.layout.elements())?.word(from.wrapping_sub(before as u32)).word(to);
-        for list in [self.source, self.target, self.here, self.corner.target, self.strides] {
-            for number in list {
-                step.number(number)?;
-            }
+        PlaneParams {
+            n: out.layout.elements(),
+            x_start: x_start.wrapping_sub(before as u32),
+            y_start,
+            source: self.source,
+            result: self.target,
+            here: self.here,
+            first: self.corner.target,
+            strides: self.strides,
+            lead: self.lead,
         }
-        self.lead.describe(step)
     }
 }
 
-/// The parameters of planes.
-pub(super) struct PlaneWords {
-    /// How many elements the result has.
-    pub(super) n: Word,
-    from: Word,
-    /// Where the result begins.
-    pub(super) to: Word,
-    /// Lengths of the argument's.
-    pub(super) source: Vec<Word>,
-    /// Lengths of the result's.
-    pub(super) target: Vec<Word>,
-    here: Vec<Word>,
-    first: Vec<Word>,
-    strides: Vec<Word>,
-    lead: strided::Parameters,
+parameters! {
+    /// Parameters of planes.
+    pub(super) struct PlaneParams(rank: usize) {
+        /// How many elements the result has.
+        n: usize,
+        x_start: u32,
+        y_start: u32,
+        /// Lengths of the argument's.
+        source: [usize; 3],
+        /// Lengths of the result's.
+        result: [usize; 3],
+        here: [usize; 3],
+        first: [usize; 3],
+        strides: [usize; 3],
+        lead: Grid = (rank, 1),
+    }
 }
 
-impl PlaneWords {
+impl PlaneParams<Names> {
     /// The kernel whose threads make whole words of the result, by the function `element(i)`.
     pub(super) fn finish(&self, module: Module, y: &Elements) -> Wgsl {
         let per_word = y.per_word();
@@ -89,25 +89,18 @@ impl PlaneWords {
              if first >= {} {{ return; }}\n",
             self.n
         );
-        // The last word may reach beyond the end.
+        // The last word may extend past the end.
         let values: Vec<String> =
             (0..per_word).map(|e| format!("element(min(first + {e}u, {} - 1u))", self.n)).collect();
-        body.push_str(&y.store(&format!("{} / {per_word}u + word", self.to), &values));
+        body.push_str(&y.store(&format!("{} / {per_word}u + word", self.y_start), &values));
         module.finish([WORKGROUP, 1, 1], &body)
-    }
-
-    pub(super) fn declare(module: &mut Module, rank: usize) -> PlaneWords {
-        let (n, from, to) = (module.word(), module.word(), module.word());
-        let [source, target, here, first, strides] = std::array::from_fn(|_| module.take(3));
-        let lead = strided::parameters(module, rank, 1);
-        PlaneWords { n, from, to, source, target, here, first, strides, lead }
     }
 
     /// Statements that part `i`, the number of an element of the result, into `o0`, `o1`, `o2` in its plane, and leave in
     /// `base` where the argument's plane begins.
     pub(super) fn parts(&self, i: &str) -> String {
-        let [d, h, w] = [self.here[0], self.here[1], self.here[2]];
-        let [front, top, left] = [self.first[0], self.first[1], self.first[2]];
+        let [d, h, w] = &self.here;
+        let [front, top, left] = &self.first;
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -118,7 +111,7 @@ impl PlaneWords {
             let plane = slices_i / {d};
             let o0 = {front} + slices_i - plane * {d};
             var base = {};",
-            self.from
+            self.x_start
         );
         text.push_str(&self.lead.positions("plane", &["base"]));
         text

@@ -1,20 +1,36 @@
-//! The gradient of maximum pooling: gradients added where the indices say.
+//! Gradient of max pooling: gradients added where the indices say.
 //!
-//! A workgroup takes a plane, and each of its threads a run of the plane's elements. Every thread looks at all of the
-//! plane's indices and adds what falls into its run, so that no two threads add to one element, and the order is fixed.
+//! A workgroup takes a plane, and each of its threads a range of the plane's elements. Every thread reads all of the plane's
+//! indices and adds what falls into its range, so that no two threads add to one element, and the order is fixed.
 
-use super::super::strided::{self, Grid};
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use crate::family::{Plan, StepBuilder};
+use crate::library::strided::Grid;
+use crate::plan::parameters::parameters;
+use crate::plan::{Operand, Place, Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
-use crate::{Hardware, Mistake};
-use rustorch_core::{DType, Decline, Layout, Shape};
+use crate::{Hardware, device_assert};
+use rustorch_core::{DType, Decline, Layout, OpKind, Shape};
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scatter {
     dtype: DType,
     /// Dimensions of gradients and indices.
     rank: usize,
+}
+
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        first_plane: usize,
+        planes: usize,
+        len: usize,
+        pooled: usize,
+        grad_start: u32,
+        indices_start: u32,
+        y_start: u32,
+        grid: Grid = (rank, 2),
+    }
 }
 
 /// Whether there is a kernel.
@@ -25,7 +41,7 @@ pub(super) fn supports(dtype: DType, spatial: &[usize]) -> Result<(), Decline> {
     }
 }
 
-/// Adds the launches.
+/// Plans the launches.
 pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) -> Result<(), Decline> {
     let (grad, indices, out) = (request.arg(0), request.arg(1), request.out(0));
     let grid = Grid::new(&[grad.layout, indices.layout]);
@@ -41,19 +57,25 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) ->
     for first in (0..planes).step_by(at_once) {
         let count = at_once.min(planes - first);
         let mut step = StepBuilder::new(request.hardware, kernel);
-        let from = step.read(&grad)?;
-        let places = step.read(&indices)?;
-        let to = step.write(&out)?;
+        let (grad_start, indices_start) = (step.read(&grad)?, step.read(&indices)?);
+        let y_start = step.write(&out)?;
         if let Some(place) = sums {
             let large = |_| Decline::Attr("too large");
             let layout = Layout::contiguous(Shape::new([at_once * len].as_slice()).map_err(large)?);
             step.write(&Operand { place, dtype: DType::F32, layout: &layout })?;
         }
-        let words = 4 * crate::mistake::WORDS as u64;
-        step.bytes(Place::Mistakes, 0..words, true)?;
-        step.number(first)?.number(count)?.number(len)?.number(grad.layout.elements() / planes)?;
-        step.word(from).word(places).word(to);
-        grid.describe(&mut step)?;
+        let words = 4 * crate::device_assert::WORDS as u64;
+        step.bytes(Place::AssertLog, 0..words, true)?;
+        step.parameters(&Params {
+            first_plane: first,
+            planes: count,
+            len,
+            pooled: grad.layout.elements() / planes,
+            grad_start,
+            indices_start,
+            y_start,
+            grid: grid.clone(),
+        })?;
         plan.step(step, line(count, request.hardware)?);
     }
     Ok(())
@@ -70,21 +92,19 @@ impl Scatter {
         if per_word == 2 {
             module.elements("sums", DType::F32, true, hardware);
         }
-        module.mistakes();
-        let (first_plane, planes) = (module.word(), module.word());
-        let (len, pooled) = (module.word(), module.word());
-        let (from, places, to) = (module.word(), module.word(), module.word());
-        let grid = strided::parameters(&mut module, rank, 2);
+        module.asserts();
+        let Params { first_plane, planes, len, pooled, grad_start, indices_start, y_start, grid } =
+            module.parameters::<Params>(rank);
         let number = if dtype == DType::F64 { "f64" } else { "f32" };
         let (sums, origin) = match per_word {
             2 => ("sums", "number * len".to_owned()),
-            _ => ("y", format!("{to} + plane * len")),
+            _ => ("y", format!("{y_start} + plane * len")),
         };
         let round = match per_word {
             2 => format!(
                 "for (var i = first; i < last; i += 2u) {{ {} }}",
                 y.store(
-                    &format!("({to} + plane * len + i) / 2u"),
+                    &format!("({y_start} + plane * len + i) / 2u"),
                     &["sums[origin + i]".to_owned(), "sums[origin + i + 1u]".to_owned()]
                 )
             ),
@@ -101,21 +121,21 @@ impl Scatter {
             let last = min(first + share, len);
             for (var i = first; i < last; i++) {{ {sums}[origin + i] = {number}(); }}
             for (var j = 0u; j < {pooled}; j++) {{
-                var a = {from};
-                var b = {places};
+                var a = {grad_start};
+                var b = {indices_start};
                 {}
                 {}
                 if place_h == 0u && place_l < len {{
                     if place_l >= first && place_l < last {{ {sums}[origin + place_l] += {}; }}
                 }} else if local == 0u && (place_h & place_l) != 0xffffffffu {{
-                    mistake({}u, place_l, place_h, len);
+                    device_assert({}u, place_l, place_h, len);
                 }}
             }}
             {round}",
             grid.positions(&format!("(plane * {pooled} + j)"), &["a", "b"]),
             indices.index_words("place", "b"),
             grad.load("a"),
-            Mistake::MaxPoolBackward as u32,
+            device_assert::code(OpKind::MaxPoolBackward),
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

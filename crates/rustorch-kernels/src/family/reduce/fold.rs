@@ -1,4 +1,4 @@
-//! What reductions keep of the elements that they have seen, as text: how it starts, takes an element in, joins another,
+//! What reductions keep of the elements that they have seen, as source: how it starts, takes an element in, joins another,
 //! and ends.
 
 use crate::Hardware;

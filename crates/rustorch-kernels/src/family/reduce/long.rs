@@ -1,16 +1,16 @@
-//! Reductions in two launches: workgroups bring runs of elements to states, and others states to results. Where kernels do
-//! not see all elements at once, there is a launch for each window of runs, which are brought together first where they lie
-//! scattered; each run is summed as it would be in one.
+//! Two-pass reductions: workgroups reduce runs of elements to partial states, then the states are reduced to results. Inputs
+//! larger than the maximum binding size take a launch per range of runs, gathered first where they are scattered; each run is
+//! reduced as in a single launch.
 
-use super::super::copy;
-use super::super::strided::Grid;
-use super::{Reduce, Stage};
-use crate::pieces::Extent;
-use crate::plan::{Operand, Place, Plan, Request, StepBuilder, line};
+use super::{Params, Reduce, Stage};
+use crate::family::{Plan, StepBuilder};
+use crate::library::strided::Grid;
+use crate::plan::{Operand, Place, Request, line};
+use crate::splitting::{Extent, copy};
 use rustorch_core::{Decline, Dims, Layout, Shape, TensorMeta};
 use std::ops::Range;
 
-/// The most bytes that are brought together for a launch: enough to keep any device busy.
+/// The most bytes that are gathered for a launch: enough to keep any device busy.
 const WINDOW: u64 = 256 << 20;
 
 /// Runs of elements, and where their states go.
@@ -27,7 +27,7 @@ struct Runs<'a> {
     bytes: usize,
 }
 
-/// Adds the launches that bring elements to results by way of so many runs of so many elements.
+/// Plans the launches that bring elements to results by way of so many runs of so many elements.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
@@ -49,9 +49,22 @@ pub(super) fn plan(
     let kernel = Reduce { stage: Stage::Last, ranks: [0, 0], group: true, ..kernel };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     launch.bytes(states, 0..bytes as u64, false)?;
-    let to = launch.write(&request.out(0))?;
-    launch.number(results)?.number(1)?.number(count)?.number(count)?.word(0).word(to).word(0).word(1);
-    kernel.finish(&mut launch, n, correction)?;
+    let y_start = launch.write(&request.out(0))? as usize;
+    let none = Grid::new(&[&packed(&[])?]);
+    launch.parameters(&Params {
+        results,
+        runs: 1,
+        n: count,
+        chunk: count,
+        x_start: 0,
+        y_start,
+        first_run: 0,
+        here: 1,
+        count: n,
+        correction: kernel.correction(correction, request.hardware),
+        kept: none.clone(),
+        reduced: none,
+    })?;
     plan.step(launch, line(results, request.hardware)?);
     Ok(())
 }
@@ -86,10 +99,10 @@ fn boxes(dims: &[usize], strides: &[usize], range: Range<usize>) -> Result<Vec<L
         } else {
             let end = ((row + 1) * inner).min(range.end);
             let parts = boxes(&dims[1..], &strides[1..], at - row * inner..end - row * inner)?;
-            found.extend(parts.into_iter().map(|part| {
+            for part in parts {
                 let offset = before + part.offset();
-                part.at_offset(offset)
-            }));
+                found.push(part.at_offset(offset).map_err(large)?);
+            }
             at = end;
         }
     }
@@ -194,7 +207,7 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// All runs, so many at a time.
+    /// All runs, a batch at a time.
     fn parts(&self, most: usize) -> impl Iterator<Item = Range<usize>> {
         let count = self.count;
         (0..count).step_by(most).map(move |first| first..(first + most).min(count))
@@ -216,21 +229,28 @@ impl Runs<'_> {
         runs: Range<usize>,
     ) -> Result<(), Decline> {
         let hardware = self.request.hardware;
-        let grids = [Grid::new(&[kept]), Grid::new(&[reduced])];
-        let ranks = [grids[0].rank(), grids[1].rank()];
+        let [kept_grid, reduced_grid] = [Grid::new(&[kept]), Grid::new(&[reduced])];
+        let ranks = [kept_grid.rank(), reduced_grid.rank()];
         let mut launch = StepBuilder::new(hardware, Reduce { stage: Stage::First, ranks, ..self.kernel });
         // Elements are counted from the first of their line, which may not be seen: this wraps, and so does what is added.
-        let step = if runs.start == 0 { 0 } else { grids[1].strides[0].first().copied().unwrap_or(0) };
+        let step = if runs.start == 0 { 0 } else { reduced_grid.strides[0].first().copied().unwrap_or(0) };
         let before = (runs.start * self.chunk).wrapping_mul(step) as u32;
-        let from = launch.read(x)?.wrapping_sub(before);
+        let x_start = launch.read(x)?.wrapping_sub(before);
         launch.bytes(self.states, 0..self.bytes as u64, true)?;
-        launch.number(kept.elements())?.number(self.count)?.number(reduced.elements())?.number(self.chunk)?;
-        launch.word(from).number(result * self.count)?;
-        launch.number(runs.start)?.number(runs.len())?;
-        self.kernel.finish(&mut launch, reduced.elements(), self.correction)?;
-        for grid in &grids {
-            grid.describe(&mut launch)?;
-        }
+        launch.parameters(&Params {
+            results: kept.elements(),
+            runs: self.count,
+            n: reduced.elements(),
+            chunk: self.chunk,
+            x_start,
+            y_start: result * self.count,
+            first_run: runs.start,
+            here: runs.len(),
+            count: reduced.elements(),
+            correction: self.kernel.correction(self.correction, hardware),
+            kept: kept_grid,
+            reduced: reduced_grid,
+        })?;
         let tasks = kept.elements() * runs.len();
         let groups = if self.kernel.group { tasks } else { tasks.div_ceil(crate::wgsl::WORKGROUP as usize) };
         plan.step(launch, line(groups, hardware)?);

@@ -1,22 +1,27 @@
-//! Reductions over any axes: a thread for each result where there is little to reduce, else a workgroup; where that leaves
-//! the device idle, several for each, and a second launch for what they found.
+//! Reductions over any axes: a thread per result for short reductions, a workgroup per result for long ones, and two launches
+//! where that would leave the device idle.
 
 pub(super) mod fold;
 mod long;
 
-use super::kind as arithmetic;
-use super::scalars;
-use super::strided::{self, Grid};
 use crate::Hardware;
-use crate::library::{self, Together};
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::kind as arithmetic;
+use crate::library::scalars;
+use crate::library::strided::Grid;
+use crate::library::{self, WorkgroupReduce};
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
+use crate::splitting::{OwnLines, SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use fold::Kind;
-use rustorch_core::{DType, Decline, Dims, Layout, OpType, Reduce as Parameters, ReduceOp, Scalar, Shape};
+use rustorch_core::{
+    DType, Decline, Dims, Layout, OpKind, OpType, Reduce as Parameters, ReduceKind, ReduceOp, Scalar, Shape,
+};
 use std::fmt::Write;
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reduce {
     kind: Kind,
@@ -39,17 +44,48 @@ enum Stage {
     Last,
 }
 
+parameters! {
+    /// Kernel parameters.
+    struct Params(correction: Option<arithmetic::Kind>, ranks: [usize; 2]) {
+        results: usize,
+        /// Runs of each result.
+        runs: usize,
+        n: usize,
+        chunk: usize,
+        x_start: u32,
+        y_start: usize,
+        /// Of the runs of each result, the first that this launch takes, and how many.
+        first_run: usize,
+        here: usize,
+        /// The elements of a result.
+        count: usize,
+        /// Of variances.
+        correction: Option<scalars::Words> = correction,
+        kept: Grid = (ranks[0], 1),
+        reduced: Grid = (ranks[1], 1),
+    }
+}
+
 /// Elements that a workgroup takes, where several make one result.
 const CHUNK: usize = 1 << 12;
 
-/// What it reduces.
+/// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
-    row(OpType::Reduction, &["sum", "prod"], sets::DENSE),
-    row(OpType::Reduction, &["mean"], sets::CONTINUOUS),
-    row(OpType::Reduction, &["amax", "amin", "argmax", "argmin"], sets::ORDERED),
-    row(OpType::Reduction, &["any", "all"], sets::ALL),
-    row(OpType::Reduction, &["logsumexp"], sets::SMOOTH),
-    row(OpType::Reduction, &["var", "std"], sets::FLOAT),
+    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Sum), OpKind::Reduce(ReduceKind::Prod)], sets::DENSE),
+    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Mean)], sets::CONTINUOUS),
+    row(
+        OpType::Reduction,
+        &[
+            OpKind::Reduce(ReduceKind::Max),
+            OpKind::Reduce(ReduceKind::Min),
+            OpKind::Reduce(ReduceKind::ArgMax),
+            OpKind::Reduce(ReduceKind::ArgMin),
+        ],
+        sets::ORDERED,
+    ),
+    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Any), OpKind::Reduce(ReduceKind::All)], sets::ALL),
+    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::LogSumExp)], sets::SMOOTH),
+    row(OpType::Reduction, &[OpKind::Reduce(ReduceKind::Var), OpKind::Reduce(ReduceKind::Std)], sets::FLOAT),
 ];
 
 /// The layouts of the kept and of the reduced dimensions.
@@ -71,38 +107,52 @@ fn runs(n: usize, of: usize) -> [usize; 2] {
     [if chunk == 0 { 1 } else { n.div_ceil(chunk) }, chunk]
 }
 
-/// Whether lines may be larger than what kernels see at once; where they are even steps in memory, with the elements from
+/// Whether lines may be larger than the maximum binding size; where they are even steps in memory, with the elements from
 /// the first to the last.
-pub(crate) fn cuts_lines(
-    request: &Request<'_>,
-    reduce: &Parameters,
-) -> Result<Option<Option<usize>>, Decline> {
+fn own_lines(request: &Request<'_>, reduce: &Parameters) -> Result<Option<OwnLines>, Decline> {
     let [kept, reduced] = split(request.args[0].layout, &reduce.axes)?;
     let [runs, _] = runs(reduced.elements(), kept.elements());
     let even = Grid::new(&[&reduced]).rank() <= 1;
-    Ok((runs > 1).then(|| even.then(|| reduced.end() - 1)))
+    Ok((runs > 1).then(|| OwnLines { arguments: 1, reach: even.then(|| reduced.end() - 1) }))
 }
 
-/// Adds the launches.
+impl Kernels for Parameters {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let lines = own_lines(request, self)?;
+        let (x, rank) = (&request.args[0], request.outs[0].layout.rank());
+        let kept: Dims = match self.keepdim {
+            true => (0..rank).collect(),
+            false => (0..x.dims().len()).filter(|d| !self.axes.contains(d)).collect(),
+        };
+        let kept = axes::beside(request, |d| (!self.axes.contains(&kept[d])).then(|| axes::first(kept[d])));
+        Ok(Some(kept.with_own_lines(lines)))
+    }
+}
+
+/// Plans the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let hardware = request.hardware;
     let [kept, reduced] = split(x.layout, &reduce.axes)?;
-    let grids = [Grid::new(&[&kept]), Grid::new(&[&reduced])];
+    let [kept_grid, reduced_grid] = [Grid::new(&[&kept]), Grid::new(&[&reduced])];
     let (results, n) = (kept.elements(), reduced.elements());
     let kind = Kind::of(reduce.op);
     let correction = match reduce.op {
         ReduceOp::Var { correction } | ReduceOp::Std { correction } => Some(correction),
         _ => None,
     };
-    // In which order numbers are added is a matter of the whole operation.
+    // The order of accumulation is a matter of the whole operation.
     let of = request.whole().outs[0].layout.elements();
     let group = n > 32 && !(of >= 1 << 14 && n <= 256);
     let kernel = Reduce {
         kind,
         dtype: x.dtype,
         out: out.dtype,
-        ranks: [grids[0].rank(), grids[1].rank()],
+        ranks: [kept_grid.rank(), reduced_grid.rank()],
         group,
         stage: Stage::Whole,
     };
@@ -111,27 +161,31 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
         return long::plan(plan, request, kernel, [kept, reduced], [runs, chunk], correction);
     }
     let mut launch = StepBuilder::new(hardware, kernel);
-    let from = launch.read(&x)?;
-    let to = launch.write(&out)?;
-    launch.number(results)?.number(1)?.number(n)?.number(chunk)?.word(from).word(to).word(0).word(1);
-    kernel.finish(&mut launch, n, correction)?;
-    for grid in &grids {
-        grid.describe(&mut launch)?;
-    }
+    let x_start = launch.read(&x)?;
+    let y_start = launch.write(&out)? as usize;
+    launch.parameters(&Params {
+        results,
+        runs: 1,
+        n,
+        chunk,
+        x_start,
+        y_start,
+        first_run: 0,
+        here: 1,
+        count: n,
+        correction: kernel.correction(correction, hardware),
+        kept: kept_grid,
+        reduced: reduced_grid,
+    })?;
     let groups = if group { results } else { results.div_ceil(WORKGROUP as usize) };
     plan.step(launch, line(groups, hardware)?);
     Ok(())
 }
 
 impl Reduce {
-    /// Gives the numbers by which states become results: of so many elements, with a correction of variances.
-    fn finish(&self, launch: &mut StepBuilder<'_>, n: usize, correction: Option<f64>) -> Result<(), Decline> {
-        launch.number(n)?;
-        if let Some(correction) = correction {
-            let wide = fold::wide(self.dtype, launch.hardware());
-            scalars::give(launch, scalars::words(Scalar::Float(correction), wide));
-        }
-        Ok(())
+    /// A correction of variances, as the kernel gets it.
+    fn correction(&self, correction: Option<f64>, hardware: &Hardware) -> Option<scalars::Words> {
+        correction.map(|x| scalars::words(Scalar::Float(x), fold::wide(self.dtype, hardware)))
     }
 
     /// Bytes of a state.
@@ -157,20 +211,27 @@ impl Reduce {
             Stage::First => module.buffer("states", "array<State>", true),
             _ => y = fold::output(kind, dtype, out, &mut module, hardware),
         }
-        let (results, pieces, n, chunk) = (module.word(), module.word(), module.word(), module.word());
-        let (from, to) = (module.word(), module.word());
-        // Of the pieces of each result, those that this launch takes.
-        let (first_piece, here) = (module.word(), module.word());
-        let count = module.word();
+        let wide = fold::wide(dtype, hardware);
+        let corrected = matches!(kind, Kind::Var | Kind::Std);
+        let Params {
+            results,
+            runs,
+            n,
+            chunk,
+            x_start,
+            y_start,
+            first_run,
+            here,
+            count,
+            correction,
+            kept,
+            reduced,
+        } = module.parameters::<Params>((corrected.then(|| arithmetic::Kind::of(wide, hardware)), ranks));
         let mut text = String::new();
-        if matches!(kind, Kind::Var | Kind::Std) {
-            let wide = fold::wide(dtype, hardware);
-            let correction = scalars::declare(&mut module, arithmetic::Kind::of(wide, hardware));
+        if let Some(correction) = correction {
             let ty = if wide == DType::F64 { "f64" } else { "f32" };
             let _ = writeln!(text, "fn correction() -> {ty} {{ return {correction}; }}");
         }
-        let kept = strided::parameters(&mut module, ranks[0], 1);
-        let reduced = strided::parameters(&mut module, ranks[1], 1);
         let fold = fold::fold(kind, dtype, &x, &y, hardware);
         text.push_str(&fold.text);
         module.add(&library::called(&text, hardware));
@@ -183,10 +244,10 @@ impl Reduce {
             "let task = {task};
             if task >= {results} * {here} {{ return; }}
             let result = task / {here};
-            let piece = {first_piece} + task % {here};
+            let piece = {first_run} + task % {here};
             let begin = piece * {chunk};
             let end = min(begin + {chunk}, {n});
-            var base = {from};
+            var base = {x_start};
             {}
             var s = empty();
             for (var i = begin + {first}; i < end; i += {step}u) {{\n",
@@ -206,15 +267,15 @@ impl Reduce {
             }
         }
         if group {
-            let mut together = Together::new(&mut module, "State", fold.parts, 1, hardware);
+            let mut together = WorkgroupReduce::new(&mut module, "State", fold.parts, 1, hardware);
             body.push_str(&together.reduce(&["s"], "merge(a, b)"));
             body.push_str("if local != 0u { return; }\n");
         }
         match stage {
             Stage::First => {
-                let _ = write!(body, "states[{to} + result * {pieces} + piece] = s;");
+                let _ = write!(body, "states[{y_start} + result * {runs} + piece] = s;");
             }
-            _ => body.push_str(&y.store_one(&format!("{to} + result"), &format!("finish(s, {count})"))),
+            _ => body.push_str(&y.store_one(&format!("{y_start} + result"), &format!("finish(s, {count})"))),
         }
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,17 +1,18 @@
-//! Lines that are longer than what a workgroup has memory for: keys and places lie in temporary memory, several lines at
-//! once. Pieces are sorted by workgroups; then each step of the merging network is a launch, until elements that are
-//! compared lie in one piece again.
+//! Sort of lines longer than workgroup memory: keys and indices are in scratch memory, several lines at once. Workgroups sort
+//! chunks; then each step of the merge network is a launch, until compared elements are in one chunk again.
 
 use super::super::lines::Lines;
-use super::super::strided;
-use super::{CHUNK, exchange, key, key_bytes};
+use super::{CHUNK, LineParams, exchange, key, key_bytes};
 use crate::Hardware;
+use crate::family::{Plan, StepBuilder};
 use crate::library::Order;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::library::strided::Grid;
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, Decline};
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Long {
     dtype: DType,
@@ -55,7 +56,7 @@ pub(super) fn fits(len: usize, dtype: DType, hardware: &Hardware) -> Result<(), 
     }
 }
 
-/// Adds the launches.
+/// Plans the launches.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
@@ -85,10 +86,15 @@ pub(super) fn plan(
         let pieces = count * size / CHUNK;
 
         let mut launch = start(Part::Pieces { descending, rank })?;
-        let from = launch.read(&x)?;
-        launch.number(pieces)?.number(size / CHUNK)?.number(lines.len)?.number(first)?;
-        launch.word(from).number(lines.steps[0])?;
-        lines.grid.describe(&mut launch)?;
+        let x_start = launch.read(&x)?;
+        launch.parameters(&PieceParams {
+            count: pieces,
+            of_line: size / CHUNK,
+            len: lines.len,
+            first_line: first,
+            x: LineParams { start: x_start, stride: lines.steps[0] },
+            grid: lines.grid.clone(),
+        })?;
         plan.step(launch, line(pieces, hardware)?);
 
         let mut run = 2 * CHUNK;
@@ -97,26 +103,76 @@ pub(super) fn plan(
             while apart >= CHUNK {
                 let mut launch = start(Part::Step)?;
                 let pairs = count * size / 2;
-                launch.number(pairs)?.number(size / 2)?.number(run)?.number(apart)?;
+                launch.parameters(&StepParams { count: pairs, of_line: size / 2, run, apart })?;
                 plan.step(launch, line(pairs / WORKGROUP as usize, hardware)?);
                 apart /= 2;
             }
             let mut launch = start(Part::Merge)?;
-            launch.number(pieces)?.number(size / CHUNK)?.number(run)?;
+            launch.parameters(&MergeParams { count: pieces, of_line: size / CHUNK, run })?;
             plan.step(launch, line(pieces, hardware)?);
             run *= 2;
         }
 
         let mut launch = start(Part::Take { rank })?;
-        let starts = [launch.read(&x)?, launch.write(&values)?, launch.write(&indices)?];
-        launch.number(count * kept)?.number(kept)?.number(size)?.number(first)?;
-        for (start, step) in starts.into_iter().zip(&lines.steps) {
-            launch.word(start).number(*step)?;
-        }
-        lines.grid.describe(&mut launch)?;
+        let params = TakeParams {
+            count: count * kept,
+            kept,
+            size,
+            first_line: first,
+            x: LineParams { start: launch.read(&x)?, stride: lines.steps[0] },
+            y: LineParams { start: launch.write(&values)?, stride: lines.steps[1] },
+            indices: LineParams { start: launch.write(&indices)?, stride: lines.steps[2] },
+            grid: lines.grid.clone(),
+        };
+        launch.parameters(&params)?;
         plan.step(launch, line((count * kept).div_ceil(WORKGROUP as usize), hardware)?);
     }
     Ok(())
+}
+
+parameters! {
+    /// Parameters of the kernel that sorts pieces of lines.
+    struct PieceParams(rank: usize) {
+        count: usize,
+        of_line: usize,
+        len: usize,
+        first_line: usize,
+        x: LineParams,
+        grid: Grid = (rank, 3),
+    }
+}
+
+parameters! {
+    /// Parameters of the kernel that compares elements of different pieces.
+    struct StepParams() {
+        count: usize,
+        of_line: usize,
+        run: usize,
+        apart: usize,
+    }
+}
+
+parameters! {
+    /// Parameters of the kernel that merges within pieces.
+    struct MergeParams() {
+        count: usize,
+        of_line: usize,
+        run: usize,
+    }
+}
+
+parameters! {
+    /// Parameters of the kernel that takes the results.
+    struct TakeParams(rank: usize) {
+        count: usize,
+        kept: usize,
+        size: usize,
+        first_line: usize,
+        x: LineParams,
+        y: LineParams,
+        indices: LineParams,
+        grid: Grid = (rank, 3),
+    }
 }
 
 impl Long {
@@ -129,7 +185,7 @@ impl Long {
             Part::Step => step(module, order),
             Part::Merge => {
                 buffers(&mut module, order, "all_keys", "all_places");
-                let (count, of_line, run) = (module.word(), module.word(), module.word());
+                let MergeParams { count, of_line, run } = module.parameters::<MergeParams>(());
                 shared(&mut module, order);
                 let body = format!(
                     "let number = {LINEAR_GROUP};
@@ -198,17 +254,16 @@ fn write_back() -> String {
 fn pieces(mut module: Module, order: Order, descending: bool, rank: usize, hardware: &Hardware) -> Wgsl {
     buffers(&mut module, order, "all_keys", "all_places");
     let x = order.elements(&mut module, "x", hardware);
-    let (count, of_line, len, line) = (module.word(), module.word(), module.word(), module.word());
-    let (x_from, x_step) = (module.word(), module.word());
-    let grid = strided::parameters(&mut module, rank, 3);
+    let PieceParams { count, of_line, len, first_line, x: LineParams { start, stride }, grid } =
+        module.parameters::<PieceParams>(rank);
     shared(&mut module, order);
     let body = format!(
         "let number = {LINEAR_GROUP};
         if number >= {count} {{ return; }}
         let begin = number * {CHUNK}u;
         let first = number % {of_line} * {CHUNK}u;
-        let row = {line} + number / {of_line};
-        var at = {x_from};
+        let row = {first_line} + number / {of_line};
+        var at = {start};
         {}
         for (var i = local; i < {CHUNK}u; i += {THREADS}u) {{
             // Beyond the line comes what is last anyway.
@@ -224,7 +279,7 @@ fn pieces(mut module: Module, order: Order, descending: bool, rank: usize, hardw
         {}",
         grid.positions("row", &["at"]),
         order.key(),
-        key(descending, &x.load(&format!("at + (first + i) * {x_step}"))),
+        key(descending, &x.load(&format!("at + (first + i) * {stride}"))),
         network("run", "(run >> 1u)"),
         write_back()
     );
@@ -233,7 +288,7 @@ fn pieces(mut module: Module, order: Order, descending: bool, rank: usize, hardw
 
 fn step(mut module: Module, order: Order) -> Wgsl {
     buffers(&mut module, order, "keys", "places");
-    let (count, of_line, run, apart) = (module.word(), module.word(), module.word(), module.word());
+    let StepParams { count, of_line, run, apart } = module.parameters::<StepParams>(());
     module.add(&order.text());
     let body = format!(
         "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
@@ -256,25 +311,26 @@ fn take(mut module: Module, order: Order, dtype: DType, rank: usize, hardware: &
         _ => module.places("y", dtype, hardware),
     };
     let indices = module.places("indices", DType::I64, hardware);
-    let (count, kept, size, line) = (module.word(), module.word(), module.word(), module.word());
-    let [(x_from, x_step), (y_from, y_step), (i_from, i_step)] =
-        std::array::from_fn(|_| (module.word(), module.word()));
-    let grid = strided::parameters(&mut module, rank, 3);
+    let TakeParams { count, kept, size, first_line, x: x_line, y: y_line, indices: i_line, grid } =
+        module.parameters::<TakeParams>(rank);
     let body = format!(
         "let t = {LINEAR_GROUP} * {WORKGROUP}u + local;
         if t >= {count} {{ return; }}
         let own = t / {kept};
         let i = t % {kept};
-        let row = {line} + own;
-        var at = {x_from};\nvar y_at = {y_from};\nvar i_at = {i_from};
+        let row = {first_line} + own;
+        var at = {};\nvar y_at = {};\nvar i_at = {};
         {}
         let chosen = places[own * {size} + i];
         let v = {};
         {}{}",
+        x_line.start,
+        y_line.start,
+        i_line.start,
         grid.positions("row", &["at", "y_at", "i_at"]),
-        x.load(&format!("at + chosen * {x_step}")),
-        y.store_one(&format!("y_at + i * {y_step}"), "v"),
-        indices.store_one(&format!("i_at + i * {i_step}"), &indices.from_u32("chosen")),
+        x.load(&format!("at + chosen * {}", x_line.stride)),
+        y.store_one(&format!("y_at + i * {}", y_line.stride), "v"),
+        indices.store_one(&format!("i_at + i * {}", i_line.stride), &indices.from_u32("chosen")),
     );
     module.finish([WORKGROUP, 1, 1], &body)
 }

@@ -1,5 +1,4 @@
-//! Sorting, and the first of a sorted line, by Batcher's bitonic sorter (1968). The place of an element breaks ties, which
-//! makes the sort stable.
+//! Sort and top-k by Batcher's bitonic sorter (1968). Ties are broken by index, which makes the sort stable.
 
 mod long;
 mod short;
@@ -8,17 +7,20 @@ pub use long::Long;
 pub use short::Sort;
 
 use super::lines::Lines;
+use crate::family::{Kernels, Plan};
 use crate::library::Order;
-use crate::plan::{Plan, Request};
+use crate::plan::Request;
+use crate::plan::parameters::parameters;
+use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
-use rustorch_core::{DType, Decline, Op, OpType};
+use rustorch_core::{DType, Decline, Op, OpKind, OpType, Sort as SortParameters, TopK};
 
 /// The longest line that a workgroup sorts in its own memory; longer ones are sorted in pieces of this length, and merged.
 const CHUNK: usize = 1024;
 
-/// What it sorts.
+/// Supported operations and their dtypes.
 pub const ROWS: &[Row] =
-    &[row(OpType::Sorting, &["sort", "topk"], sets::ORDERED).check(|op, args, hardware| {
+    &[row(OpType::Sorting, &[OpKind::Sort, OpKind::TopK], sets::ORDERED).check(|op, args, hardware| {
         let axis = match op {
             Op::Sort(sort) => sort.axis,
             Op::TopK(top) => top.axis,
@@ -30,13 +32,41 @@ pub const ROWS: &[Row] =
         }
     })];
 
-/// Adds the launches that sort lines and keep what the results have room for.
+parameters! {
+    /// Where the elements of lines begin, and how far apart they are.
+    struct LineParams() {
+        start: u32,
+        stride: usize,
+    }
+}
+
+impl Kernels for SortParameters {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self.axis, self.descending)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(axes::dimensions(request, |d| d != self.axis)))
+    }
+}
+
+impl Kernels for TopK {
+    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
+        self::plan(plan, request, self.axis, self.largest)
+    }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        Ok(Some(axes::dimensions(request, |d| d != self.axis)))
+    }
+}
+
+/// Plans the launches that sort lines and keep what the results have room for.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, descending: bool) -> Result<(), Decline> {
     let lines = Lines::new(&[request.args[0].layout, request.outs[0].layout, request.outs[1].layout], axis)?;
     let kept = request.outs[0].layout.dims().get(axis).copied().unwrap_or(1);
     match lines.len > CHUNK {
         true => long::plan(plan, request, &lines, kept, descending),
-        false => short::plan(plan, request, &lines, kept, descending),
+        false => short::plan(plan, request, lines, kept, descending),
     }
 }
 

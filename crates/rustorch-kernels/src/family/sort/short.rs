@@ -1,15 +1,17 @@
-//! A workgroup for each line, in its own memory.
+//! Sort of short lines: a workgroup per line, in workgroup memory.
 
 use super::super::lines::Lines;
-use super::super::strided;
-use super::{exchange, key};
+use super::{LineParams, exchange, key};
 use crate::Hardware;
+use crate::family::{Plan, StepBuilder};
 use crate::library::Order;
-use crate::plan::{Plan, Request, StepBuilder, line};
+use crate::library::strided::Grid;
+use crate::plan::parameters::parameters;
+use crate::plan::{Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
 use rustorch_core::{DType, Decline};
 
-/// The kernel.
+/// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
     dtype: DType,
@@ -19,11 +21,24 @@ pub struct Sort {
     rank: usize,
 }
 
-/// Adds the launch.
+parameters! {
+    /// Kernel parameters.
+    struct Params(rank: usize) {
+        count: usize,
+        len: usize,
+        kept: usize,
+        x: LineParams,
+        y: LineParams,
+        indices: LineParams,
+        grid: Grid = (rank, 3),
+    }
+}
+
+/// Plans the launch.
 pub(super) fn plan(
     plan: &mut Plan,
     request: &Request<'_>,
-    lines: &Lines,
+    lines: Lines,
     kept: usize,
     descending: bool,
 ) -> Result<(), Decline> {
@@ -31,12 +46,16 @@ pub(super) fn plan(
     let size = lines.len.next_power_of_two().max(2);
     let kernel = Sort { dtype: x.dtype, descending, size, rank: lines.grid.rank() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
-    let starts = [launch.read(&x)?, launch.write(&values)?, launch.write(&indices)?];
-    launch.number(lines.count)?.number(lines.len)?.number(kept)?;
-    for (start, step) in starts.into_iter().zip(&lines.steps) {
-        launch.word(start).number(*step)?;
-    }
-    lines.grid.describe(&mut launch)?;
+    let params = Params {
+        count: lines.count,
+        len: lines.len,
+        kept,
+        x: LineParams { start: launch.read(&x)?, stride: lines.steps[0] },
+        y: LineParams { start: launch.write(&values)?, stride: lines.steps[1] },
+        indices: LineParams { start: launch.write(&indices)?, stride: lines.steps[2] },
+        grid: lines.grid,
+    };
+    launch.parameters(&params)?;
     plan.step(launch, line(lines.count, request.hardware)?);
     Ok(())
 }
@@ -53,15 +72,14 @@ impl Sort {
             _ => module.places("y", dtype, hardware),
         };
         let indices = module.places("indices", DType::I64, hardware);
-        let (count, len, kept) = (module.word(), module.word(), module.word());
-        let starts: Vec<_> = (0..3).map(|_| (module.word(), module.word())).collect();
-        let grid = strided::parameters(&mut module, rank, 3);
+        let Params { count, len, kept, x: x_line, y: y_line, indices: i_line, grid } =
+            module.parameters::<Params>(rank);
         module.add(&order.text());
         module.add(&format!(
             "var<workgroup> keys: array<{0}, {size}>;\nvar<workgroup> places: array<u32, {size}>;",
             order.key()
         ));
-        let (x_step, y_step, i_step) = (starts[0].1, starts[1].1, starts[2].1);
+        let (x_step, y_step, i_step) = (x_line.stride, y_line.stride, i_line.stride);
         let body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {count} {{ return; }}
@@ -90,9 +108,9 @@ impl Sort {
                 let v = {};
                 {}{}
             }}",
-            starts[0].0,
-            starts[1].0,
-            starts[2].0,
+            x_line.start,
+            y_line.start,
+            i_line.start,
             grid.positions("row", &["at", "y_at", "i_at"]),
             order.key(),
             key(descending, &x.load(&format!("at + i * {x_step}"))),

@@ -1,9 +1,9 @@
-//! Values of blocks, as text: those of `rustorch-quant`, bit for bit, because every product but the last is exact.
+//! Dequantization in WGSL: bit for bit `rustorch-quant`'s, because every multiplication but the last is exact.
 
 use super::format::Format;
 
 /// Functions of a block at byte `at`, over those of the format: `weight_scale(at, s)` of group `s` of
-/// [`Format::group`] values, a factor and what is taken off; `weight_quad(scale, levels)`, four values of such a group.
+/// [`Format::group`] values, a factor and what is taken off; `weight_quad(scale, codes)`, four values of such a group.
 pub(super) fn text(format: &Format) -> String {
     let factor = format.scale();
     let low = format!("f16_value(half_at(at + {}u))", format.dmin);
@@ -15,14 +15,14 @@ pub(super) fn text(format: &Format) -> String {
     };
     let offset = format.group_offset.unwrap_or(0);
     let value = |i: usize| {
-        let level = format!("f32(extractBits(q, {}u, 8u) + {offset})", 8 * i);
+        let code = format!("f32(extractBits(q, {}u, 8u) + {offset})", 8 * i);
         let rest = if format.mins { " - scale.y" } else { "" };
-        format!("scale.x * {level}{rest}")
+        format!("scale.x * {code}{rest}")
     };
     format!(
         "fn weight_scale(at: u32, s: u32) -> vec2<f32> {{ return vec2<f32>({scale}); }}
-fn weight_quad(scale: vec2<f32>, levels: u32) -> vec4<f32> {{
-    let q = bitcast<i32>(levels);
+fn weight_quad(scale: vec2<f32>, codes: u32) -> vec4<f32> {{
+    let q = bitcast<i32>(codes);
     return vec4<f32>({}, {}, {}, {});
 }}
 ",

@@ -1,28 +1,27 @@
-//! The block types whose products run on the blocks: where levels and scales lie, and the arithmetic.
+//! The block types with kernels: offsets of codes and scales, and the arithmetic.
 //!
-//! Sums of products of levels are integers, hence exact; what is left are chains of fused multiply-adds over the blocks of a
-//! row. They are those of `rustorch-cpu` (its module `weight` tells where they come from), so that every device gives the
-//! same bits.
+//! Sums of products of codes are integers, hence exact; what remains are chains of fused multiply-adds over the blocks of a row,
+//! in the order of `rustorch-cpu` (see its module `weight`), so that every device gives the same bits.
 
 use rustorch_core::{DType, QuantType};
 
 /// What activations are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Companion {
+pub(super) enum ActivationQuant {
     /// Blocks of 32 with an `f16` scale.
     Q8_0,
-    /// The same, and the scaled sum of the levels.
+    /// The same, and the scaled sum of the codes.
     Q8_1,
     /// Blocks of 256 with an `f32` scale.
     Q8K,
 }
 
-impl Companion {
+impl ActivationQuant {
     /// Values in a block.
     pub(super) fn block(self) -> usize {
         match self {
-            Companion::Q8_0 | Companion::Q8_1 => 32,
-            Companion::Q8K => 256,
+            ActivationQuant::Q8_0 | ActivationQuant::Q8_1 => 32,
+            ActivationQuant::Q8K => 256,
         }
     }
 }
@@ -34,9 +33,9 @@ pub(super) enum Kind {
     Blocks,
     /// The same in eight chains, of which chain `l` has values `4l..4l + 4` of each block; minima have another one.
     LaneBlocks,
-    /// Integer scales within 256 values, one chain for levels and one for minima.
+    /// Integer scales within 256 values, one chain for codes and one for minima.
     Integer,
-    /// The same with eight chains for levels.
+    /// The same with eight chains for codes.
     Lanes,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct Format {
     /// The type.
     pub(super) quant: QuantType,
     /// Its companion.
-    pub(super) companion: Companion,
+    pub(super) activations: ActivationQuant,
     /// Its chains.
     pub(super) kind: Kind,
     /// Whether it has minima.
@@ -56,19 +55,19 @@ pub(super) struct Format {
     pub(super) d: usize,
     /// See `d`.
     pub(super) dmin: usize,
-    /// Functions: `levels(at, g, i)`: four signed levels, values `4i..4i + 4` of group `g` of 32, of the block at byte `at`;
+    /// Functions: `codes(at, g, i)`: four signed codes, values `4i..4i + 4` of group `g` of 32, of the block at byte `at`;
     /// of integer types, `scale(at, s)` and `minimum(at, s)` of group `s` of [`group`](Self::group).
     pub(super) text: &'static str,
-    /// If the levels are not signed yet when they are multiplied: what the sums of activations take back, times the scale.
+    /// If the codes are not signed yet when they are multiplied: what the sums of activations take back, times the scale.
     /// Lane `l` takes back that of groups `2l` and `2l + 1` of 16.
     pub(super) group_offset: Option<i32>,
 }
 
 macro_rules! format {
-    ($quant:ident, $companion:ident, $kind:ident, mins $mins:literal, group $group:literal, d $d:literal, $dmin:literal, $file:literal) => {
+    ($quant:ident, $activations:ident, $kind:ident, mins $mins:literal, group $group:literal, d $d:literal, $dmin:literal, $file:literal) => {
         Format {
             quant: QuantType::$quant,
-            companion: Companion::$companion,
+            activations: ActivationQuant::$activations,
             kind: Kind::$kind,
             mins: $mins,
             group: $group,
@@ -100,6 +99,17 @@ pub(super) const FORMATS: &[Format] = &[
     format!(MXFP4, Q8_0, Blocks, mins false, group 32, d 0, 0, "mxfp4.wgsl"),
 ];
 
+/// The types of [`FORMATS`].
+pub(super) const TYPES: &[QuantType] = &{
+    let mut types = [QuantType::Q4_0; FORMATS.len()];
+    let mut i = 0;
+    while i < types.len() {
+        types[i] = FORMATS[i].quant;
+        i += 1;
+    }
+    types
+};
+
 /// The format of a dtype, if it has kernels.
 pub(super) fn format(dtype: DType) -> Option<&'static Format> {
     let DType::Quant(quant) = dtype else { return None };
@@ -120,7 +130,7 @@ impl Format {
     /// The expression of the scale of the block at byte `at`.
     pub(super) fn scale(&self) -> String {
         match self.quant {
-            // Half of it, which goes with doubled levels.
+            // Half of it, which goes with doubled codes.
             QuantType::MXFP4 => std::format!("e8m0_halved(byte_at(at + {}u))", self.d),
             _ => std::format!("f16_value(half_at(at + {}u))", self.d),
         }

@@ -1,6 +1,7 @@
-//! Which rows of activations have chosen the same expert, so that they meet its matrix together.
+//! Grouping of rows of activations that selected the same expert, so that they share its matrix in one tile.
 
 use crate::Hardware;
+use crate::plan::parameters::parameters;
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::DType;
 
@@ -21,12 +22,21 @@ pub struct Group {
     pub(super) choices: DType,
 }
 
+parameters! {
+    /// Kernel parameters.
+    pub(super) struct GroupParams() {
+        rows: usize,
+        experts: usize,
+        start: u32,
+    }
+}
+
 impl Group {
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let mut module = Module::new();
         let choices = module.elements("choices", self.choices, false, hardware);
         module.buffer("tiles", "array<u32>", true);
-        let (rows, experts, from) = (module.word(), module.word(), module.word());
+        let GroupParams { rows, experts, start } = module.parameters::<GroupParams>(());
         let body = format!(
             "let expert = {LINEAR_GROUP} * {WORKGROUP}u + local;
             if expert > {experts} {{ return; }}
@@ -47,7 +57,7 @@ impl Group {
             }}
             if count == 0u {{ return; }}
             for (; count < {TILE}u; count++) {{ tiles[{TILE}u * first + count] = {NONE}; }}",
-            choices.index_words("choice", &format!("{from} + i")),
+            choices.index_words("choice", &format!("{start} + i")),
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

@@ -1,4 +1,4 @@
-fn level(nibble: u32) -> u32 {
+fn code(nibble: u32) -> u32 {
     var four = 0xbfad9881u;
     switch nibble >> 2u {
         case 1u: { four = 0xf6eaddcfu; }
@@ -8,8 +8,8 @@ fn level(nibble: u32) -> u32 {
     }
     return (four >> ((nibble & 3u) * 8u)) & 255u;
 }
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     let packed = word_at(at + 2u + 4u * (i & 3u)) >> (4u * (i >> 2u));
-    return level(packed & 15u) | (level((packed >> 8u) & 15u) << 8u) | (level((packed >> 16u) & 15u) << 16u)
-        | (level((packed >> 24u) & 15u) << 24u);
+    return code(packed & 15u) | (code((packed >> 8u) & 15u) << 8u) | (code((packed >> 16u) & 15u) << 16u)
+        | (code((packed >> 24u) & 15u) << 24u);
 }

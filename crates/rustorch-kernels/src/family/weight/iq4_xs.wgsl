@@ -1,4 +1,4 @@
-fn level(nibble: u32) -> u32 {
+fn code(nibble: u32) -> u32 {
     var four = 0xbfad9881u;
     switch nibble >> 2u {
         case 1u: { four = 0xf6eaddcfu; }
@@ -8,10 +8,10 @@ fn level(nibble: u32) -> u32 {
     }
     return (four >> ((nibble & 3u) * 8u)) & 255u;
 }
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     let packed = word_at(at + 8u + 16u * g + 4u * (i & 3u)) >> (4u * (i >> 2u));
-    return level(packed & 15u) | (level((packed >> 8u) & 15u) << 8u) | (level((packed >> 16u) & 15u) << 16u)
-        | (level((packed >> 24u) & 15u) << 24u);
+    return code(packed & 15u) | (code((packed >> 8u) & 15u) << 8u) | (code((packed >> 16u) & 15u) << 16u)
+        | (code((packed >> 24u) & 15u) << 24u);
 }
 fn scale(at: u32, s: u32) -> i32 {
     let low = (byte_at(at + 4u + (s >> 1u)) >> (4u * (s & 1u))) & 15u;

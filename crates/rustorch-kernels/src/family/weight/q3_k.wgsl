@@ -1,8 +1,8 @@
-fn less(levels: u32, offset: u32) -> u32 {
+fn less(codes: u32, offset: u32) -> u32 {
     // Byte by byte: the borrowed top bits keep the subtractions apart.
-    return ((levels | 0x80808080u) - offset) ^ 0x80808080u;
+    return ((codes | 0x80808080u) - offset) ^ 0x80808080u;
 }
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     let low = (word_at(at + 32u + 32u * (g >> 2u) + 4u * i) >> (2u * (g & 3u))) & 0x03030303u;
     let high = (word_at(at + 4u * i) >> g) & 0x01010101u;
     return less(low | (high << 2u), 0x04040404u);

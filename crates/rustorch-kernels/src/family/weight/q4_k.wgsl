@@ -1,4 +1,4 @@
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     return (word_at(at + 16u + 32u * (g >> 1u) + 4u * i) >> (4u * (g & 1u))) & 0x0f0f0f0fu;
 }
 fn scale(at: u32, s: u32) -> i32 {

@@ -1,4 +1,4 @@
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     let low = (word_at(at + 48u + 32u * (g >> 1u) + 4u * i) >> (4u * (g & 1u))) & 0x0f0f0f0fu;
     return low | (((word_at(at + 16u + 4u * i) >> g) & 0x01010101u) << 4u);
 }

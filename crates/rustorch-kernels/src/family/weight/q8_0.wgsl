@@ -1,3 +1,3 @@
-fn levels(at: u32, g: u32, i: u32) -> u32 {
+fn codes(at: u32, g: u32, i: u32) -> u32 {
     return word_at(at + 2u + 4u * i);
 }

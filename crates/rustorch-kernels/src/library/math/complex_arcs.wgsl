@@ -1,4 +1,4 @@
-// Arcs of complex numbers by W. Kahan's formulas ("Branch cuts for complex elementary functions", 1987), as the processor has
+// Arcs of complex numbers by W. Kahan's formulas ("Branch cuts for complex elementary functions", 1987), as the CPU has
 // them: of the parts' absolute values all sums are of positive numbers, so that nothing cancels; signs come back at the end.
 fn c_small(z: vec2<f32>) -> bool {
     return finite(z.x) && finite(z.y) && max(abs(z.x), abs(z.y)) < 1e-4;

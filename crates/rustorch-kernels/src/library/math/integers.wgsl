@@ -1,7 +1,7 @@
-// Overflow wraps. A division by zero is noted: see mistake.rs.
+// Overflow wraps. A division by zero fails a device assert: see device_assert.rs.
 fn floor_divide_signed(a: i32, b: i32) -> i32 {
     if b == 0i {
-        mistake(7u, 0u, 0u, 0u);
+        device_assert(FLOOR_DIVIDE, 0u, 0u, 0u);
         return 0i;
     }
     if b == -1i { return -a; }
@@ -10,7 +10,7 @@ fn floor_divide_signed(a: i32, b: i32) -> i32 {
 }
 fn remainder_signed(a: i32, b: i32) -> i32 {
     if b == 0i {
-        mistake(8u, 0u, 0u, 0u);
+        device_assert(REMAINDER, 0u, 0u, 0u);
         return 0i;
     }
     if b == -1i { return 0i; }
@@ -35,14 +35,14 @@ fn power_signed(a: i32, b: i32) -> i32 {
 }
 fn floor_divide_unsigned(a: u32, b: u32) -> u32 {
     if b == 0u {
-        mistake(7u, 0u, 0u, 0u);
+        device_assert(FLOOR_DIVIDE, 0u, 0u, 0u);
         return 0u;
     }
     return a / b;
 }
 fn remainder_unsigned(a: u32, b: u32) -> u32 {
     if b == 0u {
-        mistake(8u, 0u, 0u, 0u);
+        device_assert(REMAINDER, 0u, 0u, 0u);
         return 0u;
     }
     return a % b;
@@ -60,7 +60,7 @@ fn power_unsigned(a: u32, b: u32) -> u32 {
 }
 fn floor_divide_long(a: i64, b: i64) -> i64 {
     if b == 0li {
-        mistake(7u, 0u, 0u, 0u);
+        device_assert(FLOOR_DIVIDE, 0u, 0u, 0u);
         return 0li;
     }
     if b == -1li { return -a; }
@@ -69,7 +69,7 @@ fn floor_divide_long(a: i64, b: i64) -> i64 {
 }
 fn remainder_long(a: i64, b: i64) -> i64 {
     if b == 0li {
-        mistake(8u, 0u, 0u, 0u);
+        device_assert(REMAINDER, 0u, 0u, 0u);
         return 0li;
     }
     if b == -1li { return 0li; }

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn wide_white_space_is_white_space_only() {
-        // U+3000 lies in the range, yet counts as white space.
+        // U+3000 is in the range, yet counts as white space.
         assert_eq!(split("[\u{3000}-\u{3002}]+", "\u{3000}\u{3001}"), ["\u{3000}", "\u{3001}"]);
     }
 

@@ -5,8 +5,8 @@ use super::super::cases::FLOATS;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
-    BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Op, Reduce, ReduceOp, RmsNorm, ScanOp, Softmax,
-    Sort, TopK,
+    AddRmsNorm, BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Op, Reduce, ReduceOp, RmsNorm, Scan,
+    ScanOp, Softmax, Sort, TopK,
 };
 
 const MOST: usize = 8000;
@@ -84,7 +84,7 @@ pub(super) fn scan(draw: &mut Draw) -> Option<Case> {
         ScanOp::Prod => multiplied(dtype, dims.get(axis).copied().unwrap_or(1)),
     };
     let x = draw.argument(dtype, &dims, numbers);
-    draw.case(Op::Scan { op, axis }, vec![x])
+    draw.case(Op::Scan(Scan { op, axis }), vec![x])
 }
 
 pub(super) fn sort(draw: &mut Draw) -> Option<Case> {
@@ -144,7 +144,7 @@ pub(super) fn added_norm(draw: &mut Draw) -> Option<Case> {
     if draw.kind.chance(50) {
         args.push(draw.argument(dtype, &dims[rank - 1..], Numbers::within(-2.0, 2.0)));
     }
-    draw.case(Op::AddRmsNorm(RmsNorm { eps }), args)
+    draw.case(Op::AddRmsNorm(AddRmsNorm { eps }), args)
 }
 
 pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {

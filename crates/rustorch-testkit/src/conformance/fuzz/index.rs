@@ -3,7 +3,10 @@
 use super::super::Case;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
-use rustorch_core::{DType, Op, Pad, Scalar, ScatterMode, Triangle};
+use rustorch_core::{
+    Concat, DType, Embedding, Gather, IndexSelect, Op, Pad, Scalar, Scatter, ScatterMode, ScatterReduce,
+    ScatterReduction, Tri,
+};
 
 const MOST: usize = 5000;
 
@@ -22,7 +25,7 @@ pub(super) fn select(draw: &mut Draw) -> Option<Case> {
     let x = draw.argument(dtype, &dims, any(dtype));
     let n = draw.len(60);
     let ids = draw.indices(&[n], dims[axis]);
-    draw.case(Op::IndexSelect { axis }, vec![x, ids])
+    draw.case(Op::IndexSelect(IndexSelect { axis }), vec![x, ids])
 }
 
 pub(super) fn embedding(draw: &mut Draw) -> Option<Case> {
@@ -32,7 +35,7 @@ pub(super) fn embedding(draw: &mut Draw) -> Option<Case> {
     let rank = draw.rank(0, 3);
     let dims = draw.dims(rank, 30);
     let ids = draw.indices(&dims, rows);
-    draw.case(Op::Embedding, vec![x, ids])
+    draw.case(Op::Embedding(Embedding), vec![x, ids])
 }
 
 /// Not larger in any dimension but one, where it is any length.
@@ -56,7 +59,7 @@ pub(super) fn gather(draw: &mut Draw) -> Option<Case> {
     let own = smaller(draw, &dims, axis);
     let x = draw.argument(dtype, &dims, any(dtype));
     let ids = draw.indices(&own, dims.get(axis).copied().unwrap_or(1));
-    draw.case(Op::Gather { axis }, vec![x, ids])
+    draw.case(Op::Gather(Gather { axis }), vec![x, ids])
 }
 
 pub(super) fn scatter(draw: &mut Draw) -> Option<Case> {
@@ -76,7 +79,27 @@ pub(super) fn scatter(draw: &mut Draw) -> Option<Case> {
     let x = draw.argument(dtype, &dims, numbers);
     let ids = draw.indices(&own, dims.get(axis).copied().unwrap_or(1));
     let src = draw.argument(dtype, &larger, numbers);
-    draw.case(Op::Scatter { axis, mode }, vec![x, ids, src])
+    draw.case(Op::Scatter(Scatter { axis, mode }), vec![x, ids, src])
+}
+
+pub(super) fn scatter_reduce(draw: &mut Draw) -> Option<Case> {
+    let (dtype, mut dims, axis) = target(draw, 0);
+    if let Some(len) = dims.get_mut(axis) {
+        *len = (*len).max(1);
+    }
+    let reduction = draw.kind.pick(ScatterReduction::ALL);
+    let numbers = match reduction {
+        ScatterReduction::Max | ScatterReduction::Min => any(dtype),
+        _ if dtype.is_int() => any(dtype),
+        _ => Numbers::GRID.with(Special::Zeros),
+    };
+    let own = smaller(draw, &dims, axis);
+    let larger: Vec<usize> = own.iter().map(|&len| len + draw.fine.pick(&[0, 0, 1, 3])).collect();
+    let x = draw.argument(dtype, &dims, numbers);
+    let ids = draw.indices(&own, dims.get(axis).copied().unwrap_or(1));
+    let src = draw.argument(dtype, &larger, numbers);
+    let op = ScatterReduce { axis, reduction, include_self: draw.fine.chance(50) };
+    draw.case(Op::ScatterReduce(op), vec![x, ids, src])
 }
 
 pub(super) fn concat(draw: &mut Draw) -> Option<Case> {
@@ -89,7 +112,7 @@ pub(super) fn concat(draw: &mut Draw) -> Option<Case> {
             draw.argument(dtype, &own, any(dtype))
         })
         .collect();
-    draw.case(Op::Concat { axis }, args)
+    draw.case(Op::Concat(Concat { axis }), args)
 }
 
 pub(super) fn pad(draw: &mut Draw) -> Option<Case> {
@@ -107,5 +130,5 @@ pub(super) fn triangle(draw: &mut Draw) -> Option<Case> {
     let diagonal = draw.fine.below(41) as i64 - 20;
     let x = draw.argument(dtype, &dims, plain(dtype));
     let upper = draw.kind.chance(50);
-    draw.case(Op::Triangle(Triangle { upper, diagonal }), vec![x])
+    draw.case(Op::Tri(Tri { upper, diagonal }), vec![x])
 }

@@ -71,6 +71,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, index::embedding),
     (3, index::gather),
     (5, index::scatter),
+    (4, index::scatter_reduce),
     (4, index::concat),
     (3, index::pad),
     (2, index::triangle),

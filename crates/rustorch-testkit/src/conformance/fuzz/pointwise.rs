@@ -5,8 +5,8 @@ use super::super::chain;
 use super::super::{Argument, Case};
 use super::draw::{Draw, Numbers, Special};
 use rustorch_core::{
-    Arange, BinaryOp, CompareOp, DType, DTypeKind, Distribution, Fill, GateOp, Op, PhiloxKey, Random, Scalar,
-    Shape, UnaryOp,
+    Arange, BinaryOp, Cast, Clamp, CompareOp, CopyOp, DType, DTypeKind, Distribution, Fill, GluOp, Op,
+    PhiloxKey, Random, Scalar, Shape, UnaryOp, Where,
 };
 
 /// The most elements of a result.
@@ -129,7 +129,7 @@ pub(super) fn choose(draw: &mut Draw) -> Option<Case> {
     let own = draw.narrower(&dims);
     let condition = draw.argument(DType::Bool, &own, Numbers::within(-3.0, 3.0));
     args.insert(0, condition);
-    draw.case(Op::Where, args)
+    draw.case(Op::Where(Where), args)
 }
 
 pub(super) fn clamp(draw: &mut Draw) -> Option<Case> {
@@ -141,17 +141,17 @@ pub(super) fn clamp(draw: &mut Draw) -> Option<Case> {
         };
         draw.fine.chance(70).then_some(bound)
     };
-    let op = Op::Clamp { min: bound(), max: bound() };
+    let op = Op::Clamp(Clamp { min: bound(), max: bound() });
     let dims = shape(draw);
     let x = draw.argument(dtype, &dims, any(dtype));
     draw.case(op, vec![x])
 }
 
 pub(super) fn gate(draw: &mut Draw) -> Option<Case> {
-    let op = draw.kind.pick(GateOp::ALL);
+    let op = draw.kind.pick(GluOp::ALL);
     let dtype = draw.dtype(super::super::cases::FLOATS);
     let args = pair(draw, dtype, Numbers::within(-20.0, 20.0).with(Special::All), plain(dtype));
-    draw.case(Op::Gate(op), args)
+    draw.case(Op::Glu(op), args)
 }
 
 pub(super) fn chain(draw: &mut Draw) -> Option<Case> {
@@ -172,14 +172,14 @@ pub(super) fn cast(draw: &mut Draw) -> Option<Case> {
     let dims = shape(draw);
     let numbers = if draw.fine.chance(50) { plain(from) } else { any(from) };
     let x = draw.argument(from, &dims, numbers);
-    draw.case(Op::Cast(to), vec![x])
+    draw.case(Op::Cast(Cast { to }), vec![x])
 }
 
 pub(super) fn copy(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(DType::DENSE);
     let dims = shape(draw);
     let x = draw.argument(dtype, &dims, any(dtype));
-    draw.case(Op::Copy, vec![x])
+    draw.case(Op::Copy(CopyOp), vec![x])
 }
 
 pub(super) fn create(draw: &mut Draw) -> Option<Case> {

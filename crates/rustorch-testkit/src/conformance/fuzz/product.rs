@@ -5,8 +5,8 @@ use super::super::{Argument, Case, weights};
 use super::draw::{Draw, Numbers, Rng, Special};
 use super::pointwise::any;
 use rustorch_core::{
-    Attention, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims, Layout, MatMul, Op,
-    QuantType, Rope, RopeStyle, Shape, UnaryOp, Yarn,
+    Attention, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims, Embedding, Layout,
+    MatMul, MulMatId, Numerics, Op, QuantType, Rope, RopeParams, RopeStyle, Shape, UnaryOp, Yarn,
 };
 
 /// Numbers whose sums of so many products are the same in any order, or whose rounding the suite's tolerance allows: see
@@ -19,6 +19,10 @@ fn terms(draw: &mut Draw, dtype: DType, count: usize) -> Numbers {
         _ if count > 72 || draw.fine.chance(50) => Numbers::GRID.with(Special::Infinite),
         _ => Numbers::within(-1.0, 1.0).with(Special::Infinite),
     }
+}
+
+fn numerics(unrounded: bool) -> Numerics {
+    if unrounded { Numerics::F32 } else { Numerics::Ggml }
 }
 
 fn activation(draw: &mut Draw, dtype: DType) -> Option<UnaryOp> {
@@ -65,7 +69,7 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
     }
     let op = MatMul {
         activation: activation(draw, dtype),
-        exact: half && draw.kind.chance(40),
+        numerics: numerics(half && draw.kind.chance(40)),
         ..MatMul::default()
     };
     draw.case(Op::MatMul(op), args)
@@ -143,7 +147,7 @@ pub(super) fn experts(draw: &mut Draw) -> Option<Case> {
         let w = blocks(draw, quant, &[e], rows, inner)?;
         let x =
             draw.argument(DType::F32, &[t, shared, inner], Numbers::within(-3.0, 3.0).with(Special::Zeros));
-        return draw.case(Op::ExpertMatMul { exact: false }, vec![x, w, ids]);
+        return draw.case(Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), vec![x, w, ids]);
     }
     let dtype = draw.dtype(FLOATS);
     let half = dtype == DType::F32 && draw.kind.chance(50);
@@ -155,8 +159,8 @@ pub(super) fn experts(draw: &mut Draw) -> Option<Case> {
     if w.layout.strides()[2] != 1 {
         w = w.packed();
     }
-    let exact = half && draw.kind.chance(50);
-    draw.case(Op::ExpertMatMul { exact }, vec![x, w, ids])
+    let numerics = numerics(half && draw.kind.chance(50));
+    draw.case(Op::MulMatId(MulMatId { numerics }), vec![x, w, ids])
 }
 
 /// Rows of a table of a block type, or decoding of all of it.
@@ -168,10 +172,10 @@ pub(super) fn quant_rows(draw: &mut Draw) -> Option<Case> {
         let rank = draw.rank(0, 3);
         let dims = draw.dims(rank, 30);
         let ids = draw.indices(&dims, rows);
-        return draw.case(Op::Embedding, vec![table, ids]);
+        return draw.case(Op::Embedding(Embedding), vec![table, ids]);
     }
     let to = draw.kind.pick(&[DType::F32, DType::F16, DType::BF16]);
-    draw.case(Op::Cast(to), vec![table])
+    draw.case(Op::Cast(Cast { to }), vec![table])
 }
 
 /// `F32` to a block type.
@@ -179,7 +183,7 @@ pub(super) fn quantize(draw: &mut Draw) -> Option<Case> {
     let quant = quant(draw);
     let (rows, k) = (draw.len(8), row_of(draw, quant));
     let x = draw.argument(DType::F32, &[rows, k], Numbers::within(-3.0, 3.0).with(Special::Zeros));
-    draw.case(Op::Cast(DType::Quant(quant)), vec![x])
+    draw.case(Op::Cast(Cast { to: DType::Quant(quant) }), vec![x])
 }
 
 pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
@@ -212,7 +216,7 @@ pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
         causal: fine.chance(50).then(|| fine.below(n + 2)),
         window: fine.chance(30).then(|| 1 + fine.below(n + 2)),
         softcap: draw.kind.chance(25).then_some(5.0),
-        cache_precision: keys == DType::F16 && dtype == DType::F32 && draw.kind.chance(50),
+        numerics: numerics(!(keys == DType::F16 && dtype == DType::F32 && draw.kind.chance(50))),
     };
     draw.case(Op::Attention(attention), args)
 }
@@ -240,7 +244,7 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
         beta_slow: 1.0,
         original_context: 512,
     });
-    let rope = Rope {
+    let rope = RopeParams {
         style: draw.kind.pick(&[RopeStyle::Adjacent, RopeStyle::Halves]),
         rotated,
         base: draw.fine.pick(&[10_000.0, 500_000.0]),
@@ -251,7 +255,7 @@ pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
         DType::F32 => draw.kind.pick(&[DType::F32, DType::F32, DType::F16, DType::BF16]),
         dtype => dtype,
     };
-    draw.case(Op::Rope { rope, to }, args)
+    draw.case(Op::Rope(Rope { params: rope, to }), args)
 }
 
 pub(super) fn conv(draw: &mut Draw) -> Option<Case> {

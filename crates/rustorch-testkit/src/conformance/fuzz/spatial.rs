@@ -6,7 +6,8 @@ use super::super::spatial::outputs;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::any;
 use rustorch_core::{
-    AdaptivePool, AvgPool, DType, Dims, Interpolate, InterpolateMode, MaxPool, Op, PoolWindow,
+    AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, DType, Dims,
+    Interpolate, InterpolateBackward, InterpolateMode, MaxPool, MaxPoolBackward, Op, PoolWindow,
 };
 
 /// Leading and spatial dimensions; none of the latter is empty.
@@ -48,8 +49,8 @@ pub(super) fn max_pool(draw: &mut Draw) -> Option<Case> {
         }
         1 => {
             let x = draw.argument(dtype, &dims, numbers);
-            let pool = AdaptivePool { size: size(draw, n) };
-            draw.case(Op::AdaptiveMaxPool(pool), vec![x])
+            let size = size(draw, n);
+            draw.case(Op::AdaptiveMaxPool(AdaptiveMaxPool { size }), vec![x])
         }
         _ => {
             // Sums of whatever meets at an index.
@@ -57,7 +58,10 @@ pub(super) fn max_pool(draw: &mut Draw) -> Option<Case> {
             let grad = draw.argument(dtype, &pooled, Numbers::GRID);
             let plane: usize = spatial.iter().product();
             let ids = draw.argument(DType::I64, &pooled, Numbers::within(-1.0, plane as f64 - 0.01));
-            draw.case(Op::MaxPoolBackward { spatial: Dims::from_slice(&spatial) }, vec![grad, ids])
+            draw.case(
+                Op::MaxPoolBackward(MaxPoolBackward { spatial: Dims::from_slice(&spatial) }),
+                vec![grad, ids],
+            )
         }
     }
 }
@@ -74,8 +78,8 @@ pub(super) fn mean_pool(draw: &mut Draw) -> Option<Case> {
         let dims = [&lead[..], if back { &size } else { &spatial }].concat();
         let x = draw.argument(dtype, &dims, numbers);
         let op = match back {
-            true => Op::AdaptiveAvgPoolBackward { spatial: own },
-            false => Op::AdaptiveAvgPool(AdaptivePool { size }),
+            true => Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial: own }),
+            false => Op::AdaptiveAvgPool(AdaptiveAvgPool { size }),
         };
         return draw.case(op, vec![x]);
     }
@@ -89,7 +93,8 @@ pub(super) fn mean_pool(draw: &mut Draw) -> Option<Case> {
         .collect();
     let dims = [&lead[..], if back { &outs } else { &spatial }].concat();
     let x = draw.argument(dtype, &dims, numbers);
-    let op = if back { Op::AvgPoolBackward { pool, spatial: own } } else { Op::AvgPool(pool) };
+    let op =
+        if back { Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: own }) } else { Op::AvgPool(pool) };
     draw.case(op, vec![x])
 }
 
@@ -118,7 +123,9 @@ pub(super) fn interpolate(draw: &mut Draw) -> Option<Case> {
     let most = if back { 0.1 } else { 3.0 };
     let x = draw.argument(dtype, &dims, Numbers::within(-most, most));
     let op = match back {
-        true => Op::InterpolateBackward { interpolate, spatial: Dims::from_slice(&spatial) },
+        true => {
+            Op::InterpolateBackward(InterpolateBackward { interpolate, spatial: Dims::from_slice(&spatial) })
+        }
         false => Op::Interpolate(interpolate),
     };
     draw.case(op, vec![x])

@@ -84,7 +84,7 @@ impl Trial {
 }
 
 fn infer(case: &Case) -> Outputs {
-    case.op.infer(&metas(&case.args, Device::Cpu)).expect("what was drawn was accepted")
+    case.op.infer(&metas(&case.args, Device::CPU)).expect("what was drawn was accepted")
 }
 
 /// Puts neighbours among the arguments into one memory, now and then: beside each other, or one over the other.
@@ -107,7 +107,7 @@ fn share(args: &mut [Argument], draw: &mut Draw) -> Vec<usize> {
             let at = bytes.len() / size;
             bytes.extend_from_slice(&second.bytes);
             let offset = second.layout.offset() + at;
-            args[i].layout = second.layout.at_offset(offset);
+            args[i].layout = second.layout.at_offset(offset).expect("offsets of cases are small");
             args[i].bytes.clone_from(&bytes);
             args[i - 1].bytes = bytes;
         }
@@ -139,7 +139,8 @@ fn place(out: &OutputMeta, args: &mut [Argument], shares: &[usize], draw: &mut D
         let whole = args[i].bytes.len().next_multiple_of(own);
         args[i].bytes.resize(whole, 0x5A);
         let offset = layout.offset() + at;
-        return Place { layout: layout.at_offset(offset), memory: Memory::Argument(i) };
+        let layout = layout.at_offset(offset).expect("offsets of cases are small");
+        return Place { layout, memory: Memory::Argument(i) };
     }
     Place { layout, memory: Memory::Larger(random(elements * size)) }
 }

@@ -4,13 +4,13 @@
 //! weight cast to `f32`, bit for bit, and nowhere does the weight lie decoded as a whole.
 
 use super::Same;
-use super::gemm::{Columns, product_of};
-use crate::kernels::matmul::rows::{Job, Matrix, Results, Rows};
+use super::gemm::{Columns, run_packing};
+use crate::kernels::matmul::rows::{GroupedGemm, StridedRows};
+use crate::kernels::matmul::weight::Matrix;
 use crate::{Isa, Pool};
 use rustorch_core::QuantType;
 
 /// The rows of a matrix of a block type as columns.
-#[derive(Clone, Copy)]
 struct Decoded {
     quant: QuantType,
     matrix: Matrix,
@@ -20,8 +20,8 @@ struct Decoded {
 const MOST: usize = 256;
 
 impl Columns<f32> for Decoded {
-    fn matrix(&self) -> Matrix {
-        self.matrix
+    fn size(&self) -> (usize, usize) {
+        (self.matrix.n, self.matrix.k)
     }
 
     unsafe fn pack(
@@ -44,7 +44,7 @@ impl Columns<f32> for Decoded {
                     let row = w.add((j + column) * self.matrix.row_bytes);
                     std::slice::from_raw_parts(row.add(bytes(p)), bytes(depth))
                 };
-                rustorch_quant::decode(self.quant, blocks, values)
+                rustorch_quant::dequantize(self.quant, blocks, values)
                     .expect("as many values as the blocks have, by their sizes");
             } else {
                 values.fill(0.0);
@@ -57,21 +57,19 @@ impl Columns<f32> for Decoded {
     }
 }
 
-/// Multiplies, for each job, its matrix of a block type with its rows of `x`, and writes the results.
+/// Runs GEMMs with matrices of a block type.
 ///
 /// # Safety
-/// Every job's matrix has `matrix.n` rows of `matrix.k` values in blocks of `quant`; `out` has the rows of the jobs, `n`
-/// columns each, and nobody else uses them.
-pub(in crate::kernels::matmul) unsafe fn product_exact(
+/// Every matrix has `matrix.n` rows of `matrix.k` values in blocks of `quant`; the outputs have a row for each row of the left
+/// operands, `n` columns each, and nobody else uses them.
+pub(in crate::kernels::matmul) unsafe fn run_decoded(
     pool: &Pool,
     quant: QuantType,
     matrix: Matrix,
-    jobs: &[Job<'_>],
-    x: &Rows<'_, f32>,
-    out: &Results<'_, f32>,
+    gemms: &[GroupedGemm<'_, StridedRows<'_, f32>, f32>],
 ) {
     // SAFETY: this function's contract; the instruction set was detected.
-    unsafe { product_of::<Same<f32>, _>(pool, Isa::detect(), Decoded { quant, matrix }, jobs, x, out) }
+    unsafe { run_packing::<Same<f32>, _>(pool, Isa::detect(), &Decoded { quant, matrix }, gemms) }
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! Division of a dense product into tiles and tasks.
+//! A dense GEMM, strided and packed: division into tiles and tasks.
 
 use super::Arithmetic;
-use super::kernel::{Scalar, Tile};
+use super::kernel::{HIGHEST, Scalar, Tiles};
 use super::pack::{pack_columns, pack_rows};
-use crate::kernels::matmul::rows::{Job, Matrix, Parts, Results, Rows, Tasks};
+use crate::kernels::matmul::rows::{GroupedGemm, MOST_ROWS, Parts, StridedRows, Task, Tasks};
 use crate::{Isa, Pool};
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::thread::LocalKey;
 
 /// The right operand: element `(p, j)` of `[k, n]` is `p * k_stride + j * n_stride` from its first.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +23,9 @@ pub(super) struct Strided {
 const DEPTH: usize = 256;
 
 /// A right operand that can be packed piece by piece.
-pub(super) trait Columns<E>: Copy + Sync {
-    /// Its size, and the bytes from one column to the next.
-    fn matrix(&self) -> Matrix;
+pub(super) trait Columns<E>: Sync {
+    /// Its columns and its inner dimension.
+    fn size(&self) -> (usize, usize);
 
     /// Values of columns of the matrix at `w`, in the order of [`pack_columns`]: those from the first of `values` (a
     /// multiple of [`DEPTH`]) on, as many as the second says; of a range of columns likewise.
@@ -44,20 +46,12 @@ pub(super) trait Columns<E>: Copy + Sync {
 /// Elements in memory, converted by the arithmetic.
 struct InMemory<A>(Strided, PhantomData<A>);
 
-impl<A> Clone for InMemory<A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A> Copy for InMemory<A> {}
-
 // SAFETY: holds numbers only.
 unsafe impl<A> Sync for InMemory<A> {}
 
 impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
-    fn matrix(&self) -> Matrix {
-        Matrix { n: self.0.n, k: self.0.k, row_bytes: self.0.k * size_of::<A::W>() }
+    fn size(&self) -> (usize, usize) {
+        (self.0.n, self.0.k)
     }
 
     #[inline(always)]
@@ -79,131 +73,148 @@ impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
     }
 }
 
-/// Rows of one job, packed from `start` of the job's memory.
-struct Panel<E> {
-    row: usize,
-    rows: usize,
-    tile: Tile<E>,
-}
-
-/// Multiplies, for each job, its matrix with its rows of `x`, and writes the results.
+/// Runs GEMMs with matrices in memory, one after the other or at once.
 ///
 /// # Safety
-/// The processor has `isa`. Every job's matrix has the elements that `w` describes; `out` has the rows of the jobs, `w.n` columns each, and nobody
-/// else uses them. Where the arithmetic adds to what stands there, they were written.
-pub(super) unsafe fn product<A: Arithmetic>(
+/// The CPU has `isa`. Every matrix has the elements that `w` describes; the outputs have a row for each row of the left
+/// operands, `w.n` columns each, and nobody else uses them. Where the arithmetic adds to what stands there, they were
+/// written.
+pub(super) unsafe fn run<A: Arithmetic>(
     pool: &Pool,
     isa: Isa,
     w: Strided,
-    jobs: &[Job<'_>],
-    x: &Rows<'_, A::X>,
-    out: &Results<'_, A::X>,
+    gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) {
     // SAFETY: this function's contract.
-    unsafe { product_of::<A, _>(pool, isa, InMemory::<A>(w, PhantomData), jobs, x, out) }
+    unsafe { run_packing::<A, _>(pool, isa, &InMemory::<A>(w, PhantomData), gemms) }
 }
 
-/// [`product`] with a right operand of any kind.
+/// [`run`] with right operands of any kind.
 ///
 /// # Safety
 /// As there.
-pub(super) unsafe fn product_of<A: Arithmetic, C: Columns<A::E>>(
+pub(super) unsafe fn run_packing<A: Arithmetic, C: Columns<A::E>>(
     pool: &Pool,
     isa: Isa,
-    source: C,
-    jobs: &[Job<'_>],
-    x: &Rows<'_, A::X>,
-    out: &Results<'_, A::X>,
+    source: &C,
+    mut gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) {
-    let w = source.matrix();
+    let (_, k) = source.size();
+    // As many at once as the pack buffer may hold.
+    while let Some(first) = gemms.first() {
+        let mut rows = first.x.count;
+        let more = gemms[1..].iter().take_while(|gemm| {
+            rows += gemm.x.count;
+            rows * k <= MOST_PACKED
+        });
+        let (now, later) = gemms.split_at(1 + more.count());
+        // SAFETY: this function's contract.
+        unsafe { run_at_once::<A, C>(pool, isa, source, now) };
+        gemms = later;
+    }
+}
+
+/// Elements of the left operands of several GEMMs that are packed at once.
+const MOST_PACKED: usize = 4 << 20;
+
+/// # Safety
+/// As [`run`].
+unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
+    pool: &Pool,
+    isa: Isa,
+    source: &C,
+    gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
+) {
+    let (n, k) = source.size();
     let tiles = A::E::tiles(isa);
     let (columns, most) = (tiles.columns, tiles.most_rows());
-    let panels: Vec<Vec<Panel<A::E>>> = jobs
-        .iter()
-        .map(|job| {
-            let mut row = 0;
-            let mut panels = Vec::with_capacity(job.x.len() / most + 4);
-            while row < job.x.len() {
-                let (rows, tile) = tiles.at_most(job.x.len() - row);
-                panels.push(Panel { row, rows, tile });
-                row += rows;
-            }
-            panels
-        })
-        .collect();
-    let packed: Vec<Vec<A::E>> = jobs
-        .iter()
-        .zip(&panels)
-        .map(|(job, panels)| {
-            let mut packed = vec![A::E::ZERO; job.x.len() * w.k];
-            let parts = Parts::new(&mut packed);
-            pool.ranges(panels.len(), (PACK_GRAIN / (w.k * most).max(1)).max(1), |range| {
-                for panel in &panels[range] {
-                    let rows: Vec<*const A::X> = job.x[panel.row..panel.row + panel.rows]
-                        .iter()
-                        .map(|&i| x.address(i as usize))
-                        .collect();
-                    // SAFETY: each panel is packed by one thread, to its own part.
-                    unsafe {
-                        let to = parts.part(panel.row * w.k, panel.rows * w.k);
-                        pack_rows::<A>(&rows, w.k, x.stride(), to.as_mut_ptr());
-                    }
-                }
-            });
-            packed
-        })
-        .collect();
-
     let size = size_of::<A::E>() as f64;
-    let tasks = Tasks::new(pool.threads(), w, jobs, (columns, most), |m| {
+    let rows = gemms.iter().map(|gemm| gemm.x.count);
+    let tasks = Tasks::new(pool.threads(), n, rows.clone(), (columns, most), |m| {
         // Reading and packing a column, and multiplying, in nanoseconds.
-        w.k as f64 * (0.1 * size + m as f64 * 0.003 * size)
+        k as f64 * (0.1 * size + m as f64 * 0.003 * size)
     });
-    pool.run(tasks.len(), |i| {
-        let task = tasks.get(i);
-        let (job, panels, packed) = (&jobs[task.job], &panels[task.job], &packed[task.job]);
-        let from = panels.partition_point(|panel| panel.row < task.rows.start);
-        let to = panels.partition_point(|panel| panel.row < task.rows.end);
-        let panels = &panels[from..to];
-        with_scratch::<A::E>(DEPTH * columns + task.rows.len() * columns, |scratch| {
-            // SAFETY: the scratch has room for both.
-            let sums = unsafe { scratch.add(DEPTH * columns) };
-            for j in task.columns.clone().step_by(columns) {
-                let n = columns.min(task.columns.end - j);
-                // SAFETY: this function's contract; tasks are disjoint in results.
-                unsafe {
-                    for at in 0..task.rows.len() * columns {
-                        sums.add(at).write(A::E::ZERO);
-                    }
-                    if A::ADDS {
-                        for row in task.rows.clone() {
-                            let sums = sums.add((row - task.rows.start) * columns);
-                            let sums = std::slice::from_raw_parts_mut(sums, n);
-                            out.take(job.out[row] as usize, j, sums, A::start);
+    with_memory(&PACKED, rows.clone().sum::<usize>() * k, |packed: *mut A::E| {
+        let packed = Parts::new(packed);
+        let stacks = rows.map(|m| m.div_ceil(most)).sum();
+        pool.ranges(stacks, (PACK_GRAIN / (k * most).max(1)).max(1), |range| {
+            // SAFETY: each stack of rows is packed by one thread, to its own part.
+            unsafe { pack_stacks::<A>(gemms, tiles, range, &packed) }
+        });
+        pool.run(tasks.len(), |i| {
+            let Task { gemm, rows_before, columns: range, rows } = tasks.get(i);
+            let GroupedGemm { w, out, .. } = &gemms[gemm];
+            // SAFETY: the rows were packed, and nobody writes there any more.
+            let packed = unsafe { packed.address(rows_before * k) };
+            // As much for every task, so that a thread allocates it once.
+            let most_rows = rows.len().max(MOST_ROWS);
+            with_scratch::<A::E>((DEPTH + most_rows) * columns, |scratch| {
+                // SAFETY: the scratch has room for both.
+                let sums = unsafe { scratch.add(DEPTH * columns) };
+                for j in range.clone().step_by(columns) {
+                    let n = columns.min(range.end - j);
+                    // SAFETY: this function's contract; tasks are disjoint in results.
+                    unsafe {
+                        for at in 0..rows.len() * columns {
+                            sums.add(at).write(A::E::ZERO);
                         }
-                    }
-                    for p in (0..w.k).step_by(DEPTH) {
-                        let depth = DEPTH.min(w.k - p);
-                        source.pack(isa, job.w, (p, depth), (j, n), columns, scratch);
-                        for panel in panels {
-                            let x = packed.as_ptr().add(panel.row * w.k + p * panel.rows);
-                            (panel.tile)(
-                                depth,
-                                x,
-                                scratch,
-                                sums.add((panel.row - task.rows.start) * columns),
-                            );
+                        let sums_of = |row: usize| sums.add((row - rows.start) * columns);
+                        if A::ADDS {
+                            for row in rows.clone() {
+                                let sums = std::slice::from_raw_parts_mut(sums_of(row), n);
+                                out.load(row, j, sums, A::start);
+                            }
                         }
-                    }
-                    for row in task.rows.clone() {
-                        let sums = sums.add((row - task.rows.start) * columns);
-                        let sums = std::slice::from_raw_parts(sums, n);
-                        out.put(job.out[row] as usize, j, sums, A::out);
+                        for p in (0..k).step_by(DEPTH) {
+                            let depth = DEPTH.min(k - p);
+                            source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
+                            for (row, height, tile) in tiles.over(rows.clone()) {
+                                tile(depth, packed.add(row * k + p * height), scratch, sums_of(row));
+                            }
+                        }
+                        for row in rows.clone() {
+                            let sums = std::slice::from_raw_parts(sums_of(row), n);
+                            out.store(row, j, sums, A::out);
+                        }
                     }
                 }
-            }
+                // SAFETY: as above; they are stored.
+                unsafe { out.activate(rows, range) };
+            });
         });
     });
+}
+
+/// Packs stacks of rows, as many as the highest tile has, of all GEMMs.
+///
+/// # Safety
+/// `packed` has room for all rows, and nobody else uses the parts of these stacks.
+unsafe fn pack_stacks<A: Arithmetic>(
+    gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
+    tiles: &Tiles<A::E>,
+    range: Range<usize>,
+    packed: &Parts<A::E>,
+) {
+    let most = tiles.most_rows();
+    let (mut stacks_before, mut rows_before) = (0, 0);
+    for GroupedGemm { x, .. } in gemms {
+        let stacks = x.count.div_ceil(most);
+        let first = range.start.clamp(stacks_before, stacks_before + stacks) - stacks_before;
+        let end = range.end.clamp(stacks_before, stacks_before + stacks) - stacks_before;
+        for (row, height, _) in tiles.over(first * most..(end * most).min(x.count)) {
+            let mut rows = [std::ptr::null(); HIGHEST];
+            for (i, address) in rows[..height].iter_mut().enumerate() {
+                *address = x.address(row + i);
+            }
+            // SAFETY: this function's contract.
+            unsafe {
+                let to = packed.address((rows_before + row) * x.len());
+                pack_rows::<A>(&rows[..height], x.len(), x.stride(), to);
+            }
+        }
+        stacks_before += stacks;
+        rows_before += x.count;
+    }
 }
 
 /// Elements for a thread to pack at least.
@@ -213,26 +224,38 @@ const PACK_GRAIN: usize = 16 << 10;
 #[repr(align(64))]
 struct Line(#[allow(dead_code)] [u8; 64]);
 
+/// Memory that a thread keeps from call to call; empty, with capacity.
+type Memory = LocalKey<Cell<Vec<Line>>>;
+
 thread_local! {
-    /// Memory kept from task to task.
+    /// Of tasks.
     static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    /// Of packed left operands, while tasks run.
+    static PACKED: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
+
+/// Bytes beyond which memory is not kept.
+const MOST_KEPT: usize = 64 << 20;
 
 /// Calls `run` with memory for `len` elements, of unspecified contents.
 pub(crate) fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
-    let mut scratch = SCRATCH.take();
-    let lines = (len * size_of::<E>()).div_ceil(size_of::<Line>());
-    if scratch.len() < lines {
-        scratch.resize(lines, Line([0; 64]));
+    with_memory(&SCRATCH, len, run)
+}
+
+fn with_memory<E: Scalar>(memory: &'static Memory, len: usize, run: impl FnOnce(*mut E)) {
+    let mut lines = memory.take();
+    lines.reserve((len * size_of::<E>()).div_ceil(size_of::<Line>()));
+    run(lines.as_mut_ptr().cast());
+    if lines.capacity() * size_of::<Line>() <= MOST_KEPT {
+        memory.set(lines);
     }
-    run(scratch.as_mut_ptr().cast());
-    SCRATCH.set(scratch);
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Same;
     use super::*;
+    use crate::kernels::matmul::rows::{GemmOutput, RowOffsets};
     use crate::kernels::matmul::tests::Random;
     use rustorch_core::C64;
 
@@ -242,15 +265,18 @@ mod tests {
         Same<T>: Arithmetic<X = T, W = T>,
     {
         let mut out = vec![zero; m * n];
-        let (starts, to): (Vec<usize>, Vec<usize>) = (0..m).map(|i| (i * k, i * n)).unzip();
-        let ids: Vec<u32> = (0..m as u32).collect();
-        let job = Job { w: b.as_ptr().cast(), x: &ids, out: &ids };
         let w = Strided { n, k, k_stride: 1, n_stride: k };
+        let to = GemmOutput {
+            base: out.as_mut_ptr(),
+            offsets: RowOffsets::Strided(n),
+            stride: 1,
+            bias: None,
+            activation: None,
+        };
         // SAFETY: sizes agree; the caller's processor has `isa`.
         unsafe {
-            let rows = Rows::new(a.as_ptr(), &starts, k, 1);
-            let results = Results { base: out.as_mut_ptr(), starts: &to, stride: 1, bias: None };
-            product::<Same<T>>(&Pool::new(1), isa, w, &[job], &rows, &results);
+            let x = StridedRows::new(a.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
+            run::<Same<T>>(&Pool::new(1), isa, w, &[GroupedGemm { w: b.as_ptr().cast(), x, out: to }]);
         }
         out
     }

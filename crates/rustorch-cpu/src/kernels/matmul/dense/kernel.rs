@@ -2,10 +2,14 @@
 
 use crate::Isa;
 use rustorch_core::{C64, C128};
+use std::ops::Range;
 
 /// `acc[i][j] += Σ x[p][i] · w[p][j]` over `k` values of `p`, in order; `x` is `[k][H]`, `w` is `[k][columns]`, `acc` is
 /// `[H][columns]`.
 pub(crate) type Tile<E> = unsafe fn(k: usize, x: *const E, w: *const E, acc: *mut E);
+
+/// No tile is higher.
+pub(super) const HIGHEST: usize = 12;
 
 /// The kernels of a type on an instruction set.
 pub(crate) struct Tiles<E: 'static> {
@@ -25,6 +29,19 @@ impl<E> Tiles<E> {
     pub(crate) fn at_most(&self, rows: usize) -> (usize, Tile<E>) {
         let fits = self.by_rows.partition_point(|&(height, _)| height <= rows);
         self.by_rows[fits.max(1) - 1]
+    }
+
+    /// The tiles of rows that begin at a multiple of the [highest](Self::most_rows) and end at one or with the matrix: the
+    /// first row of each, its height and kernel.
+    pub(crate) fn over(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize, Tile<E>)> {
+        let mut next = rows.start;
+        std::iter::from_fn(move || {
+            (next < rows.end).then(|| {
+                let (height, tile) = self.at_most(rows.end - next);
+                next += height;
+                (next - height, height, tile)
+            })
+        })
     }
 }
 

@@ -16,16 +16,21 @@ pub(crate) use kernel::{Scalar, Tile};
 pub(crate) use pack::pack_columns;
 pub(crate) use subtract::{Field, Left, subtract_product};
 
-use super::problem::{Problem, address, address_mut, bias};
-use super::rows::{Job, Results, Rows};
+use super::experts::Choices;
+use super::gemm_args::{GemmArgs, Target, address};
+use super::rows::GroupedGemm;
+use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, Pool};
-pub(super) use blocks::product_exact;
-use rustorch_core::{C64, C128, DType, Element, Error, Fault, View, ViewMut, bf16, f16};
+pub(super) use blocks::run_decoded;
+use rustorch_core::{
+    C64, C128, DType, Element, Error, Fault, MatMul, Numerics, UnaryOp, View, ViewMut, bf16, f16,
+};
+use smallvec::SmallVec;
 
 /// How the operands of a product become numbers of one type, and how the result becomes an element.
 pub(crate) trait Arithmetic: 'static {
     /// Elements of the left operand and of the result.
-    type X: Element;
+    type X: Pointwise;
     /// Elements of the right operand.
     type W: Element;
     /// What is multiplied and summed.
@@ -245,9 +250,9 @@ half! {
     bf16: x86::load_bf16;
 }
 
-/// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$exact` says whether activations meet a weight as they are.
+/// Runs `$call::<A>(args)` for the arithmetic of two dtypes; `$numerics` says whether activations are rounded to a weight's.
 macro_rules! dispatch {
-    ($dtypes:expr, $exact:expr, $A:ident => $call:expr) => {{
+    ($dtypes:expr, $numerics:expr, $A:ident => $call:expr) => {{
         macro_rules! arm {
             ($ty:ty) => {{
                 type $A = $ty;
@@ -256,8 +261,8 @@ macro_rules! dispatch {
         }
         match $dtypes {
             (DType::F32, DType::F32) => arm!(Same<f32>),
-            (DType::F32, DType::F16) if $exact => arm!(Exact<f16>),
-            (DType::F32, DType::BF16) if $exact => arm!(Exact<bf16>),
+            (DType::F32, DType::F16) if $numerics == Numerics::F32 => arm!(Exact<f16>),
+            (DType::F32, DType::BF16) if $numerics == Numerics::F32 => arm!(Exact<bf16>),
             (DType::F32, DType::F16) => arm!(Weight<f16>),
             (DType::F32, DType::BF16) => arm!(Weight<bf16>),
             (DType::F16, DType::F16) => arm!(Half<f16>),
@@ -276,75 +281,60 @@ macro_rules! dispatch {
     }};
 }
 
-/// A product of dense operands.
+/// A matmul of dense operands.
 pub(super) fn run(
     pool: &Pool,
-    exact: bool,
-    problem: &Problem,
+    op: &MatMul,
+    gemm: &GemmArgs,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    dispatch!((args[0].dtype(), args[1].dtype()), exact, A => run_typed::<A>(pool, problem, args, out))
+    let dtypes = (args[0].dtype(), args[1].dtype());
+    dispatch!(dtypes, op.numerics, A => run_typed::<A>(pool, op.activation, gemm, args, out))
 }
 
 fn run_typed<A: Arithmetic>(
     pool: &Pool,
-    problem: &Problem,
+    activation: Option<UnaryOp>,
+    gemm: &GemmArgs,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let x = address::<A::X>(&args[0])?;
-    let w = address::<A::W>(&args[1])?.cast::<u8>();
-    let base = address_mut::<A::X>(out)?;
-    let bias = bias::<A::X>(args.get(2))?;
-    let matrix = gemm::Strided {
-        n: problem.n,
-        k: problem.k,
-        k_stride: problem.b_strides[0],
-        n_stride: problem.b_strides[1],
-    };
-    for group in problem.groups() {
-        let ids: Vec<u32> = (0..group.a_rows.len() as u32).collect();
-        let job = Job { w: w.wrapping_add(group.b_start * size_of::<A::W>()), x: &ids, out: &ids };
-        // SAFETY: the operands' views are valid, and the group's rows are theirs.
-        unsafe {
-            let rows = Rows::new(x, &group.a_rows, problem.k, problem.a_strides[1]);
-            let results = Results { base, starts: &group.out_rows, stride: problem.out_strides[1], bias };
-            gemm::product::<A>(pool, Isa::detect(), matrix, &[job], &rows, &results);
-        }
-    }
+    let w = address::<A::W>(&args[1])?;
+    let target = Target::<A::X>::new(out, args.get(2), activation)?;
+    let [k_stride, n_stride] = gemm.b_strides;
+    let matrix = gemm::Strided { n: gemm.n, k: gemm.k, k_stride, n_stride };
+    let shared = gemm.shared_rows();
+    let gemms: SmallVec<[_; 1]> = gemm
+        .gemms(&shared)
+        .map(|rows| GroupedGemm {
+            w: w.wrapping_add(rows.b_start).cast(),
+            // SAFETY: the operand's view is valid, and the rows are its own.
+            x: unsafe { gemm.rows(x, &rows) },
+            out: gemm.output(&target, &rows),
+        })
+        .collect();
+    // SAFETY: the operands' views are valid; each result is one GEMM's.
+    unsafe { gemm::run::<A>(pool, Isa::detect(), matrix, &gemms) };
     Ok(())
 }
 
-/// Sizes, and the elements from one value of a row to the next: in `x`, in the weights (inner, then outer) and in the
-/// output.
-pub(super) struct Strides {
-    pub(super) n: usize,
-    pub(super) k: usize,
-    pub(super) x: usize,
-    pub(super) w: [usize; 2],
-    pub(super) out: usize,
-}
-
-/// Products of rows with the matrices that they chose; `jobs` say which.
+/// Products of rows with the matrices that they chose.
 pub(super) fn run_experts(
     pool: &Pool,
-    exact: bool,
-    strides: &Strides,
-    jobs: &[Job<'_>],
-    (x, x_rows): (&View<'_>, &[usize]),
-    w: &View<'_>,
-    (out, out_rows): (&mut ViewMut<'_>, &[usize]),
+    numerics: Numerics,
+    choices: &Choices,
+    [x, w]: [&View<'_>; 2],
+    out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    dispatch!((x.dtype(), w.dtype()), exact, A => {
-        let Strides { n, k, w: [k_stride, n_stride], .. } = *strides;
-        let matrix = gemm::Strided { n, k, k_stride, n_stride };
-        let base = address_mut::<<A as Arithmetic>::X>(out)?;
+    let (dims, strides) = (w.layout().dims(), w.layout().strides());
+    let matrix = gemm::Strided { n: dims[1], k: dims[2], k_stride: strides[2], n_stride: strides[1] };
+    dispatch!((x.dtype(), w.dtype()), numerics, A => {
         // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
         unsafe {
-            let rows = Rows::new(address::<<A as Arithmetic>::X>(x)?, x_rows, k, strides.x);
-            let results = Results { base, starts: out_rows, stride: strides.out, bias: None };
-            gemm::product::<A>(pool, Isa::detect(), matrix, jobs, &rows, &results);
+            let gemms = choices.strided::<<A as Arithmetic>::X>([x, w], out)?;
+            gemm::run::<A>(pool, Isa::detect(), matrix, &gemms);
         }
         Ok(())
     })

@@ -3,14 +3,15 @@
 
 use super::kernel::Scalar;
 use super::{Arithmetic, gemm};
-use crate::kernels::matmul::rows::{Job, Results, Rows};
+use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
+use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, Pool};
-use rustorch_core::{C64, C128, Element};
+use rustorch_core::{C64, C128};
 use std::marker::PhantomData;
 use std::ops::Neg;
 
 /// Numbers of a field, in which matrices have inverses.
-pub(crate) trait Field: Scalar + Element + Neg<Output = Self> {
+pub(crate) trait Field: Scalar + Pointwise + Neg<Output = Self> {
     /// The complex conjugate.
     fn conj(self) -> Self;
 }
@@ -109,15 +110,13 @@ unsafe fn run<A: Arithmetic<W = <A as Arithmetic>::X>>(
     b: (*const A::X, usize),
     c: (*mut A::X, usize),
 ) {
-    let (from, to): (Vec<usize>, Vec<usize>) = (0..m).map(|i| (i * a.strides[0], i * c.1)).unzip();
-    let ids: Vec<u32> = (0..m as u32).collect();
-    let job = Job { w: b.0.cast(), x: &ids, out: &ids };
     let w = gemm::Strided { n, k, k_stride: b.1, n_stride: 1 };
+    let out =
+        GemmOutput { base: c.0, offsets: RowOffsets::Strided(c.1), stride: 1, bias: None, activation: None };
     // SAFETY: this function's contract; the instruction set was detected.
     unsafe {
-        let rows = Rows::new(a.at, &from, k, a.strides[1]);
-        let results = Results { base: c.0, starts: &to, stride: 1, bias: None };
-        gemm::product::<A>(pool, Isa::detect(), w, &[job], &rows, &results);
+        let x = StridedRows::new(a.at, RowOffsets::Strided(a.strides[0]), m, (k, a.strides[1]));
+        gemm::run::<A>(pool, Isa::detect(), w, &[GroupedGemm { w: b.0.cast(), x, out }]);
     }
 }
 

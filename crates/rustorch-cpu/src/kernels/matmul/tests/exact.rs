@@ -2,16 +2,16 @@
 
 use super::weight::{activations, random_blocks, weight};
 use super::{Random, Tensor, bits, matmul, run};
-use rustorch_core::{MatMul, Op, QuantType, bf16, f16};
-use rustorch_quant::decode;
+use rustorch_core::{MatMul, MulMatId, Numerics, Op, QuantType, bf16, f16};
+use rustorch_quant::dequantize;
 
-fn exact() -> Op {
-    Op::MatMul(MatMul { exact: true, ..MatMul::default() })
+fn unrounded() -> Op {
+    Op::MatMul(MatMul { numerics: Numerics::F32, ..MatMul::default() })
 }
 
 fn values(quant: QuantType, bytes: &[u8], count: usize) -> Vec<f32> {
     let mut out = vec![0.0; count];
-    decode(quant, bytes, &mut out).unwrap();
+    dequantize(quant, bytes, &mut out).unwrap();
     out
 }
 
@@ -28,7 +28,7 @@ fn every_block_type_gives_the_product_of_its_values() {
             let x = Tensor::of(&[m, k], &activations(m * k, random));
             let want: Vec<f32> = run(1, &matmul(), &[&x, &dense]).values();
             for threads in [1, 3] {
-                let got = run(threads, &exact(), &[&x, &w]).values();
+                let got = run(threads, &unrounded(), &[&x, &w]).values();
                 assert_eq!(bits(&got), bits(&want), "{quant:?} {m} {threads}");
             }
         }
@@ -36,19 +36,19 @@ fn every_block_type_gives_the_product_of_its_values() {
 }
 
 #[test]
-fn exactness_differs_from_rounding() {
+fn unrounded_activations_differ_from_rounded_ones() {
     let random = &mut Random::new(32);
     let (n, k) = (8, 256);
     let bytes = random_blocks(QuantType::Q8_0, n * k, random);
     let w = weight(QuantType::Q8_0, &[n, k], &bytes).transposed();
     let x = Tensor::of(&[1, k], &activations(k, random));
-    let (rounded, whole) = (run(1, &matmul(), &[&x, &w]).values(), run(1, &exact(), &[&x, &w]).values());
+    let (rounded, whole) = (run(1, &matmul(), &[&x, &w]).values(), run(1, &unrounded(), &[&x, &w]).values());
     assert_ne!(bits(&rounded), bits(&whole));
     // Against sums in f64.
-    let decoded = values(QuantType::Q8_0, &bytes, n * k);
+    let dequantized = values(QuantType::Q8_0, &bytes, n * k);
     let x: Vec<f32> = x.values();
     for (j, &got) in whole.iter().enumerate() {
-        let terms = x.iter().zip(&decoded[j * k..]).map(|(&a, &b)| f64::from(a) * f64::from(b));
+        let terms = x.iter().zip(&dequantized[j * k..]).map(|(&a, &b)| f64::from(a) * f64::from(b));
         let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
         assert!((f64::from(got) - sum).abs() <= 1e-6 * size, "{got} {sum}");
     }
@@ -71,13 +71,13 @@ fn sixteen_bit_weights_meet_activations_as_they_are() {
     for (w, wide) in weights.into_iter().zip(&wide) {
         let (w, wide) = (w.transposed(), Tensor::of(&[n, k], wide).transposed());
         let want: Vec<f32> = run(2, &matmul(), &[&x, &wide, &bias]).values();
-        assert_eq!(bits(&run(2, &exact(), &[&x, &w, &bias]).values()), bits(&want), "{}", w.dtype);
+        assert_eq!(bits(&run(2, &unrounded(), &[&x, &w, &bias]).values()), bits(&want), "{}", w.dtype);
         assert_ne!(bits(&run(2, &matmul(), &[&x, &w, &bias]).values()), bits(&want), "{}", w.dtype);
     }
 }
 
 #[test]
-fn experts_are_exact_too() {
+fn experts_take_unrounded_activations_too() {
     let random = &mut Random::new(34);
     let (experts, n, k, t, chosen) = (3, 17, 256, 11, 2);
     let quant = QuantType::Q4_K;
@@ -93,8 +93,8 @@ fn experts_are_exact_too() {
         (Tensor::of(&[experts, n, k], &halves), Tensor::of(&[experts, n, k], &wide)),
     ];
     for (w, dense) in &pairs {
-        let got = run(2, &Op::ExpertMatMul { exact: true }, &[&x, w, &ids]).values();
-        let want = run(1, &Op::ExpertMatMul { exact: false }, &[&x, dense, &ids]).values();
+        let got = run(2, &Op::MulMatId(MulMatId { numerics: Numerics::F32 }), &[&x, w, &ids]).values();
+        let want = run(1, &Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), &[&x, dense, &ids]).values();
         assert_eq!(bits(&got), bits(&want), "{}", w.dtype);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::weight::{activations, random_blocks, weight};
 use super::{Random, Tensor, bits, matmul, run, run_into};
-use rustorch_core::{DType, Error, Fault, Layout, Op, QuantType, Shape};
+use rustorch_core::{DType, Error, Fault, Layout, MulMatId, Numerics, Op, QuantType, Shape};
 
 /// Rows one by one as plain products.
 fn one_by_one(x: &Tensor, w: &Tensor, ids: &[i32], slots: usize, chosen: usize) -> Vec<u32> {
@@ -50,7 +50,7 @@ fn rows_are_those_of_plain_products() {
             for threads in [1, 3] {
                 let got = run(
                     threads,
-                    &Op::ExpertMatMul { exact: false },
+                    &Op::MulMatId(MulMatId { numerics: Numerics::Ggml }),
                     &[&x, w, &Tensor::of(&[t, chosen], &ids)],
                 );
                 assert_eq!(bits(&got.values()), want, "{} {t} {slots} {chosen} {threads}", w.dtype);
@@ -67,7 +67,9 @@ fn an_expert_that_does_not_exist_is_the_callers_mistake() {
     for bad in [2i64, -1] {
         let mut out = Tensor::of(&[1, 1, 4], &[0f32; 4]);
         let ids = Tensor::of(&[1, 1], &[bad]);
-        let fault = run_into(1, &Op::ExpertMatMul { exact: false }, &[&x, &w, &ids], &mut out).unwrap_err();
+        let fault =
+            run_into(1, &Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), &[&x, &w, &ids], &mut out)
+                .unwrap_err();
         assert_eq!(fault, Fault::from(Error::Index { op: "expert_matmul", index: bad, len: 2 }));
     }
 }
@@ -118,7 +120,7 @@ fn experts_that_nobody_chose_are_not_touched() {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), open, matrix);
             let address = NonNull::new(base).unwrap();
             Buffer::device(
-                Device::Cpu,
+                Device::CPU,
                 experts * matrix,
                 Some(address),
                 Box::new(Mapping(base, experts * matrix)),
@@ -133,7 +135,7 @@ fn experts_that_nobody_chose_are_not_touched() {
             let x = activations(t * k, random);
             let ids = vec![chosen as i32; t];
             let args = [&Tensor::of(&[t, 1, k], &x), &w, &Tensor::of(&[t, 1], &ids)];
-            let got = run(2, &Op::ExpertMatMul { exact: false }, &args).values::<f32>();
+            let got = run(2, &Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), &args).values::<f32>();
             let plain =
                 Tensor::new(dtype, Layout::contiguous(Shape::new([n, k].as_slice()).unwrap()), &bytes);
             let want = run(1, &matmul(), &[&Tensor::of(&[t, k], &x), &plain.transposed()]).values::<f32>();

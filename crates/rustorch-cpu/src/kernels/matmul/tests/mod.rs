@@ -82,7 +82,7 @@ impl Tensor {
 pub(super) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
     let metas: Vec<TensorMeta<'_>> = args
         .iter()
-        .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: rustorch_core::Device::Cpu })
+        .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: rustorch_core::Device::CPU })
         .collect();
     let outs = op.infer(&metas).unwrap();
     let layout = Layout::contiguous(outs[0].shape.clone());

@@ -1,24 +1,24 @@
 //! Products with block-quantized weights.
 
 use super::{Random, Tensor, bits, matmul, run, run_into};
-use crate::kernels::matmul::rows::{Job, Matrix, Results, Rows};
-use crate::kernels::matmul::weight::{Activations, Kernels, product};
+use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
+use crate::kernels::matmul::weight::{Activations, Kernels, Matrix, RowIds, product};
 use crate::{Isa, Pool};
 use bytemuck::Zeroable;
 use rustorch_core::{DType, Layout, QuantType, Shape};
 use rustorch_quant::{
-    BlockQ8_0, BlockQ8_1, BlockQ8K, Levels, decode, expand, quantize_q8_0, quantize_q8_1, quantize_q8_k,
+    BlockQ8_0, BlockQ8_1, BlockQ8K, Codes, dequantize, expand, quantize_q8_0, quantize_q8_1, quantize_q8_k,
 };
 
 /// Random blocks with values of moderate size.
 pub(super) fn random_blocks(quant: QuantType, values: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut decoded = vec![0.0; quant.block_len()];
+    let mut dequantized = vec![0.0; quant.block_len()];
     while bytes.len() < quant.bytes_for(values).unwrap() {
         let block: Vec<u8> = (0..quant.block_bytes()).map(|_| random.bits() as u8).collect();
-        decode(quant, &block, &mut decoded).unwrap();
-        let largest = decoded.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-        if decoded.iter().all(|v| v.is_finite()) && (1e-3..1e3).contains(&largest) {
+        dequantize(quant, &block, &mut dequantized).unwrap();
+        let largest = dequantized.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+        if dequantized.iter().all(|v| v.is_finite()) && (1e-3..1e3).contains(&largest) {
             bytes.extend(block);
         }
     }
@@ -44,7 +44,7 @@ fn sizes(quant: QuantType) -> [usize; 3] {
 /// activations by `rustorch-quant` and decodes blocks.
 fn reference(quant: QuantType, w: &[u8], x: &[f32]) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
-    let mut levels = Levels::new();
+    let mut levels = Codes::new();
     let affine = matches!(quant, QuantType::Q4_1 | QuantType::Q5_1);
     let small = matches!(
         quant,
@@ -154,21 +154,23 @@ fn instruction_sets_agree_bit_for_bit() {
             let w = random_blocks(quant, n * k, random);
             for m in [1, 35] {
                 let x = activations(m * k, random);
-                let starts: Vec<usize> = (0..m).map(|i| i * k).collect();
-                let out_starts: Vec<usize> = (0..m).map(|i| i * n).collect();
-                let ids: Vec<u32> = (0..m as u32).collect();
                 let compute = |isa: Isa| {
                     let kernels = Kernels::get(quant, isa);
                     let mut out = vec![f32::NAN; m * n];
                     // SAFETY: sizes agree; this processor has `isa`.
                     unsafe {
-                        let rows = Rows::new(x.as_ptr(), &starts, k, 1);
+                        let rows = StridedRows::new(x.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
                         let activations = Activations::new(&pool, kernels.companion(), &rows);
-                        let results =
-                            Results { base: out.as_mut_ptr(), starts: &out_starts, stride: 1, bias: None };
+                        let output = GemmOutput {
+                            base: out.as_mut_ptr(),
+                            offsets: RowOffsets::Strided(n),
+                            stride: 1,
+                            bias: None,
+                            activation: None,
+                        };
                         let matrix = Matrix { n, k, row_bytes: quant.bytes_for(k).unwrap() };
-                        let job = Job { w: w.as_ptr(), x: &ids, out: &ids };
-                        product(&pool, &kernels, matrix, &[job], &activations, &results);
+                        let gemm = GroupedGemm { w: w.as_ptr(), x: RowIds::All(m), out: output };
+                        product(&pool, &kernels, matrix, &[gemm], &activations);
                     }
                     bits(&out)
                 };

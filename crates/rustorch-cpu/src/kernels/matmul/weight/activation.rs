@@ -1,8 +1,9 @@
 //! Activations rounded to the weight's companion type: as rows, and as panels of sixteen interleaved rows.
 
+use super::RowIds;
 use super::chunk::CHUNK;
 use super::types::Companion;
-use crate::kernels::matmul::rows::{Parts, Rows};
+use crate::kernels::matmul::rows::{Parts, StridedRows};
 use crate::{Isa, Pool};
 use bytemuck::Zeroable;
 use rustorch_quant::{BlockQ8_0, BlockQ8_1, BlockQ8K, quantize_q8_0, quantize_q8_1, quantize_q8_k};
@@ -61,8 +62,8 @@ impl PanelChunk {
 
 impl Activations {
     /// Rounds the rows of `x`, whose length is a multiple of the companion's block.
-    pub(crate) fn new(pool: &Pool, companion: Companion, x: &Rows<'_, f32>) -> Activations {
-        let (rows, k) = (x.starts.len(), x.len);
+    pub(crate) fn new(pool: &Pool, companion: Companion, x: &StridedRows<'_, f32>) -> Activations {
+        let (rows, k) = (x.count, x.len());
         let mut all = Activations {
             companion,
             k,
@@ -73,11 +74,11 @@ impl Activations {
             sums32: vec![0; rows * (k / 32)],
         };
         let parts = (
-            Parts::new(&mut all.qs),
-            Parts::new(&mut all.d),
-            Parts::new(&mut all.s),
-            Parts::new(&mut all.sums16),
-            Parts::new(&mut all.sums32),
+            Parts::new(all.qs.as_mut_ptr()),
+            Parts::new(all.d.as_mut_ptr()),
+            Parts::new(all.s.as_mut_ptr()),
+            Parts::new(all.sums16.as_mut_ptr()),
+            Parts::new(all.sums32.as_mut_ptr()),
         );
         let round = match Isa::detect() {
             #[cfg(target_arch = "x86_64")]
@@ -123,15 +124,15 @@ impl Activations {
 
     /// The rows `rows` as panels, one after the other, with sums of groups of `group` values; lanes without a row stay
     /// zero.
-    pub(crate) fn panels(&self, pool: &Pool, rows: &[u32], group: usize) -> Vec<PanelChunk> {
+    pub(crate) fn panels(&self, pool: &Pool, rows: RowIds<'_>, group: usize) -> Vec<PanelChunk> {
         let chunks = self.k.div_ceil(CHUNK);
         let mut panels = vec![PanelChunk::ZERO; rows.len().div_ceil(LANES) * chunks];
-        let parts = Parts::new(&mut panels);
+        let parts = Parts::new(panels.as_mut_ptr());
         pool.run(rows.len().div_ceil(LANES), |p| {
             // SAFETY: panel `p` is claimed by one thread.
             let panel = unsafe { parts.part(p * chunks, chunks) };
-            for (lane, &row) in rows[p * LANES..].iter().take(LANES).enumerate() {
-                interleave(self.companion, &self.row(row as usize), group, lane, panel);
+            for (lane, i) in (p * LANES..rows.len()).take(LANES).enumerate() {
+                interleave(self.companion, &self.row(rows.get(i)), group, lane, panel);
             }
         });
         panels

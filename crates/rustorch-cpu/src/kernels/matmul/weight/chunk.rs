@@ -1,7 +1,7 @@
 //! 256 values of a weight's row, unpacked for products with many rows of activations.
 
 use super::types::{Kind, Weight};
-use rustorch_quant::Levels;
+use rustorch_quant::Codes;
 
 /// Values in a chunk. The last chunk of a row may have fewer, in steps of 32.
 pub(crate) const CHUNK: usize = 256;
@@ -47,7 +47,7 @@ impl Chunk {
 /// Unpacks up to 256 values; scales, minima and levels alike.
 #[inline(always)]
 pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
-    let mut levels = Levels::new();
+    let mut levels = Codes::new();
     for (i, block) in blocks.iter().enumerate() {
         block.expand(&mut levels);
         if matches!(W::KIND, Kind::Lanes) {
@@ -67,7 +67,7 @@ pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
 
 /// Writes the levels of a plane times their scales, for [`Kind::Lanes`].
 #[inline(always)]
-pub(crate) fn scale_levels<W: Weight>(levels: &Levels, scales: &[i8; 16], plane: usize, chunk: &mut Chunk) {
+pub(crate) fn scale_levels<W: Weight>(levels: &Codes, scales: &[i8; 16], plane: usize, chunk: &mut Chunk) {
     for (b, to) in chunk.scaled.iter_mut().enumerate() {
         let mut values = [0i16; 32];
         for (v, value) in values.iter_mut().enumerate() {

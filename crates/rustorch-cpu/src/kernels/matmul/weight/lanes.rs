@@ -6,7 +6,7 @@ use super::chunk::{CHUNK, Chunk, scale_levels, unpack, unpack_scales};
 use super::types::{Kind, Weight};
 use super::{Acc, ROWS};
 use crate::fused::mul_add;
-use rustorch_quant::Levels;
+use rustorch_quant::Codes;
 
 /// Whether a type's sums are in lanes.
 pub(super) const fn is<W: Weight>() -> bool {
@@ -96,7 +96,7 @@ fn add_superblock<W: Weight>(
     (lanes, min): (&mut [[f32; 8]; 2], &mut f32),
     chunk: &mut Chunk,
 ) {
-    let mut levels = Levels::new();
+    let mut levels = Codes::new();
     block.expand(&mut levels);
     let scales = block.scales().0;
     unpack_scales(std::slice::from_ref(block), chunk);

@@ -39,6 +39,45 @@ pub(crate) trait Vectored: Weight {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: Weight> Vectored for W {}
 
+/// A row-major `[n, k]` matrix: the weight's shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix {
+    /// Rows, which are columns of the result.
+    pub(crate) n: usize,
+    /// Values in a row.
+    pub(crate) k: usize,
+    /// Bytes from one row to the next.
+    pub(crate) row_bytes: usize,
+}
+
+/// Which rows of [`Activations`] are multiplied with a matrix.
+#[derive(Clone, Copy)]
+pub(crate) enum RowIds<'a> {
+    /// The first so many.
+    All(usize),
+    /// These.
+    Listed(&'a [u32]),
+}
+
+impl RowIds<'_> {
+    /// How many.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            RowIds::All(count) => count,
+            RowIds::Listed(ids) => ids.len(),
+        }
+    }
+
+    /// The `i`-th of them.
+    #[inline(always)]
+    fn get(self, i: usize) -> usize {
+        match self {
+            RowIds::All(_) => i,
+            RowIds::Listed(ids) => ids[i] as usize,
+        }
+    }
+}
+
 /// Rows of the weight that kernels take at a time.
 const ROWS: usize = 4;
 

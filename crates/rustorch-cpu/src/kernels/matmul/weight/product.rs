@@ -2,76 +2,78 @@
 
 use super::activation::{Activations, LANES, PanelChunk};
 use super::chunk::{CHUNK, Chunk};
-use super::{Acc, Kernels, PanelsFn, ROWS};
+use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
 use crate::Pool;
-use crate::kernels::matmul::rows::{Job, Matrix, Results, Tasks, with_bias};
+use crate::kernels::matmul::rows::{GroupedGemm, Tasks, with_bias};
+use smallvec::SmallVec;
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Rows of the weight that are unpacked together.
 const TILE: usize = 16;
 /// Rows of activations from which on unpacking pays.
 const MANY: usize = 6;
 
-/// Multiplies, for each job, its matrix with its rows of `x`, and writes the results.
+/// Runs GEMMs of activations with matrices of a block type.
 ///
 /// # Safety
-/// Every job's matrix has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has its rows, `k` values each,
-/// rounded to the kernels' companion; `out` has its rows, `n` columns each, and nobody else uses them.
+/// Every matrix has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has the rows that the GEMMs name, `k` values
+/// each, rounded to the kernels' companion; the outputs have a row for each of them, `n` columns each, and nobody else uses
+/// them.
 pub(crate) unsafe fn product(
     pool: &Pool,
     kernels: &Kernels,
     w: Matrix,
-    jobs: &[Job<'_>],
+    gemms: &[GroupedGemm<'_, RowIds<'_>, f32>],
     x: &Activations,
-    out: &Results<'_, f32>,
 ) {
-    let many_rows = |job: &Job<'_>| job.x.len() >= MANY && kernels.panels.is_some();
-    let panels: Vec<Vec<PanelChunk>> = jobs
-        .iter()
-        .map(|job| if many_rows(job) { x.panels(pool, job.x, kernels.group) } else { Vec::new() })
-        .collect();
-    let tasks = Tasks::new(pool.threads(), w, jobs, (TILE, 2 * LANES), |m| {
+    let many_rows = |rows: RowIds<'_>| rows.len() >= MANY && kernels.panels.is_some();
+    let panels = |rows| if many_rows(rows) { x.panels(pool, rows, kernels.group) } else { Vec::new() };
+    let panels: SmallVec<[Vec<PanelChunk>; 1]> = gemms.iter().map(|gemm| panels(gemm.x)).collect();
+    let rows = gemms.iter().map(|gemm| gemm.x.len());
+    let tasks = Tasks::new(pool.threads(), w.n, rows, (TILE, 2 * LANES), |m| {
         // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
         (w.row_bytes as f64 / 10.0).max((m * w.k) as f64 / if m < MANY { 30.0 } else { 100.0 })
     });
     pool.run(tasks.len(), |i| {
         let task = tasks.get(i);
-        let (job, panels) = (&jobs[task.job], &panels[task.job]);
-        // SAFETY: this function's contract; tasks are disjoint in results.
+        let (gemm, panels) = (&gemms[task.gemm], &panels[task.gemm]);
+        let (columns, rows) = (task.columns, task.rows);
+        // SAFETY: this function's contract; tasks are disjoint in results, and these are stored when the function comes.
         unsafe {
             match kernels.panels {
-                Some(kernel) if many_rows(job) => {
-                    let (first, last) = (task.rows.start / LANES, task.rows.end.div_ceil(LANES));
-                    many((kernels, kernel), w, job, task.columns, panels, first..last, out);
+                Some(kernel) if many_rows(gemm.x) => {
+                    let (first, last) = (rows.start / LANES, rows.end.div_ceil(LANES));
+                    many((kernels, kernel), w, gemm, columns.clone(), panels, first..last);
                 }
-                _ => few(kernels, w, job, (task.columns, task.rows), x, out),
+                _ => few(kernels, w, gemm, (columns.clone(), rows.clone()), x),
             }
+            gemm.out.activate(rows, columns);
         }
     });
 }
 
-/// Columns of the results for some of the job's rows, reading blocks in place.
+/// Columns of the results for some of the rows, reading blocks in place.
 ///
 /// # Safety
 /// As [`product`].
 unsafe fn few(
     kernels: &Kernels,
     w: Matrix,
-    job: &Job<'_>,
-    (columns, range): (std::ops::Range<usize>, std::ops::Range<usize>),
+    gemm: &GroupedGemm<'_, RowIds<'_>, f32>,
+    (columns, rows): (Range<usize>, Range<usize>),
     x: &Activations,
-    out: &Results<'_, f32>,
 ) {
     let mut sums = [0.0; ROWS];
     for j in columns.clone().step_by(ROWS) {
         let n = ROWS.min(columns.end - j);
         // Rows past the end are computed as the last one again, and dropped.
-        let rows = [0, 1, 2, 3].map(|r| job.w.wrapping_add((j + r.min(n - 1)) * w.row_bytes));
-        for (&xi, &oi) in job.x[range.clone()].iter().zip(&job.out[range.clone()]) {
+        let blocks = [0, 1, 2, 3].map(|r| gemm.w.wrapping_add((j + r.min(n - 1)) * w.row_bytes));
+        for row in rows.clone() {
             // SAFETY: this function's contract.
             unsafe {
-                (kernels.rows)(rows, w.k, &x.row(xi as usize), &mut sums);
-                out.put(oi as usize, j, &sums[..n], with_bias);
+                (kernels.rows)(blocks, w.k, &x.row(gemm.x.get(row)), &mut sums);
+                gemm.out.store(row, j, &sums[..n], with_bias);
             }
         }
     }
@@ -87,15 +89,14 @@ thread_local! {
 /// Columns `columns` of the results for the panels `range`, by unpacking.
 ///
 /// # Safety
-/// As [`product`]; `panels` are those of the job's rows.
+/// As [`product`]; `panels` are those of the GEMM's rows.
 unsafe fn many(
     (kernels, kernel): (&Kernels, PanelsFn),
     w: Matrix,
-    job: &Job<'_>,
-    columns: std::ops::Range<usize>,
+    gemm: &GroupedGemm<'_, RowIds<'_>, f32>,
+    columns: Range<usize>,
     panels: &[PanelChunk],
-    range: std::ops::Range<usize>,
-    out: &Results<'_, f32>,
+    range: Range<usize>,
 ) {
     let chunks = w.k.div_ceil(CHUNK);
     let mut scratch = SCRATCH.take();
@@ -108,7 +109,7 @@ unsafe fn many(
         for r in 0..n {
             // SAFETY: this function's contract; chunk `c` of row `r` is `scratch[c * TILE + r]`.
             unsafe {
-                (kernels.unpack)(job.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), TILE)
+                (kernels.unpack)(gemm.w.add((j + r) * w.row_bytes), w.k, scratch.as_mut_ptr().add(r), TILE)
             };
         }
         for p in range.clone().step_by(2) {
@@ -135,11 +136,14 @@ unsafe fn many(
                 (kernels.finish)(sums, results);
             }
             for lane in 0..pair * LANES {
-                let Some(&oi) = job.out.get(p * LANES + lane) else { break };
+                let i = p * LANES + lane;
+                if i == gemm.x.len() {
+                    break;
+                }
                 let row: [f32; TILE] =
                     std::array::from_fn(|r| results[r / ROWS][lane / LANES][r % ROWS][lane % LANES]);
                 // SAFETY: this function's contract.
-                unsafe { out.put(oi as usize, j, &row[..n], with_bias) };
+                unsafe { gemm.out.store(i, j, &row[..n], with_bias) };
             }
         }
     }

@@ -318,11 +318,11 @@ pub(crate) fn visit<V: Visitor>(quant: QuantType, visitor: V) -> V::Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_quant::Levels;
+    use rustorch_quant::Codes;
 
     /// The scales that a type states here times its factors are those with which it decodes.
     fn agrees<W: Weight>() {
-        let mut levels = Levels::new();
+        let mut levels = Codes::new();
         for seed in 0..64u32 {
             let mut block = W::zeroed();
             for (i, byte) in bytemuck::bytes_of_mut(&mut block).iter_mut().enumerate() {

@@ -2,8 +2,8 @@
 
 use crate::kernels::testing::{Tensor, run};
 use rustorch_core::{
-    BinaryOp, C128, Chain, ChainValue, CompareOp, DType, Device, Error, Fault, GateOp, Layout, Op, Philox,
-    Scalar, Shape, TensorMeta, UnaryOp, bf16, f16,
+    BinaryOp, C128, Cast, Chain, ChainValue, Clamp, CompareOp, DType, Device, Error, Fault, GluOp, Layout,
+    Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,
 };
 
 /// Numbers below `n`.
@@ -88,13 +88,13 @@ fn operation(random: &mut Philox, dtype: DType) -> Op {
         0..4 => Op::Unary(pick(random, UnaryOp::ALL)),
         4..8 => Op::Binary(pick(random, BinaryOp::ALL)),
         8 => Op::Compare(pick(random, CompareOp::ALL)),
-        9 => Op::Where,
+        9 => Op::Where(Where),
         10 => match below(random, 3) {
-            0 => Op::Gate(pick(random, GateOp::ALL)),
-            1 => Op::Clamp { min: Some(number(random, dtype)), max: None },
-            _ => Op::Clamp { min: Some(number(random, dtype)), max: Some(number(random, dtype)) },
+            0 => Op::Glu(pick(random, GluOp::ALL)),
+            1 => Op::Clamp(Clamp { min: Some(number(random, dtype)), max: None }),
+            _ => Op::Clamp(Clamp { min: Some(number(random, dtype)), max: Some(number(random, dtype)) }),
         },
-        _ => Op::Cast(pick(random, DType::DENSE)),
+        _ => Op::Cast(Cast { to: pick(random, DType::DENSE) }),
     }
 }
 
@@ -103,7 +103,7 @@ fn program(random: &mut Philox, inputs: &[DType]) -> Chain {
     let scalar = Layout::contiguous(Shape::scalar());
     let infer = |op: &Op, dtypes: &[DType]| {
         let metas: Vec<TensorMeta<'_>> =
-            dtypes.iter().map(|&dtype| TensorMeta { dtype, layout: &scalar, device: Device::Cpu }).collect();
+            dtypes.iter().map(|&dtype| TensorMeta { dtype, layout: &scalar, device: Device::CPU }).collect();
         op.infer(&metas).ok().map(|outs| outs[0].dtype)
     };
     let mut b = Chain::builder(inputs.len()).unwrap();
@@ -130,7 +130,7 @@ fn program(random: &mut Philox, inputs: &[DType]) -> Chain {
     let mut result: Option<ChainValue> = None;
     for &(value, dtype) in &values {
         if dtype != DType::F32 || matches!(value, ChainValue::Input(_)) {
-            let single = b.step(Op::Cast(DType::F32), &[value]).unwrap();
+            let single = b.step(Op::Cast(Cast { to: DType::F32 }), &[value]).unwrap();
             result = Some(match result {
                 None => single,
                 Some(result) => b.step(Op::Binary(BinaryOp::Add), &[result, single]).unwrap(),

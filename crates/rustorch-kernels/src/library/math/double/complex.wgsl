@@ -11,7 +11,7 @@ fn exact_square_double(x: f64) -> vec2<f64> {
     let low = kept_double(x - high);
     return vec2<f64>(square, ((high * high - square) + 2.0lf * high * low) + low * low);
 }
-// The formulas of complex numbers are the processor's, so that branch cuts, infinities and roundings are, too.
+// The formulas of complex numbers are the CPU's, so that branch cuts, infinities and roundings are, too.
 fn c_size(z: vec2<f64>) -> f64 {
     if infinite_double(z.x) || infinite_double(z.y) { return infinity_double(); }
     if nan_double(z.x) || nan_double(z.y) { return no_double(); }

@@ -7,7 +7,7 @@ use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, scale_levels, unpack_s
 use crate::kernels::matmul::weight::types::Weight;
 use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{ROWS, lanes};
-use rustorch_quant::Levels;
+use rustorch_quant::Codes;
 use std::arch::x86_64::*;
 
 /// The sum of eight lanes, as [`lanes::sum`].
@@ -114,7 +114,7 @@ pub(super) unsafe fn plain_rows<W: Weight>(
     x: &Row<'_>,
     out: &mut [f32; ROWS],
 ) {
-    let (mut chunk, mut levels) = (Chunk::ZERO, Levels::new());
+    let (mut chunk, mut levels) = (Chunk::ZERO, Codes::new());
     for r in 0..ROWS {
         // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
         unsafe {

@@ -4,7 +4,7 @@ use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use rustorch_quant::{
     BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
-    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, IQ4_LEVELS,
+    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, KVALUES_IQ4NL,
 };
 use std::arch::x86_64::*;
 
@@ -191,7 +191,7 @@ const fn raised(levels: [i8; 16]) -> [u8; 16] {
     out
 }
 
-static IQ4: [u8; 16] = raised(IQ4_LEVELS);
+static IQ4: [u8; 16] = raised(KVALUES_IQ4NL);
 static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
 
 macro_rules! vectored {

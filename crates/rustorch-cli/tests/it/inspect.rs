@@ -1,0 +1,52 @@
+//! `inspect`: what is in a model file.
+
+use crate::common::{MODEL, succeed, succeed_json};
+
+#[test]
+fn the_text_names_the_file_its_metadata_and_a_summary() {
+    let text = succeed(&["inspect", MODEL]);
+    for part in [
+        MODEL,
+        "GGUF version 3",
+        "metadata: 28 entries",
+        "  general.architecture: string = \"llama\"",
+        "  llama.context_length: u32 = 512",
+        "string[2048]",
+        "47 tensors, 2.36 M parameters",
+        "Q8_0         36 tensors",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("token_embd.weight"));
+    assert!(text.lines().all(|line| line.chars().count() < 200), "{text}");
+    assert_eq!(succeed(&["inspect", "-m", MODEL]), text);
+}
+
+#[test]
+fn tensors_are_listed_on_request() {
+    let text = succeed(&["inspect", "--tensors"]);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    // Of the feed-forward network, from 512 to 192, in blocks of 32 values in 34 bytes.
+    assert!(rows.contains(&vec!["blk.4.ffn_down.weight", "Q8_0", "192×512", "104448"]), "{text}");
+    assert!(rows.contains(&vec!["blk.0.attn_norm.weight", "f32", "192", "768"]), "{text}");
+    assert_eq!(rows.iter().filter(|row| row.len() == 4 && row[0].ends_with(".weight")).count(), 47);
+}
+
+#[test]
+fn json_holds_everything() {
+    let report = succeed_json(&["inspect", MODEL, "--json"]);
+    assert_eq!((&report["file"], &report["parameters"]), (&MODEL.into(), &2_361_408.into()));
+    assert_eq!(report["metadata"]["general.architecture"], "llama");
+    assert_eq!(report["metadata"]["llama.embedding_length"], 192);
+    assert_eq!(report["metadata"]["tokenizer.ggml.add_bos_token"], true);
+    assert_eq!(report["metadata"]["tokenizer.ggml.tokens"].as_array().unwrap().len(), 2048);
+    let tensors = report["tensors"].as_array().unwrap();
+    assert_eq!(tensors.len(), 47);
+    let bytes: u64 = tensors.iter().map(|t| t["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(report["bytes"], bytes);
+    let elements: u64 = tensors
+        .iter()
+        .map(|t| t["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product::<u64>())
+        .sum();
+    assert_eq!(report["parameters"], elements);
+}

@@ -1,0 +1,234 @@
+//! The process's table of kinds of devices, to which crates of devices add.
+
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A kind of device: a place in the process's table of kinds, which only grows.
+///
+/// The kinds of this workspace are constants, so that their names are known without any initialisation. Others
+/// [register](DeviceKind::register).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceKind(u8);
+
+/// What there is to know of a kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindInfo {
+    /// Its name in lower case, as in `RUSTORCH_DEVICES` and `--backend`.
+    pub name: &'static str,
+    /// Its place in the fallback order: kinds of lower rank are tried first. The CPU has the highest.
+    pub fallback_rank: u8,
+    /// Kinds of one group are interfaces to the same hardware: of those that are present, only the one of lowest rank is in
+    /// the fallback order.
+    pub group: Option<&'static str>,
+    /// Whether the CPU can read and write its memory where it is: its buffers have a host address.
+    pub shares_host_memory: bool,
+    /// Whether there may be several, told apart by an index as in `cuda:1`.
+    pub indexed: bool,
+}
+
+impl KindInfo {
+    /// A kind of this name with memory of its own, which may have several devices and is tried after the others of this
+    /// workspace, before the CPU.
+    pub const fn new(name: &'static str) -> KindInfo {
+        KindInfo { name, fallback_rank: 100, group: None, shares_host_memory: false, indexed: true }
+    }
+
+    const fn rank(self, fallback_rank: u8) -> KindInfo {
+        KindInfo { fallback_rank, ..self }
+    }
+
+    /// An interface to GPUs, which other interfaces reach as well.
+    const fn gpu(self) -> KindInfo {
+        KindInfo { group: Some("gpu"), ..self }
+    }
+}
+
+const CPU: KindInfo =
+    KindInfo { name: "cpu", fallback_rank: u8::MAX, group: None, shares_host_memory: true, indexed: false };
+
+/// The kinds of this workspace, at the places that the constants of [`DeviceKind`] say.
+static KNOWN: [KindInfo; 6] = [
+    CPU,
+    KindInfo::new("cuda").rank(10).gpu(),
+    KindInfo::new("metal").rank(20).gpu(),
+    KindInfo::new("vulkan").rank(30).gpu(),
+    KindInfo::new("dx12").rank(40).gpu(),
+    KindInfo::new("opencl").rank(50),
+];
+
+/// How many kinds may be registered.
+const MOST: usize = 64;
+
+/// Those that were registered; the first [`REGISTERED`] are set.
+static OTHERS: [OnceLock<KindInfo>; MOST] = [const { OnceLock::new() }; MOST];
+static REGISTERED: AtomicUsize = AtomicUsize::new(0);
+/// Held by who registers.
+static REGISTERING: Mutex<()> = Mutex::new(());
+
+impl DeviceKind {
+    /// The CPU.
+    pub const CPU: DeviceKind = DeviceKind(0);
+    /// NVIDIA GPUs by CUDA.
+    pub const CUDA: DeviceKind = DeviceKind(1);
+    /// Apple GPUs by Metal.
+    pub const METAL: DeviceKind = DeviceKind(2);
+    /// GPUs by Vulkan.
+    pub const VULKAN: DeviceKind = DeviceKind(3);
+    /// GPUs by Direct3D 12.
+    pub const DX12: DeviceKind = DeviceKind(4);
+    /// Devices by OpenCL.
+    pub const OPENCL: DeviceKind = DeviceKind(5);
+
+    /// Adds a kind to the table; from then on its name is known everywhere. The same kind may be registered any number of
+    /// times.
+    ///
+    /// ```
+    /// use rustorch_core::{Device, DeviceKind, KindInfo};
+    ///
+    /// let kind = DeviceKind::register(KindInfo::new("npu"))?;
+    /// assert_eq!("npu:1".parse::<Device>()?, Device::new(kind, 1));
+    /// assert_eq!(DeviceKind::register(KindInfo::new("npu"))?, kind);
+    /// assert!(DeviceKind::register(KindInfo { indexed: false, ..KindInfo::new("npu") }).is_err());
+    /// # Ok::<(), rustorch_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is another kind of this name, the name means something else or cannot be written where names of devices
+    /// are, or the table is full.
+    pub fn register(info: KindInfo) -> Result<DeviceKind> {
+        const NAME: &str = "register device kind";
+        let refuse = |why: String| Err(Error::argument(NAME, why));
+        // What the lock protects is valid whatever happened under it.
+        let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kind) = DeviceKind::from_name(info.name) {
+            return match *kind.info() == info {
+                true => Ok(kind),
+                false => refuse(format!("there is another `{}`: {:?}, not {info:?}", info.name, kind.info())),
+            };
+        }
+        if !info.name.starts_with(|c: char| c.is_ascii_lowercase())
+            || !info
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+        {
+            return refuse(format!(
+                "`{}` cannot be a name; it takes lower-case ASCII letters, digits, `-` and `_`, and begins with a letter",
+                info.name
+            ));
+        }
+        if super::DeviceType::names().contains(&info.name) || info.name.starts_with("hybrid") {
+            return refuse(format!("`{}` names a way of choosing devices", info.name));
+        }
+        if info.fallback_rank == u8::MAX {
+            return refuse(format!("the rank of `{}` must be lower than the CPU's, {}", info.name, u8::MAX));
+        }
+        let count = REGISTERED.load(Ordering::Relaxed);
+        let Some(place) = OTHERS.get(count) else {
+            return refuse(format!("there are {MOST} other kinds already, no more fit"));
+        };
+        place.get_or_init(|| info);
+        REGISTERED.store(count + 1, Ordering::Release);
+        // At most 70, which fit.
+        Ok(DeviceKind((KNOWN.len() + count) as u8))
+    }
+
+    /// Every kind: those of this workspace, the CPU first, then others in the order in which they were registered.
+    pub fn all() -> impl Iterator<Item = DeviceKind> {
+        let count = KNOWN.len() + REGISTERED.load(Ordering::Acquire);
+        // At most 70.
+        (0..count as u8).map(DeviceKind)
+    }
+
+    /// The kind of this name, which is in lower case.
+    pub fn from_name(name: &str) -> Option<DeviceKind> {
+        DeviceKind::all().find(|kind| kind.name() == name)
+    }
+
+    /// What there is to know of it.
+    pub fn info(self) -> &'static KindInfo {
+        let place = usize::from(self.0);
+        KNOWN.get(place).unwrap_or_else(|| {
+            OTHERS[place - KNOWN.len()].get().expect("only kinds of the table are handed out")
+        })
+    }
+
+    /// Its name, as in `RUSTORCH_DEVICES` and `--backend`.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Whether this is the CPU.
+    #[inline]
+    pub const fn is_cpu(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, DeviceType};
+
+    #[test]
+    fn constants_are_at_their_places() {
+        let kinds = [
+            (DeviceKind::CPU, "cpu"),
+            (DeviceKind::CUDA, "cuda"),
+            (DeviceKind::METAL, "metal"),
+            (DeviceKind::VULKAN, "vulkan"),
+            (DeviceKind::DX12, "dx12"),
+            (DeviceKind::OPENCL, "opencl"),
+        ];
+        assert_eq!(kinds.len(), KNOWN.len());
+        for (kind, name) in kinds {
+            assert_eq!(kind.name(), name);
+            assert_eq!(DeviceKind::from_name(name), Some(kind));
+        }
+    }
+
+    #[test]
+    fn a_registered_kind_has_its_name_everywhere() {
+        assert!("tests-own:2".parse::<Device>().is_err());
+        let info = KindInfo { fallback_rank: 3, ..KindInfo::new("tests-own") };
+        let kind = DeviceKind::register(info).unwrap();
+        assert_eq!(DeviceKind::register(info).unwrap(), kind);
+        assert_eq!("tests-own:2".parse::<Device>().unwrap(), Device::new(kind, 2));
+        assert_eq!(Device::new(kind, 2).to_string(), "tests-own:2");
+        assert!(DeviceType::names().contains(&"tests-own"));
+        let error = "gpu".parse::<Device>().unwrap_err().to_string();
+        assert!(error.contains("tests-own"), "{error}");
+        let error = DeviceKind::register(KindInfo::new("tests-own")).unwrap_err().to_string();
+        assert!(error.contains("there is another `tests-own`"), "{error}");
+        for name in ["auto", "hybrid", "hybrid-f32", "hybrid_f32", "cuda", "", "A", "a:b", "a,b", "1"] {
+            assert!(DeviceKind::register(KindInfo::new(name)).is_err(), "{name}");
+        }
+        let last = KindInfo { fallback_rank: u8::MAX, ..KindInfo::new("tests-last") };
+        assert!(DeviceKind::register(last).is_err());
+    }
+
+    #[test]
+    fn threads_that_register_at_once_agree() {
+        let kinds: Vec<DeviceKind> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| DeviceKind::register(KindInfo::new("tests-race")).unwrap()))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(kinds.iter().all(|&kind| kind == kinds[0] && kind.name() == "tests-race"));
+    }
+}

@@ -1,0 +1,64 @@
+//! Classes of operations.
+
+/// The class of an operation: the grain in which devices state what they can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum OpType {
+    /// Filling and counting.
+    Creation,
+    /// Arithmetic on each element.
+    Elementwise,
+    /// Activation functions, gates and softmax.
+    Activation,
+    /// Comparison and selection.
+    Comparison,
+    /// Sums, extrema, scans.
+    Reduction,
+    /// Matrix products.
+    LinearAlgebra,
+    /// Convolutions and their gradients.
+    Convolution,
+    /// Normalisation of layers, channels and groups of channels.
+    Normalization,
+    /// Scaled dot-product attention and rotary position embedding.
+    Attention,
+    /// Gather, scatter, concatenation, padding.
+    Indexing,
+    /// Copies and conversions between dense dtypes.
+    DataMovement,
+    /// Decoding and encoding of block types.
+    Quantization,
+    /// Sorting and selection of extremes.
+    Sorting,
+    /// Random numbers.
+    Distribution,
+    /// Functions that only complex numbers have.
+    ComplexMath,
+    /// Pooling and interpolation: windows over spatial dimensions.
+    Pooling,
+    /// Factors of matrices, and what follows from them: solutions, inverses, determinants.
+    Decomposition,
+}
+
+impl OpType {
+    /// Every class.
+    pub const ALL: &'static [OpType] = &[
+        OpType::Creation,
+        OpType::Elementwise,
+        OpType::Activation,
+        OpType::Comparison,
+        OpType::Reduction,
+        OpType::LinearAlgebra,
+        OpType::Convolution,
+        OpType::Normalization,
+        OpType::Attention,
+        OpType::Indexing,
+        OpType::DataMovement,
+        OpType::Quantization,
+        OpType::Sorting,
+        OpType::Distribution,
+        OpType::ComplexMath,
+        OpType::Pooling,
+        OpType::Decomposition,
+    ];
+}

@@ -1,0 +1,26 @@
+//! What the thread pool takes from the standard library. The models in `loom/` compile the pool with loom's in its place.
+
+pub(crate) use std::hint::spin_loop;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::{Arc, Condvar, Mutex};
+pub(crate) use std::thread::{Builder, JoinHandle, yield_now};
+
+/// Turns of the spin loop before an idle worker sleeps: about 30 µs.
+pub(crate) const SPINS: u32 = 2_000;
+
+/// A cell that is reached by pointers, for whose use its owner answers.
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

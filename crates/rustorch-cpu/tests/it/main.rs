@@ -1,0 +1,12 @@
+//! Tests of `rustorch-cpu` by its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test"
+)]
+
+mod allocations;
+mod backend;
+mod ggml;
+mod untouched;

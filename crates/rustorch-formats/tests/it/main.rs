@@ -1,0 +1,15 @@
+//! Tests of reading and writing GGUF by the public interface alone.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test"
+)]
+
+// Everything here is a test, but clippy only knows functions that are marked as one.
+mod common;
+mod malformed;
+mod mutations;
+mod reader;
+mod split;
+mod writer;

@@ -1,0 +1,95 @@
+//! What the tests on real files share.
+
+// Each test file is a program of its own and uses only part of this.
+#![allow(dead_code)]
+
+use rustorch_formats::gguf::File;
+use rustorch_llm::LanguageModel;
+use rustorch_llm::tokenizer::{Tokenizer, Vocab};
+use rustorch_testkit::{Requirement, skip};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file or folder of the shared test data, which is beside the repository; `None`, with a message, where it is not.
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    skip(Requirement::Shared, format!("{} does not exist", path.display()));
+    None
+}
+
+/// The files of a folder that end in `.gguf`, sorted.
+pub(crate) fn models(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "gguf"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no models in {}", folder.display());
+    files
+}
+
+pub(crate) fn open(path: &Path) -> Arc<LanguageModel> {
+    // SAFETY: nobody changes fixtures. Some are large, and each is opened by many tests.
+    let model = unsafe { LanguageModel::open_mapped(path) };
+    Arc::new(model.unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+}
+
+/// The tokenizer of one of llama.cpp's test vocabularies.
+pub(crate) fn tokenizer(name: &str) -> Option<Tokenizer> {
+    let file = File::open(shared(&format!("vocab/ggml-vocab-{name}.gguf"))?).unwrap();
+    Some(Tokenizer::new(Vocab::from_gguf(file.metadata()).unwrap()).unwrap())
+}
+
+/// The model that the program carries.
+pub(crate) fn carried() -> Arc<LanguageModel> {
+    open(&carried_path())
+}
+
+/// The file of that model.
+pub(crate) fn carried_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustorch-cli/assets/shakespeare.gguf")
+}
+
+/// The index of the largest; of equals the first.
+pub(crate) fn argmax(logits: &[f32]) -> u32 {
+    let mut best = 0;
+    for (i, &x) in logits.iter().enumerate() {
+        if x > logits[best] {
+            best = i;
+        }
+    }
+    best as u32
+}
+
+/// The difference between the largest and the second.
+pub(crate) fn margin(logits: &[f32]) -> f32 {
+    let best = argmax(logits) as usize;
+    let second =
+        logits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &x)| x).fold(f32::MIN, f32::max);
+    logits[best] - second
+}
+
+/// Little-endian `f32` values in base64.
+pub(crate) fn floats(text: &str) -> Vec<f32> {
+    base64(text).chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits =
+        text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
+    let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
+    for digit in digits {
+        bits = bits << 6 | digit;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}

@@ -1,0 +1,17 @@
+//! Tests of `rustorch-llm` by its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test"
+)]
+
+mod chat;
+mod common;
+mod greedy;
+mod hybrid_f32;
+mod logits;
+mod sampling;
+mod session;
+mod tokenizer_oracle;
+mod tokenizer_vocab;

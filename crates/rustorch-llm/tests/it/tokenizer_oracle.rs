@@ -1,0 +1,127 @@
+//! Tokenizers against llama.cpp on difficult texts (`tools/oracle/tokenizer.py`): real vocabularies, and every
+//! pre-tokenizer name with a vocabulary whose tokens show where a text was split.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use crate::common::{shared, tokenizer};
+use rustorch_llm::tokenizer::{EncodeOptions, ModelKind, Tokenizer, Vocab};
+use serde_json::Value;
+
+const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
+const SPECIAL: EncodeOptions = EncodeOptions { add_special: true, parse_special: true };
+
+fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
+    let hash = bytes
+        .into_iter()
+        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    format!("{hash:016x}")
+}
+
+/// Number and hash of ids, texts separated by 0xFFFFFFFF.
+fn digest(lists: &[Vec<u32>]) -> Value {
+    let bytes = lists.iter().flat_map(|ids| ids.iter().copied().chain([u32::MAX])).flat_map(u32::to_le_bytes);
+    serde_json::json!({ "count": lists.iter().map(Vec::len).sum::<usize>(), "fnv": fnv(bytes) })
+}
+
+fn corpus() -> Vec<String> {
+    serde_json::from_str(include_str!("../fixtures/tokenizer/corpus.json")).unwrap()
+}
+
+fn expected() -> Value {
+    serde_json::from_str(include_str!("../fixtures/tokenizer/expected.json")).unwrap()
+}
+
+fn encode(tokenizer: &Tokenizer, texts: &[String], options: EncodeOptions) -> Vec<Vec<u32>> {
+    texts.iter().map(|text| tokenizer.encode(text, options)).collect()
+}
+
+/// With `RUSTORCH_TOKENIZER_LINES`, the file of all ids that the script writes on demand, shows the first difference.
+fn first_difference(key: &str, which: usize, texts: &[String], found: &[Vec<u32>]) -> String {
+    let Some(path) = std::env::var_os("RUSTORCH_TOKENIZER_LINES") else { return String::new() };
+    let lines: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let expected: Vec<Vec<u32>> = serde_json::from_value(lines[key][which].clone()).unwrap();
+    let wrong = expected.iter().zip(found).filter(|(a, b)| a != b).count();
+    let at = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(0);
+    format!(
+        "{wrong} texts differ, first {:?}\n  found {:?}\n  not   {:?}",
+        texts[at], found[at], expected[at]
+    )
+}
+
+#[test]
+fn vocabularies_agree_with_llama_cpp() {
+    let (texts, expected) = (corpus(), expected());
+    let mut wrong = Vec::new();
+    for (name, expected) in expected["vocabs"].as_object().unwrap() {
+        let Some(tokenizer) = tokenizer(name) else { return };
+        for (which, (key, options)) in [("plain", PLAIN), ("special", SPECIAL)].into_iter().enumerate() {
+            let found = encode(&tokenizer, &texts, options);
+            if digest(&found) != expected[key] {
+                wrong.push(format!("{name}, {key}: {}", first_difference(name, which, &texts, &found)));
+            }
+        }
+        let shakespeare = std::fs::read_to_string(shared("text/tinyshakespeare.txt").unwrap()).unwrap();
+        let found = digest(&[tokenizer.encode(&shakespeare, PLAIN)]);
+        if found != expected["shakespeare"] {
+            wrong.push(format!("{name}, shakespeare: {found} instead of {}", expected["shakespeare"]));
+        }
+        let tokens = 0..tokenizer.len() as u32;
+        assert_eq!(tokens.len() as u64, expected["tokens"].as_u64().unwrap());
+        let pieces = tokens.clone().flat_map(|id| tokenizer.piece(id).iter().copied().chain([0xFF, 0xFE]));
+        if fnv(pieces) != expected["pieces"].as_str().unwrap() {
+            wrong.push(format!("{name}: pieces"));
+        }
+        let ends: Vec<u32> = tokens.filter(|&id| tokenizer.is_eog(id)).collect();
+        if serde_json::json!(ends) != expected["eog"] {
+            wrong.push(format!("{name}: {ends:?} end a generation, not {}", expected["eog"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// All bytes and all pairs of bytes, every pair merging.
+fn pairs_vocab() -> Vocab {
+    let mut others = (0x100..).map(|c| char::from_u32(c).unwrap());
+    let bytes: Vec<char> =
+        (0..=255u8)
+            .map(|b| {
+                if matches!(b, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..) {
+                    b as char
+                } else {
+                    others.next().unwrap()
+                }
+            })
+            .collect();
+    let pairs = |between: &str| -> Vec<String> {
+        bytes.iter().flat_map(|a| bytes.iter().map(move |b| format!("{a}{between}{b}"))).collect()
+    };
+    let tokens = bytes.iter().map(char::to_string).chain(pairs(""));
+    let mut vocab = Vocab::new(ModelKind::Bpe, "", tokens);
+    vocab.merges = pairs(" ").into_iter().map(String::into_bytes).collect();
+    vocab
+}
+
+#[test]
+fn pre_tokenizers_agree_with_llama_cpp() {
+    let pairs = pairs_vocab();
+    let (texts, expected) = (corpus(), expected());
+    let expected = expected["pres"].as_object().unwrap();
+    assert!(expected.len() > 70);
+    let mut wrong = Vec::new();
+    for (name, expected) in expected {
+        let tokenizer = Tokenizer::new(Vocab { pre: name.clone(), ..pairs.clone() }).unwrap();
+        let found = encode(&tokenizer, &texts, PLAIN);
+        if digest(&found) != *expected {
+            wrong.push(format!("{name}: {}", first_difference(&format!("pre:{name}"), 0, &texts, &found)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} names\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn an_unknown_pre_tokenizer_is_told() {
+    let vocab = Vocab::new(ModelKind::Bpe, "no-such-thing", ["a", "b"]);
+    let tokenizer = Tokenizer::new(vocab).unwrap();
+    let warning = &tokenizer.warnings()[0];
+    assert!(warning.contains("'no-such-thing'") && warning.contains("llama-bpe"), "{warning}");
+}

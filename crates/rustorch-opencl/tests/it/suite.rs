@@ -1,0 +1,65 @@
+//! The suite for devices on every OpenCL device. PoCL takes about a second for a kernel: random cases are few, and several in a row
+//! share their kernels.
+
+#![allow(clippy::unwrap_used, reason = "a device that does not open fails the test")]
+
+use rustorch_core::Backend;
+use rustorch_cpu::CpuBackend;
+use rustorch_kernels::{Engine, SubgroupUse};
+use rustorch_testkit::Requirement;
+use rustorch_testkit::conformance::Case;
+use rustorch_testkit::suite::{Device, Missing, Rig, Variant};
+use std::sync::Arc;
+
+struct Devices;
+
+impl Rig for Devices {
+    const WEIGHTS: &'static [Variant] = &[Variant::Default, Variant::Subgroups];
+    const LONG_LINES: &'static [Variant] = &[Variant::Subgroups];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 400)];
+
+    fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
+        let found = rustorch_opencl::discover();
+        if found.devices.is_empty() {
+            return vec![Err((Requirement::OpenCl, found.missing.join("; ")))];
+        }
+        let open = |candidate: &rustorch_opencl::Candidate| {
+            let (driver, hardware) = (candidate.open().unwrap(), candidate.hardware());
+            let engine = match variant {
+                Variant::Default => Engine::new(driver).unwrap(),
+                Variant::Subgroups if hardware.subgroups.is_none() => {
+                    let reason = "has no subgroups, or not the shuffles that kernels need";
+                    return Err((Requirement::Intel, format!("{} {reason}", hardware.name)));
+                }
+                Variant::Subgroups => {
+                    let engine = Engine::with(driver, SubgroupUse::On).unwrap();
+                    assert_eq!(
+                        engine.hardware().subgroups,
+                        hardware.subgroups,
+                        "{} deals out of order",
+                        hardware.name
+                    );
+                    engine
+                }
+                other => unreachable!("{other:?} is not among this rig's variants"),
+            };
+            Ok(Device { name: format!("{} ({variant:?})", hardware.name), backend: Arc::new(engine) })
+        };
+        found.devices.iter().map(open).collect()
+    }
+
+    fn reference() -> Arc<dyn Backend> {
+        Arc::new(CpuBackend::new(1))
+    }
+
+    /// How data lies is a matter of the source before translation, which Vulkan tries.
+    fn samples(case: &Case) -> bool {
+        case.args.iter().all(|x| x.dtype.is_quant() || x.layout.is_contiguous())
+    }
+
+    fn pace() -> (u64, usize, usize) {
+        (20, 8, 20)
+    }
+}
+
+rustorch_testkit::device_suite!(Devices);

@@ -1,0 +1,174 @@
+//! One suite for the drivers of GPUs: [`device_suite!`](crate::device_suite) makes its tests for a crate's [`Rig`].
+
+use crate::conformance::{self, Case, Extent, Fuzz, Report};
+use crate::{Requirement, skip};
+use rustorch_core::Backend;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The devices of one driver, as the tests of its crate open them.
+pub trait Rig {
+    /// Variants on which weights are tried.
+    const WEIGHTS: &'static [Variant] = &[Variant::Default];
+    /// Variants on which cases that were once wrong are tried.
+    const REGRESSIONS: &'static [Variant] = &[Variant::Default];
+    /// Variants on which long lines are tried.
+    const LONG_LINES: &'static [Variant] = &[Variant::Default];
+    /// Variants on which random cases are tried, and how many.
+    const FUZZ: &'static [(Variant, usize)];
+
+    /// Every device of the machine, open as a variant; or what is missing: of the machine, if there is no device, or of a device
+    /// that does not have the variant.
+    fn open(variant: Variant) -> Vec<Result<Device, Missing>>;
+
+    /// The CPU, whose results are the reference.
+    fn reference() -> Arc<dyn Backend>;
+
+    /// How much runs where the environment does not say.
+    fn extent() -> Extent {
+        Extent::Sample
+    }
+
+    /// Whether a case of the sample runs on these devices.
+    fn samples(_case: &Case) -> bool {
+        true
+    }
+
+    /// Seconds for random cases, how many in a row share their kernels, and how many must agree at least.
+    fn pace() -> (u64, usize, usize) {
+        (20, 3, 20)
+    }
+
+    /// Runs the body of a test, of which the test program knows the name.
+    fn run(_name: &str, body: fn()) {
+        body();
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// As programs do.
+    Default,
+    /// With subgroups, even where they gain nothing; only devices that have them.
+    Subgroups,
+    /// Without subgroups, but a device that has them.
+    NoSubgroups,
+    /// With subgroups, without 64-bit arithmetic.
+    No64Bit,
+}
+
+/// A device of a [`Rig`].
+pub struct Device {
+    /// For people.
+    pub name: String,
+    /// The device.
+    pub backend: Arc<dyn Backend>,
+}
+
+/// What a skipped part of the suite would need.
+pub type Missing = (Requirement, String);
+
+/// Calls `check` for each device in each variant.
+fn each<R: Rig>(variants: &[Variant], check: impl Fn(&Device)) {
+    for device in variants.iter().flat_map(|&variant| R::open(variant)) {
+        match device {
+            Ok(device) => check(&device),
+            Err((requirement, reason)) => skip(requirement, reason),
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "shown with the test's other output")]
+fn compare<R: Rig>(device: &Device, cases: impl IntoIterator<Item = Case>) -> Report {
+    let report = conformance::check_cases(cases, &*device.backend, &*R::reference());
+    println!("{}: {report}", device.name);
+    assert!(report.failures.is_empty(), "{}: {} failures", device.name, report.failures.len());
+    report
+}
+
+/// As much of the cases as the environment asks for, of which so many must agree: of all, or of the sample.
+fn sampled<R: Rig>(variants: &[Variant], cases: fn() -> Vec<Case>, [all, sample]: [usize; 2]) {
+    let extent = Extent::from_env(R::extent());
+    each::<R>(variants, |device| {
+        let chosen =
+            extent.of(cases()).into_iter().filter(|case| extent != Extent::Sample || R::samples(case));
+        let report = compare::<R>(device, chosen);
+        let least = match extent {
+            Extent::All => all,
+            Extent::Sample => sample,
+            Extent::Of(_) => 0,
+        };
+        assert!(report.agreed >= least, "{report}");
+    });
+}
+
+/// Every operation that a device takes gives the CPU's result. A part of the cases runs unless `RUSTORCH_CONFORMANCE=all`.
+pub fn operations<R: Rig>() {
+    sampled::<R>(&[Variant::Default], conformance::cases, [1000, 100]);
+}
+
+/// Products with quantized weights give the CPU's bits.
+pub fn weights<R: Rig>() {
+    sampled::<R>(R::WEIGHTS, conformance::weight_cases, [70, 15]);
+}
+
+/// Cases that were once wrong somewhere stay right.
+pub fn regressions<R: Rig>() {
+    each::<R>(R::REGRESSIONS, |device| {
+        let report = compare::<R>(device, conformance::regression_cases());
+        assert!(report.agreed > report.declined, "{report}");
+    });
+}
+
+/// Reductions of lines that many threads share give the CPU's results.
+pub fn long_lines<R: Rig>() {
+    each::<R>(R::LONG_LINES, |device| {
+        let report = compare::<R>(device, conformance::long_cases());
+        assert!(report.agreed >= 150, "{report}");
+    });
+}
+
+/// Random cases give the CPU's results and leave everything else alone: see [`Fuzz`] for the environment variables that choose them.
+#[allow(clippy::print_stdout, reason = "shown with the test's other output")]
+pub fn random<R: Rig>() {
+    let (seconds, burst, least) = R::pace();
+    for &(variant, cases) in R::FUZZ {
+        each::<R>(&[variant], |device| {
+            let fuzz = Fuzz::from_env(cases, Duration::from_secs(seconds)).burst(burst);
+            let found = fuzz.run(&*device.backend, &*R::reference());
+            println!("{}: {found}", device.name);
+            assert!(found.failures.is_empty(), "{}: {} failures", device.name, found.failed);
+            assert!(fuzz.only.is_some() || fuzz.of.is_some() || found.agreed() > least, "{found}");
+        });
+    }
+}
+
+/// The tests of the suite for a [`Rig`]: modules `conformance`, `fuzz` and `subgroups`.
+///
+/// ```ignore
+/// rustorch_testkit::device_suite!(Adapters);
+/// ```
+#[macro_export]
+macro_rules! device_suite {
+    ($rig:ident) => {
+        $crate::device_suite!($rig, conformance {
+            every_device_conforms: operations,
+            weights_give_the_same_bits: weights,
+            regressions_stay_fixed: regressions,
+        });
+        $crate::device_suite!($rig, fuzz { random_cases_agree: random });
+        $crate::device_suite!($rig, subgroups { long_lines_conform: long_lines });
+    };
+    ($rig:ident, $module:ident { $($test:ident: $check:ident),+ $(,)? }) => {
+        mod $module {
+            $(#[test]
+            fn $test() {
+                // Without the name of the test program.
+                let name = concat!(module_path!(), "::", stringify!($test));
+                let name = name.split_once("::").map_or(name, |(_, name)| name);
+                <super::$rig as $crate::suite::Rig>::run(name, $crate::suite::$check::<super::$rig>);
+            })+
+        }
+    };
+}

@@ -1,0 +1,38 @@
+//! The suite on the processor, whose strides are so compared with its own packed results, and on devices that must fail.
+
+use rustorch_core::{Backend, DType, DTypeSet, Device, OpType};
+use rustorch_cpu::CpuBackend;
+use rustorch_testkit::{Act, FakeDevice, Point, Rule, conformance};
+use std::sync::Arc;
+
+#[test]
+fn the_processor_conforms() {
+    let report = conformance::check(&CpuBackend::new(2), &CpuBackend::new(1));
+    println!("{report}");
+    assert!(report.failures.is_empty(), "{report}");
+    assert!(report.unknown.is_empty(), "the reference lacks operations: {report}");
+    assert!(report.agreed > 10_000, "{report}");
+}
+
+#[test]
+fn what_was_found_stays_right() {
+    let report =
+        conformance::check_cases(conformance::regression_cases(), &CpuBackend::new(2), &CpuBackend::new(1));
+    assert!(report.failures.is_empty() && report.unknown.is_empty(), "{report}");
+}
+
+#[test]
+fn a_device_that_spoils_a_result_is_found_out() {
+    let cpu: Arc<dyn Backend> = Arc::new(CpuBackend::new(1));
+    let fake = FakeDevice::new(Device::cuda(0), Arc::clone(&cpu)).capability(|c| {
+        c.dtypes = [DTypeSet::EMPTY; OpType::ALL.len()];
+        c.dtypes[OpType::Elementwise as usize] = DTypeSet::of(&[DType::F32]);
+    });
+    fake.script(Rule::at(Point::Run).op("exp").times(1).act(Act::Nan));
+    fake.script(Rule::at(Point::Run).op("mul").times(1));
+    let report = conformance::check(&fake, &*cpu);
+    assert_eq!(report.failures.len(), 2, "{report}");
+    assert!(report.failures.iter().any(|f| f.contains("Exp") && f.contains("NaN")), "{report}");
+    assert!(report.failures.iter().any(|f| f.contains("Mul") && f.contains("by script")), "{report}");
+    assert!(report.declined > report.agreed && report.agreed > 100, "{report}");
+}

@@ -1,0 +1,10 @@
+//! Tests of `rustorch-testkit` by its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test"
+)]
+
+mod conformance;
+mod fuzz;

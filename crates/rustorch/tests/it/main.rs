@@ -1,0 +1,21 @@
+//! Tests of `rustorch` by its public interface.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a step that fails fails the test"
+)]
+
+mod benchmark;
+mod common;
+mod devices;
+mod devices_at_work;
+mod face;
+mod hybrid;
+mod hybrid_f32_on_devices;
+mod launches;
+mod models_on_devices;
+#[cfg(target_os = "linux")]
+mod nvml;
+mod policies_on_devices;
+mod profile_devices;
