@@ -1,4 +1,7 @@
-//! What one operation costs when there is nothing to compute: the overhead of a tensor, the executor and a kernel's call.
+//! What one operation costs when there is nothing to compute: the overhead of a tensor, the executor and a kernel's call; and
+//! square matmuls, from those where this overhead counts to those where it does not.
+//!
+//! Only functions that earlier revisions have, too: `benches/revisions.py` builds this file in another revision.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rustorch_tensor::{DType, Tensor};
@@ -21,6 +24,12 @@ fn eager(c: &mut Criterion) {
     c.bench_function("unsqueeze/4x4", |b| b.iter(|| black_box(&matrix).unsqueeze(black_box(0))));
     c.bench_function("expand/4x4", |b| b.iter(|| black_box(&matrix).expand(black_box([3, 4, 4]))));
     c.bench_function("matmul/4x4", |b| b.iter(|| black_box(&matrix).matmul(black_box(&matrix))));
+    for n in [8, 32, 64, 128, 256, 512, 1024] {
+        let square = Tensor::full([n, n], 0.01, DType::F32).expect("a square matrix");
+        c.bench_function(&format!("matmul/{n}x{n}"), |b| {
+            b.iter(|| black_box(&square).matmul(black_box(&square)));
+        });
+    }
 }
 
 criterion_group!(benches, eager);
