@@ -1,15 +1,18 @@
-//! Models of the CPU's thread pool and of the guards of storages, the very modules of the crates, of which loom tries every order in
-//! which threads may meet (with at most two preemptions). `cargo run -- planted` runs them with all orderings relaxed and succeeds
+//! Models of the CPU's thread pool, of the guards of storages and of blocks that threads keep for reuse, the very modules of the
+//! crates, of which loom tries every order in which threads may meet (with at most two preemptions). `cargo run -- planted` runs them with all orderings relaxed and succeeds
 //! if each of them finds that.
 
 #[path = "../../crates/rustorch-runtime/src/storage/guard.rs"]
 mod guard;
+#[path = "../../crates/rustorch-runtime/src/storage/last_handle.rs"]
+mod last_handle;
 #[path = "../../crates/rustorch-cpu/src/pool.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the models use a part")]
 mod pool;
 mod sync;
 
 use guard::Guard;
+use last_handle::is_last;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use pool::Pool;
@@ -65,11 +68,35 @@ fn write((guard, value): &(Guard, Shared<i32>)) {
     guard.end_claim();
 }
 
+/// Two threads with a handle each to one block. The last to drop its handle keeps the block in its cache, and its next user writes
+/// to it as if it were fresh.
+fn blocks_are_used_again_by_one_thread() {
+    let block = sync::Arc::new(Shared(UnsafeCell::new(0)));
+    let other = {
+        let block = sync::Arc::clone(&block);
+        loom::thread::spawn(move || use_and_drop(block))
+    };
+    use_and_drop(block);
+    other.join().expect("no panic");
+}
+
+fn use_and_drop(block: sync::Arc<Shared<i32>>) {
+    // SAFETY: nobody writes while there are two handles.
+    assert_eq!(block.0.with(|x| unsafe { *x }), 0);
+    if is_last(&block) {
+        // SAFETY: there is no other handle.
+        block.0.with_mut(|x| unsafe { *x = 1 });
+    }
+}
+
 fn main() {
     let planted = std::env::args().nth(1).is_some_and(|word| word == "planted");
     sync::PLANTED.set(planted).expect("set once");
-    let models: [(&str, fn()); 2] =
-        [("the thread pool", pool_runs_every_chunk), ("storage guards", guards_keep_writers_apart)];
+    let models: [(&str, fn()); 3] = [
+        ("the thread pool", pool_runs_every_chunk),
+        ("storage guards", guards_keep_writers_apart),
+        ("blocks of thread caches", blocks_are_used_again_by_one_thread),
+    ];
     let mut failed = false;
     for (name, model) in models {
         let mut builder = loom::model::Builder::new();

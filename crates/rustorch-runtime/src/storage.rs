@@ -2,16 +2,18 @@
 
 mod copies;
 mod guard;
+mod last_handle;
 
 use crate::device_state::DeviceState;
 use crate::memory::thread_cache;
 use copies::Copies;
 pub(crate) use copies::{CopyKey, DeviceCopies};
 use guard::Guard;
+use last_handle::is_last;
 use rustorch_core::{Backend, Buffer, DType, Device};
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A piece of memory on one device, shared by every tensor that is a view of it. Cloning shares.
@@ -224,10 +226,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         // SAFETY: `self.0` is not used again.
         let block = unsafe { ManuallyDrop::take(&mut self.0) };
-        // No `Weak` is ever made, so a count of one means that this is the only handle, and the fence makes what
-        // other threads did before they dropped theirs visible to the next user of the block.
-        if block.state.is_some() && Arc::strong_count(&block) == 1 {
-            fence(Ordering::Acquire);
+        if block.state.is_some() && is_last(&block) {
             if let Some(copies) = block.copies.get() {
                 copies.clear();
             }

@@ -1,6 +1,7 @@
-//! What the guards of storages wait by. The models in `loom/` compile the guards with loom's in its place.
+//! What the handles and guards of storages are made of. The models in `loom/` compile both with loom's in its place.
 
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use std::hint;
 use std::time::Duration;
