@@ -49,7 +49,7 @@ fn exercise(file: &File) {
     }
     for tensor in file.tensors() {
         assert_eq!(tensor.bytes().len(), tensor.nbytes());
-        assert_eq!(tensor.dtype().bytes_for(tensor.elements()), Some(tensor.nbytes()));
+        assert_eq!(tensor.dtype().bytes_for(tensor.numel()), Some(tensor.nbytes()));
         assert_eq!(*tensor.shared_bytes(), *tensor.bytes());
         assert_eq!(file.tensor(tensor.name()).expect("it is listed").offset(), tensor.offset());
     }

@@ -202,7 +202,7 @@ impl<'a> View<'a> {
         }
         let address = self.address::<T>()?;
         // SAFETY: by the contract of `new`, the elements are valid and unchanging while the view lives.
-        Some(unsafe { std::slice::from_raw_parts(address, self.layout.elements()) })
+        Some(unsafe { std::slice::from_raw_parts(address, self.layout.numel()) })
     }
 
     /// The address of the first element, if the elements are of type `T` and reachable by the processor.
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
             return None;
         }
         let base = self.buffer.host_address()?.as_ptr().cast::<T>();
-        let offset = if self.layout.elements() == 0 { 0 } else { self.layout.offset() };
+        let offset = if self.layout.numel() == 0 { 0 } else { self.layout.offset() };
         // SAFETY: by the contract of `new`, a non-empty layout's offset is inside the buffer.
         Some(unsafe { base.add(offset) }.cast_const())
     }
@@ -225,7 +225,7 @@ impl<'a> View<'a> {
             return None;
         }
         let base = self.buffer.host_address()?.as_ptr();
-        let len = self.dtype.bytes_for(self.layout.elements())?;
+        let len = self.dtype.bytes_for(self.layout.numel())?;
         let start = if len == 0 { 0 } else { self.dtype.bytes_for(self.layout.offset())? };
         // SAFETY: by the contract of `new`, these bytes are inside the buffer, initialised and unchanging.
         Some(unsafe { std::slice::from_raw_parts(base.add(start), len) })
@@ -277,7 +277,7 @@ impl<'a> ViewMut<'a> {
             return None;
         }
         let base = self.buffer.host_address()?.as_ptr().cast::<T>();
-        let offset = if self.layout.elements() == 0 { 0 } else { self.layout.offset() };
+        let offset = if self.layout.numel() == 0 { 0 } else { self.layout.offset() };
         // SAFETY: by the contract of the constructors, a non-empty layout's offset is inside the buffer.
         Some(unsafe { base.add(offset) })
     }
@@ -289,7 +289,7 @@ impl<'a> ViewMut<'a> {
             return None;
         }
         let base = self.buffer.host_address()?.as_ptr();
-        let len = self.dtype.bytes_for(self.layout.elements())?;
+        let len = self.dtype.bytes_for(self.layout.numel())?;
         let start = if len == 0 { 0 } else { self.dtype.bytes_for(self.layout.offset())? };
         // SAFETY: by the contract of the constructors, the range is inside the buffer.
         Some((unsafe { base.add(start) }, len))

@@ -84,7 +84,7 @@ pub struct DeviceCapability {
     /// For each class of operations, the dtypes in which it computes; index by `OpType as usize`.
     pub dtypes: [DTypeSet; OpType::ALL.len()],
     /// The most dimensions that a tensor may have.
-    pub max_rank: usize,
+    pub max_ndim: usize,
     /// Whether arguments may be strided; if not, the executor makes them contiguous.
     pub strided: bool,
     /// Whether it writes a result over an argument where [`Op::may_overwrite`] allows that; if not, the executor has the result
@@ -106,7 +106,7 @@ impl DeviceCapability {
             driver: String::new(),
             kernels: 0,
             dtypes: [DTypeSet::ALL; OpType::ALL.len()],
-            max_rank: usize::MAX,
+            max_ndim: usize::MAX,
             strided: true,
             in_place: false,
             memory: None,
@@ -133,8 +133,8 @@ impl DeviceCapability {
             return Err(Decline::DType(dtype));
         }
         for x in args {
-            if x.shape().rank() > self.max_rank {
-                return Err(Decline::Rank { rank: x.shape().rank(), limit: self.max_rank });
+            if x.shape().ndim() > self.max_ndim {
+                return Err(Decline::Rank { ndim: x.shape().ndim(), limit: self.max_ndim });
             }
             if !self.strided && !x.layout.is_contiguous() {
                 return Err(Decline::Layout("arguments must be contiguous"));

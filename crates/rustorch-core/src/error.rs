@@ -31,14 +31,14 @@ pub enum Error {
         dtypes: Vec<DType>,
     },
     /// An axis outside the tensor's dimensions.
-    #[error("{op}: dimension {axis} is out of range for a tensor of {rank} dimensions (use −{} to {})", (*rank).max(1), (*rank).max(1) - 1)]
+    #[error("{op}: dimension {axis} is out of range for a tensor of {ndim} dimensions (use −{} to {})", (*ndim).max(1), (*ndim).max(1) - 1)]
     Axis {
         /// The operation.
         op: &'static str,
         /// The axis as given.
         axis: isize,
         /// The tensor's rank.
-        rank: usize,
+        ndim: usize,
     },
     /// An index outside a dimension.
     #[error("{op}: index {index} is out of range for a dimension of length {len}")]
@@ -177,10 +177,10 @@ pub enum Decline {
     #[error("dtype {0} is not supported")]
     DType(DType),
     /// It takes fewer dimensions.
-    #[error("rank {rank} exceeds its limit of {limit}")]
+    #[error("rank {ndim} exceeds its limit of {limit}")]
     Rank {
         /// The rank asked for.
-        rank: usize,
+        ndim: usize,
         /// The most it takes.
         limit: usize,
     },

@@ -55,10 +55,10 @@ impl Layout {
     /// If ranks differ or the farthest element cannot be addressed.
     pub fn new(shape: Shape, strides: impl Into<Dims>, offset: usize) -> Result<Layout> {
         let strides = strides.into();
-        if strides.len() != shape.rank() {
+        if strides.len() != shape.ndim() {
             return Err(Error::shape(
                 "layout",
-                format!("{} strides for {} dimensions", strides.len(), shape.rank()),
+                format!("{} strides for {} dimensions", strides.len(), shape.ndim()),
                 [&shape],
             ));
         }
@@ -91,14 +91,14 @@ impl Layout {
 
     /// The number of dimensions.
     #[inline]
-    pub fn rank(&self) -> usize {
-        self.shape.rank()
+    pub fn ndim(&self) -> usize {
+        self.shape.ndim()
     }
 
     /// The number of elements.
     #[inline]
-    pub fn elements(&self) -> usize {
-        self.shape.elements()
+    pub fn numel(&self) -> usize {
+        self.shape.numel()
     }
 
     /// Whether the elements lie in row-major order without gaps (at any offset). Empty layouts do.
@@ -141,7 +141,7 @@ impl Layout {
     pub fn overlaps_itself(&self) -> bool {
         let mut axes: SmallVec<[(usize, usize); 6]> =
             self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|&(_, d)| d > 1).collect();
-        if self.elements() == 0 {
+        if self.numel() == 0 {
             return false;
         }
         axes.sort_unstable();
@@ -160,9 +160,9 @@ impl Layout {
         let mut seen = 0u64;
         let mut dims = copied(self.shape.list());
         let mut strides = copied(&self.strides);
-        let mut valid = order.len() == self.rank() && self.rank() <= 64;
+        let mut valid = order.len() == self.ndim() && self.ndim() <= 64;
         for (i, &axis) in order.iter().enumerate() {
-            valid = valid && axis < self.rank() && seen >> axis & 1 == 0;
+            valid = valid && axis < self.ndim() && seen >> axis & 1 == 0;
             if !valid {
                 break;
             }
@@ -173,7 +173,7 @@ impl Layout {
         if !valid {
             return Err(Error::argument(
                 "permute",
-                format!("{order:?} is not an order of the {} dimensions of {}", self.rank(), self.shape),
+                format!("{order:?} is not an order of the {} dimensions of {}", self.ndim(), self.shape),
             ));
         }
         Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
@@ -182,8 +182,8 @@ impl Layout {
     /// The layout with two dimensions swapped.
     pub fn transpose(&self, a: usize, b: usize) -> Result<Layout> {
         for axis in [a, b] {
-            if axis >= self.rank() {
-                return Err(Error::Axis { op: "transpose", axis: axis as isize, rank: self.rank() });
+            if axis >= self.ndim() {
+                return Err(Error::Axis { op: "transpose", axis: axis as isize, ndim: self.ndim() });
             }
         }
         let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
@@ -197,8 +197,8 @@ impl Layout {
     /// # Errors
     /// If the range leaves the dimension or `step` is 0.
     pub fn slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Layout> {
-        if axis >= self.rank() {
-            return Err(Error::Axis { op: "slice", axis: axis as isize, rank: self.rank() });
+        if axis >= self.ndim() {
+            return Err(Error::Axis { op: "slice", axis: axis as isize, ndim: self.ndim() });
         }
         let size = self.shape[axis];
         let fits = step != 0
@@ -237,7 +237,7 @@ impl Layout {
 
     /// The layout with a dimension of length 1 removed.
     pub fn squeeze(&self, axis: usize) -> Result<Layout> {
-        if axis >= self.rank() || self.shape[axis] != 1 {
+        if axis >= self.ndim() || self.shape[axis] != 1 {
             return Err(Error::shape("squeeze", format!("dimension {axis} has not length 1"), [&self.shape]));
         }
         let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
@@ -248,11 +248,11 @@ impl Layout {
 
     /// The layout with a dimension of length 1 inserted before `axis`.
     pub fn unsqueeze(&self, axis: usize) -> Result<Layout> {
-        if axis > self.rank() {
-            return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, rank: self.rank() + 1 });
+        if axis > self.ndim() {
+            return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, ndim: self.ndim() + 1 });
         }
         let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
-        let stride = if axis < self.rank() { strides[axis].saturating_mul(dims[axis].max(1)) } else { 1 };
+        let stride = if axis < self.ndim() { strides[axis].saturating_mul(dims[axis].max(1)) } else { 1 };
         dims.insert(axis, 1);
         strides.insert(axis, stride);
         Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
@@ -260,7 +260,7 @@ impl Layout {
 
     /// The layout repeated, without copying, to a shape that this one broadcasts to.
     pub fn broadcast_to(&self, shape: &Shape, op: &'static str) -> Result<Layout> {
-        let extra = shape.rank().checked_sub(self.rank());
+        let extra = shape.ndim().checked_sub(self.ndim());
         let matches = extra.is_some_and(|extra| {
             self.shape.iter().zip(&shape[extra..]).all(|(&from, &to)| from == to || from == 1)
         });
@@ -271,7 +271,7 @@ impl Layout {
                 [&self.shape, shape],
             ));
         };
-        let strides = (0..shape.rank())
+        let strides = (0..shape.ndim())
             .map(|i| {
                 if i < extra || (self.shape[i - extra] == 1 && shape[i] != 1) {
                     0
@@ -288,8 +288,8 @@ impl Layout {
     /// # Errors
     /// If the shapes have different numbers of elements.
     pub fn reshape(&self, shape: &Shape) -> Result<Option<Layout>> {
-        let elements = shape.elements();
-        if elements != self.elements() {
+        let elements = shape.numel();
+        if elements != self.numel() {
             return Err(Error::shape(
                 "reshape",
                 "the shapes have different numbers of elements",
@@ -304,8 +304,8 @@ impl Layout {
         // Merge neighbouring dimensions that are contiguous to each other, then cut the merged runs anew.
         let old: SmallVec<[(usize, usize); 6]> =
             self.shape.iter().copied().zip(self.strides.iter().copied()).filter(|&(d, _)| d != 1).collect();
-        let mut strides: Dims = SmallVec::from_elem(1, shape.rank());
-        let mut new = (0..shape.rank()).rev().peekable();
+        let mut strides: Dims = SmallVec::from_elem(1, shape.ndim());
+        let mut new = (0..shape.ndim()).rev().peekable();
         let mut i = old.len();
         while i > 0 {
             let (mut run, stride) = old[i - 1];
@@ -389,8 +389,8 @@ impl Layout {
     pub fn indices(&self) -> Indices<'_> {
         Indices {
             layout: self,
-            position: SmallVec::from_elem(0, self.rank()),
-            next: (self.elements() != 0).then_some(self.offset),
+            position: SmallVec::from_elem(0, self.ndim()),
+            next: (self.numel() != 0).then_some(self.offset),
         }
     }
 }
@@ -410,7 +410,7 @@ impl Iterator for Indices<'_> {
         let current = self.next?;
         let mut index = current;
         self.next = None;
-        for axis in (0..self.layout.rank()).rev() {
+        for axis in (0..self.layout.ndim()).rev() {
             let stride = self.layout.strides[axis];
             self.position[axis] += 1;
             if self.position[axis] < self.layout.shape[axis] {

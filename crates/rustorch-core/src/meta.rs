@@ -29,13 +29,13 @@ impl<'a> TensorMeta<'a> {
 
     /// The bytes of all elements, packed.
     pub fn packed_bytes(&self) -> usize {
-        packed_bytes(self.dtype, self.layout.elements())
+        packed_bytes(self.dtype, self.layout.numel())
     }
 
     /// Checks that the dtype can have this layout: block types need whole blocks along one dimension of stride 1.
     pub fn check(&self, op: &'static str) -> Result<()> {
         let block = self.dtype.block_len();
-        if block == 1 || self.layout.elements() == 0 {
+        if block == 1 || self.layout.numel() == 0 {
             return Ok(());
         }
         let runs = self.layout.offset().is_multiple_of(block)

@@ -37,7 +37,7 @@ impl Layout {
         {
             return Overlap::Exact;
         }
-        if self.elements() == 0 || other.elements() == 0 {
+        if self.numel() == 0 || other.numel() == 0 {
             return Overlap::None;
         }
         if self.end() <= other.offset() || other.end() <= self.offset() {
@@ -51,12 +51,12 @@ impl Layout {
 /// Whether two layouts, of which the second starts no earlier, are blocks of one grid that have no element in common. `false` where
 /// they are not found to be blocks of a grid.
 fn are_apart(first: &Layout, second: &Layout) -> bool {
-    if first.rank() != second.rank() {
+    if first.ndim() != second.ndim() {
         return false;
     }
     // Stride and both lengths of each axis of the grid, from the farthest step to the nearest.
     let mut axes: SmallVec<[(usize, usize, usize); 6]> = SmallVec::new();
-    for axis in 0..first.rank() {
+    for axis in 0..first.ndim() {
         let (a, b) = (first.dims()[axis], second.dims()[axis]);
         let (stride, other) = (first.strides()[axis], second.strides()[axis]);
         match (a, b) {

@@ -10,7 +10,7 @@ pub type Dims = SmallVec<[usize; 6]>;
 
 /// The lengths of a tensor's dimensions, outermost first. Rank 0 is a scalar; a zero length makes an empty tensor.
 ///
-/// The product of the lengths always fits in `usize`, so [`elements`](Shape::elements) cannot overflow.
+/// The product of the lengths always fits in `usize`, so [`numel`](Shape::numel) cannot overflow.
 #[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(Dims);
 
@@ -77,13 +77,13 @@ impl Shape {
 
     /// The number of dimensions.
     #[inline]
-    pub fn rank(&self) -> usize {
+    pub fn ndim(&self) -> usize {
         self.0.len()
     }
 
     /// The number of elements: the product of the lengths, 1 for a scalar.
     #[inline]
-    pub fn elements(&self) -> usize {
+    pub fn numel(&self) -> usize {
         self.0.iter().product()
     }
 
@@ -105,7 +105,7 @@ impl Shape {
     /// # Errors
     /// [`Error::Axis`] if it is out of range. A scalar accepts 0 and −1, as in PyTorch.
     pub fn axis(&self, op: &'static str, axis: isize) -> Result<usize> {
-        resolve_axis(op, axis, self.rank())
+        resolve_axis(op, axis, self.ndim())
     }
 
     /// The shape to which both broadcast: aligned at the last dimension, lengths equal or 1.
@@ -113,11 +113,11 @@ impl Shape {
         if self == other {
             return Ok(self.clone());
         }
-        let rank = self.rank().max(other.rank());
-        let mut dims: Dims = SmallVec::from_elem(1, rank);
+        let ndim = self.ndim().max(other.ndim());
+        let mut dims: Dims = SmallVec::from_elem(1, ndim);
         for (i, dim) in dims.iter_mut().enumerate() {
-            let a = self.dim_from_end(rank - i);
-            let b = other.dim_from_end(rank - i);
+            let a = self.dim_from_end(ndim - i);
+            let b = other.dim_from_end(ndim - i);
             *dim = match (a, b) {
                 (a, b) if a == b => a,
                 (1, b) => b,
@@ -139,7 +139,7 @@ impl Shape {
     /// The length `n` places from the end (1 is the last), 1 beyond the first.
     #[inline]
     fn dim_from_end(&self, n: usize) -> usize {
-        if n <= self.rank() { self.0[self.rank() - n] } else { 1 }
+        if n <= self.ndim() { self.0[self.ndim() - n] } else { 1 }
     }
 
     /// The shape with dimension `axis` given another length.
@@ -161,10 +161,10 @@ impl Shape {
 }
 
 /// Turns an axis that may count from the end into an index below `rank`; a scalar accepts 0 and −1.
-pub fn resolve_axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> {
-    let n = rank.max(1) as isize;
+pub fn resolve_axis(op: &'static str, axis: isize, ndim: usize) -> Result<usize> {
+    let n = ndim.max(1) as isize;
     if axis < -n || axis >= n {
-        return Err(Error::Axis { op, axis, rank });
+        return Err(Error::Axis { op, axis, ndim });
     }
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }

@@ -3,7 +3,7 @@
 use crate::{DType, Device, Dims, Error, Layout, Result, Shape, TensorMeta};
 
 /// A view of a tensor with its parameters: a value that can be recorded, replayed on another tensor of the same shape, and
-/// differentiated. Axes are counted from 0, and lists are held inline up to rank 6, so that making one allocates nothing.
+/// differentiated. Axes are counted from 0, and lists are held inline up to ndim 6, so that making one allocates nothing.
 ///
 /// ```
 /// use rustorch_core::{DType, Layout, Shape, ViewOp};
@@ -158,10 +158,10 @@ impl ViewOp {
 }
 
 fn expect_axis(op: &'static str, layout: &Layout, axis: usize) -> Result<()> {
-    if axis < layout.rank() {
+    if axis < layout.ndim() {
         return Ok(());
     }
-    Err(Error::Axis { op, axis: isize::try_from(axis).unwrap_or(isize::MAX), rank: layout.rank() })
+    Err(Error::Axis { op, axis: isize::try_from(axis).unwrap_or(isize::MAX), ndim: layout.ndim() })
 }
 
 fn diagonal(layout: &Layout, offset: isize, [a, b]: [usize; 2]) -> Result<Layout> {
@@ -174,7 +174,7 @@ fn diagonal(layout: &Layout, offset: isize, [a, b]: [usize; 2]) -> Result<Layout
     let (all, strides) = (layout.dims(), layout.strides());
     let (down, right) = (offset.min(0).unsigned_abs(), offset.max(0).unsigned_abs());
     let len = all[a].saturating_sub(down).min(all[b].saturating_sub(right));
-    let others = (0..layout.rank()).filter(|&i| i != a && i != b);
+    let others = (0..layout.ndim()).filter(|&i| i != a && i != b);
     let mut dims: Dims = others.clone().map(|i| all[i]).collect();
     let mut steps: Dims = others.map(|i| strides[i]).collect();
     dims.push(len);
@@ -217,7 +217,7 @@ fn as_real(op: &'static str, dtype: DType, layout: &Layout) -> Result<(DType, La
 
 fn part(op: &'static str, dtype: DType, layout: &Layout, index: usize) -> Result<(DType, Layout)> {
     let (dtype, pairs) = as_real(op, dtype, layout)?;
-    Ok((dtype, pairs.select(layout.rank(), index)?))
+    Ok((dtype, pairs.select(layout.ndim(), index)?))
 }
 
 fn as_complex(dtype: DType, layout: &Layout) -> Result<(DType, Layout)> {
@@ -232,7 +232,7 @@ fn as_complex(dtype: DType, layout: &Layout) -> Result<(DType, Layout)> {
         let message = "the last dimension must be of length 2 and stride 1";
         return Err(Error::shape(NAME, message, [layout.shape()]));
     };
-    let empty = layout.elements() == 0;
+    let empty = layout.numel() == 0;
     let paired = |(&dim, &stride): (&usize, &usize)| dim == 1 || stride.is_multiple_of(2);
     let even = dims.iter().zip(strides).all(paired) && layout.offset().is_multiple_of(2);
     if !empty && !even {

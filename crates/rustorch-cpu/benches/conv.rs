@@ -17,7 +17,7 @@ struct Operand {
 impl Operand {
     fn new(cpu: &CpuBackend, dtype: DType, dims: &[usize]) -> Operand {
         let layout = Layout::contiguous(Shape::new(dims).expect("small"));
-        let bytes = dtype.bytes_for(layout.elements()).expect("a dense dtype");
+        let bytes = dtype.bytes_for(layout.numel()).expect("a dense dtype");
         let all = Layout::contiguous(Shape::new([bytes].as_slice()).expect("small"));
         let mut buffer = cpu.alloc(bytes).expect("memory");
         // SAFETY: as many bytes as were allocated. Bytes of 0x3c are about 0.01 in every float type.

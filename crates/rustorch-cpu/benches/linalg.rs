@@ -16,7 +16,7 @@ struct Operand {
 impl Operand {
     fn empty(cpu: &CpuBackend, dtype: DType, shape: Shape) -> Operand {
         let layout = Layout::contiguous(shape);
-        let bytes = dtype.bytes_for(layout.elements()).expect("a dense dtype");
+        let bytes = dtype.bytes_for(layout.numel()).expect("a dense dtype");
         Operand { buffer: cpu.alloc(bytes).expect("memory"), dtype, layout }
     }
 
@@ -25,7 +25,7 @@ impl Operand {
         let mut operand = Operand::empty(cpu, DType::F32, Shape::new(dims).expect("small"));
         let n = dims[dims.len() - 1];
         let mut random = Philox::new(1);
-        let values = (0..operand.layout.elements()).flat_map(|i| {
+        let values = (0..operand.layout.numel()).flat_map(|i| {
             let (row, column) = (i / n % n, i % n);
             let noise = random.next_f64() as f32 - 0.5;
             (noise + if row == column { 2.0 + n as f32 / 4.0 } else { 0.0 }).to_ne_bytes()

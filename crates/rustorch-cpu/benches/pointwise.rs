@@ -39,7 +39,7 @@ impl Tensor {
 }
 
 fn empty(dtype: DType, layout: Layout) -> Tensor {
-    let bytes = dtype.bytes_for(layout.elements()).expect("a dense dtype");
+    let bytes = dtype.bytes_for(layout.numel()).expect("a dense dtype");
     Tensor { buffer: Buffer::host(bytes).expect("memory"), dtype, layout }
 }
 

@@ -222,7 +222,7 @@ impl<'h, K> StepBuilder<'h, K> {
 
     fn bind(&mut self, x: &Operand<'_>, writes: bool) -> Result<u32, Decline> {
         let (size, len) = (x.dtype.block_bytes() as u64, x.dtype.block_len() as u64);
-        if x.layout.elements() == 0 {
+        if x.layout.numel() == 0 {
             // It has no bytes, and its offset may lie behind the buffer, of which the least one has these. None is read.
             self.bytes(x.place, 0..16, writes)?;
             return Ok(0);

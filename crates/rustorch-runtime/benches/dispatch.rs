@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn numbers(exec: &HybridExecutor, dims: &[usize]) -> Output {
     let shape = Shape::new(dims).expect("a small shape");
-    exec.upload(&vec![0; 4 * shape.elements()], DType::F32, &shape, Device::CPU).expect("an upload")
+    exec.upload(&vec![0; 4 * shape.numel()], DType::F32, &shape, Device::CPU).expect("an upload")
 }
 
 fn dispatch(c: &mut Criterion) {

@@ -105,19 +105,19 @@ impl From<RangeFull> for Axes {
 
 impl Axes {
     /// The axes as ascending indices. A scalar has none.
-    pub(crate) fn resolve(&self, op: &'static str, rank: usize) -> Result<Dims> {
+    pub(crate) fn resolve(&self, op: &'static str, ndim: usize) -> Result<Dims> {
         if self.0.is_empty() {
-            return Ok((0..rank).collect());
+            return Ok((0..ndim).collect());
         }
         let mut dims = Dims::new();
         for &axis in &self.0 {
-            dims.push(resolve_axis(op, axis, rank)?);
+            dims.push(resolve_axis(op, axis, ndim)?);
         }
         dims.sort_unstable();
         if dims.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Error::argument(op, format!("a dimension appears twice in {:?}", &self.0[..])));
         }
-        if rank == 0 {
+        if ndim == 0 {
             dims.clear();
         }
         Ok(dims)
@@ -145,19 +145,15 @@ impl Sizes {
             }
         }
         if let Some(i) = open {
-            let known = Shape::new(dims.clone())?.elements();
-            if known == 0 || !from.elements().is_multiple_of(known) {
+            let known = Shape::new(dims.clone())?.numel();
+            if known == 0 || !from.numel().is_multiple_of(known) {
                 return Err(Error::shape(
                     op,
-                    format!(
-                        "no length in place of −1 in {:?} gives {} elements",
-                        &self.0[..],
-                        from.elements()
-                    ),
+                    format!("no length in place of −1 in {:?} gives {} elements", &self.0[..], from.numel()),
                     [from],
                 ));
             }
-            dims[i] = from.elements() / known;
+            dims[i] = from.numel() / known;
         }
         Shape::new(dims)
     }
@@ -262,7 +258,7 @@ mod tests {
 
     #[test]
     fn axes_are_sorted_counted_from_either_end_and_distinct() {
-        let resolve = |axes: Axes, rank| axes.resolve("sum", rank);
+        let resolve = |axes: Axes, ndim| axes.resolve("sum", ndim);
         assert_eq!(resolve([-1, 0].into(), 3).unwrap()[..], [0, 2]);
         assert_eq!(resolve((..).into(), 2).unwrap()[..], [0, 1]);
         assert_eq!(resolve((-1).into(), 0).unwrap().len(), 0);

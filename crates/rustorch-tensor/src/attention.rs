@@ -56,15 +56,15 @@ impl Tensor {
         mask: Option<&Tensor>,
         attention: &Attention,
     ) -> Result<Tensor> {
-        let rank = query.rank();
-        if rank >= 3
-            && key.rank() == rank
-            && value.rank() == rank
-            && query.dims()[..rank - 3] == key.dims()[..rank - 3]
+        let ndim = query.ndim();
+        if ndim >= 3
+            && key.ndim() == ndim
+            && value.ndim() == ndim
+            && query.dims()[..ndim - 3] == key.dims()[..ndim - 3]
         {
             return call(attention, query, key, value, mask);
         }
-        if rank < 2 || key.rank() < 2 || value.rank() < 2 {
+        if ndim < 2 || key.ndim() < 2 || value.ndim() < 2 {
             return Err(Error::shape(
                 "attention",
                 "q, k and v need two dimensions at least",
@@ -72,10 +72,10 @@ impl Tensor {
             ));
         }
         // One head without a dimension for it, or leading dimensions that broadcast.
-        let parts = [query, key, value].map(|x| x.with_rank(rank.max(key.rank()).max(value.rank()).max(3)));
+        let parts = [query, key, value].map(|x| x.with_rank(ndim.max(key.ndim()).max(value.ndim()).max(3)));
         let [q, k, v] = parts;
         let (q, k, v) = (q?, k?, v?);
-        let lead = q.rank() - 3;
+        let lead = q.ndim() - 3;
         let batch = |x: &Tensor| Shape::new(&x.dims()[..lead]);
         let shared = batch(&q)?.broadcast(&batch(&k)?, "attention")?.broadcast(&batch(&v)?, "attention")?;
         let spread = |x: &Tensor| {
@@ -84,12 +84,12 @@ impl Tensor {
             x.broadcast_to(Shape::new(dims)?)
         };
         let out = call(attention, &spread(&q)?, &spread(&k)?, &spread(&v)?, mask)?;
-        if rank == 2 && out.rank() == 3 && out.dims()[0] == 1 { out.squeeze(0) } else { Ok(out) }
+        if ndim == 2 && out.ndim() == 3 && out.dims()[0] == 1 { out.squeeze(0) } else { Ok(out) }
     }
 
     /// With dimensions of length 1 in front up to a rank.
-    fn with_rank(&self, rank: usize) -> Result<Tensor> {
-        let mut dims = Dims::from_elem(1, rank.saturating_sub(self.rank()));
+    fn with_rank(&self, ndim: usize) -> Result<Tensor> {
+        let mut dims = Dims::from_elem(1, ndim.saturating_sub(self.ndim()));
         dims.extend_from_slice(self.dims());
         self.reshape_to(Shape::new(dims)?)
     }

@@ -32,7 +32,7 @@ impl Tensor {
     /// How much the dtype counts in promotion.
     #[inline]
     pub(crate) fn weight(&self) -> Weight {
-        if self.rank() == 0 { Weight::ZeroDim } else { Weight::Dimensioned }
+        if self.ndim() == 0 { Weight::ZeroDim } else { Weight::Dimensioned }
     }
 }
 

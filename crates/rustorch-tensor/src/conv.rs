@@ -312,7 +312,7 @@ impl Tensor {
         let full = ConvParams { padding: SmallVec::from_elem((0, 0), n), ..params.clone() };
         let mut size = Dims::new();
         for axis in 0..n {
-            let len = self.dims()[self.rank() - n + axis];
+            let len = self.dims()[self.ndim() - n + axis];
             if more[axis] >= params.stride[axis].max(params.dilation[axis]) {
                 return Err(Error::argument(
                     name,
@@ -339,7 +339,7 @@ impl Tensor {
 
     /// The lengths of a kernel, after checking the ranks of an input and its weight.
     fn kernel<'w>(&self, name: &'static str, n: usize, weight: &'w Tensor) -> Result<&'w [usize]> {
-        if weight.rank() == n + 2 && (self.rank() == n + 2 || self.rank() == n + 1) {
+        if weight.ndim() == n + 2 && (self.ndim() == n + 2 || self.ndim() == n + 1) {
             return Ok(&weight.dims()[2..]);
         }
         Err(Error::shape(
@@ -356,7 +356,7 @@ impl Tensor {
 
     /// Runs on a batch, which a single input makes alone.
     fn batched(&self, n: usize, run: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-        if self.rank() == n + 2 { run(self) } else { run(&self.unsqueeze(0)?)?.squeeze(0) }
+        if self.ndim() == n + 2 { run(self) } else { run(&self.unsqueeze(0)?)?.squeeze(0) }
     }
 }
 
@@ -368,8 +368,8 @@ fn gradient_params(
     grad_output: &Tensor,
     options: &ConvOptions,
 ) -> Result<ConvParams> {
-    let rank = input.rank();
-    if !(3..=5).contains(&rank) || weight.rank() != rank || grad_output.rank() != rank {
+    let ndim = input.ndim();
+    if !(3..=5).contains(&ndim) || weight.ndim() != ndim || grad_output.ndim() != ndim {
         return Err(Error::shape(
             name,
             "takes an input [n, c_in, size..], a weight [c_out, c_in / groups, kernel..] and a gradient [n, c_out, out..] \

@@ -78,7 +78,7 @@ impl Tensor {
                 [self.dtype()],
             ));
         }
-        let n = self.elements();
+        let n = self.numel();
         let mut elements: Vec<T> = Vec::with_capacity(n);
         // SAFETY: the vector's own memory, of this size, made all zero, which every `Element` has as a valid value.
         let bytes = unsafe {
@@ -93,7 +93,7 @@ impl Tensor {
 
     /// The bytes of the elements, or of their blocks, in row-major order and the machine's byte order.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let len = self.dtype().bytes_for(self.elements()).ok_or_else(|| {
+        let len = self.dtype().bytes_for(self.numel()).ok_or_else(|| {
             Error::shape("to_bytes", format!("{} elements are no whole blocks", self.dtype()), [self.shape()])
         })?;
         let mut bytes = vec![0; len];
@@ -110,10 +110,10 @@ impl Tensor {
     /// # Errors
     /// If there is not exactly one.
     pub fn item(&self) -> Result<Scalar> {
-        if self.elements() != 1 {
+        if self.numel() != 1 {
             return Err(Error::shape(
                 "item",
-                format!("needs exactly one element, there are {}", self.elements()),
+                format!("needs exactly one element, there are {}", self.numel()),
                 [self.shape()],
             ));
         }
@@ -131,7 +131,7 @@ impl Tensor {
     /// # Errors
     /// If there are not as many indices as dimensions, or one is out of range.
     pub fn item_at(&self, place: &[isize]) -> Result<Scalar> {
-        if place.len() != self.rank() {
+        if place.len() != self.ndim() {
             return Err(Error::shape("item", format!("{} indices were given", place.len()), [self.shape()]));
         }
         let mut x = self.clone();

@@ -36,14 +36,14 @@ impl Tensor {
     /// # use rustorch_tensor::{DType, Tensor};
     /// let x = Tensor::new([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
     /// assert_eq!((x.dims(), x.dtype()), (&[2, 3][..], DType::F32));
-    /// assert_eq!(Tensor::new(true)?.rank(), 0);
+    /// assert_eq!(Tensor::new(true)?.ndim(), 0);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn new<A: NestedArray>(array: A) -> Result<Tensor> {
         let mut dims = Dims::new();
         A::dims(&mut dims);
         let shape = Shape::new(dims)?;
-        let mut items = Vec::with_capacity(shape.elements());
+        let mut items = Vec::with_capacity(shape.numel());
         array.append(&mut items);
         upload_elements(&items, &shape)
     }
@@ -54,7 +54,7 @@ impl Tensor {
     /// If their number is not the shape's.
     pub fn from_slice<T: Element>(elements: &[T], shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape()?;
-        if shape.elements() != elements.len() {
+        if shape.numel() != elements.len() {
             return Err(Error::shape(
                 "from_slice",
                 format!("{} elements were given", elements.len()),
@@ -256,7 +256,7 @@ impl Tensor {
 /// The bytes that a contiguous tensor takes.
 fn byte_len(op: &'static str, dtype: DType, shape: &Shape) -> Result<usize> {
     let row = shape.last().copied().unwrap_or(1);
-    if shape.elements() != 0 && !row.is_multiple_of(dtype.block_len()) {
+    if shape.numel() != 0 && !row.is_multiple_of(dtype.block_len()) {
         return Err(Error::shape(
             op,
             format!("the last dimension does not divide into {dtype}'s blocks of {}", dtype.block_len()),
@@ -264,7 +264,7 @@ fn byte_len(op: &'static str, dtype: DType, shape: &Shape) -> Result<usize> {
         ));
     }
     dtype
-        .bytes_for(shape.elements())
+        .bytes_for(shape.numel())
         .ok_or_else(|| Error::shape(op, format!("{dtype} of this shape has no size in bytes"), [shape]))
 }
 

@@ -34,7 +34,7 @@ impl Tensor {
     pub fn index_select(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         let axis = self.dimension("index_select", dim)?;
         let index = index.to_index("index_select")?;
-        let index = if index.rank() == 0 { Cow::Owned(index.unsqueeze(0)?) } else { index };
+        let index = if index.ndim() == 0 { Cow::Owned(index.unsqueeze(0)?) } else { index };
         run(&Op::IndexSelect(IndexSelect { axis }), &[self, &index])
     }
 
@@ -54,7 +54,7 @@ impl Tensor {
             return self.flatten(0, -1)?.gather(0, &index.flatten(0, -1)?);
         };
         let axis = self.dimension("take_along_dim", dim)?;
-        if index.rank() != self.rank() {
+        if index.ndim() != self.ndim() {
             return Err(Error::shape(
                 "take_along_dim",
                 "the index must have the tensor's rank",
@@ -132,15 +132,15 @@ impl Tensor {
     /// As for [`scatter`](Self::scatter).
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let axis = self.dimension("index_add", dim)?;
-        if index.rank() > 1 || source.rank() != self.rank() {
+        if index.ndim() > 1 || source.ndim() != self.ndim() {
             return Err(Error::shape(
                 "index_add",
                 "needs an index of one dimension, and a source of the tensor's rank",
                 [self.shape(), index.shape(), source.shape()],
             ));
         }
-        let mut dims = Dims::from_elem(1, self.rank());
-        dims[axis] = index.elements();
+        let mut dims = Dims::from_elem(1, self.ndim());
+        dims[axis] = index.numel();
         let index = index.reshape_to(Shape::new(dims)?)?;
         self.scatter_add(dim, &index.expand_as(source)?, source)
     }

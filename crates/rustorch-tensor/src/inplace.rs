@@ -89,9 +89,9 @@ impl Tensor {
     pub fn index_copy_(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<()> {
         let axis = self.dimension("index_copy", dim)?;
         let index = index.to_index("index_copy")?;
-        let mut shape = vec![1; self.rank()];
-        shape[axis] = index.elements();
-        if index.rank() > 1 || source.rank() != self.rank() || source.dims()[axis] != index.elements() {
+        let mut shape = vec![1; self.ndim()];
+        shape[axis] = index.numel();
+        if index.ndim() > 1 || source.ndim() != self.ndim() || source.dims()[axis] != index.numel() {
             return Err(Error::shape(
                 "index_copy",
                 "needs an index of one dimension, and as many slices of the source",

@@ -50,7 +50,7 @@ impl Tensor {
             return Err(Error::shape("stack", "the shapes differ", [first.shape(), other.shape()]));
         }
         let parts: Vec<Tensor> = tensors.iter().map(|x| x.borrow().unsqueeze(dim)).collect::<Result<_>>()?;
-        let axis = rustorch_core::resolve_axis("stack", dim, first.rank() + 1)?;
+        let axis = rustorch_core::resolve_axis("stack", dim, first.ndim() + 1)?;
         Tensor::cat(&parts, axis as isize)
     }
 
@@ -68,12 +68,12 @@ impl Tensor {
     /// If the widths are not pairs, more than the dimensions, or crop more than there is.
     pub fn pad(&self, widths: impl AsRef<[isize]>, value: impl Into<Scalar>) -> Result<Tensor> {
         let widths = widths.as_ref();
-        if !widths.len().is_multiple_of(2) || widths.len() / 2 > self.rank() {
+        if !widths.len().is_multiple_of(2) || widths.len() / 2 > self.ndim() {
             return Err(Error::shape(
                 "pad",
                 format!(
                     "needs a pair of widths for each of at most {} dimensions, got {widths:?}",
-                    self.rank()
+                    self.ndim()
                 ),
                 [self.shape()],
             ));
@@ -81,9 +81,9 @@ impl Tensor {
         let value = value.into();
         crate::binary::expect_fits("pad", value, self.dtype())?;
         let mut x = self.clone();
-        let mut added = SmallVec::from_elem((0usize, 0usize), self.rank());
+        let mut added = SmallVec::from_elem((0usize, 0usize), self.ndim());
         for (i, pair) in widths.chunks_exact(2).enumerate() {
-            let axis = self.rank() - 1 - i;
+            let axis = self.ndim() - 1 - i;
             let len = self.dims()[axis];
             let cut = |width: isize| width.min(0).unsigned_abs();
             added[axis] = (pair[0].max(0) as usize, pair[1].max(0) as usize);
@@ -107,7 +107,7 @@ impl Tensor {
     /// # Errors
     /// If there are fewer numbers than dimensions.
     pub fn repeat(&self, repeats: &[usize]) -> Result<Tensor> {
-        let Some(extra) = repeats.len().checked_sub(self.rank()) else {
+        let Some(extra) = repeats.len().checked_sub(self.ndim()) else {
             return Err(Error::shape(
                 "repeat",
                 format!("{repeats:?} has fewer numbers than there are dimensions"),

@@ -77,7 +77,7 @@ pub fn cholesky_solve(b: &Tensor, l: &Tensor) -> Result<Tensor> {
 pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     matrices("linalg.solve", a)?;
     let op = Op::Linalg(Linalg::Solve);
-    if b.rank() == 1 || b.dims() == &a.dims()[..a.rank() - 1] {
+    if b.ndim() == 1 || b.dims() == &a.dims()[..a.ndim() - 1] {
         return run(&op, &[a, &b.unsqueeze(-1)?])?.squeeze(-1);
     }
     run(&op, &[a, b])
@@ -243,7 +243,7 @@ pub fn qr(a: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
 /// If shape or dtype do not fit.
 pub fn lu(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let [both, _, permutation] = run_triple(&Op::Linalg(Linalg::Lu), &[a])?;
-    let (m, n) = (both.dims()[a.rank() - 2], both.dims()[a.rank() - 1]);
+    let (m, n) = (both.dims()[a.ndim() - 2], both.dims()[a.ndim() - 1]);
     let k = m.min(n);
     let _beside = DeviceGuard::beside(a.storage());
     let lower = both.narrow(-1, 0, k)?.tril(-1)?.add(&Tensor::eye(m, k, a.dtype())?)?;
@@ -277,7 +277,7 @@ pub fn lu_factor(a: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// Refuses what is no matrix before its last two dimensions are spoken of.
 fn matrices(op: &'static str, a: &Tensor) -> Result<()> {
-    if a.rank() >= 2 {
+    if a.ndim() >= 2 {
         return Ok(());
     }
     Err(Error::shape(op, "needs a matrix, or a batch of them: two dimensions at least", [a.shape()]))

@@ -28,15 +28,15 @@ impl Tensor {
     /// If the inner dimensions differ, an operand is a scalar, or the dtypes do not fit.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         self.expect_one_dtype("matmul", other, "convert one with to_dtype")?;
-        if self.rank() == 2 && other.rank() == 2 {
+        if self.ndim() == 2 && other.ndim() == 2 {
             return run(&Op::MatMul(MATMUL), &[self, other]);
         }
         let (a, b) = matrices(self, other)?;
         let mut out = product(&a, &b, None, &MATMUL)?;
-        if self.rank() == 1 {
+        if self.ndim() == 1 {
             out = out.squeeze(-2)?;
         }
-        if other.rank() == 1 {
+        if other.ndim() == 1 {
             out = out.squeeze(-1)?;
         }
         Ok(out)
@@ -59,16 +59,16 @@ impl Tensor {
         self.expect_one_dtype("matmul", other, "convert one with to_dtype")?;
         let (a, b) = matrices(self, other)?;
         let mut place = Cow::Borrowed(out);
-        if other.rank() == 1 {
+        if other.ndim() == 1 {
             place = Cow::Owned(place.unsqueeze(-1)?);
         }
-        if self.rank() == 1 {
+        if self.ndim() == 1 {
             place = Cow::Owned(place.unsqueeze(-2)?);
         }
         let op = Op::MatMul(MATMUL);
         if let Some(rows) = as_rows(&a, &b)?
             && let Some((n, lead)) = place.dims().split_last()
-            && *lead == a.dims()[..a.rank() - 1]
+            && *lead == a.dims()[..a.ndim() - 1]
         {
             let flat = Shape::new([rows[0], *n].as_slice())?;
             if place.has_view(&flat)? {
@@ -199,7 +199,7 @@ impl Tensor {
     }
 
     fn fully_connected(&self, weight: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
-        if weight.rank() != 2 || self.rank() == 0 {
+        if weight.ndim() != 2 || self.ndim() == 0 {
             return Err(Error::shape(
                 "linear",
                 "takes x [.., in] and a weight [out, in]",
@@ -214,9 +214,9 @@ impl Tensor {
             Some(bias) if bias.dtype() != self.dtype() => Some(Cow::Owned(bias.to_dtype(self.dtype())?)),
             other => other.map(Cow::Borrowed),
         };
-        let x = if self.rank() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
+        let x = if self.ndim() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
         let out = product(&x, &weight.t()?, bias.as_deref(), op)?;
-        if self.rank() == 1 { out.squeeze(0) } else { Ok(out) }
+        if self.ndim() == 1 { out.squeeze(0) } else { Ok(out) }
     }
 
     /// Rows times the matrices that they chose: for `x: [t, k or 1, in]`, `weights: [experts, out, in]` and integer
@@ -239,13 +239,13 @@ impl Tensor {
         Err(Error::dtype(op, format!("the operands' dtypes differ; {advice}"), dtypes))
     }
 
-    fn expect_ranks(&self, op: &'static str, rank: usize, other: &Tensor, other_rank: usize) -> Result<()> {
-        if self.rank() == rank && other.rank() == other_rank {
+    fn expect_ranks(&self, op: &'static str, ndim: usize, other: &Tensor, other_ndim: usize) -> Result<()> {
+        if self.ndim() == ndim && other.ndim() == other_ndim {
             return Ok(());
         }
         Err(Error::shape(
             op,
-            format!("takes tensors of {rank} and {other_rank} dimensions; matmul takes others"),
+            format!("takes tensors of {ndim} and {other_ndim} dimensions; matmul takes others"),
             [self.shape(), other.shape()],
         ))
     }
@@ -253,17 +253,17 @@ impl Tensor {
 
 /// Operands of two dimensions or more: a vector on the left is a row, one on the right a column.
 fn matrices<'a>(a: &'a Tensor, b: &'a Tensor) -> Result<(Cow<'a, Tensor>, Cow<'a, Tensor>)> {
-    if a.rank() == 0 || b.rank() == 0 {
+    if a.ndim() == 0 || b.ndim() == 0 {
         return Err(Error::shape("matmul", "a scalar is no matrix; use mul", [a.shape(), b.shape()]));
     }
-    let row = if a.rank() == 1 { Cow::Owned(a.unsqueeze(0)?) } else { Cow::Borrowed(a) };
-    let column = if b.rank() == 1 { Cow::Owned(b.unsqueeze(1)?) } else { Cow::Borrowed(b) };
+    let row = if a.ndim() == 1 { Cow::Owned(a.unsqueeze(0)?) } else { Cow::Borrowed(a) };
+    let column = if b.ndim() == 1 { Cow::Owned(b.unsqueeze(1)?) } else { Cow::Borrowed(b) };
     Ok((row, column))
 }
 
 /// The shape of all rows of the left operand in one matrix, where the right one is one matrix and no copy is needed.
 fn as_rows(a: &Tensor, b: &Tensor) -> Result<Option<Shape>> {
-    let Some((k, lead)) = a.dims().split_last().filter(|_| a.rank() > 2 && b.rank() == 2) else {
+    let Some((k, lead)) = a.dims().split_last().filter(|_| a.ndim() > 2 && b.ndim() == 2) else {
         return Ok(None);
     };
     let rows = Shape::new([lead.iter().product(), *k].as_slice())?;
@@ -279,7 +279,7 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result
     };
     let Some(rows) = as_rows(a, b)? else { return multiply(a) };
     let out = multiply(&a.reshape_to(rows)?)?;
-    let mut dims: Dims = a.dims()[..a.rank() - 1].into();
+    let mut dims: Dims = a.dims()[..a.ndim() - 1].into();
     dims.push(out.dims()[1]);
     out.reshape_to(Shape::new(dims)?)
 }

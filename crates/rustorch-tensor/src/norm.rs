@@ -54,7 +54,7 @@ impl Tensor {
         eps: f64,
     ) -> Result<Tensor> {
         let shape = self.trailing("layer_norm", normalized_shape)?;
-        let op = Op::LayerNorm(LayerNorm { dims: shape.rank(), eps });
+        let op = Op::LayerNorm(LayerNorm { dims: shape.ndim(), eps });
         match (weight, bias) {
             (None, None) => run(&op, &[self]),
             (Some(weight), None) => run(&op, &[self, weight]),
@@ -75,7 +75,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let shape = self.trailing("rms_norm", normalized_shape)?;
         let op = Op::RmsNorm(RmsNorm { eps });
-        if shape.rank() == 1 {
+        if shape.ndim() == 1 {
             return match weight {
                 Some(weight) => run(&op, &[self, weight]),
                 None => run(&op, &[self]),
@@ -83,7 +83,7 @@ impl Tensor {
         }
         // Several dimensions are normalised as one.
         let weight = flat_weight("rms_norm", self, &shape, weight)?;
-        let flat = self.flatten((self.rank() - shape.rank()) as isize, -1)?;
+        let flat = self.flatten((self.ndim() - shape.ndim()) as isize, -1)?;
         let out = match &weight {
             Some(weight) => run(&op, &[&flat, weight])?,
             None => run(&op, &[&flat])?,
@@ -115,7 +115,7 @@ impl Tensor {
         const NAME: &str = "add_rms_norm";
         let shape = self.trailing(NAME, normalized_shape)?;
         let op = Op::AddRmsNorm(AddRmsNorm { eps });
-        if shape.rank() == 1 {
+        if shape.ndim() == 1 {
             return match weight {
                 Some(weight) => run_pair(&op, &[self, other, weight]),
                 None => run_pair(&op, &[self, other]),
@@ -127,7 +127,7 @@ impl Tensor {
             let message = "what is added must have the same shape; expand it";
             return Err(Error::shape(NAME, message, [self.shape(), other.shape()]));
         }
-        let first = (self.rank() - shape.rank()) as isize;
+        let first = (self.ndim() - shape.ndim()) as isize;
         let [x, y] = [self.flatten(first, -1)?, other.flatten(first, -1)?];
         let (sum, normed) = match &weight {
             Some(weight) => run_pair(&op, &[&x, &y, weight])?,
@@ -139,7 +139,7 @@ impl Tensor {
     /// Checks that a shape is that of the trailing dimensions.
     fn trailing(&self, op: &'static str, shape: impl IntoShape) -> Result<Shape> {
         let shape = shape.into_shape()?;
-        if shape.rank() != 0 && self.dims().ends_with(shape.dims()) {
+        if shape.ndim() != 0 && self.dims().ends_with(shape.dims()) {
             return Ok(shape);
         }
         Err(Error::shape(

@@ -207,13 +207,13 @@ impl Tensor {
 
     fn adaptive(&self, op: &'static str, n: usize, size: Sizes) -> Result<Dims> {
         self.expect_spatial(op, n)?;
-        let spatial = &self.dims()[self.rank() - n..];
+        let spatial = &self.dims()[self.ndim() - n..];
         size.or_kept(op, "output_size", spatial)
     }
 
     /// Checks that the tensor has `n` spatial dimensions behind channels, with a batch before them or without.
     pub(crate) fn expect_spatial(&self, op: &'static str, n: usize) -> Result<()> {
-        if self.rank() == n + 1 || self.rank() == n + 2 {
+        if self.ndim() == n + 1 || self.ndim() == n + 2 {
             return Ok(());
         }
         Err(Error::shape(

@@ -63,7 +63,7 @@ impl Generator {
     }
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
-        let key = self.draw(shape.elements());
+        let key = self.draw(shape.numel());
         create(options.device, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
     }
 

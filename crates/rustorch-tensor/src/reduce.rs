@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// A reduction, and the tensor of a dtype that has it: integers and truth values are converted.
 fn prepared<'x>(op: ReduceOp, x: &'x Tensor, axes: &Axes, keepdim: bool) -> Result<(Op, Cow<'x, Tensor>)> {
-    let axes: Dims = axes.resolve(op.name(), x.rank())?;
+    let axes: Dims = axes.resolve(op.name(), x.ndim())?;
     let x = match (x.dtype().kind(), op.output(x.dtype())) {
         (_, Some(_)) => Cow::Borrowed(x),
         (DTypeKind::Bool | DTypeKind::Int, None) if op.output(DEFAULT_FLOAT) == Some(DEFAULT_FLOAT) => {

@@ -85,14 +85,14 @@ impl Tensor {
 
     /// The number of dimensions.
     #[inline]
-    pub fn rank(&self) -> usize {
-        self.0.layout.rank()
+    pub fn ndim(&self) -> usize {
+        self.0.layout.ndim()
     }
 
     /// The number of elements.
     #[inline]
-    pub fn elements(&self) -> usize {
-        self.0.layout.elements()
+    pub fn numel(&self) -> usize {
+        self.0.layout.numel()
     }
 
     /// The length of one dimension, which may count from the end.
@@ -101,7 +101,7 @@ impl Tensor {
     /// If there is no such dimension.
     pub fn size(&self, dim: isize) -> Result<usize> {
         let axis = self.axis("size", dim)?;
-        self.dims().get(axis).copied().ok_or(Error::Axis { op: "size", axis: dim, rank: 0 })
+        self.dims().get(axis).copied().ok_or(Error::Axis { op: "size", axis: dim, ndim: 0 })
     }
 
     /// The strides, in elements.

@@ -49,7 +49,7 @@ impl Tensor {
     /// all. A scalar becomes a tensor of one element. Copies where the strides demand it.
     pub fn flatten(&self, start: isize, end: isize) -> Result<Tensor> {
         let (first, last) = (self.axis("flatten", start)?, self.axis("flatten", end)?);
-        if self.rank() == 0 {
+        if self.ndim() == 0 {
             return self.reshape([1]);
         }
         if first > last {
@@ -86,7 +86,7 @@ impl Tensor {
     /// # Errors
     /// With more than two dimensions; [`transpose`](Self::transpose) says which.
     pub fn t(&self) -> Result<Tensor> {
-        match self.rank() {
+        match self.ndim() {
             0 | 1 => Ok(self.clone()),
             2 => self.transpose(0, 1),
             _ => Err(Error::shape("t", "needs two dimensions at most; use transpose", [self.shape()])),
@@ -96,7 +96,7 @@ impl Tensor {
     /// Dimensions in another order: dimension `i` of the result is `order[i]` of this one.
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Tensor> {
         let order = order.as_ref().iter();
-        let axes = order.map(|&dim| resolve_axis("permute", dim, self.rank())).collect::<Result<_>>()?;
+        let axes = order.map(|&dim| resolve_axis("permute", dim, self.ndim())).collect::<Result<_>>()?;
         view(self, &ViewOp::Permute(axes))
     }
 
@@ -117,7 +117,7 @@ impl Tensor {
 
     /// With a dimension of length 1 before `dim`; −1 puts it at the end.
     pub fn unsqueeze(&self, dim: isize) -> Result<Tensor> {
-        let axis = resolve_axis("unsqueeze", dim, self.rank() + 1)?;
+        let axis = resolve_axis("unsqueeze", dim, self.ndim() + 1)?;
         view(self, &ViewOp::Unsqueeze { axis })
     }
 
@@ -125,7 +125,7 @@ impl Tensor {
     /// dimension's own.
     pub fn expand(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
         let sizes = sizes.into().0;
-        let extra = sizes.len().checked_sub(self.rank());
+        let extra = sizes.len().checked_sub(self.ndim());
         let dims: Option<Dims> = extra.and_then(|extra| {
             sizes
                 .iter()
@@ -319,8 +319,8 @@ impl Tensor {
     /// As [`axis`](Self::axis), for operations that need the dimension to exist.
     pub(crate) fn dimension(&self, op: &'static str, dim: isize) -> Result<usize> {
         let axis = self.axis(op, dim)?;
-        if self.rank() == 0 {
-            return Err(Error::Axis { op, axis: dim, rank: 0 });
+        if self.ndim() == 0 {
+            return Err(Error::Axis { op, axis: dim, ndim: 0 });
         }
         Ok(axis)
     }

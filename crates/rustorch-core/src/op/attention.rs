@@ -60,16 +60,16 @@ impl Operation for Attention {
                 [q.dtype, k.dtype],
             ));
         }
-        let rank = q.shape().rank();
-        if rank < 3 || k.shape().rank() != rank || v.shape().rank() != rank {
+        let ndim = q.shape().ndim();
+        if ndim < 3 || k.shape().ndim() != ndim || v.shape().ndim() != ndim {
             return Err(Error::shape(Self::NAME, "q, k and v need the same rank, 3 at least", shapes));
         }
         let (qd, kd, vd) = (q.dims(), k.dims(), v.dims());
-        let lead = rank - 3;
+        let lead = ndim - 3;
         let heads_fit = kd[lead] != 0 && qd[lead].is_multiple_of(kd[lead]) || qd[lead] == kd[lead];
         if qd[..lead] != kd[..lead]
-            || kd[..rank - 1] != vd[..rank - 1]
-            || qd[rank - 1] != kd[rank - 1]
+            || kd[..ndim - 1] != vd[..ndim - 1]
+            || qd[ndim - 1] != kd[ndim - 1]
             || !heads_fit
         {
             return Err(Error::shape(
@@ -86,8 +86,8 @@ impl Operation for Attention {
                     [mask.dtype],
                 ));
             }
-            let mut dims: Dims = qd[..rank - 1].into();
-            dims.push(kd[rank - 2]);
+            let mut dims: Dims = qd[..ndim - 1].into();
+            dims.push(kd[ndim - 2]);
             mask.layout.broadcast_to(&Shape::new(dims)?, Self::NAME)?;
         }
         if !self.scale.is_finite()
@@ -99,16 +99,16 @@ impl Operation for Attention {
                 "scale must be finite, softcap positive, window at least 1",
             ));
         }
-        let mut dims: Dims = qd[..rank - 1].into();
-        dims.push(vd[rank - 1]);
+        let mut dims: Dims = qd[..ndim - 1].into();
+        dims.push(vd[ndim - 1]);
         one(q.dtype, Shape::new(dims)?)
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
-        let rank = args[0].shape().rank();
-        let queries = args[0].shape()[..rank - 1].iter().product::<usize>() as u64;
-        let keys = args[1].dims()[rank - 2] as u64;
-        let width = (args[0].dims()[rank - 1] + args[2].dims()[rank - 1]) as u64;
+        let ndim = args[0].shape().ndim();
+        let queries = args[0].shape()[..ndim - 1].iter().product::<usize>() as u64;
+        let keys = args[1].dims()[ndim - 2] as u64;
+        let width = (args[0].dims()[ndim - 1] + args[2].dims()[ndim - 1]) as u64;
         2 * queries * keys * width
     }
 }

@@ -65,10 +65,10 @@ impl Operation for GroupNorm {
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let (dtype, channels) = channels(Self::NAME, args, 1..=3)?;
-        if self.groups == 0 || !channels.elements().is_multiple_of(self.groups) {
+        if self.groups == 0 || !channels.numel().is_multiple_of(self.groups) {
             return Err(Error::shape(
                 Self::NAME,
-                format!("{} channels do not fall into {} equal groups", channels.elements(), self.groups),
+                format!("{} channels do not fall into {} equal groups", channels.numel(), self.groups),
                 [args[0].shape()],
             ));
         }

@@ -69,10 +69,10 @@ pub(super) fn index_dtype(op: &'static str, x: &TensorMeta<'_>) -> Result<()> {
 
 /// Checks that an axis exists in a shape (a scalar has axis 0, as in PyTorch).
 pub(super) fn axis_in(op: &'static str, axis: usize, shape: &Shape) -> Result<()> {
-    if axis < shape.rank().max(1) {
+    if axis < shape.ndim().max(1) {
         Ok(())
     } else {
-        Err(Error::Axis { op, axis: axis as isize, rank: shape.rank() })
+        Err(Error::Axis { op, axis: axis as isize, ndim: shape.ndim() })
     }
 }
 

@@ -299,7 +299,7 @@ impl Operation for ConvBackwardWeight {
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
-        flops(args[1].layout.elements() as u64, outs[0].shape.dims())
+        flops(args[1].layout.numel() as u64, outs[0].shape.dims())
     }
 }
 
@@ -324,8 +324,8 @@ fn numeric(
 
 /// The number of spatial dimensions of two operands that must agree in it.
 fn spatial(op: &'static str, [a, b]: [&Shape; 2], takes: &str) -> Result<usize> {
-    match a.rank() {
-        rank @ 3..=5 if rank == b.rank() => Ok(rank - 2),
+    match a.ndim() {
+        ndim @ 3..=5 if ndim == b.ndim() => Ok(ndim - 2),
         _ => Err(Error::shape(op, format!("takes {takes} with one to three spatial dimensions"), [a, b])),
     }
 }

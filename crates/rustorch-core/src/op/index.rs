@@ -88,7 +88,7 @@ impl Operation for ScatterReduce {
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
-        args[1].layout.elements() as u64
+        args[1].layout.numel() as u64
     }
 
     /// Only what the index names is changed, after all of it was checked.
@@ -104,11 +104,11 @@ fn scattered(name: &'static str, axis: usize, args: &[TensorMeta<'_>]) -> Result
     let dtype = same_dense(name, &[*x, *src], 2..=2)?;
     index_dtype(name, index)?;
     axis_in(name, axis, x.shape())?;
-    let fits = index.shape().rank() == x.shape().rank()
-        && src.shape().rank() == x.shape().rank()
-        && (0..x.shape().rank())
+    let fits = index.shape().ndim() == x.shape().ndim()
+        && src.shape().ndim() == x.shape().ndim()
+        && (0..x.shape().ndim())
             .all(|i| index.dims()[i] <= src.dims()[i] && (i == axis || index.dims()[i] <= x.dims()[i]));
-    if !fits && index.layout.elements() != 0 {
+    if !fits && index.layout.numel() != 0 {
         return Err(Error::shape(
             name,
             "the index must not exceed the source, nor x outside the axis",
@@ -138,8 +138,8 @@ impl Operation for IndexSelect {
         let (x, index) = (&args[0], &args[1]);
         dense(Self::NAME, args)?;
         index_dtype(Self::NAME, index)?;
-        if self.axis >= x.shape().rank() {
-            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, rank: x.shape().rank() });
+        if self.axis >= x.shape().ndim() {
+            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, ndim: x.shape().ndim() });
         }
         let &[n] = index.dims() else {
             return Err(Error::shape(Self::NAME, "the index must have one dimension", [index.shape()]));
@@ -174,8 +174,8 @@ impl Operation for Gather {
         dense(Self::NAME, args)?;
         index_dtype(Self::NAME, index)?;
         axis_in(Self::NAME, self.axis, x.shape())?;
-        let fits = index.shape().rank() == x.shape().rank()
-            && (0..x.shape().rank()).all(|i| i == self.axis || index.dims()[i] <= x.dims()[i]);
+        let fits = index.shape().ndim() == x.shape().ndim()
+            && (0..x.shape().ndim()).all(|i| i == self.axis || index.dims()[i] <= x.dims()[i]);
         if !fits {
             return Err(Error::shape(
                 Self::NAME,
@@ -248,13 +248,13 @@ impl Operation for Concat {
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(Self::NAME, args, 1..=usize::MAX)?;
         let first = args[0].shape();
-        if self.axis >= first.rank() {
-            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, rank: first.rank() });
+        if self.axis >= first.ndim() {
+            return Err(Error::Axis { op: Self::NAME, axis: self.axis as isize, ndim: first.ndim() });
         }
         let mut total = 0usize;
         for x in args {
-            let fits = x.shape().rank() == first.rank()
-                && (0..first.rank()).all(|i| i == self.axis || x.dims()[i] == first[i]);
+            let fits = x.shape().ndim() == first.ndim()
+                && (0..first.ndim()).all(|i| i == self.axis || x.dims()[i] == first[i]);
             if !fits {
                 return Err(Error::shape(
                     Self::NAME,
@@ -290,7 +290,7 @@ impl Operation for Pad {
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(Self::NAME, args, 1..=1)?;
         let shape = args[0].shape();
-        if self.widths.len() != shape.rank() {
+        if self.widths.len() != shape.ndim() {
             return Err(Error::shape(
                 Self::NAME,
                 format!("{} pairs of widths were given", self.widths.len()),
@@ -339,7 +339,7 @@ impl Operation for Tri {
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(self.kind().name(), args, 1..=1)?;
-        if args[0].shape().rank() < 2 {
+        if args[0].shape().ndim() < 2 {
             return Err(Error::shape(self.kind().name(), "needs two dimensions at least", [args[0].shape()]));
         }
         one(dtype, args[0].shape().clone())

@@ -49,7 +49,7 @@ impl Interpolate {
     /// The number of spatial dimensions.
     fn check(&self, name: &'static str, shape: &Shape) -> Result<usize> {
         let n = self.size.len();
-        if !(1..=3).contains(&n) || n > shape.rank() {
+        if !(1..=3).contains(&n) || n > shape.ndim() {
             return Err(Error::shape(
                 name,
                 format!("takes one to three spatial dimensions, {n} were given"),
@@ -103,7 +103,7 @@ impl Operation for Interpolate {
         float(name, dtype)?;
         let shape = args[0].shape();
         let n = self.check(name, shape)?;
-        let (lead, spatial) = shape.split_at(shape.rank() - n);
+        let (lead, spatial) = shape.split_at(shape.ndim() - n);
         if spatial.contains(&0) {
             return Err(Error::shape(name, "a spatial dimension is empty", [shape]));
         }
@@ -136,7 +136,7 @@ impl Operation for InterpolateBackward {
                 format!("{spatial:?} cannot be the {n} spatial dimensions of the input"),
             ));
         }
-        let (lead, outputs) = grad.split_at(grad.rank() - n);
+        let (lead, outputs) = grad.split_at(grad.ndim() - n);
         if outputs != &op.size[..] {
             return Err(Error::shape(
                 name,

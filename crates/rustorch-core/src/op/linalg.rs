@@ -95,7 +95,7 @@ impl Operation for Linalg {
         }
         let a = args[0].shape();
         let [m, n] = matrix(name, a)?;
-        let batch = &a[..a.rank() - 2];
+        let batch = &a[..a.ndim() - 2];
         let with = |tail: &[usize]| -> Result<Shape> {
             let mut dims = Dims::from_slice(batch);
             dims.extend_from_slice(tail);
@@ -118,7 +118,7 @@ impl Operation for Linalg {
                     let message = format!("a right side of {rows} rows does not fit matrices of {n} by {n}");
                     return Err(Error::shape(name, message, [a, b]));
                 }
-                let batch = Shape::new(batch)?.broadcast(&Shape::new(&b[..b.rank() - 2])?, name)?;
+                let batch = Shape::new(batch)?.broadcast(&Shape::new(&b[..b.ndim() - 2])?, name)?;
                 let mut dims = Dims::from_slice(batch.dims());
                 dims.extend_from_slice(&[rows, columns]);
                 one(dtype, Shape::new(dims)?)
@@ -146,8 +146,8 @@ impl Operation for Linalg {
     /// Multiplications and additions, by the leading terms of LAPACK's counts.
     fn flops(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {
         let Ok([m, n]) = matrix(self.name(), args[0].shape()) else { return 0 };
-        let out = outs[0].shape.elements();
-        let batch = args[0].shape()[..args[0].shape().rank() - 2].iter().product::<usize>() as f64;
+        let out = outs[0].shape.numel();
+        let batch = args[0].shape()[..args[0].shape().ndim() - 2].iter().product::<usize>() as f64;
         let (m, n, out) = (m as f64, n as f64, out as f64);
         let k = m.min(n);
         let elimination = batch * 2.0 * (m * n * k - (m + n) * k * k / 2.0 + k * k * k / 3.0);
@@ -188,7 +188,7 @@ mod tests {
         let op = Op::Linalg(op);
         let outs = op.infer(&metas)?;
         assert_eq!(op.class(&metas), OpType::Decomposition);
-        let empty = outs.iter().all(|out| out.shape.elements() == 0);
+        let empty = outs.iter().all(|out| out.shape.numel() == 0);
         assert!(empty || op.work(&metas, &outs).flops > 0);
         Ok(outs.into_iter().map(|out| (out.dtype, out.shape.dims().to_vec())).collect())
     }

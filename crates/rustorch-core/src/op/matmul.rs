@@ -55,7 +55,7 @@ impl Operation for MatMul {
         expect_args(Self::NAME, args, 2..=3)?;
         let (a, b) = (&args[0], &args[1]);
         let shapes = [a.shape(), b.shape()];
-        if a.shape().rank() < 2 || b.shape().rank() < 2 {
+        if a.shape().ndim() < 2 || b.shape().ndim() < 2 {
             return Err(Error::shape(Self::NAME, "operands need two dimensions at least", shapes));
         }
         let weight = is_weight(a.dtype, b.dtype);
@@ -78,8 +78,8 @@ impl Operation for MatMul {
         }
         b.check(Self::NAME)?;
         if b.dtype.is_quant() {
-            let rank = b.shape().rank();
-            if b.layout.strides()[rank - 2] != 1 && k != 1 {
+            let ndim = b.shape().ndim();
+            if b.layout.strides()[ndim - 2] != 1 && k != 1 {
                 return Err(Error::shape(
                     Self::NAME,
                     "a block-quantized right operand must be the transposed view of a row-major [n, k] matrix",
@@ -129,12 +129,12 @@ fn is_weight(a: DType, b: DType) -> bool {
 }
 
 fn last_two(shape: &Shape) -> [usize; 2] {
-    let n = shape.rank();
+    let n = shape.ndim();
     [shape[n - 2], shape[n - 1]]
 }
 
 fn batch(shape: &Shape) -> Result<Shape> {
-    Shape::new(&shape[..shape.rank() - 2])
+    Shape::new(&shape[..shape.ndim() - 2])
 }
 
 /// Products of activations with matrices that are chosen for each row among those of a mixture of experts.
@@ -199,7 +199,7 @@ impl Operation for MulMatId {
     fn bytes_read(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> usize {
         let (x, w, ids) = (&args[0], &args[1], &args[2]);
         let experts = w.dims()[0].max(1);
-        let chosen = ids.layout.elements().min(experts);
+        let chosen = ids.layout.numel().min(experts);
         x.packed_bytes() + ids.packed_bytes() + w.packed_bytes() / experts * chosen
     }
 }

@@ -144,10 +144,10 @@ fn norm(name: &'static str, dims: usize, args: &[TensorMeta<'_>], most: usize) -
 fn trailing(name: &'static str, dims: usize, x: &TensorMeta<'_>, affine: &[TensorMeta<'_>]) -> Result<()> {
     float(name, x.dtype)?;
     let shape = x.shape();
-    if dims == 0 || dims > shape.rank() {
+    if dims == 0 || dims > shape.ndim() {
         return Err(Error::shape(name, format!("cannot normalise over the last {dims} dimensions"), [shape]));
     }
-    let normalised = &shape[shape.rank() - dims..];
+    let normalised = &shape[shape.ndim() - dims..];
     for affine in affine {
         if affine.dims() != normalised {
             return Err(Error::shape(

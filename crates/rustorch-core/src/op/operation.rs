@@ -66,15 +66,15 @@ pub(super) trait Operation {
 
 /// Bytes of the results.
 pub(super) fn bytes_written(outs: &[OutputMeta]) -> usize {
-    outs.iter().map(|out| crate::meta::packed_bytes(out.dtype, out.shape.elements())).sum()
+    outs.iter().map(|out| crate::meta::packed_bytes(out.dtype, out.shape.numel())).sum()
 }
 
 /// Elements of the first result.
 pub(super) fn out_elements(outs: &[OutputMeta]) -> u64 {
-    outs.first().map_or(0, |out| out.shape.elements()) as u64
+    outs.first().map_or(0, |out| out.shape.numel()) as u64
 }
 
 /// Elements of the first argument.
 pub(super) fn in_elements(args: &[TensorMeta<'_>]) -> u64 {
-    args.first().map_or(0, |x| x.layout.elements()) as u64
+    args.first().map_or(0, |x| x.layout.numel()) as u64
 }

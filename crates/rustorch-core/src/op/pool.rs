@@ -258,7 +258,7 @@ impl Operation for AdaptiveAvgPoolBackward {
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let shape = input_of(Self::NAME, &self.spatial, args)?;
-        let outputs = Dims::from_slice(&args[0].dims()[shape.rank() - self.spatial.len()..]);
+        let outputs = Dims::from_slice(&args[0].dims()[shape.ndim() - self.spatial.len()..]);
         shares(Self::NAME, &shape, &outputs)?;
         gradient(Self::NAME, &outputs, shape, args)
     }
@@ -308,7 +308,7 @@ impl Operation for MaxPoolBackward {
 /// The shape of adaptive pooling to a given size.
 fn shares(name: &'static str, shape: &Shape, size: &[usize]) -> Result<Shape> {
     // Start and end of a window are computed from the product of the lengths.
-    let spatial = &shape[shape.rank() - size.len()..];
+    let spatial = &shape[shape.ndim() - size.len()..];
     let fits = |(len, n): (&usize, &usize)| n.checked_add(1).is_some_and(|n| len.checked_mul(n).is_some());
     if !spatial.iter().zip(size).all(fits) {
         return Err(Error::shape(name, format!("size {size:?} is too large"), [shape]));
@@ -321,7 +321,7 @@ fn input_of(name: &'static str, dims: &[usize], args: &[TensorMeta<'_>]) -> Resu
     let dtype = same_dense(name, args, 1..=1)?;
     float(name, dtype)?;
     let grad = args[0].shape();
-    if dims.is_empty() || dims.len() > 3 || dims.len() > grad.rank() || dims.contains(&0) {
+    if dims.is_empty() || dims.len() > 3 || dims.len() > grad.ndim() || dims.contains(&0) {
         return Err(Error::shape(
             name,
             format!(
@@ -351,7 +351,7 @@ fn spatial<'a>(name: &'static str, n: usize, shape: &'a Shape) -> Result<&'a [us
     if !(1..=3).contains(&n) {
         return Err(Error::argument(name, format!("takes one to three spatial dimensions, {n} were given")));
     }
-    let spatial = shape.rank().checked_sub(n).map(|at| &shape[at..]);
+    let spatial = shape.ndim().checked_sub(n).map(|at| &shape[at..]);
     match spatial {
         Some(spatial) if !spatial.contains(&0) => Ok(spatial),
         Some(_) => Err(Error::shape(name, "a spatial dimension is empty", [shape])),
@@ -361,7 +361,7 @@ fn spatial<'a>(name: &'static str, n: usize, shape: &'a Shape) -> Result<&'a [us
 
 /// The shape with its last dimensions replaced.
 fn pooled(shape: &Shape, outputs: &[usize]) -> Result<Shape> {
-    let mut dims = Dims::from_slice(&shape[..shape.rank() - outputs.len()]);
+    let mut dims = Dims::from_slice(&shape[..shape.ndim() - outputs.len()]);
     dims.extend_from_slice(outputs);
     Shape::new(dims)
 }

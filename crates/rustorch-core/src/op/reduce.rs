@@ -96,8 +96,8 @@ impl Operation for Reduce {
         };
         for &axis in &self.axes {
             // A scalar is reduced over no axis; the tensor layer drops its axis 0.
-            if axis >= shape.rank() {
-                return Err(Error::Axis { op: name, axis: axis as isize, rank: shape.rank() });
+            if axis >= shape.ndim() {
+                return Err(Error::Axis { op: name, axis: axis as isize, ndim: shape.ndim() });
             }
         }
         if self.axes.windows(2).any(|pair| pair[0] >= pair[1]) {
@@ -107,12 +107,12 @@ impl Operation for Reduce {
             ));
         }
         let arg = matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin);
-        if arg && self.axes.len() != 1 && self.axes.len() != shape.rank() {
+        if arg && self.axes.len() != 1 && self.axes.len() != shape.ndim() {
             return Err(Error::argument(name, "takes one axis, or all of them"));
         }
         let result = shape.reduced(&self.axes, self.keepdim);
         let reduced: usize = self.axes.iter().map(|&a| shape[a]).product();
-        if self.op.needs_elements() && reduced == 0 && result.elements() != 0 {
+        if self.op.needs_elements() && reduced == 0 && result.numel() != 0 {
             return Err(Error::shape(name, "no elements have neither a largest nor a smallest", [shape]));
         }
         one(out, result)

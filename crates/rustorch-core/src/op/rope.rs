@@ -82,15 +82,15 @@ impl Operation for Rope {
             ));
         }
         index_dtype(Self::NAME, positions)?;
-        let rank = x.shape().rank();
-        if rank < 2 || positions.dims() != [x.dims()[rank - 2]] {
+        let ndim = x.shape().ndim();
+        if ndim < 2 || positions.dims() != [x.dims()[ndim - 2]] {
             return Err(Error::shape(
                 Self::NAME,
                 "takes x [.., seq, dim] and positions [seq]",
                 [x.shape(), positions.shape()],
             ));
         }
-        if rotated == 0 || !rotated.is_multiple_of(2) || rotated > x.dims()[rank - 1] {
+        if rotated == 0 || !rotated.is_multiple_of(2) || rotated > x.dims()[ndim - 1] {
             return Err(Error::shape(
                 Self::NAME,
                 format!(

@@ -59,7 +59,7 @@ impl Operation for TopK {
                 format!("k is {}, but dimension {} has {len} elements", self.k, self.axis),
             ));
         }
-        if shape.rank() != 0 {
+        if shape.ndim() != 0 {
             for out in &mut outs {
                 out.shape = shape.with_dim(self.axis, self.k)?;
             }

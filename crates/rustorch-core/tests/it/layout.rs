@@ -74,7 +74,7 @@ impl View {
                 layout.broadcast_to(&Shape::new(dims).ok()?, "expand").ok()
             }
             View::Reshape(row) => {
-                let rows = layout.elements().checked_div(row)?;
+                let rows = layout.numel().checked_div(row)?;
                 layout.reshape(&Shape::new([rows, row].as_slice()).ok()?).ok()?
             }
             View::Collapsed => Some(layout.collapsed()),
@@ -99,7 +99,7 @@ fn check(layout: &Layout) {
     let (dims, strides, offset) = (layout.dims(), layout.strides(), layout.offset());
     let empty = dims.contains(&0);
     assert!(product(dims) <= LARGEST, "{layout:?}");
-    assert_eq!(layout.elements() as u128, if empty { 0 } else { product(dims) });
+    assert_eq!(layout.numel() as u128, if empty { 0 } else { product(dims) });
     let far = end(dims, strides, offset);
     assert!(far <= LARGEST, "{layout:?}");
     let far = if empty { offset as u128 } else { far };
@@ -149,7 +149,7 @@ proptest! {
         for view in views {
             let Some(seen) = view.of(&layout) else { continue };
             check(&seen);
-            if !matches!(view, View::AtOffset(_)) && seen.elements() != 0 {
+            if !matches!(view, View::AtOffset(_)) && seen.numel() != 0 {
                 prop_assert!(seen.offset() >= layout.offset() && seen.end() <= layout.end(), "{:?} of {:?}", view, layout);
             }
             layout = seen;

@@ -53,7 +53,7 @@ fn sizes(x: &View<'_>) -> [usize; 3] {
 
 /// The samples of a view.
 fn samples<'a, T: Wide>(x: &View<'a>) -> Result<Grid<'a, T>, Fault> {
-    let axes: Vec<usize> = (0..x.layout().rank()).collect();
+    let axes: Vec<usize> = (0..x.layout().ndim()).collect();
     Grid::new(x, &axes[..1], &axes[1..])
 }
 
@@ -107,7 +107,7 @@ pub(super) fn batch_norm_training(
 ) -> Result<(), Fault> {
     let [out, mean, variance] = outs else { return Err(unreachable_memory()) };
     let [batches, channels, len] = sizes(x);
-    let mut others: Vec<usize> = (0..x.layout().rank()).collect();
+    let mut others: Vec<usize> = (0..x.layout().ndim()).collect();
     others.remove(1);
     if len == 1 {
         return batch_norm_rows(pool, norm, x, affine, [out, mean, variance]);

@@ -20,15 +20,15 @@ pub(super) fn copy(pool: &Pool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(
 /// Copies rows of blocks.
 fn copy_blocks(x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let layout = x.layout().collapsed();
-    let Some((&run, rank)) = layout.dims().last().map(|run| (run, layout.rank())) else {
+    let Some((&run, ndim)) = layout.dims().last().map(|run| (run, layout.ndim())) else {
         return Err(Error::dtype("copy", "a block type has no single values", [x.dtype()]).into());
     };
-    let starts = layout.select(rank - 1, 0)?;
+    let starts = layout.select(ndim - 1, 0)?;
     let mut rows = starts.indices().map(|start| strided::quant_bytes(x, start, run));
-    if layout.elements() == 0 {
+    if layout.numel() == 0 {
         return Ok(());
     }
-    if layout.strides()[rank - 1] != 1 {
+    if layout.strides()[ndim - 1] != 1 {
         return Err(Error::dtype("copy", "rows of blocks must be contiguous", [x.dtype()]).into());
     }
     let packed = rows.try_fold(Vec::new(), |mut packed, row| {

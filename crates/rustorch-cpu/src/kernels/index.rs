@@ -56,7 +56,7 @@ fn copy_rows<T: Element>(
 
 /// The last axis.
 fn out_axis(out: &ViewMut<'_>) -> usize {
-    out.layout().rank().saturating_sub(1)
+    out.layout().ndim().saturating_sub(1)
 }
 
 /// Slices along an axis.
@@ -78,8 +78,8 @@ fn select<T: Element>(
     index: &[usize],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let rank = x.layout().rank();
-    if axis == rank - 1 {
+    let ndim = x.layout().ndim();
+    if axis == ndim - 1 {
         return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
             for (&i, out) in index.iter().zip(out) {
                 *out = x[i];
@@ -88,8 +88,8 @@ fn select<T: Element>(
     }
     // Lines along the last axis, numbered [outer, axis, inner].
     let (len, n) = (x.layout().dims()[axis], index.len());
-    let inner: usize = x.layout().dims()[axis + 1..rank - 1].iter().product();
-    let (source, target) = (Rows::<T>::new(x, rank - 1)?, RowsMut::<T>::new(out, rank - 1)?);
+    let inner: usize = x.layout().dims()[axis + 1..ndim - 1].iter().product();
+    let (source, target) = (Rows::<T>::new(x, ndim - 1)?, RowsMut::<T>::new(out, ndim - 1)?);
     pool.ranges(target.count(), GRAIN / source.len().max(1), |range| {
         let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
         for i in range {
@@ -143,7 +143,6 @@ pub(super) fn covered(layout: &Layout, dims: &[usize], axis: usize) -> Result<La
 pub(super) fn lines(shape: &Shape, axis: usize) -> Result<(Vec<usize>, usize), Fault> {
     let packed = Layout::contiguous(shape.clone());
     let step = packed.strides().get(axis).copied().unwrap_or(1);
-    let starts =
-        if axis < packed.rank() && packed.elements() != 0 { packed.select(axis, 0)? } else { packed };
+    let starts = if axis < packed.ndim() && packed.numel() != 0 { packed.select(axis, 0)? } else { packed };
     Ok((starts.indices().collect(), step))
 }

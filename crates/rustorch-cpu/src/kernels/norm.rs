@@ -18,7 +18,7 @@ pub(super) fn rms_norm(
 ) -> Result<(), Fault> {
     dispatch_dtype!(x.dtype(), float, T => {
         let weight = affine.first().map(wide::<T>).transpose()?;
-        let axis = x.layout().rank() - 1;
+        let axis = x.layout().ndim() - 1;
         for_rows(pool, x, out, axis, 2 * x.layout().dims()[axis], &|_, x: &[T], out: &mut [T]| {
             let (mut wide, mut result) = (Vec::new(), Vec::new());
             let x = T::widen(x, &mut wide);
@@ -40,7 +40,7 @@ pub(super) fn add_rms_norm(
     let [sum, out] = outs else { return Err(unreachable_memory()) };
     dispatch_dtype!(x.dtype(), float, T => {
         let weight = affine.first().map(wide::<T>).transpose()?;
-        let axis = x.layout().rank() - 1;
+        let axis = x.layout().ndim() - 1;
         let (xs, ys) = (Rows::<T>::new(x, axis)?, Rows::<T>::new(y, axis)?);
         let (sums, outs) = (RowsMut::<T>::new(sum, axis)?, RowsMut::<T>::new(out, axis)?);
         let count = xs.count().min(ys.count()).min(sums.count()).min(outs.count());
@@ -89,13 +89,13 @@ pub(super) fn layer_norm(
         };
         let merged = (strided::merge_last(x.layout(), norm.dims)?, strided::merge_last(out.layout(), norm.dims)?);
         if let (Some(from), Some(to)) = merged {
-            let axis = from.rank() - 1;
+            let axis = from.ndim() - 1;
             let cost = 3 * from.dims()[axis];
             return for_rows(pool, &strided::part(x, &from), &mut strided::part_mut(out, &to), axis, cost, &row);
         }
         // The trailing dimensions are scattered: work on packed copies.
         let packed = strided::dense::<T>(x)?;
-        let len = Shape::new(&x.layout().dims()[x.layout().rank() - norm.dims..])?.elements();
+        let len = Shape::new(&x.layout().dims()[x.layout().ndim() - norm.dims..])?.numel();
         strided::with_slice(pool, out, |out: &mut [T]| {
             strided::par_units(pool, out, len, 1 << 12, |first, out| {
                 for (i, out) in (first..).zip(out.chunks_exact_mut(len.max(1))) {

@@ -48,7 +48,7 @@ impl Rotation<'_> {
         out: &mut ViewMut<'_>,
     ) -> Result<(), Fault> {
         let Rotation { rope, positions, factors } = *self;
-        let axis = x.layout().rank() - 1;
+        let axis = x.layout().ndim() - 1;
         let (dim, seq) = (x.layout().dims()[axis], positions.len());
         let (style, half) = (rope.style, rope.rotated / 2);
         // Cosines, then sines, of every position.

@@ -27,10 +27,7 @@ pub(super) fn run(
 ) -> Result<(), Fault> {
     let Some(lines) = Lines::of(pool, mode.name(), axis, [x, index, src], out)? else { return Ok(()) };
     let (from, to, n) = (&lines.from, &lines.to, lines.n);
-    if mode == ScatterMode::Replace
-        && lines.starts.len() == 1
-        && axis < to.rank()
-        && from.elements() / n >= WIDE
+    if mode == ScatterMode::Replace && lines.starts.len() == 1 && axis < to.ndim() && from.numel() / n >= WIDE
     {
         for (k, &at) in lines.chosen.iter().enumerate() {
             let (from, to) = (from.select(axis, k)?, to.select(axis, at)?);
@@ -123,13 +120,13 @@ impl Lines {
             copy(pool, x, out)?;
         }
         let dims = index.layout().dims();
-        if index.layout().elements() == 0 {
+        if index.layout().numel() == 0 {
             return Ok(None);
         }
         let n = dims.get(axis).copied().unwrap_or(1);
         let (starts, step) = lines(own.shape(), axis)?;
         let (mut from, to) = (covered(src.layout(), dims, axis)?, covered(out.layout(), dims, axis)?);
-        if axis < from.rank() {
+        if axis < from.ndim() {
             from = from.slice(axis, 0, n, 1)?;
         }
         Ok(Some(Lines { chosen, starts, step, n, from, to }))
@@ -167,8 +164,8 @@ fn own_lines(index: &Layout, axis: usize) -> Result<Layout, Fault> {
     let repeated =
         |i: usize| i == axis || index.dims()[i] == 1 || (index.dims()[i] != 0 && index.strides()[i] == 0);
     let mut own = index.clone();
-    if (0..index.rank()).all(repeated) {
-        for i in (0..index.rank()).filter(|&i| i != axis) {
+    if (0..index.ndim()).all(repeated) {
+        for i in (0..index.ndim()).filter(|&i| i != axis) {
             own = own.slice(i, 0, 1, 1)?;
         }
     }

@@ -16,13 +16,13 @@ pub(crate) struct Tensor {
 impl Tensor {
     pub(crate) fn new<T: Element>(dims: &[usize], values: &[T]) -> Tensor {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        assert_eq!(layout.elements(), values.len());
+        assert_eq!(layout.numel(), values.len());
         Tensor { buffer: buffer_of(values), dtype: T::DTYPE, layout }
     }
 
     pub(crate) fn quant(dtype: DType, dims: &[usize], bytes: &[u8]) -> Tensor {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        assert_eq!(dtype.bytes_for(layout.elements()), Some(bytes.len()));
+        assert_eq!(dtype.bytes_for(layout.numel()), Some(bytes.len()));
         Tensor { buffer: buffer_of(bytes), dtype, layout }
     }
 
@@ -40,7 +40,7 @@ impl Tensor {
     /// Elements of a dense dtype, as bytes.
     pub(crate) fn of_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Tensor {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        assert_eq!(dtype.bytes_for(layout.elements()), Some(bytes.len()));
+        assert_eq!(dtype.bytes_for(layout.numel()), Some(bytes.len()));
         Tensor { buffer: buffer_of(bytes), dtype, layout }
     }
 
@@ -87,17 +87,17 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
     let views: Vec<View<'_>> = args.iter().map(|x| x.view()).collect();
     let mut reference: Option<Vec<Tensor>> = None;
     for (threads, strided) in [(1, false), (2, false), (3, false), (7, false), (2, true)] {
-        if strided && outs.iter().any(|o| o.dtype.is_quant() || o.shape.rank() < 2) {
+        if strided && outs.iter().any(|o| o.dtype.is_quant() || o.shape.ndim() < 2) {
             continue;
         }
         let pool = Pool::new(threads);
         let mut results: Vec<Tensor> = outs
             .iter()
             .map(|o| {
-                let bytes = o.dtype.bytes_for(o.shape.elements()).unwrap();
+                let bytes = o.dtype.bytes_for(o.shape.numel()).unwrap();
                 let mut layout = Layout::contiguous(o.shape.clone());
                 if strided {
-                    let last = o.shape.rank() - 1;
+                    let last = o.shape.ndim() - 1;
                     let swapped = layout.transpose(0, last).unwrap();
                     layout = Layout::contiguous(swapped.shape().clone()).transpose(0, last).unwrap();
                 }

@@ -12,7 +12,7 @@ struct Array(Buffer, DType, Layout);
 impl Array {
     fn new(cpu: &CpuBackend, dtype: DType, dims: &[usize]) -> Array {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        let bytes = dtype.bytes_for(layout.elements()).unwrap();
+        let bytes = dtype.bytes_for(layout.numel()).unwrap();
         let mut buffer = cpu.alloc(bytes).unwrap();
         // SAFETY: the buffer was made for the layout.
         let mut view = unsafe { ViewMut::new(&mut buffer, dtype, &layout) };

@@ -40,7 +40,7 @@ impl Summary {
             let entry =
                 by_dtype.entry(dtype).or_insert(DTypeSummary { dtype, tensors: 0, parameters: 0, bytes: 0 });
             entry.tensors += 1;
-            entry.parameters += tensor.elements() as u64;
+            entry.parameters += tensor.numel() as u64;
             entry.bytes += tensor.nbytes() as u64;
         }
         let mut by_dtype: Vec<_> = by_dtype.into_values().collect();

@@ -50,7 +50,7 @@ impl<'a> TensorRef<'a> {
     }
 
     /// The number of values.
-    pub fn elements(&self) -> usize {
+    pub fn numel(&self) -> usize {
         // Checked when the file was parsed.
         self.info.shape.iter().product()
     }

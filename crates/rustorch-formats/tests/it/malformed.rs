@@ -170,7 +170,7 @@ fn what_is_unusual_but_sound_is_read() {
     }))
     .unwrap();
     let scalar = file.tensor("scalar").unwrap();
-    assert_eq!((scalar.shape(), scalar.elements(), scalar.bytes()), (&[][..], 1, &[9][..]));
+    assert_eq!((scalar.shape(), scalar.numel(), scalar.bytes()), (&[][..], 1, &[9][..]));
 }
 
 #[test]

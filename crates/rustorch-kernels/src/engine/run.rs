@@ -34,7 +34,7 @@ impl<D: Driver> Engine<D> {
         args: &[View<'_>],
         outs: &mut [ViewMut<'_>],
     ) -> Result<(), Fault> {
-        if outs.iter().all(|out| out.layout().elements() == 0) {
+        if outs.iter().all(|out| out.layout().numel() == 0) {
             return Ok(());
         }
         let device = self.hardware.device;
@@ -94,13 +94,13 @@ impl<D: Driver> Engine<D> {
         args: &[View<'_>],
     ) -> Result<Option<StagedOutput<D>>, Fault> {
         // Copies write anywhere.
-        let direct = out.layout().elements() == 0
+        let direct = out.layout().numel() == 0
             || (*op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
                 && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
         }
-        let bytes = packed_bytes(out.dtype(), out.layout().elements());
+        let bytes = packed_bytes(out.dtype(), out.layout().numel());
         let (size, memory) = self.take_scratch(submission, bytes)?;
         Ok(Some(StagedOutput { size, memory, layout: Layout::contiguous(out.layout().shape().clone()) }))
     }

@@ -86,7 +86,7 @@ impl Kernels for Parameters {
     /// Batches, heads of keys with the heads of queries that share them, and queries.
     fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
         let args = request.args;
-        let rank = request.outs[0].layout.rank();
+        let rank = request.outs[0].layout.ndim();
         let heads = args[1].dims()[rank - 3];
         let group = args[0].dims()[rank - 3] / heads.max(1);
         // Without an offset there is no telling a later query how far back it sees.
@@ -117,7 +117,7 @@ impl Kernels for Parameters {
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
     let (q, k, v, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
-    let rank = q.layout.rank();
+    let rank = q.layout.ndim();
     let (qd, kd, vd) = (q.layout.dims(), k.layout.dims(), v.layout.dims());
     let queries: usize = qd[..rank - 1].iter().product();
     let group = qd[rank - 3] / kd[rank - 3].max(1);
@@ -139,10 +139,10 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
     };
     let kernel = Attention {
         keys: k.dtype,
-        mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.rank())),
+        mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.ndim())),
         half: attention.rounds_to_f16(q.dtype, k.dtype),
         softcap: attention.softcap.is_some(),
-        ranks: [grids[0].rank(), grids[1].rank(), grids[2].rank()],
+        ranks: [grids[0].ndim(), grids[1].ndim(), grids[2].ndim()],
     };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let [q_start, k_start, v_start] = [launch.read(&q)?, launch.read(&k)?, launch.read(&v)?];

@@ -106,12 +106,12 @@ pub fn pad(plan: &mut Plan, request: &Request<'_>, pad: &Pad) -> Result<(), Decl
 pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &TriOp) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let grid = Grid::new(&[x.layout]);
-    let kernel = Triangle { dtype: x.dtype, upper: triangle.upper, rank: grid.rank() };
-    let rank = out.layout.rank();
+    let kernel = Triangle { dtype: x.dtype, upper: triangle.upper, rank: grid.ndim() };
+    let rank = out.layout.ndim();
     let [rows, columns] = [out.layout.dims()[rank - 2], out.layout.dims()[rank - 1]];
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     // Diagonals beyond every element are all alike.
     let limit = i64::from(i32::MAX);
     if rows as i64 > limit / 2 || columns as i64 > limit / 2 {

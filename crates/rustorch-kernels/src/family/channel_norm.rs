@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[row(OpType::Normalization, &[OpKind::BatchNorm, OpKin
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     let x = &args[0];
-    if args.iter().any(|x| x.layout.elements() == 0) {
+    if args.iter().any(|x| x.layout.numel() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
     let together = match op {
@@ -133,7 +133,7 @@ impl Kernels for GroupNorm {
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     if elements == 0 {
         return Ok(());
     }
@@ -147,7 +147,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         dtype: x.dtype,
         parameters: request.args.get(1).map_or(DType::F32, |x| x.dtype),
         affine,
-        rank: grid.rank(),
+        rank: grid.ndim(),
     };
     let mut step = StepBuilder::new(request.hardware, kernel);
     let x_start = step.read(&x)?;

@@ -108,7 +108,7 @@ pub(super) fn fill(
     axes.iter_mut().for_each(|axis| axis.alignment = 4);
     for chunk in splitting::split_operands(&run, &axes, hardware)? {
         let part = Operand { layout: &chunk.layouts[0], ..*out };
-        let words = (part.layout.elements() * size).div_ceil(4);
+        let words = (part.layout.numel() * size).div_ceil(4);
         let mut step = StepBuilder::new(hardware, Fill);
         let start = step.write(&part)? as usize * size / 4;
         step.parameters(&FillParams { n: words, start, pattern: pattern(value, out.dtype) })?;
@@ -144,7 +144,7 @@ fn pattern(value: Scalar, dtype: DType) -> [u32; 4] {
 /// Plans the launch that counts.
 pub fn plan_arange(plan: &mut Plan, request: &Request<'_>, arange: &Range) -> Result<(), Decline> {
     let out = request.out(0);
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     let mut step = StepBuilder::new(request.hardware, Arange { dtype: out.dtype });
     let y_start = step.write(&out)?;
     let words = |value: Scalar| match out.dtype {

@@ -54,7 +54,7 @@ impl Kernels for LayerNormOp {
 pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &LayerNormOp) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let large = |_| Decline::Attr("too large");
-    let outer = x.layout.rank() - norm.dims;
+    let outer = x.layout.ndim() - norm.dims;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
     let part = |dims: &[usize], strides: &[usize]| {
         Layout::new(Shape::new(dims).map_err(large)?, strides, 0).map_err(large)
@@ -65,15 +65,15 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &LayerNormOp) -> Resul
     let layouts: Vec<&Layout> = [&row].into_iter().chain(affine.iter().map(|x| x.layout)).collect();
     let (outer_grid, inner_grid) = (Grid::new(&[&rows]), Grid::new(&layouts));
     let kernel =
-        LayerNorm { dtype: x.dtype, affine: affine.len(), ranks: [outer_grid.rank(), inner_grid.rank()] };
+        LayerNorm { dtype: x.dtype, affine: affine.len(), ranks: [outer_grid.ndim(), inner_grid.ndim()] };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let x_start = launch.read(&x)?;
     let affine_starts: Vec<u32> = affine.iter().map(|x| launch.read(x)).collect::<Result<_, _>>()?;
     let y_start = launch.write(&out)?;
     let eps = norm.eps as f32;
     launch.parameters(&Params {
-        rows: rows.elements(),
-        len: row.elements(),
+        rows: rows.numel(),
+        len: row.numel(),
         x_start,
         y_start,
         eps: [eps, (norm.eps - f64::from(eps)) as f32],
@@ -81,7 +81,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, norm: &LayerNormOp) -> Resul
         outer: outer_grid,
         inner: inner_grid,
     })?;
-    plan.step(launch, line(rows.elements(), request.hardware)?);
+    plan.step(launch, line(rows.numel(), request.hardware)?);
     Ok(())
 }
 

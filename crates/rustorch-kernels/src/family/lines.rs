@@ -28,7 +28,7 @@ impl Lines {
     /// Of tensors whose shapes are equal except along the axis. A scalar has one line of one element.
     pub(super) fn new(layouts: &[&Layout], axis: usize) -> Result<Lines, Decline> {
         let large = |_| Decline::Attr("too large");
-        let beside = |layout: &&Layout| match layout.rank() {
+        let beside = |layout: &&Layout| match layout.ndim() {
             0 => Ok((*layout).clone()),
             rank => rows(&layout.transpose(axis, rank - 1).map_err(large)?),
         };
@@ -37,7 +37,7 @@ impl Lines {
         let len = layouts[0].dims().get(axis).copied().unwrap_or(1);
         Ok(Lines {
             grid,
-            count: beside[0].elements(),
+            count: beside[0].numel(),
             len,
             grouped: len > SHORT,
             steps: layouts.iter().map(|x| x.strides().get(axis).copied().unwrap_or(0)).collect(),

@@ -60,7 +60,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(),
 
 /// The layout of the leading dimensions, all but the last `inner`.
 pub(crate) fn leading(layout: &Layout, inner: usize) -> Result<Layout, Decline> {
-    let outer = layout.rank() - inner;
+    let outer = layout.ndim() - inner;
     let large = |_| Decline::Attr("too large");
     let shape = Shape::new(&layout.dims()[..outer]).map_err(large)?;
     Layout::new(shape, &layout.strides()[..outer], 0).map_err(large)
@@ -104,7 +104,7 @@ impl Kernels for MatMulOp {
     }
 
     fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
-        let (args, rank) = (request.args, request.outs[0].layout.rank());
+        let (args, rank) = (request.args, request.outs[0].layout.ndim());
         let (x, w) = (args[0].dims().len(), args[1].dims().len());
         Ok(Some(axes::beside(request, |d| match d {
             d if d == rank - 1 => Some([None, one(w - 1), one(0)].into_iter().collect()),
@@ -139,9 +139,9 @@ impl Kernels for MulMatId {
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, w, out) = (request.arg(0), request.arg(1), request.out(0));
     let experts = matches!(request.op, Op::MulMatId(_));
-    let rank = x.layout.rank();
+    let rank = x.layout.ndim();
     let [x_row, x_inner] = [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
-    let w_rank = w.layout.rank();
+    let w_rank = w.layout.ndim();
     let [mut w_inner, mut w_column] = [w.layout.strides()[w_rank - 2], w.layout.strides()[w_rank - 1]];
     let (m, n) = match experts {
         true => (1, out.layout.dims()[2]),
@@ -178,7 +178,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         numerics,
         tile,
         inner: [x_inner == 1, w_inner == 1],
-        rank: grid.rank(),
+        rank: grid.ndim(),
         bias,
         activation,
         experts: experts.then(|| request.args[2].dtype),
@@ -198,7 +198,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         launch.bytes(Place::AssertLog, 0..4 * crate::device_assert::WORDS as u64, true)?;
     }
     let [across, tiles] = tile.count(m, n);
-    let groups = tiles * batch.elements();
+    let groups = tiles * batch.numel();
     launch.parameters(&Params {
         m,
         n,

@@ -185,7 +185,7 @@ pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bo
     (op.pointwise_arity().is_some() || matches!(op, Op::Rope(_)))
         // What is larger is cut, and its parts are made apart.
         && bytes <= hardware.max_binding
-        && out.layout.rank() <= strided::MAX_RANK
+        && out.layout.ndim() <= strided::MAX_RANK
         && copy::rows_of_words(out).is_some()
 }
 

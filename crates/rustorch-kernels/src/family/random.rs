@@ -102,7 +102,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Resu
         Distribution::Bernoulli { .. } => Law::Bernoulli,
     };
     let kernel = Random { law, dtype: out.dtype };
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     let mut step = StepBuilder::new(request.hardware, kernel);
     let y_start = step.write(&out)?;
     // Pieces begin with a block.

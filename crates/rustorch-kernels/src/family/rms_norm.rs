@@ -52,9 +52,9 @@ pub const ROWS: &[Row] = &[row(OpType::Normalization, &[OpKind::RmsNorm, OpKind:
     .check(|op, args, _| {
         let len = args[0].dims()[args[0].dims().len() - 1];
         if let Op::AddRmsNorm(_) = op {
-            let rank = row_grid(&args[..2])?.rank();
+            let rank = row_grid(&args[..2])?.ndim();
             if rank > strided::MAX_RANK {
-                return Err(Decline::Rank { rank, limit: strided::MAX_RANK });
+                return Err(Decline::Rank { ndim: rank, limit: strided::MAX_RANK });
             }
         }
         match len.is_multiple_of(wgsl::per_word(args[0].dtype)) {
@@ -95,7 +95,7 @@ impl Kernels for AddRmsNorm {
 /// Adds the launch. With `added` the first two arguments are added, and the sum is the first result.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(usize::from(added)));
-    let rank = x.layout.rank();
+    let rank = x.layout.ndim();
     let (len, step) = (x.layout.dims()[rank - 1], x.layout.strides()[rank - 1]);
     let terms = 1 + usize::from(added);
     let grid = row_grid(&request.args[..terms])?;
@@ -105,7 +105,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     if !packs {
         return Err(Decline::Layout("rows of 16-bit numbers must be of even length"));
     }
-    let kernel = RmsNorm { dtype: x.dtype, weight, added, rank: grid.rank() };
+    let kernel = RmsNorm { dtype: x.dtype, weight, added, rank: grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let x_start = launch.read(&x)?;
     let (mut other_start, mut other_stride) = (None, None);
@@ -120,7 +120,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     }
     let y_start = launch.write(&out)?;
     let sums_start = added.then(|| launch.write(&request.out(0))).transpose()?;
-    let row_count = x.layout.elements() / len;
+    let row_count = x.layout.numel() / len;
     launch.parameters(&Params {
         rows: row_count,
         len,

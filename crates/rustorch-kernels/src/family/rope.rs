@@ -85,7 +85,7 @@ impl Kernels for Rope {
 /// Plans the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &RopeParams) -> Result<(), Decline> {
     let (x, positions, out) = (request.arg(0), request.arg(1), request.out(0));
-    let rank = x.layout.rank();
+    let rank = x.layout.ndim();
     let (seq, dim) = (x.layout.dims()[rank - 2], x.layout.dims()[rank - 1]);
     let half = rope.rotated / 2;
     let factors = request.args.len() == 3;
@@ -124,12 +124,12 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, rope: &RopeParams) -> Result
         false => Grid::new(&[&rows(x.layout)?]),
     };
     let adjacent = rope.style == RopeStyle::Adjacent;
-    let kernel = ApplyRope { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.rank(), rows: gaps };
+    let kernel = ApplyRope { dtype: x.dtype, output: out.dtype, adjacent, rank: grid.ndim(), rows: gaps };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let x_start = launch.read(&x)?;
     launch.bytes(table, table_bytes, false)?;
     let y_start = launch.write(&out)?;
-    let elements = x.layout.elements();
+    let elements = x.layout.numel();
     let x_stride = x.layout.strides()[rank - 1];
     launch.parameters(&ApplyParams { n: elements, dim, seq, half, x_start, x_stride, y_start, grid })?;
     let threads = elements.div_ceil(crate::wgsl::per_word(out.dtype));

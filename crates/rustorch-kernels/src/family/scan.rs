@@ -58,7 +58,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, op: ScanOp, axis: usize) -> 
     // A part of a complex product may be small beside what rounding does to the other: only one order of factors gives
     // both.
     lines.grouped &= op == ScanOp::Sum || !x.dtype.is_complex();
-    let kernel = Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.rank() };
+    let kernel = Scan { op, dtype: x.dtype, out: out.dtype, grouped: lines.grouped, rank: lines.grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
     let groups = lines.groups(request.hardware)?;

@@ -77,7 +77,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Declin
     };
     let index = args[1].layout;
     let len = index.dims().get(axis).copied().unwrap_or(1);
-    match len > LONG && index.elements() / len < 64 {
+    match len > LONG && index.numel() / len < 64 {
         true => Err(Decline::Attr("more than 65536 indices along the axis in few lines")),
         false => Ok(()),
     }
@@ -116,12 +116,12 @@ fn lines(request: &Request<'_>, axis: usize) -> SplitPlan {
 fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, change: Change) -> Result<(), Decline> {
     let (x, index, src, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
     copy::plan(plan, request.hardware, &x, &out)?;
-    let sources = index.layout.elements();
+    let sources = index.layout.numel();
     if sources == 0 {
         return Ok(());
     }
     // The lines of all three, as the index has them.
-    let rank = index.layout.rank();
+    let rank = index.layout.ndim();
     let lines = |layout: &Layout| -> Result<Layout, Decline> {
         let large = |_| Decline::Attr("too large");
         let covered = Layout::new(index.layout.shape().clone(), layout.strides(), 0).map_err(large)?;
@@ -133,7 +133,7 @@ fn plan(plan: &mut Plan, request: &Request<'_>, axis: usize, change: Change) -> 
     let step = |layout: &Layout| layout.strides().get(axis).copied().unwrap_or(0);
     let len = |layout: &Layout| layout.dims().get(axis).copied().unwrap_or(1);
     let grid = Grid::new(&[&lines(index.layout)?, &lines(src.layout)?, &lines(out.layout)?]);
-    let kernel = Scatter { dtype: x.dtype, index: index.dtype, change, rank: grid.rank() };
+    let kernel = Scatter { dtype: x.dtype, index: index.dtype, change, rank: grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (ids_start, src_start, y_start) = (launch.read(&index)?, launch.read(&src)?, launch.write(&out)?);
     launch.bytes(Place::AssertLog, 0..4 * crate::device_assert::WORDS as u64, true)?;

@@ -67,7 +67,7 @@ impl Kernels for Embedding {
         let large = |_| Decline::Attr("too large");
         let shape = Shape::new(with(dims, width)).map_err(large)?;
         result.layout = Layout::new(shape, with(strides, 1), out.layout.offset()).map_err(large)?;
-        let last = result.layout.rank() - 1;
+        let last = result.layout.ndim() - 1;
         operands.insert(0, Extent::of(table));
         operands.push(result);
         let cut = axes::along(operands, 2, |d| match d == last {
@@ -138,7 +138,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let kernel = Select {
         dtype: x.dtype,
         index: index.dtype,
-        rank: grid.rank(),
+        rank: grid.ndim(),
         op: request.op.kind(),
         part: part.is_some(),
     };
@@ -146,7 +146,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x_start, ids_start) = (launch.read(&x)?, launch.read(&index)?);
     let y_start = launch.write(&out)?;
     launch.bytes(Place::AssertLog, 0..4 * crate::device_assert::WORDS as u64, true)?;
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     launch.parameters(&Params {
         n: elements,
         x_start,

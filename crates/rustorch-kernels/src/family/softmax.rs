@@ -56,7 +56,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, softmax: &SoftmaxOp) -> Resu
     let (x, out) = (request.arg(0), request.out(0));
     let lines = Lines::new(&[x.layout, out.layout], softmax.axis)?;
     let kernel =
-        Softmax { dtype: x.dtype, log: softmax.log, grouped: lines.grouped, rank: lines.grid.rank() };
+        Softmax { dtype: x.dtype, log: softmax.log, grouped: lines.grouped, rank: lines.grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (x_start, y_start) = (launch.read(&x)?, launch.write(&out)?);
     let groups = lines.groups(request.hardware)?;

@@ -53,13 +53,13 @@ impl Grid {
     }
 
     /// Dimensions after merging.
-    pub fn rank(&self) -> usize {
+    pub fn ndim(&self) -> usize {
         self.dims.len()
     }
 
     /// Whether element `i` of every tensor is its `i`-th in memory.
     pub fn is_linear(&self) -> bool {
-        self.rank() == 0 || self.rank() == 1 && self.strides.iter().all(|s| s[0] == 1)
+        self.ndim() == 0 || self.ndim() == 1 && self.strides.iter().all(|s| s[0] == 1)
     }
 }
 
@@ -78,8 +78,8 @@ impl Parameter for Grid {
     }
 
     fn write<K>(&self, launch: &mut StepBuilder<'_, K>) -> Result<(), Decline> {
-        if self.rank() > MAX_RANK {
-            return Err(Decline::Rank { rank: self.rank(), limit: MAX_RANK });
+        if self.ndim() > MAX_RANK {
+            return Err(Decline::Rank { ndim: self.ndim(), limit: MAX_RANK });
         }
         self.dims.iter().skip(1).chain(self.strides.iter().flatten()).try_for_each(|x| x.write(launch))
     }
@@ -87,7 +87,7 @@ impl Parameter for Grid {
 
 /// The layout of a tensor's rows, the last dimension left out.
 pub fn rows(layout: &Layout) -> Result<Layout, Decline> {
-    let outer = layout.rank().saturating_sub(1);
+    let outer = layout.ndim().saturating_sub(1);
     let shape = Shape::new(&layout.dims()[..outer]).map_err(|_| Decline::Attr("too large"))?;
     Layout::new(shape, &layout.strides()[..outer], 0).map_err(|_| Decline::Attr("too large"))
 }
@@ -97,7 +97,7 @@ pub(crate) fn byte_range(dtype: DType, layout: &Layout) -> Option<Range<usize>> 
     if !layout.is_contiguous() {
         return None;
     }
-    let len = dtype.bytes_for(layout.elements())?;
+    let len = dtype.bytes_for(layout.numel())?;
     let start = if len == 0 { 0 } else { dtype.bytes_for(layout.offset())? };
     Some(start..start + len)
 }

@@ -138,7 +138,7 @@ pub(crate) fn along(
         let alignment = operands[args..].iter().map(|out| alignment(out, d, 1)).max().unwrap_or(1);
         Axis { len: operands[args].layout.dims()[d].max(1), moves, alignment, within: None }
     };
-    let axes = (0..operands[args].layout.rank()).map(axis).collect();
+    let axes = (0..operands[args].layout.ndim()).map(axis).collect();
     SplitPlan { operands, axes, chooses: false }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn along(
 pub(crate) fn choosing(mut cut: SplitPlan, arg: usize, dim: usize) -> SplitPlan {
     let moves = (0..cut.operands.len()).map(|i| if i == arg { one(dim) } else { None }).collect();
     let len = cut.operands[arg].layout.dims().get(dim).map_or(1, |&len| len.max(1));
-    if cut.operands[arg].layout.rank() == 0 {
+    if cut.operands[arg].layout.ndim() == 0 {
         return cut;
     }
     cut.axes.push(Axis { len, moves, alignment: 1, within: None });

@@ -57,7 +57,7 @@ pub(crate) fn plan<K: From<Copy>>(
     source: &Operand<'_>,
     target: &Operand<'_>,
 ) -> Result<(), Decline> {
-    let elements = target.layout.elements();
+    let elements = target.layout.numel();
     if elements == 0 {
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn elementwise<K: From<Copy>>(
     target: &Operand<'_>,
 ) -> Result<(), Decline> {
     let size = source.dtype.block_bytes();
-    let elements = target.layout.elements();
+    let elements = target.layout.numel();
     let packed = target.layout.is_contiguous()
         && (target.layout.offset() * size).is_multiple_of(4)
         && (elements * size).is_multiple_of(4);
@@ -141,7 +141,7 @@ fn elementwise<K: From<Copy>>(
         true => (Target::Packed, Grid::new(&[source.layout])),
         false => (Target::Strided, Grid::new(&[source.layout, target.layout])),
     };
-    let kernel = Copy { size, rank: grid.rank(), target: target_kind };
+    let kernel = Copy { size, rank: grid.ndim(), target: target_kind };
     let threads = if packed { elements.div_ceil((4 / size).max(1)) } else { elements };
     let mut step = StepBuilder::new(hardware, kernel);
     let x_start = step.read(source)?;

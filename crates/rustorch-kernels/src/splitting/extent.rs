@@ -83,7 +83,7 @@ impl Extent {
 
 /// The dimensions whose elements lie at different places.
 fn solid(layout: &Layout) -> impl Iterator<Item = usize> {
-    (0..layout.rank()).filter(|&d| layout.strides()[d] != 0 && layout.dims()[d] != 1)
+    (0..layout.ndim()).filter(|&d| layout.strides()[d] != 0 && layout.dims()[d] != 1)
 }
 
 /// The dimensions whose elements lie at different places, from the outermost in memory.
@@ -95,14 +95,14 @@ fn by_stride(layout: &Layout) -> SmallVec<[usize; 6]> {
 
 /// The same elements in the same order, with nothing in between.
 pub(super) fn packed(layout: &Layout) -> Option<Layout> {
-    let mut strides = Dims::from_elem(0, layout.rank());
+    let mut strides = Dims::from_elem(0, layout.ndim());
     let mut step = 1usize;
     for d in by_stride(layout).into_iter().rev() {
         strides[d] = step;
         step = step.checked_mul(layout.dims()[d])?;
     }
     // Where there is one element, it has the stride that rows have.
-    for d in (0..layout.rank()).filter(|&d| layout.dims()[d] == 1) {
+    for d in (0..layout.ndim()).filter(|&d| layout.dims()[d] == 1) {
         strides[d] = 1;
     }
     Layout::new(layout.shape().clone(), strides, 0).ok()

@@ -287,7 +287,7 @@ impl Chunk {
         let mut corner = crate::plan::Corner::default();
         for (a, axis) in axes.iter().enumerate() {
             if let Some(Move::Around(dim, _)) = axis.moves.get(i).unwrap_or(&None) {
-                let place = 3 + dim - self.layouts[i].rank();
+                let place = 3 + dim - self.layouts[i].ndim();
                 corner.target[place] = self.starts[a];
                 corner.source[place] = self.ranges[a][i].start;
             }

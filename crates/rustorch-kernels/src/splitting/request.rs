@@ -200,7 +200,7 @@ impl Chunks<'_> {
         let dtype = self.way.operands[i].dtype;
         let source = in_order(part).ok_or_else(large)?;
         let target = Layout::contiguous(source.shape().clone());
-        let bytes = target.elements() * dtype.block_bytes();
+        let bytes = target.numel() * dtype.block_bytes();
         let at = match &mut self.collected[i] {
             Some((at, there)) if there == part => return Ok((Place::Scratch(*at), layout)),
             Some((at, there)) => {
@@ -224,7 +224,7 @@ impl Chunks<'_> {
     /// Temporary memory for a part of result `i`: the same for all parts, which are made one after the other.
     fn staged_output<K>(&mut self, plan: &mut Plan<K>, i: usize, part: &Layout) -> Place {
         let dtype = self.request.outs[i].dtype;
-        let bytes = part.elements() * dtype.block_bytes();
+        let bytes = part.numel() * dtype.block_bytes();
         match self.staged_outputs[i] {
             Some(at) => {
                 plan.scratch[at] = plan.scratch[at].max(bytes);

@@ -17,10 +17,10 @@ fn launches(place: &Layout) -> [usize; 2] {
 fn launches_of(op: &Op, place: &Layout) -> usize {
     let engine = Engine::new(Lazy::new()).unwrap();
     let layout = Layout::contiguous(place.shape().clone());
-    let x = engine.alloc(4 * layout.elements()).unwrap();
+    let x = engine.alloc(4 * layout.numel()).unwrap();
     let cache = engine.alloc(2 * place.end() + 2).unwrap();
     let positions = Layout::contiguous(Shape::new([place.dims()[1]].as_slice()).unwrap());
-    let numbers = engine.alloc(8 * positions.elements()).unwrap();
+    let numbers = engine.alloc(8 * positions.numel()).unwrap();
     let before = engine.driver().launches();
     // SAFETY: memory of the lazy device always holds numbers, the layouts are inside, and nobody else uses them.
     unsafe {

@@ -31,7 +31,7 @@ struct Array(Buffer, DType, Layout);
 impl Array {
     fn new(engine: &dyn Backend, dtype: DType, dims: &[usize]) -> Array {
         let layout = shape(dims);
-        Array(engine.alloc(dtype.bytes_for(layout.elements()).unwrap()).unwrap(), dtype, layout)
+        Array(engine.alloc(dtype.bytes_for(layout.numel()).unwrap()).unwrap(), dtype, layout)
     }
 
     fn activations(engine: &dyn Backend) -> Array {

@@ -67,7 +67,7 @@ impl KvCache {
 
     /// The bytes of all keys and values at full capacity.
     pub fn bytes(&self) -> usize {
-        let size = |t: &Tensor| t.elements() * self.dtype.block_bytes();
+        let size = |t: &Tensor| t.numel() * self.dtype.block_bytes();
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
     }
 

@@ -46,7 +46,7 @@ fn check_sizes(candidate: &Candidate, stated: Subgroups, cases: &dyn Fn() -> Vec
 /// halves, a structure, a scan, several times in a kernel; and products by all threads and by each eight neighbours.
 fn is_of_a_way(case: &Case) -> bool {
     let first = case.args[0].dtype;
-    let short = case.args.iter().all(|x| x.layout.elements() <= 200);
+    let short = case.args.iter().all(|x| x.layout.numel() <= 200);
     match case.op.name() {
         "sum" | "cumsum" => short && [DType::F32, DType::I64].contains(&first),
         "argmax" | "softmax" => short && first == DType::F32,

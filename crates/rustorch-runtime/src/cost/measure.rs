@@ -292,7 +292,7 @@ impl Meter<'_> {
             args.map(|(arg, layout)| TensorMeta { dtype: arg.dtype, layout, device }).collect();
         let outs = case.op.infer(&metas).map_err(Fault::from)?;
         let work = case.op.work(&metas, &outs);
-        let made = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements()));
+        let made = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.numel()));
         if metas.iter().map(TensorMeta::packed_bytes).chain(made).any(|bytes| bytes > self.most_bytes()) {
             return Err(Stop::TooLarge);
         }
@@ -306,7 +306,7 @@ impl Meter<'_> {
         let mut results: Vec<Block> = outs
             .iter()
             .map(|out| {
-                let buffer = allocate(self.backend, packed_bytes(out.dtype, out.shape.elements()))?;
+                let buffer = allocate(self.backend, packed_bytes(out.dtype, out.shape.numel()))?;
                 let layout = Layout::contiguous(out.shape.clone());
                 Ok(Block { buffer, dtype: out.dtype, layout })
             })
@@ -434,9 +434,9 @@ impl Meter<'_> {
     }
 
     fn filled(&self, arg: &Arg, layout: Layout) -> Result<Block, Fault> {
-        let bytes = values(arg.dtype, packed_bytes(arg.dtype, layout.elements()));
+        let bytes = values(arg.dtype, packed_bytes(arg.dtype, layout.numel()));
         let mut buffer = allocate(self.backend, bytes.len())?;
-        let run = flat(layout.elements())?;
+        let run = flat(layout.numel())?;
         // SAFETY: the buffer was made for as many elements, and a contiguous layout does not overlap itself.
         self.backend.copy_in(&bytes, &mut unsafe { ViewMut::new(&mut buffer, arg.dtype, &run) })?;
         Ok(Block { buffer, dtype: arg.dtype, layout })

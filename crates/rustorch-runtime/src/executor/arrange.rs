@@ -99,7 +99,7 @@ impl HybridExecutor {
         }
         // Transposed and broadcast views travel as the run that they span; only where that has gaps are they packed.
         let span = arg.layout.end() - arg.layout.offset();
-        if arg.dtype.is_quant() || span <= arg.layout.elements() {
+        if arg.dtype.is_quant() || span <= arg.layout.numel() {
             return self.copy_on(arg, slot);
         }
         let packed = self.packed(arg)?;

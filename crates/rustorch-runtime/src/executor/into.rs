@@ -95,7 +95,7 @@ impl HybridExecutor {
 
     /// Copies a result to its destination, wherever either is.
     fn store_one(&self, output: &Output, to: &Operand<'_>) -> Result<(), Fault> {
-        if to.layout.elements() == 0 {
+        if to.layout.numel() == 0 {
             return Ok(());
         }
         let slot = &self.home(to.storage);

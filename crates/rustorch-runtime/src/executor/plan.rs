@@ -154,7 +154,7 @@ impl HybridExecutor {
         let capability = state.backend.capability();
         if let Some(most) = capability.max_buffer {
             let copied = args.iter().filter(|x| !self.reads(state, &x.home)).map(|x| x.meta.packed_bytes());
-            let made = outs.iter().map(|o| packed_bytes(o.dtype, o.shape.elements()));
+            let made = outs.iter().map(|o| packed_bytes(o.dtype, o.shape.numel()));
             if copied.chain(made).any(|bytes| bytes as u64 > most) {
                 return Err(Verdict::Declined(Decline::Attr("an operand exceeds its largest buffer")));
             }

@@ -97,7 +97,7 @@ impl HybridExecutor {
 /// The bytes of all operands and results, packed.
 pub(crate) fn total_bytes(args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
     let read = args.iter().map(TensorMeta::packed_bytes);
-    let written = outs.iter().map(|o| packed_bytes(o.dtype, o.shape.elements()));
+    let written = outs.iter().map(|o| packed_bytes(o.dtype, o.shape.numel()));
     read.chain(written).fold(0, usize::saturating_add)
 }
 
@@ -112,7 +112,7 @@ pub(super) struct FreshOutput {
 impl FreshOutput {
     #[inline]
     pub(super) fn new(slot: &Arc<DeviceState>, dtype: DType, shape: &Shape) -> Result<FreshOutput, Fault> {
-        let memory = slot.fresh(packed_bytes(dtype, shape.elements()), dtype == DType::Bool)?;
+        let memory = slot.fresh(packed_bytes(dtype, shape.numel()), dtype == DType::Bool)?;
         Ok(FreshOutput { memory, dtype, layout: Layout::contiguous(shape.clone()) })
     }
 

@@ -83,7 +83,7 @@ impl HybridExecutor {
     /// Whether an operation on `terms` arguments like `x`, of which `tensors` are tensors, may go this way.
     #[inline(always)]
     fn tiny(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<Tiny> {
-        let n = x.layout.elements();
+        let n = x.layout.numel();
         if n == 0 || n > MOST {
             return None;
         }

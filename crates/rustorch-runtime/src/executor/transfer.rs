@@ -32,7 +32,7 @@ impl HybridExecutor {
         let device = slot.device;
         let layout = Layout::contiguous(shape.clone());
         rustorch_core::TensorMeta { dtype, layout: &layout, device }.check(NAME)?;
-        let want = packed_bytes(dtype, shape.elements());
+        let want = packed_bytes(dtype, shape.numel());
         if bytes.len() != want {
             return Err(Error::shape(
                 NAME,
@@ -69,7 +69,7 @@ impl HybridExecutor {
         const NAME: &str = "download";
         source.check_for(NAME)?;
         source.meta().check(NAME)?;
-        let have = packed_bytes(source.dtype, source.layout.elements());
+        let have = packed_bytes(source.dtype, source.layout.numel());
         if bytes.len() != have {
             return Err(Error::shape(
                 NAME,
@@ -313,7 +313,7 @@ impl HybridExecutor {
         if !matches!(source.dtype.kind(), DTypeKind::Float | DTypeKind::Complex) {
             return Ok(false);
         }
-        let mut bytes = vec![0; packed_bytes(source.dtype, source.layout.elements())];
+        let mut bytes = vec![0; packed_bytes(source.dtype, source.layout.numel())];
         match source.layout.is_contiguous() {
             true => self.copy_out(source, &mut bytes)?,
             false => self.copy_out(&self.packed(source)?.operand(), &mut bytes)?,

@@ -73,9 +73,9 @@ proptest! {
         static EXECUTOR: LazyLock<HybridExecutor> = LazyLock::new(executor);
         let (dims, strides): (Dims, Dims) = axes.into_iter().unzip();
         let layout = Shape::new(dims).and_then(|shape| Layout::new(shape, strides, offset));
-        let inside = layout.as_ref().is_ok_and(|layout| layout.elements() == 0 || layout.end() <= 16);
+        let inside = layout.as_ref().is_ok_and(|layout| layout.numel() == 0 || layout.end() <= 16);
         let distinct = layout.as_ref().is_ok_and(|layout| !layout.overlaps_itself());
-        let huge = layout.as_ref().is_ok_and(|layout| layout.elements() > 1 << 58);
+        let huge = layout.as_ref().is_ok_and(|layout| layout.numel() > 1 << 58);
         let [read, write] = read_and_write(&EXECUTOR, layout);
         prop_assert_eq!(read.is_ok(), inside && !huge);
         prop_assert_eq!(write.is_ok(), inside && distinct);

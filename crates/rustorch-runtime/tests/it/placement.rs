@@ -98,7 +98,7 @@ fn a_device_that_declines_is_passed_over_and_gets_the_result_back() {
     let cuda = Arc::new(fake(CUDA).capability(|c| {
         c.dtypes[OpType::Elementwise as usize] = DTypeSet::of(&[DType::F32]);
         c.dtypes[OpType::LinearAlgebra as usize] = DTypeSet::EMPTY;
-        c.max_rank = 2;
+        c.max_ndim = 2;
     }));
     let exec = builder(&[&cuda]).placement(Placement::Prefer(CUDA)).build().unwrap();
     let x = upload_to(&exec, &ramp(4), &[2, 2], CUDA);
@@ -128,7 +128,7 @@ fn a_device_that_declines_is_passed_over_and_gets_the_result_back() {
 
 #[test]
 fn a_strict_policy_says_why_every_device_was_out() {
-    let cuda = Arc::new(fake(CUDA).capability(|c| c.max_rank = 1));
+    let cuda = Arc::new(fake(CUDA).capability(|c| c.max_ndim = 1));
     let opencl = Arc::new(fake(OPENCL));
     let exec = builder(&[&cuda, &opencl]).placement(Placement::Require(CUDA)).build().unwrap();
     let x = upload(&exec, &ramp(4), &[2, 2]);
@@ -137,7 +137,7 @@ fn a_strict_policy_says_why_every_device_was_out() {
     assert_eq!(
         dispatch.considered,
         [
-            (CUDA, Verdict::Declined(Decline::Rank { rank: 2, limit: 1 })),
+            (CUDA, Verdict::Declined(Decline::Rank { ndim: 2, limit: 1 })),
             (OPENCL, Verdict::Excluded),
             (Device::CPU, Verdict::Excluded),
         ]

@@ -60,7 +60,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Clone, Debug)]
 struct Character {
     lacks: Vec<OpType>,
-    max_rank: usize,
+    max_ndim: usize,
     strided: bool,
     reaches_cpu: bool,
     peers: bool,
@@ -98,9 +98,9 @@ fn character() -> impl Strategy<Value = Character> {
         prop::sample::select(&[64usize, 256, 1024, usize::MAX, usize::MAX][..]),
         prop::collection::vec(rule, 0..4),
     )
-        .prop_map(|(lacks, max_rank, strided, reaches_cpu, peers, memory, script)| Character {
+        .prop_map(|(lacks, max_ndim, strided, reaches_cpu, peers, memory, script)| Character {
             lacks,
-            max_rank,
+            max_ndim,
             strided,
             reaches_cpu,
             peers,
@@ -115,7 +115,7 @@ impl Character {
             for &class in &self.lacks {
                 c.dtypes[class as usize] = DTypeSet::of(&[DType::F64]);
             }
-            c.max_rank = self.max_rank;
+            c.max_ndim = self.max_ndim;
             c.strided = self.strided;
             c.reaches = if self.reaches_cpu { vec![Device::CPU] } else { vec![] };
         });

@@ -26,13 +26,13 @@ pub(super) struct Excerpt {
 
 impl Excerpt {
     pub(super) fn new(x: &Tensor) -> Result<Excerpt> {
-        let cut: Vec<bool> = x.dims().iter().map(|&dim| x.elements() > THRESHOLD && dim > 2 * EDGE).collect();
+        let cut: Vec<bool> = x.dims().iter().map(|&dim| x.numel() > THRESHOLD && dim > 2 * EDGE).collect();
         // Blocks lie along the last dimension, so a block type is cut there after decoding only.
         let mut part = x.clone();
         if x.dtype().is_quant() {
-            part = ends(&part, &cut, x.rank().saturating_sub(1))?.to_dtype(DType::F32)?;
+            part = ends(&part, &cut, x.ndim().saturating_sub(1))?.to_dtype(DType::F32)?;
         }
-        part = ends(&part, &cut, part.rank())?;
+        part = ends(&part, &cut, part.ndim())?;
         Ok(Excerpt { values: values(&part)?, dims: part.dims().into(), cut })
     }
 

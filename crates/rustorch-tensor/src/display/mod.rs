@@ -19,9 +19,9 @@ const PREFIX: &str = "tensor(";
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = matches!(self.dtype(), DType::F32 | DType::C64 | DType::I64 | DType::Bool);
-        if self.elements() == 0 {
+        if self.numel() == 0 {
             // Nothing shows what an empty tensor would hold, so shape and dtype are spelled out.
-            let size = (self.rank() != 1).then(|| format!("size={}", tuple(self.dims())));
+            let size = (self.ndim() != 1).then(|| format!("size={}", tuple(self.dims())));
             let dtype = (self.dtype() != DType::F32).then(|| format!("dtype={}", self.dtype()));
             return f.write_str(&with_suffixes("tensor([]".into(), [size, dtype].into_iter().flatten()));
         }

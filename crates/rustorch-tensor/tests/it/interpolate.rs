@@ -80,18 +80,18 @@ fn places_are_pytorchs_for_every_length() {
     assert!(cases.len() > 250);
     for case in cases {
         let number = |i: usize| case[i].as_u64().unwrap() as usize;
-        let (len, outputs, rank) = (number(0), number(1), number(5));
-        let lead = vec![1.0; rank - 1];
+        let (len, outputs, ndim) = (number(0), number(1), number(5));
+        let lead = vec![1.0; ndim - 1];
         let target = match case[2].as_f64() {
             Some(factor) => InterpolateOptions::scale_factor(&[&lead[..], &[factor]].concat()[..]),
             None => {
-                let mut size = vec![1; rank];
-                size[rank - 1] = outputs;
+                let mut size = vec![1; ndim];
+                size[ndim - 1] = outputs;
                 InterpolateOptions::size(size)
             }
         };
-        let mut dims = vec![1; rank + 2];
-        dims[rank + 1] = len;
+        let mut dims = vec![1; ndim + 2];
+        dims[ndim + 1] = len;
         let x = Tensor::arange(0, len as i64, 1).unwrap().reshape(dims).unwrap();
         let x = x.to_dtype(dtype(case[4].as_str().unwrap())).unwrap();
         let y = x.interpolate(&target.mode(mode(case[3].as_str().unwrap()))).unwrap();

@@ -11,9 +11,9 @@ const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::C64, DType::C128];
 /// Normally distributed matrices; of complex dtype in both parts. `turned` ones are views of their transposes.
 fn noise(dims: &[usize], dtype: DType, turned: bool, seed: u64) -> Tensor {
     let mut dims = dims.to_vec();
-    let rank = dims.len();
+    let ndim = dims.len();
     if turned {
-        dims.swap(rank - 1, rank - 2);
+        dims.swap(ndim - 1, ndim - 2);
     }
     let generator = Generator::new(seed);
     let draw = || generator.randn(dims.as_slice(), dtype.to_real()).unwrap();
@@ -29,7 +29,7 @@ fn adjoint(x: &Tensor) -> Tensor {
 }
 
 fn identity_like(x: &Tensor) -> Tensor {
-    let n = x.dims()[x.rank() - 1];
+    let n = x.dims()[x.ndim() - 1];
     Tensor::eye(n, n, x.dtype()).unwrap().broadcast_to(x.shape()).unwrap()
 }
 

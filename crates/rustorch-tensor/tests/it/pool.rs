@@ -88,7 +88,7 @@ fn with_gradient(case: &Case) -> Result<Vec<Tensor>> {
     let x = &case.inputs[0];
     let mut outs = pool(&case.op, case, x)?;
     let Some(grad) = case.inputs.get(1) else { return Ok(outs) };
-    let spatial = &x.dims()[x.rank() - case.int("n").unwrap() as usize..];
+    let spatial = &x.dims()[x.ndim() - case.int("n").unwrap() as usize..];
     outs.push(match &*case.op {
         "avg_pool" => grad.avg_pool_backward(spatial, case.ints("kernel"), &avg_options(case))?,
         "adaptive_avg_pool" => grad.adaptive_avg_pool_backward(spatial)?,

@@ -29,7 +29,7 @@ fn operators_take_tensors_and_numbers_on_either_side() {
     assert_eq!(floats(&(2.0 / a.clone())), [2.0, 1.0]);
     assert_eq!(floats(&(&a * 2 + 1.5)), [3.5, 5.5]);
     // Literals need no annotation before a method.
-    assert_eq!((2.0 * &a).add(1).unwrap().item_at(&[0]).unwrap().to_f64() + (&a * 2).elements() as f64, 5.0);
+    assert_eq!((2.0 * &a).add(1).unwrap().item_at(&[0]).unwrap().to_f64() + (&a * 2).numel() as f64, 5.0);
     assert_eq!(floats(&-&a), [-1.0, -2.0]);
     assert_eq!((!a.gt(1).unwrap()).to_vec::<bool>().unwrap(), [true, false]);
     assert_eq!((Scalar::Int(1) + &a).dtype(), DType::F32);
@@ -47,9 +47,9 @@ fn numbers_are_not_rounded_to_16_bits_before_use() {
 #[test]
 fn scalars_and_empty_tensors_behave() {
     let s = Tensor::scalar(2.5).unwrap();
-    assert_eq!((s.rank(), s.dtype(), s.elements()), (0, DType::F32, 1));
+    assert_eq!((s.ndim(), s.dtype(), s.numel()), (0, DType::F32, 1));
     assert_eq!(Tensor::scalar(3).unwrap().dtype(), DType::I64);
-    assert_eq!(s.sum(0, true).unwrap().rank(), 0);
+    assert_eq!(s.sum(0, true).unwrap().ndim(), 0);
     assert_eq!(s.amax(-1, false).unwrap().item().unwrap(), Scalar::Float(2.5));
     assert_eq!(s.argmax(0, false).unwrap().item().unwrap(), Scalar::Int(0));
     assert_eq!(s.flatten(0, -1).unwrap().dims(), [1]);

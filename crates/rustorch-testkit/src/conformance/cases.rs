@@ -457,21 +457,21 @@ pub(super) fn broadcasts() -> [(&'static [usize], &'static [usize]); 6] {
 /// The layout of a view of this shape, and how many elements the memory behind it has.
 fn arrange(dims: &[usize], how: Arrangement) -> (Layout, usize) {
     let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).expect("shapes of cases are small"));
-    let rank = dims.len();
+    let ndim = dims.len();
     let view = match how {
-        Arrangement::Transposed if rank >= 2 => {
+        Arrangement::Transposed if ndim >= 2 => {
             let mut swapped = dims.to_vec();
-            swapped.swap(rank - 1, rank - 2);
-            layout(&swapped).transpose(rank - 1, rank - 2)
+            swapped.swap(ndim - 1, ndim - 2);
+            layout(&swapped).transpose(ndim - 1, ndim - 2)
         }
-        Arrangement::Stepped if rank >= 1 => {
+        Arrangement::Stepped if ndim >= 1 => {
             let mut larger = dims.to_vec();
-            larger[rank - 1] = 2 * larger[rank - 1] + 1;
+            larger[ndim - 1] = 2 * larger[ndim - 1] + 1;
             let elements = larger.iter().product();
-            let view = layout(&larger).slice(rank - 1, 1, dims[rank - 1], 2);
+            let view = layout(&larger).slice(ndim - 1, 1, dims[ndim - 1], 2);
             return (view.expect("twice as many and one more leave room"), elements);
         }
-        Arrangement::Repeated if rank >= 2 => {
+        Arrangement::Repeated if ndim >= 2 => {
             let mut one = dims.to_vec();
             one[0] = 1;
             let elements = one.iter().product();
@@ -492,7 +492,7 @@ mod tests {
     fn layouts_stay_inside_their_memory() {
         for case in cases() {
             for arg in &case.args {
-                let reached = if arg.layout.elements() == 0 { 0 } else { arg.layout.end() };
+                let reached = if arg.layout.numel() == 0 { 0 } else { arg.layout.end() };
                 assert!(reached * arg.dtype.block_bytes() <= arg.bytes.len(), "{case}");
             }
         }

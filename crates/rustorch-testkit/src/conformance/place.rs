@@ -58,7 +58,7 @@ pub(super) fn run(
         let of = shares.get(i).copied().unwrap_or(i);
         buffers[of].as_ref().expect("a shared memory belongs to the first argument in it")
     };
-    let size = |out: &OutputMeta| packed_bytes(out.dtype, out.shape.elements());
+    let size = |out: &OutputMeta| packed_bytes(out.dtype, out.shape.numel());
     let own: Vec<Option<Buffer>> = outs
         .iter()
         .zip(places)

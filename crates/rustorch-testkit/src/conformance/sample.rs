@@ -112,14 +112,13 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
         .collect();
     let outs = case.op.infer(&metas).expect("the suite's cases are valid");
     let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
-    let elements =
-        metas.iter().map(|arg| arg.layout.elements()).chain(outs.iter().map(|out| out.shape.elements()));
+    let elements = metas.iter().map(|arg| arg.layout.numel()).chain(outs.iter().map(|out| out.shape.numel()));
     // Matmuls of unrounded activations with blocks have other kernels, and so have those with many choices of each expert.
     let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
     let name = match &case.op {
         Op::MatMul(MatMul { numerics: Numerics::F32, .. }) if blocks => "unrounded matmul",
         Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded expert_matmul",
-        Op::MulMatId(_) if blocks && metas[2].layout.elements() >= 4 * metas[1].dims()[0] => {
+        Op::MulMatId(_) if blocks && metas[2].layout.numel() >= 4 * metas[1].dims()[0] => {
             "expert_matmul of many"
         }
         op => op.name(),

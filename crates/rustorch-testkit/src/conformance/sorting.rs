@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn long_lines_are_tried_in_every_order() {
         let cases = cases();
-        let long = |case: &&super::super::Case| case.args.iter().any(|arg| arg.layout.elements() > 1024);
+        let long = |case: &&super::super::Case| case.args.iter().any(|arg| arg.layout.numel() > 1024);
         for name in ["sort", "topk"] {
             let count = cases.iter().filter(|case| case.op.name() == name).filter(long).count();
             assert!(count >= 80, "{count} of {name}");

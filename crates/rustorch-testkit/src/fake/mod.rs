@@ -384,7 +384,7 @@ impl DeviceMetrics for FakeDevice {
 
 /// Writes nonsense to the first element.
 fn spoil(place: &mut ViewMut<'_>) {
-    if place.layout().elements() == 0 || place.dtype() == DType::Bool {
+    if place.layout().numel() == 0 || place.dtype() == DType::Bool {
         return;
     }
     if let Some((address, len)) = place.byte_range() {
@@ -401,7 +401,7 @@ fn plant_nan(place: &mut ViewMut<'_>) {
             unsafe { address.write(value) };
         }
     }
-    if place.layout().elements() == 0 {
+    if place.layout().numel() == 0 {
         return;
     }
     match place.dtype() {

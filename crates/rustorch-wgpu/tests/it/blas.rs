@@ -113,7 +113,7 @@ fn products_of_a_stated_order_stay() {
         let info = &op.infer(&metas).unwrap()[0];
         let out_layout = Layout::contiguous(info.shape.clone());
         let buffers = [0, 1].map(|i| engine.alloc(metas[i].dtype.block_bytes() * layouts[i].end()).unwrap());
-        let mut out = engine.alloc(info.dtype.block_bytes() * out_layout.elements()).unwrap();
+        let mut out = engine.alloc(info.dtype.block_bytes() * out_layout.numel()).unwrap();
         let before = engine.driver().calls();
         // SAFETY: the buffers have the bytes of their layouts, and nobody else uses them.
         let views = [0, 1].map(|i| unsafe { View::new(&buffers[i], metas[i].dtype, &layouts[i]) });

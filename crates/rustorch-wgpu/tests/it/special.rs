@@ -122,7 +122,7 @@ fn run(backend: &dyn Backend, op: &Op, of: DType, args: &[Vec<f64>]) -> Option<V
             buffer
         })
         .collect();
-    let mut out = vec![0; layout.elements() * dtype.size().unwrap()];
+    let mut out = vec![0; layout.numel() * dtype.size().unwrap()];
     let mut result = backend.alloc(out.len()).unwrap();
     // SAFETY: all have been written, and have room for the layout.
     let views: Vec<View<'_>> =

@@ -58,7 +58,7 @@ fn floats_conform() {
         ];
         let short = |case: &Case| {
             ways.contains(&case.op.name())
-                && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.elements() <= 600)
+                && case.args.iter().all(|x| x.dtype == DType::F32 && x.layout.numel() <= 600)
         };
         let cases = conformance::long_cases().into_iter().filter(short);
         let report = conformance::check_cases(cases, &engine, &cpu);

@@ -40,8 +40,8 @@ impl Argument {
 
     /// The last two dimensions exchanged: a view.
     pub(super) fn transposed(mut self) -> Result<Argument> {
-        let rank = self.layout.rank();
-        self.layout = self.layout.transpose(rank - 2, rank - 1)?;
+        let ndim = self.layout.ndim();
+        self.layout = self.layout.transpose(ndim - 2, ndim - 1)?;
         Ok(self)
     }
 }

@@ -122,7 +122,7 @@ fn weights_larger_than_what_kernels_see_at_once_are_multiplied_on_the_device() {
         let large = explanation.records().iter().filter(|record| {
             record.op == OpKind::MatMul && {
                 let (dtype, shape) = &record.args[1];
-                packed_bytes(*dtype, shape.elements()) as u64 > LIMIT
+                packed_bytes(*dtype, shape.numel()) as u64 > LIMIT
             }
         });
         let (mut count, mut elsewhere) = (0, 0);

@@ -58,14 +58,14 @@ struct Sizes {
 impl Sizes {
     fn new(q: &View<'_>, k: &View<'_>, v: &View<'_>) -> Sizes {
         let (qd, kd, vd) = (q.layout().dims(), k.layout().dims(), v.layout().dims());
-        let rank = qd.len();
+        let ndim = qd.len();
         Sizes {
-            kv_heads: kd[..rank - 2].iter().product(),
-            group: qd[rank - 3] / kd[rank - 3].max(1),
-            m: qd[rank - 2],
-            n: kd[rank - 2],
-            d: qd[rank - 1],
-            e: vd[rank - 1],
+            kv_heads: kd[..ndim - 2].iter().product(),
+            group: qd[ndim - 3] / kd[ndim - 3].max(1),
+            m: qd[ndim - 2],
+            n: kd[ndim - 2],
+            d: qd[ndim - 1],
+            e: vd[ndim - 1],
         }
     }
 
@@ -76,8 +76,8 @@ impl Sizes {
 
     /// The mask broadcast to `[.., heads, m, n]`.
     fn mask_layout(&self, q: &View<'_>, mask: &View<'_>) -> Result<Layout, Fault> {
-        let rank = q.layout().rank();
-        let shape = q.layout().shape().with_dim(rank - 1, self.n)?;
+        let ndim = q.layout().ndim();
+        let shape = q.layout().shape().with_dim(ndim - 1, self.n)?;
         Ok(mask.layout().broadcast_to(&shape, "attention")?)
     }
 

@@ -59,7 +59,7 @@ fn finish(
 ) -> Result<(), Fault> {
     let Some(activation) = activation else { return sum(out) };
     let layout = Layout::contiguous(out.layout().shape().clone());
-    let mut buffer = crate::memory::alloc(packed_bytes(out.dtype(), layout.elements()))?;
+    let mut buffer = crate::memory::alloc(packed_bytes(out.dtype(), layout.numel()))?;
     // SAFETY: the buffer was made for this layout and dtype.
     sum(&mut unsafe { ViewMut::new(&mut buffer, out.dtype(), &layout) })?;
     // SAFETY: as above, and every element was written.

@@ -73,7 +73,7 @@ pub(super) fn list<T: Number>(pool: &Pool, x: &View<'_>) -> Result<Vec<T::Sum>, 
     let list = T::lend(pool, x)?;
     let (base, stride) = (list.base(), list.layout.strides()[0]);
     // SAFETY: elements of the view.
-    Ok((0..list.layout.elements()).map(|i| unsafe { *base.add(i * stride) }).collect())
+    Ok((0..list.layout.numel()).map(|i| unsafe { *base.add(i * stride) }).collect())
 }
 
 macro_rules! itself {

@@ -31,7 +31,7 @@ impl Case {
         let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).unwrap());
         let (x, w, y) = (layout(&self.x), layout(&self.w), layout(&self.y()));
         let index = |layout: &Layout, at: &[usize]| at.iter().zip(layout.strides()).map(|(i, s)| i * s).sum();
-        for yi in 0..y.elements() {
+        for yi in 0..y.numel() {
             let at: Vec<usize> = y.strides().iter().zip(y.dims()).map(|(s, d)| yi / s % d).collect();
             let row: usize = self.w[1..].iter().product();
             for wi in at[1] * row..(at[1] + 1) * row {
@@ -209,7 +209,7 @@ fn scattered<T: Number>(dims: &[usize], values: &[T], how: usize) -> Tensor {
             longer.slice(last, 1, dims[last], 2).unwrap()
         }
     };
-    let room = if layout.elements() == 0 { 0 } else { layout.end() };
+    let room = if layout.numel() == 0 { 0 } else { layout.end() };
     let mut memory = vec![T::of(C128::new(f64::NAN, f64::NAN)); room];
     for (from, to) in packed.indices().zip(layout.indices()) {
         memory[to] = values[from];

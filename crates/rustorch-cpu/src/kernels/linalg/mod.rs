@@ -226,7 +226,7 @@ fn qr_factors<T: Number>(
 ) -> Result<(), Fault> {
     let stack = Stack::<T>::new(a)?;
     let [m, n] = stack.size;
-    let k = r.layout().dims()[r.layout().rank() - 2];
+    let k = r.layout().dims()[r.layout().ndim() - 2];
     strided::with_slice(pool, q, |q: &mut [T]| {
         strided::with_slice(pool, r, |r: &mut [T]| {
             let (q, r) = (Disjoint::new(q), Disjoint::new(r));
@@ -269,7 +269,7 @@ fn each_elimination<T: Number>(
 
 /// The shape of the dimensions before the last two.
 fn leading(layout: &Layout) -> Result<Shape, Error> {
-    Shape::new(&layout.dims()[..layout.rank() - 2])
+    Shape::new(&layout.dims()[..layout.ndim() - 2])
 }
 
 /// Operations that make a thread worth its while.
@@ -309,7 +309,7 @@ fn each_range<T>(
         None => Ok(()),
         Some((i, defect)) => {
             let mut rest = i;
-            let mut batch = vec![0; stack.batch.rank()];
+            let mut batch = vec![0; stack.batch.ndim()];
             for (place, &len) in batch.iter_mut().zip(stack.batch.dims()).rev() {
                 *place = rest % len;
                 rest /= len;
@@ -345,7 +345,7 @@ impl<'a, T: Number> Stack<'a, T> {
     fn broadcast(x: &View<'a>, batch: &Shape) -> Result<Stack<'a, T>, Fault> {
         let base = x.address::<T>().ok_or_else(unreachable_memory)?;
         let layout = x.layout();
-        let lead = layout.rank() - 2;
+        let lead = layout.ndim() - 2;
         let (dims, strides) = (layout.dims(), layout.strides());
         let own = Layout::new(Shape::new(&dims[..lead])?, Dims::from_slice(&strides[..lead]), 0)?;
         let starts = own.broadcast_to(batch, "linalg")?.indices().collect();

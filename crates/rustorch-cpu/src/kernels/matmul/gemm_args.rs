@@ -46,11 +46,11 @@ impl GemmArgs {
     pub(crate) fn new(args: &[View<'_>], out: &ViewMut<'_>) -> Result<GemmArgs, Fault> {
         let (a, b, o) = (args[0].layout(), args[1].layout(), out.layout());
         let tail = |layout: &Layout| {
-            let at = layout.rank() - 2;
+            let at = layout.ndim() - 2;
             ([layout.dims()[at], layout.dims()[at + 1]], [layout.strides()[at], layout.strides()[at + 1]])
         };
         let (([m, k], a_strides), ([_, n], b_strides), (_, out_strides)) = (tail(a), tail(b), tail(o));
-        let batches = if o.rank() == 2 { [[0; 3]].into() } else { batches([a, b, o])? };
+        let batches = if o.ndim() == 2 { [[0; 3]].into() } else { batches([a, b, o])? };
         Ok(GemmArgs { m, n, k, a_strides, b_strides, out_strides, batches })
     }
 
@@ -115,9 +115,9 @@ impl GemmArgs {
 
 /// Where the batches begin in `a`, `b` and the output, whose leading dimensions the others broadcast to.
 fn batches([a, b, out]: [&Layout; 3]) -> Result<SmallVec<[[usize; 3]; 1]>, Fault> {
-    let batch = Shape::new(&out.dims()[..out.rank() - 2])?;
+    let batch = Shape::new(&out.dims()[..out.ndim() - 2])?;
     let starts = |layout: &Layout| -> Result<Layout, Fault> {
-        let lead = layout.rank() - 2;
+        let lead = layout.ndim() - 2;
         let dims: Dims = layout.dims()[..lead].into();
         let strides: Dims = layout.strides()[..lead].into();
         Ok(Layout::new(Shape::new(dims)?, strides, 0)?.broadcast_to(&batch, "matmul")?)
@@ -163,7 +163,7 @@ pub(crate) fn address_mut<T: Element>(view: &mut ViewMut<'_>) -> Result<*mut T, 
 pub(crate) fn weight_address(view: &View<'_>) -> Result<*const u8, Fault> {
     let base = view.buffer().host_address().ok_or_else(unreachable_view)?.as_ptr();
     let layout = view.layout();
-    let offset = if layout.elements() == 0 { 0 } else { layout.offset() };
+    let offset = if layout.numel() == 0 { 0 } else { layout.offset() };
     let bytes = view.dtype().bytes_for(offset).ok_or_else(|| {
         Fault::from(Error::argument("matmul", "a weight's offset is not on a block border"))
     })?;

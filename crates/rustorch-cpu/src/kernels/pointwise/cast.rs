@@ -219,19 +219,19 @@ fn decode_to<T: Element>(
 /// The runs of consecutive values of a block-typed view in row-major order: start and length, all of one length.
 fn block_rows(quant: QuantType, x: &View<'_>) -> Result<Vec<(usize, usize)>, Fault> {
     let layout = x.layout().collapsed();
-    if layout.elements() == 0 {
+    if layout.numel() == 0 {
         return Ok(Vec::new());
     }
-    let rank = layout.rank();
-    let whole = rank != 0
-        && layout.strides()[rank - 1] == 1
-        && layout.dims()[rank - 1].is_multiple_of(quant.block_len());
+    let ndim = layout.ndim();
+    let whole = ndim != 0
+        && layout.strides()[ndim - 1] == 1
+        && layout.dims()[ndim - 1].is_multiple_of(quant.block_len());
     if !whole {
         let why = "blocks can be read only in rows along their own dimension; cast before transposing";
         return Err(Error::shape("cast", why, [x.layout().shape()]).into());
     }
-    let run = layout.dims()[rank - 1];
-    Ok(layout.select(rank - 1, 0)?.indices().map(|start| (start, run)).collect())
+    let run = layout.dims()[ndim - 1];
+    Ok(layout.select(ndim - 1, 0)?.indices().map(|start| (start, run)).collect())
 }
 
 fn encode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {

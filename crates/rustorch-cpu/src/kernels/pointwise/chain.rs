@@ -25,7 +25,7 @@ pub(crate) fn chain(
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let program = Program::new(chain, args, out.layout().elements())?;
+    let program = Program::new(chain, args, out.layout().numel())?;
     if program.steps.last() != Some(&out.dtype()) {
         return Err(unreachable_memory());
     }

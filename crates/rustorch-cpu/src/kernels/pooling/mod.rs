@@ -29,9 +29,9 @@ fn three(list: &[usize], missing: usize) -> [usize; 3] {
 
 /// The planes of a view: its last `n` dimensions, numbered by the others in row-major order.
 fn planes<'a, T: Element>(x: &View<'a>, n: usize) -> Result<Grid<'a, T>, Fault> {
-    let rank = x.layout().rank();
-    let axes: Vec<usize> = (0..rank).collect();
-    Grid::new(x, &axes[..rank - n], &axes[rank - n..])
+    let ndim = x.layout().ndim();
+    let axes: Vec<usize> = (0..ndim).collect();
+    Grid::new(x, &axes[..ndim - n], &axes[ndim - n..])
 }
 
 /// The parts of a range of rows that lie in one plane of `rows` rows each: the plane, and the range in it.

@@ -148,7 +148,7 @@ impl Problem<'_> {
         finish: &(dyn Fn(R::State) -> U + Sync),
     ) -> Result<(), Fault> {
         let layout = self.x.layout();
-        let kept: Dims = (0..layout.rank()).filter(|axis| !self.axes.contains(axis)).collect();
+        let kept: Dims = (0..layout.ndim()).filter(|axis| !self.axes.contains(axis)).collect();
         let grid = Grid::<T>::new(self.x, &kept, self.axes)?;
         // The last kept axis that is one.
         let side = kept.iter().rposition(|&axis| layout.dims()[axis] != 1);

@@ -9,7 +9,7 @@ fn op(op: ReduceOp, axes: &[usize]) -> Op {
 
 /// The elements that go into each result, in order.
 fn groups(layout: &Layout, values: &[f32], axes: &[usize]) -> Vec<Vec<f64>> {
-    let mut order: Vec<usize> = (0..layout.rank()).filter(|a| !axes.contains(a)).collect();
+    let mut order: Vec<usize> = (0..layout.ndim()).filter(|a| !axes.contains(a)).collect();
     order.extend(axes);
     let n: usize = axes.iter().map(|&a| layout.dims()[a]).product();
     let indices: Vec<usize> = layout.permute(&order).unwrap().indices().collect();
@@ -26,7 +26,7 @@ fn floats_over_any_axes() {
     ];
     for (dims, all_axes) in shapes {
         let values = noise(1, dims.iter().product());
-        let turned = |l: &Layout| l.transpose(0, l.rank() - 1).unwrap();
+        let turned = |l: &Layout| l.transpose(0, l.ndim() - 1).unwrap();
         for view in [Tensor::new(dims, &values), Tensor::new(dims, &values).with(turned)] {
             for axes in all_axes {
                 let groups = groups(&view.layout, &values, axes);

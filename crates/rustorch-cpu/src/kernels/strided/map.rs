@@ -125,7 +125,7 @@ impl Loop {
         }
     }
 
-    fn elements(&self) -> usize {
+    fn numel(&self) -> usize {
         self.dims.iter().product()
     }
 
@@ -137,22 +137,22 @@ impl Loop {
         range: std::ops::Range<usize>,
         each: &mut dyn FnMut(usize, &[*mut u8], usize),
     ) {
-        let rank = self.dims.len();
-        let inner = self.dims[rank - 1];
+        let ndim = self.dims.len();
+        let inner = self.dims[ndim - 1];
         let mut scratch: [Scratch; N] = [const { [MaybeUninit::uninit(); BLOCK] }; N];
         // The element that fills a scratch buffer, for operands that repeat one.
         let mut filled: [*mut u8; N] = [std::ptr::null_mut(); N];
-        let simple = self.operands.iter().all(|o| o.strides[rank - 1] == 1 && !o.aliased);
-        let grouped = inner < SHORT && rank > 1;
-        let mut position: Dims = SmallVec::from_elem(0, rank);
+        let simple = self.operands.iter().all(|o| o.strides[ndim - 1] == 1 && !o.aliased);
+        let grouped = inner < SHORT && ndim > 1;
+        let mut position: Dims = SmallVec::from_elem(0, ndim);
         let mut at = range.start;
         while at < range.end {
             let mut rest = at;
-            for axis in (0..rank).rev() {
+            for axis in (0..ndim).rev() {
                 position[axis] = rest % self.dims[axis];
                 rest /= self.dims[axis];
             }
-            let col = position[rank - 1];
+            let col = position[ndim - 1];
             let len = if grouped {
                 BLOCK.min(range.end - at)
             } else {
@@ -162,7 +162,7 @@ impl Loop {
             let mut addresses = [std::ptr::null_mut(); N];
             for (i, o) in self.operands.iter().enumerate() {
                 let first = o.at(&position);
-                let stride = o.strides[rank - 1];
+                let stride = o.strides[ndim - 1];
                 addresses[i] = if ((!grouped && stride == 1) || o.packed) && !o.aliased {
                     first
                 } else {
@@ -328,9 +328,9 @@ pub(crate) fn for_parts<S>(
 ) -> Result<(), Fault> {
     // Few elements, all in one run: setting up a loop would take longer than they do. A contiguous argument with as many
     // elements as the output lies just like it: broadcasting would have made them fewer. One element is repeated in a buffer.
-    let n = out.layout().elements();
-    let alike = |layout: &Layout| layout.elements() == n && layout.is_contiguous();
-    let numbers = args.iter().filter(|x| n > 1 && x.layout().elements() == 1).count();
+    let n = out.layout().numel();
+    let alike = |layout: &Layout| layout.numel() == n && layout.is_contiguous();
+    let numbers = args.iter().filter(|x| n > 1 && x.layout().numel() == 1).count();
     let buffered = numbers != 0 || args.iter().any(View::is_aliased);
     if numbers <= 1
         && n <= if buffered { BLOCK } else { grain }
@@ -343,7 +343,7 @@ pub(crate) fn for_parts<S>(
         addresses.push(base_mut(out)?);
         for x in args {
             let (at, size) = (base(x)?, x.dtype().size().ok_or_else(super::unreachable_memory)?);
-            let is_number = n > 1 && x.layout().elements() == 1;
+            let is_number = n > 1 && x.layout().numel() == 1;
             let buffer = match (x.is_aliased(), is_number) {
                 (false, false) => {
                     addresses.push(at.cast_mut());
@@ -360,7 +360,7 @@ pub(crate) fn for_parts<S>(
         return Ok(());
     }
     let joint = Loop::new(out, args)?;
-    pool.ranges(joint.elements(), grain, |range| {
+    pool.ranges(joint.numel(), grain, |range| {
         let mut state = start();
         let mut each = |_: usize, addresses: &[*mut u8], n: usize| f(&mut state, addresses, n);
         match joint.operands.len() {
@@ -426,7 +426,7 @@ pub(crate) fn fill_with<U: Element>(
     let layout = out.layout();
     let packed = layout.is_contiguous();
     let joint = Loop {
-        dims: if packed { Dims::from_slice(&[layout.elements()]) } else { layout.dims().into() },
+        dims: if packed { Dims::from_slice(&[layout.numel()]) } else { layout.dims().into() },
         operands: SmallVec::from_iter([Operand {
             base: base_mut(out)?,
             size: size_of::<U>(),
@@ -435,7 +435,7 @@ pub(crate) fn fill_with<U: Element>(
             aliased: false,
         }]),
     };
-    pool.ranges(joint.elements(), grain, |range| {
+    pool.ranges(joint.numel(), grain, |range| {
         joint.walk::<MOST>(range, &mut |at, p, n| {
             // SAFETY: as in `map1`.
             unsafe { f(at, target(p[0], n)) }

@@ -22,9 +22,9 @@ impl<'a, T: Element> Matrices<'a, T> {
     /// The view must have two dimensions at least. It is copied if the last one's stride is not 1.
     pub(crate) fn new(x: &View<'a>) -> Result<Matrices<'a, T>, Fault> {
         let layout = x.layout();
-        let rank = layout.rank();
+        let ndim = layout.ndim();
         let dims: Dims = layout.dims().into();
-        if layout.strides()[rank - 1] == 1 || layout.dims()[rank - 1] == 1 {
+        if layout.strides()[ndim - 1] == 1 || layout.dims()[ndim - 1] == 1 {
             let base = x.address::<T>().ok_or_else(unreachable_memory)?;
             return Ok(Matrices {
                 base,
@@ -42,19 +42,19 @@ impl<'a, T: Element> Matrices<'a, T> {
     /// Matrix `i`.
     #[inline]
     pub(crate) fn matrix(&self, i: usize) -> Matrix<'_, T> {
-        let rank = self.dims.len();
+        let ndim = self.dims.len();
         let mut index = 0;
         let mut rest = i;
-        for axis in (0..rank - 2).rev() {
+        for axis in (0..ndim - 2).rev() {
             index += rest % self.dims[axis] * self.strides[axis];
             rest /= self.dims[axis];
         }
         assert!(rest == 0, "matrix outside the stack");
         Matrix {
             base: self.base.wrapping_add(index),
-            rows: self.dims[rank - 2],
-            cols: self.dims[rank - 1],
-            stride: self.strides[rank - 2],
+            rows: self.dims[ndim - 2],
+            cols: self.dims[ndim - 1],
+            stride: self.strides[ndim - 2],
             life: PhantomData,
         }
     }

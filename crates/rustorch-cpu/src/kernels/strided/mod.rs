@@ -48,7 +48,7 @@ pub(crate) fn base_mut(x: &mut ViewMut<'_>) -> Result<*mut u8, Fault> {
 fn address(host: Option<std::ptr::NonNull<u8>>, dtype: DType, layout: &Layout) -> Result<*mut u8, Fault> {
     let host = host.ok_or_else(unreachable_memory)?.as_ptr();
     let size = dtype.size().ok_or_else(unreachable_memory)?;
-    let offset = if layout.elements() == 0 { 0 } else { layout.offset() };
+    let offset = if layout.numel() == 0 { 0 } else { layout.offset() };
     // SAFETY: a non-empty layout's offset is inside the buffer.
     Ok(unsafe { host.add(offset * size) })
 }
@@ -60,16 +60,16 @@ pub(crate) fn dense<'a, T: Element>(x: &View<'a>) -> Result<Cow<'a, [T]>, Fault>
     }
     let base = x.address::<T>().ok_or_else(unreachable_memory)?;
     let layout = x.layout().collapsed();
-    let (n, offset) = (layout.elements(), layout.offset());
+    let (n, offset) = (layout.numel(), layout.offset());
     let mut out = Vec::with_capacity(n);
     let (run, stride) = match (layout.dims().last(), layout.strides().last()) {
         (Some(&run), Some(&stride)) => (run, stride),
         _ => (1, 1),
     };
     if n != 0 {
-        let outer = match layout.rank() {
+        let outer = match layout.ndim() {
             0 => layout,
-            rank => layout.select(rank - 1, 0)?,
+            ndim => layout.select(ndim - 1, 0)?,
         };
         for start in outer.indices() {
             // SAFETY: `start − offset` plus `i` strides of the last axis is an index of the layout.
@@ -86,7 +86,7 @@ pub(crate) fn with_slice<T: Element>(
     out: &mut ViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let n = out.layout().elements();
+    let n = out.layout().numel();
     let base = out.address::<T>().ok_or_else(unreachable_memory)?;
     if out.layout().is_contiguous() {
         // SAFETY: the view's own elements; see the module's documentation.
@@ -225,7 +225,7 @@ pub(crate) fn indices(op: &'static str, x: &View<'_>, len: usize) -> Result<Vec<
 
 /// The layout of `x` with its last `dims` dimensions merged into one; `None` where that takes a copy.
 pub(crate) fn merge_last(layout: &Layout, dims: usize) -> Result<Option<Layout>, Error> {
-    let at = layout.rank() - dims;
+    let at = layout.ndim() - dims;
     let mut merged: Dims = layout.dims()[..at].into();
     merged.push(layout.dims()[at..].iter().product());
     layout.reshape(&Shape::new(merged)?)

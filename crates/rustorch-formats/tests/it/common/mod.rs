@@ -93,7 +93,7 @@ pub(crate) fn exercise(file: &File) {
     for tensor in file.tensors() {
         let found = file.tensor(tensor.name()).unwrap();
         assert_eq!((found.offset(), found.bytes().len()), (tensor.offset(), tensor.nbytes()));
-        assert_eq!(tensor.dtype().bytes_for(tensor.elements()), Some(tensor.nbytes()));
+        assert_eq!(tensor.dtype().bytes_for(tensor.numel()), Some(tensor.nbytes()));
         assert_eq!(tensor.offset() % file.parts()[tensor.part()].alignment() as usize, 0);
         assert_eq!(&*tensor.shared_bytes(), tensor.bytes());
     }

@@ -72,7 +72,7 @@ impl<D: Driver> Engine<D> {
         };
         let contiguous = Layout::contiguous(out.shape().clone());
         let Some(parts) = Parts::of(dtype, [a, b, &contiguous]) else { return Ok(false) };
-        let scratch = self.take_scratch(submission, packed_bytes(dtype, contiguous.elements()));
+        let scratch = self.take_scratch(submission, packed_bytes(dtype, contiguous.numel()));
         // The engine's kernels need none.
         let Some((size, memory)) = if_it_fits(scratch)? else { return Ok(false) };
         let sums = (&TensorMeta { layout: &contiguous, ..request.outs[0] }, &memory);

@@ -22,14 +22,14 @@ impl Parts {
     pub(super) fn of(dtype: DType, [a, b, out]: [&Layout; 3]) -> Option<Parts> {
         let last_two = |numbers: &[usize]| [numbers[numbers.len() - 2], numbers[numbers.len() - 1]];
         let ([m, k], [_, n]) = (last_two(a.dims()), last_two(b.dims()));
-        if m == 0 || n == 0 || k == 0 || out.elements() == 0 {
+        if m == 0 || n == 0 || k == 0 || out.numel() == 0 {
             return None;
         }
         let batch = leading(out, 2).ok()?;
         let repeated = |x: &Layout| leading(x, 2).ok()?.broadcast_to(batch.shape(), "matmul").ok();
         let grid = Grid::new(&[&repeated(a)?, &repeated(b)?, &batch]);
         // The longest dimension is the batch of a call, the others are calls.
-        let longest = (0..grid.rank()).max_by_key(|&d| grid.dims[d]);
+        let longest = (0..grid.ndim()).max_by_key(|&d| grid.dims[d]);
         let along = |operand: usize| longest.map_or(0, |d| grid.strides[operand][d]);
         let matrices = |layout: &Layout, rows, columns, operand| {
             let (pitch, transposed) = lines(rows, columns, last_two(layout.strides()))?;
@@ -46,7 +46,7 @@ impl Parts {
             out: matrices(out, m, n, 2).filter(|out| !out.transposed)?,
             accumulate: false,
         };
-        let others: Vec<usize> = (0..grid.rank()).filter(|&d| Some(d) != longest).collect();
+        let others: Vec<usize> = (0..grid.ndim()).filter(|&d| Some(d) != longest).collect();
         let calls: usize = others.iter().map(|&d| grid.dims[d]).product();
         if calls > MOST {
             return None;

@@ -37,7 +37,7 @@ pub(super) fn plan(
     let out = request.out(0);
     let function = Function::of(request);
     let mut step = StepBuilder::new(request.hardware, Direct { form: sum.form, function, carry });
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     let bytes = elements * WORKGROUP as usize * super::accumulator(function.dtype).block_bytes();
     let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
     let params = Params { sum: sum.bind(&mut step, request, carry, sums)?, n: elements };

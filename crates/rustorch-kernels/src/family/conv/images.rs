@@ -31,7 +31,7 @@ pub(super) fn at_once(request: &Request<'_>) -> Option<usize> {
 /// Bytes of the sums that launches leave to each other: of each result, or of each thread that makes one.
 fn sums(request: &Request<'_>) -> Result<usize, Decline> {
     let each = if direct(request)? { WORKGROUP as usize } else { 1 };
-    Ok(request.outs[0].layout.elements() * each * accumulator(request.args[0].dtype).block_bytes())
+    Ok(request.outs[0].layout.numel() * each * accumulator(request.args[0].dtype).block_bytes())
 }
 
 /// Plans the launches.

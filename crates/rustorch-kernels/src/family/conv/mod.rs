@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[row(
 
 fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     // Of nothing but padding: there is no memory to show to a kernel.
-    if args.iter().any(|x| x.layout.elements() == 0) {
+    if args.iter().any(|x| x.layout.numel() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
     match op {
@@ -106,7 +106,7 @@ impl Kernels for ConvBackwardWeight {
 
 /// Plans the launches.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    if request.out(0).layout.elements() == 0 {
+    if request.out(0).layout.numel() == 0 {
         return Ok(());
     }
     match at_once(request) {

@@ -52,7 +52,7 @@ pub(super) fn plan(
     let function = Function::of(request);
     let kernel = Tiled { form: sum.form, function, rows, shared, carry };
     let mut step = StepBuilder::new(request.hardware, kernel);
-    let bytes = request.out(0).layout.elements() * super::accumulator(function.dtype).block_bytes();
+    let bytes = request.out(0).layout.numel() * super::accumulator(function.dtype).block_bytes();
     let sums = sums.filter(|_| carry.any()).map(|place| (place, bytes as u64));
     let (down, across) = (sum.rows.div_ceil(rows), sum.columns.div_ceil(COLUMNS));
     let tiles = down * across * sum.groups;

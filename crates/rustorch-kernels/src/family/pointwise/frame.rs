@@ -45,7 +45,7 @@ pub(super) fn broadcast(args: &[TensorMeta<'_>], out: &Layout) -> Result<SmallVe
 /// The dimensions that these have in common, or none where all are one run.
 pub(super) fn grid(layouts: &[Layout]) -> Option<Grid> {
     let grid = Grid::new(&layouts.iter().collect::<SmallVec<[&Layout; 3]>>());
-    let linear = grid.is_linear() || layouts[0].elements() == 1;
+    let linear = grid.is_linear() || layouts[0].numel() == 1;
     (!linear).then_some(grid)
 }
 
@@ -59,7 +59,7 @@ pub(super) fn plan(
     numbers: Vec<scalars::Words>,
 ) -> Result<(), Decline> {
     let out = request.out(0);
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     let layouts = broadcast(request.args, out.layout)?;
     let rows = !out.layout.is_contiguous();
     let grid = match rows {
@@ -69,7 +69,7 @@ pub(super) fn plan(
     let frame = Frame {
         inputs: request.args.iter().map(|x| x.dtype).collect(),
         output: out.dtype,
-        rank: grid.as_ref().map(Grid::rank),
+        rank: grid.as_ref().map(Grid::ndim),
         rows,
     };
     let mut step = StepBuilder::new(request.hardware, kernel(frame));

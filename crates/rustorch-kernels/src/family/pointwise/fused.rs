@@ -63,9 +63,9 @@ pub(super) fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) ->
     }
     let outs = op.infer(args).map_err(|_| NOT_INFERRED)?;
     let layouts = frame::broadcast(args, &Layout::contiguous(outs[0].shape.clone()))?;
-    let rank = frame::grid(&layouts).map_or(0, |grid| grid.rank());
+    let rank = frame::grid(&layouts).map_or(0, |grid| grid.ndim());
     if rank > strided::MAX_RANK {
-        return Err(Decline::Rank { rank, limit: strided::MAX_RANK });
+        return Err(Decline::Rank { ndim: rank, limit: strided::MAX_RANK });
     }
     let clamps = program.steps().iter().filter(|step| matches!(step.op(), Op::Clamp(_))).count();
     // The number of elements, where each tensor begins, three words for each number, lengths and strides.

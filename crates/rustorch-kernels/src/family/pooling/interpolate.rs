@@ -49,7 +49,7 @@ pub(super) fn plan(
         mode: op.mode,
         align_corners: op.align_corners,
         spatial: n,
-        rank: planes.rank(),
+        rank: planes.ndim(),
         backward,
     };
     let (inputs, outputs) = match backward {
@@ -66,7 +66,7 @@ pub(super) fn plan(
         scalars::words(Scalar::Float(scale), scalars::wide(x.dtype))
     });
     step.parameters(&Params { scales, planes: planes.params(&out, x_start, y_start) })?;
-    let threads = out.layout.elements().div_ceil(per_word(out.dtype));
+    let threads = out.layout.numel().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }

@@ -40,13 +40,13 @@ pub(super) fn plan(
 ) -> Result<(), Decline> {
     let planes = Planes::of(request, n)?;
     let (x, out, indices) = (request.arg(0), request.out(0), request.out(1));
-    let kernel = Max { dtype: x.dtype, adaptive: windows.adaptive, rank: planes.rank() };
+    let kernel = Max { dtype: x.dtype, adaptive: windows.adaptive, rank: planes.ndim() };
     let mut step = StepBuilder::new(request.hardware, kernel);
     let (x_start, y_start) = (step.read(&x)?, step.write(&out)?);
     let indices_start = step.write(&indices)?;
     let planes = planes.params(&out, x_start, y_start);
     step.parameters(&Params { indices_start, windows: windows.params(), planes })?;
-    let threads = out.layout.elements().div_ceil(per_word(out.dtype));
+    let threads = out.layout.numel().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }

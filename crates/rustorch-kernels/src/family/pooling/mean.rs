@@ -39,11 +39,11 @@ pub(super) fn plan(
 ) -> Result<(), Decline> {
     let planes = Planes::of(request, n)?;
     let (x, out) = (request.arg(0), request.out(0));
-    let kernel = Mean { dtype: x.dtype, adaptive: windows.adaptive, backward, rank: planes.rank() };
+    let kernel = Mean { dtype: x.dtype, adaptive: windows.adaptive, backward, rank: planes.ndim() };
     let mut step = StepBuilder::new(request.hardware, kernel);
     let (x_start, y_start) = (step.read(&x)?, step.write(&out)?);
     step.parameters(&Params { windows: windows.params(), planes: planes.params(&out, x_start, y_start) })?;
-    let threads = out.layout.elements().div_ceil(per_word(out.dtype));
+    let threads = out.layout.numel().div_ceil(per_word(out.dtype));
     plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
     Ok(())
 }

@@ -46,7 +46,7 @@ const BEYOND: Decline = Decline::Attr("positions beyond 2³¹");
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     // There is no memory to show to a kernel.
-    if args.iter().any(|x| x.layout.elements() == 0) {
+    if args.iter().any(|x| x.layout.numel() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
     if let Op::MaxPoolBackward(MaxPoolBackward { spatial }) = op {
@@ -184,7 +184,7 @@ impl Kernels for InterpolateBackward {
 
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    if request.out(0).layout.elements() == 0 {
+    if request.out(0).layout.numel() == 0 {
         return Ok(());
     }
     if let Some((windows, n)) = Windows::of(request.op) {

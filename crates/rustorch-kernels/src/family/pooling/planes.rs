@@ -25,7 +25,7 @@ impl Planes {
     /// Of the first argument, whose last `n` dimensions are spatial.
     pub(super) fn of(request: &Request<'_>, n: usize) -> Result<Planes, Decline> {
         let (x, y) = (request.args[0].layout, request.outs[0].layout);
-        let outer = x.rank() - n;
+        let outer = x.ndim() - n;
         let lead = leading(x, n)?;
         let whole = request.whole();
         Ok(Planes {
@@ -39,8 +39,8 @@ impl Planes {
     }
 
     /// Dimensions of what is not spatial.
-    pub(super) fn rank(&self) -> usize {
-        self.lead.rank()
+    pub(super) fn ndim(&self) -> usize {
+        self.lead.ndim()
     }
 
     /// Parameters of them: `x_start` is where the argument's elements begin, `y_start` where the result's do.
@@ -49,7 +49,7 @@ impl Planes {
         let before = self.corner.source.iter().zip(self.strides);
         let before = before.fold(0usize, |sum, (&at, step)| at.wrapping_mul(step).wrapping_add(sum));
         PlaneParams {
-            n: out.layout.elements(),
+            n: out.layout.numel(),
             x_start: x_start.wrapping_sub(before as u32),
             y_start,
             source: self.source,

@@ -45,10 +45,10 @@ pub(super) fn supports(dtype: DType, spatial: &[usize]) -> Result<(), Decline> {
 pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) -> Result<(), Decline> {
     let (grad, indices, out) = (request.arg(0), request.arg(1), request.out(0));
     let grid = Grid::new(&[grad.layout, indices.layout]);
-    let elements = out.layout.elements();
+    let elements = out.layout.numel();
     let len: usize = spatial.iter().product();
     let planes = elements / len;
-    let kernel = Scatter { dtype: grad.dtype, rank: grid.rank() };
+    let kernel = Scatter { dtype: grad.dtype, rank: grid.ndim() };
     // 16-bit floats are rounded once, at the end; of sums, kernels may see fewer than of results.
     let halves = per_word(grad.dtype) == 2;
     let most = (request.hardware.max_binding as usize / (4 * len)).clamp(1, planes);
@@ -70,7 +70,7 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, spatial: &[usize]) ->
             first_plane: first,
             planes: count,
             len,
-            pooled: grad.layout.elements() / planes,
+            pooled: grad.layout.numel() / planes,
             grad_start,
             indices_start,
             y_start,

@@ -36,7 +36,7 @@ pub(super) fn plan(
     [count, chunk]: [usize; 2],
     correction: Option<f64>,
 ) -> Result<(), Decline> {
-    let (results, n) = (kept.elements(), reduced.elements());
+    let (results, n) = (kept.numel(), reduced.numel());
     let bytes = kernel.state_bytes(request.hardware) * results * count;
     let states = plan.scratch(bytes);
     let runs = Runs { request, kernel, count, chunk, correction, states, bytes };
@@ -112,8 +112,8 @@ fn boxes(dims: &[usize], strides: &[usize], range: Range<usize>) -> Result<Vec<L
 /// A line as one dimension, if it is even steps.
 fn even(reduced: &Layout) -> Option<Layout> {
     let grid = Grid::new(&[reduced]);
-    let shape = Shape::new([reduced.elements()].as_slice()).ok()?;
-    (grid.rank() == 1).then(|| Layout::new(shape, &grid.strides[0][..], 0).ok()).flatten()
+    let shape = Shape::new([reduced.numel()].as_slice()).ok()?;
+    (grid.ndim() == 1).then(|| Layout::new(shape, &grid.strides[0][..], 0).ok()).flatten()
 }
 
 impl Runs<'_> {
@@ -128,7 +128,7 @@ impl Runs<'_> {
     /// How many runs of a line kernels see together with `beside`.
     fn room(&self, line: &Layout, beside: &Layout) -> Result<usize, Decline> {
         let both = joined(beside, line, 0)?;
-        let room = self.extent(&both).room(&both, both.rank() - 1, false, self.request.hardware);
+        let room = self.extent(&both).room(&both, both.ndim() - 1, false, self.request.hardware);
         Ok(room / self.chunk)
     }
 
@@ -176,26 +176,26 @@ impl Runs<'_> {
         let window = hardware.max_binding.min(WINDOW) as usize;
         let room = |results: usize| window / size / (results * self.chunk);
         let one = packed(&[])?;
-        let (beside, places, most) = match room(kept.elements()) {
+        let (beside, places, most) = match room(kept.numel()) {
             0 => (&one, kept.indices().collect(), room(1).max(1)),
             together => (kept, vec![0], together),
         };
-        let line = packed(&[reduced.elements()])?;
+        let line = packed(&[reduced.numel()])?;
         let longest = self.elements(&(0..most.min(self.count)), &line).len();
-        let place = plan.scratch(beside.elements() * longest * size);
+        let place = plan.scratch(beside.numel() * longest * size);
         let grid = Grid::new(&[reduced]);
         for (result, at) in places.into_iter().enumerate() {
             for runs in self.parts(most) {
                 let elements = self.elements(&runs, &line);
                 // Of each result so many elements, one after the other.
                 let rows = packed(&[beside.dims(), &[elements.len()]].concat())?;
-                let rows = Layout::new(beside.shape().clone(), &rows.strides()[..beside.rank()], 0);
+                let rows = Layout::new(beside.shape().clone(), &rows.strides()[..beside.ndim()], 0);
                 let rows = rows.map_err(large)?;
                 let mut done = 0;
                 for part in boxes(&grid.dims, &grid.strides[0], elements.clone())? {
                     let source = joined(beside, &part, x.layout.offset() + at + part.offset())?;
                     let target = joined(&rows, &packed(part.dims())?, done)?;
-                    done += part.elements();
+                    done += part.numel();
                     let source = Operand { layout: &source, ..*x };
                     copy::plan(plan, hardware, &source, &Operand { place, layout: &target, ..*x })?;
                 }
@@ -215,7 +215,7 @@ impl Runs<'_> {
 
     /// The elements of a line that are in some runs.
     fn elements(&self, runs: &Range<usize>, line: &Layout) -> Range<usize> {
-        runs.start * self.chunk..(runs.end * self.chunk).min(line.elements())
+        runs.start * self.chunk..(runs.end * self.chunk).min(line.numel())
     }
 
     /// Adds the launch that brings some runs to states: of results from number `result` on, which are `kept`, and whose
@@ -230,7 +230,7 @@ impl Runs<'_> {
     ) -> Result<(), Decline> {
         let hardware = self.request.hardware;
         let [kept_grid, reduced_grid] = [Grid::new(&[kept]), Grid::new(&[reduced])];
-        let ranks = [kept_grid.rank(), reduced_grid.rank()];
+        let ranks = [kept_grid.ndim(), reduced_grid.ndim()];
         let mut launch = StepBuilder::new(hardware, Reduce { stage: Stage::First, ranks, ..self.kernel });
         // Elements are counted from the first of their line, which may not be seen: this wraps, and so does what is added.
         let step = if runs.start == 0 { 0 } else { reduced_grid.strides[0].first().copied().unwrap_or(0) };
@@ -238,20 +238,20 @@ impl Runs<'_> {
         let x_start = launch.read(x)?.wrapping_sub(before);
         launch.bytes(self.states, 0..self.bytes as u64, true)?;
         launch.parameters(&Params {
-            results: kept.elements(),
+            results: kept.numel(),
             runs: self.count,
-            n: reduced.elements(),
+            n: reduced.numel(),
             chunk: self.chunk,
             x_start,
             y_start: result * self.count,
             first_run: runs.start,
             here: runs.len(),
-            count: reduced.elements(),
+            count: reduced.numel(),
             correction: self.kernel.correction(self.correction, hardware),
             kept: kept_grid,
             reduced: reduced_grid,
         })?;
-        let tasks = kept.elements() * runs.len();
+        let tasks = kept.numel() * runs.len();
         let groups = if self.kernel.group { tasks } else { tasks.div_ceil(crate::wgsl::WORKGROUP as usize) };
         plan.step(launch, line(groups, hardware)?);
         Ok(())

@@ -111,8 +111,8 @@ fn runs(n: usize, of: usize) -> [usize; 2] {
 /// the first to the last.
 fn own_lines(request: &Request<'_>, reduce: &Parameters) -> Result<Option<OwnLines>, Decline> {
     let [kept, reduced] = split(request.args[0].layout, &reduce.axes)?;
-    let [runs, _] = runs(reduced.elements(), kept.elements());
-    let even = Grid::new(&[&reduced]).rank() <= 1;
+    let [runs, _] = runs(reduced.numel(), kept.numel());
+    let even = Grid::new(&[&reduced]).ndim() <= 1;
     Ok((runs > 1).then(|| OwnLines { arguments: 1, reach: even.then(|| reduced.end() - 1) }))
 }
 
@@ -123,7 +123,7 @@ impl Kernels for Parameters {
 
     fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
         let lines = own_lines(request, self)?;
-        let (x, rank) = (&request.args[0], request.outs[0].layout.rank());
+        let (x, rank) = (&request.args[0], request.outs[0].layout.ndim());
         let kept: Dims = match self.keepdim {
             true => (0..rank).collect(),
             false => (0..x.dims().len()).filter(|d| !self.axes.contains(d)).collect(),
@@ -139,20 +139,20 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, reduce: &Parameters) -> Resu
     let hardware = request.hardware;
     let [kept, reduced] = split(x.layout, &reduce.axes)?;
     let [kept_grid, reduced_grid] = [Grid::new(&[&kept]), Grid::new(&[&reduced])];
-    let (results, n) = (kept.elements(), reduced.elements());
+    let (results, n) = (kept.numel(), reduced.numel());
     let kind = Kind::of(reduce.op);
     let correction = match reduce.op {
         ReduceOp::Var { correction } | ReduceOp::Std { correction } => Some(correction),
         _ => None,
     };
     // The order of accumulation is a matter of the whole operation.
-    let of = request.whole().outs[0].layout.elements();
+    let of = request.whole().outs[0].layout.numel();
     let group = n > 32 && !(of >= 1 << 14 && n <= 256);
     let kernel = Reduce {
         kind,
         dtype: x.dtype,
         out: out.dtype,
-        ranks: [kept_grid.rank(), reduced_grid.rank()],
+        ranks: [kept_grid.ndim(), reduced_grid.ndim()],
         group,
         stage: Stage::Whole,
     };

@@ -72,7 +72,7 @@ pub(super) fn plan(
     let batch = (most / line_bytes).clamp(1, lines.count.max(1));
     let keys = (plan.scratch(batch * line_bytes), (batch * line_bytes) as u64);
     let places = (plan.scratch(batch * size * 4), (batch * size * 4) as u64);
-    let rank = lines.grid.rank();
+    let rank = lines.grid.ndim();
     let start = |part: Part| -> Result<StepBuilder<'_>, Decline> {
         let mut launch = StepBuilder::new(hardware, Long { dtype: x.dtype, part });
         if !matches!(part, Part::Take { .. }) {

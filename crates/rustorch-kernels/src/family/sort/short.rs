@@ -44,7 +44,7 @@ pub(super) fn plan(
 ) -> Result<(), Decline> {
     let (x, values, indices) = (request.arg(0), request.out(0), request.out(1));
     let size = lines.len.next_power_of_two().max(2);
-    let kernel = Sort { dtype: x.dtype, descending, size, rank: lines.grid.rank() };
+    let kernel = Sort { dtype: x.dtype, descending, size, rank: lines.grid.ndim() };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let params = Params {
         count: lines.count,

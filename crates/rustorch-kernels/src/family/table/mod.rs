@@ -63,7 +63,7 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         driver: hardware.driver.clone(),
         kernels: SOURCES,
         dtypes,
-        max_rank: usize::MAX,
+        max_ndim: usize::MAX,
         strided: true,
         // Kernels bind arguments for reading and outputs for writing, which WebGPU does not allow of one buffer.
         in_place: false,
@@ -81,8 +81,8 @@ fn foresee(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), 
     };
     let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
     let large = args.iter().any(|x| near(x.layout.end(), x.dtype.block_len(), x.dtype.block_bytes()))
-        || outs.iter().any(|x| near(x.shape.elements(), x.dtype.block_len(), x.dtype.block_bytes()));
-    if !large || outs.iter().all(|out| out.shape.elements() == 0) {
+        || outs.iter().any(|x| near(x.shape.numel(), x.dtype.block_len(), x.dtype.block_bytes()));
+    if !large || outs.iter().all(|out| out.shape.numel() == 0) {
         return Ok(());
     }
     let fresh = |out: &OutputMeta| Layout::contiguous(out.shape.clone());
@@ -98,9 +98,9 @@ fn foresee(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), 
 /// Whether there are kernels for an operation on these arguments, beyond what [`capability`] says.
 pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     for x in args {
-        let merged = strided::Grid::new(&[x.layout]).rank();
+        let merged = strided::Grid::new(&[x.layout]).ndim();
         if merged > strided::MAX_RANK {
-            return Err(Decline::Rank { rank: merged, limit: strided::MAX_RANK });
+            return Err(Decline::Rank { ndim: merged, limit: strided::MAX_RANK });
         }
     }
     let (kind, class) = (op.kind(), op.class(args));

@@ -91,7 +91,7 @@ fn quantized(plan: &mut Plan, activations: ActivationQuant, rows: usize, k: usiz
 pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let (x, w, out) = (request.arg(0), request.args[1].dtype, request.out(0));
     let format = format(w).ok_or(Decline::DType(w))?;
-    let k = x.layout.dims()[x.layout.rank() - 1];
+    let k = x.layout.dims()[x.layout.ndim() - 1];
     if k == 0 {
         return Err(Decline::Attr("a product over no elements"));
     }
@@ -120,13 +120,13 @@ fn quantize(
     x: &Operand<'_>,
     k: usize,
 ) -> Result<QuantizedActivations, Decline> {
-    let rows = x.layout.elements() / k;
+    let rows = x.layout.numel() / k;
     let quantized = quantized(plan, activations, rows, k);
     let (&step, outer) = x.layout.strides().split_last().ok_or(Decline::Attr("a scalar"))?;
     let dims = &x.layout.dims()[..outer.len()];
     let starts = Layout::new(shape(dims)?, outer, 0).map_err(|_| Decline::Attr("too large"))?;
     let grid = crate::library::strided::Grid::new(&[&starts]);
-    let mut launch = StepBuilder::new(hardware, QuantizeActivations { activations, rank: grid.rank() });
+    let mut launch = StepBuilder::new(hardware, QuantizeActivations { activations, rank: grid.ndim() });
     let x_start = launch.read(x)?;
     launch.bytes(quantized.place, 0..4 * quantized.words as u64, true)?;
     let blocks = rows * (k / activations.block());
@@ -153,8 +153,8 @@ fn product(
     k: usize,
 ) -> Result<(), Decline> {
     let experts = matches!(request.op, Op::MulMatId(_));
-    let n = out.layout.dims()[out.layout.rank() - 1];
-    let rows = out.layout.elements() / n;
+    let n = out.layout.dims()[out.layout.ndim() - 1];
+    let rows = out.layout.numel() / n;
     let tiles = if experts { group(plan, request, rows)? } else { None };
     let tile = match experts {
         true if tiles.is_some() => group::TILE,
@@ -245,8 +245,8 @@ fn bind(
 ) -> Result<OperandParams, Decline> {
     let (w, out) = (request.arg(1), request.out(0));
     let experts = matches!(request.op, Op::MulMatId(_));
-    let n = out.layout.dims()[out.layout.rank() - 1];
-    let rows = out.layout.elements() / n;
+    let n = out.layout.dims()[out.layout.ndim() - 1];
+    let rows = out.layout.numel() / n;
     // Weights are addressed by bytes, which the type's blocks need not be aligned to.
     let reach = |elements: usize| (elements / format.len() * format.bytes()) as u64;
     let bytes = reach(w.layout.offset())..reach(w.layout.end());
@@ -260,7 +260,7 @@ fn bind(
     let strides = w.layout.strides();
     let (row, expert) = match experts {
         true => (strides[1], strides[0]),
-        false => (strides[w.layout.rank() - 1], 0),
+        false => (strides[w.layout.ndim() - 1], 0),
     };
     let row = if n == 1 { 0 } else { row };
     let mut extra = [0; 4];

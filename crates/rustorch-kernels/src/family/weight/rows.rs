@@ -53,7 +53,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     launch.bytes(Place::AssertLog, 0..4 * crate::device_assert::WORDS as u64, true)?;
     let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a table of more than 4 GiB"));
     address(bytes.end - start)?;
-    let quads = out.layout.elements() / 4;
+    let quads = out.layout.numel() / 4;
     launch.parameters(&Params {
         n: quads,
         table_start: address(bytes.start - start)?,

@@ -44,7 +44,7 @@ pub fn upload<T: Element>(exec: &HybridExecutor, values: &[T], dims: &[usize]) -
 }
 
 pub fn bytes(exec: &HybridExecutor, x: &Operand<'_>) -> Vec<u8> {
-    let size = x.dtype.bytes_for(x.layout.elements()).unwrap();
+    let size = x.dtype.bytes_for(x.layout.numel()).unwrap();
     let mut bytes = vec![0; size];
     exec.download(x, &mut bytes).unwrap();
     bytes

@@ -50,13 +50,13 @@ pub(super) fn reduce(draw: &mut Draw) -> Option<Case> {
     let takes: Vec<DType> =
         DType::DENSE.iter().copied().filter(|&dtype| op.output(dtype).is_some()).collect();
     let dtype = draw.dtype(&takes);
-    let rank = draw.rank(0, 6);
-    let dims = draw.dims(rank, MOST);
+    let ndim = draw.ndim(0, 6);
+    let dims = draw.dims(ndim, MOST);
     let one = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
     let axes: Dims = match draw.fine.below(4) {
-        _ if one && rank > 0 && draw.fine.chance(70) => Dims::from_slice(&[draw.fine.below(rank)]),
-        0 | 1 if !one => (0..rank).filter(|_| draw.fine.chance(50)).collect(),
-        _ => (0..rank).collect(),
+        _ if one && ndim > 0 && draw.fine.chance(70) => Dims::from_slice(&[draw.fine.below(ndim)]),
+        0 | 1 if !one => (0..ndim).filter(|_| draw.fine.chance(50)).collect(),
+        _ => (0..ndim).collect(),
     };
     let terms: usize = axes.iter().map(|&axis| dims[axis]).product();
     let numbers = match op {
@@ -75,9 +75,9 @@ pub(super) fn reduce(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn scan(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(DType::DENSE);
-    let rank = draw.rank(0, 5);
-    let dims = draw.dims(rank, MOST);
-    let axis = draw.fine.below(rank.max(1));
+    let ndim = draw.ndim(0, 5);
+    let dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim.max(1));
     let op = draw.kind.pick(&[ScanOp::Sum, ScanOp::Prod]);
     let numbers = match op {
         ScanOp::Sum => summed(draw, dtype),
@@ -89,9 +89,9 @@ pub(super) fn scan(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn sort(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(DType::DENSE);
-    let rank = draw.rank(0, 5);
-    let dims = draw.dims(rank, MOST);
-    let axis = draw.fine.below(rank.max(1));
+    let ndim = draw.ndim(0, 5);
+    let dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim.max(1));
     let len = dims.get(axis).copied().unwrap_or(1);
     let flag = draw.fine.chance(50);
     let k = draw.fine.below(len + 1);
@@ -106,9 +106,9 @@ pub(super) fn sort(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn softmax(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
-    let rank = draw.rank(0, 5);
-    let dims = draw.dims(rank, MOST);
-    let axis = draw.fine.below(rank.max(1));
+    let ndim = draw.ndim(0, 5);
+    let dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim.max(1));
     let x = draw.argument(dtype, &dims, Numbers::within(-10.0, 10.0).with(Special::Infinite));
     let log = draw.kind.chance(50);
     draw.case(Op::Softmax(Softmax { axis, log }), vec![x])
@@ -116,15 +116,15 @@ pub(super) fn softmax(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
-    let rank = draw.rank(1, 5);
-    let dims = draw.dims(rank, MOST);
+    let ndim = draw.ndim(1, 5);
+    let dims = draw.dims(ndim, MOST);
     let eps = draw.fine.pick(&[1e-5, 1e-6, 1e-3]);
     let layer = draw.kind.chance(50);
-    let n = if layer { 1 + draw.fine.below(rank) } else { 1 };
+    let n = if layer { 1 + draw.fine.below(ndim) } else { 1 };
     let x = draw.argument(dtype, &dims, plain(dtype));
     let mut args = vec![x];
     for _ in 0..draw.kind.below(if layer { 3 } else { 2 }) {
-        args.push(draw.argument(dtype, &dims[rank - n..], Numbers::within(-2.0, 2.0)));
+        args.push(draw.argument(dtype, &dims[ndim - n..], Numbers::within(-2.0, 2.0)));
     }
     let op = match layer {
         true => Op::LayerNorm(LayerNorm { dims: n, eps }),
@@ -135,22 +135,22 @@ pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn added_norm(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
-    let rank = draw.rank(1, 5);
-    let dims = draw.dims(rank, MOST);
+    let ndim = draw.ndim(1, 5);
+    let dims = draw.dims(ndim, MOST);
     let eps = draw.fine.pick(&[1e-5, 1e-6, 1e-3]);
     // Sums do not cancel, so that neither result depends on what is left of them.
     let numbers = Numbers::within(0.5, 3.0).with(Special::Infinite);
     let mut args = vec![draw.argument(dtype, &dims, numbers), draw.argument(dtype, &dims, numbers)];
     if draw.kind.chance(50) {
-        args.push(draw.argument(dtype, &dims[rank - 1..], Numbers::within(-2.0, 2.0)));
+        args.push(draw.argument(dtype, &dims[ndim - 1..], Numbers::within(-2.0, 2.0)));
     }
     draw.case(Op::AddRmsNorm(AddRmsNorm { eps }), args)
 }
 
 pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
-    let rank = draw.rank(2, 5);
-    let mut dims = draw.dims(rank, MOST);
+    let ndim = draw.ndim(2, 5);
+    let mut dims = draw.dims(ndim, MOST);
     let eps = draw.fine.pick(&[1e-5, 1e-3]);
     let parameters = if draw.kind.chance(50) { dtype } else { DType::F32 };
     let kind = draw.kind.below(3);

@@ -152,17 +152,17 @@ impl Draw {
     }
 
     /// How many dimensions.
-    pub(super) fn rank(&mut self, least: usize, most: usize) -> usize {
+    pub(super) fn ndim(&mut self, least: usize, most: usize) -> usize {
         const RANKS: &[usize] = &[0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6];
         let drawn = self.kind.pick(RANKS);
         if (least..=most).contains(&drawn) { drawn } else { least + drawn % (most - least + 1) }
     }
 
     /// The lengths of `rank` dimensions with at most so many elements in all.
-    pub(super) fn dims(&mut self, rank: usize, most: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..rank).collect();
+    pub(super) fn dims(&mut self, ndim: usize, most: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..ndim).collect();
         self.fine.shuffle(&mut order);
-        let (mut dims, mut room) = (vec![1; rank], most);
+        let (mut dims, mut room) = (vec![1; ndim], most);
         for axis in order {
             dims[axis] = self.len(room.max(1));
             room /= dims[axis].max(1);
@@ -183,7 +183,7 @@ impl Draw {
         let how = rng.below(100);
         let shape = || Shape::new(dims).expect("shapes of cases are small");
         let packed = Layout::contiguous(shape());
-        let elements = packed.elements();
+        let elements = packed.numel();
         if how < 30 || self.simpler.packed && read {
             return (packed, elements);
         }
@@ -260,8 +260,8 @@ impl Draw {
         let dtype = self.kind.pick(&[DType::I32, DType::I64]);
         let mut ids = self.argument(dtype, dims, Numbers::within(0.0, below as f64 - 0.01));
         let (place, wrong) = (self.fine.next(), self.fine.pick(&[-1.0, below as f64, 2e9]));
-        if self.mistake() && ids.layout.elements() != 0 {
-            let at = ids.layout.indices().nth(place as usize % ids.layout.elements()).unwrap_or(0);
+        if self.mistake() && ids.layout.numel() != 0 {
+            let at = ids.layout.indices().nth(place as usize % ids.layout.numel()).unwrap_or(0);
             let size = dtype.block_bytes();
             ids.bytes[at * size..(at + 1) * size].copy_from_slice(&values::encode(dtype, wrong, 0.0));
         }

@@ -13,9 +13,9 @@ const MOST: usize = 5000;
 /// A dtype, a shape of so many dimensions at least, and one of its axes.
 fn target(draw: &mut Draw, least: usize) -> (DType, Vec<usize>, usize) {
     let dtype = draw.dtype(DType::DENSE);
-    let rank = draw.rank(least, 5);
-    let dims = draw.dims(rank, MOST);
-    let axis = draw.fine.below(rank.max(1));
+    let ndim = draw.ndim(least, 5);
+    let dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim.max(1));
     (dtype, dims, axis)
 }
 
@@ -32,8 +32,8 @@ pub(super) fn embedding(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(DType::DENSE);
     let (rows, dim) = (draw.some(60), draw.len(300));
     let x = draw.argument(dtype, &[rows, dim], any(dtype));
-    let rank = draw.rank(0, 3);
-    let dims = draw.dims(rank, 30);
+    let ndim = draw.ndim(0, 3);
+    let dims = draw.dims(ndim, 30);
     let ids = draw.indices(&dims, rows);
     draw.case(Op::Embedding(Embedding), vec![x, ids])
 }

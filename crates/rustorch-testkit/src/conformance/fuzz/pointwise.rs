@@ -59,8 +59,8 @@ pub(super) fn unary(draw: &mut Draw) -> Option<Case> {
 }
 
 fn shape(draw: &mut Draw) -> Vec<usize> {
-    let rank = draw.rank(0, 6);
-    draw.dims(rank, MOST)
+    let ndim = draw.ndim(0, 6);
+    draw.dims(ndim, MOST)
 }
 
 /// Two operands that broadcast to one shape.
@@ -117,11 +117,11 @@ pub(super) fn compare(draw: &mut Draw) -> Option<Case> {
 pub(super) fn choose(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(DType::DENSE);
     let mut args = pair(draw, dtype, any(dtype), any(dtype));
-    let rank = args.iter().map(|arg| arg.layout.rank()).max().unwrap_or(0);
-    let dims: Vec<usize> = (0..rank)
+    let ndim = args.iter().map(|arg| arg.layout.ndim()).max().unwrap_or(0);
+    let dims: Vec<usize> = (0..ndim)
         .map(|axis| {
             let len = |arg: &Argument| {
-                (axis + arg.layout.rank()).checked_sub(rank).map_or(1, |own| arg.layout.dims()[own])
+                (axis + arg.layout.ndim()).checked_sub(ndim).map_or(1, |own| arg.layout.dims()[own])
             };
             args.iter().map(len).find(|&len| len != 1).unwrap_or(1)
         })

@@ -48,8 +48,8 @@ pub(super) fn matmul(draw: &mut Draw) -> Option<Case> {
     let half = dtype == DType::F32 && draw.kind.chance(40);
     let weight = if half { draw.kind.pick(&[DType::F16, DType::BF16]) } else { dtype };
     let [m, n, k] = sizes(draw);
-    let rank = draw.kind.pick(&[0, 0, 0, 1, 2, 3]);
-    let lead = draw.dims(rank, 1 + 200_000 / (1 + m * n * k).min(200_000));
+    let ndim = draw.kind.pick(&[0, 0, 0, 1, 2, 3]);
+    let lead = draw.dims(ndim, 1 + 200_000 / (1 + m * n * k).min(200_000));
     let (left, right) = (draw.narrower(&lead), draw.narrower(&lead));
     let numbers = terms(draw, dtype, k);
     let a = draw.argument(dtype, &[&left[..], &[m, k]].concat(), numbers);
@@ -122,8 +122,8 @@ pub(super) fn quant_matmul(draw: &mut Draw) -> Option<Case> {
     let (m, n) = (draw.len(40), draw.some(70));
     let b = blocks(draw, quant, &[], n, k)?;
     let b = Argument { layout: b.layout.transpose(0, 1).ok()?, ..b };
-    let rank = draw.kind.pick(&[0, 0, 0, 1, 2]);
-    let lead = draw.dims(rank, 4);
+    let ndim = draw.kind.pick(&[0, 0, 0, 1, 2]);
+    let lead = draw.dims(ndim, 4);
     let a = draw.argument(
         DType::F32,
         &[&lead[..], &[m, k]].concat(),
@@ -169,8 +169,8 @@ pub(super) fn quant_rows(draw: &mut Draw) -> Option<Case> {
     let (rows, k) = (draw.some(20), row_of(draw, quant));
     let table = blocks(draw, quant, &[], rows, k)?;
     if draw.kind.chance(60) {
-        let rank = draw.rank(0, 3);
-        let dims = draw.dims(rank, 30);
+        let ndim = draw.ndim(0, 3);
+        let dims = draw.dims(ndim, 30);
         let ids = draw.indices(&dims, rows);
         return draw.case(Op::Embedding(Embedding), vec![table, ids]);
     }
@@ -223,16 +223,16 @@ pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
 
 pub(super) fn rope(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
-    let rank = draw.rank(2, 5);
-    let mut dims = draw.dims(rank, 6000);
-    dims[rank - 1] = dims[rank - 1].max(2);
-    let head = dims[rank - 1];
+    let ndim = draw.ndim(2, 5);
+    let mut dims = draw.dims(ndim, 6000);
+    dims[ndim - 1] = dims[ndim - 1].max(2);
+    let head = dims[ndim - 1];
     let rotated = 2 * (1 + draw.fine.below(head / 2));
     let x = draw.argument(dtype, &dims, Numbers::within(-3.0, 3.0).with(Special::Infinite));
     let below = draw.fine.pick(&[10, 500, 5000_u16]);
     // Every position is valid.
     let index = draw.kind.pick(&[DType::I32, DType::I64]);
-    let positions = draw.argument(index, &[dims[rank - 2]], Numbers::within(0.0, f64::from(below)));
+    let positions = draw.argument(index, &[dims[ndim - 2]], Numbers::within(0.0, f64::from(below)));
     let mut args = vec![x, positions];
     if draw.kind.chance(30) {
         args.push(draw.argument(DType::F32, &[rotated / 2], Numbers::within(0.5, 8.0)));

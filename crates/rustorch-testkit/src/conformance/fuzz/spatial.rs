@@ -14,8 +14,8 @@ use rustorch_core::{
 fn image(draw: &mut Draw) -> (Vec<usize>, Vec<usize>) {
     let n = 1 + draw.kind.below(3);
     let spatial: Vec<usize> = (0..n).map(|_| draw.some([400, 40, 12][n - 1])).collect();
-    let rank = draw.rank(0, 3);
-    let lead = draw.dims(rank, 1 + 4000 / spatial.iter().product::<usize>().max(1));
+    let ndim = draw.ndim(0, 3);
+    let lead = draw.dims(ndim, 1 + 4000 / spatial.iter().product::<usize>().max(1));
     (lead, spatial)
 }
 

@@ -32,7 +32,7 @@ pub fn values(n: usize, seed: u32) -> impl Iterator<Item = f32> {
 
 pub fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
     let layout = layout(dims);
-    let x = values(layout.elements(), seed);
+    let x = values(layout.numel(), seed);
     let bytes = match dtype {
         DType::F16 => x.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
         DType::BF16 => x.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
@@ -52,7 +52,7 @@ pub fn argument(dtype: DType, dims: &[usize], seed: u32) -> Argument {
 /// Indices below `n`.
 pub fn indices(dtype: DType, dims: &[usize], n: usize, seed: u32) -> Argument {
     let layout = layout(dims);
-    let ids = values(layout.elements(), seed).map(|x| ((x + 1.0) / 2.0 * n as f32) as i64);
+    let ids = values(layout.numel(), seed).map(|x| ((x + 1.0) / 2.0 * n as f32) as i64);
     let bytes = match dtype {
         DType::I32 => ids.flat_map(|id| (id as i32).to_le_bytes()).collect(),
         _ => ids.flat_map(i64::to_le_bytes).collect(),
@@ -99,7 +99,7 @@ pub fn repeated<const N: usize>(case: &Case, backend: &dyn Backend) -> Result<[V
         .map(|(x, buffer)| unsafe { View::new(buffer, x.dtype, &x.layout) })
         .collect();
     let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let sizes: Vec<usize> = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.elements())).collect();
+    let sizes: Vec<usize> = outs.iter().map(|out| packed_bytes(out.dtype, out.shape.numel())).collect();
     let once = || -> Result<Vec<Vec<u8>>, Fault> {
         let mut results: Vec<Buffer> =
             sizes.iter().map(|&bytes| backend.alloc(bytes)).collect::<Result<_, _>>()?;

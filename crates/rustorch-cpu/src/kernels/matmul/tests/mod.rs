@@ -52,7 +52,7 @@ impl Tensor {
 
     pub(super) fn of<T: rustorch_core::Element + bytemuck::NoUninit>(dims: &[usize], values: &[T]) -> Tensor {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
-        assert_eq!(layout.elements(), values.len());
+        assert_eq!(layout.numel(), values.len());
         Tensor::new(T::DTYPE, layout, bytemuck::cast_slice(values))
     }
 
@@ -63,7 +63,7 @@ impl Tensor {
     }
 
     pub(super) fn transposed(self) -> Tensor {
-        self.with(|l| l.transpose(l.rank() - 2, l.rank() - 1).unwrap())
+        self.with(|l| l.transpose(l.ndim() - 2, l.ndim() - 1).unwrap())
     }
 
     fn view(&self) -> View<'_> {
@@ -86,7 +86,7 @@ pub(super) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
         .collect();
     let outs = op.infer(&metas).unwrap();
     let layout = Layout::contiguous(outs[0].shape.clone());
-    let bytes = outs[0].dtype.bytes_for(layout.elements()).unwrap();
+    let bytes = outs[0].dtype.bytes_for(layout.numel()).unwrap();
     // What is not written shows.
     let mut out = Tensor::new(outs[0].dtype, layout, &vec![0xa5; bytes]);
     run_into(threads, op, args, &mut out).unwrap();

@@ -52,20 +52,20 @@ fn bytes(random: &mut Philox, dtype: DType, n: usize) -> Vec<u8> {
 fn input(random: &mut Philox, dtype: DType, dims: &[usize]) -> Tensor {
     let mut own: Vec<usize> = dims.iter().map(|&dim| if below(random, 4) == 0 { 1 } else { dim }).collect();
     own.drain(..below(random, 2 * dims.len()).saturating_sub(dims.len()));
-    let rank = own.len();
+    let ndim = own.len();
     let make = |random: &mut Philox, dims: &[usize]| {
         let bytes = bytes(random, dtype, dims.iter().product());
         Tensor::of_bytes(dtype, dims, &bytes)
     };
     match below(random, 3) {
-        1 if rank >= 2 => {
-            own.swap(0, rank - 1);
-            make(random, &own).with(|layout| layout.transpose(0, rank - 1).unwrap())
+        1 if ndim >= 2 => {
+            own.swap(0, ndim - 1);
+            make(random, &own).with(|layout| layout.transpose(0, ndim - 1).unwrap())
         }
-        2 if rank >= 1 => {
-            let len = own[rank - 1];
-            own[rank - 1] = 2 * len + 1;
-            make(random, &own).with(|layout| layout.slice(rank - 1, 1, len, 2).unwrap())
+        2 if ndim >= 1 => {
+            let len = own[ndim - 1];
+            own[ndim - 1] = 2 * len + 1;
+            make(random, &own).with(|layout| layout.slice(ndim - 1, 1, len, 2).unwrap())
         }
         _ => make(random, &own),
     }
@@ -184,7 +184,7 @@ fn chains_are_their_steps() {
         let chain = program(&mut random, &dtypes);
         let inputs: Vec<Tensor> = dtypes.iter().map(|&dtype| input(&mut random, dtype, &dims)).collect();
         let args: Vec<&Tensor> = inputs.iter().collect();
-        let empty = args.iter().any(|x| x.layout.elements() == 0);
+        let empty = args.iter().any(|x| x.layout.numel() == 0);
         let what = format!("{i}: {chain} of {dtypes:?}, {dims:?}");
         steps += chain.steps().len();
         match (run(&Op::Chain(chain.clone()), &args), separately(&chain, &inputs)) {

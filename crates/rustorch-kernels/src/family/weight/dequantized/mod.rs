@@ -42,13 +42,13 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, format: &Format, k: u
     let (x, out, hardware) = (request.arg(0), request.out(0), request.hardware);
     let experts = matches!(request.op, Op::MulMatId(_));
     let bias = !experts && request.args.len() == 3;
-    let n = out.layout.dims()[out.layout.rank() - 1];
-    let rows = out.layout.elements() / n;
+    let n = out.layout.dims()[out.layout.ndim() - 1];
+    let rows = out.layout.numel() / n;
     let (&step, outer) = x.layout.strides().split_last().ok_or(Decline::Attr("a scalar"))?;
     let starts = Layout::new(shape(&x.layout.dims()[..outer.len()])?, outer, 0)
         .map_err(|_| Decline::Attr("too large"))?;
     let grid = Grid::new(&[&starts]);
-    let (quant, rank) = (format.quant, grid.rank());
+    let (quant, rank) = (format.quant, grid.ndim());
     let segments = k / SEGMENT;
     let few = experts || rows <= FEW;
     let kernel: crate::Kernel = if few {
@@ -73,7 +73,7 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, format: &Format, k: u
     };
     let mut launch = StepBuilder::new(hardware, kernel);
     let mut x_start = 0;
-    let operands = bind(&mut launch, request, format, starts.elements(), |launch| {
+    let operands = bind(&mut launch, request, format, starts.numel(), |launch| {
         x_start = launch.read(&x)?;
         Ok(())
     })?;

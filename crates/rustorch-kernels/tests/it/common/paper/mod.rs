@@ -206,7 +206,7 @@ fn kernels_in(cases: &[Case], hardware: &Hardware) -> Vec<Kernel> {
         }
         let outs = case.op.infer(&metas).expect("the suite's cases are valid");
         let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-        if layouts.iter().all(|layout| layout.elements() == 0) {
+        if layouts.iter().all(|layout| layout.numel() == 0) {
             continue;
         }
         let outs: Vec<TensorMeta<'_>> = outs
