@@ -2,10 +2,10 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
-    AdaptiveAvgPool, Attention, AvgPool, AvgPoolBackward, BatchNorm, BinaryOp, Buffer, Chain, DType, Device,
-    Dims, Distribution, Fill, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool, Numerics,
-    Op, PhiloxKey, PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta, UnaryOp,
-    View, ViewMut, Where,
+    AdaptiveAvgPool, Attention, AvgPool, AvgPoolBackward, BatchNorm, BinaryOp, Buffer, DType, Device, Dims,
+    Distribution, Fill, FusedPointwise, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool,
+    Numerics, Op, PhiloxKey, PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta,
+    UnaryOp, View, ViewMut, Where,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -110,30 +110,30 @@ fn pointwise(c: &mut Criterion) {
 }
 
 /// tanh((a·b + a)·½ − b), fused and one after another. The separate operations have their memory ready.
-fn chain(c: &mut Criterion) {
+fn fused(c: &mut Criterion) {
     const N: &[usize] = &[10_000_000];
     let [add, sub, mul] = [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul].map(Op::Binary);
     let tanh = Op::Unary(UnaryOp::Tanh);
     for dtype in [DType::F32, DType::F16] {
         let fused = || {
-            let mut chain = Chain::builder(2)?;
-            let (a, b) = (chain.input(0)?, chain.input(1)?);
-            let half = chain.constant(0.5, dtype)?;
-            let mut x = chain.step(mul.clone(), &[a, b])?;
-            x = chain.step(add.clone(), &[x, a])?;
-            x = chain.step(mul.clone(), &[x, half])?;
-            x = chain.step(sub.clone(), &[x, b])?;
-            x = chain.step(tanh.clone(), &[x])?;
-            chain.finish(x)
+            let mut fused = FusedPointwise::builder(2)?;
+            let (a, b) = (fused.input(0)?, fused.input(1)?);
+            let half = fused.constant(0.5, dtype)?;
+            let mut x = fused.step(mul.clone(), &[a, b])?;
+            x = fused.step(add.clone(), &[x, a])?;
+            x = fused.step(mul.clone(), &[x, half])?;
+            x = fused.step(sub.clone(), &[x, b])?;
+            x = fused.step(tanh.clone(), &[x])?;
+            fused.finish(x)
         };
-        let fused: Result<Chain, rustorch_core::Error> = fused();
+        let fused: Result<FusedPointwise, rustorch_core::Error> = fused();
         measure(
             c,
-            &format!("chain 1e7 {dtype} fused"),
-            &Op::Chain(fused.expect("valid")),
+            &format!("fused_pointwise 1e7 {dtype} fused"),
+            &Op::FusedPointwise(fused.expect("valid")),
             &[(dtype, N), (dtype, N)],
         );
-        let mut group = c.benchmark_group(format!("chain 1e7 {dtype} separate"));
+        let mut group = c.benchmark_group(format!("fused_pointwise 1e7 {dtype} separate"));
         for threads in [1, 2] {
             let cpu = CpuBackend::new(threads);
             let [a, b] = [(); 2].map(|()| Tensor::new(&cpu, dtype, N));
@@ -224,5 +224,5 @@ fn spatial(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, pointwise, chain, attention, spatial);
+criterion_group!(benches, pointwise, fused, attention, spatial);
 criterion_main!(benches);

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 pub struct OpKey {
     /// The operation.
     pub op: OpKind,
-    /// What a fused chain computes, but for its numbers: chains of one [pattern](rustorch_core::Chain::pattern) have a kernel
+    /// What a fused chain computes, but for its numbers: chains of one [pattern](rustorch_core::FusedPointwise::pattern) have a kernel
     /// in common, and others share nothing but their kind.
-    pub chain: Option<String>,
+    pub pattern: Option<String>,
     /// The dtypes of its arguments.
     pub dtypes: SmallVec<[DType; 4]>,
     /// The size class: the power of two (its exponent) that the bytes of arguments and results do not exceed.
@@ -26,14 +26,14 @@ pub struct OpKey {
 impl OpKey {
     /// The key of an operation on such arguments.
     pub fn new(op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> OpKey {
-        let chain = match op {
-            Op::Chain(chain) => Some(chain.pattern()),
+        let pattern = match op {
+            Op::FusedPointwise(fused) => Some(fused.pattern()),
             _ => None,
         };
         let bytes = total_bytes(args, outs).max(1);
         OpKey {
             op: op.kind(),
-            chain,
+            pattern,
             dtypes: args.iter().map(|x| x.dtype).collect(),
             size_class: usize::BITS - (bytes - 1).leading_zeros(),
         }

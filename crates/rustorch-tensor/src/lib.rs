@@ -64,9 +64,9 @@ pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
-    Attention, Buffer, C64, C128, Chain, DType, Device, DeviceKind, Element, Error, IntoDevice, Layout,
-    MatrixDefect, Numerics, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction,
-    Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    Attention, Buffer, C64, C128, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice,
+    Layout, MatrixDefect, Numerics, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar,
+    ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{

@@ -9,7 +9,7 @@ use crate::dispatch::run_into;
 use crate::pointwise::{Way, way};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
-    BinaryOp, Cast, Chain, ChainBuilder, ChainValue, CompareOp, DType, Error, Op, Result, UnaryOp,
+    BinaryOp, Cast, CompareOp, DType, Error, FusedBuilder, FusedPointwise, FusedValue, Op, Result, UnaryOp,
 };
 use smallvec::SmallVec;
 
@@ -64,26 +64,26 @@ fn pair_into(
         return run_into(op, &[&a, &b], out);
     }
     let is_tensor = |arg: &&TensorOrScalar<'_>| matches!(arg, TensorOrScalar::Tensor(_));
-    let mut chain = Chain::builder(args.iter().filter(is_tensor).count())?;
+    let mut fused = FusedPointwise::builder(args.iter().filter(is_tensor).count())?;
     let mut inputs: SmallVec<[&Tensor; 2]> = SmallVec::new();
-    let mut values: SmallVec<[ChainValue; 2]> = SmallVec::new();
+    let mut values: SmallVec<[FusedValue; 2]> = SmallVec::new();
     for arg in args {
         values.push(match arg {
             TensorOrScalar::Tensor(x) => {
-                let input = chain.input(inputs.len())?;
+                let input = fused.input(inputs.len())?;
                 inputs.push(x);
-                cast(&mut chain, input, x.dtype(), compute)?
+                cast(&mut fused, input, x.dtype(), compute)?
             }
             TensorOrScalar::Scalar(number) => {
                 expect_fits(name, number, compute)?;
-                chain.constant(number, compute)?
+                fused.constant(number, compute)?
             }
         });
     }
-    let computed = chain.step(op.clone(), &values)?;
-    let result_value = cast(&mut chain, computed, gives, result)?;
-    let last = cast(&mut chain, result_value, result, out.dtype())?;
-    run_into(&Op::Chain(chain.finish(last)?), &inputs, out)
+    let computed = fused.step(op.clone(), &values)?;
+    let result_value = cast(&mut fused, computed, gives, result)?;
+    let last = cast(&mut fused, result_value, result, out.dtype())?;
+    run_into(&Op::FusedPointwise(fused.finish(last)?), &inputs, out)
 }
 
 /// Writes a function of each element.
@@ -101,16 +101,16 @@ pub(crate) fn unary_into(op: UnaryOp, x: &Tensor, out: &Tensor) -> Result<()> {
     if x.dtype() == compute && out.dtype() == result {
         return run_into(&Op::Unary(op), &[x], out);
     }
-    let mut chain = Chain::builder(1)?;
-    let input = chain.input(0)?;
-    let arg = cast(&mut chain, input, x.dtype(), compute)?;
-    let value = chain.step(Op::Unary(op), &[arg])?;
-    let last = cast(&mut chain, value, result, out.dtype())?;
-    run_into(&Op::Chain(chain.finish(last)?), &[x], out)
+    let mut fused = FusedPointwise::builder(1)?;
+    let input = fused.input(0)?;
+    let arg = cast(&mut fused, input, x.dtype(), compute)?;
+    let value = fused.step(Op::Unary(op), &[arg])?;
+    let last = cast(&mut fused, value, result, out.dtype())?;
+    run_into(&Op::FusedPointwise(fused.finish(last)?), &[x], out)
 }
 
-fn cast(chain: &mut ChainBuilder, value: ChainValue, from: DType, to: DType) -> Result<ChainValue> {
-    if from == to { Ok(value) } else { chain.step(Op::Cast(Cast { to }), &[value]) }
+fn cast(fused: &mut FusedBuilder, value: FusedValue, from: DType, to: DType) -> Result<FusedValue> {
+    if from == to { Ok(value) } else { fused.step(Op::Cast(Cast { to }), &[value]) }
 }
 
 /// Checks that a result is not of a higher family than the tensor that it goes to.

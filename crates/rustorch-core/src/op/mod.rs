@@ -7,12 +7,12 @@
 mod macros;
 
 mod attention;
-mod chain;
 mod channel_norm;
 mod check;
 mod class;
 mod conv;
 mod create;
+mod fused_pointwise;
 mod index;
 mod interpolate;
 mod linalg;
@@ -27,11 +27,11 @@ mod rope;
 mod sort;
 
 pub use attention::Attention;
-pub use chain::{Chain, ChainBuilder, ChainConstant, ChainStep, ChainValue};
 pub use channel_norm::{BatchNorm, GroupNorm};
 pub use class::OpType;
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
+pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
 pub use index::{
     Concat, Embedding, Gather, IndexSelect, Pad, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Tri,
     TriKind,
@@ -67,7 +67,7 @@ ops! {
         /// `(x) →` `x` in another dtype. From and to block types: decoding and quantizing.
         Cast(Cast),
         /// `(x, y, ..) →` several of the operations above in one pass.
-        Chain(Chain),
+        FusedPointwise(FusedPointwise),
         /// `(x) →` the same elements, contiguous; or, into a given output view, copied there.
         Copy(CopyOp),
         /// `(a, b[, bias]) →` matrix product.
@@ -190,7 +190,7 @@ impl Op {
     }
 
     /// How many arguments the operation takes, if it computes each element of its one result from the corresponding
-    /// elements of its arguments alone, so that it can be a step of a [`Chain`]. `None` for other operations.
+    /// elements of its arguments alone, so that it can be a step of a [`FusedPointwise`]. `None` for other operations.
     pub fn pointwise_arity(&self) -> Option<usize> {
         with_op!(self, op => op.pointwise_arity())
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         Op::Clamp(Clamp { min, max }) => pointwise::clamp(pool, [*min, *max], first(args)?, only(outs)?),
         Op::Glu(op) => pointwise::gate(pool, *op, refs(args)?, only(outs)?),
         Op::Cast(_) => pointwise::cast(pool, first(args)?, only(outs)?),
-        Op::Chain(op) => pointwise::chain(pool, op, args, only(outs)?),
+        Op::FusedPointwise(op) => pointwise::fused(pool, op, args, only(outs)?),
         Op::Copy(CopyOp) => copy::copy(pool, first(args)?, only(outs)?),
         Op::Concat(op) => copy::concat(pool, op.axis, args, only(outs)?),
         Op::Pad(op) => copy::pad(pool, op, first(args)?, only(outs)?),

@@ -3,8 +3,8 @@
 
 use crate::common::{self, CUDA, OPENCL, builder, bytes, cpu, fake, floats, ramp, shape, upload, upload_to};
 use rustorch_core::{
-    Backend, BinaryOp, Chain, DType, Decline, Device, Distribution, Error, Fault, IndexSelect, Op, OpKind,
-    PhiloxKey, Random, UnaryOp, Verdict,
+    Backend, BinaryOp, DType, Decline, Device, Distribution, Error, Fault, FusedPointwise, IndexSelect, Op,
+    OpKind, PhiloxKey, Random, UnaryOp, Verdict,
 };
 use rustorch_runtime::{HybridExecutor, OnFault, OpKey, Operand, Placement, Storage};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
@@ -14,7 +14,7 @@ const NEG: Op = Op::Unary(UnaryOp::Neg);
 const ADD: Op = Op::Binary(BinaryOp::Add);
 
 /// An executor that tries a fake CUDA device, a fake OpenCL device and the processor, in this order.
-fn chain() -> (Arc<FakeDevice>, Arc<FakeDevice>, HybridExecutor) {
+fn devices() -> (Arc<FakeDevice>, Arc<FakeDevice>, HybridExecutor) {
     let (cuda, opencl) = (Arc::new(fake(CUDA)), Arc::new(fake(OPENCL)));
     let exec = builder(&[&cuda, &opencl]).placement(Placement::FirstSupported).build().unwrap();
     (cuda, opencl, exec)
@@ -29,7 +29,7 @@ fn place(exec: &HybridExecutor, op: &Op, args: &[Operand<'_>]) -> Device {
 #[test]
 fn a_failing_operation_is_quarantined_on_its_device_and_dtype() {
     for act in [Act::Fail, Act::Doubt, Act::TimeOut] {
-        let (cuda, _, exec) = chain();
+        let (cuda, _, exec) = devices();
         cuda.script(Rule::at(Point::Run).op("neg").times(1).act(act.clone()));
         let x = upload(&exec, &ramp(4), &[4]);
         let out = exec.run(&NEG, &[x.operand()]).unwrap();
@@ -38,7 +38,7 @@ fn a_failing_operation_is_quarantined_on_its_device_and_dtype() {
         assert_eq!(cuda.runs("neg"), 1);
         let key = OpKey {
             op: UnaryOp::Neg.into(),
-            chain: None,
+            pattern: None,
             dtypes: [DType::F32].as_slice().into(),
             size_class: 5,
         };
@@ -52,32 +52,33 @@ fn a_failing_operation_is_quarantined_on_its_device_and_dtype() {
 }
 
 #[test]
-fn a_failing_chain_leaves_other_chains_alone() {
-    let chain_of = |unary: UnaryOp, rate: f64| {
-        let mut chain = Chain::builder(1).unwrap();
-        let (x, rate) = (chain.input(0).unwrap(), chain.constant(rate, DType::F32).unwrap());
-        let step = chain.step(Op::Unary(unary), &[x]).unwrap();
-        let y = chain.step(Op::Binary(BinaryOp::Mul), &[step, rate]).unwrap();
-        Op::Chain(chain.finish(y).unwrap())
+fn a_failing_fused_op_leaves_other_fused_ops_alone() {
+    let fused_of = |unary: UnaryOp, rate: f64| {
+        let mut fused = FusedPointwise::builder(1).unwrap();
+        let (x, rate) = (fused.input(0).unwrap(), fused.constant(rate, DType::F32).unwrap());
+        let step = fused.step(Op::Unary(unary), &[x]).unwrap();
+        let y = fused.step(Op::Binary(BinaryOp::Mul), &[step, rate]).unwrap();
+        Op::FusedPointwise(fused.finish(y).unwrap())
     };
-    let (bad, good) = (chain_of(UnaryOp::Neg, 0.5), chain_of(UnaryOp::Abs, 0.5));
-    let (cuda, _, exec) = chain();
-    cuda.script(Rule::at(Point::Run).op("chain").times(1).act(Act::Fail));
+    let (bad, good) = (fused_of(UnaryOp::Neg, 0.5), fused_of(UnaryOp::Abs, 0.5));
+    let (cuda, _, exec) = devices();
+    cuda.script(Rule::at(Point::Run).op("fused_pointwise").times(1).act(Act::Fail));
     let x = upload(&exec, &ramp(4), &[4]);
     exec.run(&bad, &[x.operand()]).unwrap();
-    let chain = Some("-x0 * f32".to_owned());
-    let key = OpKey { op: OpKind::Chain, chain, dtypes: [DType::F32].as_slice().into(), size_class: 5 };
+    let pattern = Some("-x0 * f32".to_owned());
+    let key =
+        OpKey { op: OpKind::FusedPointwise, pattern, dtypes: [DType::F32].as_slice().into(), size_class: 5 };
     assert_eq!(exec.health().quarantined(), [(CUDA, key)]);
     assert_eq!(place(&exec, &bad, &[x.operand()]), OPENCL);
     assert_eq!(place(&exec, &good, &[x.operand()]), CUDA);
     // The same program again is the same operation, whoever built it, and whatever its numbers are: a rate that changes with
     // every step of a training run must not fail anew each time.
-    assert_eq!(place(&exec, &chain_of(UnaryOp::Neg, 0.25), &[x.operand()]), OPENCL);
+    assert_eq!(place(&exec, &fused_of(UnaryOp::Neg, 0.25), &[x.operand()]), OPENCL);
 }
 
 #[test]
 fn a_lost_device_is_out_and_its_data_with_it() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let there = upload_to(&exec, &ramp(4), &[4], CUDA);
     let here = upload(&exec, &ramp(4), &[4]);
     cuda.script(Rule::at(Point::Run).op("add").times(1).act(Act::Lose));
@@ -103,7 +104,7 @@ fn a_lost_device_is_out_and_its_data_with_it() {
 
 #[test]
 fn data_lost_while_it_is_used_is_an_error_that_says_so() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let x = upload_to(&exec, &ramp(4), &[4], CUDA);
     cuda.script(Rule::at(Point::Run).act(Act::Lose));
     let error = exec.run(&NEG, &[x.operand()]).unwrap_err().to_string();
@@ -112,7 +113,7 @@ fn data_lost_while_it_is_used_is_an_error_that_says_so() {
 
 #[test]
 fn copies_of_mapped_files_survive_their_device() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let file: Vec<u8> = ramp(8).iter().flat_map(|x| x.to_ne_bytes()).collect();
     // SAFETY: a vector that nobody changes.
     let file = unsafe { Storage::shared(Arc::new(file)) };
@@ -177,7 +178,7 @@ fn a_limit_on_memory_is_a_fault_like_the_device_s_own() {
 
 #[test]
 fn the_caller_s_mistakes_go_to_no_other_device() {
-    let (cuda, opencl, exec) = chain();
+    let (cuda, opencl, exec) = devices();
     let x = upload(&exec, &ramp(4), &[2, 2]);
     let ids = upload(&exec, &[5i64], &[1]);
     let select = Op::IndexSelect(IndexSelect { axis: 0 });
@@ -192,7 +193,7 @@ fn the_caller_s_mistakes_go_to_no_other_device() {
 
 #[test]
 fn fallback_can_be_turned_off() {
-    let (cuda, opencl, exec) = chain();
+    let (cuda, opencl, exec) = devices();
     let exec = exec.with_on_fault(OnFault::Error);
     cuda.script(Rule::at(Point::Run).times(1));
     let x = upload(&exec, &ramp(4), &[4]);
@@ -207,7 +208,7 @@ fn fallback_can_be_turned_off() {
 
 #[test]
 fn a_strict_policy_does_not_fall_back() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let exec = exec.with_policy(Placement::GpuOnly).unwrap();
     cuda.script(Rule::at(Point::Run).act(Act::Fail));
     let x = upload(&exec, &ramp(4), &[4]);
@@ -219,7 +220,7 @@ fn a_strict_policy_does_not_fall_back() {
 
 #[test]
 fn a_transfer_that_fails_quarantines_nothing() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     cuda.script(Rule::at(Point::CopyIn).times(1));
     let x = upload(&exec, &ramp(4), &[4]);
     assert_eq!(place(&exec, &NEG, &[x.operand()]), OPENCL);
@@ -229,7 +230,7 @@ fn a_transfer_that_fails_quarantines_nothing() {
 
 #[test]
 fn results_that_cannot_return_stay_where_they_are() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let x = upload_to(&exec, &ramp(4), &[4], CUDA);
     cuda.script(Rule::at(Point::Run).times(1));
     cuda.script(Rule::at(Point::CopyIn).times(1));
@@ -241,7 +242,7 @@ fn results_that_cannot_return_stay_where_they_are() {
 
 #[test]
 fn random_numbers_are_the_same_wherever_they_are_drawn() {
-    let (cuda, opencl, exec) = chain();
+    let (cuda, opencl, exec) = devices();
     let random = Op::Random(Random {
         distribution: Distribution::Uniform { low: 0.0, high: 1.0 },
         shape: shape(&[64]),
@@ -261,7 +262,7 @@ fn random_numbers_are_the_same_wherever_they_are_drawn() {
 
 #[test]
 fn in_place_operations_survive_a_device_that_spoils_their_destination() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     cuda.script(Rule::at(Point::Run).op("neg").times(1));
     let x = upload_to(&exec, &ramp(4), &[4], CUDA);
     // Onto itself, and onto memory apart.
@@ -275,7 +276,7 @@ fn in_place_operations_survive_a_device_that_spoils_their_destination() {
 
 #[test]
 fn a_nan_that_the_processor_does_not_confirm_is_the_device_s_fault() {
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     let exec = exec.with_policy(Placement::Prefer(CUDA)).unwrap().with_number_check(true);
     cuda.script(Rule::at(Point::Run).op("neg").times(1).act(Act::Nan));
     let x = upload(&exec, &ramp(4), &[4]);
@@ -289,7 +290,7 @@ fn a_nan_that_the_processor_does_not_confirm_is_the_device_s_fault() {
     assert_eq!(exec.health().quarantined().len(), 1);
 
     // Unchecked, the NaN passes.
-    let (cuda, _, exec) = chain();
+    let (cuda, _, exec) = devices();
     cuda.script(Rule::at(Point::Run).op("neg").times(1).act(Act::Nan));
     let out = exec.run(&NEG, &[x.operand()]).unwrap();
     assert!(floats(&exec, &out[0].operand())[0].is_nan());

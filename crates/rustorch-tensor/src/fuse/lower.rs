@@ -5,7 +5,7 @@ use super::expr::{Node, Term};
 use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
 use crate::pointwise::{Way, bounded, way};
 use rustorch_core::{
-    Cast, Chain, ChainBuilder, ChainValue, Clamp, DType, Device, Error, Layout, Op, Result, Shape,
+    Cast, Clamp, DType, Device, Error, FusedBuilder, FusedPointwise, FusedValue, Layout, Op, Result, Shape,
     TensorMeta, UnaryOp, Weight, Where,
 };
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ pub(super) enum Program {
     /// Nothing but an input.
     Input(usize),
     /// An operation.
-    Chain(Chain),
+    FusedPointwise(FusedPointwise),
 }
 
 /// Which nodes a result depends on.
@@ -64,28 +64,28 @@ pub(super) fn lower(nodes: &[Node], result: usize, needed: &[bool], inputs: &[In
             quantized,
         ));
     }
-    let mut this = Lowering { builder: Chain::builder(inputs.len())?, values: Vec::new() };
+    let mut this = Lowering { builder: FusedPointwise::builder(inputs.len())?, values: Vec::new() };
     for (node, &needed) in nodes.iter().zip(needed) {
         // Nodes that are not needed have a value that nobody asks for.
         let value = if needed { this.node(*node, inputs)? } else { this.input(0, inputs)? };
         this.values.push(value);
     }
     Ok(match this.values[result].at {
-        ChainValue::Input(i) => Program::Input(i),
-        at => Program::Chain(this.builder.finish(at)?),
+        FusedValue::Input(i) => Program::Input(i),
+        at => Program::FusedPointwise(this.builder.finish(at)?),
     })
 }
 
 /// A value of the chain under construction.
 #[derive(Clone, Copy)]
 struct Value {
-    at: ChainValue,
+    at: FusedValue,
     dtype: DType,
     weight: Weight,
 }
 
 struct Lowering {
-    builder: ChainBuilder,
+    builder: FusedBuilder,
     /// Of each node so far.
     values: Vec<Value>,
 }
@@ -159,7 +159,7 @@ impl Lowering {
             Op::Cast(Cast { to }) => *to,
             op => op.infer(&metas)?[0].dtype,
         };
-        let places: SmallVec<[ChainValue; 3]> = args.iter().map(|x| x.at).collect();
+        let places: SmallVec<[FusedValue; 3]> = args.iter().map(|x| x.at).collect();
         let at = self.builder.step(op, &places)?;
         // A result has dimensions as soon as an operand has some; numbers count less than tensors of none.
         let weight = args.iter().map(|x| x.weight).max().unwrap_or(Weight::ZeroDim).max(Weight::ZeroDim);

@@ -10,7 +10,7 @@ use crate::Tensor;
 use crate::dispatch::run_many;
 use expr::{Node, Tape};
 use lower::{Input, Program};
-use rustorch_core::{Chain, Error, Op, Result};
+use rustorch_core::{Error, FusedPointwise, Op, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -43,7 +43,7 @@ use std::sync::{PoisonError, RwLock};
 /// If there is no input or there are more than 16, or the expression does not use one of them.
 pub fn fuse<const N: usize>(f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>) -> Result<Fused> {
     // The limit on inputs is that of the operation.
-    Chain::builder(N)?;
+    FusedPointwise::builder(N)?;
     let tape = Tape::with_inputs(N);
     let result = f(std::array::from_fn(|i| tape.expr(i))).index();
     let nodes = tape.into_nodes();
@@ -56,7 +56,7 @@ pub fn fuse<const N: usize>(f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>) -
 
 /// An expression that is computed in one pass: see [`fuse`].
 ///
-/// The program for inputs of some dtypes is made when they first come. It is one operation, [`Op::Chain`], to the executor,
+/// The program for inputs of some dtypes is made when they first come. It is one operation, [`Op::FusedPointwise`], to the executor,
 /// which so chooses one device for all of it; a device that lacks one of the steps declines.
 pub struct Fused {
     inputs: usize,
@@ -95,7 +95,7 @@ impl Fused {
     pub fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
         match self.program(inputs)? {
             Program::Input(i) => inputs[i].copy(),
-            Program::Chain(chain) => run_many(&Op::Chain(chain), inputs),
+            Program::FusedPointwise(fused) => run_many(&Op::FusedPointwise(fused), inputs),
         }
     }
 
@@ -105,15 +105,15 @@ impl Fused {
     /// use rustorch_tensor::{Tensor, fuse};
     /// let f = fuse(|[x, y]| (x * 2 + y).sqrt())?;
     /// let (x, y) = (Tensor::new([1.0f32])?, Tensor::new([7i64])?);
-    /// assert_eq!(f.chain(&[&x, &y])?.unwrap().to_string(), "sqrt(x0 * 2 + f32(x1))");
+    /// assert_eq!(f.fused_pointwise(&[&x, &y])?.unwrap().to_string(), "sqrt(x0 * 2 + f32(x1))");
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ///
     /// # Errors
     /// If their number is wrong, or an operation is not defined for the dtypes that it meets.
-    pub fn chain(&self, inputs: &[&Tensor]) -> Result<Option<Chain>> {
+    pub fn fused_pointwise(&self, inputs: &[&Tensor]) -> Result<Option<FusedPointwise>> {
         Ok(match self.program(inputs)? {
-            Program::Chain(chain) => Some(chain),
+            Program::FusedPointwise(fused) => Some(fused),
             Program::Input(_) => None,
         })
     }

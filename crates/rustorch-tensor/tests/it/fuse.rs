@@ -118,7 +118,7 @@ fn numbers_are_not_rounded_to_16_bits_before_use() {
     let f = fuse(|[x]| x * 0.001).unwrap();
     let x = Tensor::new([bf16::from_f32(1000.0)]).unwrap();
     assert_eq!(f.apply(&[&x]).unwrap().item().unwrap(), Scalar::Float(1.0));
-    assert_eq!(f.chain(&[&x]).unwrap().unwrap().to_string(), "bf16(f32(x0) * 0.001)");
+    assert_eq!(f.fused_pointwise(&[&x]).unwrap().unwrap().to_string(), "bf16(f32(x0) * 0.001)");
     let y = Tensor::new([f16::from_f32(3.0)]).unwrap();
     assert_eq!(f.apply(&[&y]).unwrap().dtype(), DType::F16);
 }
@@ -145,7 +145,7 @@ fn what_only_returns_its_input_copies_it() {
     let x = Tensor::new([3i32, 4]).unwrap();
     let y = f.apply(&[&x]).unwrap();
     assert_eq!(y.to_vec::<i32>().unwrap(), [3, 4]);
-    assert!(f.chain(&[&x]).unwrap().is_none());
+    assert!(f.fused_pointwise(&[&x]).unwrap().is_none());
     assert_eq!(f.apply(&[&Tensor::new([2.5f32]).unwrap()]).unwrap().to_vec::<f32>().unwrap(), [2.0]);
 }
 

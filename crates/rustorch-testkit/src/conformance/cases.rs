@@ -94,7 +94,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Cases::new(1);
     cases.pointwise();
     cases.branches();
-    cases.chains();
+    cases.fused_pointwise();
     cases.reductions();
     cases.normalisations();
     cases.products();

@@ -72,9 +72,9 @@ fn unit(dtype: DType) -> f64 {
 fn tolerance(case: &Case, dtype: DType) -> (f64, f64) {
     let unit = match &case.op {
         // A chain rounds to the dtype of each step.
-        Op::Chain(chain) => {
+        Op::FusedPointwise(fused) => {
             let inputs: Vec<DType> = case.args.iter().map(|arg| arg.dtype).collect();
-            let steps = chain.dtypes(&inputs).expect("the suite's cases are valid");
+            let steps = fused.dtypes(&inputs).expect("the suite's cases are valid");
             steps.into_iter().filter(|x| x.is_float() || x.is_complex()).map(unit).fold(0.0, f64::max)
         }
         _ => unit(dtype),

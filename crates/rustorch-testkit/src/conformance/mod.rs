@@ -13,9 +13,9 @@
 
 mod branches;
 mod cases;
-mod chain;
 mod compare;
 mod conv;
+mod fused_pointwise;
 mod fuzz;
 mod linalg;
 mod long;

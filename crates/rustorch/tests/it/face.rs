@@ -1,11 +1,11 @@
 //! A user's program needs `rustorch` alone: it names every type that the methods of tensors take or return.
 
 use rustorch::{
-    Attention, AvgPoolOptions, Axes, Buffer, C64, C128, Chain, ConvOptions, DType, Device, DeviceType,
-    Element, Error, Expr, ExprOrScalar, Fused, Generator, InterpolateOptions, Interpolation, IntoShape,
-    Layout, MatrixDefect, MaxPoolOptions, NestedArray, Numerics, Padding, PhiloxKey, QuantType, Result,
-    RopeParams, RopeStyle, Scalar, ScaleFactors, Shape, Sizes, Storage, Tensor, TensorMeta, TensorOptions,
-    TensorOrScalar, UnaryOp, Yarn, bf16, f16, fuse, linalg, manual_seed,
+    Attention, AvgPoolOptions, Axes, Buffer, C64, C128, ConvOptions, DType, Device, DeviceType, Element,
+    Error, Expr, ExprOrScalar, Fused, FusedPointwise, Generator, InterpolateOptions, Interpolation,
+    IntoShape, Layout, MatrixDefect, MaxPoolOptions, NestedArray, Numerics, Padding, PhiloxKey, QuantType,
+    Result, RopeParams, RopeStyle, Scalar, ScaleFactors, Shape, Sizes, Storage, Tensor, TensorMeta,
+    TensorOptions, TensorOrScalar, UnaryOp, Yarn, bf16, f16, fuse, linalg, manual_seed,
 };
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ fn every_type_that_methods_take_has_a_name() -> Result<()> {
     assert_eq!(total(&x, 1, [0, -1])?.item()?, Scalar::Float(12.0));
     assert_eq!(x.reshape(Sizes::from([3, -1]))?.shape(), &Shape::new([3usize, 4].as_slice())?);
     let f: Fused = fuse(|[x]| scaled(x, 2.0))?;
-    let chain: Option<Chain> = f.chain(&[&x])?;
-    assert_eq!(chain.map(|chain| chain.to_string()).as_deref(), Some("x0 * 2"));
+    let fused: Option<FusedPointwise> = f.fused_pointwise(&[&x])?;
+    assert_eq!(fused.map(|fused| fused.to_string()).as_deref(), Some("x0 * 2"));
     let meta: TensorMeta<'_> = x.meta();
     let layout: &Layout = meta.layout;
     let storage: &Storage = x.storage();

@@ -4,8 +4,8 @@
 //! numbers ([`complex`]); 16-bit floats go through `f32`, block by block.
 
 mod cast;
-mod chain;
 mod complex;
+mod fused;
 mod half;
 mod integer;
 pub(crate) mod packed;
@@ -13,7 +13,7 @@ mod real;
 mod select;
 
 pub(super) use cast::{cast, decode_run};
-pub(super) use chain::chain;
+pub(super) use fused::fused;
 pub(super) use select::{clamp, gate, select};
 
 use super::strided::{map1, map2, unreachable_memory};

@@ -2,7 +2,7 @@
 
 use super::{base, base_mut};
 use crate::Pool;
-use rustorch_core::{Chain, DType, Dims, Element, Fault, Layout, View, ViewMut};
+use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
@@ -13,7 +13,7 @@ const SHORT: usize = 64;
 /// Operands of most loops at most: three inputs and an output.
 const MOST: usize = 4;
 /// Operands of any loop at most: those of a chain.
-const MOST_OF_ALL: usize = Chain::MAX_INPUTS + 1;
+const MOST_OF_ALL: usize = FusedPointwise::MAX_INPUTS + 1;
 
 /// Room for a block of elements of up to 16 bytes.
 type Scratch = [MaybeUninit<u128>; BLOCK];
@@ -316,7 +316,7 @@ fn for_runs(
     for_parts(pool, out, args, grain, &|| (), &|(), addresses, n| f(addresses, n))
 }
 
-/// Runs `f` on addresses of runs at equal positions of up to [`Chain::MAX_INPUTS`] arguments, which broadcast, the output's
+/// Runs `f` on addresses of runs at equal positions of up to [`FusedPointwise::MAX_INPUTS`] arguments, which broadcast, the output's
 /// first. `grain` elements at least go to a thread, where they share what `start` makes.
 pub(crate) fn for_parts<S>(
     pool: &Pool,

@@ -13,8 +13,8 @@ use crate::splitting::{SplitPlan, axes};
 use crate::wgsl::{Wgsl, value_type};
 use crate::{Hardware, library};
 use rustorch_core::{
-    Chain as Program, ChainConstant, ChainValue, Clamp, DType, Decline, FromScalar, Layout, Op, Shape,
-    TensorMeta,
+    Clamp, DType, Decline, FromScalar, FusedConstant, FusedPointwise as Program, FusedValue, Layout, Op,
+    Shape, TensorMeta,
 };
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub struct FusedPointwise {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Step {
     function: Function,
-    args: SmallVec<[ChainValue; 3]>,
+    args: SmallVec<[FusedValue; 3]>,
     /// The dtype of its result.
     dtype: DType,
 }
@@ -41,7 +41,7 @@ const NOT_INFERRED: Decline = Decline::Attr("steps that do not take their argume
 
 /// Whether a kernel can do every step, with as many tensors and numbers.
 pub(super) fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
-    let Op::Chain(program) = op else { return Err(Decline::Op(op.name())) };
+    let Op::FusedPointwise(program) = op else { return Err(Decline::Op(op.name())) };
     let inputs: SmallVec<[DType; 4]> = args.iter().map(|x| x.dtype).collect();
     let dtypes = program.dtypes(&inputs).map_err(|_| NOT_INFERRED)?;
     let scalar = Layout::contiguous(Shape::scalar());
@@ -125,8 +125,8 @@ fn parts(dtype: DType) -> usize {
 }
 
 /// A constant's parts, as words.
-fn words(constant: &ChainConstant) -> SmallVec<[scalars::Words; 2]> {
-    let ChainConstant { value, dtype } = *constant;
+fn words(constant: &FusedConstant) -> SmallVec<[scalars::Words; 2]> {
+    let FusedConstant { value, dtype } = *constant;
     let z = value.to_complex();
     SmallVec::from_slice(&match dtype {
         DType::C64 => return SmallVec::from([scalars::single(z.re as f32), scalars::single(z.im as f32)]),
@@ -162,11 +162,11 @@ fn constant(dtype: DType, hardware: &Hardware, parts: &[String]) -> String {
 
 impl FusedPointwise {
     /// The dtype of a value.
-    fn dtype(&self, value: ChainValue) -> DType {
+    fn dtype(&self, value: FusedValue) -> DType {
         match value {
-            ChainValue::Input(i) => self.frame.inputs[i],
-            ChainValue::Constant(i) => self.constants[i],
-            ChainValue::Step(i) => self.steps[i].dtype,
+            FusedValue::Input(i) => self.frame.inputs[i],
+            FusedValue::Constant(i) => self.constants[i],
+            FusedValue::Step(i) => self.steps[i].dtype,
         }
     }
 
@@ -179,7 +179,7 @@ impl FusedPointwise {
     }
 
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let dtype = |value: &ChainValue| self.dtype(*value);
+        let dtype = |value: &FusedValue| self.dtype(*value);
         let asserts = self.steps.iter().any(|step| step.function.may_assert(dtype(&step.args[0])));
         self.frame.wgsl(hardware, asserts, self.kinds(hardware), |module, given| {
             let mut given = given.into_iter();
@@ -214,9 +214,9 @@ impl FusedPointwise {
                     .args
                     .iter()
                     .map(|arg| match arg {
-                        ChainValue::Input(i) => format!("input{i}"),
-                        ChainValue::Constant(i) => format!("constant{i}"),
-                        ChainValue::Step(i) => format!("value{i}"),
+                        FusedValue::Input(i) => format!("input{i}"),
+                        FusedValue::Constant(i) => format!("constant{i}"),
+                        FusedValue::Step(i) => format!("value{i}"),
                     })
                     .collect();
                 if step.function == Function::Clamp {

@@ -48,7 +48,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (3, pointwise::choose),
     (2, pointwise::clamp),
     (3, pointwise::gate),
-    (4, pointwise::chain),
+    (4, pointwise::fused),
     (6, pointwise::cast),
     (2, linalg::decomposition),
     (5, pointwise::copy),

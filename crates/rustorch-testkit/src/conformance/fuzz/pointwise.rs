@@ -1,7 +1,7 @@
 //! Random cases of functions of each element, conversions, creation.
 
 use super::super::cases::positive;
-use super::super::chain;
+use super::super::fused_pointwise;
 use super::super::{Argument, Case};
 use super::draw::{Draw, Numbers, Special};
 use rustorch_core::{
@@ -154,8 +154,8 @@ pub(super) fn gate(draw: &mut Draw) -> Option<Case> {
     draw.case(Op::Glu(op), args)
 }
 
-pub(super) fn chain(draw: &mut Draw) -> Option<Case> {
-    let kind = draw.kind.below(chain::KINDS);
+pub(super) fn fused(draw: &mut Draw) -> Option<Case> {
+    let kind = draw.kind.below(fused_pointwise::KINDS);
     let dtype = draw.dtype(DType::DENSE);
     let numbers = match dtype.kind() {
         DTypeKind::Int => any(dtype),
@@ -164,7 +164,7 @@ pub(super) fn chain(draw: &mut Draw) -> Option<Case> {
         _ => plain(dtype),
     };
     let args = pair(draw, dtype, numbers, numbers);
-    draw.case(chain::of_two(kind, dtype), args)
+    draw.case(fused_pointwise::of_two(kind, dtype), args)
 }
 
 pub(super) fn cast(draw: &mut Draw) -> Option<Case> {

@@ -1,28 +1,28 @@
 //! Chains as expressions.
 
-use super::{Chain, ChainStep, ChainValue};
+use super::{FusedPointwise, FusedStep, FusedValue};
 use crate::{BinaryOp, Cast, Clamp, CompareOp, Op, Scalar, UnaryOp};
 use std::fmt;
 
 /// The expression, over inputs `x0`, `x1`, … Results that are used several times have names.
-impl fmt::Display for Chain {
+impl fmt::Display for FusedPointwise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&of(self, true))
     }
 }
 
 /// The expression of a chain, with its numbers, or with what kind of number they are.
-pub(super) fn of(chain: &Chain, numbers: bool) -> String {
-    let mut uses = vec![0; chain.steps().len()];
-    for arg in chain.steps().iter().flat_map(ChainStep::args) {
-        if let ChainValue::Step(i) = arg {
+pub(super) fn of(fused: &FusedPointwise, numbers: bool) -> String {
+    let mut uses = vec![0; fused.steps().len()];
+    for arg in fused.steps().iter().flat_map(FusedStep::args) {
+        if let FusedValue::Step(i) = arg {
             uses[*i] += 1;
         }
     }
     let mut named = String::new();
-    let mut texts: Vec<Text> = Vec::with_capacity(chain.steps().len());
-    for (i, step) in chain.steps().iter().enumerate() {
-        let text = text(chain, step, &texts, numbers);
+    let mut texts: Vec<Text> = Vec::with_capacity(fused.steps().len());
+    for (i, step) in fused.steps().iter().enumerate() {
+        let text = text(fused, step, &texts, numbers);
         texts.push(match uses[i] {
             0 | 1 => text,
             _ => {
@@ -46,16 +46,16 @@ const SUM: u8 = 2;
 const PRODUCT: u8 = 3;
 const ATOM: u8 = 4;
 
-fn text(chain: &Chain, step: &ChainStep, steps: &[Text], numbers: bool) -> Text {
-    let constant = |i: usize| match (chain.constants()[i], numbers) {
+fn text(fused: &FusedPointwise, step: &FusedStep, steps: &[Text], numbers: bool) -> Text {
+    let constant = |i: usize| match (fused.constants()[i], numbers) {
         (constant, true) => constant.value.to_string(),
         (constant, false) => constant.dtype.to_string(),
     };
     let arg = |i: usize, least: u8| match step.args[i] {
-        ChainValue::Input(i) => format!("x{i}"),
-        ChainValue::Constant(i) => constant(i),
-        ChainValue::Step(i) if steps[i].strength < least => format!("({})", steps[i].text),
-        ChainValue::Step(i) => steps[i].text.clone(),
+        FusedValue::Input(i) => format!("x{i}"),
+        FusedValue::Constant(i) => constant(i),
+        FusedValue::Step(i) if steps[i].strength < least => format!("({})", steps[i].text),
+        FusedValue::Step(i) => steps[i].text.clone(),
     };
     let infix = |symbol: &str, strength: u8| Text {
         text: format!("{} {symbol} {}", arg(0, strength), arg(1, strength + 1)),

@@ -2,27 +2,27 @@
 
 use super::cases::{ARRANGEMENTS, Cases, broadcasts};
 use rustorch_core::{
-    BinaryOp, Cast, Chain, ChainBuilder, ChainValue, Clamp, CompareOp, DType, GluOp, Op, Result, Scalar,
-    UnaryOp, Where,
+    BinaryOp, Cast, Clamp, CompareOp, DType, FusedBuilder, FusedPointwise, FusedValue, GluOp, Op, Result,
+    Scalar, UnaryOp, Where,
 };
 
 /// A chain under construction.
-struct Builder(ChainBuilder);
+struct Builder(FusedBuilder);
 
 impl Builder {
-    fn unary(&mut self, op: UnaryOp, x: ChainValue) -> Result<ChainValue> {
+    fn unary(&mut self, op: UnaryOp, x: FusedValue) -> Result<FusedValue> {
         self.0.step(Op::Unary(op), &[x])
     }
 
-    fn binary(&mut self, op: BinaryOp, a: ChainValue, b: ChainValue) -> Result<ChainValue> {
+    fn binary(&mut self, op: BinaryOp, a: FusedValue, b: FusedValue) -> Result<FusedValue> {
         self.0.step(Op::Binary(op), &[a, b])
     }
 
-    fn compare(&mut self, op: CompareOp, a: ChainValue, b: ChainValue) -> Result<ChainValue> {
+    fn compare(&mut self, op: CompareOp, a: FusedValue, b: FusedValue) -> Result<FusedValue> {
         self.0.step(Op::Compare(op), &[a, b])
     }
 
-    fn number(&mut self, x: f64, dtype: DType) -> Result<ChainValue> {
+    fn number(&mut self, x: f64, dtype: DType) -> Result<FusedValue> {
         let value = match dtype {
             dtype if dtype.is_complex() => Scalar::Complex(rustorch_core::C128::new(x, -0.25)),
             dtype if dtype.is_float() => Scalar::Float(x),
@@ -34,7 +34,7 @@ impl Builder {
 }
 
 /// What makes a chain of two inputs of a dtype.
-type Recipe = fn(&mut Builder, [ChainValue; 2], DType) -> Result<ChainValue>;
+type Recipe = fn(&mut Builder, [FusedValue; 2], DType) -> Result<FusedValue>;
 
 /// Chains of two inputs. A dtype that a step does not take has no such case.
 const CHAINS: &[Recipe] = &[
@@ -134,14 +134,14 @@ pub(super) const KINDS: usize = CHAINS.len();
 
 /// A chain of two inputs of a dtype; if a step does not take the dtype, no arguments of it are accepted.
 pub(super) fn of_two(kind: usize, dtype: DType) -> Op {
-    let mut builder = Builder(Chain::builder(2).expect("two inputs"));
-    let inputs = [ChainValue::Input(0), ChainValue::Input(1)];
+    let mut builder = Builder(FusedPointwise::builder(2).expect("two inputs"));
+    let inputs = [FusedValue::Input(0), FusedValue::Input(1)];
     let result = CHAINS[kind](&mut builder, inputs, dtype).expect("steps of these chains exist");
-    Op::Chain(builder.0.finish(result).expect("both inputs are used"))
+    Op::FusedPointwise(builder.0.finish(result).expect("both inputs are used"))
 }
 
 impl Cases {
-    pub(super) fn chains(&mut self) {
+    pub(super) fn fused_pointwise(&mut self) {
         for kind in 0..KINDS {
             for &dtype in DType::DENSE {
                 let op = of_two(kind, dtype);
@@ -161,24 +161,24 @@ impl Cases {
         for &dtype in DType::DENSE {
             for how in ARRANGEMENTS {
                 let chosen = || {
-                    let mut c = Builder(Chain::builder(3)?);
+                    let mut c = Builder(FusedPointwise::builder(3)?);
                     let (condition, a, b) = (c.0.input(0)?, c.0.input(1)?, c.0.input(2)?);
                     let chosen = c.0.step(Op::Where(Where), &[condition, a, b])?;
                     let sum = c.binary(BinaryOp::Add, chosen, a)?;
                     c.0.finish(sum)
                 };
-                let chosen: Result<Chain> = chosen();
+                let chosen: Result<FusedPointwise> = chosen();
                 let args = vec![
                     self.argument(DType::Bool, &[3, 1], how),
                     self.argument(dtype, &[3, 5], how),
                     self.argument(dtype, &[5], how),
                 ];
-                self.add(Op::Chain(chosen.expect("three inputs, all used")), args);
+                self.add(Op::FusedPointwise(chosen.expect("three inputs, all used")), args);
             }
         }
-        for n in [7, Chain::MAX_INPUTS] {
+        for n in [7, FusedPointwise::MAX_INPUTS] {
             let sum = || {
-                let mut c = Builder(Chain::builder(n)?);
+                let mut c = Builder(FusedPointwise::builder(n)?);
                 let mut sum = c.0.input(0)?;
                 for i in 1..n {
                     let x = c.0.input(i)?;
@@ -186,8 +186,8 @@ impl Cases {
                 }
                 c.0.finish(sum)
             };
-            let sum: Result<Chain> = sum();
-            let op = Op::Chain(sum.expect("as many inputs as there may be, all used"));
+            let sum: Result<FusedPointwise> = sum();
+            let op = Op::FusedPointwise(sum.expect("as many inputs as there may be, all used"));
             for how in ARRANGEMENTS {
                 for dtype in [DType::F32, DType::I8] {
                     let args = (0..n).map(|_| self.argument(dtype, &[3, 4, 5], how)).collect();

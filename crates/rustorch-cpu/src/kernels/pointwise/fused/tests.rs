@@ -2,8 +2,8 @@
 
 use crate::kernels::testing::{Tensor, run};
 use rustorch_core::{
-    BinaryOp, C128, Cast, Chain, ChainValue, Clamp, CompareOp, DType, Device, Error, Fault, GluOp, Layout,
-    Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,
+    BinaryOp, C128, Cast, Clamp, CompareOp, DType, Device, Error, Fault, FusedPointwise, FusedValue, GluOp,
+    Layout, Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,
 };
 
 /// Numbers below `n`.
@@ -99,15 +99,15 @@ fn operation(random: &mut Philox, dtype: DType) -> Op {
 }
 
 /// A random chain that takes inputs of these dtypes and uses them all.
-fn program(random: &mut Philox, inputs: &[DType]) -> Chain {
+fn program(random: &mut Philox, inputs: &[DType]) -> FusedPointwise {
     let scalar = Layout::contiguous(Shape::scalar());
     let infer = |op: &Op, dtypes: &[DType]| {
         let metas: Vec<TensorMeta<'_>> =
             dtypes.iter().map(|&dtype| TensorMeta { dtype, layout: &scalar, device: Device::CPU }).collect();
         op.infer(&metas).ok().map(|outs| outs[0].dtype)
     };
-    let mut b = Chain::builder(inputs.len()).unwrap();
-    let mut values: Vec<(ChainValue, DType)> =
+    let mut b = FusedPointwise::builder(inputs.len()).unwrap();
+    let mut values: Vec<(FusedValue, DType)> =
         inputs.iter().enumerate().map(|(i, &dtype)| (b.input(i).unwrap(), dtype)).collect();
     for _ in 0..below(random, 3) {
         let dtype = pick(random, inputs);
@@ -117,19 +117,19 @@ fn program(random: &mut Philox, inputs: &[DType]) -> Chain {
     let (mut have, want) = (0, 1 + below(random, 14));
     while have < want {
         let op = operation(random, values[0].1);
-        let args: Vec<(ChainValue, DType)> =
+        let args: Vec<(FusedValue, DType)> =
             (0..1 + below(random, 3)).map(|_| pick(random, &values)).collect();
         let dtypes: Vec<DType> = args.iter().map(|arg| arg.1).collect();
         if let Some(dtype) = infer(&op, &dtypes) {
-            let args: Vec<ChainValue> = args.iter().map(|arg| arg.0).collect();
+            let args: Vec<FusedValue> = args.iter().map(|arg| arg.0).collect();
             values.push((b.step(op, &args).unwrap(), dtype));
             have += 1;
         }
     }
     // All that is left over comes together, so that every input is used.
-    let mut result: Option<ChainValue> = None;
+    let mut result: Option<FusedValue> = None;
     for &(value, dtype) in &values {
-        if dtype != DType::F32 || matches!(value, ChainValue::Input(_)) {
+        if dtype != DType::F32 || matches!(value, FusedValue::Input(_)) {
             let single = b.step(Op::Cast(Cast { to: DType::F32 }), &[value]).unwrap();
             result = Some(match result {
                 None => single,
@@ -140,23 +140,23 @@ fn program(random: &mut Philox, inputs: &[DType]) -> Chain {
     // Sometimes the last step itself, where it happens to need every input.
     let last = values.last().unwrap().0;
     match b.clone().finish(last) {
-        Ok(chain) if below(random, 2) == 0 => chain,
+        Ok(fused) if below(random, 2) == 0 => fused,
         _ => b.finish(result.unwrap()).unwrap(),
     }
 }
 
 /// The steps one after another.
-fn separately(chain: &Chain, inputs: &[Tensor]) -> Result<Tensor, Fault> {
-    let constants: Vec<Tensor> = chain.constants().iter().map(|c| Tensor::number(c.dtype, c.value)).collect();
+fn separately(fused: &FusedPointwise, inputs: &[Tensor]) -> Result<Tensor, Fault> {
+    let constants: Vec<Tensor> = fused.constants().iter().map(|c| Tensor::number(c.dtype, c.value)).collect();
     let mut results: Vec<Tensor> = Vec::new();
-    for step in chain.steps() {
+    for step in fused.steps() {
         let args: Vec<&Tensor> = step
             .args()
             .iter()
             .map(|&arg| match arg {
-                ChainValue::Input(i) => &inputs[i],
-                ChainValue::Constant(i) => &constants[i],
-                ChainValue::Step(i) => &results[i],
+                FusedValue::Input(i) => &inputs[i],
+                FusedValue::Constant(i) => &constants[i],
+                FusedValue::Step(i) => &results[i],
             })
             .collect();
         let result = run(step.op(), &args)?.remove(0);
@@ -181,13 +181,13 @@ fn chains_are_their_steps() {
         let dtypes: Vec<DType> = (0..1 + below(&mut random, 6))
             .map(|_| if below(&mut random, 2) == 0 { DType::F32 } else { pick(&mut random, DType::DENSE) })
             .collect();
-        let chain = program(&mut random, &dtypes);
+        let fused = program(&mut random, &dtypes);
         let inputs: Vec<Tensor> = dtypes.iter().map(|&dtype| input(&mut random, dtype, &dims)).collect();
         let args: Vec<&Tensor> = inputs.iter().collect();
         let empty = args.iter().any(|x| x.layout.numel() == 0);
-        let what = format!("{i}: {chain} of {dtypes:?}, {dims:?}");
-        steps += chain.steps().len();
-        match (run(&Op::Chain(chain.clone()), &args), separately(&chain, &inputs)) {
+        let what = format!("{i}: {fused} of {dtypes:?}, {dims:?}");
+        steps += fused.steps().len();
+        match (run(&Op::FusedPointwise(fused.clone()), &args), separately(&fused, &inputs)) {
             (Ok(mut got), Ok(want)) => {
                 let got = got.remove(0);
                 assert_eq!(got.dtype(), want.dtype(), "{what}");
@@ -210,16 +210,16 @@ fn chains_are_their_steps() {
 
 #[test]
 fn as_many_inputs_as_there_may_be() {
-    let mut b = Chain::builder(Chain::MAX_INPUTS).unwrap();
+    let mut b = FusedPointwise::builder(FusedPointwise::MAX_INPUTS).unwrap();
     let mut sum = b.input(0).unwrap();
-    for i in 1..Chain::MAX_INPUTS {
+    for i in 1..FusedPointwise::MAX_INPUTS {
         let x = b.input(i).unwrap();
         sum = b.step(Op::Binary(BinaryOp::Add), &[sum, x]).unwrap();
     }
-    let op = Op::Chain(b.finish(sum).unwrap());
+    let op = Op::FusedPointwise(b.finish(sum).unwrap());
     for dims in [&[5000usize][..], &[70, 90]] {
         let n: usize = dims.iter().product();
-        let inputs: Vec<Tensor> = (0..Chain::MAX_INPUTS)
+        let inputs: Vec<Tensor> = (0..FusedPointwise::MAX_INPUTS)
             .map(|i| {
                 let values: Vec<i32> = (0..n).map(|j| (i * j) as i32).collect();
                 // Every second one lies otherwise.
@@ -241,12 +241,12 @@ fn as_many_inputs_as_there_may_be() {
 
 #[test]
 fn the_first_step_that_divides_by_zero_is_named() {
-    let mut b = Chain::builder(2).unwrap();
+    let mut b = FusedPointwise::builder(2).unwrap();
     let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
     let rest = b.step(Op::Binary(BinaryOp::Remainder), &[x, y]).unwrap();
     let quotient = b.step(Op::Binary(BinaryOp::FloorDiv), &[y, x]).unwrap();
     let sum = b.step(Op::Binary(BinaryOp::Add), &[rest, quotient]).unwrap();
-    let op = Op::Chain(b.finish(sum).unwrap());
+    let op = Op::FusedPointwise(b.finish(sum).unwrap());
     let mut values = vec![1i64; 40_000];
     let ones = Tensor::new(&[40_000], &values);
     values[3] = 0;
@@ -269,7 +269,7 @@ fn the_first_step_that_divides_by_zero_is_named() {
 #[test]
 fn numbers_of_every_dtype_are_constants() {
     for &dtype in DType::DENSE {
-        let mut b = Chain::builder(1).unwrap();
+        let mut b = FusedPointwise::builder(1).unwrap();
         let x = b.input(0).unwrap();
         let value = match dtype {
             DType::Bool => Scalar::Bool(true),
@@ -279,7 +279,7 @@ fn numbers_of_every_dtype_are_constants() {
         };
         let constant = b.constant(value, dtype).unwrap();
         let equal = b.step(Op::Compare(CompareOp::Eq), &[x, constant]).unwrap();
-        let op = Op::Chain(b.finish(equal).unwrap());
+        let op = Op::FusedPointwise(b.finish(equal).unwrap());
         let same = Tensor::number(dtype, value);
         assert_eq!(run(&op, &[&same]).unwrap()[0].values::<bool>(), [true], "{dtype}");
     }

@@ -7,7 +7,9 @@ use super::packed::{room, run_any};
 use super::{GRAIN, LONG_GRAIN, binary_grain, unary_grain};
 use crate::Pool;
 use crate::kernels::strided::{for_parts, unreachable_memory};
-use rustorch_core::{Chain, ChainValue, DType, Fault, FromScalar, Op, View, ViewMut, dispatch_dtype};
+use rustorch_core::{
+    DType, Fault, FromScalar, FusedPointwise, FusedValue, Op, View, ViewMut, dispatch_dtype,
+};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,13 +21,13 @@ const FEW: usize = 256;
 const MANY: usize = 4096;
 
 /// Runs a chain.
-pub(crate) fn chain(
+pub(crate) fn fused(
     pool: &Pool,
-    chain: &Chain,
+    fused: &FusedPointwise,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
-    let program = Program::new(chain, args, out.layout().numel())?;
+    let program = Program::new(fused, args, out.layout().numel())?;
     if program.steps.last() != Some(&out.dtype()) {
         return Err(unreachable_memory());
     }
@@ -38,7 +40,7 @@ pub(crate) fn chain(
             failed.fetch_min(step, Ordering::Relaxed);
         }
     })?;
-    match chain.steps().get(failed.into_inner()).map(|step| step.op()) {
+    match fused.steps().get(failed.into_inner()).map(|step| step.op()) {
         Some(Op::Binary(op)) => super::checked(*op, false),
         Some(_) => Err(unreachable_memory()),
         None => Ok(()),
@@ -47,7 +49,7 @@ pub(crate) fn chain(
 
 /// A chain for arguments of known dtypes, and where its values are.
 struct Program<'c> {
-    chain: &'c Chain,
+    fused: &'c FusedPointwise,
     /// Dtypes of inputs and of steps.
     inputs: SmallVec<[DType; 4]>,
     steps: SmallVec<[DType; 8]>,
@@ -68,25 +70,25 @@ struct Workspace(Vec<Line>);
 struct Line(#[allow(dead_code, reason = "it is there for its size")] [MaybeUninit<u8>; 64]);
 
 impl<'c> Program<'c> {
-    fn new(chain: &'c Chain, args: &[View<'_>], elements: usize) -> Result<Program<'c>, Fault> {
+    fn new(fused: &'c FusedPointwise, args: &[View<'_>], elements: usize) -> Result<Program<'c>, Fault> {
         let inputs: SmallVec<[DType; 4]> = args.iter().map(View::dtype).collect();
-        let steps = chain.dtypes(&inputs)?;
-        let (slots, slot_count) = slots(chain);
+        let steps = fused.dtypes(&inputs)?;
+        let (slots, slot_count) = slots(fused);
         let size = |dtype: &DType| dtype.size().unwrap_or(16);
         let widest =
-            steps.iter().chain(chain.constants().iter().map(|c| &c.dtype)).map(size).max().unwrap_or(1);
-        let kept = chain.constants().len() + slot_count;
+            steps.iter().chain(fused.constants().iter().map(|c| &c.dtype)).map(size).max().unwrap_or(1);
+        let kept = fused.constants().len() + slot_count;
         let bytes = kept * widest + inputs.iter().map(size).sum::<usize>() + steps.last().map_or(0, size);
         let block = 1 << (CACHE / bytes.max(1)).clamp(FEW, MANY).ilog2();
         // Whole cache lines of any dtype, but not more than there is.
         let block = elements.next_multiple_of(64).clamp(64, block);
         let slot_bytes = block * widest;
-        Ok(Program { chain, inputs, steps, slots, slot_count, block, slot_bytes })
+        Ok(Program { fused, inputs, steps, slots, slot_count, block, slot_bytes })
     }
 
     /// Elements that make a thread worth its while.
     fn grain(&self) -> usize {
-        let least = self.chain.steps().iter().map(|step| match step.op() {
+        let least = self.fused.steps().iter().map(|step| match step.op() {
             Op::Unary(op) => unary_grain(*op),
             Op::Binary(op) => binary_grain(*op),
             Op::Glu(_) => LONG_GRAIN,
@@ -96,7 +98,7 @@ impl<'c> Program<'c> {
     }
 
     fn workspace(&self) -> Workspace {
-        let constants = self.chain.constants();
+        let constants = self.fused.constants();
         let lines = (constants.len() + self.slot_count) * self.slot_bytes / size_of::<Line>();
         let mut memory = Workspace(Vec::with_capacity(lines));
         for (i, constant) in constants.iter().enumerate() {
@@ -122,7 +124,7 @@ impl<'c> Program<'c> {
     unsafe fn run(&self, memory: &mut Workspace, addresses: &[*mut u8], n: usize) -> Result<(), usize> {
         let mut failed = None;
         let last = self.steps.len() - 1;
-        let constants = self.chain.constants().len();
+        let constants = self.fused.constants().len();
         let mut at = 0;
         while at < n {
             let len = self.block.min(n - at);
@@ -130,16 +132,16 @@ impl<'c> Program<'c> {
                 // In bounds, as `at` is below `n`.
                 address.wrapping_add(at * dtype.size().unwrap_or(0))
             };
-            for (i, step) in self.chain.steps().iter().enumerate() {
+            for (i, step) in self.fused.steps().iter().enumerate() {
                 let args: SmallVec<[(DType, *const u8); 3]> = step
                     .args()
                     .iter()
                     .map(|&arg| {
-                        let dtype = self.chain.dtype(arg, &self.inputs, &self.steps);
+                        let dtype = self.fused.dtype(arg, &self.inputs, &self.steps);
                         let address = match arg {
-                            ChainValue::Input(i) => place(addresses[1 + i], dtype),
-                            ChainValue::Constant(i) => self.block_address(memory, i),
-                            ChainValue::Step(i) => self.block_address(memory, constants + self.slots[i]),
+                            FusedValue::Input(i) => place(addresses[1 + i], dtype),
+                            FusedValue::Constant(i) => self.block_address(memory, i),
+                            FusedValue::Step(i) => self.block_address(memory, constants + self.slots[i]),
                         };
                         (dtype, address.cast_const())
                     })
@@ -149,7 +151,7 @@ impl<'c> Program<'c> {
                     false => self.block_address(memory, constants + self.slots[i]),
                 };
                 // SAFETY: the arguments are inputs by the contract, constants that were filled, or results of earlier
-                // steps, all of `len` elements of these dtypes, which `Chain::dtypes` has accepted. The slot of a result is
+                // steps, all of `len` elements of these dtypes, which `FusedPointwise::dtypes` has accepted. The slot of a result is
                 // none of its arguments'.
                 if unsafe { run_any(step.op(), &args, out, len) }.is_err() {
                     failed = Some(failed.map_or(i, |first: usize| first.min(i)));
@@ -162,12 +164,12 @@ impl<'c> Program<'c> {
 }
 
 /// Gives each step's result a slot, which others may have once nobody needs it any more; the number of slots.
-fn slots(chain: &Chain) -> (SmallVec<[usize; 8]>, usize) {
-    let steps = chain.steps();
+fn slots(fused: &FusedPointwise) -> (SmallVec<[usize; 8]>, usize) {
+    let steps = fused.steps();
     let mut last_use: SmallVec<[usize; 8]> = SmallVec::from_elem(0, steps.len());
     for (i, step) in steps.iter().enumerate() {
         for arg in step.args() {
-            if let ChainValue::Step(j) = arg {
+            if let FusedValue::Step(j) = arg {
                 last_use[*j] = i;
             }
         }
@@ -187,7 +189,7 @@ fn slots(chain: &Chain) -> (SmallVec<[usize; 8]>, usize) {
         });
         let mut done: SmallVec<[usize; 3]> = SmallVec::new();
         for arg in step.args() {
-            if let ChainValue::Step(j) = *arg
+            if let FusedValue::Step(j) = *arg
                 && last_use[j] == i
                 && !done.contains(&slots[j])
             {

@@ -12,41 +12,41 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// A program of pointwise steps, valid by construction: see [`Chain::builder`].
+/// A program of pointwise steps, valid by construction: see [`FusedPointwise::builder`].
 ///
 /// Constants have a dtype of their own; dtypes of steps follow from those of the inputs, by each operation's own rules.
 /// All inputs broadcast to one shape, the result's. Cloning is cheap.
 ///
 /// ```
-/// use rustorch_core::{BinaryOp, Chain, DType, Op, UnaryOp};
-/// let mut chain = Chain::builder(2)?;
-/// let (a, b) = (chain.input(0)?, chain.input(1)?);
-/// let half = chain.constant(0.5, DType::F32)?;
-/// let product = chain.step(Op::Binary(BinaryOp::Mul), &[a, b])?;
-/// let sum = chain.step(Op::Binary(BinaryOp::Add), &[product, a])?;
-/// let scaled = chain.step(Op::Binary(BinaryOp::Mul), &[sum, half])?;
-/// let shifted = chain.step(Op::Binary(BinaryOp::Sub), &[scaled, b])?;
-/// let result = chain.step(Op::Unary(UnaryOp::Tanh), &[shifted])?;
-/// let chain = chain.finish(result)?;
-/// assert_eq!(chain.to_string(), "tanh((x0 * x1 + x0) * 0.5 - x1)");
-/// assert_eq!(chain.dtypes(&[DType::F32, DType::F32])?.last(), Some(&DType::F32));
-/// assert!(chain.dtypes(&[DType::F32, DType::I32]).is_err());
+/// use rustorch_core::{BinaryOp, FusedPointwise, DType, Op, UnaryOp};
+/// let mut fused = FusedPointwise::builder(2)?;
+/// let (a, b) = (fused.input(0)?, fused.input(1)?);
+/// let half = fused.constant(0.5, DType::F32)?;
+/// let product = fused.step(Op::Binary(BinaryOp::Mul), &[a, b])?;
+/// let sum = fused.step(Op::Binary(BinaryOp::Add), &[product, a])?;
+/// let scaled = fused.step(Op::Binary(BinaryOp::Mul), &[sum, half])?;
+/// let shifted = fused.step(Op::Binary(BinaryOp::Sub), &[scaled, b])?;
+/// let result = fused.step(Op::Unary(UnaryOp::Tanh), &[shifted])?;
+/// let fused = fused.finish(result)?;
+/// assert_eq!(fused.to_string(), "tanh((x0 * x1 + x0) * 0.5 - x1)");
+/// assert_eq!(fused.dtypes(&[DType::F32, DType::F32])?.last(), Some(&DType::F32));
+/// assert!(fused.dtypes(&[DType::F32, DType::I32]).is_err());
 /// # Ok::<(), rustorch_core::Error>(())
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct Chain(Arc<Program>);
+pub struct FusedPointwise(Arc<Program>);
 
 #[derive(PartialEq)]
 struct Program {
     inputs: usize,
-    constants: Vec<ChainConstant>,
+    constants: Vec<FusedConstant>,
     /// Never empty; the last one is the result.
-    steps: Vec<ChainStep>,
+    steps: Vec<FusedStep>,
 }
 
 /// A number that a chain computes with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChainConstant {
+pub struct FusedConstant {
     /// The number, which becomes one of `dtype` as casting does it.
     pub value: Scalar,
     /// Its dtype, never a block type.
@@ -55,7 +55,7 @@ pub struct ChainConstant {
 
 /// What a step may compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChainValue {
+pub enum FusedValue {
     /// The chain's input of this number.
     Input(usize),
     /// The chain's constant of this number.
@@ -66,37 +66,37 @@ pub enum ChainValue {
 
 /// One operation of a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChainStep {
+pub struct FusedStep {
     op: Op,
-    args: SmallVec<[ChainValue; 3]>,
+    args: SmallVec<[FusedValue; 3]>,
 }
 
-impl ChainStep {
+impl FusedStep {
     /// The operation: unary, binary, a comparison, a selection, a clamp, a gate, or a cast to a dense dtype.
     pub fn op(&self) -> &Op {
         &self.op
     }
 
     /// Its arguments: as many as it takes, none of them a later step.
-    pub fn args(&self) -> &[ChainValue] {
+    pub fn args(&self) -> &[FusedValue] {
         &self.args
     }
 }
 
-/// Puts a [`Chain`] together.
+/// Puts a [`FusedPointwise`] together.
 #[derive(Clone, Debug)]
-pub struct ChainBuilder {
+pub struct FusedBuilder {
     inputs: usize,
-    constants: Vec<ChainConstant>,
-    steps: Vec<ChainStep>,
+    constants: Vec<FusedConstant>,
+    steps: Vec<FusedStep>,
 }
 
 /// The dtypes of a chain's steps.
 type StepDTypes = SmallVec<[DType; 8]>;
 
-impl Chain {
+impl FusedPointwise {
     /// The operation's name.
-    pub const NAME: &'static str = "chain";
+    pub const NAME: &'static str = "fused_pointwise";
     /// The most inputs of a chain. A device may take fewer, and then declines.
     pub const MAX_INPUTS: usize = 16;
     /// The most steps of a chain.
@@ -106,11 +106,11 @@ impl Chain {
     ///
     /// # Errors
     /// For no input, or more than [`MAX_INPUTS`](Self::MAX_INPUTS).
-    pub fn builder(inputs: usize) -> Result<ChainBuilder> {
-        if (1..=Chain::MAX_INPUTS).contains(&inputs) {
-            return Ok(ChainBuilder { inputs, constants: Vec::new(), steps: Vec::new() });
+    pub fn builder(inputs: usize) -> Result<FusedBuilder> {
+        if (1..=FusedPointwise::MAX_INPUTS).contains(&inputs) {
+            return Ok(FusedBuilder { inputs, constants: Vec::new(), steps: Vec::new() });
         }
-        Err(wrong(format!("has 1 to {} inputs, not {inputs}", Chain::MAX_INPUTS)))
+        Err(wrong(format!("has 1 to {} inputs, not {inputs}", FusedPointwise::MAX_INPUTS)))
     }
 
     /// How many inputs it has. Each of them is used.
@@ -119,12 +119,12 @@ impl Chain {
     }
 
     /// The constants.
-    pub fn constants(&self) -> &[ChainConstant] {
+    pub fn constants(&self) -> &[FusedConstant] {
         &self.0.constants
     }
 
     /// The steps, at least one, in an order in which they can be done. The last one's result is the chain's.
-    pub fn steps(&self) -> &[ChainStep] {
+    pub fn steps(&self) -> &[FusedStep] {
         &self.0.steps
     }
 
@@ -157,11 +157,11 @@ impl Chain {
     /// # Panics
     /// If the chain has no such value.
     #[inline]
-    pub fn dtype(&self, value: ChainValue, inputs: &[DType], steps: &[DType]) -> DType {
+    pub fn dtype(&self, value: FusedValue, inputs: &[DType], steps: &[DType]) -> DType {
         match value {
-            ChainValue::Input(i) => inputs[i],
-            ChainValue::Constant(i) => self.0.constants[i].dtype,
-            ChainValue::Step(i) => steps[i],
+            FusedValue::Input(i) => inputs[i],
+            FusedValue::Constant(i) => self.0.constants[i].dtype,
+            FusedValue::Step(i) => steps[i],
         }
     }
 
@@ -169,12 +169,12 @@ impl Chain {
     /// other numbers shares with it. One kernel computes all chains of one pattern on inputs of the same dtypes.
     ///
     /// ```
-    /// use rustorch_core::{BinaryOp, Chain, DType, Op, UnaryOp};
-    /// let mut chain = Chain::builder(1)?;
-    /// let (x, half) = (chain.input(0)?, chain.constant(0.5, DType::F32)?);
-    /// let scaled = chain.step(Op::Binary(BinaryOp::Mul), &[x, half])?;
-    /// let result = chain.step(Op::Unary(UnaryOp::Tanh), &[scaled])?;
-    /// assert_eq!(chain.finish(result)?.pattern(), "tanh(x0 * f32)");
+    /// use rustorch_core::{BinaryOp, FusedPointwise, DType, Op, UnaryOp};
+    /// let mut fused = FusedPointwise::builder(1)?;
+    /// let (x, half) = (fused.input(0)?, fused.constant(0.5, DType::F32)?);
+    /// let scaled = fused.step(Op::Binary(BinaryOp::Mul), &[x, half])?;
+    /// let result = fused.step(Op::Unary(UnaryOp::Tanh), &[scaled])?;
+    /// assert_eq!(fused.finish(result)?.pattern(), "tanh(x0 * f32)");
     /// # Ok::<(), rustorch_core::Error>(())
     /// ```
     pub fn pattern(&self) -> String {
@@ -182,16 +182,16 @@ impl Chain {
     }
 }
 
-impl Operation for Chain {
+impl Operation for FusedPointwise {
     const CLASS: OpType = OpType::Elementwise;
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        dense(Chain::NAME, args)?;
+        dense(FusedPointwise::NAME, args)?;
         let inputs: SmallVec<[DType; 4]> = args.iter().map(|x| x.dtype).collect();
         let dtype = self.dtypes(&inputs)?[self.steps().len() - 1];
         let mut shape = args[0].shape().clone();
         for x in &args[1..] {
-            shape = shape.broadcast(x.shape(), Chain::NAME)?;
+            shape = shape.broadcast(x.shape(), FusedPointwise::NAME)?;
         }
         one(dtype, shape)
     }
@@ -207,30 +207,30 @@ impl Operation for Chain {
 }
 
 fn wrong(message: String) -> Error {
-    Error::argument(Chain::NAME, message)
+    Error::argument(FusedPointwise::NAME, message)
 }
 
-impl ChainBuilder {
+impl FusedBuilder {
     /// An input.
     ///
     /// # Errors
     /// If there are not so many.
-    pub fn input(&self, i: usize) -> Result<ChainValue> {
-        self.known(ChainValue::Input(i))?;
-        Ok(ChainValue::Input(i))
+    pub fn input(&self, i: usize) -> Result<FusedValue> {
+        self.known(FusedValue::Input(i))?;
+        Ok(FusedValue::Input(i))
     }
 
     /// A number, as one of a dense dtype: rounded, truncated or wrapped as casting does it.
     ///
     /// # Errors
     /// For a block type.
-    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: DType) -> Result<ChainValue> {
-        let constant = ChainConstant { value: value.into(), dtype };
+    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: DType) -> Result<FusedValue> {
+        let constant = FusedConstant { value: value.into(), dtype };
         if dtype.is_quant() {
-            return Err(Error::dtype(Chain::NAME, "has no constants of a block type", [dtype]));
+            return Err(Error::dtype(FusedPointwise::NAME, "has no constants of a block type", [dtype]));
         }
         // Zeros of either sign are equal, but not the same.
-        let same = |have: &ChainConstant| {
+        let same = |have: &FusedConstant| {
             *have == constant
                 && have.value.to_f64().is_sign_negative() == constant.value.to_f64().is_sign_negative()
                 && !matches!(constant.value, Scalar::Complex(_))
@@ -239,20 +239,20 @@ impl ChainBuilder {
             self.constants.push(constant);
             self.constants.len() - 1
         });
-        Ok(ChainValue::Constant(i))
+        Ok(FusedValue::Constant(i))
     }
 
     /// The result of a pointwise operation on values that exist. What has been computed already is not computed again.
     ///
     /// # Errors
     /// If the operation is not one of each element, takes another number of arguments, or has an argument that does not
-    /// exist; if the chain grows beyond [`Chain::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
+    /// exist; if the chain grows beyond [`FusedPointwise::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
     /// are known.
-    pub fn step(&mut self, op: Op, args: &[ChainValue]) -> Result<ChainValue> {
+    pub fn step(&mut self, op: Op, args: &[FusedValue]) -> Result<FusedValue> {
         if let Op::Cast(Cast { to }) = &op
             && to.is_quant()
         {
-            return Err(Error::dtype(Chain::NAME, "casts to dense dtypes only", [*to]));
+            return Err(Error::dtype(FusedPointwise::NAME, "casts to dense dtypes only", [*to]));
         }
         let Some(takes) = op.pointwise_arity() else {
             return Err(wrong(format!("{} is not a function of each element by itself", op.name())));
@@ -264,26 +264,26 @@ impl ChainBuilder {
             return Err(wrong("clamp needs a lower or an upper bound".into()));
         }
         args.iter().try_for_each(|&arg| self.known(arg))?;
-        let step = ChainStep { op, args: args.into() };
+        let step = FusedStep { op, args: args.into() };
         // Bounds may be zeros of different signs, which are equal, but not the same.
-        let same = |have: &ChainStep| *have == step && !matches!(have.op, Op::Clamp(_));
+        let same = |have: &FusedStep| *have == step && !matches!(have.op, Op::Clamp(_));
         if let Some(i) = self.steps.iter().position(same) {
-            return Ok(ChainValue::Step(i));
+            return Ok(FusedValue::Step(i));
         }
-        if self.steps.len() == Chain::MAX_STEPS {
-            return Err(wrong(format!("has {} steps at most; make two of it", Chain::MAX_STEPS)));
+        if self.steps.len() == FusedPointwise::MAX_STEPS {
+            return Err(wrong(format!("has {} steps at most; make two of it", FusedPointwise::MAX_STEPS)));
         }
         self.steps.push(step);
-        Ok(ChainValue::Step(self.steps.len() - 1))
+        Ok(FusedValue::Step(self.steps.len() - 1))
     }
 
     /// The chain whose result is that of a step. Steps and constants on which it does not depend are left out.
     ///
     /// # Errors
     /// If `result` is not a step, or an input is not used: an operation reads all its arguments.
-    pub fn finish(self, result: ChainValue) -> Result<Chain> {
+    pub fn finish(self, result: FusedValue) -> Result<FusedPointwise> {
         self.known(result)?;
-        let ChainValue::Step(last) = result else {
+        let FusedValue::Step(last) = result else {
             return Err(wrong("computes nothing: its result is an input or a constant".into()));
         };
         let mut used = Uses { inputs: vec![false; self.inputs], constants: vec![None; self.constants.len()] };
@@ -295,9 +295,9 @@ impl ChainBuilder {
             }
             for &arg in &self.steps[i].args {
                 match arg {
-                    ChainValue::Input(i) => used.inputs[i] = true,
-                    ChainValue::Constant(i) => used.constants[i] = Some(0),
-                    ChainValue::Step(i) => needed[i] = true,
+                    FusedValue::Input(i) => used.inputs[i] = true,
+                    FusedValue::Constant(i) => used.constants[i] = Some(0),
+                    FusedValue::Step(i) => needed[i] = true,
                 }
             }
         }
@@ -319,22 +319,22 @@ impl ChainBuilder {
             }
             for arg in &mut step.args {
                 match arg {
-                    ChainValue::Input(_) => {}
-                    ChainValue::Constant(i) => *i = used.constants[*i].unwrap_or_default(),
-                    ChainValue::Step(i) => *i = places[*i],
+                    FusedValue::Input(_) => {}
+                    FusedValue::Constant(i) => *i = used.constants[*i].unwrap_or_default(),
+                    FusedValue::Step(i) => *i = places[*i],
                 }
             }
             places[i] = steps.len();
             steps.push(step);
         }
-        Ok(Chain(Arc::new(Program { inputs: self.inputs, constants, steps })))
+        Ok(FusedPointwise(Arc::new(Program { inputs: self.inputs, constants, steps })))
     }
 
-    fn known(&self, value: ChainValue) -> Result<()> {
+    fn known(&self, value: FusedValue) -> Result<()> {
         let (what, i, have) = match value {
-            ChainValue::Input(i) => ("input", i, self.inputs),
-            ChainValue::Constant(i) => ("constant", i, self.constants.len()),
-            ChainValue::Step(i) => ("step", i, self.steps.len()),
+            FusedValue::Input(i) => ("input", i, self.inputs),
+            FusedValue::Constant(i) => ("constant", i, self.constants.len()),
+            FusedValue::Step(i) => ("step", i, self.steps.len()),
         };
         if i < have {
             return Ok(());
@@ -349,9 +349,9 @@ struct Uses {
     constants: Vec<Option<usize>>,
 }
 
-impl fmt::Debug for Chain {
+impl fmt::Debug for FusedPointwise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Chain({self})")
+        write!(f, "FusedPointwise({self})")
     }
 }
 
@@ -371,14 +371,14 @@ mod tests {
 
     #[test]
     fn what_makes_no_program_is_named() {
-        assert!(message(Chain::builder(0)).contains("1 to 16 inputs, not 0"));
-        assert!(message(Chain::builder(17)).contains("not 17"));
-        let mut b = Chain::builder(2).unwrap();
+        assert!(message(FusedPointwise::builder(0)).contains("1 to 16 inputs, not 0"));
+        assert!(message(FusedPointwise::builder(17)).contains("not 17"));
+        let mut b = FusedPointwise::builder(2).unwrap();
         let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
         assert!(message(b.input(2)).contains("has no input 2, only 2 so far"));
         assert!(message(b.step(add(), &[x])).contains("add takes 2 arguments, 1 were given"));
-        assert!(message(b.step(add(), &[x, ChainValue::Step(0)])).contains("has no step 0, only 0 so far"));
-        assert!(message(b.step(add(), &[x, ChainValue::Constant(1)])).contains("has no constant 1"));
+        assert!(message(b.step(add(), &[x, FusedValue::Step(0)])).contains("has no step 0, only 0 so far"));
+        assert!(message(b.step(add(), &[x, FusedValue::Constant(1)])).contains("has no constant 1"));
         let sort = Op::Sort(Sort { axis: 0, descending: false });
         assert!(message(b.step(sort, &[x])).contains("sort is not a function of each element"));
         let blocks = DType::Quant(crate::QuantType::Q4_0);
@@ -389,18 +389,18 @@ mod tests {
         let double = b.step(add(), &[x, x]).unwrap();
         assert!(message(b.clone().finish(double)).contains("does not use its input 1"));
         let mut value = b.step(add(), &[double, y]).unwrap();
-        for _ in 2..Chain::MAX_STEPS {
+        for _ in 2..FusedPointwise::MAX_STEPS {
             value = b.step(add(), &[value, y]).unwrap();
         }
         assert!(message(b.step(add(), &[value, y])).contains("64 steps at most"));
         // What is there already is no new step.
-        assert_eq!(b.step(add(), &[double, y]).unwrap(), ChainValue::Step(1));
-        assert_eq!(b.finish(value).unwrap().steps().len(), Chain::MAX_STEPS);
+        assert_eq!(b.step(add(), &[double, y]).unwrap(), FusedValue::Step(1));
+        assert_eq!(b.finish(value).unwrap().steps().len(), FusedPointwise::MAX_STEPS);
     }
 
     #[test]
     fn what_is_not_needed_is_left_out() {
-        let mut b = Chain::builder(1).unwrap();
+        let mut b = FusedPointwise::builder(1).unwrap();
         let x = b.input(0).unwrap();
         let (zero, one) = (b.constant(-0.0, F32).unwrap(), b.constant(1.0, F32).unwrap());
         assert_ne!(zero, b.constant(0.0, F32).unwrap());
@@ -410,15 +410,15 @@ mod tests {
         let kept = b.step(add(), &[x, one]).unwrap();
         let result = b.step(Op::Unary(UnaryOp::Exp), &[kept]).unwrap();
         b.step(Op::Unary(UnaryOp::Sin), &[result]).unwrap();
-        let chain = b.finish(result).unwrap();
-        assert_eq!((chain.steps().len(), chain.constants().len()), (2, 1));
-        assert_eq!(chain.to_string(), "exp(x0 + 1)");
-        assert_eq!(chain.steps()[1].args(), [ChainValue::Step(0)]);
+        let fused = b.finish(result).unwrap();
+        assert_eq!((fused.steps().len(), fused.constants().len()), (2, 1));
+        assert_eq!(fused.to_string(), "exp(x0 + 1)");
+        assert_eq!(fused.steps()[1].args(), [FusedValue::Step(0)]);
     }
 
     #[test]
     fn expressions_are_readable() {
-        let mut b = Chain::builder(2).unwrap();
+        let mut b = FusedPointwise::builder(2).unwrap();
         let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
         let sum = b.step(add(), &[x, y]).unwrap();
         let less = b.step(Op::Binary(BinaryOp::Sub), &[x, sum]).unwrap();
@@ -440,12 +440,12 @@ mod tests {
 
     #[test]
     fn steps_say_what_they_take() {
-        let mut b = Chain::builder(2).unwrap();
+        let mut b = FusedPointwise::builder(2).unwrap();
         let (x, y) = (b.input(0).unwrap(), b.input(1).unwrap());
         let less = b.step(Op::Compare(CompareOp::Lt), &[x, y]).unwrap();
         let result = b.step(Op::Where(Where), &[less, x, y]).unwrap();
-        let op = Op::Chain(b.finish(result).unwrap());
-        assert_eq!(op.name(), "chain");
+        let op = Op::FusedPointwise(b.finish(result).unwrap());
+        assert_eq!(op.name(), "fused_pointwise");
         let [tall, wide, bad] =
             [&[3usize, 1][..], &[1, 4], &[3, 2]].map(|dims| Layout::contiguous(Shape::new(dims).unwrap()));
         let meta = |dtype, layout| TensorMeta { dtype, layout, device: Device::CPU };
@@ -457,14 +457,17 @@ mod tests {
         assert_eq!((work.flops, work.bytes), (24, 4 * (3 + 4 + 12)));
         let wrong = |args: &[TensorMeta<'_>]| op.infer(args).unwrap_err();
         assert!(matches!(wrong(&[meta(I32, &tall), meta(F32, &wide)]), Error::DType { op: "lt", .. }));
-        assert!(matches!(wrong(&[meta(Bool, &wide), meta(Bool, &bad)]), Error::Shape { op: "chain", .. }));
+        assert!(matches!(
+            wrong(&[meta(Bool, &wide), meta(Bool, &bad)]),
+            Error::Shape { op: "fused_pointwise", .. }
+        ));
         assert!(wrong(&[meta(I32, &tall)]).to_string().contains("takes 2 inputs, 1 were given"));
         let complex = [meta(DType::C64, &tall), meta(DType::C64, &wide)];
         assert!(matches!(wrong(&complex), Error::DType { op: "lt", .. }));
         let blocks = DType::Quant(crate::QuantType::Q8_0);
         assert!(matches!(
             wrong(&[meta(blocks, &tall), meta(blocks, &wide)]),
-            Error::DType { op: "chain", .. }
+            Error::DType { op: "fused_pointwise", .. }
         ));
     }
 }
