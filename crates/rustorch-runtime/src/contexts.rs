@@ -31,7 +31,7 @@ impl DeviceState {
         if stack.live.is_empty() {
             stack.before = self.settings();
         }
-        self.pool.set_limit(limit);
+        self.allocator.set_limit(limit);
         if let Some(wanted) = streams {
             self.set_streams(wanted);
         }
@@ -46,14 +46,14 @@ impl DeviceState {
         let mut stack = self.contexts.lock();
         stack.live.retain(|(other, _)| *other != id);
         let settings = stack.live.last().map_or(stack.before, |(_, settings)| *settings);
-        self.pool.set_limit(settings.limit);
+        self.allocator.set_limit(settings.limit);
         if settings.streams != self.settings().streams {
             self.set_streams(settings.streams);
         }
     }
 
     fn settings(&self) -> Settings {
-        Settings { limit: self.pool.limit(), streams: self.backend.extensions().stream_count() }
+        Settings { limit: self.allocator.limit(), streams: self.backend.extensions().stream_count() }
     }
 
     fn set_streams(&self, wanted: usize) {

@@ -3,7 +3,7 @@
 use crate::contexts::Contexts;
 use crate::cost::{self, CostCache};
 use crate::health::DeviceHealth;
-use crate::memory::{Pool, thread_cache};
+use crate::memory::{CachingAllocator, thread_cache};
 use crate::record::{Counters, DeviceCounts};
 use crate::storage::{Block, DeviceCopies, FreshMemory};
 use rustorch_core::{Backend, CostModel, Device, Fault};
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct DeviceState {
     pub(crate) device: Device,
     pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) pool: Pool,
+    pub(crate) allocator: CachingAllocator,
     pub(crate) health: DeviceHealth,
     pub(crate) counters: Counters,
     /// What it keeps of other devices' memory.
@@ -30,7 +30,7 @@ impl DeviceState {
     pub(crate) fn new(backend: Arc<dyn Backend>, cost: Option<CostModel>) -> Arc<DeviceState> {
         Arc::new(DeviceState {
             device: backend.device(),
-            pool: Pool::new(Arc::clone(&backend)),
+            allocator: CachingAllocator::new(Arc::clone(&backend)),
             backend,
             health: DeviceHealth::default(),
             counters: Counters::default(),
@@ -72,14 +72,14 @@ impl DeviceState {
     /// Gives back what the device keeps for reuse, copies of other devices' memory included; returns how many bytes.
     pub(crate) fn release_cached(&self) -> usize {
         self.copies.take_back(usize::MAX);
-        self.pool.release_cached()
+        self.allocator.release_cached()
     }
 
     /// Gives back what the device keeps for reuse, and of the copies of other devices' memory as much as makes room for so many
     /// bytes; returns how many bytes.
     pub(crate) fn make_room(&self, bytes: usize) -> usize {
         self.copies.make_room(bytes);
-        self.pool.release_cached()
+        self.allocator.release_cached()
     }
 
     pub(crate) fn counts(&self) -> DeviceCounts {
@@ -96,7 +96,7 @@ impl DeviceState {
             block.renew(bytes, truth);
             return Ok(FreshMemory::from_block(block));
         }
-        let buffer = self.noted(self.pool.take(bytes))?;
+        let buffer = self.noted(self.allocator.take(bytes))?;
         Ok(FreshMemory::from_block(Arc::new(Block::new(buffer, bytes, truth, Some(Arc::clone(self))))))
     }
 }

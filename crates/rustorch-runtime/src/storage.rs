@@ -280,7 +280,7 @@ impl Drop for Block {
         // SAFETY: `self.buffer` is not used again.
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
         if let Some(state) = &self.state {
-            state.pool.give_back(buffer);
+            state.allocator.give_back(buffer);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::Tensor;
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
-use rustorch_runtime::{HybridExecutor, Operand, OutputVec, Receive, Whereto};
+use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, Whereto};
 use smallvec::SmallVec;
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
-use rustorch_runtime::{Output, Receive, Storage};
+use rustorch_runtime::{FromOutput, Output, Storage};
 
 /// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
 ///
@@ -27,7 +27,7 @@ pub(crate) struct Inner {
     pub(crate) dtype: DType,
 }
 
-impl Receive for Tensor {
+impl FromOutput for Tensor {
     #[inline]
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Tensor {
         Tensor(Handle::packed(storage, dtype, shape))

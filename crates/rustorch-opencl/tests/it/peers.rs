@@ -58,7 +58,7 @@ fn in_the_executor(candidates: [&Candidate; 2], method: TransferMethod) {
         assert_eq!(engine.set_streams(2), 2);
         builder = builder.backend(Arc::new(engine) as Arc<dyn Backend>);
     }
-    let exec = builder.chain(devices).build().unwrap();
+    let exec = builder.fallback_order(devices).build().unwrap();
     let add = Op::Binary(BinaryOp::Add);
     let numbers: Vec<u8> = (0..5000).flat_map(|i: i32| i.to_ne_bytes()).collect();
     let shape = Shape::new([5000].as_slice()).unwrap();

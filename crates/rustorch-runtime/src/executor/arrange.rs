@@ -10,7 +10,7 @@ use rustorch_core::{CopyOp, DType, Fault, Layout, Op, OutputMeta, Shape};
 use std::sync::Arc;
 
 /// An argument where a device can read it.
-pub(super) enum Brought<'a> {
+pub(super) enum MovedArg<'a> {
     /// It was there.
     There(Operand<'a>),
     /// A copy.
@@ -19,19 +19,19 @@ pub(super) enum Brought<'a> {
     Kept(Output),
 }
 
-impl Brought<'_> {
+impl MovedArg<'_> {
     pub(super) fn operand(&self) -> Operand<'_> {
         match self {
-            Brought::There(operand) => *operand,
-            Brought::Moved(output) | Brought::Kept(output) => output.operand(),
+            MovedArg::There(operand) => *operand,
+            MovedArg::Moved(output) | MovedArg::Kept(output) => output.operand(),
         }
     }
 
     /// The bytes that were moved for it.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Brought::There(_) | Brought::Kept(_) => 0,
-            Brought::Moved(output) => output.storage.bytes(),
+            MovedArg::There(_) | MovedArg::Kept(_) => 0,
+            MovedArg::Moved(output) => output.storage.bytes(),
         }
     }
 }
@@ -77,15 +77,19 @@ impl HybridExecutor {
     }
 
     /// The argument where `slot`'s device can read it, and in an arrangement that it takes.
-    pub(super) fn bring<'a>(&self, arg: &Operand<'a>, slot: &Arc<DeviceState>) -> Result<Brought<'a>, Fault> {
+    pub(super) fn move_to<'a>(
+        &self,
+        arg: &Operand<'a>,
+        slot: &Arc<DeviceState>,
+    ) -> Result<MovedArg<'a>, Fault> {
         let home = self.home(arg.storage);
         let near = self.reads(slot, &home);
         if arranged(slot, arg.dtype, arg.layout).is_some() {
             let packed = self.packed(arg)?;
             if self.reads(slot, &self.home(&packed.storage)) {
-                return Ok(Brought::Moved(packed));
+                return Ok(MovedArg::Moved(packed));
             }
-            return Ok(Brought::Moved(self.move_run(&packed.operand(), slot)?));
+            return Ok(MovedArg::Moved(self.move_run(&packed.operand(), slot)?));
         }
         if near {
             if !Arc::ptr_eq(&home, slot) {
@@ -95,7 +99,7 @@ impl HybridExecutor {
                 let bytes = arg.meta().packed_bytes();
                 self.transferred(arg.device(), slot.device, TransferMethod::Alias, bytes, started);
             }
-            return Ok(Brought::There(*arg));
+            return Ok(MovedArg::There(*arg));
         }
         // Transposed and broadcast views travel as the run that they span; only where that has gaps are they packed.
         let span = arg.layout.end() - arg.layout.offset();
@@ -104,18 +108,18 @@ impl HybridExecutor {
         }
         let packed = self.packed(arg)?;
         if Arc::ptr_eq(&self.home(&packed.storage), slot) {
-            return Ok(Brought::Moved(packed));
+            return Ok(MovedArg::Moved(packed));
         }
-        Ok(Brought::Moved(self.move_run(&packed.operand(), slot)?))
+        Ok(MovedArg::Moved(self.move_run(&packed.operand(), slot)?))
     }
 
     /// A copy of everything from the first element to the last, which the device may have kept from before.
-    fn copy_on<'a>(&self, arg: &Operand<'a>, slot: &Arc<DeviceState>) -> Result<Brought<'a>, Fault> {
+    fn copy_on<'a>(&self, arg: &Operand<'a>, slot: &Arc<DeviceState>) -> Result<MovedArg<'a>, Fault> {
         let Some(key) = copy_key(arg, slot) else {
-            return Ok(Brought::Moved(self.move_span(arg, slot, HybridExecutor::move_run)?));
+            return Ok(MovedArg::Moved(self.move_span(arg, slot, HybridExecutor::move_run)?));
         };
         if let Some(storage) = arg.storage.kept_copy(key, slot) {
-            return Ok(Brought::Kept(Output {
+            return Ok(MovedArg::Kept(Output {
                 storage,
                 dtype: arg.dtype,
                 layout: arg.layout.clone().at_offset(0)?,
@@ -123,7 +127,7 @@ impl HybridExecutor {
         }
         let moved = self.move_span(arg, slot, HybridExecutor::move_run)?;
         arg.storage.keep_copy(key, &moved.storage, slot);
-        Ok(Brought::Moved(moved))
+        Ok(MovedArg::Moved(moved))
     }
 
     /// The elements contiguous in row-major order: by their own device if it can, else by the processor.

@@ -27,7 +27,7 @@ pub enum OnFault {
 #[derive(Default)]
 pub struct Builder {
     backends: Vec<Arc<dyn Backend>>,
-    chain: Option<Vec<DeviceChoice>>,
+    fallback_order: Option<Vec<DeviceChoice>>,
     placement: Option<Placement>,
     on_fault: OnFault,
     check_numbers: bool,
@@ -47,8 +47,8 @@ impl Builder {
 
     /// Sets the order in which devices are tried; by default [`fallback_order`]'s for those that were
     /// added. The CPU is added at the end where it is missing.
-    pub fn chain(mut self, chain: impl Into<Vec<Device>>) -> Builder {
-        self.chain = Some(chain.into().into_iter().map(DeviceChoice::One).collect());
+    pub fn fallback_order(mut self, fallback_order: impl Into<Vec<Device>>) -> Builder {
+        self.fallback_order = Some(fallback_order.into().into_iter().map(DeviceChoice::One).collect());
         self
     }
 
@@ -101,7 +101,7 @@ impl Builder {
     /// If a variable makes no sense.
     pub fn environment(mut self, environment: &Environment) -> Result<Builder> {
         self.threads = environment.threads()?.or(self.threads);
-        self.chain = environment.devices()?.or(self.chain);
+        self.fallback_order = environment.devices()?.or(self.fallback_order);
         self.cpu_only = environment.disable_gpu()?;
         self.placement = environment.placement()?.or(self.placement);
         self.cost_cache = environment.cache_dir().map(CostCache::new).or(self.cost_cache);
@@ -140,8 +140,8 @@ impl Builder {
         }
         let position = |device: Device| slots.iter().position(|slot| slot.device == device);
         let cpu = position(Device::CPU).expect("a backend for the processor was added above");
-        let wanted = match self.chain {
-            Some(chain) if !self.cpu_only => chain,
+        let wanted = match self.fallback_order {
+            Some(fallback_order) if !self.cpu_only => fallback_order,
             _ => {
                 let present: Vec<Device> = slots.iter().map(|s| s.device).collect();
                 fallback_order(&present).into_iter().map(DeviceChoice::One).collect()
@@ -152,7 +152,7 @@ impl Builder {
             let message = format!("{what} names {name}, which is not here; there is {}", present.join(", "));
             Error::argument("executor", message)
         };
-        let mut chain = Vec::new();
+        let mut fallback_order = Vec::new();
         for choice in wanted {
             let mut admitted: Vec<usize> =
                 (0..slots.len()).filter(|&i| choice.admits(slots[i].device)).collect();
@@ -160,15 +160,15 @@ impl Builder {
                 return Err(missing("the chain", &choice));
             }
             admitted.sort_by_key(|&i| slots[i].device);
-            admitted.retain(|&i| i != cpu && !chain.contains(&i));
-            chain.extend(admitted);
+            admitted.retain(|&i| i != cpu && !fallback_order.contains(&i));
+            fallback_order.extend(admitted);
         }
-        chain.push(cpu);
+        fallback_order.push(cpu);
         // Devices that the environment turned off need no model.
         if let Some((device, _)) = self.costs.iter().find(|(d, _)| position(*d).is_none() && !self.cpu_only) {
             return Err(missing("a cost model", device));
         }
-        let order: Order = chain.into_iter().map(|i| Arc::clone(&slots[i])).collect();
+        let order: Order = fallback_order.into_iter().map(|i| Arc::clone(&slots[i])).collect();
         let mut shared = Shared::new(DeviceSet::built(slots, order), self.cost_cache);
         if let Some(time) = self.quarantine {
             shared.quarantine = time;

@@ -1,8 +1,8 @@
 //! Trying devices until one has run the operation.
 
-use super::arrange::Brought;
+use super::arrange::MovedArg;
 use super::into::{Aliasing, Places, write};
-use super::plan::{Arg, Plan, Wish};
+use super::plan::{Arg, OutputDevice, Plan};
 use super::run::{Metas, compute};
 use super::{HybridExecutor, OnFault, Operand, Output, OutputVec};
 use crate::device_state::DeviceState;
@@ -19,7 +19,7 @@ pub(super) struct Request<'a> {
     pub(super) args: &'a [Operand<'a>],
     pub(super) metas: &'a [TensorMeta<'a>],
     pub(super) outs: &'a [OutputMeta],
-    pub(super) wish: Wish,
+    pub(super) output_device: OutputDevice,
     /// Where the results go, if they are not to have fresh memory.
     pub(super) places: Option<Places<'a>>,
     /// How the processor failed already, before planning.
@@ -27,7 +27,7 @@ pub(super) struct Request<'a> {
 }
 
 /// Where the results are.
-pub(super) enum Done {
+pub(super) enum DispatchOutcome {
     Fresh(OutputVec),
     /// In the places that the request named.
     InPlace,
@@ -58,7 +58,7 @@ struct Progress {
 impl HybridExecutor {
     #[cold]
     #[inline(never)]
-    pub(super) fn dispatch(&self, request: Request<'_>) -> Result<Done> {
+    pub(super) fn dispatch(&self, request: Request<'_>) -> Result<DispatchOutcome> {
         let recovered = self.recover(request.op, request.args)?;
         if recovered.is_empty() {
             return self.dispatch_reachable(request);
@@ -73,7 +73,7 @@ impl HybridExecutor {
         self.dispatch_reachable(Request { args: &args, metas: &metas, ..request })
     }
 
-    fn dispatch_reachable(&self, mut request: Request<'_>) -> Result<Done> {
+    fn dispatch_reachable(&self, mut request: Request<'_>) -> Result<DispatchOutcome> {
         if let Some(refusal) = &self.0.refusal {
             return Err(refusal.clone());
         }
@@ -83,23 +83,23 @@ impl HybridExecutor {
             .map(|(arg, &meta)| Arg { meta, operand: Some(*arg), home: self.home(arg.storage) })
             .collect();
         let Plan { order, considered, home } =
-            self.plan(request.op, request.metas, &args, request.outs, &request.wish)?;
+            self.plan(request.op, request.metas, &args, request.outs, &request.output_device)?;
         let mut progress = Progress { considered, moved: 0, suspects: SmallVec::new(), started, run: None };
         for (position, slot) in order.iter().enumerate() {
             match self.attempt(slot, &mut request, &mut progress) {
-                Ok(done) => {
-                    if let Some(fault) = self.doubt(slot, &request, &done) {
+                Ok(outcome) => {
+                    if let Some(fault) = self.doubt(slot, &request, &outcome) {
                         progress.suspects.push(Arc::clone(slot));
                         self.note_fault(slot, request.op, &fault, &mut progress);
                     } else {
-                        self.settle_suspicions(&request, &done, &progress);
+                        self.settle_suspicions(&request, &outcome, &progress);
                         slot.counters.ran(request.op.work(request.metas, request.outs));
                         progress.considered.push((slot.device, Verdict::Ran));
                         if self.chooses_by_cost() {
                             let rest = order[position + 1..].iter().map(|state| state.device);
                             progress.considered.extend(rest.map(|d| (d, Verdict::Costlier)));
                         }
-                        return self.finish(slot, &request, done, home, progress);
+                        return self.finish(slot, &request, outcome, home, progress);
                     }
                 }
                 Err(
@@ -148,7 +148,7 @@ impl HybridExecutor {
         slot: &Arc<DeviceState>,
         request: &mut Request<'_>,
         progress: &mut Progress,
-    ) -> Result<Done, Failure> {
+    ) -> Result<DispatchOutcome, Failure> {
         let early = request.early.take_if(|_| slot.device.is_cpu());
         let mut early = early.map(Failure::Running);
         let attempt = || match early.take() {
@@ -166,14 +166,14 @@ impl HybridExecutor {
         slot: &Arc<DeviceState>,
         request: &Request<'_>,
         progress: &mut Progress,
-    ) -> Result<Done, Failure> {
-        let mut brought: SmallVec<[Brought<'_>; 4]> = SmallVec::new();
+    ) -> Result<DispatchOutcome, Failure> {
+        let mut moved_args: SmallVec<[MovedArg<'_>; 4]> = SmallVec::new();
         for arg in request.args {
-            let arg = self.bring(arg, slot).map_err(Failure::Moving)?;
+            let arg = self.move_to(arg, slot).map_err(Failure::Moving)?;
             progress.moved += arg.bytes() as u64;
-            brought.push(arg);
+            moved_args.push(arg);
         }
-        let args: SmallVec<[Operand<'_>; 4]> = brought.iter().map(Brought::operand).collect();
+        let args: SmallVec<[Operand<'_>; 4]> = moved_args.iter().map(MovedArg::operand).collect();
         if let Some(Places { destinations, aliasing }) = request.places
             && aliasing.allows(slot)
             && destinations.iter().all(|to| {
@@ -187,12 +187,12 @@ impl HybridExecutor {
                 _ => Failure::Running,
             })?;
             progress.run = called.map(Interval::since);
-            return Ok(Done::InPlace);
+            return Ok(DispatchOutcome::InPlace);
         }
         let called = progress.started.map(|_| host_ns());
         let outputs = compute(slot, request.op, &args, request.outs).map_err(Failure::Running)?;
         progress.run = called.map(Interval::since);
-        Ok(Done::Fresh(outputs))
+        Ok(DispatchOutcome::Fresh(outputs))
     }
 
     /// Brings results to where they are wanted, and records.
@@ -200,39 +200,39 @@ impl HybridExecutor {
         &self,
         slot: &Arc<DeviceState>,
         request: &Request<'_>,
-        done: Done,
+        outcome: DispatchOutcome,
         home: Option<Arc<DeviceState>>,
         mut progress: Progress,
-    ) -> Result<Done> {
-        let goal = match &request.wish {
-            Wish::At(state) => Some(Arc::clone(state)),
+    ) -> Result<DispatchOutcome> {
+        let goal = match &request.output_device {
+            OutputDevice::At(state) => Some(Arc::clone(state)),
             // Another device stood in for the one that holds the arguments.
-            Wish::Anywhere => home.filter(|home| {
+            OutputDevice::Anywhere => home.filter(|home| {
                 progress.considered.iter().any(|(device, verdict)| {
                     *device == home.device && matches!(verdict, Verdict::Declined(_) | Verdict::Failed(_))
                 })
             }),
         };
         let goal = goal.filter(|goal| !Arc::ptr_eq(goal, slot) && !goal.health.is_lost());
-        let (done, returned) = match (done, goal) {
-            (Done::Fresh(outputs), Some(goal)) if request.places.is_none() => {
+        let (outcome, returned) = match (outcome, goal) {
+            (DispatchOutcome::Fresh(outputs), Some(goal)) if request.places.is_none() => {
                 match self.send(&outputs, &goal) {
                     Ok(sent) => {
                         let bytes: usize = sent.iter().map(|output| output.storage.bytes()).sum();
                         progress.moved += bytes as u64;
-                        (Done::Fresh(sent), Some(goal.device))
+                        (DispatchOutcome::Fresh(sent), Some(goal.device))
                     }
-                    Err(fault) => match request.wish {
-                        Wish::At(_) => return Err(fault.into()),
+                    Err(fault) => match request.output_device {
+                        OutputDevice::At(_) => return Err(fault.into()),
                         // It serves as well from where it is.
-                        Wish::Anywhere => (Done::Fresh(outputs), None),
+                        OutputDevice::Anywhere => (DispatchOutcome::Fresh(outputs), None),
                     },
                 }
             }
-            (done, _) => (done, None),
+            (outcome, _) => (outcome, None),
         };
         self.record(request, Some(slot.device), returned, &progress);
-        Ok(done)
+        Ok(outcome)
     }
 
     fn send(&self, outputs: &[Output], slot: &Arc<DeviceState>) -> Result<OutputVec, Fault> {
@@ -266,11 +266,11 @@ impl HybridExecutor {
     }
 
     /// Where asked for: a fault if a device's results have NaN.
-    fn doubt(&self, slot: &DeviceState, request: &Request<'_>, done: &Done) -> Option<Fault> {
+    fn doubt(&self, slot: &DeviceState, request: &Request<'_>, outcome: &DispatchOutcome) -> Option<Fault> {
         if !self.0.check_numbers || slot.device.is_cpu() {
             return None;
         }
-        match self.has_nan(request, done) {
+        match self.has_nan(request, outcome) {
             Ok(false) => None,
             Ok(true) => {
                 Some(Fault::Numeric { device: slot.device, message: "the result has NaN".to_owned() })
@@ -280,8 +280,8 @@ impl HybridExecutor {
     }
 
     /// Devices whose NaN the processor does not confirm lose the operation.
-    fn settle_suspicions(&self, request: &Request<'_>, done: &Done, progress: &Progress) {
-        if progress.suspects.is_empty() || self.has_nan(request, done) != Ok(false) {
+    fn settle_suspicions(&self, request: &Request<'_>, outcome: &DispatchOutcome, progress: &Progress) {
+        if progress.suspects.is_empty() || self.has_nan(request, outcome) != Ok(false) {
             return;
         }
         for state in &progress.suspects {
@@ -289,14 +289,14 @@ impl HybridExecutor {
         }
     }
 
-    fn has_nan(&self, request: &Request<'_>, done: &Done) -> Result<bool, Fault> {
+    fn has_nan(&self, request: &Request<'_>, outcome: &DispatchOutcome) -> Result<bool, Fault> {
         let fresh: SmallVec<[Operand<'_>; 1]>;
-        let results = match done {
-            Done::Fresh(outputs) => {
+        let results = match outcome {
+            DispatchOutcome::Fresh(outputs) => {
                 fresh = outputs.iter().map(Output::operand).collect();
                 &fresh[..]
             }
-            Done::InPlace => request.places.map_or(&[][..], |places| places.destinations),
+            DispatchOutcome::InPlace => request.places.map_or(&[][..], |places| places.destinations),
         };
         for result in results {
             if self.holds_nan(result)? {

@@ -1,7 +1,7 @@
 //! Writing results into existing memory: caches, optimizers, assignment to slices.
 
-use super::dispatch::{Done, Request};
-use super::plan::Wish;
+use super::dispatch::{DispatchOutcome, Request};
+use super::plan::OutputDevice;
 use super::run::{FreshOutput, Metas};
 use super::{HybridExecutor, Operand, Output};
 use crate::device_state::DeviceState;
@@ -79,12 +79,13 @@ impl HybridExecutor {
             self.home(to.storage).usable()?;
         }
         let _sequence = self.sequence();
-        let wish = destinations.first().map_or(Wish::Anywhere, |to| Wish::At(self.home(to.storage)));
+        let output_device =
+            destinations.first().map_or(OutputDevice::Anywhere, |to| OutputDevice::At(self.home(to.storage)));
         let places = Some(Places { destinations, aliasing });
-        let request = Request { op, args, metas: &metas, outs: &outs, wish, places, early };
+        let request = Request { op, args, metas: &metas, outs: &outs, output_device, places, early };
         match self.dispatch(request)? {
-            Done::InPlace => Ok(()),
-            Done::Fresh(outputs) => {
+            DispatchOutcome::InPlace => Ok(()),
+            DispatchOutcome::Fresh(outputs) => {
                 for (output, to) in outputs.iter().zip(destinations) {
                     self.store_one(output, to)?;
                 }

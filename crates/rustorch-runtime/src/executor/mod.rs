@@ -3,16 +3,16 @@
 mod arrange;
 mod builder;
 mod dispatch;
+mod fast_path;
 mod into;
 mod operand;
 mod plan;
 mod profiling;
 mod run;
-mod tiny;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
-pub use operand::{Operand, Output, OutputVec, Receive, Whereto};
+pub use operand::{FromOutput, Operand, Output, OutputVec, Whereto};
 pub use plan::Estimate;
 pub(crate) use run::total_bytes;
 

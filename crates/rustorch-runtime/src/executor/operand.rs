@@ -62,7 +62,7 @@ impl<'a> From<&'a Storage> for Whereto<'a> {
 pub type OutputVec = SmallVec<[Output; 1]>;
 
 /// What a result becomes for who asked for it.
-pub trait Receive: Sized {
+pub trait FromOutput: Sized {
     /// From fresh memory in which elements of a shape lie side by side: in parts, since to make one thing of them only to
     /// take it apart takes longer than adding two numbers.
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Self;
@@ -71,7 +71,7 @@ pub trait Receive: Sized {
     fn output(output: Output) -> Self;
 }
 
-impl Receive for Output {
+impl FromOutput for Output {
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Output {
         Output { storage, dtype, layout: Layout::contiguous(shape.clone()) }
     }

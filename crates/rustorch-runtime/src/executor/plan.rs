@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Where the results of an operation are wanted.
 #[derive(Clone)]
-pub(super) enum Wish {
+pub(super) enum OutputDevice {
     /// Where the arguments are, or wherever the policy puts the operation.
     Anywhere,
     /// On this device.
@@ -63,7 +63,7 @@ impl HybridExecutor {
             .iter()
             .map(|&meta| Ok(Arg { meta, operand: None, home: self.state(meta.device)? }))
             .collect::<Result<_>>()?;
-        let plan = self.plan(op, args, &seen, &outs, &Wish::Anywhere)?;
+        let plan = self.plan(op, args, &seen, &outs, &OutputDevice::Anywhere)?;
         let estimate = |state: &Arc<DeviceState>| Estimate {
             device: state.device,
             us: self.cost_us(state, op, args, &seen, &outs),
@@ -77,15 +77,15 @@ impl HybridExecutor {
         metas: &[TensorMeta<'_>],
         args: &[Arg<'_>],
         outs: &[OutputMeta],
-        wish: &Wish,
+        output_device: &OutputDevice,
     ) -> Result<Plan> {
-        let home = match wish {
-            Wish::At(state) => Some(Arc::clone(state)),
-            Wish::Anywhere => residence(args),
+        let home = match output_device {
+            OutputDevice::At(state) => Some(Arc::clone(state)),
+            OutputDevice::Anywhere => residence(args),
         };
         let mut considered = Vec::new();
         let mut able: SmallVec<[Arc<DeviceState>; 4]> = SmallVec::new();
-        for state in self.candidates(args, wish)? {
+        for state in self.candidates(args, output_device)? {
             match self.ability(&state, op, metas, args, outs) {
                 Ok(()) => able.push(state),
                 Err(verdict) => {
@@ -99,7 +99,7 @@ impl HybridExecutor {
         let work = Situation { op, class: op.class(metas), bytes: total_bytes(metas, outs), home };
         self.0.placement.order(&work, &mut able, |state| self.cost_us(state, op, metas, args, outs));
         if args.is_empty()
-            && let Wish::At(wanted) = wish
+            && let OutputDevice::At(wanted) = output_device
         {
             // Nothing but the wish ties it to a device.
             able.sort_by_key(|state| !Arc::ptr_eq(state, wanted));
@@ -109,13 +109,17 @@ impl HybridExecutor {
 
     /// The fallback order, preceded by devices outside it that the policy or the caller names; before the CPU, which is last,
     /// the devices of arguments that are in neither.
-    fn candidates(&self, args: &[Arg<'_>], wish: &Wish) -> Result<SmallVec<[Arc<DeviceState>; 8]>> {
+    fn candidates(
+        &self,
+        args: &[Arg<'_>],
+        output_device: &OutputDevice,
+    ) -> Result<SmallVec<[Arc<DeviceState>; 8]>> {
         let order = self.fallback()?;
         let (cpu, others) = order.split_last().expect("the CPU is in every order");
         let mut candidates: SmallVec<[Arc<DeviceState>; 8]> = SmallVec::new();
-        let wanted = match wish {
-            Wish::At(state) => Some(state),
-            Wish::Anywhere => None,
+        let wanted = match output_device {
+            OutputDevice::At(state) => Some(state),
+            OutputDevice::Anywhere => None,
         };
         let named =
             self.0.named.iter().chain(wanted).filter(|state| !order.iter().any(|s| Arc::ptr_eq(s, state)));

@@ -1,7 +1,7 @@
 //! Running an operation: the short way for what plainly belongs on the processor, else planning.
 
-use super::dispatch::{Done, Request};
-use super::plan::Wish;
+use super::dispatch::{DispatchOutcome, Request};
+use super::plan::OutputDevice;
 use super::{HybridExecutor, Operand, Output, OutputVec, Whereto};
 use crate::device_state::DeviceState;
 use crate::storage::{FreshMemory, ReadGuard};
@@ -66,11 +66,11 @@ impl HybridExecutor {
                 Err(fault) => early = Some(fault),
             }
         }
-        let wish = asked.map_or(Wish::Anywhere, Wish::At);
-        let request = Request { op, args, metas: &metas, outs: &outs, wish, places: None, early };
+        let output_device = asked.map_or(OutputDevice::Anywhere, OutputDevice::At);
+        let request = Request { op, args, metas: &metas, outs: &outs, output_device, places: None, early };
         match self.dispatch(request)? {
-            Done::Fresh(outputs) => Ok(outputs),
-            Done::InPlace => unreachable!("no places were given"),
+            DispatchOutcome::Fresh(outputs) => Ok(outputs),
+            DispatchOutcome::InPlace => unreachable!("no places were given"),
         }
     }
 

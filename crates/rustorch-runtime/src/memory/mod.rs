@@ -1,11 +1,11 @@
 //! One caching pool per device, and what each has done.
 
-mod pool;
+mod caching_allocator;
 pub(crate) mod size_class;
 mod stats;
 pub(crate) mod thread_cache;
 
-pub(crate) use pool::Pool;
+pub(crate) use caching_allocator::CachingAllocator;
 pub use stats::MemoryStats;
 
 use crate::device_set::DeviceSet;
@@ -52,7 +52,7 @@ impl MemoryManager {
 
     /// What a device's pool has done; `None` for a device that the executor does not have.
     pub fn stats(&self, device: Device) -> Option<MemoryStats> {
-        self.state(device).map(|state| state.pool.stats())
+        self.state(device).map(|state| state.allocator.stats())
     }
 
     /// Gives the memory that the pool of `device` keeps for reuse, and copies of other devices' memory, back to the device, and
@@ -73,7 +73,7 @@ impl MemoryManager {
 
     /// The most bytes that may be taken from `device` at once, in use or kept for reuse, if there is a limit.
     pub fn limit(&self, device: Device) -> Option<usize> {
-        self.state(device).and_then(|state| state.pool.limit())
+        self.state(device).and_then(|state| state.allocator.limit())
     }
 
     /// Sets the most bytes that may be taken from `device` at once, in use or kept for reuse. An allocation beyond is an
@@ -81,7 +81,7 @@ impl MemoryManager {
     /// next device runs the operation. What is in use already stays.
     pub fn set_limit(&self, device: Device, bytes: Option<usize>) {
         if let Some(state) = self.state(device) {
-            state.pool.set_limit(bytes);
+            state.allocator.set_limit(bytes);
         }
     }
 

@@ -32,7 +32,9 @@ pub(crate) fn take(state: &Arc<DeviceState>, bytes: usize) -> Option<Arc<Block>>
         .try_with(|cache| {
             let mut cache = cache.try_borrow_mut().ok()?;
             let cache = match &mut *cache {
-                Some(cache) if Arc::ptr_eq(&cache.state, state) && cache.epoch == state.pool.epoch() => cache,
+                Some(cache) if Arc::ptr_eq(&cache.state, state) && cache.epoch == state.allocator.epoch() => {
+                    cache
+                }
                 other => {
                     // Binds the cache to this pool, so that blocks that come back are kept.
                     *other = None;
@@ -58,7 +60,7 @@ pub(crate) fn put(block: Arc<Block>) {
             (Some(cache), Some(state))
                 if block.capacity() <= LARGEST
                     && Arc::ptr_eq(&cache.state, state)
-                    && cache.epoch == state.pool.epoch() =>
+                    && cache.epoch == state.allocator.epoch() =>
             {
                 let capacity = block.capacity();
                 let bin = &mut cache.bins[class_of(capacity)];
@@ -82,10 +84,10 @@ pub(crate) fn flush() {
 impl Cache {
     fn new(state: &Arc<DeviceState>) -> Cache {
         let counts = Arc::new(ThreadCounts::default());
-        state.pool.register(&counts);
+        state.allocator.register(&counts);
         let mut bins = Vec::new();
         bins.resize_with(class_of(LARGEST) + 1, Vec::new);
-        Cache { state: Arc::clone(state), epoch: state.pool.epoch(), counts, bins }
+        Cache { state: Arc::clone(state), epoch: state.allocator.epoch(), counts, bins }
     }
 }
 
@@ -96,6 +98,6 @@ impl Drop for Cache {
             self.counts.changed(block.capacity() as i64);
             drop(block);
         }
-        self.state.pool.unregister(&self.counts);
+        self.state.allocator.unregister(&self.counts);
     }
 }

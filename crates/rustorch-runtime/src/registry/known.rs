@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 /// A kind of devices, which are looked for once and opened once each.
 pub(super) struct KnownKind {
     provider: Provider,
-    found: OnceLock<Found>,
+    found: OnceLock<KnownDevices>,
 }
 
-struct Found {
+struct KnownDevices {
     devices: Vec<Known>,
     /// Why there are no others.
     missing: Vec<String>,
@@ -33,7 +33,7 @@ impl KnownKind {
         self.provider.kind
     }
 
-    fn found(&self) -> &Found {
+    fn found(&self) -> &KnownDevices {
         self.found.get_or_init(|| {
             let Discovery { devices, mut missing } = (self.provider.discover)();
             let kind = self.provider.kind;
@@ -50,7 +50,7 @@ impl KnownKind {
                 open: candidate.open,
                 opened: OnceLock::new(),
             });
-            Found { devices: devices.collect(), missing }
+            KnownDevices { devices: devices.collect(), missing }
         })
     }
 

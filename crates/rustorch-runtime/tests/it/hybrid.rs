@@ -45,8 +45,11 @@ fn each_operation_runs_where_it_is_cheapest_and_results_stay() {
     let multiplier = Arc::new(fake(CUDA).cost(|cost| *cost = rates(1e13, 1e8)));
     let streamer = Arc::new(fake(OPENCL).cost(|cost| *cost = rates(1e9, 5e11)));
     let cpu = CostModel { upload: Link::NONE, download: Link::NONE, ..rates(1e10, 1e9) };
-    let exec =
-        builder(&[&multiplier, &streamer]).chain([CUDA, OPENCL]).cost(Device::CPU, cpu).build().unwrap();
+    let exec = builder(&[&multiplier, &streamer])
+        .fallback_order([CUDA, OPENCL])
+        .cost(Device::CPU, cpu)
+        .build()
+        .unwrap();
     let (x, w) = (
         upload(&exec, &[0.001f32; 512 * 512], &[512, 512]),
         upload(&exec, &[0.5f32; 512 * 512], &[512, 512]),

@@ -14,13 +14,13 @@ fn manager(fakes: &[&Arc<FakeDevice>]) -> DeviceManager {
 }
 
 #[test]
-fn devices_are_listed_in_the_order_of_the_chain() {
+fn devices_are_listed_in_fallback_order() {
     let cuda = Arc::new(fake(CUDA).capability(|c| {
         c.driver = "535.1".into();
         c.memory = Some(8 << 30);
     }));
     let outside = Arc::new(fake(Device::metal(0)));
-    let manager = DeviceManager::new(builder(&[&outside, &cuda]).chain([CUDA]).build().unwrap());
+    let manager = DeviceManager::new(builder(&[&outside, &cuda]).fallback_order([CUDA]).build().unwrap());
     let devices = manager.devices();
     let order: Vec<Device> = devices.iter().map(|d| d.device).collect();
     assert_eq!(order, [CUDA, Device::CPU, Device::metal(0)]);

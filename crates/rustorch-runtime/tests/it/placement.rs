@@ -20,13 +20,13 @@ fn pair() -> (Arc<FakeDevice>, Arc<FakeDevice>) {
 }
 
 #[test]
-fn the_chain_orders_what_was_given_in_any_order() {
+fn the_fallback_order_orders_devices_given_in_any_order() {
     let (cuda, opencl) = pair();
     let exec = builder(&[&opencl, &cuda]).build().unwrap();
     assert_eq!(exec.fallback_order().unwrap(), [CUDA, OPENCL, Device::CPU]);
-    let exec = builder(&[&opencl, &cuda]).chain([OPENCL]).build().unwrap();
+    let exec = builder(&[&opencl, &cuda]).fallback_order([OPENCL]).build().unwrap();
     assert_eq!(exec.fallback_order().unwrap(), [OPENCL, Device::CPU]);
-    let error = builder(&[&cuda]).chain([OPENCL]).build().unwrap_err().to_string();
+    let error = builder(&[&cuda]).fallback_order([OPENCL]).build().unwrap_err().to_string();
     assert!(error.contains("opencl:0") && error.contains("cuda:0, cpu"), "{error}");
     assert!(builder(&[&cuda, &cuda]).build().unwrap_err().to_string().contains("two backends"));
 }
@@ -182,12 +182,12 @@ fn a_family_in_the_environment_admits_all_its_devices() {
         let find = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string());
         Environment::from_fn(find)
     };
-    let chain = |vars: &[(&str, &str)]| {
+    let fallback_order = |vars: &[(&str, &str)]| {
         let exec =
             builder(&[&cuda, &second, &first]).environment(&environment(vars)).and_then(Builder::build);
         exec.map(|exec| exec.fallback_order().unwrap())
     };
-    let devices = |list| chain(&[("RUSTORCH_DEVICES", list)]);
+    let devices = |list| fallback_order(&[("RUSTORCH_DEVICES", list)]);
     assert_eq!(devices("opencl,cpu").unwrap(), [OPENCL, Device::opencl(1), Device::CPU]);
     assert_eq!(devices("opencl").unwrap(), [OPENCL, Device::opencl(1), Device::CPU]);
     assert_eq!(devices("opencl:1,cuda").unwrap(), [Device::opencl(1), CUDA, Device::CPU]);
@@ -197,7 +197,7 @@ fn a_family_in_the_environment_admits_all_its_devices() {
     assert!(error.contains("vulkan") && error.contains("cuda:0, opencl:1, opencl:0"), "{error}");
     // Turned off, no GPU is there, whatever the chain says.
     let off = [("RUSTORCH_DEVICES", "cuda,cpu"), ("RUSTORCH_DISABLE_GPU", "1")];
-    assert_eq!(chain(&off).unwrap(), [Device::CPU]);
+    assert_eq!(fallback_order(&off).unwrap(), [Device::CPU]);
     let exec = builder(&[&cuda, &first]).environment(&environment(&off)).unwrap().build().unwrap();
     assert!(exec.with_policy(Placement::Require(CUDA)).is_err());
     let x = upload(&exec, &ramp(1 << 18), &[512, 512]);

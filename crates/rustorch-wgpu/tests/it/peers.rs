@@ -45,7 +45,7 @@ fn by_way_of_the_processor() {
     let devices = [engines[0].device(), engines[1].device()];
     let builder =
         engines.into_iter().fold(HybridExecutor::builder().threads(1), |b, engine| b.backend(engine));
-    let manager = DeviceManager::new(builder.chain(devices).build().unwrap());
+    let manager = DeviceManager::new(builder.fallback_order(devices).build().unwrap());
     let options = ContextOptions { streams: Some(4), ..ContextOptions::default() };
     let context = manager.context(devices[0], options).unwrap();
     assert_eq!(context.streams(), 1, "wgpu has one queue");

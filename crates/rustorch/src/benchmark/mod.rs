@@ -63,7 +63,7 @@ pub fn device(
 ) -> Result<Report> {
     let executor = HybridExecutor::builder()
         .backend(Arc::clone(backend))
-        .chain([backend.device()])
+        .fallback_order([backend.device()])
         .placement(Placement::Require(backend.device()))
         .build()?;
     let bench = Bench::new(&executor, &**backend, options);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const HOST_CACHE: usize = 512 << 20;
 
 /// The caching allocator of one device.
-pub(crate) struct Pool {
+pub(crate) struct CachingAllocator {
     device: Device,
     backend: Arc<dyn Backend>,
     /// Changes when thread caches must give back what they hold.
@@ -37,9 +37,9 @@ struct Shared {
     ended_hits: u64,
 }
 
-impl Pool {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Pool {
-        Pool {
+impl CachingAllocator {
+    pub(crate) fn new(backend: Arc<dyn Backend>) -> CachingAllocator {
+        CachingAllocator {
             device: backend.device(),
             backend,
             epoch: AtomicUsize::new(0),

@@ -5,7 +5,7 @@
 //! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
 
-use super::{HybridExecutor, Operand, Output, Receive};
+use super::{FromOutput, HybridExecutor, Operand, Output};
 use rustorch_core::{DType, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype};
 use std::mem::MaybeUninit;
 
@@ -21,7 +21,7 @@ impl HybridExecutor {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn run_one<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<R> {
+    pub fn run_one<const N: usize, R: FromOutput>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<R> {
         match self.run_alike(op, args) {
             Some(result) => Ok(result),
             None => self.run_alone(op, args).map(R::output),
@@ -34,7 +34,7 @@ impl HybridExecutor {
     /// # Errors
     /// As [`run`](Self::run), and if the dtype is a block type.
     #[inline]
-    pub fn run_with_number<R: Receive>(
+    pub fn run_with_number<R: FromOutput>(
         &self,
         op: &Op,
         x: Operand<'_>,
@@ -42,12 +42,12 @@ impl HybridExecutor {
         is_first: bool,
     ) -> Result<R> {
         let mut repeated: Repeated = [const { MaybeUninit::uninit() }; MOST];
-        if let Some(tiny) = self.tiny(op, &x, 2, 1) {
-            let number = fill(&mut repeated[..tiny.n], x.dtype, number).cast();
+        if let Some(fast_path) = self.fast_path(op, &x, 2, 1) {
+            let number = fill(&mut repeated[..fast_path.n], x.dtype, number).cast();
             let _guard = x.storage.read();
-            let args = if is_first { [number, tiny.address] } else { [tiny.address, number] };
+            let args = if is_first { [number, fast_path.address] } else { [fast_path.address, number] };
             // SAFETY: the number stands there `n` times, and `x` is as `tiny` says, and guarded.
-            if let Some(result) = unsafe { self.compute_tiny(op, &x, &tiny, &args) } {
+            if let Some(result) = unsafe { self.compute_fast_path(op, &x, &fast_path, &args) } {
                 return Ok(result);
             }
         }
@@ -65,24 +65,24 @@ impl HybridExecutor {
     }
 
     #[inline(always)]
-    fn run_alike<const N: usize, R: Receive>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<R> {
+    fn run_alike<const N: usize, R: FromOutput>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<R> {
         let (first, rest) = args.split_first()?;
-        let tiny = self.tiny(op, first, N, N)?;
-        let mut addresses = [tiny.address; N];
+        let fast_path = self.fast_path(op, first, N, N)?;
+        let mut addresses = [fast_path.address; N];
         for (address, arg) in addresses[1..].iter_mut().zip(rest) {
             if arg.dtype != first.dtype || arg.layout.shape() != first.layout.shape() {
                 return None;
             }
-            *address = packed_address(arg, tiny.n, tiny.size)?;
+            *address = packed_address(arg, fast_path.n, fast_path.size)?;
         }
         let _guards = args.each_ref().map(|arg| arg.storage.read());
         // SAFETY: all arguments have the dtype and as many elements, lie side by side and are guarded.
-        unsafe { self.compute_tiny(op, first, &tiny, &addresses) }
+        unsafe { self.compute_fast_path(op, first, &fast_path, &addresses) }
     }
 
     /// Whether an operation on `terms` arguments like `x`, of which `tensors` are tensors, may go this way.
     #[inline(always)]
-    fn tiny(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<Tiny> {
+    fn fast_path(&self, op: &Op, x: &Operand<'_>, terms: usize, tensors: usize) -> Option<FastPath> {
         let n = x.layout.numel();
         if n == 0 || n > MOST {
             return None;
@@ -95,7 +95,7 @@ impl HybridExecutor {
         if !self.needs_no_plan(bytes) {
             return None;
         }
-        Some(Tiny { n, size, out, out_bytes, address: packed_address(x, n, size)? })
+        Some(FastPath { n, size, out, out_bytes, address: packed_address(x, n, size)? })
     }
 
     /// `None`, where the general way has to be taken.
@@ -104,25 +104,25 @@ impl HybridExecutor {
     /// `tiny` was made for `x` and the operation, and each address is that of as many elements of its dtype, which nobody
     /// writes meanwhile.
     #[inline(always)]
-    unsafe fn compute_tiny<R: Receive>(
+    unsafe fn compute_fast_path<R: FromOutput>(
         &self,
         op: &Op,
         x: &Operand<'_>,
-        tiny: &Tiny,
+        fast_path: &FastPath,
         args: &[*const u8],
     ) -> Option<R> {
         let cpu = self.cpu();
-        let memory = cpu.fresh(tiny.out_bytes, tiny.out == DType::Bool).ok()?;
+        let memory = cpu.fresh(fast_path.out_bytes, fast_path.out == DType::Bool).ok()?;
         let place = memory.buffer().host_address()?.as_ptr();
         // SAFETY: by the contract; the operation has a result for the dtype, and the room is fresh and aligned to any dtype.
-        let done = unsafe { cpu.backend.run_packed(op, x.dtype, args, place, tiny.n) };
+        let done = unsafe { cpu.backend.run_packed(op, x.dtype, args, place, fast_path.n) };
         // SAFETY: then all elements are written, which fill the memory.
-        done.then(|| R::packed(unsafe { memory.assume_init() }, tiny.out, x.layout.shape()))
+        done.then(|| R::packed(unsafe { memory.assume_init() }, fast_path.out, x.layout.shape()))
     }
 }
 
 /// An operation that may go this way, and its first tensor.
-struct Tiny {
+struct FastPath {
     /// Elements of each argument and of the result.
     n: usize,
     /// Bytes of an element of the arguments.
