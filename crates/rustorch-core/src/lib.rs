@@ -52,7 +52,7 @@ pub use meta::{OutputMeta, Outputs, TensorMeta, packed_bytes};
 pub use op::*;
 pub use overlap::Overlap;
 pub use philox::{Philox, PhiloxKey, philox4x32, unit_f32, unit_f64};
-pub use promote::{Weight, promote_types, result_type};
+pub use promote::{PromotionCategory, promote_types, result_type};
 pub use quant_type::QuantType;
 pub use scalar::{FromScalar, Scalar};
 pub use shape::{Dims, Shape, resolve_axis};

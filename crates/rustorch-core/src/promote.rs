@@ -56,7 +56,7 @@ fn promote_int(a: DType, b: DType) -> DType {
 
 /// How much an operand's dtype counts in [`result_type`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum PromotionCategory {
     /// A plain number: only its family counts.
     Number,
     /// A tensor of no dimensions: its dtype counts among its like, but yields to a dimensioned tensor of its family.
@@ -70,15 +70,15 @@ pub enum Weight {
 ///
 /// `default_float` is what a plain real number becomes where only integers stand beside it (`F32` in PyTorch).
 pub fn result_type(
-    operands: impl IntoIterator<Item = (DType, Weight)>,
+    operands: impl IntoIterator<Item = (DType, PromotionCategory)>,
     default_float: DType,
 ) -> Option<DType> {
     let mut groups: [Option<DType>; 3] = [None; 3];
     for (dtype, weight) in operands {
         // A plain number has no width of its own.
         let dtype = match (weight, dtype.kind()) {
-            (Weight::Number, DTypeKind::Float) => default_float,
-            (Weight::Number, DTypeKind::Complex) => default_float.to_complex(),
+            (PromotionCategory::Number, DTypeKind::Float) => default_float,
+            (PromotionCategory::Number, DTypeKind::Complex) => default_float.to_complex(),
             _ => dtype,
         };
         let group = &mut groups[weight as usize];
@@ -109,8 +109,8 @@ mod tests {
     // torch.result_type of tensors of these dtypes, PyTorch 2.x.
     #[test]
     fn weights_decide() {
-        let rt = |ops: &[(DType, Weight)]| result_type(ops.iter().copied(), F32).unwrap();
-        use Weight::*;
+        let rt = |ops: &[(DType, PromotionCategory)]| result_type(ops.iter().copied(), F32).unwrap();
+        use PromotionCategory::*;
         assert_eq!(rt(&[(I32, Dimensioned), (F64, Number)]), F32);
         assert_eq!(rt(&[(F16, Dimensioned), (F64, ZeroDim)]), F16);
         assert_eq!(rt(&[(F16, Dimensioned), (F64, Number)]), F16);

@@ -4,7 +4,8 @@ use crate::dispatch::{run, run_with_number};
 use crate::out::{binary_into, compare_into, out_doc};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
-    BinaryOp, CompareOp, DType, DTypeKind, Error, GluOp, Op, Result, Scalar, Weight, Where, result_type,
+    BinaryOp, CompareOp, DType, DTypeKind, Error, GluOp, Op, PromotionCategory, Result, Scalar, Where,
+    result_type,
 };
 use rustorch_runtime::DeviceGuard;
 use std::borrow::Cow;
@@ -13,10 +14,10 @@ use std::borrow::Cow;
 pub(crate) const DEFAULT_FLOAT: DType = DType::F32;
 
 /// The weight of a plain number in promotion.
-pub(crate) const NUMBER: Weight = Weight::Number;
+pub(crate) const NUMBER: PromotionCategory = PromotionCategory::Number;
 
 /// The dtype in which these operands meet.
-pub(crate) fn meet(op: &'static str, operands: &[(DType, Weight)]) -> Result<DType> {
+pub(crate) fn meet(op: &'static str, operands: &[(DType, PromotionCategory)]) -> Result<DType> {
     let quantized = operands.iter().any(|(dtype, _)| dtype.is_quant());
     match result_type(operands.iter().copied(), DEFAULT_FLOAT) {
         Some(dtype) if !quantized => Ok(dtype),
@@ -31,22 +32,22 @@ pub(crate) fn meet(op: &'static str, operands: &[(DType, Weight)]) -> Result<DTy
 impl Tensor {
     /// How much the dtype counts in promotion.
     #[inline]
-    pub(crate) fn weight(&self) -> Weight {
-        if self.ndim() == 0 { Weight::ZeroDim } else { Weight::Dimensioned }
+    pub(crate) fn category(&self) -> PromotionCategory {
+        if self.ndim() == 0 { PromotionCategory::ZeroDim } else { PromotionCategory::Dimensioned }
     }
 }
 
 impl<'a> TensorOrScalar<'a> {
     pub(crate) fn side(&self) -> Side {
         match self {
-            TensorOrScalar::Tensor(tensor) => Side::Tensor(tensor.dtype(), tensor.weight()),
+            TensorOrScalar::Tensor(tensor) => Side::Tensor(tensor.dtype(), tensor.category()),
             TensorOrScalar::Scalar(number) => Side::Number(*number),
         }
     }
 
     #[inline]
-    fn weighted(&self) -> (DType, Weight) {
-        self.side().weighted()
+    fn with_category(&self) -> (DType, PromotionCategory) {
+        self.side().with_category()
     }
 
     /// The operand as a tensor of `dtype`; numbers become 0-d tensors on the device of `beside`.
@@ -71,15 +72,15 @@ impl<'a> TensorOrScalar<'a> {
 /// An operand as promotion sees it.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
-    Tensor(DType, Weight),
+    Tensor(DType, PromotionCategory),
     Number(Scalar),
 }
 
 impl Side {
     #[inline]
-    pub(crate) fn weighted(self) -> (DType, Weight) {
+    pub(crate) fn with_category(self) -> (DType, PromotionCategory) {
         match self {
-            Side::Tensor(dtype, weight) => (dtype, weight),
+            Side::Tensor(dtype, category) => (dtype, category),
             Side::Number(number) => (number.default_dtype(), NUMBER),
         }
     }
@@ -93,7 +94,7 @@ pub(crate) struct Meeting {
 
 /// How a function of these operands is computed.
 pub(crate) fn meeting(op: BinaryOp, sides: [Side; 2]) -> Result<Meeting> {
-    let mut dtype = meet(op.name(), &sides.map(Side::weighted))?;
+    let mut dtype = meet(op.name(), &sides.map(Side::with_category))?;
     let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
     if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
         dtype = DEFAULT_FLOAT;
@@ -198,7 +199,7 @@ fn run_pair(op: &Op, dtype: DType, [a, b]: [TensorOrScalar<'_>; 2], beside: &Ten
 
 fn compare(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>) -> Result<Tensor> {
     let this = TensorOrScalar::from(a);
-    let dtype = meet(op.name(), &[this.weighted(), b.weighted()])?;
+    let dtype = meet(op.name(), &[this.with_category(), b.with_category()])?;
     run_pair(&Op::Compare(op), dtype, [this, b], a)
 }
 
@@ -331,7 +332,7 @@ impl Tensor {
     pub fn trunc_divide<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
         let other = other.into();
         let this = TensorOrScalar::from(self);
-        let dtype = meet("trunc_divide", &[this.weighted(), other.weighted()])?;
+        let dtype = meet("trunc_divide", &[this.with_category(), other.with_category()])?;
         let a = this.to_tensor("trunc_divide", dtype, self)?;
         let b = other.to_tensor("trunc_divide", dtype, self)?;
         if !dtype.is_int() {
@@ -373,7 +374,7 @@ impl Tensor {
         b: impl Into<TensorOrScalar<'b>>,
     ) -> Result<Tensor> {
         let (a, b) = (a.into(), b.into());
-        let dtype = meet("where", &[a.weighted(), b.weighted()])?;
+        let dtype = meet("where", &[a.with_category(), b.with_category()])?;
         let (a, b) = (a.to_tensor("where", dtype, self)?, b.to_tensor("where", dtype, self)?);
         run(&Op::Where(Where), &[self, &a, &b])
     }
@@ -413,7 +414,7 @@ impl Tensor {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn complex(re: &Tensor, im: &Tensor) -> Result<Tensor> {
-        let dtype = meet("complex", &[(re.dtype(), re.weight()), (im.dtype(), im.weight())])?;
+        let dtype = meet("complex", &[(re.dtype(), re.category()), (im.dtype(), im.category())])?;
         let dtype = match dtype {
             DType::F64 => DType::F64,
             DType::C64 | DType::C128 => {
@@ -438,7 +439,10 @@ impl Tensor {
         if !matches!(self.dtype().kind(), DTypeKind::Bool) || other.dtype() != DType::Bool {
             let dtype = meet(
                 "allclose",
-                &[(self.dtype(), Weight::Dimensioned), (other.dtype(), Weight::Dimensioned)],
+                &[
+                    (self.dtype(), PromotionCategory::Dimensioned),
+                    (other.dtype(), PromotionCategory::Dimensioned),
+                ],
             )?;
             let dtype = if dtype.is_complex() { DType::C128 } else { DType::F64 };
             let (a, b) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);

@@ -23,7 +23,7 @@ impl Tensor {
         let Some(first) = tensors.first() else {
             return Err(Error::argument("cat", "needs one tensor at least"));
         };
-        let weights: Vec<_> = tensors.iter().map(|x| (x.borrow().dtype(), x.borrow().weight())).collect();
+        let weights: Vec<_> = tensors.iter().map(|x| (x.borrow().dtype(), x.borrow().category())).collect();
         let dtype = meet("cat", &weights)?;
         let mut parts: SmallVec<[Cow<'_, Tensor>; 8]> = SmallVec::new();
         for x in tensors.iter().map(Borrow::borrow).filter(|x| x.dims() != [0]) {

@@ -40,7 +40,7 @@ pub(crate) fn binary_into(
 /// Writes a comparison.
 pub(crate) fn compare_into(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>, out: &Tensor) -> Result<()> {
     let a = TensorOrScalar::from(a);
-    let compute = meet(op.name(), &[a.side(), b.side()].map(Side::weighted))?;
+    let compute = meet(op.name(), &[a.side(), b.side()].map(Side::with_category))?;
     pair_into(&Op::Compare(op), compute, [DType::Bool; 2], [a, b], out)
 }
 

@@ -4,7 +4,7 @@ use crate::binary::{NUMBER, meet};
 use crate::dispatch::run;
 use crate::out::{out_doc, unary_into};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{Clamp, DType, DTypeKind, Op, Result, Scalar, UnaryOp, Weight};
+use rustorch_core::{Clamp, DType, DTypeKind, Op, PromotionCategory, Result, Scalar, UnaryOp};
 
 /// How a unary function is computed of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,11 +46,15 @@ pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
 }
 
 /// The dtype in which an operand meets its bounds.
-pub(crate) fn bounded(dtype: DType, weight: Weight, bounds: [Option<Scalar>; 2]) -> Result<DType> {
+pub(crate) fn bounded(
+    dtype: DType,
+    category: PromotionCategory,
+    bounds: [Option<Scalar>; 2],
+) -> Result<DType> {
     bounds
         .into_iter()
         .flatten()
-        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, weight), (bound.default_dtype(), NUMBER)]))
+        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, category), (bound.default_dtype(), NUMBER)]))
 }
 
 macro_rules! unary_methods {
@@ -208,7 +212,7 @@ impl Tensor {
     }
 
     fn bounded(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-        let dtype = bounded(self.dtype(), self.weight(), [min, max])?;
+        let dtype = bounded(self.dtype(), self.category(), [min, max])?;
         run(&Op::Clamp(Clamp { min, max }), &[&self.to_dtype(dtype)?])
     }
 

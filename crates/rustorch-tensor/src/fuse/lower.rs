@@ -5,8 +5,8 @@ use super::expr::{Node, Term};
 use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
 use crate::pointwise::{Way, bounded, way};
 use rustorch_core::{
-    Cast, Clamp, DType, Device, Error, FusedBuilder, FusedPointwise, FusedValue, Layout, Op, Result, Shape,
-    TensorMeta, UnaryOp, Weight, Where,
+    Cast, Clamp, DType, Device, Error, FusedBuilder, FusedPointwise, FusedValue, Layout, Op,
+    PromotionCategory, Result, Shape, TensorMeta, UnaryOp, Where,
 };
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Input {
     pub(super) dtype: DType,
-    pub(super) weight: Weight,
+    pub(super) category: PromotionCategory,
 }
 
 /// What an expression comes to.
@@ -81,7 +81,7 @@ pub(super) fn lower(nodes: &[Node], result: usize, needed: &[bool], inputs: &[In
 struct Value {
     at: FusedValue,
     dtype: DType,
-    weight: Weight,
+    category: PromotionCategory,
 }
 
 struct Lowering {
@@ -102,20 +102,20 @@ impl Lowering {
                 self.cast(value, result)
             }
             Node::Compare(op, terms) => {
-                let dtype = meet(op.name(), &terms.map(|term| self.side(term).weighted()))?;
+                let dtype = meet(op.name(), &terms.map(|term| self.side(term).with_category()))?;
                 let args = self.terms(op.name(), terms, dtype)?;
                 self.step(Op::Compare(op), &args)
             }
             Node::Gate(op, values) => self.step(Op::Glu(op), &values.map(|x| self.values[x])),
             Node::Clamp(x, [min, max]) => {
                 let x = self.values[x];
-                let dtype = bounded(x.dtype, x.weight, [min, max])?;
+                let dtype = bounded(x.dtype, x.category, [min, max])?;
                 let x = self.cast(x, dtype)?;
                 self.step(Op::Clamp(Clamp { min, max }), &[x])
             }
             Node::Cast(x, dtype) => self.cast(self.values[x], dtype),
             Node::Where(condition, terms) => {
-                let dtype = meet("where", &terms.map(|term| self.side(term).weighted()))?;
+                let dtype = meet("where", &terms.map(|term| self.side(term).with_category()))?;
                 let [a, b] = self.terms("where", terms, dtype)?;
                 self.step(Op::Where(Where), &[self.values[condition], a, b])
             }
@@ -128,8 +128,8 @@ impl Lowering {
     }
 
     fn input(&self, i: usize, inputs: &[Input]) -> Result<Value> {
-        let Input { dtype, weight } = inputs[i];
-        Ok(Value { at: self.builder.input(i)?, dtype, weight })
+        let Input { dtype, category } = inputs[i];
+        Ok(Value { at: self.builder.input(i)?, dtype, category })
     }
 
     fn unary(&mut self, op: UnaryOp, x: Value) -> Result<Value> {
@@ -162,13 +162,18 @@ impl Lowering {
         let places: SmallVec<[FusedValue; 3]> = args.iter().map(|x| x.at).collect();
         let at = self.builder.step(op, &places)?;
         // A result has dimensions as soon as an operand has some; numbers count less than tensors of none.
-        let weight = args.iter().map(|x| x.weight).max().unwrap_or(Weight::ZeroDim).max(Weight::ZeroDim);
-        Ok(Value { at, dtype, weight })
+        let category = args
+            .iter()
+            .map(|x| x.category)
+            .max()
+            .unwrap_or(PromotionCategory::ZeroDim)
+            .max(PromotionCategory::ZeroDim);
+        Ok(Value { at, dtype, category })
     }
 
     fn side(&self, term: Term) -> Side {
         match term {
-            Term::Node(i) => Side::Tensor(self.values[i].dtype, self.values[i].weight),
+            Term::Node(i) => Side::Tensor(self.values[i].dtype, self.values[i].category),
             Term::Number(number) => Side::Number(number),
         }
     }
@@ -184,7 +189,11 @@ impl Lowering {
             Term::Node(i) => self.cast(self.values[i], dtype),
             Term::Number(number) => {
                 expect_fits(op, number, dtype)?;
-                Ok(Value { at: self.builder.constant(number, dtype)?, dtype, weight: Weight::Number })
+                Ok(Value {
+                    at: self.builder.constant(number, dtype)?,
+                    dtype,
+                    category: PromotionCategory::Number,
+                })
             }
         }
     }

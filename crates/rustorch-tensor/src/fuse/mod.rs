@@ -125,7 +125,7 @@ impl Fused {
                 format!("the expression has {} inputs, {} were given", self.inputs, inputs.len()),
             ));
         }
-        let key: Inputs = inputs.iter().map(|x| Input { dtype: x.dtype(), weight: x.weight() }).collect();
+        let key: Inputs = inputs.iter().map(|x| Input { dtype: x.dtype(), category: x.category() }).collect();
         let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, program)) = programs.iter().find(|(have, _)| *have == key) {
             return Ok(program.clone());
