@@ -386,22 +386,22 @@ impl Tensor {
     }
 
     /// silu(self) · up: the gate of SwiGLU.
-    pub fn silu_gate(&self, up: &Tensor) -> Result<Tensor> {
+    pub fn swiglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Silu), &[self, up])
     }
 
     /// gelu(self) · up: the gate of GEGLU.
-    pub fn gelu_gate(&self, up: &Tensor) -> Result<Tensor> {
+    pub fn geglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Gelu), &[self, up])
     }
 
     /// gelu(self) · up, by the tanh approximation.
-    pub fn gelu_tanh_gate(&self, up: &Tensor) -> Result<Tensor> {
+    pub fn geglu_tanh(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::GeluTanh), &[self, up])
     }
 
     /// relu(self) · up: the gate of ReGLU.
-    pub fn relu_gate(&self, up: &Tensor) -> Result<Tensor> {
+    pub fn reglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Relu), &[self, up])
     }
 

@@ -225,8 +225,8 @@ impl Tensor {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit, or an id is out of range.
-    pub fn expert_matmul(&self, weights: &Tensor, ids: &Tensor, numerics: Numerics) -> Result<Tensor> {
-        run(&Op::MulMatId(MulMatId { numerics }), &[self, weights, &*ids.to_index("expert_matmul")?])
+    pub fn mul_mat_id(&self, weights: &Tensor, ids: &Tensor, numerics: Numerics) -> Result<Tensor> {
+        run(&Op::MulMatId(MulMatId { numerics }), &[self, weights, &*ids.to_index("mul_mat_id")?])
     }
 
     /// Refuses two different dense dtypes.

@@ -146,7 +146,7 @@ pub struct MulMatId {
 
 impl MulMatId {
     /// The operation's name.
-    pub const NAME: &'static str = "expert_matmul";
+    pub const NAME: &'static str = "mul_mat_id";
 }
 
 impl Operation for MulMatId {

@@ -325,13 +325,13 @@ op_names! {
     /// The activation of a gated linear unit.
     GluOp {
         /// SwiGLU.
-        Silu = "silu_gate",
+        Silu = "swiglu",
         /// GEGLU, exact.
-        Gelu = "gelu_gate",
+        Gelu = "geglu",
         /// GEGLU by the tanh approximation.
-        GeluTanh = "gelu_tanh_gate",
+        GeluTanh = "geglu_tanh",
         /// ReGLU.
-        Relu = "relu_gate",
+        Relu = "reglu",
     }
 }
 

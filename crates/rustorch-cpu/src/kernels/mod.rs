@@ -62,7 +62,7 @@ pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'
         }
         Op::GroupNorm(op) => channel_norm::group_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
         Op::MatMul(op) => matmul::run(pool, op, args, outs),
-        Op::MulMatId(op) => matmul::run_experts(pool, op.numerics, args, outs),
+        Op::MulMatId(op) => matmul::run_mul_mat_id(pool, op.numerics, args, outs),
         Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), only(outs)?),
         Op::Rope(op) => {
             let [x, positions] = refs(args)?;

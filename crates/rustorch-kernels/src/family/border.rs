@@ -13,7 +13,7 @@ use rustorch_core::{Concat, DType, Decline, Op, OpKind, OpType, Pad, Tri as TriO
 
 /// Keeps a triangle of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Triangle {
+pub struct Tri {
     dtype: DType,
     upper: bool,
     rank: usize,
@@ -106,7 +106,7 @@ pub fn pad(plan: &mut Plan, request: &Request<'_>, pad: &Pad) -> Result<(), Decl
 pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &TriOp) -> Result<(), Decline> {
     let (x, out) = (request.arg(0), request.out(0));
     let grid = Grid::new(&[x.layout]);
-    let kernel = Triangle { dtype: x.dtype, upper: triangle.upper, rank: grid.ndim() };
+    let kernel = Tri { dtype: x.dtype, upper: triangle.upper, rank: grid.ndim() };
     let rank = out.layout.ndim();
     let [rows, columns] = [out.layout.dims()[rank - 2], out.layout.dims()[rank - 1]];
     let mut launch = StepBuilder::new(request.hardware, kernel);
@@ -124,9 +124,9 @@ pub fn triangle(plan: &mut Plan, request: &Request<'_>, triangle: &TriOp) -> Res
     Ok(())
 }
 
-impl Triangle {
+impl Tri {
     pub(super) fn wgsl(&self, _hardware: &Hardware) -> Wgsl {
-        let Triangle { dtype, upper, rank } = *self;
+        let Tri { dtype, upper, rank } = *self;
         let mut module = Module::new();
         let x = module.bits("x", dtype, false);
         let y = module.bits("y", dtype, true);

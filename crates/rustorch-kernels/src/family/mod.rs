@@ -88,7 +88,7 @@ kernels! {
     /// Sorting of long lines.
     SortLong(sort::Long),
     /// A triangle of matrices.
-    Triangle(border::Triangle),
+    Tri(border::Tri),
     /// A function of each element, or of corresponding ones.
     Pointwise(pointwise::Pointwise),
     /// Several of these in one pass.

@@ -206,10 +206,10 @@ fn norm_on_weight_device(
 /// `activation(gate) · up`.
 fn glu(op: GluOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     Ok(match op {
-        GluOp::Silu => gate.silu_gate(up),
-        GluOp::Gelu => gate.gelu_gate(up),
-        GluOp::GeluTanh => gate.gelu_tanh_gate(up),
-        GluOp::Relu => gate.relu_gate(up),
+        GluOp::Silu => gate.swiglu(up),
+        GluOp::Gelu => gate.geglu(up),
+        GluOp::GeluTanh => gate.geglu_tanh(up),
+        GluOp::Relu => gate.reglu(up),
     }?)
 }
 
@@ -226,7 +226,7 @@ fn linear(x: &Tensor, weights: &LinearWeights, numerics: Numerics) -> Result<Ten
 
 /// `x: [t, k or 1, in]` times the experts `chosen: [t, k]`.
 fn expert_linear(x: &Tensor, weights: &LinearWeights, chosen: &Tensor, numerics: Numerics) -> Result<Tensor> {
-    let y = x.expert_matmul(&weights.weight, chosen, numerics)?;
+    let y = x.mul_mat_id(&weights.weight, chosen, numerics)?;
     let Some(scale) = &weights.scale else { return Ok(y) };
     let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
     let scale = scale.index_select(0, &chosen.reshape([tokens * used])?)?.reshape([tokens, used, 1])?;

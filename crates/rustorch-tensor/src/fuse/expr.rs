@@ -30,7 +30,7 @@ pub(super) enum Node {
     Unary(UnaryOp, usize),
     Binary(BinaryOp, [Term; 2]),
     Compare(CompareOp, [Term; 2]),
-    Gate(GluOp, [usize; 2]),
+    Glu(GluOp, [usize; 2]),
     Clamp(usize, [Option<Scalar>; 2]),
     Cast(usize, DType),
     /// The condition, and what is taken where it holds and where not.
@@ -180,18 +180,18 @@ macro_rules! reversed_methods {
 
 reversed_methods!(rsub => Sub, rdiv => Div, rpow => Pow);
 
-macro_rules! gate_methods {
+macro_rules! glu_methods {
     ($($name:ident => $op:ident),*) => {
         impl<'t> Expr<'t> {$(
             #[doc = concat!("As [`Tensor::", stringify!($name), "`](crate::Tensor::", stringify!($name), ").")]
             pub fn $name(&self, up: Expr<'t>) -> Expr<'t> {
-                self.push(Node::Gate(GluOp::$op, [self.index, up.index]))
+                self.push(Node::Glu(GluOp::$op, [self.index, up.index]))
             }
         )*}
     };
 }
 
-gate_methods!(silu_gate => Silu, gelu_gate => Gelu, gelu_tanh_gate => GeluTanh, relu_gate => Relu);
+glu_methods!(swiglu => Silu, geglu => Gelu, geglu_tanh => GeluTanh, reglu => Relu);
 
 impl<'t> Expr<'t> {
     /// As [`Tensor::to_dtype`](crate::Tensor::to_dtype), to a dense dtype.

@@ -43,7 +43,7 @@ pub(super) fn needed(nodes: &[Node], result: usize) -> Vec<bool> {
             Node::Input(_) => {}
             Node::Unary(_, x) | Node::Clamp(x, _) | Node::Cast(x, _) => need(Term::Node(x)),
             Node::Binary(_, terms) | Node::Compare(_, terms) => terms.into_iter().for_each(need),
-            Node::Gate(_, values) => values.into_iter().for_each(|x| need(Term::Node(x))),
+            Node::Glu(_, values) => values.into_iter().for_each(|x| need(Term::Node(x))),
             Node::Where(x, terms) => {
                 need(Term::Node(x));
                 terms.into_iter().for_each(need);
@@ -106,7 +106,7 @@ impl Lowering {
                 let args = self.terms(op.name(), terms, dtype)?;
                 self.step(Op::Compare(op), &args)
             }
-            Node::Gate(op, values) => self.step(Op::Glu(op), &values.map(|x| self.values[x])),
+            Node::Glu(op, values) => self.step(Op::Glu(op), &values.map(|x| self.values[x])),
             Node::Clamp(x, [min, max]) => {
                 let x = self.values[x];
                 let dtype = bounded(x.dtype, x.category, [min, max])?;

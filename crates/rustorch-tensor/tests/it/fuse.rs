@@ -39,7 +39,7 @@ fn expressions() -> Vec<Both> {
         [a, b] a.rsub(1).atan2(b.rdiv(2)), a.rsub(1)?.atan2(&b.rdiv(2)?);
         [a, b] !(a.bitwise_and(b)).bitwise_xor(5), a.bitwise_and(b)?.bitwise_xor(5)?.bitwise_not();
         [a, b] a.floor_divide(3).remainder(5) - b, a.floor_divide(3)?.remainder(5)?.sub(b);
-        [a, b] a.silu_gate(b).gelu(), a.silu_gate(b)?.gelu();
+        [a, b] a.swiglu(b).gelu(), a.swiglu(b)?.gelu();
         [a, b] a.conj() * b.abs().sqrt() - a.square(), a.conj()?.mul(&b.abs()?.sqrt()?)?.sub(&a.square()?);
     }
 }

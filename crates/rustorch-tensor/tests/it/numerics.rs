@@ -26,7 +26,7 @@ fn results(x: &Tensor, w: &Tensor) -> Result<Vec<Vec<u32>>> {
         for numerics in [Numerics::Ggml, Numerics::F32] {
             all.push(x.linear_with(&narrow, None, numerics)?);
             all.push(x.linear_batch_invariant(&narrow, None, numerics)?);
-            all.push(x.unsqueeze(1)?.expert_matmul(&experts, &ids, numerics)?);
+            all.push(x.unsqueeze(1)?.mul_mat_id(&experts, &ids, numerics)?);
         }
         if dtype.is_quant() {
             all.push(x.linear(&narrow, None)?);

@@ -127,10 +127,10 @@ fn closeness() -> Result<()> {
 fn gates_are_an_activation_times_the_other() -> Result<()> {
     let g = Generator::new(1);
     let (gate, up) = (g.randn([3, 5], DType::F32)?, g.randn([3, 5], DType::F32)?);
-    assert!(gate.silu_gate(&up)?.allclose(&gate.silu()?.mul(&up)?, 1e-5, 1e-6, false)?);
-    assert!(gate.gelu_gate(&up)?.allclose(&gate.gelu()?.mul(&up)?, 1e-5, 1e-6, false)?);
-    assert!(gate.gelu_tanh_gate(&up)?.allclose(&gate.gelu_tanh()?.mul(&up)?, 1e-5, 1e-6, false)?);
-    assert!(gate.relu_gate(&up)?.allclose(&gate.relu()?.mul(&up)?, 1e-5, 1e-6, false)?);
+    assert!(gate.swiglu(&up)?.allclose(&gate.silu()?.mul(&up)?, 1e-5, 1e-6, false)?);
+    assert!(gate.geglu(&up)?.allclose(&gate.gelu()?.mul(&up)?, 1e-5, 1e-6, false)?);
+    assert!(gate.geglu_tanh(&up)?.allclose(&gate.gelu_tanh()?.mul(&up)?, 1e-5, 1e-6, false)?);
+    assert!(gate.reglu(&up)?.allclose(&gate.relu()?.mul(&up)?, 1e-5, 1e-6, false)?);
     Ok(())
 }
 
@@ -163,7 +163,7 @@ fn experts_are_chosen_by_id() -> Result<()> {
     let g = Generator::new(3);
     let (x, w) = (g.randn([2, 1, 8], DType::F32)?, g.randn([4, 3, 8], DType::F32)?);
     let ids = Tensor::new([[3i32, 0], [1, 1]])?;
-    let got = x.expert_matmul(&w, &ids, Numerics::Ggml)?;
+    let got = x.mul_mat_id(&w, &ids, Numerics::Ggml)?;
     assert_eq!(got.dims(), [2, 2, 3]);
     for (t, k, expert) in [(0, 0, 3), (0, 1, 0), (1, 0, 1), (1, 1, 1)] {
         let want = x.select(0, t)?.select(0, 0)?.linear(&w.select(0, expert)?, None)?;

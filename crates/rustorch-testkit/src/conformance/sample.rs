@@ -117,9 +117,9 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
     let name = match &case.op {
         Op::MatMul(MatMul { numerics: Numerics::F32, .. }) if blocks => "unrounded matmul",
-        Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded expert_matmul",
+        Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded mul_mat_id",
         Op::MulMatId(_) if blocks && metas[2].layout.numel() >= 4 * metas[1].dims()[0] => {
-            "expert_matmul of many"
+            "mul_mat_id of many"
         }
         op => op.name(),
     };

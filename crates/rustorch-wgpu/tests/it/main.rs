@@ -11,8 +11,8 @@ mod common;
 mod conformance;
 mod driver;
 mod edges;
-mod experts;
 mod fused;
+mod mul_mat_id;
 #[cfg(target_os = "linux")]
 mod peers;
 mod random;

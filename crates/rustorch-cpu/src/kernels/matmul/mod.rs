@@ -8,15 +8,15 @@
 #![allow(clippy::needless_range_loop, reason = "tiles of registers are indexed by row and column")]
 
 mod dense;
-mod experts;
 mod gemm_args;
+mod mul_mat_id;
 mod rows;
 mod weight;
 
 pub(crate) use dense::{
     Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_product, with_scratch,
 };
-pub(crate) use experts::run_experts;
+pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;
 
 use crate::Pool;

@@ -118,18 +118,18 @@ macro_rules! gated {
     )*};
 }
 
-gated!(f32, f64: op, gates, ups, out => simd::run(Gate(op, gates, ups, out)));
+gated!(f32, f64: op, gates, ups, out => simd::run(Glu(op, gates, ups, out)));
 gated!(f16, bf16: op, gates, ups, out => {
-    super::half::map2(gates, ups, out, |g, u, out| simd::run(Gate(op, g, u, out)));
+    super::half::map2(gates, ups, out, |g, u, out| simd::run(Glu(op, g, u, out)));
 });
 
-struct Gate<'a, T>(GluOp, &'a [T], &'a [T], &'a mut [T]);
+struct Glu<'a, T>(GluOp, &'a [T], &'a [T], &'a mut [T]);
 
-impl<T: Real> Task for Gate<'_, T> {
+impl<T: Real> Task for Glu<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let Gate(op, gates, ups, out) = self;
+        let Glu(op, gates, ups, out) = self;
         match op {
             GluOp::Silu => each!(out, g in gates, u in ups => g.swish(l) * u),
             GluOp::Gelu => each!(out, g in gates, u in ups => g.gelu(l) * u),

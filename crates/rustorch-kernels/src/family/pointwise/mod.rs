@@ -6,7 +6,7 @@ mod cast;
 mod clamp;
 mod frame;
 mod fused;
-mod gate;
+mod glu;
 
 mod rows;
 #[cfg(test)]
@@ -49,7 +49,7 @@ pub enum Function {
     /// `a` within two bounds, which are parameters.
     Clamp,
     /// `activation(a) · b`.
-    Gate(GluOp),
+    Glu(GluOp),
     /// `a` in the output's dtype.
     Cast,
 }
@@ -62,7 +62,7 @@ impl Function {
             Op::Compare(op) => Function::Compare(*op),
             Op::Where(Where) => Function::Where,
             Op::Clamp(_) => Function::Clamp,
-            Op::Glu(op) => Function::Gate(*op),
+            Op::Glu(op) => Function::Glu(*op),
             Op::Cast(_) => Function::Cast,
             op => return Err(Decline::Op(op.name())),
         })
@@ -78,7 +78,7 @@ impl Function {
             Function::Compare(op) => binary::comparison(op, kind).map(str::to_owned),
             Function::Where => Some("select(c, b, a)".into()),
             Function::Clamp => clamp::expression(kind).map(str::to_owned),
-            Function::Gate(op) => gate::expression(op, kind, doubles).map(str::to_owned),
+            Function::Glu(op) => glu::expression(op, kind, doubles).map(str::to_owned),
             Function::Cast => cast::expression(kind, Kind::of(output, hardware), hardware.i64, "a"),
         }
     }

@@ -16,8 +16,8 @@ pub(crate) use kernel::{Scalar, Tile};
 pub(crate) use pack::pack_columns;
 pub(crate) use subtract::{Field, Left, subtract_product};
 
-use super::experts::Choices;
 use super::gemm_args::{GemmArgs, Target, address};
+use super::mul_mat_id::Choices;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, Pool};
@@ -321,7 +321,7 @@ fn run_typed<A: Arithmetic>(
 }
 
 /// Products of rows with the matrices that they chose.
-pub(super) fn run_experts(
+pub(super) fn run_mul_mat_id(
     pool: &Pool,
     numerics: Numerics,
     choices: &Choices,

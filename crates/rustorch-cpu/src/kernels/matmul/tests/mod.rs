@@ -2,7 +2,7 @@
 
 mod dense;
 mod exact;
-mod experts;
+mod mul_mat_id;
 mod weight;
 
 use crate::Pool;

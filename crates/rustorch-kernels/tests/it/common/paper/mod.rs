@@ -110,7 +110,7 @@ pub fn narrow(bytes: u64) -> Hardware {
 /// The kernels of narrow devices that no other device has: where indices choose from a part of a table, and where sums over
 /// images go on from launch to launch.
 pub fn kernels_of_parts() -> Vec<Kernel> {
-    let ops = Extent::Of("embedding,index_select,gather,matmul,expert_matmul".into());
+    let ops = Extent::Of("embedding,index_select,gather,matmul,mul_mat_id".into());
     let mut cases = ops.of([conformance::cases(), conformance::weight_cases()].concat());
     let argument = |dtype: DType, dims: &[usize]| {
         let layout = Layout::contiguous(Shape::new(dims).expect("small"));

@@ -70,7 +70,7 @@ fn an_expert_that_does_not_exist_is_the_callers_mistake() {
         let fault =
             run_into(1, &Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), &[&x, &w, &ids], &mut out)
                 .unwrap_err();
-        assert_eq!(fault, Fault::from(Error::Index { op: "expert_matmul", index: bad, len: 2 }));
+        assert_eq!(fault, Fault::from(Error::Index { op: "mul_mat_id", index: bad, len: 2 }));
     }
 }
 

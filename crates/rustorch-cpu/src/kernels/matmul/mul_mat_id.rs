@@ -12,7 +12,7 @@ use std::ops::Range;
 /// `x: [t, k or 1, in]` times the transposed matrix `ids[t, k]` of `weights: [e, out, in]`, for each `(t, k)`.
 ///
 /// `numerics`: as for [`MatMul`](rustorch_core::MatMul).
-pub(crate) fn run_experts(
+pub(crate) fn run_mul_mat_id(
     pool: &Pool,
     numerics: Numerics,
     args: &[View<'_>],
@@ -24,7 +24,7 @@ pub(crate) fn run_experts(
         return Ok(());
     }
     let DType::Quant(quant) = w.dtype() else {
-        return dense::run_experts(pool, numerics, &choices, [x, w], out);
+        return dense::run_mul_mat_id(pool, numerics, &choices, [x, w], out);
     };
     let [_, n, k] = [0, 1, 2].map(|axis| w.layout().dims()[axis]);
     let matrix = Matrix { n, k, row_bytes: bytes(w, w.layout().strides()[1]) };
@@ -66,16 +66,14 @@ pub(super) struct Choices {
 impl Choices {
     fn new([x, w, ids]: [&View<'_>; 3], out: &ViewMut<'_>) -> Result<Choices, Fault> {
         let (&[t, slots, _], &[experts, ..]) = (x.layout().dims(), w.layout().dims()) else {
-            return Err(
-                Error::argument("expert_matmul", "takes x [t, k, in] and weights [e, out, in]").into()
-            );
+            return Err(Error::argument("mul_mat_id", "takes x [t, k, in] and weights [e, out, in]").into());
         };
         let chosen = ids.layout().dims()[1];
         let ids = read_ids(ids)?;
         let mut bounds = vec![0; experts + 1];
         for &id in &ids {
             let after = usize::try_from(id).ok().and_then(|id| bounds.get_mut(id + 1));
-            *after.ok_or(Error::Index { op: "expert_matmul", index: id, len: experts })? += 1;
+            *after.ok_or(Error::Index { op: "mul_mat_id", index: id, len: experts })? += 1;
         }
         for expert in 0..experts {
             bounds[expert + 1] += bounds[expert];
