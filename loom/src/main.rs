@@ -6,17 +6,17 @@
 mod guard;
 #[path = "../../crates/rustorch-runtime/src/storage/last_handle.rs"]
 mod last_handle;
-#[path = "../../crates/rustorch-cpu/src/pool.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the models use a part")]
-mod pool;
 mod sync;
+#[path = "../../crates/rustorch-cpu/src/thread_pool.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the models use a part")]
+mod thread_pool;
 
 use guard::Guard;
 use last_handle::is_last;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use pool::Pool;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use thread_pool::ThreadPool;
 
 /// A cell that several threads use as the module under test allows.
 struct Shared<T>(UnsafeCell<T>);
@@ -26,7 +26,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 
 /// Two jobs, each of two chunks that may run on either thread: what the job before has written is there, and every chunk runs.
 fn pool_runs_every_chunk() {
-    let pool = Pool::new(2);
+    let pool = ThreadPool::new(2);
     let cells = [Shared(UnsafeCell::new(0)), Shared(UnsafeCell::new(0))];
     for round in 1..=2 {
         pool.run(2, |i| {

@@ -1,6 +1,6 @@
 //! The CPU as a [`Backend`].
 
-use crate::{Isa, Pool, kernels};
+use crate::{Isa, ThreadPool, kernels};
 use rustorch_core::{
     Backend, Buffer, DType, Decline, Device, DeviceCapability, Fault, Op, TensorMeta, View, ViewMut,
     copy_mismatch, run_checked,
@@ -16,14 +16,14 @@ const SOURCES: u64 = match u64::from_str_radix(env!("KERNEL_SOURCES"), 10) {
 ///
 /// Results do not depend on the number of threads.
 pub struct CpuBackend {
-    pool: Pool,
+    pool: ThreadPool,
     capability: DeviceCapability,
 }
 
 impl CpuBackend {
     /// A backend that computes on `threads` threads; at least 1.
     pub fn new(threads: usize) -> CpuBackend {
-        let pool = Pool::new(threads);
+        let pool = ThreadPool::new(threads);
         let name = format!("{}, {} threads, {:?}", model_name(), pool.threads(), Isa::detect());
         let capability =
             DeviceCapability { kernels: SOURCES, in_place: true, ..DeviceCapability::complete(name) };

@@ -25,10 +25,10 @@ mod isa;
 mod kernels;
 mod math;
 mod memory;
-mod pool;
 mod simd;
 mod sync;
+mod thread_pool;
 
 pub use backend::CpuBackend;
 pub use isa::Isa;
-pub use pool::Pool;
+pub use thread_pool::ThreadPool;

@@ -49,7 +49,7 @@ mod norm;
 mod operators;
 mod out;
 mod pointwise;
-mod pool;
+mod pooling;
 mod random;
 mod reduce;
 mod sort;
@@ -60,7 +60,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
-pub use pool::{AvgPoolOptions, MaxPoolOptions};
+pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{

@@ -20,7 +20,7 @@ mod matmul;
 mod norm;
 mod operation;
 mod pointwise;
-mod pool;
+mod pooling;
 mod random;
 mod reduce;
 mod rope;
@@ -41,7 +41,7 @@ pub use linalg::{Linalg, LinalgKind, MatrixDefect};
 pub use matmul::{MatMul, MulMatId, Numerics};
 pub use norm::{AddRmsNorm, LayerNorm, RmsNorm, Softmax, SoftmaxKind};
 pub use pointwise::{BinaryOp, Cast, Clamp, CompareOp, CopyOp, GluOp, UnaryOp, Where};
-pub use pool::{
+pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, MaxPool,
     MaxPoolBackward, PoolWindow,
 };

@@ -2,7 +2,7 @@
 
 use super::measure::{Measure, Moments};
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{BatchNorm, Fault, GroupNorm, View, ViewMut, dispatch_dtype};
@@ -59,7 +59,7 @@ fn samples<'a, T: Wide>(x: &View<'a>) -> Result<Grid<'a, T>, Fault> {
 
 /// Each channel normalised by given statistics.
 pub(super) fn batch_norm(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &BatchNorm,
     x: &View<'_>,
     [mean, variance]: [&View<'_>; 2],
@@ -99,7 +99,7 @@ pub(super) fn batch_norm(
 
 /// Each channel normalised by its own statistics, which are returned, too.
 pub(super) fn batch_norm_training(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &BatchNorm,
     x: &View<'_>,
     affine: &[View<'_>],
@@ -155,7 +155,7 @@ pub(super) fn batch_norm_training(
 /// As [`batch_norm_training`] where a sample has one element of each channel: channels lie side by side, and samples are
 /// added up row by row.
 fn batch_norm_rows(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &BatchNorm,
     x: &View<'_>,
     affine: &[View<'_>],
@@ -274,7 +274,7 @@ impl<T: Real> Task for Deviations<'_, T> {
 
 /// Groups of channels of each sample, normalised.
 pub(super) fn group_norm(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &GroupNorm,
     x: &View<'_>,
     affine: &[View<'_>],

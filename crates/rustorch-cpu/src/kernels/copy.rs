@@ -1,14 +1,14 @@
 //! Moving elements without looking at them.
 
 use super::strided::{self, fill_with, for_rows, map1, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{DType, Error, Fault, FromScalar, Pad, Scalar, Tri, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
 
 /// Copies elements of any dtype between any layouts of one shape.
-pub(super) fn copy(pool: &Pool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn copy(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     if let DType::Quant(_) = x.dtype() {
         return copy_blocks(x, out);
     }
@@ -44,7 +44,7 @@ fn copy_blocks(x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
 
 /// Joins tensors along an axis.
 pub(super) fn concat(
-    pool: &Pool,
+    pool: &ThreadPool,
     axis: usize,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,
@@ -60,7 +60,7 @@ pub(super) fn concat(
 }
 
 /// Surrounds a tensor with a border of one value.
-pub(super) fn pad(pool: &Pool, pad: &Pad, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn pad(pool: &ThreadPool, pad: &Pad, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     if pad.widths.iter().any(|&(before, after)| before + after != 0) {
         dispatch_dtype!(x.dtype(), all, T => {
             let value = T::from_scalar(pad.value);
@@ -76,7 +76,7 @@ pub(super) fn pad(pool: &Pool, pad: &Pad, x: &View<'_>, out: &mut ViewMut<'_>) -
 
 /// Keeps one triangle of the last two dimensions.
 pub(super) fn triangle(
-    pool: &Pool,
+    pool: &ThreadPool,
     triangle: &Tri,
     x: &View<'_>,
     out: &mut ViewMut<'_>,

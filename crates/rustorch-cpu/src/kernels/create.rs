@@ -1,12 +1,12 @@
 //! Tensors from nothing.
 
 use super::strided::{fill_with, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{Arange, Fault, Fill, FromScalar, Scalar, ViewMut, dispatch_dtype};
 
 const GRAIN: usize = 1 << 15;
 
-pub(super) fn fill(pool: &Pool, fill: &Fill, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn fill(pool: &ThreadPool, fill: &Fill, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     dispatch_dtype!(out.dtype(), all, T => {
         let value = T::from_scalar(fill.value);
         fill_with(pool, out, GRAIN, &|_, out: &mut [T]| out.fill(value))
@@ -14,7 +14,7 @@ pub(super) fn fill(pool: &Pool, fill: &Fill, out: &mut ViewMut<'_>) -> Result<()
 }
 
 /// Element `i` is `start + i·step` in `i64` or `f64`, then cast.
-pub(super) fn arange(pool: &Pool, arange: &Arange, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn arange(pool: &ThreadPool, arange: &Arange, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let exact = |s: Scalar| matches!(s, Scalar::Bool(_) | Scalar::Int(_));
     let whole = exact(arange.start) && exact(arange.step);
     let (start, step) = (arange.start.to_i64(), arange.step.to_i64());

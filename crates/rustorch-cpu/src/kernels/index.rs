@@ -2,7 +2,7 @@
 
 use super::pointwise::decode_run;
 use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
@@ -10,7 +10,7 @@ const GRAIN: usize = 1 << 14;
 
 /// Rows of a table.
 pub(super) fn embedding(
-    pool: &Pool,
+    pool: &ThreadPool,
     table: &View<'_>,
     ids: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -37,7 +37,7 @@ pub(super) fn embedding(
 }
 
 fn copy_rows<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     table: &View<'_>,
     ids: &[usize],
     out: &mut ViewMut<'_>,
@@ -61,7 +61,7 @@ fn out_axis(out: &ViewMut<'_>) -> usize {
 
 /// Slices along an axis.
 pub(super) fn index_select(
-    pool: &Pool,
+    pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
     index: &View<'_>,
@@ -72,7 +72,7 @@ pub(super) fn index_select(
 }
 
 fn select<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
     index: &[usize],
@@ -104,7 +104,7 @@ fn select<T: Element>(
 
 /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`
 pub(super) fn gather(
-    pool: &Pool,
+    pool: &ThreadPool,
     axis: usize,
     x: &View<'_>,
     index: &View<'_>,

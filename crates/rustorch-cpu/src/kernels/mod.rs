@@ -26,11 +26,16 @@ mod strided;
 
 pub(crate) use pointwise::packed::run as run_packed;
 
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, Scan, View, ViewMut, Where};
 
 /// Runs any operation.
-pub(crate) fn run(pool: &Pool, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+pub(crate) fn run(
+    pool: &ThreadPool,
+    op: &Op,
+    args: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
     match op {
         Op::Fill(op) => create::fill(pool, op, only(outs)?),
         Op::Arange(op) => create::arange(pool, op, only(outs)?),

@@ -3,14 +3,14 @@
 use super::measure::{Measure, Moments};
 use super::pointwise::add;
 use super::strided::{self, Rows, RowsMut, for_rows, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{AddRmsNorm, Fault, LayerNorm, RmsNorm, Shape, View, ViewMut, dispatch_dtype};
 
 /// `x / √(mean(x²) + eps) · weight`
 pub(super) fn rms_norm(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &RmsNorm,
     x: &View<'_>,
     affine: &[View<'_>],
@@ -31,7 +31,7 @@ pub(super) fn rms_norm(
 
 /// `x + y`, and [`rms_norm`] of it.
 pub(super) fn add_rms_norm(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &AddRmsNorm,
     [x, y]: [&View<'_>; 2],
     affine: &[View<'_>],
@@ -71,7 +71,7 @@ pub(super) fn add_rms_norm(
 
 /// `(x − mean) / √(variance + eps) · weight + bias` over the trailing dimensions.
 pub(super) fn layer_norm(
-    pool: &Pool,
+    pool: &ThreadPool,
     norm: &LayerNorm,
     x: &View<'_>,
     affine: &[View<'_>],

@@ -1,7 +1,7 @@
 //! Random numbers, each a function of the key and its own position.
 
 use super::strided::{fill_with, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
@@ -14,7 +14,7 @@ const CHUNK: usize = 64;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 11;
 
-pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn run(pool: &ThreadPool, random: &Random, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let key = random.key;
     match (random.distribution, out.dtype()) {
         (Distribution::Uniform { low, high }, DType::F64) => {
@@ -82,7 +82,7 @@ pub(super) fn run(pool: &Pool, random: &Random, out: &mut ViewMut<'_>) -> Result
 
 /// Fills the output by chunks; `make` gets the position of a chunk's first element, a multiple of [`CHUNK`].
 fn chunks<T: FromScalar>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     make: impl Fn(usize, &mut [T; CHUNK]) + Sync,
 ) -> Result<(), Fault> {
@@ -108,7 +108,7 @@ fn chunks<T: FromScalar>(
 }
 
 fn uniform<T: FromScalar>(
-    pool: &Pool,
+    pool: &ThreadPool,
     key: PhiloxKey,
     low: f64,
     high: f64,
@@ -132,7 +132,7 @@ fn uniform<T: FromScalar>(
 }
 
 fn normal<T: Wide<Acc = f32> + FromScalar>(
-    pool: &Pool,
+    pool: &ThreadPool,
     key: PhiloxKey,
     mean: f64,
     std: f64,

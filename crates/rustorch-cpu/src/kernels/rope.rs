@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
 use super::strided::{self, for_rows, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
@@ -9,7 +9,7 @@ use rustorch_core::{
 };
 
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     rope: &RopeParams,
     x: &View<'_>,
     positions: &View<'_>,
@@ -43,7 +43,7 @@ impl Rotation<'_> {
     /// Rotates elements of `T`; the results are rounded to `U`.
     fn run<T: Wide, U: Wide<Acc = T::Acc>>(
         &self,
-        pool: &Pool,
+        pool: &ThreadPool,
         x: &View<'_>,
         out: &mut ViewMut<'_>,
     ) -> Result<(), Fault> {

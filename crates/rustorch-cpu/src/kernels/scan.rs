@@ -1,11 +1,11 @@
 //! Running sums and products.
 
 use super::strided::{for_rows, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{C64, C128, Element, Fault, ScanOp, View, ViewMut, bf16, dispatch_dtype, f16};
 
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: ScanOp,
     axis: usize,
     x: &View<'_>,

@@ -3,7 +3,7 @@
 use super::copy::copy;
 use super::index::{covered, lines};
 use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::Real;
 use rustorch_core::{
     C64, C128, Element, Fault, Layout, ScatterMode, ScatterReduce, ScatterReduction, View, ViewMut, bf16,
@@ -19,7 +19,7 @@ const WIDE: usize = 64;
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
 /// itself, nothing but the chosen elements is touched.
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     axis: usize,
     mode: ScatterMode,
     [x, index, src]: [&View<'_>; 3],
@@ -48,7 +48,7 @@ pub(super) fn run(
 
 /// `x` with elements of `src` combined at `index`, as [`run`] goes about it.
 pub(super) fn reduce(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &ScatterReduce,
     [x, index, src]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
@@ -107,7 +107,7 @@ struct Lines {
 impl Lines {
     /// With `x` copied to `out`, unless they are one; none if there are no sources.
     fn of(
-        pool: &Pool,
+        pool: &ThreadPool,
         name: &'static str,
         axis: usize,
         [x, index, src]: [&View<'_>; 3],
@@ -136,7 +136,7 @@ impl Lines {
     /// what `fresh` made for the thread.
     fn each<T: Element, S>(
         &self,
-        pool: &Pool,
+        pool: &ThreadPool,
         axis: usize,
         src: &View<'_>,
         out: &mut ViewMut<'_>,

@@ -1,12 +1,17 @@
 //! Softmax and its logarithm.
 
 use super::strided::{for_rows, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::{Fault, Softmax, View, ViewMut, dispatch_dtype};
 
-pub(super) fn run(pool: &Pool, softmax: &Softmax, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn run(
+    pool: &ThreadPool,
+    softmax: &Softmax,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     let log = softmax.log;
     let len = x.layout().dims().get(softmax.axis).copied().unwrap_or(1);
     dispatch_dtype!(x.dtype(), float, T => {

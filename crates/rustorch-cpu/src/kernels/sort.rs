@@ -1,11 +1,11 @@
 //! Sorting and selection of extremes.
 
 use super::strided::{for_rows2, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{Element, Fault, Op, View, ViewMut, bf16, dispatch_dtype, f16};
 
 /// `Sort` or `TopK`.
-pub(super) fn run(pool: &Pool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+pub(super) fn run(pool: &ThreadPool, op: &Op, x: &View<'_>, outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
     let (axis, descending, k) = match op {
         Op::Sort(sort) => (sort.axis, sort.descending, None),
         Op::TopK(top) => (top.axis, top.largest, Some(top.k)),

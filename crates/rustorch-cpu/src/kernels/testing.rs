@@ -1,6 +1,6 @@
 //! What the tests of kernels share: owned tensors, and running an operation with several numbers of threads.
 
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{
     Buffer, DType, Device, Element, Error, Fault, Fill, Layout, Op, Philox, Scalar, Shape, TensorMeta, View,
     ViewMut,
@@ -90,7 +90,7 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
         if strided && outs.iter().any(|o| o.dtype.is_quant() || o.shape.ndim() < 2) {
             continue;
         }
-        let pool = Pool::new(threads);
+        let pool = ThreadPool::new(threads);
         let mut results: Vec<Tensor> = outs
             .iter()
             .map(|o| {

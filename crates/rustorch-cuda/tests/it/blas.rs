@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests")]
 
 use crate::common::fakes::{Blas, another, with_fake, with_fakes};
-use crate::common::products::{ARRANGEMENTS, DTYPES, case, square};
+use crate::common::gemms::{ARRANGEMENTS, DTYPES, case, square};
 use rustorch_core::profile::{DeviceProfiler, SpanKind};
 use rustorch_core::{
     Backend, DType, Fault, Layout, MatMul, Op, Remarks, Shape, StreamScope, Streams, UnaryOp, View, ViewMut,

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
 use crate::common::fakes::{self, emulated, everywhere, in_child};
-use crate::common::products;
+use crate::common::gemms;
 use rustorch_core::profile::{DeviceProfiler, SpanKind, host_ns};
 use rustorch_core::{DType, MatMul, Op, UnaryOp};
 use rustorch_core::{Fault, Remarks};
@@ -332,19 +332,19 @@ fn cublaslt_gives_the_processors_products() {
         assert_eq!(remarks.len(), 1, "every dtype is by the library");
         engine.driver().start().unwrap();
         let mut cases = Vec::new();
-        for dtype in products::DTYPES {
-            for &(a, b, _) in products::ARRANGEMENTS {
-                let case = products::case(dtype, a, b);
+        for dtype in gemms::DTYPES {
+            for &(a, b, _) in gemms::ARRANGEMENTS {
+                let case = gemms::case(dtype, a, b);
                 let n = *case.args[1].layout.dims().last().unwrap();
                 let mut with_bias = case.clone();
-                with_bias.args.push(products::argument(dtype, (&[n], &[1], 1), 3, true));
+                with_bias.args.push(gemms::argument(dtype, (&[n], &[1], 1), 3, true));
                 with_bias.op = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
                 cases.extend([case, with_bias]);
             }
         }
         // Of the same bits in any number of rows, which the library does not promise.
         let op = Op::MatMul(MatMul { batch_invariant: true, ..MatMul::default() });
-        cases.push(conformance::Case { op, ..products::square(DType::F32) });
+        cases.push(conformance::Case { op, ..gemms::square(DType::F32) });
         let count = cases.len();
         let report = conformance::check_cases(cases, &engine, &cpu);
         println!("{report}");

@@ -21,6 +21,6 @@ mod linalg;
 mod linalg_properties;
 mod numerics;
 mod ops;
-mod pool;
+mod pooling;
 mod semantics;
 mod views;

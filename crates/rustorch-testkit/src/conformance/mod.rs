@@ -28,7 +28,7 @@ mod values;
 mod weights;
 
 pub use cases::{Argument, Case, cases};
-pub use fuzz::{Counts, Found, Fuzz, Simpler};
+pub use fuzz::{Counts, Fuzz, FuzzReport, Simpler};
 pub use long::long_cases;
 pub use regressions::regression_cases;
 pub use sample::{Extent, sample};

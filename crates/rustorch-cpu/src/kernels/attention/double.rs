@@ -1,12 +1,12 @@
 //! Attention in `f64`, one query at a time.
 
 use super::{Mask, MaskRow, Sizes};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::strided::{self, Matrices};
 use rustorch_core::{Attention, Fault, View, ViewMut};
 
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     attention: &Attention,
     sizes: Sizes,
     [q, k, v]: [&View<'_>; 3],

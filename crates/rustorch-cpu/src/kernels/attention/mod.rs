@@ -9,7 +9,7 @@ mod flash;
 mod half;
 
 use super::strided::{self, Matrices, Matrix, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::Half;
 use crate::simd::{self, Level, Task, from_bf16};
 use flash::{KEYS, MOST_ROWS, Rows};
@@ -17,7 +17,7 @@ use rustorch_core::{Attention, DType, Element, Fault, Layout, View, ViewMut, bf1
 use std::ops::Range;
 
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     attention: &Attention,
     [q, k, v]: [&View<'_>; 3],
     mask: Option<&View<'_>>,
@@ -196,7 +196,7 @@ impl<T: Load> Task for LoadRows<'_, T> {
 
 /// Attention in `f32` over queries of type `Q`, keys and values of type `K`.
 fn single<Q: Load, K: Load>(
-    pool: &Pool,
+    pool: &ThreadPool,
     attention: &Attention,
     sizes: Sizes,
     [q, k, v]: [&View<'_>; 3],

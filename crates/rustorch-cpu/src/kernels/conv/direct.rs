@@ -2,10 +2,10 @@
 //! convolutions above all.
 
 use super::columns::{Source, line};
+use super::gemm::ConvOutput;
 use super::geometry::{Geometry, Offset, Segment};
 use super::number::Number;
-use super::product::Results;
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::Scalar;
 use crate::simd::{self, Level, Task};
 use std::ops::Range;
@@ -22,11 +22,11 @@ const GRAIN: usize = 100_000;
 /// # Safety
 /// The source and the kernel have the elements that the geometry describes; the results are the caller's alone.
 pub(super) unsafe fn run<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     source: Source<'_, T::Sum>,
     kernel: Source<'_, T::Sum>,
-    results: &Results<'_, T>,
+    results: &ConvOutput<'_, T>,
 ) {
     let taps = geometry.taps();
     let all = geometry.images * geometry.positions();

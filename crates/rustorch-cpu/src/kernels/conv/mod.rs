@@ -12,17 +12,17 @@
 
 mod columns;
 mod direct;
+mod gemm;
 mod geometry;
 mod number;
-mod product;
 mod weight;
 
 use super::strided::unreachable_memory;
-use crate::Pool;
+use crate::ThreadPool;
 use columns::Source;
+use gemm::ConvOutput;
 use geometry::Geometry;
 use number::{Number, list};
-use product::Results;
 use rustorch_core::{
     Conv, ConvBackwardData, ConvBackwardWeight, Fault, Layout, UnaryOp, View, ViewMut, dispatch_dtype,
     packed_bytes,
@@ -32,7 +32,7 @@ use weight::Gradient;
 
 /// See [`Conv`].
 pub(super) fn forward(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &Conv,
     [x, w]: [&View<'_>; 2],
     bias: Option<&View<'_>>,
@@ -52,7 +52,7 @@ pub(super) fn forward(
 
 /// Writes sums by `sum`, and then applies the activation, if any.
 fn finish(
-    pool: &Pool,
+    pool: &ThreadPool,
     activation: Option<UnaryOp>,
     out: &mut ViewMut<'_>,
     sum: impl FnOnce(&mut ViewMut<'_>) -> Result<(), Fault>,
@@ -69,7 +69,7 @@ fn finish(
 
 /// See [`ConvBackwardData`].
 pub(super) fn backward_data(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &ConvBackwardData,
     [dy, w]: [&View<'_>; 2],
     bias: Option<&View<'_>>,
@@ -88,7 +88,7 @@ pub(super) fn backward_data(
 
 /// See [`ConvBackwardWeight`].
 pub(super) fn backward_weight(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &ConvBackwardWeight,
     [x, dy]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
@@ -115,9 +115,9 @@ pub(super) fn backward_weight(
 fn results<'a, T: Number>(
     out: &mut ViewMut<'_>,
     bias: Option<&'a [T::Sum]>,
-) -> Result<Results<'a, T>, Fault> {
+) -> Result<ConvOutput<'a, T>, Fault> {
     let base = out.address::<T>().ok_or_else(unreachable_memory)?;
-    Ok(Results { base, bias, life: PhantomData })
+    Ok(ConvOutput { base, bias, life: PhantomData })
 }
 
 /// Computes every result of a geometry, in the way that suits it.
@@ -125,10 +125,10 @@ fn results<'a, T: Number>(
 /// # Safety
 /// Source and kernel have the elements that the geometry describes; the results are the caller's alone.
 unsafe fn sum<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     [source, kernel]: [Source<'_, T::Sum>; 2],
-    results: &Results<'_, T>,
+    results: &ConvOutput<'_, T>,
 ) -> Result<(), Fault> {
     // SAFETY: this function's contract.
     unsafe {
@@ -136,7 +136,7 @@ unsafe fn sum<T: Number>(
             direct::run(pool, geometry, source, kernel, results);
             Ok(())
         } else {
-            product::run(pool, geometry, source, kernel, results)
+            gemm::run(pool, geometry, source, kernel, results)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From elements to the few types in which convolutions compute, and back.
 
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::{Arithmetic, Same, Scalar};
 use crate::kernels::strided::{dense, par_units, unreachable_memory};
 use crate::math::{Half, Real};
@@ -56,7 +56,7 @@ pub(super) trait Number: Element {
     const BLANK: Self;
 
     /// A view as an operand.
-    fn lend(pool: &Pool, x: &View<'_>) -> Result<Operand<Self::Sum>, Fault>;
+    fn lend(pool: &ThreadPool, x: &View<'_>) -> Result<Operand<Self::Sum>, Fault>;
 
     /// `a + b`
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
@@ -69,7 +69,7 @@ pub(super) trait Number: Element {
 }
 
 /// The elements of a view with one dimension.
-pub(super) fn list<T: Number>(pool: &Pool, x: &View<'_>) -> Result<Vec<T::Sum>, Fault> {
+pub(super) fn list<T: Number>(pool: &ThreadPool, x: &View<'_>) -> Result<Vec<T::Sum>, Fault> {
     let list = T::lend(pool, x)?;
     let (base, stride) = (list.base(), list.layout.strides()[0]);
     // SAFETY: elements of the view.
@@ -84,7 +84,7 @@ macro_rules! itself {
 
             const BLANK: $t = $zero;
 
-            fn lend(_: &Pool, x: &View<'_>) -> Result<Operand<$t>, Fault> {
+            fn lend(_: &ThreadPool, x: &View<'_>) -> Result<Operand<$t>, Fault> {
                 let base = x.address::<$t>().ok_or_else(unreachable_memory)?;
                 Ok(Operand { base, _copy: None, layout: x.layout().clone() })
             }
@@ -122,7 +122,7 @@ macro_rules! through_f32 {
 
             const BLANK: $t = <$t>::ZERO;
 
-            fn lend(pool: &Pool, x: &View<'_>) -> Result<Operand<f32>, Fault> {
+            fn lend(pool: &ThreadPool, x: &View<'_>) -> Result<Operand<f32>, Fault> {
                 let packed = dense::<$t>(x)?;
                 let mut copy = Room::new(packed.len())?;
                 let wide = copy.elements()?;

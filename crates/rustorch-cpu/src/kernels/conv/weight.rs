@@ -2,12 +2,12 @@
 //! and positions.
 
 use super::columns::{Gather, Source, line};
+use super::gemm::DEPTH;
 use super::geometry::{Geometry, Offset, Segment};
 use super::number::Number;
-use super::product::DEPTH;
 use crate::kernels::matmul::{Scalar, pack_columns, with_scratch};
 use crate::simd::{self, Level, Task};
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use std::marker::PhantomData;
 
 /// Panels of columns in a block at most.
@@ -76,7 +76,7 @@ impl<T: Number> Gradient<'_, T> {
 /// # Safety
 /// `x` has the elements of the geometry's source, `dy` those of its results; the gradient is the caller's alone.
 pub(super) unsafe fn run<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     x: Source<'_, T::Sum>,
     dy: Source<'_, T::Sum>,
@@ -213,7 +213,7 @@ const RUN: usize = 1024;
 /// # Safety
 /// As there.
 pub(super) unsafe fn run_direct<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     x: Source<'_, T::Sum>,
     dy: Source<'_, T::Sum>,

@@ -4,7 +4,7 @@
 use super::number::{Number, Real as _};
 use super::triangular::{Triangle, solve};
 use super::{Place, Stack, each_matrix, with_room};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::{Left, Scalar, subtract_product};
 use crate::kernels::strided::{self, Disjoint};
 use crate::simd::{self, Level, Task};
@@ -18,7 +18,7 @@ const SQUARE: usize = 128;
 
 /// The operation. Everything is computed as `Uᴴ·U`, whose rows lie in one piece.
 pub(super) fn run<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     upper: bool,
     a: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -58,7 +58,12 @@ pub(super) fn run<T: Number>(
 ///
 /// # Safety
 /// `a` has `n` rows and columns, which are the caller's alone.
-unsafe fn factor<T: Number>(pool: &Pool, a: Place<T>, n: usize, before: usize) -> Result<(), MatrixDefect> {
+unsafe fn factor<T: Number>(
+    pool: &ThreadPool,
+    a: Place<T>,
+    n: usize,
+    before: usize,
+) -> Result<(), MatrixDefect> {
     if n <= BASE {
         // SAFETY: this function's contract.
         let failed = unsafe { factor_base(a, n) };
@@ -84,7 +89,7 @@ unsafe fn factor<T: Number>(pool: &Pool, a: Place<T>, n: usize, before: usize) -
 ///
 /// # Safety
 /// The elements exist; `c` is the caller's alone and none of `b` is in it.
-unsafe fn subtract_square<T: Number>(pool: &Pool, b: Place<T>, k: usize, c: Place<T>, n: usize) {
+unsafe fn subtract_square<T: Number>(pool: &ThreadPool, b: Place<T>, k: usize, c: Place<T>, n: usize) {
     let adjoint = Left { at: b.at.cast_const(), strides: [1, b.row], conj: true };
     // SAFETY: this function's contract.
     unsafe {

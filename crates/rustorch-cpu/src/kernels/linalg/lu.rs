@@ -4,7 +4,7 @@
 use super::number::{Divisor, Number};
 use super::triangular::{Triangle, solve};
 use super::{Place, with_room};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::{Left, subtract_product};
 use crate::simd::{self, Level, Task};
 use rustorch_core::MatrixDefect;
@@ -24,7 +24,7 @@ pub(super) struct Factors<'a, T> {
 
 impl<'a, T: Number> Factors<'a, T> {
     /// Factors a matrix of `m` rows and `n` columns in its place.
-    pub(super) fn new(pool: &Pool, matrix: &'a mut [T], m: usize, n: usize) -> Factors<'a, T> {
+    pub(super) fn new(pool: &ThreadPool, matrix: &'a mut [T], m: usize, n: usize) -> Factors<'a, T> {
         assert_eq!(matrix.len(), m * n);
         let k = m.min(n);
         let mut pivots = vec![0; k];
@@ -66,7 +66,7 @@ impl<'a, T: Number> Factors<'a, T> {
     }
 
     /// Replaces permuted right sides, rows of `columns` for each unknown, by the solutions.
-    pub(super) fn solve(&self, pool: &Pool, x: &mut [T], columns: usize) {
+    pub(super) fn solve(&self, pool: &ThreadPool, x: &mut [T], columns: usize) {
         assert!(self.m == self.n && x.len() == self.n * columns);
         let a = Place { at: self.matrix.as_ptr().cast_mut(), row: self.n };
         let x = Place { at: x.as_mut_ptr(), row: columns };
@@ -90,7 +90,7 @@ fn lower<T>(a: Place<T>) -> Triangle<T> {
 /// # Safety
 /// `a` has these rows and columns, which are the caller's alone.
 unsafe fn eliminate<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: Place<T>,
     m: usize,
     n: usize,

@@ -13,7 +13,7 @@ mod qr;
 mod triangular;
 
 use super::strided::{self, Disjoint, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::Left;
 use lu::Factors;
 use number::Number;
@@ -25,7 +25,12 @@ use std::sync::{Mutex, PoisonError};
 use triangular::Triangle;
 
 /// Any operation of the family.
-pub(super) fn run(pool: &Pool, op: Linalg, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
+pub(super) fn run(
+    pool: &ThreadPool,
+    op: Linalg,
+    args: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
     let Some(first) = args.first() else { return Err(unreachable_memory()) };
     dispatch_dtype!(
         first.dtype(),
@@ -36,7 +41,7 @@ pub(super) fn run(pool: &Pool, op: Linalg, args: &[View<'_>], outs: &mut [ViewMu
 }
 
 fn run_typed<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: Linalg,
     args: &[View<'_>],
     outs: &mut [ViewMut<'_>],
@@ -59,7 +64,7 @@ fn run_typed<T: Number>(
 }
 
 fn solve_triangular<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     upper: bool,
     unit: bool,
     [a, b]: [&View<'_>; 2],
@@ -85,7 +90,7 @@ fn solve_triangular<T: Number>(
 }
 
 fn decompose<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: &View<'_>,
     matrix: &mut ViewMut<'_>,
     pivots: &mut ViewMut<'_>,
@@ -119,7 +124,7 @@ fn decompose<T: Number>(
     })
 }
 
-fn solve<T: Number>(pool: &Pool, [a, b]: [&View<'_>; 2], out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn solve<T: Number>(pool: &ThreadPool, [a, b]: [&View<'_>; 2], out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let batch = leading(out.layout())?;
     let (a, b) = (Stack::<T>::broadcast(a, &batch)?, Stack::<T>::broadcast(b, &batch)?);
     let [n, columns] = b.size;
@@ -149,7 +154,7 @@ fn solve<T: Number>(pool: &Pool, [a, b]: [&View<'_>; 2], out: &mut ViewMut<'_>) 
     })
 }
 
-fn inverse<T: Number>(pool: &Pool, a: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn inverse<T: Number>(pool: &ThreadPool, a: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let stack = Stack::<T>::new(a)?;
     let n = stack.columns();
     strided::with_slice(pool, out, |out: &mut [T]| {
@@ -172,7 +177,7 @@ fn inverse<T: Number>(pool: &Pool, a: &View<'_>, out: &mut ViewMut<'_>) -> Resul
     })
 }
 
-fn det<T: Number>(pool: &Pool, a: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn det<T: Number>(pool: &ThreadPool, a: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let stack = Stack::<T>::new(a)?;
     strided::with_slice(pool, out, |out: &mut [T]| {
         let out = Disjoint::new(out);
@@ -186,7 +191,7 @@ fn det<T: Number>(pool: &Pool, a: &View<'_>, out: &mut ViewMut<'_>) -> Result<()
 }
 
 fn slogdet<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: &View<'_>,
     sign: &mut ViewMut<'_>,
     logarithm: &mut ViewMut<'_>,
@@ -219,7 +224,7 @@ fn slogdet<T: Number>(
 }
 
 fn qr_factors<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: &View<'_>,
     q: &mut ViewMut<'_>,
     r: &mut ViewMut<'_>,
@@ -253,7 +258,7 @@ fn qr_factors<T: Number>(
 /// The factors of every matrix, singular or not, for what follows from them.
 fn each_elimination<T: Number>(
     op: &'static str,
-    pool: &Pool,
+    pool: &ThreadPool,
     stack: &Stack<'_, T>,
     run: impl Fn(usize, &Factors<'_, T>) + Sync,
 ) -> Result<(), Fault> {
@@ -278,7 +283,7 @@ const GRAIN: usize = 1 << 14;
 /// Runs `run` for every matrix of a stack, many at a time; `cost` is the work of one, in operations.
 fn each_matrix<T>(
     op: &'static str,
-    pool: &Pool,
+    pool: &ThreadPool,
     stack: &Stack<'_, T>,
     cost: usize,
     run: impl Fn(usize) -> Result<(), MatrixDefect> + Sync,
@@ -291,7 +296,7 @@ fn each_matrix<T>(
 /// Runs `run` for ranges of the matrices of a stack. Of several defects, that of the first matrix is reported.
 fn each_range<T>(
     op: &'static str,
-    pool: &Pool,
+    pool: &ThreadPool,
     stack: &Stack<'_, T>,
     cost: usize,
     run: impl Fn(Range<usize>) -> Result<(), (usize, MatrixDefect)> + Sync,

@@ -5,7 +5,7 @@
 
 use super::Place;
 use super::number::{Divisor, Number};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::{Left, subtract_product};
 use crate::simd::{self, Level, Task};
 
@@ -37,7 +37,7 @@ struct Scratch<T>([*mut T; 2]);
 /// Replaces the upper triangle of `a`, a matrix of `m` rows and `n` columns, by `R`, and writes the first `k` columns of
 /// `Q`, `[m, k]`. What stands below the diagonal of `a` is spoilt; `work` has [`room`].
 pub(super) fn factor<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: &mut [T],
     [m, n, k]: [usize; 3],
     q: &mut [T],
@@ -83,7 +83,7 @@ pub(super) fn factor<T: Number>(
 /// # Safety
 /// `a` has the block's rows and columns; it, the block and the scratch are the caller's alone, and the block is zero.
 unsafe fn reflect_block<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     a: Place<T>,
     block: &Reflections<T>,
     panel: &mut [T],
@@ -120,7 +120,7 @@ unsafe fn reflect_block<T: Number>(
 /// # Safety
 /// `c` has the block's rows and these columns; it and the scratch are the caller's alone.
 unsafe fn apply<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     block: &Reflections<T>,
     adjoined: bool,
     c: Place<T>,

@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::number::Number;
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::{Left, subtract_product};
 use crate::simd::{self, Level, Task};
 use std::ops::Range;
@@ -35,7 +35,13 @@ const GRAIN: usize = 64;
 ///
 /// # Safety
 /// `t` has `n` rows and columns, `x` has these rows; those are the caller's alone, and none of `t` is among them.
-pub(super) unsafe fn solve<T: Number>(pool: &Pool, t: Triangle<T>, n: usize, x: Place<T>, columns: usize) {
+pub(super) unsafe fn solve<T: Number>(
+    pool: &ThreadPool,
+    t: Triangle<T>,
+    n: usize,
+    x: Place<T>,
+    columns: usize,
+) {
     if n <= BASE {
         // SAFETY: this function's contract.
         return unsafe { solve_base(pool, t, n, x, columns) };
@@ -61,7 +67,7 @@ pub(super) unsafe fn solve<T: Number>(pool: &Pool, t: Triangle<T>, n: usize, x: 
 ///
 /// # Safety
 /// As there.
-unsafe fn solve_base<T: Number>(pool: &Pool, t: Triangle<T>, n: usize, x: Place<T>, columns: usize) {
+unsafe fn solve_base<T: Number>(pool: &ThreadPool, t: Triangle<T>, n: usize, x: Place<T>, columns: usize) {
     let Triangle { lower, unit, .. } = t;
     let mut packed = [T::ZERO; BASE * BASE];
     let Left { at, strides, conj } = t.elements;

@@ -19,7 +19,7 @@ pub(crate) use dense::{
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;
 
-use crate::Pool;
+use crate::ThreadPool;
 use gemm_args::{GemmArgs, Target, address, weight_address};
 use rows::GroupedGemm;
 use rustorch_core::{DType, Fault, MatMul, Numerics, QuantType, View, ViewMut};
@@ -27,7 +27,7 @@ use weight::{Activations, Kernels, Matrix, RowIds};
 
 /// `a × b (+ bias)`, activated; see [`MatMul`].
 pub(crate) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &MatMul,
     args: &[View<'_>],
     outs: &mut [ViewMut<'_>],
@@ -45,7 +45,7 @@ pub(crate) fn run(
 
 /// Activations times a block-quantized weight.
 fn run_quantized(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &MatMul,
     quant: QuantType,
     gemm: &GemmArgs,
@@ -68,9 +68,9 @@ fn run_quantized(
                 dense::run_decoded(pool, quant, matrix, &[GroupedGemm { w, x, out }]);
                 continue;
             }
-            let activations = Activations::new(pool, kernels.companion(), &x);
+            let activations = Activations::new(pool, kernels.activation_quant(), &x);
             let gemm = GroupedGemm { w, x: RowIds::All(rows.m), out };
-            weight::product(pool, &kernels, matrix, &[gemm], &activations);
+            weight::matmul(pool, &kernels, matrix, &[gemm], &activations);
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::dense;
 use super::gemm_args::{address, address_mut, weight_address};
 use super::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
 use super::weight::{self, Activations, Kernels, Matrix, RowIds};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::pointwise::Pointwise;
 use rustorch_core::{DType, Error, Fault, Numerics, View, ViewMut};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::ops::Range;
 ///
 /// `numerics`: as for [`MatMul`](rustorch_core::MatMul).
 pub(crate) fn run_mul_mat_id(
-    pool: &Pool,
+    pool: &ThreadPool,
     numerics: Numerics,
     args: &[View<'_>],
     outs: &mut [ViewMut<'_>],
@@ -39,8 +39,8 @@ pub(crate) fn run_mul_mat_id(
         let offsets = RowOffsets::Listed(&choices.x_offsets);
         let inner = (k, x.layout().strides()[2]);
         let rows = StridedRows::new(address::<f32>(x)?, offsets, choices.x_offsets.len(), inner);
-        let activations = Activations::new(pool, kernels.companion(), &rows);
-        weight::product(pool, &kernels, matrix, &gemms, &activations);
+        let activations = Activations::new(pool, kernels.activation_quant(), &rows);
+        weight::matmul(pool, &kernels, matrix, &gemms, &activations);
     }
     Ok(())
 }

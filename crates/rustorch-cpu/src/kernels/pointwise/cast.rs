@@ -2,7 +2,7 @@
 
 use super::packed::room;
 use super::{GRAIN, each};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::copy;
 use crate::kernels::strided::{self, map1, unreachable_memory};
 use crate::math::Half;
@@ -14,7 +14,7 @@ use std::slice::from_raw_parts;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Converts to the output's dtype.
-pub(crate) fn cast(pool: &Pool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(crate) fn cast(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     match (x.dtype(), out.dtype()) {
         (from, to) if from == to => copy::copy(pool, x, out),
         (DType::Quant(quant), _) => decode(pool, quant, x, out),
@@ -160,7 +160,7 @@ convert! {
 /// Values that go to one thread at least, in whole blocks of any type.
 const CODEC_GRAIN: usize = 1 << 13;
 
-fn decode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn decode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     match out.dtype() {
         DType::F32 => decode_to(pool, quant, x, out, |bytes, out: &mut [f32]| decode_run(quant, bytes, out)),
         DType::F16 => decode_to(pool, quant, x, out, |bytes, out: &mut [f16]| decode_half(quant, bytes, out)),
@@ -188,7 +188,7 @@ fn decode_half<T: Half>(quant: QuantType, bytes: &[u8], out: &mut [T]) {
 
 /// Runs `decode` on runs of whole blocks and the output elements for them.
 fn decode_to<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     quant: QuantType,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -234,7 +234,7 @@ fn block_rows(quant: QuantType, x: &View<'_>) -> Result<Vec<(usize, usize)>, Fau
     Ok(layout.select(ndim - 1, 0)?.indices().map(|start| (start, run)).collect())
 }
 
-fn encode(pool: &Pool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn encode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let values = strided::dense::<f32>(x)?;
     let (block, bytes) = (quant.block_len(), quant.block_bytes());
     strided::with_bytes(out, |out| {

@@ -5,7 +5,7 @@
 
 use super::packed::{room, run_any};
 use super::{GRAIN, LONG_GRAIN, binary_grain, unary_grain};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::strided::{for_parts, unreachable_memory};
 use rustorch_core::{
     DType, Fault, FromScalar, FusedPointwise, FusedValue, Op, View, ViewMut, dispatch_dtype,
@@ -22,7 +22,7 @@ const MANY: usize = 4096;
 
 /// Runs a chain.
 pub(crate) fn fused(
-    pool: &Pool,
+    pool: &ThreadPool,
     fused: &FusedPointwise,
     args: &[View<'_>],
     out: &mut ViewMut<'_>,

@@ -17,7 +17,7 @@ pub(super) use fused::fused;
 pub(super) use select::{clamp, gate, select};
 
 use super::strided::{map1, map2, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
@@ -60,7 +60,12 @@ fn binary_grain(op: BinaryOp) -> usize {
     }
 }
 
-pub(super) fn unary(pool: &Pool, op: UnaryOp, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn unary(
+    pool: &ThreadPool,
+    op: UnaryOp,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     use UnaryOp::*;
     let grain = unary_grain(op);
     if matches!(op, LogicalNot | IsNan | IsInf | IsFinite) {
@@ -79,7 +84,7 @@ pub(super) fn unary(pool: &Pool, op: UnaryOp, x: &View<'_>, out: &mut ViewMut<'_
 }
 
 pub(super) fn binary(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: BinaryOp,
     [a, b]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
@@ -113,7 +118,7 @@ fn checked(op: BinaryOp, divided: bool) -> Result<(), Fault> {
 }
 
 pub(super) fn compare(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: CompareOp,
     [a, b]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,

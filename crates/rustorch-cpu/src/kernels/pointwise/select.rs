@@ -1,7 +1,7 @@
 //! Selection, clamping, and gated activations.
 
 use super::{GRAIN, LONG_GRAIN, each};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::strided::{map1, map2, map3, unreachable_memory};
 use crate::math::Real;
 use crate::simd::{self, Level, Task};
@@ -9,7 +9,7 @@ use rustorch_core::{Element, Fault, FromScalar, GluOp, Scalar, View, ViewMut, bf
 
 /// `where`.
 pub(crate) fn select(
-    pool: &Pool,
+    pool: &ThreadPool,
     [condition, a, b]: [&View<'_>; 3],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
@@ -40,7 +40,7 @@ impl<T: Element> Task for Select<'_, T> {
 
 /// Keeps elements within bounds. The upper bound wins; NaN stays, and a NaN bound makes everything NaN.
 pub(crate) fn clamp(
-    pool: &Pool,
+    pool: &ThreadPool,
     bounds: [Option<Scalar>; 2],
     x: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -92,7 +92,7 @@ impl<T: Real> Task for Clamp<'_, T> {
 
 /// `activation(gate) · up`.
 pub(crate) fn gate(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: GluOp,
     [gate, up]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,

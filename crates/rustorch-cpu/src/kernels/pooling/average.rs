@@ -6,7 +6,7 @@
 use super::super::softmax::sum;
 use super::super::strided::unreachable_memory;
 use super::{Add, for_output_planes, for_output_rows, lengths, planes, three, zeros};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{AvgPool, Fault, View, ViewMut, dispatch_dtype};
@@ -151,7 +151,13 @@ impl<T: Real> Task for Spread<'_, T> {
     }
 }
 
-fn forward(pool: &Pool, spans: &Spans, x: &View<'_>, out: &mut ViewMut<'_>, n: usize) -> Result<(), Fault> {
+fn forward(
+    pool: &ThreadPool,
+    spans: &Spans,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+    n: usize,
+) -> Result<(), Fault> {
     let [_, height, width] = lengths(x.layout().dims(), n);
     dispatch_dtype!(x.dtype(), float, T => {
         let across = spans.across(width);
@@ -180,7 +186,7 @@ fn forward(pool: &Pool, spans: &Spans, x: &View<'_>, out: &mut ViewMut<'_>, n: u
 }
 
 fn backward(
-    pool: &Pool,
+    pool: &ThreadPool,
     spans: &Spans,
     grad: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -211,7 +217,12 @@ fn backward(
 }
 
 /// The mean of each window.
-pub(crate) fn avg_pool(pool: &Pool, op: &AvgPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(crate) fn avg_pool(
+    pool: &ThreadPool,
+    op: &AvgPool,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     let n = op.window.kernel.len();
     let spans = Spans::fixed(op, lengths(x.layout().dims(), n), lengths(out.layout().dims(), n));
     forward(pool, &spans, x, out, n)
@@ -219,7 +230,7 @@ pub(crate) fn avg_pool(pool: &Pool, op: &AvgPool, x: &View<'_>, out: &mut ViewMu
 
 /// Each gradient shared out among the elements of its window.
 pub(crate) fn avg_pool_backward(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &AvgPool,
     grad: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -231,7 +242,7 @@ pub(crate) fn avg_pool_backward(
 
 /// The means of as many windows as the output has, over `n` dimensions.
 pub(crate) fn adaptive_avg_pool(
-    pool: &Pool,
+    pool: &ThreadPool,
     n: usize,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -242,7 +253,7 @@ pub(crate) fn adaptive_avg_pool(
 
 /// As [`avg_pool_backward`], of [`adaptive_avg_pool`].
 pub(crate) fn adaptive_avg_pool_backward(
-    pool: &Pool,
+    pool: &ThreadPool,
     n: usize,
     grad: &View<'_>,
     out: &mut ViewMut<'_>,

@@ -5,7 +5,7 @@
 
 use super::super::strided::unreachable_memory;
 use super::{AddScaled, for_output_planes, for_output_rows, lengths, planes, zeros};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{Fault, Interpolate, InterpolateMode, View, ViewMut, dispatch_dtype};
@@ -105,7 +105,7 @@ fn axes<T: Real>(op: &Interpolate, input: [usize; 3], output: [usize; 3]) -> [Ax
 
 /// The input resampled.
 pub(crate) fn interpolate(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &Interpolate,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
@@ -166,7 +166,7 @@ impl<T: Real> Task for Resample<'_, T> {
 
 /// Each gradient shared out among the elements that made its output.
 pub(crate) fn interpolate_backward(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &Interpolate,
     grad: &View<'_>,
     out: &mut ViewMut<'_>,

@@ -2,7 +2,7 @@
 
 use super::super::strided::{self, Disjoint, unreachable_memory};
 use super::{by_plane, for_output_planes, lengths, planes, three};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::Wide;
 use crate::simd::{self, Level, Task};
 use rustorch_core::{
@@ -108,7 +108,7 @@ impl Axis {
 type MaxRow<'f, T> = dyn Fn(&[T], [usize; 2], &mut [T], &mut [i64]) + Sync + 'f;
 
 fn for_rows<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     x: &View<'_>,
     outs: &mut [ViewMut<'_>],
     n: usize,
@@ -145,7 +145,7 @@ fn for_rows<T: Element>(
 
 /// The largest of each window, and its place in the plane.
 pub(crate) fn max_pool(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &MaxPool,
     x: &View<'_>,
     outs: &mut [ViewMut<'_>],
@@ -243,7 +243,7 @@ fn keep_one<T: Ranked>(x: T, index: i64, best: &mut T, at: &mut i64) {
 
 /// The largest of as many windows as the output has.
 pub(crate) fn adaptive_max_pool(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &AdaptiveMaxPool,
     x: &View<'_>,
     outs: &mut [ViewMut<'_>],
@@ -275,7 +275,7 @@ pub(crate) fn adaptive_max_pool(
 
 /// Adds each gradient to the place that its index names.
 pub(crate) fn max_pool_backward(
-    pool: &Pool,
+    pool: &ThreadPool,
     spatial: &[usize],
     grad: &View<'_>,
     indices: &View<'_>,

@@ -9,7 +9,7 @@ pub(super) use interpolate::{interpolate, interpolate_backward};
 pub(super) use max::{adaptive_max_pool, max_pool, max_pool_backward};
 
 use super::strided::{self, Grid};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{Level, Task};
 use rustorch_core::{Element, Fault, View, ViewMut};
@@ -48,7 +48,7 @@ type OutputRow<'f, T> = dyn Fn(&[T], [usize; 2], &mut [T]) + Sync + 'f;
 /// Runs `row(plane of x, [d, h], row of out)` for every row of the output's planes, in parallel. `cost` is the work of a
 /// row in elements, for deciding how many go to a thread.
 fn for_output_rows<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
     n: usize,
@@ -74,7 +74,7 @@ fn for_output_rows<T: Element>(
 
 /// Runs `fill(number, plane of out)` for every plane of the output, in parallel; see [`for_output_rows`].
 fn for_output_planes<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     n: usize,
     cost: usize,

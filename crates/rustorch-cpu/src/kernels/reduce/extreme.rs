@@ -135,27 +135,27 @@ pub(super) struct ArgExtreme {
 
 /// An element and its number.
 #[derive(Clone, Copy)]
-pub(super) struct Found<C> {
+pub(super) struct Extremum<C> {
     value: C,
     pub(super) index: usize,
 }
 
 impl<C: Order> Reducer<C> for ArgExtreme {
-    type State = Found<C>;
+    type State = Extremum<C>;
 
-    fn empty(self) -> Found<C> {
-        Found { value: C::worst(self.largest), index: usize::MAX }
+    fn empty(self) -> Extremum<C> {
+        Extremum { value: C::worst(self.largest), index: usize::MAX }
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, l: L, x: &[C], start: usize) -> Found<C> {
+    fn piece<L: Level>(self, l: L, x: &[C], start: usize) -> Extremum<C> {
         let value = Extreme { largest: self.largest }.piece(l, x, start);
         let here = x.iter().position(|&x| if value.is_nan() { x.is_nan() } else { x == value });
-        Found { value, index: start + here.unwrap_or(0) }
+        Extremum { value, index: start + here.unwrap_or(0) }
     }
 
     #[inline(always)]
-    fn rows<L: Level>(self, _: L, rows: &[&[C]], start: usize, states: &mut [Found<C>]) {
+    fn rows<L: Level>(self, _: L, rows: &[&[C]], start: usize, states: &mut [Extremum<C>]) {
         let n = states.len();
         let (mut values, mut places) = ([C::worst(self.largest); COLUMNS], [0u32; COLUMNS]);
         let (values, places) = (&mut values[..n], &mut places[..n]);
@@ -168,12 +168,12 @@ impl<C: Order> Reducer<C> for ArgExtreme {
             }
         }
         for ((state, &value), &place) in states.iter_mut().zip(values.iter()).zip(places.iter()) {
-            *state = Reducer::<C>::merge(self, *state, Found { value, index: start + place as usize });
+            *state = Reducer::<C>::merge(self, *state, Extremum { value, index: start + place as usize });
         }
     }
 
     #[inline(always)]
-    fn merge(self, a: Found<C>, b: Found<C>) -> Found<C> {
+    fn merge(self, a: Extremum<C>, b: Extremum<C>) -> Extremum<C> {
         // The worst value itself may be all there is: an index that is none gives way to any.
         if a.index == usize::MAX || better(self.largest, a.value, b.value) && b.index != usize::MAX {
             b

@@ -10,7 +10,7 @@ mod input;
 mod moments;
 
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::simd::{self, Level, Task};
 use extreme::{ArgExtreme, Extreme};
 use fold::{Fold, Folded, NonZero, Product, Sum};
@@ -42,63 +42,70 @@ trait Reducer<C>: Copy + Sync {
     fn merge(self, a: Self::State, b: Self::State) -> Self::State;
 }
 
-pub(super) fn run(pool: &Pool, reduce: &Reduce, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+pub(super) fn run(
+    pool: &ThreadPool,
+    reduce: &Reduce,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     let axes = &reduce.axes[..];
     let n: usize = axes.iter().map(|&axis| x.layout().dims()[axis]).product();
-    let problem = Problem { pool, x, axes, n };
+    let reduction = Reduction { pool, x, axes, n };
     match reduce.op {
-        ReduceOp::Sum => problem.fold(Sum, out, 1.0),
-        ReduceOp::Mean => problem.fold(Sum, out, 1.0 / n as f64),
-        ReduceOp::Prod => problem.fold(Product, out, 1.0),
+        ReduceOp::Sum => reduction.fold(Sum, out, 1.0),
+        ReduceOp::Mean => reduction.fold(Sum, out, 1.0 / n as f64),
+        ReduceOp::Prod => reduction.fold(Product, out, 1.0),
         ReduceOp::Any | ReduceOp::All => {
             let reducer = Folded(NonZero { any: reduce.op == ReduceOp::Any });
             dispatch_dtype!(x.dtype(), all, T => {
-                problem.solve::<T, bool, _, bool>(reducer, out, &|s| s)
+                reduction.solve::<T, bool, _, bool>(reducer, out, &|s| s)
             }, _ => Err(unreachable_memory()))
         }
         ReduceOp::Max | ReduceOp::Min => {
             let reducer = Extreme { largest: reduce.op == ReduceOp::Max };
             match x.dtype() {
-                DType::F16 => problem.solve::<f16, f32, _, f16>(reducer, out, &|s| Rounded::rounded(s, 1.0)),
-                DType::BF16 => {
-                    problem.solve::<bf16, f32, _, bf16>(reducer, out, &|s| Rounded::rounded(s, 1.0))
+                DType::F16 => {
+                    reduction.solve::<f16, f32, _, f16>(reducer, out, &|s| Rounded::rounded(s, 1.0))
                 }
-                DType::F32 => problem.solve::<f32, f32, _, f32>(reducer, out, &|s| s),
-                DType::F64 => problem.solve::<f64, f64, _, f64>(reducer, out, &|s| s),
+                DType::BF16 => {
+                    reduction.solve::<bf16, f32, _, bf16>(reducer, out, &|s| Rounded::rounded(s, 1.0))
+                }
+                DType::F32 => reduction.solve::<f32, f32, _, f32>(reducer, out, &|s| s),
+                DType::F64 => reduction.solve::<f64, f64, _, f64>(reducer, out, &|s| s),
                 integer => dispatch_dtype!(integer, [Bool U8 I8 I16 I32 U32 I64], T => {
-                    problem.solve::<T, i64, _, T>(reducer, out, &|s| Rounded::rounded(s, 1.0))
+                    reduction.solve::<T, i64, _, T>(reducer, out, &|s| Rounded::rounded(s, 1.0))
                 }, _ => Err(unreachable_memory())),
             }
         }
         ReduceOp::ArgMax | ReduceOp::ArgMin => {
             let reducer = ArgExtreme { largest: reduce.op == ReduceOp::ArgMax };
             match x.dtype() {
-                DType::F16 => problem.solve::<f16, f32, _, i64>(reducer, out, &|s| s.index as i64),
-                DType::BF16 => problem.solve::<bf16, f32, _, i64>(reducer, out, &|s| s.index as i64),
-                DType::F32 => problem.solve::<f32, f32, _, i64>(reducer, out, &|s| s.index as i64),
-                DType::F64 => problem.solve::<f64, f64, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::F16 => reduction.solve::<f16, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::BF16 => reduction.solve::<bf16, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::F32 => reduction.solve::<f32, f32, _, i64>(reducer, out, &|s| s.index as i64),
+                DType::F64 => reduction.solve::<f64, f64, _, i64>(reducer, out, &|s| s.index as i64),
                 integer => dispatch_dtype!(integer, [U8 I8 I16 I32 U32 I64], T => {
-                    problem.solve::<T, i64, _, i64>(reducer, out, &|s| s.index as i64)
+                    reduction.solve::<T, i64, _, i64>(reducer, out, &|s| s.index as i64)
                 }, _ => Err(unreachable_memory())),
             }
         }
-        ReduceOp::LogSumExp => problem.floats(LogSumExp, LogSumExp, out, |s| s.finish()),
-        ReduceOp::Var { correction } => problem.floats(Moments, Moments, out, |s| s.variance(correction)),
+        ReduceOp::LogSumExp => reduction.floats(LogSumExp, LogSumExp, out, |s| s.finish()),
+        ReduceOp::Var { correction } => reduction.floats(Moments, Moments, out, |s| s.variance(correction)),
         ReduceOp::Std { correction } => {
-            problem.floats(Moments, Moments, out, |s| s.variance(correction).sqrt())
+            reduction.floats(Moments, Moments, out, |s| s.variance(correction).sqrt())
         }
     }
 }
 
-struct Problem<'a> {
-    pool: &'a Pool,
+struct Reduction<'a> {
+    pool: &'a ThreadPool,
     x: &'a View<'a>,
     axes: &'a [usize],
     /// Elements reduced to one.
     n: usize,
 }
 
-impl Problem<'_> {
+impl Reduction<'_> {
     /// Sums and products.
     fn fold<F>(&self, fold: F, out: &mut ViewMut<'_>, factor: f64) -> Result<(), Fault>
     where

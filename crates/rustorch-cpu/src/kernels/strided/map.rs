@@ -1,7 +1,7 @@
 //! Functions of elements at equal positions of several views.
 
 use super::{base, base_mut};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{DType, Dims, Element, Fault, FusedPointwise, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -301,7 +301,7 @@ type Map3<'f, A, B, C, U> = dyn Fn(&[A], &[B], &[C], &mut [U]) + Sync + 'f;
 
 /// Runs `f` on addresses of runs at equal positions, the output's first; `grain` elements at least go to a thread.
 fn for_runs(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     args: &[View<'_>],
     dtypes: &[DType],
@@ -319,7 +319,7 @@ fn for_runs(
 /// Runs `f` on addresses of runs at equal positions of up to [`FusedPointwise::MAX_INPUTS`] arguments, which broadcast, the output's
 /// first. `grain` elements at least go to a thread, where they share what `start` makes.
 pub(crate) fn for_parts<S>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     args: &[View<'_>],
     grain: usize,
@@ -373,7 +373,7 @@ pub(crate) fn for_parts<S>(
 
 /// `out[i] = f(x[i])` for runs of elements. `f` gets slices of equal length; `grain` elements at least go to a thread.
 pub(crate) fn map1<T: Element, U: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     x: &View<'_>,
     grain: usize,
@@ -387,7 +387,7 @@ pub(crate) fn map1<T: Element, U: Element>(
 
 /// `out[i] = f(a[i], b[i])`, broadcasting; see [`map1`].
 pub(crate) fn map2<A: Element, B: Element, U: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     (a, b): (&View<'_>, &View<'_>),
     grain: usize,
@@ -401,7 +401,7 @@ pub(crate) fn map2<A: Element, B: Element, U: Element>(
 
 /// `out[i] = f(a[i], b[i], c[i])`, broadcasting; see [`map1`].
 pub(crate) fn map3<A: Element, B: Element, C: Element, U: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     (a, b, c): (&View<'_>, &View<'_>, &View<'_>),
     grain: usize,
@@ -415,7 +415,7 @@ pub(crate) fn map3<A: Element, B: Element, C: Element, U: Element>(
 
 /// Writes runs of an output in row-major order; `f` gets the position of a run's first element.
 pub(crate) fn fill_with<U: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     grain: usize,
     f: &(dyn Fn(usize, &mut [U]) + Sync),

@@ -24,7 +24,7 @@ pub(crate) use map::{fill_with, for_parts, map1, map2, map3};
 pub(crate) use matrices::{Matrices, Matrix};
 pub(crate) use rows::{Rows, RowsMut, for_rows, for_rows2};
 
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{DType, Dims, Element, Error, Fault, Layout, Shape, View, ViewMut};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -82,7 +82,7 @@ pub(crate) fn dense<'a, T: Element>(x: &View<'a>) -> Result<Cow<'a, [T]>, Fault>
 /// Runs `fill` on the output's elements as one slice: in place where they lie in row-major order, else on a buffer
 /// that is scattered afterwards.
 pub(crate) fn with_slice<T: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -118,7 +118,7 @@ pub(crate) fn with_bytes(
 /// Splits `out` into units of `unit` elements and runs `each` on runs of whole units in parallel, with the number of
 /// the first unit. At least `grain` elements go together.
 pub(crate) fn par_units<T: Send>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut [T],
     unit: usize,
     grain: usize,
@@ -128,7 +128,7 @@ pub(crate) fn par_units<T: Send>(
 }
 
 fn units_dyn<T: Send>(
-    pool: &Pool,
+    pool: &ThreadPool,
     out: &mut [T],
     unit: usize,
     grain: usize,

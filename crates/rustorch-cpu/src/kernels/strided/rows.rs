@@ -1,7 +1,7 @@
 //! Lines of a view along one axis.
 
 use super::{base, base_mut, map::copy_run, unreachable_memory};
-use crate::Pool;
+use crate::ThreadPool;
 use rustorch_core::{Dims, Element, Fault, View, ViewMut};
 use std::marker::PhantomData;
 
@@ -180,7 +180,7 @@ type Each2<'f, T, U, V> = dyn Fn(&[T], &mut [U], &mut [V]) + Sync + 'f;
 /// Runs `each(i, line of x, line of out)` for every line along `axis`, in parallel. The shapes agree but along the axis.
 /// `cost` is the work of a line in elements, for deciding how many go to a thread.
 pub(crate) fn for_rows<T: Element, U: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
     axis: usize,
@@ -202,7 +202,7 @@ pub(crate) fn for_rows<T: Element, U: Element>(
 
 /// As [`for_rows`], with two outputs.
 pub(crate) fn for_rows2<T: Element, U: Element, V: Element>(
-    pool: &Pool,
+    pool: &ThreadPool,
     x: &View<'_>,
     outs: &mut [ViewMut<'_>],
     axis: usize,

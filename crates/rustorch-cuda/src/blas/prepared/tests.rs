@@ -2,11 +2,11 @@
 //! algorithm it chooses, and whether it has one, only a GPU tells.
 #![allow(clippy::print_stdout, reason = "skipped tests say so")]
 
-#[path = "../../../tests/it/common/products.rs"]
-mod products;
+#[path = "../../../tests/it/common/gemms.rs"]
+mod gemms;
 
 use super::*;
-use products::{ARRANGEMENTS, DTYPES, Lies};
+use gemms::{ARRANGEMENTS, DTYPES, Lies};
 use rustorch_testkit::{Requirement, skip};
 
 /// The library, by `CUBLASLT_PATH`, toolkit or Python package; else what is missing is said.

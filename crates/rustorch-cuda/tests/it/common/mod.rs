@@ -1,4 +1,4 @@
 //! What tests of the driver share.
 
 pub(crate) mod fakes;
-pub(crate) mod products;
+pub(crate) mod gemms;

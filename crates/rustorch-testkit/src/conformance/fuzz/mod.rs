@@ -148,9 +148,9 @@ impl Fuzz {
     }
 
     /// Draws and compares.
-    pub fn run(&self, backend: &dyn Backend, reference: &dyn Backend) -> Found {
+    pub fn run(&self, backend: &dyn Backend, reference: &dyn Backend) -> FuzzReport {
         let began = Instant::now();
-        let mut found = Found {
+        let mut found = FuzzReport {
             device: backend.device(),
             seed: self.seed,
             ops: BTreeMap::new(),
@@ -266,7 +266,7 @@ pub struct Counts {
 
 /// What was found on a device.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FuzzReport {
     /// The device.
     pub device: Device,
     /// The seed of the cases.
@@ -281,7 +281,7 @@ pub struct Found {
     pub time: Duration,
 }
 
-impl Found {
+impl FuzzReport {
     /// Cases with the reference's result.
     pub fn agreed(&self) -> usize {
         self.ops.values().map(|counts| counts.agreed).sum()
@@ -293,7 +293,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for FuzzReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ops = self.ops.values().filter(|counts| counts.agreed > 0).count();
         writeln!(

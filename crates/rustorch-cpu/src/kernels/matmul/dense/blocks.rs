@@ -7,7 +7,7 @@ use super::Same;
 use super::gemm::{Columns, run_packing};
 use crate::kernels::matmul::rows::{GroupedGemm, StridedRows};
 use crate::kernels::matmul::weight::Matrix;
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use rustorch_core::QuantType;
 
 /// The rows of a matrix of a block type as columns.
@@ -63,7 +63,7 @@ impl Columns<f32> for Decoded {
 /// Every matrix has `matrix.n` rows of `matrix.k` values in blocks of `quant`; the outputs have a row for each row of the left
 /// operands, `n` columns each, and nobody else uses them.
 pub(in crate::kernels::matmul) unsafe fn run_decoded(
-    pool: &Pool,
+    pool: &ThreadPool,
     quant: QuantType,
     matrix: Matrix,
     gemms: &[GroupedGemm<'_, StridedRows<'_, f32>, f32>],

@@ -4,7 +4,7 @@ use super::Arithmetic;
 use super::kernel::{HIGHEST, Scalar, Tiles};
 use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::rows::{GroupedGemm, MOST_ROWS, Parts, StridedRows, Task, Tasks};
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
 /// operands, `w.n` columns each, and nobody else uses them. Where the arithmetic adds to what stands there, they were
 /// written.
 pub(super) unsafe fn run<A: Arithmetic>(
-    pool: &Pool,
+    pool: &ThreadPool,
     isa: Isa,
     w: Strided,
     gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
@@ -94,7 +94,7 @@ pub(super) unsafe fn run<A: Arithmetic>(
 /// # Safety
 /// As there.
 pub(super) unsafe fn run_packing<A: Arithmetic, C: Columns<A::E>>(
-    pool: &Pool,
+    pool: &ThreadPool,
     isa: Isa,
     source: &C,
     mut gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
@@ -120,7 +120,7 @@ const MOST_PACKED: usize = 4 << 20;
 /// # Safety
 /// As [`run`].
 unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
-    pool: &Pool,
+    pool: &ThreadPool,
     isa: Isa,
     source: &C,
     gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
@@ -276,7 +276,7 @@ mod tests {
         // SAFETY: sizes agree; the caller's processor has `isa`.
         unsafe {
             let x = StridedRows::new(a.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
-            run::<Same<T>>(&Pool::new(1), isa, w, &[GroupedGemm { w: b.as_ptr().cast(), x, out: to }]);
+            run::<Same<T>>(&ThreadPool::new(1), isa, w, &[GroupedGemm { w: b.as_ptr().cast(), x, out: to }]);
         }
         out
     }

@@ -20,7 +20,7 @@ use super::gemm_args::{GemmArgs, Target, address};
 use super::mul_mat_id::Choices;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 pub(super) use blocks::run_decoded;
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, MatMul, Numerics, UnaryOp, View, ViewMut, bf16, f16,
@@ -283,7 +283,7 @@ macro_rules! dispatch {
 
 /// A matmul of dense operands.
 pub(super) fn run(
-    pool: &Pool,
+    pool: &ThreadPool,
     op: &MatMul,
     gemm: &GemmArgs,
     args: &[View<'_>],
@@ -294,7 +294,7 @@ pub(super) fn run(
 }
 
 fn run_typed<A: Arithmetic>(
-    pool: &Pool,
+    pool: &ThreadPool,
     activation: Option<UnaryOp>,
     gemm: &GemmArgs,
     args: &[View<'_>],
@@ -322,7 +322,7 @@ fn run_typed<A: Arithmetic>(
 
 /// Products of rows with the matrices that they chose.
 pub(super) fn run_mul_mat_id(
-    pool: &Pool,
+    pool: &ThreadPool,
     numerics: Numerics,
     choices: &Choices,
     [x, w]: [&View<'_>; 2],

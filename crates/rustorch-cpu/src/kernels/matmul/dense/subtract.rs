@@ -5,7 +5,7 @@ use super::kernel::Scalar;
 use super::{Arithmetic, gemm};
 use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
 use crate::kernels::pointwise::Pointwise;
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use rustorch_core::{C64, C128};
 use std::marker::PhantomData;
 use std::ops::Neg;
@@ -83,7 +83,7 @@ pub(crate) struct Left<T> {
 /// # Safety
 /// The elements exist; those of `c` are the caller's alone, and none of `a` or `b` is among them.
 pub(crate) unsafe fn subtract_product<T: Field>(
-    pool: &Pool,
+    pool: &ThreadPool,
     [m, n, k]: [usize; 3],
     a: Left<T>,
     b: (*const T, usize),
@@ -104,7 +104,7 @@ pub(crate) unsafe fn subtract_product<T: Field>(
 /// # Safety
 /// As [`subtract_product`].
 unsafe fn run<A: Arithmetic<W = <A as Arithmetic>::X>>(
-    pool: &Pool,
+    pool: &ThreadPool,
     [m, n, k]: [usize; 3],
     a: Left<A::X>,
     b: (*const A::X, usize),
@@ -139,7 +139,7 @@ mod tests {
             // SAFETY: three vectors of these sizes.
             unsafe {
                 let (b, c) = ((b.as_ptr(), n + 3), (c.as_mut_ptr(), n + 2));
-                subtract_product(&Pool::new(3), [m, n, k], left, b, c);
+                subtract_product(&ThreadPool::new(3), [m, n, k], left, b, c);
             }
             for i in 0..m {
                 for j in 0..n + 2 {

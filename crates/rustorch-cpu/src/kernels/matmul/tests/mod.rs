@@ -5,7 +5,7 @@ mod exact;
 mod mul_mat_id;
 mod weight;
 
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels;
 use rustorch_core::{Buffer, DType, Layout, Op, Shape, TensorMeta, View, ViewMut};
 
@@ -102,7 +102,7 @@ pub(super) fn run_into(
     let views: Vec<View<'_>> = args.iter().map(|x| x.view()).collect();
     // SAFETY: made by `new` for this layout.
     let mut to = unsafe { ViewMut::new(&mut out.buffer, out.dtype, &out.layout) };
-    kernels::run(&Pool::new(threads), op, &views, std::slice::from_mut(&mut to))
+    kernels::run(&ThreadPool::new(threads), op, &views, std::slice::from_mut(&mut to))
 }
 
 pub(super) fn matmul() -> Op {

@@ -2,8 +2,8 @@
 
 use super::{Random, Tensor, bits, matmul, run, run_into};
 use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
-use crate::kernels::matmul::weight::{Activations, Kernels, Matrix, RowIds, product};
-use crate::{Isa, Pool};
+use crate::kernels::matmul::weight::{Activations, Kernels, Matrix, RowIds, matmul as weight_matmul};
+use crate::{Isa, ThreadPool};
 use bytemuck::Zeroable;
 use rustorch_core::{DType, Layout, QuantType, Shape};
 use rustorch_quant::{
@@ -147,7 +147,7 @@ fn a_row_alone_gives_the_same_bits_as_among_others_on_any_number_of_threads() {
 #[test]
 fn instruction_sets_agree_bit_for_bit() {
     let random = &mut Random::new(3);
-    let pool = Pool::new(1);
+    let pool = ThreadPool::new(1);
     for &quant in QuantType::ALL {
         for k in sizes(quant) {
             let n = 21;
@@ -160,7 +160,7 @@ fn instruction_sets_agree_bit_for_bit() {
                     // SAFETY: sizes agree; this processor has `isa`.
                     unsafe {
                         let rows = StridedRows::new(x.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
-                        let activations = Activations::new(&pool, kernels.companion(), &rows);
+                        let activations = Activations::new(&pool, kernels.activation_quant(), &rows);
                         let output = GemmOutput {
                             base: out.as_mut_ptr(),
                             offsets: RowOffsets::Strided(n),
@@ -170,7 +170,7 @@ fn instruction_sets_agree_bit_for_bit() {
                         };
                         let matrix = Matrix { n, k, row_bytes: quant.bytes_for(k).unwrap() };
                         let gemm = GroupedGemm { w: w.as_ptr(), x: RowIds::All(m), out: output };
-                        product(&pool, &kernels, matrix, &[gemm], &activations);
+                        weight_matmul(&pool, &kernels, matrix, &[gemm], &activations);
                     }
                     bits(&out)
                 };

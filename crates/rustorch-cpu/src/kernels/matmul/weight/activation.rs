@@ -2,9 +2,9 @@
 
 use super::RowIds;
 use super::chunk::CHUNK;
-use super::types::Companion;
+use super::types::ActivationQuant;
 use crate::kernels::matmul::rows::{Parts, StridedRows};
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use bytemuck::Zeroable;
 use rustorch_quant::{BlockQ8_0, BlockQ8_1, BlockQ8K, quantize_q8_0, quantize_q8_1, quantize_q8_k};
 
@@ -13,7 +13,7 @@ pub(crate) const LANES: usize = 16;
 
 /// Rounded activations, row by row, with levels, scales and sums apart.
 pub(crate) struct Activations {
-    companion: Companion,
+    activation_quant: ActivationQuant,
     k: usize,
     qs: Vec<i8>,
     d: Vec<f32>,
@@ -62,14 +62,18 @@ impl PanelChunk {
 
 impl Activations {
     /// Rounds the rows of `x`, whose length is a multiple of the companion's block.
-    pub(crate) fn new(pool: &Pool, companion: Companion, x: &StridedRows<'_, f32>) -> Activations {
+    pub(crate) fn new(
+        pool: &ThreadPool,
+        activation_quant: ActivationQuant,
+        x: &StridedRows<'_, f32>,
+    ) -> Activations {
         let (rows, k) = (x.count, x.len());
         let mut all = Activations {
-            companion,
+            activation_quant,
             k,
             qs: vec![0; rows * k],
-            d: vec![0.0; rows * (k / companion.block())],
-            s: vec![0.0; if companion == Companion::Q8_1 { rows * (k / 32) } else { 0 }],
+            d: vec![0.0; rows * (k / activation_quant.block())],
+            s: vec![0.0; if activation_quant == ActivationQuant::Q8_1 { rows * (k / 32) } else { 0 }],
             sums16: vec![0; rows * (k / 16)],
             sums32: vec![0; rows * (k / 32)],
         };
@@ -83,14 +87,14 @@ impl Activations {
         let round = match Isa::detect() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 | Isa::Avx512 => round_avx2,
-            _ => round_row as unsafe fn(Companion, &[f32], RowMut<'_>),
+            _ => round_row as unsafe fn(ActivationQuant, &[f32], RowMut<'_>),
         };
-        let blocks = k / companion.block();
+        let blocks = k / activation_quant.block();
         pool.ranges(rows, (GRAIN / k.max(1)).max(1), |range| {
             let mut gathered = Vec::new();
             for i in range {
                 let values = x.row(i, &mut gathered);
-                let s = if companion == Companion::Q8_1 { k / 32 } else { 0 };
+                let s = if activation_quant == ActivationQuant::Q8_1 { k / 32 } else { 0 };
                 // SAFETY: every row is claimed by one thread, and its parts are its own. The processor has the
                 // instruction set by which `round` was chosen.
                 unsafe {
@@ -101,7 +105,7 @@ impl Activations {
                         sums16: parts.3.part(i * (k / 16), k / 16),
                         sums32: parts.4.part(i * (k / 32), k / 32),
                     };
-                    round(companion, values, row);
+                    round(activation_quant, values, row);
                 }
             }
         });
@@ -115,7 +119,7 @@ impl Activations {
         let s = if self.s.is_empty() { 0 } else { self.k / 32 };
         Row {
             qs: &self.qs[part(self.k)],
-            d: &self.d[part(self.k / self.companion.block())],
+            d: &self.d[part(self.k / self.activation_quant.block())],
             s: &self.s[part(s)],
             sums16: &self.sums16[part(self.k / 16)],
             sums32: &self.sums32[part(self.k / 32)],
@@ -124,7 +128,7 @@ impl Activations {
 
     /// The rows `rows` as panels, one after the other, with sums of groups of `group` values; lanes without a row stay
     /// zero.
-    pub(crate) fn panels(&self, pool: &Pool, rows: RowIds<'_>, group: usize) -> Vec<PanelChunk> {
+    pub(crate) fn panels(&self, pool: &ThreadPool, rows: RowIds<'_>, group: usize) -> Vec<PanelChunk> {
         let chunks = self.k.div_ceil(CHUNK);
         let mut panels = vec![PanelChunk::ZERO; rows.len().div_ceil(LANES) * chunks];
         let parts = Parts::new(panels.as_mut_ptr());
@@ -132,7 +136,7 @@ impl Activations {
             // SAFETY: panel `p` is claimed by one thread.
             let panel = unsafe { parts.part(p * chunks, chunks) };
             for (lane, i) in (p * LANES..rows.len()).take(LANES).enumerate() {
-                interleave(self.companion, &self.row(rows.get(i)), group, lane, panel);
+                interleave(self.activation_quant, &self.row(rows.get(i)), group, lane, panel);
             }
         });
         panels
@@ -154,14 +158,14 @@ struct RowMut<'a> {
 /// The processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn round_avx2(companion: Companion, x: &[f32], out: RowMut<'_>) {
-    round_row(companion, x, out);
+unsafe fn round_avx2(activation_quant: ActivationQuant, x: &[f32], out: RowMut<'_>) {
+    round_row(activation_quant, x, out);
 }
 
 #[inline(always)]
-fn round_row(companion: Companion, x: &[f32], out: RowMut<'_>) {
-    match companion {
-        Companion::Q8_0 => {
+fn round_row(activation_quant: ActivationQuant, x: &[f32], out: RowMut<'_>) {
+    match activation_quant {
+        ActivationQuant::Q8_0 => {
             let mut block = [BlockQ8_0::zeroed()];
             for (i, x) in x.chunks_exact(32).enumerate() {
                 quantize_q8_0(x, &mut block);
@@ -169,7 +173,7 @@ fn round_row(companion: Companion, x: &[f32], out: RowMut<'_>) {
                 out.qs[32 * i..32 * i + 32].copy_from_slice(&block[0].qs);
             }
         }
-        Companion::Q8_1 => {
+        ActivationQuant::Q8_1 => {
             let mut block = [BlockQ8_1::zeroed()];
             for (i, x) in x.chunks_exact(32).enumerate() {
                 quantize_q8_1(x, &mut block);
@@ -178,7 +182,7 @@ fn round_row(companion: Companion, x: &[f32], out: RowMut<'_>) {
                 out.qs[32 * i..32 * i + 32].copy_from_slice(&block[0].qs);
             }
         }
-        Companion::Q8K => {
+        ActivationQuant::Q8K => {
             let mut block = [BlockQ8K::zeroed()];
             for (i, x) in x.chunks_exact(256).enumerate() {
                 quantize_q8_k(x, &mut block);
@@ -195,11 +199,17 @@ fn round_row(companion: Companion, x: &[f32], out: RowMut<'_>) {
     }
 }
 
-fn interleave(companion: Companion, row: &Row<'_>, group: usize, lane: usize, panel: &mut [PanelChunk]) {
+fn interleave(
+    activation_quant: ActivationQuant,
+    row: &Row<'_>,
+    group: usize,
+    lane: usize,
+    panel: &mut [PanelChunk],
+) {
     for (i, qs) in row.qs.as_chunks::<4>().0.iter().enumerate() {
         panel[i / (CHUNK / 4)].qs[i % (CHUNK / 4)][lane] = *qs;
     }
-    let blocks = CHUNK / companion.block();
+    let blocks = CHUNK / activation_quant.block();
     for (i, &d) in row.d.iter().enumerate() {
         panel[i / blocks].d[i % blocks][lane] = d;
     }

@@ -16,14 +16,14 @@
 mod activation;
 mod chunk;
 mod lanes;
+mod matmul;
 mod portable;
-mod product;
 mod types;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub(crate) use activation::Activations;
-pub(crate) use product::product;
+pub(crate) use matmul::matmul;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::Vectored;
 
@@ -31,7 +31,7 @@ use crate::Isa;
 use activation::{LANES, PanelChunk, Row};
 use chunk::Chunk;
 use rustorch_core::QuantType;
-use types::{Companion, Kind, Weight};
+use types::{ActivationQuant, Kind, Weight};
 
 /// Without vector code, every type is plain.
 #[cfg(not(target_arch = "x86_64"))]
@@ -105,7 +105,7 @@ type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     /// What activations are rounded to.
-    companion: Companion,
+    activation_quant: ActivationQuant,
     /// Values whose sums panels have to carry.
     group: usize,
     /// Four rows of the weight times a row of activations; see [`portable::rows`].
@@ -128,7 +128,7 @@ impl Kernels {
 
     fn portable<W: Weight>() -> Kernels {
         Kernels {
-            companion: W::COMPANION,
+            activation_quant: W::ACTIVATION_QUANT,
             group: match W::KIND {
                 Kind::Blocks | Kind::LaneBlocks => 32,
                 Kind::Integer | Kind::Lanes => W::GROUP,
@@ -147,8 +147,8 @@ impl Kernels {
     }
 
     /// What activations are rounded to.
-    pub(crate) fn companion(&self) -> Companion {
-        self.companion
+    pub(crate) fn activation_quant(&self) -> ActivationQuant {
+        self.activation_quant
     }
 }
 

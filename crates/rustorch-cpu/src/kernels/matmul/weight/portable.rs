@@ -57,7 +57,7 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
             *low = mul_add(min as f32, w.dmin * x.d[c], *low);
         }
         Kind::Groups => {
-            let block = W::COMPANION.block();
+            let block = W::ACTIVATION_QUANT.block();
             for b in 0..32 * n32 / block {
                 let mut inner = 0.0f32;
                 for g in b * block / 16..(b + 1) * block / 16 {
@@ -155,7 +155,7 @@ fn panel<W: Weight>(
             }
         }
         Kind::Groups => {
-            let block = W::COMPANION.block();
+            let block = W::ACTIVATION_QUANT.block();
             for b in 0..32 * n32 / block {
                 let mut inner = [0.0f32; LANES];
                 for g in b * block / 16..(b + 1) * block / 16 {

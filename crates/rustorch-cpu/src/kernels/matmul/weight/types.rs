@@ -10,7 +10,7 @@ use rustorch_quant::{
 
 /// The 8-bit block type to which activations are rounded before a product, as in ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Companion {
+pub(crate) enum ActivationQuant {
     /// Blocks of 32 with an f16 scale.
     Q8_0,
     /// The same, with the scaled sum of the levels (f16).
@@ -19,12 +19,12 @@ pub(crate) enum Companion {
     Q8K,
 }
 
-impl Companion {
+impl ActivationQuant {
     /// Values for each scale.
     pub(crate) const fn block(self) -> usize {
         match self {
-            Companion::Q8_0 | Companion::Q8_1 => 32,
-            Companion::Q8K => 256,
+            ActivationQuant::Q8_0 | ActivationQuant::Q8_1 => 32,
+            ActivationQuant::Q8K => 256,
         }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 /// Levels are handled as unsigned bytes, `level + OFFSET`.
 pub(crate) trait Weight: Block {
     /// What activations are rounded to.
-    const COMPANION: Companion;
+    const ACTIVATION_QUANT: ActivationQuant;
     /// The arithmetic.
     const KIND: Kind;
     /// Values for each integer scale ([`Kind::Integer`] only).
@@ -93,12 +93,12 @@ pub(crate) trait Weight: Block {
 }
 
 macro_rules! blocks {
-    ($($block:ty: $kind:ident, $companion:ident, offset $offset:literal, $factors:expr;)*) => {$(
+    ($($block:ty: $kind:ident, $activation_quant:ident, offset $offset:literal, $factors:expr;)*) => {$(
         impl Weight for $block {
-            const COMPANION: Companion = Companion::$companion;
+            const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::$activation_quant;
             const KIND: Kind = Kind::$kind;
             const OFFSET: u8 = $offset;
-            const MINS: bool = matches!(Companion::$companion, Companion::Q8_1);
+            const MINS: bool = matches!(ActivationQuant::$activation_quant, ActivationQuant::Q8_1);
 
             #[inline(always)]
             fn factors(&self) -> (f32, f32) {
@@ -130,7 +130,7 @@ macro_rules! integer {
     ($($block:ty: $kind:ident, groups of $group:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr
        $(, $constant:ident = $value:expr)* $(=> $level:expr)?;)*) => {$(
         impl Weight for $block {
-            const COMPANION: Companion = Companion::Q8K;
+            const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::Q8K;
             const KIND: Kind = Kind::$kind;
             const GROUP: usize = $group;
             const OFFSET: u8 = $offset;
@@ -255,9 +255,9 @@ fn words(packed: &[u8; 12]) -> [u32; 3] {
 }
 
 macro_rules! groups {
-    ($($block:ty: $companion:ident;)*) => {$(
+    ($($block:ty: $activation_quant:ident;)*) => {$(
         impl Weight for $block {
-            const COMPANION: Companion = Companion::$companion;
+            const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::$activation_quant;
             const KIND: Kind = Kind::Groups;
         }
     )*};

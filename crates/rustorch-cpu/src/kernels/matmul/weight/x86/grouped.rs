@@ -17,7 +17,7 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
     let mut chunks = [Chunk::ZERO; ROWS];
     // A scale for each group and row.
     let mut scales = [[0.0f32; ROWS]; CHUNK / 16];
-    let per_block = W::COMPANION.block() / 32;
+    let per_block = W::ACTIVATION_QUANT.block() / 32;
     // SAFETY: this function's contract; a row of activations has `k` levels and the scales that go with them.
     unsafe {
         let mut acc = _mm_setzero_ps();

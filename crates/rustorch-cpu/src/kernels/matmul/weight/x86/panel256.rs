@@ -145,7 +145,7 @@ unsafe fn integer<W: Weight>(w: *const Chunk, x: Half<'_>, acc: &mut [__m256; RO
 unsafe fn groups<W: Weight>(w: *const Chunk, x: Half<'_>, n32: usize, acc: &mut [__m256; ROWS]) {
     // SAFETY: this function's contract.
     unsafe {
-        let block = W::COMPANION.block();
+        let block = W::ACTIVATION_QUANT.block();
         for b in 0..32 * n32 / block {
             let mut inner = [_mm256_setzero_ps(); ROWS];
             for g in b * block / 16..(b + 1) * block / 16 {

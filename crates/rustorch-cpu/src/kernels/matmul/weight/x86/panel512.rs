@@ -152,7 +152,7 @@ unsafe fn groups<W: Weight, const C: usize>(
 ) {
     // SAFETY: this function's contract.
     unsafe {
-        let block = W::COMPANION.block();
+        let block = W::ACTIVATION_QUANT.block();
         for b in 0..32 * n32 / block {
             let mut inner: Tile<__m512, C> = [[_mm512_setzero_ps(); C]; ROWS];
             for g in b * block / 16..(b + 1) * block / 16 {

@@ -48,15 +48,15 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 /// A pool of worker threads. The thread that submits work takes part in it.
-pub struct Pool {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     submitting: Mutex<()>,
     workers: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
+impl ThreadPool {
     /// A pool that computes on `threads` threads in all, the submitting one included; at least 1.
-    pub fn new(threads: usize) -> Pool {
+    pub fn new(threads: usize) -> ThreadPool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -73,7 +73,7 @@ impl Pool {
             Builder::new().name(format!("rustorch-cpu-{i}")).spawn(move || work(&shared)).ok()
         });
         let workers = workers.collect();
-        Pool { shared, submitting: Mutex::new(()), workers }
+        ThreadPool { shared, submitting: Mutex::new(()), workers }
     }
 
     /// The number of threads that compute, the submitting one included.
@@ -147,7 +147,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         drop(self.shared.sleep.lock().unwrap_or_else(PoisonError::into_inner));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn every_chunk_runs_once() {
-        let pool = Pool::new(4);
+        let pool = ThreadPool::new(4);
         for round in 0..2_000 {
             let chunks = round % 37;
             let counts: Vec<AtomicU32> = (0..chunks).map(|_| AtomicU32::new(0)).collect();
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn ranges_cover_without_overlap() {
-        let pool = Pool::new(3);
+        let pool = ThreadPool::new(3);
         for (n, grain) in [(0, 1), (1, 10), (1000, 1), (1000, 7), (17, 100)] {
             let counts: Vec<AtomicU32> = (0..n).map(|_| AtomicU32::new(0)).collect();
             pool.ranges(n, grain, |range| {
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn nested_and_concurrent_submissions_finish() {
-        let pool = Pool::new(4);
+        let pool = ThreadPool::new(4);
         let total = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -288,7 +288,7 @@ mod tests {
 
     /// Runs a job in which each thread's first chunk waits, for seconds at most, until every thread of the pool has one.
     /// Returns how many threads took part; `then` is called on each of them.
-    fn threads_that_run(pool: &Pool, then: impl Fn() + Sync) -> usize {
+    fn threads_that_run(pool: &ThreadPool, then: impl Fn() + Sync) -> usize {
         let present = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
             pool.run(pool.threads(), |_| {
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_submitter_and_all_threads_run_afterwards() {
-        let pool = Pool::new(3);
+        let pool = ThreadPool::new(3);
         for panics_of in 0..64 {
             let result = catch_unwind(AssertUnwindSafe(|| pool.run(64, |i| assert_ne!(i, panics_of))));
             assert!(result.is_err());
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_all_threads_is_not_told_twice() {
-        let pool = Pool::new(3);
+        let pool = ThreadPool::new(3);
         assert_eq!(threads_that_run(&pool, || panic!("on every thread")), 3);
         let sum = AtomicUsize::new(0);
         pool.run(10, |i| {

@@ -3,7 +3,7 @@
 use super::activation::{Activations, LANES, PanelChunk};
 use super::chunk::{CHUNK, Chunk};
 use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
-use crate::Pool;
+use crate::ThreadPool;
 use crate::kernels::matmul::rows::{GroupedGemm, Tasks, with_bias};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -20,8 +20,8 @@ const MANY: usize = 6;
 /// Every matrix has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has the rows that the GEMMs name, `k` values
 /// each, rounded to the kernels' companion; the outputs have a row for each of them, `n` columns each, and nobody else uses
 /// them.
-pub(crate) unsafe fn product(
-    pool: &Pool,
+pub(crate) unsafe fn matmul(
+    pool: &ThreadPool,
     kernels: &Kernels,
     w: Matrix,
     gemms: &[GroupedGemm<'_, RowIds<'_>, f32>],

@@ -5,7 +5,7 @@ use super::columns::{Gather, Source};
 use super::geometry::{Geometry, Segment};
 use super::number::{Number, Room};
 use crate::kernels::matmul::{Parts, Scalar, Tile, with_scratch};
-use crate::{Isa, Pool};
+use crate::{Isa, ThreadPool};
 use rustorch_core::Fault;
 use std::marker::PhantomData;
 
@@ -21,7 +21,7 @@ const LEAST_ROWS: usize = 48;
 const WORTH: f64 = 10_000.0;
 
 /// Where results go.
-pub(super) struct Results<'a, T: Number> {
+pub(super) struct ConvOutput<'a, T: Number> {
     pub(super) base: *mut T,
     /// One for each channel of the results.
     pub(super) bias: Option<&'a [T::Sum]>,
@@ -29,9 +29,9 @@ pub(super) struct Results<'a, T: Number> {
 }
 
 // SAFETY: threads write disjoint elements.
-unsafe impl<T: Number> Sync for Results<'_, T> {}
+unsafe impl<T: Number> Sync for ConvOutput<'_, T> {}
 
-impl<T: Number> Results<'_, T> {
+impl<T: Number> ConvOutput<'_, T> {
     /// Writes a row of sums to the runs that `segments` describe. Changes the sums.
     ///
     /// # Safety
@@ -84,11 +84,11 @@ struct Panel<E> {
 /// # Safety
 /// The source and the kernel have the elements that the geometry describes; the results are the caller's alone.
 pub(super) unsafe fn run<T: Number>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     source: Source<'_, T::Sum>,
     kernel: Source<'_, T::Sum>,
-    results: &Results<'_, T>,
+    results: &ConvOutput<'_, T>,
 ) -> Result<(), Fault> {
     let isa = Isa::detect();
     let tiles = T::Sum::tiles(isa);
@@ -202,7 +202,7 @@ const PACK_GRAIN: usize = 16 << 10;
 /// # Safety
 /// The kernel has the elements that the geometry describes.
 unsafe fn pack<E: Scalar>(
-    pool: &Pool,
+    pool: &ThreadPool,
     geometry: &Geometry,
     kernel: Source<'_, E>,
     panels: &[Panel<E>],
