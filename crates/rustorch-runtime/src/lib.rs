@@ -31,6 +31,7 @@ mod fallback;
 mod health;
 mod memory;
 mod placement;
+#[cfg(feature = "profile")]
 pub mod profile;
 mod record;
 pub mod registry;
@@ -51,6 +52,7 @@ pub use fallback::fallback_order;
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};
+#[cfg(feature = "profile")]
 pub use profile::{Profile, Profiler};
 pub use record::{DeviceCounts, Interval, MemorySample, Record, TransferRecord};
 pub use rustorch_core::profile::GpuBenchmarkMetrics;

@@ -11,34 +11,28 @@
 //! # Ok::<(), rustorch::Error>(())
 //! ```
 //!
-//! Language models from GGUF files:
+//! # Cargo features
 //!
-//! ```no_run
-//! use rustorch::llm::generate::{GenerationOptions, Session, SessionOptions, Step};
-//! use rustorch::llm::sampling::{Sampler, SamplerConfig};
-//! use rustorch::llm::tokenizer::EncodeOptions;
-//! use rustorch::llm::LanguageModel;
-//! use std::{ops::ControlFlow, sync::Arc};
+//! All are on by default; `default-features = false` leaves tensors on the CPU.
 //!
-//! let model = Arc::new(LanguageModel::open("model.gguf")?);
-//! let prompt = model.tokenizer()?.encode("Once upon a time", EncodeOptions::default());
-//! let mut session = Session::new(Arc::clone(&model), SessionOptions::for_model(&model))?;
-//! let options = GenerationOptions { max_tokens: Some(64), ..Default::default() };
-//! session.generate(&prompt, &mut Sampler::new(SamplerConfig::greedy())?, &options, &mut |step| {
-//!     if let Step::Token { text, .. } = step {
-//!         print!("{text}");
-//!     }
-//!     ControlFlow::Continue(())
-//! })?;
-//! # Ok::<(), rustorch::llm::Error>(())
-//! ```
+//! | feature | what it adds |
+//! |---|---|
+//! | `cuda` | NVIDIA GPUs |
+//! | `wgpu` | devices of Vulkan, Metal and Direct3D 12 |
+//! | `opencl` | OpenCL devices |
+//! | `gguf` | `gguf`: reading and writing GGUF files |
+//! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
+//! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
 
+#[cfg(feature = "profile")]
 pub mod benchmark;
 pub mod devices;
+#[cfg(feature = "profile")]
 pub mod metrics;
 
 #[doc(inline)]
 pub use rustorch_core::DeviceType;
+#[cfg(feature = "gguf")]
 #[doc(inline)]
 pub use rustorch_formats::gguf;
 #[doc(inline)]
@@ -48,6 +42,27 @@ pub use rustorch_tensor::*;
 #[doc(inline)]
 pub use rustorch_core as core;
 /// Language models from GGUF files.
+///
+/// ```no_run
+/// use rustorch::llm::generate::{GenerationOptions, Session, SessionOptions, Step};
+/// use rustorch::llm::sampling::{Sampler, SamplerConfig};
+/// use rustorch::llm::tokenizer::EncodeOptions;
+/// use rustorch::llm::LanguageModel;
+/// use std::{ops::ControlFlow, sync::Arc};
+///
+/// let model = Arc::new(LanguageModel::open("model.gguf")?);
+/// let prompt = model.tokenizer()?.encode("Once upon a time", EncodeOptions::default());
+/// let mut session = Session::new(Arc::clone(&model), SessionOptions::for_model(&model))?;
+/// let options = GenerationOptions { max_tokens: Some(64), ..Default::default() };
+/// session.generate(&prompt, &mut Sampler::new(SamplerConfig::greedy())?, &options, &mut |step| {
+///     if let Step::Token { text, .. } = step {
+///         print!("{text}");
+///     }
+///     ControlFlow::Continue(())
+/// })?;
+/// # Ok::<(), rustorch::llm::Error>(())
+/// ```
+#[cfg(feature = "llm")]
 #[doc(inline)]
 pub use rustorch_llm as llm;
 /// The executor: placement, fallback, memory, records.

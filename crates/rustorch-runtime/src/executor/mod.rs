@@ -7,7 +7,9 @@ mod fast_path;
 mod into;
 mod operand;
 mod plan;
+#[cfg(feature = "profile")]
 mod profiling;
+mod recording;
 mod run;
 mod transfer;
 
@@ -23,6 +25,7 @@ use crate::explain::Explanation;
 use crate::health::{Health, Warnings};
 use crate::memory::MemoryManager;
 use crate::placement::Placement;
+#[cfg(feature = "profile")]
 use crate::profile::SpanHub;
 use crate::record::{DeviceCounts, Record, Recorder, Scope};
 use crate::registry::Registry;
@@ -81,6 +84,7 @@ struct Shared {
     warnings: Warnings,
     recorder: Recorder,
     /// What devices measure of themselves while somebody profiles.
+    #[cfg(feature = "profile")]
     spans: SpanHub,
 }
 
@@ -94,6 +98,7 @@ impl Shared {
             quarantine: QUARANTINE,
             warnings: Warnings::default(),
             recorder: Recorder::default(),
+            #[cfg(feature = "profile")]
             spans: SpanHub::default(),
         }
     }

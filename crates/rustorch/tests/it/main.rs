@@ -10,7 +10,6 @@ mod benchmark;
 mod common;
 mod devices;
 mod devices_at_work;
-mod face;
 mod hybrid;
 mod hybrid_f32_on_devices;
 mod launches;

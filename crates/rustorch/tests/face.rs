@@ -1,4 +1,7 @@
 //! A user's program needs `rustorch` alone: it names every type that the methods of tensors take or return.
+//!
+//! `cargo test -p rustorch --test face` runs with the default features, `tests/user-program` without them and without other crates.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use rustorch::{
     Attention, AvgPoolOptions, Axes, Buffer, C64, C128, ConvOptions, DType, Device, DeviceType, Element,
@@ -10,13 +13,13 @@ use rustorch::{
 use std::sync::Arc;
 
 /// The example, which `cargo test` builds by itself, too.
-#[path = "../../examples/convnet.rs"]
+#[path = "../examples/convnet.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example is a program of its own")]
 mod convnet;
 
 #[test]
 fn a_convolutional_network_needs_no_other_crate() {
-    let source = include_str!("../../examples/convnet.rs");
+    let source = include_str!("../examples/convnet.rs");
     assert!(!source.contains("rustorch_") && !source.contains("::core"));
     let images = Generator::new(1).rand([2, 3, 48, 40], DType::F32).unwrap();
     let net = convnet::ConvNet::new(7, 10).unwrap();
