@@ -7,8 +7,7 @@ use crate::common::paper::kinds;
 use crate::common::wgpu;
 use crate::common::wgpu::{Target, Written};
 use naga::back::hlsl::ShaderModel;
-use rustorch_kernels::{Hardware, Kernel};
-use rustorch_testkit::conformance::Extent;
+use rustorch_kernels::Hardware;
 use rustorch_testkit::{Requirement, skip};
 use std::process::Command;
 use std::sync::Mutex;
@@ -52,11 +51,7 @@ impl Tool {
 
 /// Writes kernels for a target and has a tool look at them, on all CPUs.
 fn check(tool: &Tool, target: Target, hardware: &Hardware) {
-    let all = common::kernels(hardware);
-    let kernels: Vec<Kernel> = match Extent::from_env(Extent::Sample) {
-        Extent::Sample => kinds::largest_of_each(all, hardware),
-        _ => all,
-    };
+    let kernels = kinds::asked_for(common::kernels(hardware), hardware);
     assert!(kernels.len() > 100, "only {} kernels", kernels.len());
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {

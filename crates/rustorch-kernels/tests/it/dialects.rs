@@ -1,4 +1,4 @@
-//! Every kernel translates to every dialect, on a device with every ability, on one with none, and on those of Apple and
+//! Kernels translate to every dialect, one of each kind in each combination of dtypes, or all with `RUSTORCH_CONFORMANCE=all`: on a device with every ability, on one with none, and on those of Apple and
 //! DirectX. That the source compiles is for the tests of the devices' crates, where there is a compiler, and for
 //! `compilers.rs`.
 
@@ -69,24 +69,28 @@ fn whole(text: &str, entry: &str) -> Result<(), String> {
     }
 }
 
+fn asked_for(hardware: &Hardware) -> Vec<Kernel> {
+    kinds::asked_for(common::kernels(hardware), hardware)
+}
+
 #[test]
 fn of_a_device_with_everything() {
     let strong = common::strong();
-    check(&strong, &LANGUAGES, &[Target::SpirV(1, 6)], &common::kernels(&strong));
+    check(&strong, &LANGUAGES, &[Target::SpirV(1, 6)], &asked_for(&strong));
 }
 
 #[test]
 fn of_a_device_with_nothing() {
     let weak = common::weak();
     let targets = [Target::SpirV(1, 0), Target::Msl(2, 2), Target::Hlsl(ShaderModel::V5_1)];
-    check(&weak, &LANGUAGES, &targets, &common::kernels(&weak));
+    check(&weak, &LANGUAGES, &targets, &asked_for(&weak));
 }
 
 #[test]
 fn of_a_device_that_divides_doubles_badly() {
     let hardware = common::divides_doubles_badly();
     // All others have the same text as on a device with everything.
-    let mut kernels = common::kernels(&hardware);
+    let mut kernels = asked_for(&hardware);
     kernels.retain(|kernel| kernel.wgsl(&hardware).code != kernel.wgsl(&common::strong()).code);
     check(&hardware, &LANGUAGES, &[Target::SpirV(1, 6)], &kernels);
 }
@@ -101,13 +105,13 @@ fn of_parts_and_rows() {
 #[test]
 fn of_an_apple_gpu() {
     let apple = common::apple();
-    check(&apple, &[], &[Target::Msl(3, 2)], &common::kernels(&apple));
+    check(&apple, &[], &[Target::Msl(3, 2)], &asked_for(&apple));
 }
 
 #[test]
 fn of_directx() {
     let directx = common::directx();
-    check(&directx, &[], &[Target::Hlsl(ShaderModel::V6_2)], &common::kernels(&directx));
+    check(&directx, &[], &[Target::Hlsl(ShaderModel::V6_2)], &asked_for(&directx));
 }
 
 /// What slow compilers are given has every kind of kernel in every combination of dtypes.
@@ -130,7 +134,7 @@ fn every_kind_has_a_kernel() {
 fn of_a_device_with_nothing_but_subgroups() {
     let hardware = Hardware { subgroups: common::strong().subgroups, ..common::weak() };
     let targets = [Target::SpirV(1, 3), Target::Msl(2, 3), Target::Hlsl(ShaderModel::V6_0)];
-    check(&hardware, &LANGUAGES, &targets, &common::kernels(&hardware));
+    check(&hardware, &LANGUAGES, &targets, &asked_for(&hardware));
 }
 
 /// Families that put values together do so by subgroups where there are any, and nothing else changes.

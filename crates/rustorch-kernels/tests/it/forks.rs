@@ -10,7 +10,6 @@ use crate::common::paper as common;
 use crate::common::paper::kinds;
 use naga::{Block, Function, Handle, Module, Statement};
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Subgroups};
-use rustorch_testkit::conformance::Extent;
 use std::collections::HashMap;
 
 /// How many forks a loop may have one after another.
@@ -91,11 +90,7 @@ fn forks_in_a_loop(code: &str) -> usize {
 }
 
 fn check(hardware: &Hardware) {
-    let all = common::kernels(hardware);
-    let kernels = match Extent::from_env(Extent::Sample) {
-        Extent::Sample => kinds::largest_of_each(all, hardware),
-        _ => all,
-    };
+    let kernels = kinds::asked_for(common::kernels(hardware), hardware);
     assert!(kernels.len() > 100, "only {} kernels", kernels.len());
     let forks = |kernel: &Kernel| forks_in_a_loop(&kernel.wgsl(hardware).code);
     let (most, kernel) =

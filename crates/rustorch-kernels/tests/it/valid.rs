@@ -1,12 +1,18 @@
-//! Every kernel is valid WGSL on a device with every ability and on one with none.
+//! Every kernel is valid WGSL on a device with every ability and on one with none; on those between, one of each kind in each
+//! combination of dtypes, or all with `RUSTORCH_CONFORMANCE=all`.
 
 use crate::common::paper as common;
+use crate::common::paper::kinds;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use rustorch_kernels::{Hardware, Kernel};
 
 fn check(hardware: &Hardware, capabilities: Capabilities) {
-    let kernels = common::kernels(hardware);
-    assert!(kernels.len() > 100, "only {} kernels", kernels.len());
+    check_these(hardware, capabilities, &common::kernels(hardware));
+}
+
+fn check_kinds(hardware: &Hardware, capabilities: Capabilities) {
+    let kernels = kinds::asked_for(common::kernels(hardware), hardware);
+    assert!(kernels.len() > 1000, "only {} kernels", kernels.len());
     check_these(hardware, capabilities, &kernels);
 }
 
@@ -47,7 +53,7 @@ fn on_a_device_that_divides_doubles_badly() {
         | Capabilities::SHADER_INT64
         | Capabilities::SHADER_FLOAT16
         | Capabilities::SUBGROUP;
-    check(&hardware, capabilities);
+    check_kinds(&hardware, capabilities);
     let by_hand = |kernel: &Kernel| kernel.wgsl(&hardware).code.contains("ordinary_double");
     let kernels = common::kernels(&hardware);
     let reductions = ["kind: Mean", "kind: Var", "kind: Std", "LayerNorm(", "MeanPool("];
@@ -87,7 +93,7 @@ fn of_rows() {
 #[test]
 fn on_a_device_with_everything_but_subgroups() {
     let hardware = Hardware { subgroups: None, ..common::strong() };
-    check(&hardware, Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16);
+    check_kinds(&hardware, Capabilities::FLOAT64 | Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT16);
 }
 
 #[test]
@@ -97,5 +103,8 @@ fn on_a_device_with_nothing() {
 
 #[test]
 fn on_a_device_with_nothing_but_subgroups() {
-    check(&Hardware { subgroups: common::strong().subgroups, ..common::weak() }, Capabilities::SUBGROUP);
+    check_kinds(
+        &Hardware { subgroups: common::strong().subgroups, ..common::weak() },
+        Capabilities::SUBGROUP,
+    );
 }

@@ -1,6 +1,7 @@
 //! One kernel for each kind and combination of dtypes: what slow compilers are given.
 
 use rustorch_kernels::{Hardware, Kernel};
+use rustorch_testkit::conformance::Extent;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -30,6 +31,14 @@ pub fn kind(kernel: &Kernel) -> String {
 /// The family of a kernel: what its label begins with.
 pub fn family(kernel: &Kernel) -> String {
     kernel.label().split(['(', ' ']).next().unwrap_or_default().to_owned()
+}
+
+/// The largest kernel of each kind; all, where `RUSTORCH_CONFORMANCE` asks for more than a sample.
+pub fn asked_for(kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
+    match Extent::from_env(Extent::Sample) {
+        Extent::Sample => largest_of_each(kernels, hardware),
+        _ => kernels,
+    }
 }
 
 /// The largest kernel of each kind.
