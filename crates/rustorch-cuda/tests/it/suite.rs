@@ -15,7 +15,9 @@ use std::sync::Arc;
 struct Gpus;
 
 impl Rig for Gpus {
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 2000)];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 64)];
+    /// What an emulated kernel costs is that it has to be compiled.
+    const BURST: usize = 8;
 
     fn open(_variant: Variant) -> Vec<Result<Device, Missing>> {
         let found = rustorch_cuda::discover();
@@ -37,11 +39,6 @@ impl Rig for Gpus {
 
     fn extent() -> Extent {
         if emulates() { Extent::Sample } else { Extent::All }
-    }
-
-    /// What an emulated kernel costs is that it has to be compiled.
-    fn pace() -> (u64, usize, usize) {
-        if emulates() { (15, 8, 20) } else { (120, 4, 100) }
     }
 
     fn run(name: &str, body: fn()) {

@@ -16,7 +16,8 @@ struct Devices;
 impl Rig for Devices {
     const WEIGHTS: &'static [Variant] = &[Variant::Default, Variant::Subgroups];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups];
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 400)];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 64)];
+    const BURST: usize = 8;
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
         let found = rustorch_opencl::discover();
@@ -55,10 +56,6 @@ impl Rig for Devices {
     /// How data lies is a matter of the source before translation, which Vulkan tries.
     fn samples(case: &Case) -> bool {
         case.args.iter().all(|x| x.dtype.is_quant() || x.layout.is_contiguous())
-    }
-
-    fn pace() -> (u64, usize, usize) {
-        (20, 8, 20)
     }
 }
 

@@ -18,7 +18,7 @@ impl Rig for Adapters {
         &[Variant::Default, Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
     const REGRESSIONS: &'static [Variant] = &[Variant::Default, Variant::No64Bit];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 1000), (Variant::No64Bit, 300)];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 240), (Variant::No64Bit, 90)];
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
         let adapters = match rustorch_wgpu::adapters() {

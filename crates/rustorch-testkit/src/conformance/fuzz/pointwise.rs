@@ -188,7 +188,8 @@ pub(super) fn create(draw: &mut Draw) -> Option<Case> {
     let shape = Shape::new(dims.as_slice()).ok()?;
     let fine = &mut draw.fine;
     let (x, n) = (fine.between(-9.0, 9.0), fine.below(100) as i64);
-    let op = match draw.kind.below(3) {
+    // Distributions are four, of which some have few dtypes.
+    let op = match draw.kind.below(5) {
         0 => {
             let special = [0.0, -0.0, f64::INFINITY, f64::NAN, 1e30][fine.below(5)];
             let value = [Scalar::Float(x), Scalar::Int(n), Scalar::Bool(true), Scalar::Float(special)];
