@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and testing need and that are missing: a C and C++ toolchain, for the linker and for
-# kernels of CUDA that tests run on the processor, and on Debian and its kin drivers of devices that run on the processor, for tests
+# kernels of CUDA that tests run on the CPU, and on Debian and its kin drivers of devices that run on the CPU, for tests
 # that skip where there is no device.
 set -euo pipefail
 

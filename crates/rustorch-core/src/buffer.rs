@@ -63,7 +63,7 @@ impl Buffer {
 
     /// Memory of another device; `memory` frees it when dropped.
     ///
-    /// `host` is its address where the processor can reach it directly.
+    /// `host` is its address where the CPU can reach it directly.
     ///
     /// # Safety
     /// If given, `host` is valid for reads and writes of `bytes` bytes for as long as `memory` lives.
@@ -94,7 +94,7 @@ impl Buffer {
         matches!(self.owner, Owner::Shared(_))
     }
 
-    /// The address, where the processor can reach the memory directly.
+    /// The address, where the CPU can reach the memory directly.
     #[inline]
     pub fn host_address(&self) -> Option<NonNull<u8>> {
         self.host
@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         View { layout, ..*self }
     }
 
-    /// The elements as a slice, if they are of type `T`, contiguous, reachable by the processor, and not aliased.
+    /// The elements as a slice, if they are of type `T`, contiguous, reachable by the CPU, and not aliased.
     #[inline]
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         if T::DTYPE != self.dtype || self.aliased || !self.layout.is_contiguous() {
@@ -205,7 +205,7 @@ impl<'a> View<'a> {
         Some(unsafe { std::slice::from_raw_parts(address, self.layout.numel()) })
     }
 
-    /// The address of the first element, if the elements are of type `T` and reachable by the processor.
+    /// The address of the first element, if the elements are of type `T` and reachable by the CPU.
     ///
     /// Reading `address.add(i)` is sound for every `i` that is an index of [`layout`](Self::layout) minus its offset.
     #[inline]
@@ -219,7 +219,7 @@ impl<'a> View<'a> {
         Some(unsafe { base.add(offset) }.cast_const())
     }
 
-    /// The bytes of a contiguous view of any dtype, block types included, if reachable by the processor and not aliased.
+    /// The bytes of a contiguous view of any dtype, block types included, if reachable by the CPU and not aliased.
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
         if self.aliased || !self.layout.is_contiguous() {
             return None;
@@ -231,7 +231,7 @@ impl<'a> View<'a> {
         Some(unsafe { std::slice::from_raw_parts(base.add(start), len) })
     }
 
-    /// Every byte of the buffer from its start to the last that the layout reaches, if reachable by the processor and not
+    /// Every byte of the buffer from its start to the last that the layout reaches, if reachable by the CPU and not
     /// aliased: the form in which kernels address strided block types.
     ///
     /// # Safety
@@ -270,7 +270,7 @@ impl<'a> ViewMut<'a> {
         ViewMut { buffer, dtype, layout }
     }
 
-    /// The address of the first element, if the elements are of type `T` and reachable by the processor.
+    /// The address of the first element, if the elements are of type `T` and reachable by the CPU.
     #[inline]
     pub fn address<T: Element>(&mut self) -> Option<*mut T> {
         if T::DTYPE != self.dtype {
@@ -282,7 +282,7 @@ impl<'a> ViewMut<'a> {
         Some(unsafe { base.add(offset) })
     }
 
-    /// The address of the first byte of a contiguous view and their number, if reachable by the processor.
+    /// The address of the first byte of a contiguous view and their number, if reachable by the CPU.
     /// The bytes may be uninitialised.
     pub fn byte_range(&mut self) -> Option<(*mut u8, usize)> {
         if !self.layout.is_contiguous() {
@@ -295,7 +295,7 @@ impl<'a> ViewMut<'a> {
         Some((unsafe { base.add(start) }, len))
     }
 
-    /// Copies `src` to a contiguous view, if reachable by the processor; `false` if it is not, or sizes differ.
+    /// Copies `src` to a contiguous view, if reachable by the CPU; `false` if it is not, or sizes differ.
     pub fn write_bytes(&mut self, src: &[u8]) -> bool {
         match self.byte_range() {
             Some((dst, len)) if len == src.len() => {

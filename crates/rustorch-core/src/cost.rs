@@ -17,9 +17,9 @@ pub struct CostModel {
     pub bandwidth: f64,
     /// What is known of single operations and classes.
     pub rates: Vec<Rate>,
-    /// Copies from the processor's memory.
+    /// Copies from the CPU's memory.
     pub upload: Link,
-    /// Copies to the processor's memory.
+    /// Copies to the CPU's memory.
     pub download: Link,
 }
 
@@ -45,7 +45,7 @@ pub enum RateOf {
     Class(OpType),
 }
 
-/// A way between a device's memory and the processor's.
+/// A way between a device's memory and the CPU's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Time to start a copy, in microseconds.

@@ -131,7 +131,7 @@ impl ClockMap {
 
 /// How busy a device is at this moment, as far as it tells; what it does not tell is `None`.
 ///
-/// Named for the devices that it was made for; the processor has one as well.
+/// Named for the devices that it was made for; the CPU has one as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GpuBenchmarkMetrics {
     /// The part of the recent past in which it was working, from 0 to 100.

@@ -12,7 +12,7 @@ const SOURCES: u64 = match u64::from_str_radix(env!("KERNEL_SOURCES"), 10) {
     Err(_) => panic!("the build script writes a decimal number"),
 };
 
-/// The processor: every operation in every dtype, and the reference for every other device.
+/// The CPU: every operation in every dtype, and the reference for every other device.
 ///
 /// Results do not depend on the number of threads.
 pub struct CpuBackend {
@@ -92,7 +92,7 @@ unsafe impl Backend for CpuBackend {
     }
 }
 
-/// What the processor calls itself; elsewhere the name of its architecture.
+/// What the CPU calls itself; elsewhere the name of its architecture.
 fn model_name() -> String {
     #[cfg(target_arch = "x86_64")]
     if let Some(name) = brand() {
@@ -101,11 +101,11 @@ fn model_name() -> String {
     std::env::consts::ARCH.to_owned()
 }
 
-/// The brand string, where the processor has one.
+/// The brand string, where the CPU has one.
 #[cfg(target_arch = "x86_64")]
 fn brand() -> Option<String> {
     #[allow(unused_unsafe, reason = "newer versions of Rust call the function safe")]
-    // SAFETY: every processor of this architecture has the instruction.
+    // SAFETY: every CPU of this architecture has the instruction.
     let part = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };
     if part(0x8000_0000).eax < 0x8000_0004 {
         return None;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_processors_and_thread_counts_apart() {
+    fn the_name_tells_cpu_and_thread_counts_apart() {
         let name = |threads| CpuBackend::new(threads).capability.name;
         assert!(name(2).contains("2 threads") && name(1) != name(2), "{}", name(2));
         assert!(name(1).starts_with(&model_name()) && !model_name().is_empty());

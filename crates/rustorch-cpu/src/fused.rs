@@ -1,4 +1,4 @@
-//! `a·b + c` rounded once, on processors that have no instruction for it.
+//! `a·b + c` rounded once, on CPUs that have no instruction for it.
 //!
 //! ggml's kernels fuse, so equality with it to the last bit needs fused products everywhere. The C library's `fmaf` is
 //! exact too, but where there is no instruction it is hundreds of times slower, and no loop over it becomes vector code.
@@ -6,7 +6,7 @@
 //! The product of two `f32` is exact in `f64`. What is left is to round its sum with `c` once instead of twice, to `f64`
 //! and then to `f32`.
 
-/// Whether every processor of the target has the instruction.
+/// Whether every CPU of the target has the instruction.
 pub(crate) const INSTRUCTION: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 /// `a·b + c`, rounded once. Free of branches, so that loops over it become vector code.

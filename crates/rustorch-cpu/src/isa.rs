@@ -1,4 +1,4 @@
-//! Which vector instructions this processor has.
+//! Which vector instructions this CPU has.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// The best of this processor, found once. `RUSTORCH_ISA=portable|avx2` lowers it, for testing.
+    /// The best of this CPU, found once. `RUSTORCH_ISA=portable|avx2` lowers it, for testing.
     pub fn detect() -> Isa {
         static ISA: OnceLock<Isa> = OnceLock::new();
         *ISA.get_or_init(|| {

@@ -10,7 +10,7 @@ use rustorch_core::{bf16, f16};
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
-/// An instruction set, as a value that proves that the processor has it.
+/// An instruction set, as a value that proves that the CPU has it.
 pub(crate) trait Level: Copy {
     /// Sixteen `f32`.
     type F: Copy;
@@ -83,7 +83,7 @@ pub(crate) trait Task {
     fn run<L: Level>(self, level: L) -> Self::Output;
 }
 
-/// Runs a task at the best level of this processor.
+/// Runs a task at the best level of this CPU.
 #[inline]
 pub(crate) fn run<T: Task>(task: T) -> T::Output {
     match Isa::detect() {
@@ -215,7 +215,7 @@ mod x86 {
         task.run(Avx512(()))
     }
 
-    // SAFETY of all intrinsics below: the level's value was made where the processor was found to have the features
+    // SAFETY of all intrinsics below: the level's value was made where the CPU was found to have the features
     // (`run` above), and the array types make every load and store in bounds.
 
     impl Level for Avx2 {
@@ -308,7 +308,7 @@ mod x86 {
     /// Lanes 2 apart, then 1 apart, of four vectors at once.
     ///
     /// # Safety
-    /// The processor has AVX.
+    /// The CPU has AVX.
     #[inline(always)]
     unsafe fn finish(q: [__m128; 4]) -> [f32; 4] {
         // SAFETY: by the contract; the store is in bounds.
@@ -327,7 +327,7 @@ mod x86 {
     /// The largest of the four lanes of four vectors.
     ///
     /// # Safety
-    /// The processor has AVX.
+    /// The CPU has AVX.
     #[inline(always)]
     unsafe fn greatest(q: [__m128; 4]) -> [f32; 4] {
         // SAFETY: by the contract; the store is in bounds.

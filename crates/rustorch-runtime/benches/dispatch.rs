@@ -23,7 +23,7 @@ fn dispatch(c: &mut Criterion) {
         .build()
         .expect("an executor");
 
-    for (name, exec) in [("processor alone", &alone), ("beside a GPU", &hybrid)] {
+    for (name, exec) in [("CPU alone", &alone), ("beside a GPU", &hybrid)] {
         let (a, b) = (numbers(exec, &[1]), numbers(exec, &[1]));
         c.bench_function(&format!("add of 1 element, {name}"), |bench| {
             bench.iter(|| exec.run(&add, &[black_box(a.operand()), b.operand()]).expect("a sum"));

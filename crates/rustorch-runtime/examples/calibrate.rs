@@ -1,4 +1,4 @@
-//! Measures the processor and prints what was found, as it is kept on disk.
+//! Measures the CPU and prints what was found, as it is kept on disk.
 //!
 //!     cargo run --release -p rustorch-runtime --example calibrate -- 2
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program")]

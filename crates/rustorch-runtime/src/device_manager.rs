@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// assert!(!manager.is_gpu_available());
 /// manager.set_device(DeviceType::Only(Device::CPU))?;
 /// assert_eq!(manager.current_device(), Device::CPU);
-/// manager.scope(|| { /* operations here run on the processor */ });
+/// manager.scope(|| { /* operations here run on the CPU */ });
 /// # Ok::<(), rustorch_core::Error>(())
 /// ```
 pub struct DeviceManager {
@@ -86,7 +86,7 @@ pub struct DeviceContext {
 }
 
 impl DeviceManager {
-    /// The devices of an executor; the current one is where its policy would begin: the processor under
+    /// The devices of an executor; the current one is where its policy would begin: the CPU under
     /// [`Placement::Auto`](crate::Placement::Auto), else the first of the chain or the one that the policy names.
     pub fn new(executor: HybridExecutor) -> DeviceManager {
         let named = executor.placement().named().first().copied();
@@ -98,7 +98,7 @@ impl DeviceManager {
         DeviceManager { base: executor, current: RwLock::new(target) }
     }
 
-    /// Every device that there is, the processor included, in the order of the chain; then those outside it.
+    /// Every device that there is, the CPU included, in the order of the chain; then those outside it.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let mut order = self.base.fallback_order().unwrap_or_default();
         let others = self.base.memory().devices();
@@ -118,7 +118,7 @@ impl DeviceManager {
         order.into_iter().filter_map(info).collect()
     }
 
-    /// Whether there is a device beside the processor that has not failed for good.
+    /// Whether there is a device beside the CPU that has not failed for good.
     pub fn is_gpu_available(&self) -> bool {
         self.devices().iter().any(|info| !info.device.is_cpu() && !info.lost)
     }

@@ -43,7 +43,7 @@ impl Placement {
         }
     }
 
-    /// Operations on at most so many bytes, all of them on the processor, run there whatever the rest of the chain:
+    /// Operations on at most so many bytes, all of them on the CPU, run there whatever the rest of the chain:
     /// they need no planning.
     pub(crate) fn small(&self, alone: bool) -> usize {
         match self {
@@ -54,7 +54,7 @@ impl Placement {
             _ if alone => usize::MAX,
             Placement::Auto => AUTO_SMALL,
             Placement::GpuThreshold(n) => n.saturating_sub(1),
-            // All of it is on the processor.
+            // All of it is on the CPU.
             Placement::Resident => usize::MAX,
             Placement::Prefer(_) | Placement::FirstSupported | Placement::ByOp(_) => 0,
         }

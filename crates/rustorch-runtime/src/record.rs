@@ -34,7 +34,7 @@ pub struct Record {
     pub thread: u32,
     /// When it was called, on the clock of [`host_ns`](rustorch_core::profile::host_ns).
     pub start_ns: u64,
-    /// When the device that ran it was called, and when it returned: the time of the computation on the processor, that
+    /// When the device that ran it was called, and when it returned: the time of the computation on the CPU, that
     /// of starting it on devices that work by themselves.
     pub run: Option<Interval>,
     /// Every device that was considered, with what it said.
@@ -43,7 +43,7 @@ pub struct Record {
 
 /// How often a device was considered and what came of it.
 ///
-/// Small work that stays on the processor without planning is counted only while records are kept.
+/// Small work that stays on the CPU without planning is counted only while records are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
     /// Operations run.

@@ -59,7 +59,7 @@ pub(crate) struct Block {
     align: u8,
     guard: Guard,
     version: AtomicU64,
-    /// What the memory is a copy of, where that costs nothing to keep. Never set on the processor's blocks, which are
+    /// What the memory is a copy of, where that costs nothing to keep. Never set on the CPU's blocks, which are
     /// used again.
     origin: OnceLock<Box<Origin>>,
     /// Copies of it on other devices, once there are any.

@@ -11,11 +11,11 @@ use std::time::Duration;
 pub enum TransferMethod {
     /// Not at all: the device reads the other one's memory.
     Alias,
-    /// From the processor's memory, or to it.
+    /// From the CPU's memory, or to it.
     Copy,
     /// Directly between two devices.
     Peer,
-    /// By way of the processor's memory.
+    /// By way of the CPU's memory.
     Staging,
 }
 
@@ -59,7 +59,7 @@ pub struct Transfers {
 type Counts = BTreeMap<(Device, Device, TransferMethod), TransferCount>;
 
 impl Transfers {
-    /// How bytes get from one device to another: to the processor and from it by [`Copy`](TransferMethod::Copy); between two
+    /// How bytes get from one device to another: to the CPU and from it by [`Copy`](TransferMethod::Copy); between two
     /// other devices by what their first transfer has found, which is [`Peer`](TransferMethod::Peer) where their drivers know a
     /// direct way, else [`Staging`](TransferMethod::Staging). `None` before that, and from a device to itself.
     pub fn method(&self, from: Device, to: Device) -> Option<TransferMethod> {

@@ -29,7 +29,7 @@ impl Handle {
         unsafe { Handle::made_by(|place| place.write(inner)) }
     }
 
-    /// The parts of a tensor whose elements lie side by side from the start of a storage: made where they stay.
+    /// The parts of a tensor whose elements are contiguous from the start of a storage: made where they stay.
     #[inline]
     pub(crate) fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Handle {
         // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.

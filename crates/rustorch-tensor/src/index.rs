@@ -167,7 +167,7 @@ impl Tensor {
 
     /// The places of all elements that are not zero, in row-major order: `I64` of shape `[count, rank]`.
     ///
-    /// How many there are depends on the values, so the tensor is read back to the processor.
+    /// How many there are depends on the values, so the tensor is read back to the CPU.
     pub fn nonzero(&self) -> Result<Tensor> {
         let holds = self.to_dtype(DType::Bool)?.to_vec::<bool>()?;
         let dims = self.dims();
@@ -188,7 +188,7 @@ impl Tensor {
     }
 
     /// The elements where a `Bool` mask of the tensor's shape (or one that broadcasts with it) holds, in row-major order:
-    /// a vector, whose length depends on the values, so the mask is read back to the processor.
+    /// a vector, whose length depends on the values, so the mask is read back to the CPU.
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         if mask.dtype() != DType::Bool {
             return Err(Error::dtype("masked_select", "the mask must be bool", [mask.dtype()]));

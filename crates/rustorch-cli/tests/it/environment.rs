@@ -46,7 +46,7 @@ fn considered(run: &Run) -> Vec<String> {
 }
 
 #[test]
-fn without_gpus_everything_runs_on_the_processor() {
+fn without_gpus_everything_runs_on_the_cpu() {
     let off = [("RUSTORCH_DISABLE_GPU", "1")];
     let run = explain("hybrid", &off);
     assert_eq!(run.code, 0, "{run:?}");

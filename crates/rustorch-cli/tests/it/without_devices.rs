@@ -130,7 +130,7 @@ fn devices_says_what_is_missing_and_how_to_get_it() {
 }
 
 #[test]
-fn text_is_generated_on_the_processor() {
+fn text_is_generated_on_the_cpu() {
     let reference = reference();
     let case = &reference["greedy"][0];
     let prompt = case["prompt"].as_str().expect("text");

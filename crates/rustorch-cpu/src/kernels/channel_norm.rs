@@ -152,7 +152,7 @@ pub(super) fn batch_norm_training(
     }, _ => Err(unreachable_memory()))
 }
 
-/// As [`batch_norm_training`] where a sample has one element of each channel: channels lie side by side, and samples are
+/// As [`batch_norm_training`] where a sample has one element of each channel: channels are contiguous, and samples are
 /// added up row by row.
 fn batch_norm_rows(
     pool: &ThreadPool,
@@ -213,7 +213,7 @@ fn batch_norm_rows(
     }, _ => Err(unreachable_memory()))
 }
 
-/// Sums over samples for channels side by side.
+/// Sums over samples for contiguous channels.
 struct Columns<T> {
     centres: Vec<T>,
     /// Of the elements, and later of their deviations.

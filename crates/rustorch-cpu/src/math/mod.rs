@@ -51,7 +51,7 @@ pub(crate) trait Real:
     /// The remainder of truncated division.
     fn fmod(self, b: Self) -> Self;
 
-    /// `self·a + b`, fused where the processor can.
+    /// `self·a + b`, fused where the CPU can.
     fn fma<L: Level>(self, l: L, a: Self, b: Self) -> Self;
     /// Sine and cosine by the system's library, which others use, too: for results that have to equal theirs.
     fn system_sin_cos(self) -> (Self, Self);

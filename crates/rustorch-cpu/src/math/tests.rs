@@ -3,7 +3,7 @@
 use super::{Real, single};
 use crate::simd::{self, Level, Task};
 
-/// A function applied to all numbers at the level of this processor.
+/// A function applied to all numbers at the level of this CPU.
 struct Each<'a>(&'a str, &'a [f32], &'a mut [f32]);
 
 macro_rules! each_function {

@@ -1,6 +1,6 @@
 //! Products with weights against those of ggml's CPU backend, bit for bit.
 //!
-//! `fixtures/dots.bin` was made by `tools/oracle/matmul_ggml.py` from llama.cpp of llama-cpp-python 0.3.36 on a processor
+//! `fixtures/dots.bin` was made by `tools/oracle/matmul_ggml.py` from llama.cpp of llama-cpp-python 0.3.36 on a CPU
 //! with AVX-512: ggml rounds the activations and multiplies, from the same blocks and the same `f32`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]

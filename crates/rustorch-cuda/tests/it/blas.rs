@@ -39,8 +39,8 @@ fn compiled() -> usize {
 }
 
 #[test]
-fn products_are_the_processors() {
-    with_fake("blas::products_are_the_processors", &[], || {
+fn products_are_the_cpu() {
+    with_fake("blas::products_are_the_cpu", &[], || {
         let (engine, cpu) = (engine(), CpuBackend::new(1));
         assert_eq!(engine.remarks(), ["products of f16, bf16, f32, f64 matrices by cuBLASLt 13.4.1"]);
         let kernels = compiled();

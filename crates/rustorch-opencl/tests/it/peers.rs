@@ -120,7 +120,7 @@ fn two_devices() {
 }
 
 #[test]
-fn devices_of_two_platforms_copy_by_way_of_the_processor() {
+fn devices_of_two_platforms_copy_by_way_of_the_cpu() {
     let found = rustorch_opencl::discover().devices;
     let other = found.iter().find(|candidate| candidate.platform() != found[0].platform());
     let Some(other) = other else {

@@ -349,7 +349,7 @@ impl Meter<'_> {
         Ok(Sample { seconds: seconds.max(1e-9), work, settled: best.agree() })
     }
 
-    /// The ways to and from the processor's memory.
+    /// The ways to and from the CPU's memory.
     fn links(&self) -> Result<(Link, Link), Fault> {
         if self.backend.device().is_cpu() {
             return Ok((Link::NONE, Link::NONE));
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_measured_in_time() {
+    fn the_cpu_is_measured_in_time() {
         let cpu = CpuBackend::new(1);
         let begun = Instant::now();
         let calibration = Calibration::measure(&cpu).unwrap();

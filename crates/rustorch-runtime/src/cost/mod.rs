@@ -2,7 +2,7 @@
 //!
 //! A [`CostModel`](rustorch_core::CostModel) comes from the first of these that has one: whoever built the executor
 //! ([`Builder::cost`](crate::Builder::cost)), the backend itself, a file of an earlier measurement, a measurement now.
-//! None of this happens before a choice depends on it: with the processor alone, or under a policy that does not ask
+//! None of this happens before a choice depends on it: with the CPU alone, or under a policy that does not ask
 //! for costs, nothing is measured and no file is read.
 
 mod busy;

@@ -130,7 +130,7 @@ impl HybridExecutor {
         Ok(MovedArg::Moved(moved))
     }
 
-    /// The elements contiguous in row-major order: by their own device if it can, else by the processor.
+    /// The elements contiguous in row-major order: by their own device if it can, else by the CPU.
     pub(super) fn packed(&self, arg: &Operand<'_>) -> Result<Output, Fault> {
         let outs = [OutputMeta { dtype: arg.dtype, shape: arg.layout.shape().clone() }];
         let slot = &self.home(arg.storage);

@@ -70,7 +70,7 @@ impl Builder {
         self
     }
 
-    /// Sets whether results of devices other than the processor are searched for NaN; see
+    /// Sets whether results of devices other than the CPU are searched for NaN; see
     /// [`with_number_check`](HybridExecutor::with_number_check).
     pub fn check_numbers(mut self, check: bool) -> Builder {
         self.check_numbers = check;
@@ -139,7 +139,7 @@ impl Builder {
             }
         }
         let position = |device: Device| slots.iter().position(|slot| slot.device == device);
-        let cpu = position(Device::CPU).expect("a backend for the processor was added above");
+        let cpu = position(Device::CPU).expect("a backend for the CPU was added above");
         let wanted = match self.fallback_order {
             Some(fallback_order) if !self.cpu_only => fallback_order,
             _ => {

@@ -22,7 +22,7 @@ pub(super) struct Request<'a> {
     pub(super) output_device: OutputDevice,
     /// Where the results go, if they are not to have fresh memory.
     pub(super) places: Option<Places<'a>>,
-    /// How the processor failed already, before planning.
+    /// How the CPU failed already, before planning.
     pub(super) early: Option<Fault>,
 }
 
@@ -279,7 +279,7 @@ impl HybridExecutor {
         }
     }
 
-    /// Devices whose NaN the processor does not confirm lose the operation.
+    /// Devices whose NaN the CPU does not confirm lose the operation.
     fn settle_suspicions(&self, request: &Request<'_>, outcome: &DispatchOutcome, progress: &Progress) {
         if progress.suspects.is_empty() || self.has_nan(request, outcome) != Ok(false) {
             return;

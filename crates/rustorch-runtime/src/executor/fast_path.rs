@@ -1,7 +1,7 @@
-//! Functions of a few elements that lie side by side on the processor: the shortest way through the executor.
+//! Fast path for pointwise functions of a few contiguous elements on the CPU.
 //!
 //! One number plus another takes a nanosecond, so everything around it counts. Where all arguments are alike, the result
-//! has their shape, nothing needs to be inferred, and the processor computes from addresses instead of views
+//! has their shape, nothing needs to be inferred, and the CPU computes from addresses instead of views
 //! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
 
@@ -76,7 +76,7 @@ impl HybridExecutor {
             *address = packed_address(arg, fast_path.n, fast_path.size)?;
         }
         let _guards = args.each_ref().map(|arg| arg.storage.read());
-        // SAFETY: all arguments have the dtype and as many elements, lie side by side and are guarded.
+        // SAFETY: all arguments have the dtype and as many elements, are contiguous and guarded.
         unsafe { self.compute_fast_path(op, first, &fast_path, &addresses) }
     }
 
@@ -133,7 +133,7 @@ struct FastPath {
     address: *const u8,
 }
 
-/// Where the `n` elements are, of `size` bytes each, if they lie side by side on the processor and may be read.
+/// Where the `n` elements are, of `size` bytes each, if they are contiguous on the CPU and may be read.
 #[inline(always)]
 fn packed_address(x: &Operand<'_>, n: usize, size: usize) -> Option<*const u8> {
     if !x.layout.is_contiguous() || !x.device().is_cpu() || !x.is_readable() {

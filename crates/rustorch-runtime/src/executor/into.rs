@@ -112,7 +112,7 @@ impl HybridExecutor {
         if copies && write(slot, &Op::Copy(CopyOp), &[output.operand()], &[*to]).is_ok() {
             return Ok(());
         }
-        // By way of the processor: everything from the first element to the last is fetched, changed and put back.
+        // By way of the CPU: everything from the first element to the last is fetched, changed and put back.
         let cpu = self.cpu();
         let len = to.layout.end() - to.layout.offset();
         let run =

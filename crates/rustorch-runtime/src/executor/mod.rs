@@ -193,7 +193,7 @@ impl HybridExecutor {
     }
 
     /// An executor with the same devices, memory and health, that searches the results of devices other than the
-    /// processor for NaN (slow: all results are fetched). A NaN that the processor confirms is the computation's own;
+    /// CPU for NaN (slow: all results are fetched). A NaN that the CPU confirms is the computation's own;
     /// another one is the device's failure.
     pub fn with_number_check(&self, check: bool) -> HybridExecutor {
         HybridExecutor::assemble(Handle { check_numbers: check, ..(*self.0).clone() })

@@ -63,7 +63,7 @@ pub type OutputVec = SmallVec<[Output; 1]>;
 
 /// What a result becomes for who asked for it.
 pub trait FromOutput: Sized {
-    /// From fresh memory in which elements of a shape lie side by side: in parts, since to make one thing of them only to
+    /// From fresh memory in which the elements of a shape are contiguous: in parts, since to make one thing of them only to
     /// take it apart takes longer than adding two numbers.
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Self;
 

@@ -1,4 +1,4 @@
-//! Running an operation: the short way for what plainly belongs on the processor, else planning.
+//! Running an operation: the short way for what plainly belongs on the CPU, else planning.
 
 use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;
@@ -74,13 +74,13 @@ impl HybridExecutor {
         }
     }
 
-    /// Whether so little data, on the processor, stays there without planning.
+    /// Whether so little data, on the CPU, stays there without planning.
     #[inline]
     pub(super) fn is_small(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
         self.needs_no_plan(|| total_bytes(args, outs))
     }
 
-    /// Whether an operation on so many bytes, all on the processor, runs there without planning.
+    /// Whether an operation on so many bytes, all on the CPU, runs there without planning.
     #[inline]
     pub(super) fn needs_no_plan(&self, bytes: impl FnOnce() -> usize) -> bool {
         if self.0.shared.recorder.is_watched() {

@@ -96,7 +96,7 @@ impl HybridExecutor {
         Ok(self.copy_out(&packed.operand(), bytes)?)
     }
 
-    /// Whether a storage is where [`transfer`](Self::transfer) would bring it.
+    /// Whether a storage is where [`transfer`](Self::transfer) would move it.
     ///
     /// # Errors
     /// If the executor does not have the device.
@@ -287,7 +287,7 @@ impl HybridExecutor {
             }
             // A way that does not work is none; whatever it has left in fresh memory is overwritten.
             Some(Err(fault @ Fault::Backend { .. })) => {
-                tracing::warn!(%from, %to, %fault, "the direct way fails: from now on by way of the processor's memory");
+                tracing::warn!(%from, %to, %fault, "the direct way fails: from now on by way of the CPU's memory");
                 transfers.choose(from, to, TransferMethod::Staging);
             }
             Some(Err(fault)) => return Err(fault),

@@ -4,7 +4,7 @@
 //! prints as a table, and is written as JSON ([`Profile::to_json`]) or as a trace for Perfetto and `chrome://tracing`
 //! ([`Profile::write_chrome_trace`]).
 //!
-//! Device times come from the devices: the processor's are those of its computations, those of other devices come from
+//! Device times come from the devices: the CPU's are those of its computations, those of other devices come from
 //! their [`DeviceProfiler`](rustorch_core::profile::DeviceProfiler) where they have one. Where they have none, only the
 //! time that the caller saw is known, and tables and files say so.
 
@@ -112,7 +112,7 @@ impl Profile {
         } else {
             spans.retain(|(_, span)| span.end_ns >= start_ns && span.start_ns <= end_ns);
         }
-        // The processor is done when it returns, so its times are those of the calls.
+        // The CPU is done when it returns, so its times are those of the calls.
         spans.extend(records.iter().filter(|r| r.device == Some(Device::CPU)).filter_map(|record| {
             let run = record.run?;
             let span = DeviceSpan {

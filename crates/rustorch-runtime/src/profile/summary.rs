@@ -57,7 +57,7 @@ pub struct DeviceTotal {
     pub operations: usize,
     /// How long it computed; `None` if it ran something and does not tell how long.
     pub compute: Option<Duration>,
-    /// How long it copied, by its own word; the processor's copies are among the transfers.
+    /// How long it copied, by its own word; the CPU's copies are among the transfers.
     pub copy: Duration,
     /// The bytes that were moved to it.
     pub received: u64,

@@ -80,7 +80,7 @@ impl Profile {
 
     /// What each thread dispatched: the whole call, and in it the call of the device.
     fn threads(&self, events: &mut Events) {
-        // Those that something on another device than the processor names as its cause.
+        // Those that something on another device than the CPU names as its cause.
         let away = self.spans.iter().filter(|(device, _)| !device.is_cpu());
         let causes: BTreeSet<u64> = away.map(|(_, span)| span.sequence).collect();
         let threads: BTreeSet<u32> = self.operations.iter().map(|o| o.record.thread).collect();

@@ -194,7 +194,7 @@ impl Registry {
         [Device::CPU].into_iter().chain(others).map(|device| device.to_string()).collect()
     }
 
-    /// Opens every device of a kind, those that are the CPU in disguise only where asked for, and says what kept others away.
+    /// Opens every device of a kind, software devices only where asked for, and says what kept others away.
     fn open_all(&self, kind: DeviceKind, software: bool) -> (Vec<Arc<DeviceState>>, String) {
         match self.known(kind) {
             Some(known) => known.open_all(software, self),
@@ -267,7 +267,7 @@ impl Registry {
         Ok(order)
     }
 
-    /// The devices that are no CPU in disguise: of the kinds that reach the same hardware, those of one.
+    /// The hardware devices: of the kinds that reach the same hardware, those of one.
     fn hardware(&self) -> Vec<Arc<DeviceState>> {
         let mut kinds: Vec<DeviceKind> = {
             let known = self.kinds.read().unwrap_or_else(PoisonError::into_inner);

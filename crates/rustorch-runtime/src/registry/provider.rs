@@ -37,7 +37,7 @@ impl DeviceCandidate {
         DeviceCandidate { software: false, open: Box::new(open) }
     }
 
-    /// The CPU in disguise, such as a software renderer, which is used where somebody names it.
+    /// Whether it is a software device, such as a software renderer, which is used only where somebody names it.
     pub fn software(
         open: impl Fn() -> Result<Arc<dyn Backend>, String> + Send + Sync + 'static,
     ) -> DeviceCandidate {

@@ -7,7 +7,7 @@ use rustorch_core::{DeviceType, Error, Result};
 /// An executor over the process's devices for what a person asks for.
 ///
 /// `threads` compute on the CPU, as by [`set_cpu_threads`](super::set_cpu_threads). `RUSTORCH_DEVICES` and
-/// `RUSTORCH_DISABLE_GPU` narrow the devices down. Devices that are the CPU in disguise, such as software renderers, take part
+/// `RUSTORCH_DISABLE_GPU` narrow the devices down. Software devices, such as software renderers, take part
 /// where they are named only.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! What the default policy chooses, by measured and by recorded costs.
 //!
-//! `calibrations/cpu.json` is this library's own measurement of two threads of a server processor that was busy with other
+//! `calibrations/cpu.json` is this library's own measurement of two threads of a server CPU that was busy with other
 //! work, the best of eight. The other files hold figures of devices of their class, in the form in which a measurement is
 //! kept; nobody measured them.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
@@ -30,7 +30,7 @@ fn recorded(name: &str) -> CostModel {
     Calibration::from_json(text).unwrap().model
 }
 
-/// An executor of a processor and one other device with recorded costs.
+/// An executor of a CPU and one other device with recorded costs.
 fn machine(name: &str, device: Device) -> HybridExecutor {
     let gpu = Arc::new(fake(device));
     builder(&[&gpu]).cost(Device::CPU, recorded("cpu")).cost(device, recorded(name)).build().unwrap()
@@ -79,7 +79,7 @@ fn matmul(exec: &HybridExecutor, n: usize, at: Device) -> Device {
 #[test]
 fn products_go_where_they_are_fastest_with_the_way_there() {
     let discrete = machine("discrete", CUDA);
-    // On the processor: small ones stay, large ones are worth the way.
+    // On the CPU: small ones stay, large ones are worth the way.
     let places = |exec: &HybridExecutor| [32, 64, 1024, 4096].map(|n| matmul(exec, n, Device::CPU));
     assert_eq!(places(&discrete), [Device::CPU, Device::CPU, CUDA, CUDA]);
     // On the GPU even small ones are done there.
@@ -250,7 +250,7 @@ fn nothing_is_measured_before_a_choice_depends_on_it() {
         exec.with_policy(policy).unwrap().run(&ADD, &[large.operand(), large.operand()]).unwrap();
     }
     exec.run(&ADD, &[small.operand(), small.operand()]).unwrap();
-    // Only the processor can do this.
+    // Only the CPU can do this.
     exec.run(&NORM, &[large.operand()]).unwrap();
     let before = cuda.calls().len();
     assert!(cuda.runs("add") < 10 && cuda.runs("exp") == 0);

@@ -1,4 +1,4 @@
-//! Operations on the processor, through the executor's public face.
+//! Operations on the CPU, through the executor's public face.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{floats, shape, upload};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const NEG: Op = Op::Unary(UnaryOp::Neg);
 const ADD: Op = Op::Binary(BinaryOp::Add);
 
-/// An executor that tries a fake CUDA device, a fake OpenCL device and the processor, in this order.
+/// An executor that tries a fake CUDA device, a fake OpenCL device and the CPU, in this order.
 fn devices() -> (Arc<FakeDevice>, Arc<FakeDevice>, HybridExecutor) {
     let (cuda, opencl) = (Arc::new(fake(CUDA)), Arc::new(fake(OPENCL)));
     let exec = builder(&[&cuda, &opencl]).placement(Placement::FirstSupported).build().unwrap();
@@ -275,7 +275,7 @@ fn in_place_operations_survive_a_device_that_spoils_their_destination() {
 }
 
 #[test]
-fn a_nan_that_the_processor_does_not_confirm_is_the_device_s_fault() {
+fn a_nan_that_the_cpu_does_not_confirm_is_the_device_s_fault() {
     let (cuda, _, exec) = devices();
     let exec = exec.with_policy(Placement::Prefer(CUDA)).unwrap().with_number_check(true);
     cuda.script(Rule::at(Point::Run).op("neg").times(1).act(Act::Nan));
@@ -297,7 +297,7 @@ fn a_nan_that_the_processor_does_not_confirm_is_the_device_s_fault() {
 }
 
 #[test]
-fn a_fault_of_the_processor_is_reported_and_forgotten() {
+fn a_fault_of_the_cpu_is_reported_and_forgotten() {
     let cpu = Arc::new(FakeDevice::new(Device::CPU, cpu()));
     let exec = HybridExecutor::builder().backend(Arc::clone(&cpu) as Arc<dyn Backend>).build().unwrap();
     let x = upload(&exec, &ramp(4), &[4]);

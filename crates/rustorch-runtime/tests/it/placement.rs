@@ -77,7 +77,7 @@ fn auto_moves_work_only_where_that_pays() {
     let x = upload(&exec, &ramp(128 * 128), &[128, 128]);
     let far = upload_to(&exec, &ramp(128 * 128), &[128, 128], CUDA);
     let place = |op: &Op, args: &[Operand<'_>]| exec.run(op, args).unwrap()[0].storage.device();
-    // 4 Mflop take the processor 420 µs, the GPU 6 µs and 33 µs for the way.
+    // 4 Mflop take the CPU 420 µs, the GPU 6 µs and 33 µs for the way.
     let matmul = Op::MatMul(MatMul::default());
     assert_eq!(place(&matmul, &[x.operand(), x.operand()]), CUDA);
     // An addition is not worth the way, in either direction.
@@ -86,7 +86,7 @@ fn auto_moves_work_only_where_that_pays() {
     // What was there for the product is there for an addition.
     assert_eq!(place(&ADD, &[x.operand(), x.operand()]), CUDA);
     assert_eq!(place(&ADD, &[far.operand(), far.operand()]), CUDA);
-    // Little data on the processor stays there.
+    // Little data on the CPU stays there.
     let little = upload(&exec, &ramp(1), &[1, 1]);
     assert_eq!(place(&matmul, &[little.operand(), little.operand()]), Device::CPU);
     // An operation goes to its large argument.
@@ -120,7 +120,7 @@ fn a_device_that_declines_is_passed_over_and_gets_the_result_back() {
     assert_eq!(cuda.runs("matmul"), 0);
     assert_eq!(exec.counts(CUDA).unwrap().declined, 1);
 
-    // Data of the processor that the preferred device declines stays.
+    // Data of the CPU that the preferred device declines stays.
     let y = upload(&exec, &ramp(4), &[2, 2]);
     let out = exec.run(&matmul, &[y.operand(), y.operand()]).unwrap();
     assert_eq!(out[0].storage.device(), Device::CPU);

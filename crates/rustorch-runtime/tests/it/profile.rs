@@ -34,7 +34,7 @@ fn matmul() -> Op {
 }
 
 #[test]
-fn every_operation_is_measured_on_the_processor() {
+fn every_operation_is_measured_on_the_cpu() {
     let exec = HybridExecutor::builder().threads(1).build().unwrap();
     let x = upload(&exec, &ramp(64 * 64), &[64, 64]);
     let (_, profile) = exec.profile(|| {
@@ -223,7 +223,7 @@ fn a_panic_ends_the_profile_and_a_lost_device_is_noted() {
     let panicked =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| exec.profile(|| panic!("on purpose"))));
     assert!(panicked.is_err() && !cuda.is_measured());
-    // Nobody watches any more: small work on the processor is not planned, hence not counted.
+    // Nobody watches any more: small work on the CPU is not planned, hence not counted.
     let small = upload(&exec, &[1.0f32], &[1]);
     let ran = exec.counts(Device::CPU).unwrap().ran;
     let alone = exec.with_policy(Placement::CpuOnly).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever devices can do and however they fail, the result is the processor's, bit for bit.
+//! Whatever devices can do and however they fail, the result is the CPU's, bit for bit.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{self, CUDA, OPENCL, bytes, fake, shape};
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_result_is_the_processor_s(steps in steps(), one in character(), other in character()) {
+    fn the_result_is_the_cpu_s(steps in steps(), one in character(), other in character()) {
         let reference = HybridExecutor::builder().backend(Arc::clone(&CPU)).build().unwrap();
         let exec = HybridExecutor::builder()
             .backend(one.build(CUDA))

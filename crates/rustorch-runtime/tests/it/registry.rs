@@ -164,7 +164,7 @@ fn new_memory_goes_to_the_device_of_the_scope() {
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 
-/// Registers a kind with two devices of its own and one that is the CPU in disguise.
+/// Registers a kind with two devices of its own and one software device.
 fn drawer() -> DeviceKind {
     let info = KindInfo { fallback_rank: 1, ..KindInfo::new("drawer") };
     let kind = DeviceKind::register(info).unwrap();

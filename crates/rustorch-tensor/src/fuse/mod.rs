@@ -37,7 +37,7 @@ use std::sync::{PoisonError, RwLock};
 /// Every operation promotes as the method of [`Tensor`] does that has its name, that is as PyTorch does: where dtypes
 /// differ, both operands are cast to the one that holds them; plain numbers and tensors of no dimensions count only if they
 /// are of a higher kind; functions with irrational values take integers to `F32`; a number is not rounded to 16 bits before
-/// it meets a 16-bit float. On the processor the result is that of the separate operations to the last bit.
+/// it meets a 16-bit float. On the CPU the result is that of the separate operations to the last bit.
 ///
 /// # Errors
 /// If there is no input or there are more than 16, or the expression does not use one of them.

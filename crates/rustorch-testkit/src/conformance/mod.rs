@@ -83,7 +83,7 @@ pub enum Outcome {
     Different(String),
 }
 
-/// Runs every case on `backend` and compares with `reference`, a backend whose memory is the processor's.
+/// Runs every case on `backend` and compares with `reference`, a backend whose memory is the CPU's.
 pub fn check(backend: &dyn Backend, reference: &dyn Backend) -> Report {
     check_cases(cases().into_iter().chain(weight_cases()), backend, reference)
 }

@@ -86,7 +86,7 @@ pub fn regression_cases() -> Vec<Case> {
         }
     }
 
-    // Capped scores by another hyperbolic tangent than the processor's: sums in 16 bits show it, and large scores.
+    // Capped scores by another hyperbolic tangent than the CPU's: sums in 16 bits show it, and large scores.
     let wave = |n: usize, step: f64| (0..n).map(|i| (i as f64 * step).sin()).collect::<Vec<_>>();
     for (scale, largest) in [(0.5, 1.0), (40.0, 9.0)] {
         let queries: Vec<f64> = wave(4 * 6 * 7, 0.7).iter().map(|x| x * largest).collect();

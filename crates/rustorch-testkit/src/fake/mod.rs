@@ -59,7 +59,7 @@ impl Drop for FakeMemory {
 }
 
 impl FakeDevice {
-    /// A device that can do all that `inner`, a backend on the processor, can, as fast as a typical GPU.
+    /// A device that can do all that `inner`, a backend on the CPU, can, as fast as a typical GPU.
     pub fn new(device: Device, inner: Arc<dyn Backend>) -> FakeDevice {
         FakeDevice {
             device,
@@ -269,7 +269,7 @@ unsafe impl Backend for FakeDevice {
             // SAFETY: fresh memory of this size.
             unsafe { address.as_ptr().write_bytes(0xA5, bytes) };
         }
-        // Only the processor's memory is where the processor can reach it.
+        // Only the CPU's memory is where the CPU can reach it.
         let host = buffer.host_address().filter(|_| self.device.is_cpu());
         let memory = FakeMemory { buffer, used: Arc::clone(&self.used) };
         // SAFETY: the address, if given, is that of the buffer inside `memory`, which has this size.

@@ -1,4 +1,4 @@
-//! The suite on the processor, whose strides are so compared with its own packed results, and on devices that must fail.
+//! The suite on the CPU, whose strides are so compared with its own packed results, and on devices that must fail.
 
 use rustorch_core::{Backend, DType, DTypeSet, Device, OpType};
 use rustorch_cpu::CpuBackend;
@@ -6,7 +6,7 @@ use rustorch_testkit::{Act, FakeDevice, Point, Rule, conformance};
 use std::sync::Arc;
 
 #[test]
-fn the_processor_conforms() {
+fn the_cpu_conforms() {
     let report = conformance::check(&CpuBackend::new(2), &CpuBackend::new(1));
     println!("{report}");
     assert!(report.failures.is_empty(), "{report}");

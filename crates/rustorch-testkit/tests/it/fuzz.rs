@@ -1,4 +1,4 @@
-//! Random cases on the processor: whatever lies anywhere, compared with what is packed and computed by one thread.
+//! Random cases on the CPU: whatever lies anywhere, compared with what is packed and computed by one thread.
 #![allow(clippy::print_stdout, reason = "tests tell what they saw")]
 
 use rustorch_core::{Backend, Device};
@@ -8,7 +8,7 @@ use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 use std::sync::Arc;
 
 #[test]
-fn layouts_and_places_do_not_matter_to_the_processor() {
+fn layouts_and_places_do_not_matter_to_the_cpu() {
     let found = Fuzz::from_env(3000).run(&CpuBackend::new(2), &CpuBackend::new(1));
     println!("{found}");
     assert!(found.failures.is_empty(), "{found}");

@@ -48,7 +48,7 @@ fn check(engine: &Tested, cases: Vec<Case>) -> usize {
 }
 
 #[test]
-fn the_librarys_products_are_the_processors() {
+fn the_librarys_products_are_the_cpu() {
     let Some(engine) = engine(Library::Works) else { return };
     let cases = cases();
     let agreed = check(&engine, cases);

@@ -94,7 +94,7 @@ fn engines() -> Vec<Box<dyn Backend>> {
 }
 
 #[test]
-fn integers_wrap_as_on_the_processor() {
+fn integers_wrap_as_on_the_cpu() {
     let cpu = CpuBackend::new(1);
     for engine in engines() {
         let mut compared = 0;
@@ -145,7 +145,7 @@ fn integers_wrap_as_on_the_processor() {
 }
 
 #[test]
-fn floats_become_integers_as_on_the_processor() {
+fn floats_become_integers_as_on_the_cpu() {
     let values = [
         0.0,
         -0.9,

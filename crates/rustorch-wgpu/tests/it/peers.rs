@@ -27,13 +27,13 @@ fn devices_without_a_direct_way_stage() {
         command.env_remove("VK_DRIVER_FILES").env("VK_ICD_FILENAMES", DRIVERS.join(":"));
     };
     if let Some(said) =
-        in_child("peers::devices_without_a_direct_way_stage", prepare, by_way_of_the_processor)
+        in_child("peers::devices_without_a_direct_way_stage", prepare, by_way_of_the_cpu)
     {
         eprintln!("{said}");
     }
 }
 
-fn by_way_of_the_processor() {
+fn by_way_of_the_cpu() {
     let engines: Vec<Arc<dyn Backend>> = rustorch_wgpu::adapters()
         .unwrap()
         .iter()

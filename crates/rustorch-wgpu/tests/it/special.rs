@@ -154,12 +154,12 @@ fn distance(dtype: DType, got: f64, want: f64) -> u64 {
 }
 
 #[test]
-fn special_numbers_give_the_processors_results() {
+fn special_numbers_give_the_cpu_results() {
     special(DType::F32);
 }
 
 #[test]
-fn special_doubles_give_the_processors_results() {
+fn special_doubles_give_the_cpu_results() {
     special(DType::F64);
 }
 

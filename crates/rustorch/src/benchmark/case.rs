@@ -288,7 +288,7 @@ pub(super) fn transfers(bench: &Bench<'_>, mut limits: Limits) -> (Vec<CaseResul
     let large = (64 << 20)
         .min(bench.options.memory / 4)
         .min(bench.backend.capability().max_buffer.unwrap_or(u64::MAX));
-    // Of the processor's own memory, a small piece stays in its caches: that would be no transfer.
+    // Of the CPU's own memory, a small piece stays in its caches: that would be no transfer.
     let small = (!bench.device.is_cpu()).then_some(64 << 10);
     let sizes = small.into_iter().chain([large as usize & !3]);
     let mut measured: Vec<(&'static str, usize, Result<Timing>)> = Vec::new();
@@ -301,7 +301,7 @@ pub(super) fn transfers(bench: &Bench<'_>, mut limits: Limits) -> (Vec<CaseResul
         let seen = measured.iter().filter(|(name, ..)| *name == wanted).filter_map(|(_, bytes, result)| {
             result.as_ref().ok().map(|(seconds, _)| *bytes as f64 / seconds)
         });
-        // The processor's link is its memory, of which a copy reads one byte for each that it writes.
+        // The CPU's link is its memory, of which a copy reads one byte for each that it writes.
         let known = if bench.device.is_cpu() {
             limits.memory.map(|rate| rate / 2.0)
         } else {

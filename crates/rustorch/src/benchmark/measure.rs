@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
         Bench { executor, backend, device: backend.device(), options }
     }
 
-    /// Random numbers of a dtype on the device, made by the processor.
+    /// Random numbers of a dtype on the device, made by the CPU.
     pub(super) fn random(&self, dims: &[usize], dtype: DType) -> Result<Argument> {
         let random = Random {
             distribution: Distribution::Uniform { low: -1.0, high: 1.0 },

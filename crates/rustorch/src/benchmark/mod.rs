@@ -52,7 +52,7 @@ pub fn run(only: &[Device], options: &Options, progress: &mut dyn FnMut(&str)) -
     wanted.map(|backend| device(&backend, options, progress)).collect()
 }
 
-/// Measures one device, found or made elsewhere. The processor makes the data.
+/// Measures one device, found or made elsewhere. The CPU makes the data.
 ///
 /// # Errors
 /// If an executor cannot be built. What the device declines or fails at is part of the report.

@@ -24,9 +24,9 @@ pub struct Limits {
     pub memory: Option<f64>,
     /// Operations per second in products of each dtype (of a block type: `f32` times a weight of it).
     pub arithmetic: Vec<(DType, f64)>,
-    /// Bytes per second from the processor's memory.
+    /// Bytes per second from the CPU's memory.
     pub to_device: Option<f64>,
-    /// Bytes per second to the processor's memory.
+    /// Bytes per second to the CPU's memory.
     pub from_device: Option<f64>,
 }
 
@@ -113,7 +113,7 @@ pub enum Bound {
     Arithmetic,
     /// Its memory.
     Memory,
-    /// Its link to the processor's memory.
+    /// Its link to the CPU's memory.
     Link,
 }
 

@@ -1,4 +1,4 @@
-//! The processor, as Linux shows it in `/proc` and `/sys`.
+//! The CPU, as Linux shows it in `/proc` and `/sys`.
 
 use super::GpuBenchmarkMetrics;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn memory_field(meminfo: &str, name: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The hottest sensor of the processor's own.
+/// The hottest sensor of the CPU's own.
 fn temperature(root: &Path) -> Option<f64> {
     const CHIPS: [&str; 4] = ["coretemp", "k10temp", "zenpower", "cpu_thermal"];
     let chips = std::fs::read_dir(root.join("sys/class/hwmon")).ok()?;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// Reads devices' metrics again and again.
 ///
-/// The processor's utilisation and power are averages since the last reading, so the first reading has none.
+/// The CPU's utilisation and power are averages since the last reading, so the first reading has none.
 ///
 /// ```
 /// use rustorch::devices::{DiscoveredDevice, discover};
@@ -44,7 +44,7 @@ impl Monitor {
     }
 
     /// How busy a device is: by its own word, and where that is silent, by the system's: `/proc` and `/sys` for the
-    /// processor, NVML and the driver's files for a device that says where it is plugged in.
+    /// CPU, NVML and the driver's files for a device that says where it is plugged in.
     pub fn read(&mut self, backend: &dyn Backend) -> GpuBenchmarkMetrics {
         let extensions = backend.extensions();
         let own = extensions.metrics();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_read_from_the_systems_files() {
+    fn the_cpu_is_read_from_the_systems_files() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         file(root, "proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");

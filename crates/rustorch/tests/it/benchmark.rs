@@ -1,4 +1,4 @@
-//! The benchmark of devices, on the processor and on fake devices.
+//! The benchmark of devices, on the CPU and on fake devices.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use rustorch::Device;

@@ -87,7 +87,7 @@ fn a_device_lost_in_the_middle_changes_no_token() {
 #[test]
 fn what_a_device_lacks_runs_elsewhere_and_comes_home() {
     on_each(|device, executor| {
-        // No device but the processor computes powers of c128.
+        // No device but the CPU computes powers of c128.
         let x = [C128::new(3.0, 1.0), C128::I, C128::new(0.5, -2.0)];
         let there = Tensor::from_slice(&x, [3]).unwrap().to_device(device).unwrap();
         let (y, explanation) = executor.explain(|| there.pow(&there));
@@ -172,7 +172,7 @@ const LARGE: usize = 30 << 20;
 #[ignore = "run by another test in a process that may have little memory"]
 fn exhaust() {
     let (device, executor) = executor("vulkan").unwrap();
-    // What the processor will have room in, when there is no more.
+    // What the CPU will have room in, when there is no more.
     let alone = executor.with_policy(Placement::CpuOnly).unwrap();
     alone.scope(|| drop(Tensor::ones([LARGE], DType::F32).unwrap()));
     let prefer = executor.with_policy(Placement::Prefer(device)).unwrap();

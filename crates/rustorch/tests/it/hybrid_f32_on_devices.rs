@@ -19,7 +19,7 @@ use rustorch::llm::model::Offload;
 use rustorch::runtime::Placement;
 use std::path::Path;
 
-/// Block types without kernels, which the processor multiplies.
+/// Block types without kernels, which the CPU multiplies.
 const ELSEWHERE: [&str; 1] = ["IQ3_S"];
 
 /// The largest difference, as a part of the range of the second.

@@ -65,7 +65,7 @@ fn a_table_divides_the_operations() {
 fn a_required_device_is_used_or_the_error_says_why_not() {
     on_each(|device, executor| {
         let x = numbers(3);
-        // Powers of c128 are nowhere but on the processor.
+        // Powers of c128 are nowhere but on the CPU.
         let y = Tensor::from_slice(&[C128::new(1.0, 2.0), C128::I], [2]).unwrap();
         for placement in [Placement::Require(device), Placement::GpuOnly] {
             assert_eq!(ran(executor, placement.clone(), || x.add(&x)), Ok(device));
@@ -78,7 +78,7 @@ fn a_required_device_is_used_or_the_error_says_why_not() {
     });
 }
 
-/// Whole classes that devices lack, and single operations: the processor computes, the result comes home.
+/// Whole classes that devices lack, and single operations: the CPU computes, the result comes home.
 #[test]
 fn whatever_a_device_lacks_runs_elsewhere() {
     let f64s = Tensor::from_slice(&[0.5f64, -0.25, 0.125], [3]).unwrap();

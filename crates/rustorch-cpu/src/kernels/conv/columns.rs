@@ -139,7 +139,7 @@ unsafe fn zero<E: Scalar>(to: *mut E, n: usize) {
     }
 }
 
-/// `n` elements that lie `step` apart, side by side.
+/// `n` elements that are `step` apart, made contiguous.
 ///
 /// # Safety
 /// They can be read and written.

@@ -61,7 +61,7 @@ pub(super) trait Number: Element {
     /// `a + b`
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
-    /// `acc + a·b`, fused where the processor can.
+    /// `acc + a·b`, fused where the CPU can.
     fn add_product<L: Level>(l: L, acc: Self::Sum, a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
     /// Sums as elements, for slices of equal length.

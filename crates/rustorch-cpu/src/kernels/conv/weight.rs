@@ -20,7 +20,7 @@ pub(super) struct Gradient<'a, T> {
     base: *mut T,
     /// Where the element of each channel and tap is, from the first of its row.
     columns: Vec<usize>,
-    /// Whether they lie side by side.
+    /// Whether they are contiguous.
     packed: bool,
     life: PhantomData<&'a mut T>,
 }

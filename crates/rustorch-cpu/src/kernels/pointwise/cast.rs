@@ -38,7 +38,7 @@ fn convert<A: Convert, B: Convert>(x: &[A], out: &mut [B]) {
     each!(out, x in x => B::from_wide(x.to_wide()));
 }
 
-/// [`cast`] of `n` elements that lie side by side, between dense dtypes.
+/// [`cast`] of `n` contiguous elements, between dense dtypes.
 ///
 /// # Safety
 /// As of [`packed::run`](super::packed::run), with `x` of dtype `from` and `out` of dtype `to`.

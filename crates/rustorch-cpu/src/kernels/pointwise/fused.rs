@@ -1,4 +1,4 @@
-//! Fused chains: the steps' own kernels, one after another on blocks that stay in the processor's first cache.
+//! Fused chains: the steps' own kernels, one after another on blocks that stay in the CPU's first cache.
 //!
 //! A step is run by the kernel that runs it alone, on as many elements as fit: so a chain gives the bits that its steps
 //! give one after another, and memory is read and written once.

@@ -1,4 +1,4 @@
-//! Functions of elements that lie side by side: without views, loops over strides and threads, which take longer than a few
+//! Pointwise functions of contiguous elements: without views, loops over strides and threads, which take longer than a few
 //! elements do, and which a chain's steps have in common.
 
 use super::select::{Bounded, Gated, choose};

@@ -4,7 +4,7 @@ use super::{COLUMNS, Reducer};
 use crate::simd::Level;
 use rustorch_core::{C64, C128, Element};
 
-/// Sequences of which parts are folded side by side.
+/// Sequences of which parts are folded together.
 const LANES: usize = 64;
 
 /// A way of taking in elements.

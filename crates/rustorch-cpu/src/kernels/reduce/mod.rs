@@ -1,7 +1,7 @@
 //! Reductions.
 //!
 //! A sequence is reduced in pieces of fixed length, each in an order of its own, and pieces are merged in their order:
-//! the result does not depend on the number of threads. Where the kept elements lie side by side, many outputs are
+//! the result does not depend on the number of threads. Where the kept elements are contiguous, many outputs are
 //! reduced together, row by row; else one sequence at a time.
 
 mod extreme;
@@ -220,7 +220,7 @@ impl Reduction<'_> {
         }
     }
 
-    /// Outputs side by side, `width` of them in a row, together.
+    /// `width` adjacent outputs, together.
     fn by_columns<C: Element, R: Reducer<C>>(
         &self,
         source: &dyn Source<C>,

@@ -29,7 +29,7 @@ use rustorch_core::{DType, Dims, Element, Error, Fault, Layout, Shape, View, Vie
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// A fault for memory that the processor cannot reach, or a dtype that is not the kernel's: a broken caller.
+/// A fault for memory that the CPU cannot reach, or a dtype that is not the kernel's: a broken caller.
 pub(crate) fn unreachable_memory() -> Fault {
     Error::argument("cpu", "an operand is not in host memory or not of the dtype that the operation infers")
         .into()

@@ -31,7 +31,7 @@ pub(super) trait Columns<E>: Sync {
     /// multiple of [`DEPTH`]) on, as many as the second says; of a range of columns likewise.
     ///
     /// # Safety
-    /// The processor has `isa`; the matrix has those values, and `depth * columns` elements of `out` can be written.
+    /// The CPU has `isa`; the matrix has those values, and `depth * columns` elements of `out` can be written.
     unsafe fn pack(
         &self,
         isa: Isa,
@@ -273,7 +273,7 @@ mod tests {
             bias: None,
             activation: None,
         };
-        // SAFETY: sizes agree; the caller's processor has `isa`.
+        // SAFETY: sizes agree; the caller's CPU has `isa`.
         unsafe {
             let x = StridedRows::new(a.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
             run::<Same<T>>(&ThreadPool::new(1), isa, w, &[GroupedGemm { w: b.as_ptr().cast(), x, out: to }]);

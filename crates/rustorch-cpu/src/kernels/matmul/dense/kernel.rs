@@ -53,7 +53,7 @@ pub(crate) trait Scalar: Copy + Send + Sync + 'static {
     /// `acc + a·b`; integers wrap.
     fn add_product(acc: Self, a: Self, b: Self) -> Self;
 
-    /// The kernels for an instruction set of this processor.
+    /// The kernels for an instruction set of this CPU.
     fn tiles(isa: Isa) -> &'static Tiles<Self>;
 }
 
@@ -65,7 +65,7 @@ pub(crate) trait Vector: Copy {
     const LANES: usize;
 
     /// # Safety
-    /// The processor has the instruction set, as in all functions here.
+    /// The CPU has the instruction set, as in all functions here.
     unsafe fn splat(value: Self::E) -> Self;
     /// # Safety
     /// `LANES` elements can be read.
@@ -83,7 +83,7 @@ pub(crate) trait Vector: Copy {
 /// A tile of `H` rows and `V` vectors.
 ///
 /// # Safety
-/// As [`Tile`], on a processor with the vectors' instruction set.
+/// As [`Tile`], on a CPU with the vectors' instruction set.
 #[inline(always)]
 pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
     k: usize,

@@ -50,11 +50,11 @@ pub(crate) trait Arithmetic: 'static {
     /// A sum, with the bias, as an element.
     fn out(sum: Self::E, bias: Option<Self::X>) -> Self::X;
 
-    /// Eight elements of the right operand side by side, converted: where rows lie along the inner dimension, they are
+    /// Eight contiguous elements of the right operand, converted: where rows lie along the inner dimension, they are
     /// packed by eight.
     ///
     /// # Safety
-    /// The processor has AVX2 and F16C; eight elements can be read.
+    /// The CPU has AVX2 and F16C; eight elements can be read.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn load8(_w: *const Self::W) -> Option<std::arch::x86_64::__m256> {

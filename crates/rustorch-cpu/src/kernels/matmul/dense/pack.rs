@@ -7,7 +7,7 @@ use crate::Isa;
 /// `k` values of `n` columns as `[k][columns]`, zero beyond `n`. Element `(p, j)` is `w[p * k_stride + j * n_stride]`.
 ///
 /// # Safety
-/// Every such element can be read, and `k * columns` elements of `out` written. The processor has `isa`.
+/// Every such element can be read, and `k * columns` elements of `out` written. The CPU has `isa`.
 pub(crate) unsafe fn pack_columns<A: Arithmetic>(
     isa: Isa,
     w: *const A::W,
@@ -57,7 +57,7 @@ pub(crate) unsafe fn pack_columns<A: Arithmetic>(
 /// [`pack_columns`] for columns that lie along the inner dimension, by eight. `false` if the type cannot.
 ///
 /// # Safety
-/// As there; the processor has AVX2 and F16C, and sums have 32 bits.
+/// As there; the CPU has AVX2 and F16C, and sums have 32 bits.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn transpose_columns<A: Arithmetic>(

@@ -157,7 +157,7 @@ fn instruction_sets_agree_bit_for_bit() {
                 let compute = |isa: Isa| {
                     let kernels = Kernels::get(quant, isa);
                     let mut out = vec![f32::NAN; m * n];
-                    // SAFETY: sizes agree; this processor has `isa`.
+                    // SAFETY: sizes agree; this CPU has `isa`.
                     unsafe {
                         let rows = StridedRows::new(x.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
                         let activations = Activations::new(&pool, kernels.activation_quant(), &rows);

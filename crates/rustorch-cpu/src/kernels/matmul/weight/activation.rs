@@ -95,7 +95,7 @@ impl Activations {
             for i in range {
                 let values = x.row(i, &mut gathered);
                 let s = if activation_quant == ActivationQuant::Q8_1 { k / 32 } else { 0 };
-                // SAFETY: every row is claimed by one thread, and its parts are its own. The processor has the
+                // SAFETY: every row is claimed by one thread, and its parts are its own. The CPU has the
                 // instruction set by which `round` was chosen.
                 unsafe {
                     let row = RowMut {
@@ -155,7 +155,7 @@ struct RowMut<'a> {
 }
 
 /// # Safety
-/// The processor has AVX2 and FMA.
+/// The CPU has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn round_avx2(activation_quant: ActivationQuant, x: &[f32], out: RowMut<'_>) {

@@ -13,7 +13,7 @@ pub(crate) struct Chunk {
     /// Levels plus the type's offset.
     pub(crate) levels: [u8; CHUNK],
     /// Levels times the scales of their groups ([`Kind::Lanes`], instead of `levels` and `int_scale`):
-    /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs lie side by side that have the same place in their
+    /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their
     /// pairs of activations.
     pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
     /// Scales: one for each 32 values ([`Kind::Blocks`], [`Kind::LaneBlocks`]) or 16 ([`Kind::Groups`]).

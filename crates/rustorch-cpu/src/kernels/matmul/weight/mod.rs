@@ -121,7 +121,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// The kernels of a type on an instruction set that this processor has.
+    /// The kernels of a type on an instruction set that this CPU has.
     pub(crate) fn get(quant: QuantType, isa: Isa) -> Kernels {
         types::visit(quant, Choose(isa))
     }

@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use vector::{C64x4, C64x8, C128x2, C128x4, I16x16, I16x32, I32x8, I32x16, I64x8};
 
 /// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a processor with AVX-512 F, BW and DQ.
+/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX-512 F, BW and DQ.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn tile512<T: Vector, const H: usize>(k: usize, x: *const T::E, w: *const T::E, acc: *mut T::E) {
     // SAFETY: this function's contract.
@@ -17,7 +17,7 @@ unsafe fn tile512<T: Vector, const H: usize>(k: usize, x: *const T::E, w: *const
 }
 
 /// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a processor with AVX2 and FMA.
+/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile256<T: Vector, const H: usize>(k: usize, x: *const T::E, w: *const T::E, acc: *mut T::E) {
     // SAFETY: this function's contract.
@@ -69,7 +69,7 @@ by_hand! {
 }
 
 /// # Safety
-/// The processor has AVX; eight elements can be read.
+/// The CPU has AVX; eight elements can be read.
 #[inline(always)]
 pub(super) unsafe fn load_f32(w: *const f32) -> __m256 {
     // SAFETY: this function's contract.
@@ -77,7 +77,7 @@ pub(super) unsafe fn load_f32(w: *const f32) -> __m256 {
 }
 
 /// # Safety
-/// The processor has F16C; eight elements can be read.
+/// The CPU has F16C; eight elements can be read.
 #[inline(always)]
 pub(super) unsafe fn load_f16(w: *const f16) -> __m256 {
     // SAFETY: this function's contract.
@@ -85,7 +85,7 @@ pub(super) unsafe fn load_f16(w: *const f16) -> __m256 {
 }
 
 /// # Safety
-/// The processor has AVX2; eight elements can be read.
+/// The CPU has AVX2; eight elements can be read.
 #[inline(always)]
 pub(super) unsafe fn load_bf16(w: *const bf16) -> __m256 {
     // SAFETY: this function's contract.
@@ -98,7 +98,7 @@ pub(super) unsafe fn load_bf16(w: *const bf16) -> __m256 {
 /// Rows and columns of eight registers swapped.
 ///
 /// # Safety
-/// The processor has AVX.
+/// The CPU has AVX.
 #[inline(always)]
 pub(super) unsafe fn transpose(rows: [__m256; 8]) -> [__m256; 8] {
     let [a, b, c, d, e, f, g, h] = rows;

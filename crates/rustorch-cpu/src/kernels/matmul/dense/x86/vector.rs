@@ -98,7 +98,7 @@ macro_rules! complex {
     ($($(#[$doc:meta])* $name:ident($vector:ty): $lanes:literal of $e:ty, $splat:ident, $load:ident, $store:ident, $fma:ident, $fmaddsub:ident, |$v:ident| $swap:expr;)*) => {$(
         $(#[$doc])*
         ///
-        /// Real and imaginary parts lie side by side, as in memory. A sum is kept in two registers, of products with the
+        /// Real and imaginary parts are interleaved, as in memory. A sum is kept in two registers, of products with the
         /// real and with the imaginary part of the left factor; they are joined when it is stored.
         #[derive(Clone, Copy)]
         pub(super) struct $name {

@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 /// Four rows of blocks times one row of activations.
 ///
 /// # Safety
-/// The processor has AVX2 and FMA. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX2 and FMA. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
     let mut chunks = [Chunk::ZERO; ROWS];

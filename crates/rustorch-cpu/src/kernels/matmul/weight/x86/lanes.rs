@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 /// The sum of eight lanes, as [`lanes::sum`].
 ///
 /// # Safety
-/// The processor has AVX.
+/// The CPU has AVX.
 #[inline(always)]
 pub(super) unsafe fn sum(v: __m256) -> f32 {
     let mut out = [0.0; 8];
@@ -25,7 +25,7 @@ pub(super) unsafe fn sum(v: __m256) -> f32 {
 /// Each element of `v` in all lanes.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 pub(super) unsafe fn splat4(v: __m128) -> [__m256; ROWS] {
     // SAFETY: this function's contract.
@@ -42,7 +42,7 @@ pub(super) unsafe fn splat4(v: __m128) -> [__m256; ROWS] {
 /// The results, from their lanes and their minima.
 ///
 /// # Safety
-/// The processor has AVX.
+/// The CPU has AVX.
 #[inline(always)]
 pub(super) unsafe fn finish<W: Weight>(acc: [__m256; ROWS], min: __m128, out: &mut [f32; ROWS]) {
     let mut mins = [0.0; ROWS];
@@ -106,7 +106,7 @@ pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
 /// Four rows of blocks of 256 whose levels are unpacked by portable code.
 ///
 /// # Safety
-/// The processor has AVX2 and FMA. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX2 and FMA. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn plain_rows<W: Weight>(
     w: [*const u8; ROWS],
@@ -147,7 +147,7 @@ pub(super) unsafe fn plain_rows<W: Weight>(
 /// The lanes of `Σ sc·q·x` over chunk `c`.
 ///
 /// # Safety
-/// The processor has AVX2; `x` has the chunk.
+/// The CPU has AVX2; `x` has the chunk.
 #[inline(always)]
 unsafe fn chunk_sums<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize) -> __m256i {
     // SAFETY: this function's contract; sixteen numbers of sixteen bits fill a register.
@@ -171,7 +171,7 @@ unsafe fn chunk_sums<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize) -> __m256i {
 /// Writes the levels of a block times their scales, as [`scale_levels`].
 ///
 /// # Safety
-/// The processor has AVX2; the type is of 256 values.
+/// The CPU has AVX2; the type is of 256 values.
 #[inline(always)]
 pub(super) unsafe fn unpack_scaled<W: Vectored>(block: &W, chunk: &mut Chunk) {
     const { assert!(W::PLANES == 1) };

@@ -13,7 +13,7 @@ pub(crate) trait Vectored: Weight {
     /// Levels `32 * i..32 * i + 32` plus the offset, in order.
     ///
     /// # Safety
-    /// The processor has AVX2, and the block that many levels.
+    /// The CPU has AVX2, and the block that many levels.
     unsafe fn levels(&self, i: usize) -> __m256i;
 
     /// The groups of 32 levels that [`pair`](Self::pair) gives (types of 256 values only): those that unpack together.
@@ -22,7 +22,7 @@ pub(crate) trait Vectored: Weight {
     /// The levels plus the offset of two groups of 32, in order.
     ///
     /// # Safety
-    /// The processor has AVX-512 F, BW and VL; the type is of 256 values.
+    /// The CPU has AVX-512 F, BW and VL; the type is of 256 values.
     #[inline(always)]
     unsafe fn pair(&self, i: usize) -> __m512i {
         let (low, high) = Self::PAIRS[i];
@@ -33,7 +33,7 @@ pub(crate) trait Vectored: Weight {
     /// Scales and minima of four blocks, as [`Weight::factors`].
     ///
     /// # Safety
-    /// The processor has AVX2 and F16C.
+    /// The CPU has AVX2 and F16C.
     #[inline(always)]
     unsafe fn factors4(blocks: [&Self; 4]) -> (__m128, __m128) {
         let [a, b, c, d] = [blocks[0].halves(), blocks[1].halves(), blocks[2].halves(), blocks[3].halves()];
@@ -60,7 +60,7 @@ fn join(halves: [u16; 4]) -> i64 {
 /// The blocks of a row as chunks, `step` apart.
 ///
 /// # Safety
-/// The processor has AVX2; `w` has `k` values in blocks of `W`, and there is room for their chunks.
+/// The CPU has AVX2; `w` has `k` values in blocks of `W`, and there is room for their chunks.
 #[inline(always)]
 pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) {
     // SAFETY: this function's contract; blocks have alignment 1.
@@ -87,7 +87,7 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
 /// Sixteen bytes as 32 nibbles: the low ones, then the high ones.
 ///
 /// # Safety
-/// The processor has AVX2; sixteen bytes can be read.
+/// The CPU has AVX2; sixteen bytes can be read.
 #[inline(always)]
 unsafe fn nibbles(qs: *const u8) -> __m256i {
     // SAFETY: this function's contract.
@@ -100,7 +100,7 @@ unsafe fn nibbles(qs: *const u8) -> __m256i {
 /// Thirty-two bytes.
 ///
 /// # Safety
-/// The processor has AVX2; they can be read.
+/// The CPU has AVX2; they can be read.
 #[inline(always)]
 unsafe fn load(qs: *const u8) -> __m256i {
     // SAFETY: this function's contract.
@@ -110,7 +110,7 @@ unsafe fn load(qs: *const u8) -> __m256i {
 /// Bits `at..` of each byte, as many as `mask` has.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 unsafe fn bits(v: __m256i, at: usize, mask: i8) -> __m256i {
     // SAFETY: this function's contract.
@@ -120,7 +120,7 @@ unsafe fn bits(v: __m256i, at: usize, mask: i8) -> __m256i {
 /// Sixty-four bytes.
 ///
 /// # Safety
-/// The processor has AVX-512 F; they can be read.
+/// The CPU has AVX-512 F; they can be read.
 #[inline(always)]
 unsafe fn load512(qs: *const u8) -> __m512i {
     // SAFETY: this function's contract.
@@ -130,7 +130,7 @@ unsafe fn load512(qs: *const u8) -> __m512i {
 /// Bits `at..` of each byte, as many as `mask` has.
 ///
 /// # Safety
-/// The processor has AVX-512 F and BW.
+/// The CPU has AVX-512 F and BW.
 #[inline(always)]
 unsafe fn bits512(v: __m512i, at: usize, mask: i8) -> __m512i {
     // SAFETY: this function's contract.
@@ -140,7 +140,7 @@ unsafe fn bits512(v: __m512i, at: usize, mask: i8) -> __m512i {
 /// Adds `weight` to each byte whose bit is set in 32 bytes of `planes`: one bit for each half of the register.
 ///
 /// # Safety
-/// The processor has AVX-512 F, BW and DQ; the bytes can be read.
+/// The CPU has AVX-512 F, BW and DQ; the bytes can be read.
 #[inline(always)]
 unsafe fn with_bit(low: __m512i, planes: *const u8, bits: (usize, usize), weight: i8) -> __m512i {
     // SAFETY: this function's contract.
@@ -157,7 +157,7 @@ unsafe fn with_bit(low: __m512i, planes: *const u8, bits: (usize, usize), weight
 /// 16 in each byte whose bit in `qh` is set.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 unsafe fn fifth_bits(qh: [u8; 4]) -> __m256i {
     const ONES: i64 = 0x0101_0101_0101_0101;
@@ -174,7 +174,7 @@ unsafe fn fifth_bits(qh: [u8; 4]) -> __m256i {
 /// The entries of a table of sixteen bytes.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 unsafe fn lookup(table: &[u8; 16], codes: __m256i) -> __m256i {
     // SAFETY: this function's contract.

@@ -58,7 +58,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
 macro_rules! wrappers {
     ($($features:literal: $name:ident<W: $bound:ident>($($arg:ident: $ty:ty),*) = $body:expr;)*) => {$(
         /// # Safety
-        /// The body's contract, on a processor with the features of the level.
+        /// The body's contract, on a CPU with the features of the level.
         #[target_feature(enable = $features)]
         unsafe fn $name<W: $bound>($($arg: $ty),*) {
             // SAFETY: the contract is passed on.

@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 /// Four chunks times panels; continues the sums in `acc`.
 ///
 /// # Safety
-/// The processor has AVX2 and FMA. Pointers are valid, the chunks are those of `W`.
+/// The CPU has AVX2 and FMA. Pointers are valid, the chunks are those of `W`.
 #[inline(always)]
 pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) {
     let mut p = 0;
@@ -36,7 +36,7 @@ struct Half<'a> {
 
 impl Half<'_> {
     /// # Safety
-    /// The processor has AVX.
+    /// The CPU has AVX.
     #[inline(always)]
     unsafe fn floats(self, row: &[f32; LANES]) -> __m256 {
         // SAFETY: a half begins at lane 0 or 8 of 16.
@@ -44,7 +44,7 @@ impl Half<'_> {
     }
 
     /// # Safety
-    /// The processor has AVX2.
+    /// The CPU has AVX2.
     #[inline(always)]
     unsafe fn ints<T>(self, row: &[T; LANES]) -> __m256i {
         const { assert!(size_of::<T>() == 4) };

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 /// Four chunks times one or two panels; continues the sums in `acc`: for each panel, those of eight lanes and the minima.
 ///
 /// # Safety
-/// The processor has AVX-512 F, BW and VNNI. Pointers are valid, the chunks are those of `W`.
+/// The CPU has AVX-512 F, BW and VNNI. Pointers are valid, the chunks are those of `W`.
 #[inline(always)]
 pub(super) unsafe fn panels<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) {
     // SAFETY: this function's contract.

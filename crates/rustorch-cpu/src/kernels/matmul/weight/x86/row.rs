@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 /// Four rows of blocks times one row of activations.
 ///
 /// # Safety
-/// The processor has AVX2, FMA and F16C, and AVX-512 VL and VNNI if `VNNI`. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX2, FMA and F16C, and AVX-512 VL and VNNI if `VNNI`. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
     w: [*const u8; ROWS],
@@ -196,7 +196,7 @@ pub(super) const fn takes_groups<W: Weight>() -> bool {
 /// The lanes of `Σ mn·Σ x` over 256 values; without minima, of `Σ sc·Σ offset·x`, unless the type needs neither.
 ///
 /// # Safety
-/// The processor has AVX2; `x` has block `b`.
+/// The CPU has AVX2; `x` has block `b`.
 #[inline(always)]
 pub(super) unsafe fn group_sums<W: Vectored>(
     scales: __m128i,
@@ -226,7 +226,7 @@ pub(super) unsafe fn group_sums<W: Vectored>(
 /// their offset.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 unsafe fn pairs<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
@@ -243,7 +243,7 @@ unsafe fn pairs<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
 /// Sums of four products. With VNNI, levels are always taken with their offset.
 ///
 /// # Safety
-/// The processor has AVX2, and AVX-512 VL and VNNI if `VNNI`.
+/// The CPU has AVX2, and AVX-512 VL and VNNI if `VNNI`.
 #[inline(always)]
 unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
@@ -259,18 +259,18 @@ unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -
 /// Sums of four products, of levels as [`pairs`] takes them.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 pub(super) unsafe fn level_products<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
     unsafe { _mm256_madd_epi16(pairs::<W>(levels, q), _mm256_set1_epi16(1)) }
 }
 
-/// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the processor to
+/// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the CPU to
 /// foresee where reading goes on.
 ///
 /// # Safety
-/// The processor has SSE.
+/// The CPU has SSE.
 #[inline(always)]
 pub(super) unsafe fn prefetch<W>(w: [*const W; ROWS], b: usize, bytes: usize) {
     let row = (w[1] as usize).wrapping_sub(w[0] as usize);
@@ -286,7 +286,7 @@ pub(super) unsafe fn prefetch<W>(w: [*const W; ROWS], b: usize, bytes: usize) {
 /// The sums of the lanes of each of four registers.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The CPU has AVX2.
 #[inline(always)]
 pub(super) unsafe fn reduce(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
     // SAFETY: this function's contract.

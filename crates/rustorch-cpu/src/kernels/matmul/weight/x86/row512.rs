@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 /// Four rows of blocks times one row of activations.
 ///
 /// # Safety
-/// The processor has AVX-512 F, BW, DQ, VL and VNNI. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX-512 F, BW, DQ, VL and VNNI. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
     let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
@@ -227,7 +227,7 @@ const fn word(group: usize) -> i16 {
 /// In each quarter of the result, the sums of that quarter of each of four registers.
 ///
 /// # Safety
-/// The processor has AVX-512 F.
+/// The CPU has AVX-512 F.
 #[inline(always)]
 unsafe fn transpose_add([a, b, c, d]: [__m512i; ROWS]) -> __m512i {
     // SAFETY: this function's contract.
