@@ -6,7 +6,7 @@ use crate::{DType, Op, OpKind, OpType, OutputMeta, TensorMeta};
 ///
 /// The rates of an operation are those measured for it and its [leading dtype](Op::leading_dtype); where there are none,
 /// those of its class; of other dtypes of its kind, the slowest; those in `f32`; and at last the general ones. Of matrix
-/// products whose [order is fixed](crate::MatMul::allows_reassociation), which no vendor's library does, the class counts first.
+/// matmuls whose [order is fixed](crate::MatMul::allows_reassociation), which no vendor's library does, the class counts first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Time to start an operation, in microseconds.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn products_of_a_stated_order_go_by_their_class() {
+    fn matmuls_of_a_fixed_order_go_by_their_class() {
         let layout = Layout::contiguous(Shape::new([1000, 1000].as_slice()).unwrap());
         let of_class = |dtype| Rate {
             of: RateOf::Class(OpType::LinearAlgebra),

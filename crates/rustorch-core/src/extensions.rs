@@ -31,9 +31,9 @@ pub trait Streams: Send + Sync {
     fn set_streams(&self, wanted: usize) -> usize;
 }
 
-/// A library of matrix products by the device's vendor.
+/// The BLAS library of the device's vendor.
 pub trait VendorBlas: Send + Sync {
-    /// Whether matrix products whose [order is free](crate::MatMul::allows_reassociation) may go to the library, at a speed of their
+    /// Whether matmuls whose [order is free](crate::MatMul::allows_reassociation) may go to the library, at a speed of their
     /// own. May take a moment, since the library is opened.
     fn has_blas_library(&self) -> bool;
 }

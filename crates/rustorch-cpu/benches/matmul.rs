@@ -1,4 +1,4 @@
-//! Matrix products: square ones in several dtypes, and those of a language model, on one thread and two.
+//! Matmuls: square ones in several dtypes, and those of a language model, on one thread and two.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustorch_core::{Backend, Buffer, DType, Layout, MatMul, Op, QuantType, Shape, View, ViewMut};
@@ -34,7 +34,7 @@ fn product(cpu: &CpuBackend, a: &Operand, b: &Operand, out: &mut Operand) {
     unsafe {
         let args = [View::new(&a.buffer, a.dtype, &a.layout), View::new(&b.buffer, b.dtype, &b.layout)];
         let to = ViewMut::new(&mut out.buffer, out.dtype, &out.layout);
-        cpu.run(&Op::MatMul(MatMul::default()), &args, &mut [to]).expect("a valid product");
+        cpu.run(&Op::MatMul(MatMul::default()), &args, &mut [to]).expect("a valid matmul");
     }
 }
 

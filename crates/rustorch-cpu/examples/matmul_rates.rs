@@ -1,4 +1,4 @@
-//! How fast products with weights are: bytes of weights per second for one row of activations, and operations per second
+//! How fast matmuls with weights are: bytes of weights per second for one row of activations, and operations per second
 //! for many.
 //!
 //! `cargo run --release -p rustorch-cpu --example matmul_rates [-- THREADS [TYPE..]]`
@@ -81,7 +81,7 @@ fn product(cpu: &CpuBackend, dtype: DType, weights: &Buffer, copy: usize, m: usi
         unsafe {
             let args = [View::new(input, DType::F32, &x), View::new(weights, dtype, &w)];
             let out = ViewMut::new(output, DType::F32, &y);
-            cpu.run(&Op::MatMul(MatMul::default()), &args, &mut [out]).expect("a valid product");
+            cpu.run(&Op::MatMul(MatMul::default()), &args, &mut [out]).expect("a valid matmul");
         }
     });
 }

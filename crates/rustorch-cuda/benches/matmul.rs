@@ -1,5 +1,5 @@
 //! Matrix multiplication of dense matrices on the first NVIDIA GPU: through the engine by cuBLASLt, through the engine by its own kernels,
-//! and by cuBLASLt called directly, with the algorithm that it proposes first. Each figure is of ten products and one wait.
+//! and by cuBLASLt called directly, with the algorithm that it proposes first. Each figure is of ten matmuls and one wait.
 //! Where there is no GPU or no cuBLASLt, that is said, and nothing is measured.
 #![allow(clippy::print_stdout, reason = "what is missing is said")]
 
@@ -14,7 +14,7 @@ use rustorch_kernels::{Driver, Engine};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Products of each measurement.
+/// Matmuls of each measurement.
 const REPEATS: u64 = 10;
 
 /// Irregular numbers between −1 and 1: a GPU that multiplies always the same ones takes less power, and is faster than it can be.
@@ -65,7 +65,7 @@ impl<'e> Square<'e> {
             let args = [&*a, &*b].map(|buffer| unsafe { View::new(buffer, self.dtype, &self.layout) });
             // SAFETY: as above.
             let to = unsafe { ViewMut::new(out, self.dtype, &self.layout) };
-            run_checked(self.engine, &op, &args, &mut [to]).expect("a valid product");
+            run_checked(self.engine, &op, &args, &mut [to]).expect("a valid matmul");
         }
         self.engine.synchronize().expect("the device works");
     }
@@ -152,7 +152,7 @@ impl Direct {
                     self.stream.cu_stream().cast(),
                 )
             };
-            done.expect("a valid product");
+            done.expect("a valid matmul");
         }
         self.stream.synchronize().expect("the device works");
     }
@@ -160,7 +160,7 @@ impl Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        // SAFETY: these are this object's alone, and no product is on its way.
+        // SAFETY: these are this object's alone, and no matmul is on its way.
         let gone = unsafe {
             [
                 result::destroy_matrix_layout(self.layout),

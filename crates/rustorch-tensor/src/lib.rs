@@ -21,7 +21,7 @@
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
-//! | matrix products, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |

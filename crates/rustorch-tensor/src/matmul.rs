@@ -1,15 +1,15 @@
-//! Matrix products.
+//! Matrix multiplication.
 
 use crate::Tensor;
 use crate::dispatch::{run, run_into};
 use rustorch_core::{DType, Dims, Error, MatMul, MulMatId, Numerics, Op, Result, Shape, UnaryOp};
 use std::borrow::Cow;
 
-/// The product that rounds neither operand.
+/// The matmul that rounds neither operand.
 const MATMUL: MatMul = MatMul { activation: None, numerics: Numerics::F32, batch_invariant: false };
 
 impl Tensor {
-    /// The matrix product, as `torch.matmul`: vectors count as a row on the left and a column on the right, and leading
+    /// The matmul, as `torch.matmul`: vectors count as a row on the left and a column on the right, and leading
     /// dimensions broadcast.
     ///
     /// Both have one dtype; or this one is `F32` and the other, as the transposed view of an `[n, k]` matrix, of a block type,
@@ -87,7 +87,7 @@ impl Tensor {
         self.matmul(other)
     }
 
-    /// The products of two equally long batches of matrices.
+    /// Batched matmul of two equally long batches of matrices.
     ///
     /// # Errors
     /// If they are not `[b, m, k]` and `[b, k, n]`, and as for [`matmul`](Self::matmul).
@@ -99,7 +99,7 @@ impl Tensor {
         self.matmul(other)
     }
 
-    /// The product of a matrix and a vector.
+    /// Matrix-vector multiplication.
     ///
     /// # Errors
     /// If they are not, and as for [`matmul`](Self::matmul).
@@ -184,7 +184,7 @@ impl Tensor {
     }
 
     /// As [`linear_with`](Self::linear_with), with results of which no bit depends on how many rows there are or what the others hold,
-    /// and which are the same on every call: other products of dense matrices a device may leave to its vendor's library,
+    /// and which are the same on every call: other matmuls of dense matrices a device may leave to its vendor's library,
     /// which promises neither.
     ///
     /// # Errors
@@ -270,7 +270,7 @@ fn as_rows(a: &Tensor, b: &Tensor) -> Result<Option<Shape>> {
     Ok(a.has_view(&rows)?.then_some(rows))
 }
 
-/// The product of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
+/// The matmul of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
     let op = Op::MatMul(op.clone());
     let multiply = |a: &Tensor| match bias {

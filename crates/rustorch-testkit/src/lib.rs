@@ -9,7 +9,7 @@
 //! use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 //! # fn example(cpu: std::sync::Arc<dyn Backend>) {
 //! let cuda = FakeDevice::new(Device::cuda(0), cpu).memory_limit(1 << 20);
-//! // The second matrix product finds the device gone.
+//! // The second matmul finds the device gone.
 //! cuda.script(Rule::at(Point::Run).op("matmul").after(1).act(Act::Lose));
 //! # }
 //! ```

@@ -45,7 +45,7 @@ requirements! {
     Cuda = "cuda",
     /// NVIDIA's compiler for kernels.
     Nvrtc = "nvrtc",
-    /// NVIDIA's library of matrix products.
+    /// NVIDIA's BLAS library.
     CublasLt = "cublaslt",
     /// Intel's OpenCL for CPUs, which has `f16` and subgroups of chosen sizes.
     Intel = "intel",

@@ -105,7 +105,7 @@ pub fn operations<R: Rig>() {
     sampled::<R>(&[Variant::Default], conformance::cases, [1000, 100]);
 }
 
-/// Products with quantized weights give the CPU's bits.
+/// Matmuls with quantized weights give the CPU's bits.
 pub fn weights<R: Rig>() {
     sampled::<R>(R::WEIGHTS, conformance::weight_cases, [70, 15]);
 }

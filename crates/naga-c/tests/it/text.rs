@@ -20,7 +20,7 @@ fn compare(name: &str) {
 }
 
 #[test]
-fn matrix_product() {
+fn matmul() {
     compare("matmul");
 }
 

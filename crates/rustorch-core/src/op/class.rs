@@ -14,7 +14,7 @@ pub enum OpType {
     Comparison,
     /// Sums, extrema, scans.
     Reduction,
-    /// Matrix products.
+    /// Matmuls.
     LinearAlgebra,
     /// Convolutions and their gradients.
     Convolution,

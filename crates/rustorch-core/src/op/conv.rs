@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_products_are_the_same_work() {
+    fn the_three_passes_are_the_same_work() {
         let params = conv(|p| p.groups = 2);
         let (x, w, y) = ([2, 4, 7, 9], [6, 2, 3, 2], [2, 6, 5, 8]);
         let flops = |op: &Op, args: [&[usize]; 2]| {

@@ -1,4 +1,4 @@
-//! Matrix products.
+//! Matrix multiplication.
 
 use super::{OpType, Operation, expect_args, float, index_dtype, one, out_elements};
 use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, UnaryOp};
@@ -31,9 +31,9 @@ pub struct MatMul {
     pub activation: Option<UnaryOp>,
     /// Whether `a` is rounded before it meets a weight of another dtype.
     pub numerics: Numerics,
-    /// Makes each row of a product of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
+    /// Makes each row of a matmul of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
     /// are, and the same on every call: a language model needs that to read a prompt in any pieces. Without effect where
-    /// the dtypes differ, since those products are so always.
+    /// the dtypes differ, since those matmuls are so always.
     pub batch_invariant: bool,
 }
 
@@ -106,7 +106,7 @@ impl Operation for MatMul {
         if let Some(activation) = self.activation
             && activation.output(a.dtype) != Some(a.dtype)
         {
-            return Err(Error::dtype(activation.name(), "is not defined for the product's dtype", [a.dtype]));
+            return Err(Error::dtype(activation.name(), "is not defined for the matmul's dtype", [a.dtype]));
         }
         let batch = batch(a.shape())?.broadcast(&batch(b.shape())?, Self::NAME)?;
         let mut dims: Dims = batch.dims().into();
@@ -123,7 +123,7 @@ impl Operation for MatMul {
     }
 }
 
-/// Whether a product of `a` and `b` is one of activations with a weight of another dtype.
+/// Whether a matmul of `a` and `b` is one of activations with a weight of another dtype.
 fn is_weight(a: DType, b: DType) -> bool {
     a == DType::F32 && matches!(b, DType::Quant(_) | DType::F16 | DType::BF16)
 }
@@ -137,7 +137,7 @@ fn batch(shape: &Shape) -> Result<Shape> {
     Shape::new(&shape[..shape.ndim() - 2])
 }
 
-/// Products of activations with matrices that are chosen for each row among those of a mixture of experts.
+/// Matmuls of activations with matrices that are chosen for each row among those of a mixture of experts.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct MulMatId {
     /// As [`MatMul::numerics`].

@@ -70,7 +70,7 @@ ops! {
         FusedPointwise(FusedPointwise),
         /// `(x) →` the same elements, contiguous; or, into a given output view, copied there.
         Copy(CopyOp),
-        /// `(a, b[, bias]) →` matrix product.
+        /// `(a, b[, bias]) →` matmul.
         MatMul(MatMul),
         /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
         /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
@@ -215,7 +215,7 @@ impl Op {
         with_op!(self, op => op.dtype_parameter())
     }
 
-    /// The dtype that decides how fast the operation is, among those of its arguments and results: of a product or a
+    /// The dtype that decides how fast the operation is, among those of its arguments and results: of a matmul or a
     /// lookup that of the weight, of a conversion that of the blocks, if any.
     pub fn leading_dtype(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> DType {
         if let Some(to) = self.dtype_parameter().filter(|to| to.is_quant()) {

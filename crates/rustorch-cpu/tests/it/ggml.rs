@@ -1,4 +1,4 @@
-//! Products with weights against those of ggml's CPU backend, bit for bit.
+//! Matmuls with weights against those of ggml's CPU backend, bit for bit.
 //!
 //! `fixtures/dots.bin` was made by `tools/oracle/matmul_ggml.py` from llama.cpp of llama-cpp-python 0.3.36 on a CPU
 //! with AVX-512: ggml rounds the activations and multiplies, from the same blocks and the same `f32`.
@@ -65,7 +65,7 @@ fn grouped_by_ggml(dtype: DType) -> bool {
 }
 
 #[test]
-fn products_with_weights_are_those_of_ggml() {
+fn matmuls_with_weights_equal_ggml() {
     let cpu = CpuBackend::new(2);
     let mut file = Reader(include_bytes!("../fixtures/dots.bin"));
     let (k, m) = (file.u32(), file.u32());

@@ -1,7 +1,7 @@
 //! Matrix multiplication of dense matrices by cuBLASLt.
 //!
 //! Its functions are called as they are, not through `cudarc`'s safe layer, which rounds `f32` to TF32 and asks for an
-//! algorithm again at every call. What a product needs is described once and kept ([`prepared`]); of a product that fails, or
+//! algorithm again at every call. What a matmul needs is described once and kept ([`prepared`]); of a matmul that fails, or
 //! for which there is no algorithm, it is kept that the library is not to be asked again.
 
 mod prepared;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The library on a device, opened when the first product comes.
+/// The library on a device, opened when the first matmul comes.
 #[derive(Default)]
 pub(crate) struct Blas {
     library: OnceLock<Result<Library, String>>,
@@ -49,7 +49,7 @@ struct Key {
     alignment: [u32; 3],
 }
 
-/// What is known of a product.
+/// What is known of a matmul.
 #[derive(Clone)]
 enum Known {
     Ready(Arc<Prepared>),
@@ -57,7 +57,7 @@ enum Known {
     Refused,
 }
 
-/// How many products are remembered: more than a model has. Of more, all are forgotten.
+/// How many matmuls are remembered: more than a model has. Of more, all are forgotten.
 const REMEMBERED: usize = 1024;
 
 /// Temporary memory that an algorithm may have: what NVIDIA recommends for Hopper, the most of all architectures.
@@ -83,7 +83,7 @@ impl Blas {
                     Err(Closed::ForGood(why)) => Err(why),
                 };
                 match &opened {
-                    Ok(library) => tracing::debug!(device = %context.device, "products by {}", library.name),
+                    Ok(library) => tracing::debug!(device = %context.device, "matmuls by {}", library.name),
                     Err(why) => tracing::debug!(device = %context.device, "{why}"),
                 }
                 let _ = self.library.set(opened);
@@ -116,7 +116,7 @@ impl Blas {
         known.insert(key, what);
     }
 
-    /// What a product needs; `None` if the library cannot do it.
+    /// What a matmul needs; `None` if the library cannot do it.
     fn prepared(&self, context: &Context, library: &Library, key: Key) -> Option<Arc<Prepared>> {
         match self.known().get(&key) {
             Some(Known::Ready(prepared)) => return Some(Arc::clone(prepared)),
@@ -125,7 +125,7 @@ impl Blas {
         }
         // Without a pool, memory for a single call costs more than it brings.
         let workspace = if context.pool.is_some() { WORKSPACE } else { 0 };
-        // Two threads may ask for one product at once, and get the same.
+        // Two threads may ask for one matmul at once, and get the same.
         match Prepared::new((library.functions, library.handle), &key.product, key.alignment, workspace) {
             Ok(Some(prepared)) => {
                 let prepared = Arc::new(prepared);
@@ -144,7 +144,7 @@ impl Blas {
         }
     }
 
-    /// Does not ask the library for a product again.
+    /// Does not ask the library for a matmul again.
     fn refuse(&self, context: &Context, key: Key, why: &str) {
         let product = &key.product;
         tracing::warn!(device = %context.device, ?product, "{why}; RusTorch's own kernels multiply instead");
@@ -240,7 +240,7 @@ fn multiply(
     let addresses = operands.map(|(memory, start)| memory.address + start as u64);
     let key = Key { product: *product, alignment: addresses.map(alignment) };
     let Some(prepared) = blas.prepared(context, library, key) else { return Ok(GemmOutcome::Refused) };
-    // Given back in the order of the stream, when the product is done.
+    // Given back in the order of the stream, when the matmul is done.
     let workspace = match prepared.workspace {
         0 => None,
         bytes => match Memory::new(context, bytes.next_multiple_of(16)) {

@@ -1,4 +1,4 @@
-//! A product in cuBLASLt's terms: descriptions of its operands, and the algorithm.
+//! A matmul in cuBLASLt's terms: descriptions of its operands, and the algorithm.
 //!
 //! cuBLASLt counts columns where rows are counted here: a matrix by rows is, read by columns, its transpose. So it is asked for
 //! the transposed result, whose left factor is the transposed right one: no element moves.
@@ -16,7 +16,7 @@ use rustorch_core::DType;
 use rustorch_kernels::driver::{BatchedGemm, MatrixBatch};
 use std::ffi::c_void;
 
-/// A product of one shape, ready to run on any memory of one alignment.
+/// A matmul of one shape, ready to run on any memory of one alignment.
 pub(super) struct Prepared {
     described: Described,
     algorithm: cublasLtMatmulAlgo_t,
@@ -30,7 +30,7 @@ unsafe impl Send for Prepared {}
 unsafe impl Sync for Prepared {}
 
 impl Prepared {
-    /// Describes a product and asks for an algorithm; `None` if there is none.
+    /// Describes a matmul and asks for an algorithm; `None` if there is none.
     ///
     /// # Errors
     /// What the library says.
@@ -71,11 +71,11 @@ impl Prepared {
         Ok(usable.then(|| Prepared { described, algorithm: found.algo, workspace: found.workspaceSize }))
     }
 
-    /// Gives the product to a stream: left factors, right factors, results.
+    /// Gives the matmul to a stream: left factors, right factors, results.
     ///
     /// # Safety
-    /// The handle is the one that the product was prepared for, and its context is current; the addresses are of the device's
-    /// memory, aligned as was stated, and reach as far as the product says; the temporary memory has its bytes.
+    /// The handle is the one that the matmul was prepared for, and its context is current; the addresses are of the device's
+    /// memory, aligned as was stated, and reach as far as the matmul says; the temporary memory has its bytes.
     pub(super) unsafe fn run(
         &self,
         handle: cublasLtHandle_t,
@@ -163,7 +163,7 @@ impl Kind {
     }
 }
 
-/// A product and its operands, as cuBLASLt reads them.
+/// A matmul and its operands, as cuBLASLt reads them.
 struct Described {
     product: ProductOf,
     left: LayoutOf,
@@ -189,7 +189,7 @@ fn succeeded(call: &str, status: Status) -> Result<(), String> {
     if status == Status::CUBLAS_STATUS_SUCCESS { Ok(()) } else { Err(said(call, status)) }
 }
 
-/// The description of a product, and the type of its sums.
+/// The description of a matmul, and the type of its sums.
 struct ProductOf {
     library: &'static CublasLt,
     raw: cublasLtMatmulDesc_t,

@@ -114,7 +114,7 @@ fn find_nvrtc() -> Result<Nvrtc, String> {
         .map_err(|name| format!("NVRTC has no function {name}: install one of CUDA 11.2 or later"))
 }
 
-/// cuBLASLt, opened. It is large, so this is for when the first product comes.
+/// cuBLASLt, opened. It is large, so this is for when the first matmul comes.
 ///
 /// # Errors
 /// A sentence for people.
@@ -125,8 +125,8 @@ pub(crate) fn cublaslt() -> Result<&'static CublasLt, String> {
 
 fn find_cublaslt() -> Result<CublasLt, String> {
     let library = find("cuBLASLt", "CUBLASLT_PATH", &folders::CUBLASLT)?.ok_or(
-        "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so), is not found, so RusTorch's own kernels \
-         multiply: for faster products install the CUDA toolkit or only cuBLAS (Debian: libcublaslt12, Python: \
+        "cuBLASLt, NVIDIA's BLAS library (libcublasLt.so), is not found, so RusTorch's own kernels \
+         multiply: for faster matmuls install the CUDA toolkit or only cuBLAS (Debian: libcublaslt12, Python: \
          pip install nvidia-cublas-cu12), and set CUBLASLT_PATH to its folder if it is in none that is searched",
     )?;
     CublasLt::of(library).map_err(|name| {

@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, over a fake GPU and a fake library (`fake/cublasLt.c`), which computes them from its descriptions and
+//! Matmuls by cuBLASLt, over a fake GPU and a fake library (`fake/cublasLt.c`), which computes them from its descriptions and
 //! takes nothing that makes no sense.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests")]
 
@@ -39,10 +39,10 @@ fn compiled() -> usize {
 }
 
 #[test]
-fn products_are_the_cpu() {
-    with_fake("blas::products_are_the_cpu", &[], || {
+fn matmuls_equal_the_cpu() {
+    with_fake("blas::matmuls_equal_the_cpu", &[], || {
         let (engine, cpu) = (engine(), CpuBackend::new(1));
-        assert_eq!(engine.remarks(), ["products of f16, bf16, f32, f64 matrices by cuBLASLt 13.4.1"]);
+        assert_eq!(engine.remarks(), ["matmuls of f16, bf16, f32, f64 matrices by cuBLASLt 13.4.1"]);
         let kernels = compiled();
         for dtype in DTYPES {
             for &(a, b, expected) in ARRANGEMENTS {
@@ -79,7 +79,7 @@ fn what_no_library_is_asked_for() {
     });
 }
 
-/// The product is left to the engine's own kernels, which is seen by one that is compiled. The fake runs none.
+/// The matmul is left to the engine's own kernels, which is seen by one that is compiled. The fake runs none.
 fn by_kernels(engine: &Engine<Cuda>, case: &Case) {
     let before = compiled();
     match conformance::check_case(case, engine, &CpuBackend::new(1)) {
@@ -113,7 +113,7 @@ fn without(words: &str) {
 fn a_machine_without_the_library() {
     with_fakes("blas::a_machine_without_the_library", Blas::Nothing, &[], || {
         assert!(identity().contains("without cuBLASLt"), "{}", identity());
-        without("cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so), is not found");
+        without("cuBLASLt, NVIDIA's BLAS library (libcublasLt.so), is not found");
         assert!(open().blas().unwrap().is_err_and(|why| why.contains("pip install nvidia-cublas-cu12")));
     });
 }
@@ -182,7 +182,7 @@ fn a_library_without_algorithms() {
         by_kernels(&engine, &case(DType::F32, (&[64, 40], &[40, 1], 0), (&[40, 35], &[35, 1], 0)));
         assert_eq!((calls("heuristic"), calls("matmul")), (1, 0), "the dtype is out");
         let said = engine.remarks().join("\n");
-        assert!(said.contains("products of f32 matrices are not by cuBLASLt 13.4.1: it has none"), "{said}");
+        assert!(said.contains("matmuls of f32 matrices are not by cuBLASLt 13.4.1: it has none"), "{said}");
     });
 }
 
@@ -208,19 +208,19 @@ fn wrong_results_are_found_out() {
         let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
         let said = engine.remarks();
-        assert_eq!(said[0], "products of bf16, f32, f64 matrices by cuBLASLt 13.4.1");
+        assert_eq!(said[0], "matmuls of bf16, f32, f64 matrices by cuBLASLt 13.4.1");
         assert!(
-            said[1].starts_with("products of f16 matrices are not by cuBLASLt 13.4.1: it gives"),
+            said[1].starts_with("matmuls of f16 matrices are not by cuBLASLt 13.4.1: it gives"),
             "{said:?}"
         );
     });
 }
 
 #[test]
-fn a_product_that_fails_is_not_tried_again() {
-    // The two products of the proof and one more succeed.
+fn a_matmul_that_fails_is_not_tried_again() {
+    // The two matmuls of the proof and one more succeed.
     let variables = [("FAKE_BLAS_MATMUL", "13"), ("FAKE_BLAS_FROM", "3")];
-    with_fake("blas::a_product_that_fails_is_not_tried_again", &variables, || {
+    with_fake("blas::a_matmul_that_fails_is_not_tried_again", &variables, || {
         let (engine, cpu) = (engine(), CpuBackend::new(1));
         assert!(matches!(conformance::check_case(&square(DType::F32), &engine, &cpu), Outcome::Agreed));
         by_kernels(&engine, &square(DType::F32));
@@ -236,7 +236,7 @@ fn a_product_that_fails_is_not_tried_again() {
 
 #[test]
 fn a_proof_without_memory_is_tried_again() {
-    // The proof's first product fails as for lack of temporary memory.
+    // The proof's first matmul fails as for lack of temporary memory.
     let variables = [("FAKE_BLAS_MATMUL", "3"), ("FAKE_BLAS_UNTIL", "1")];
     with_fake("blas::a_proof_without_memory_is_tried_again", &variables, || {
         let engine = engine();
@@ -244,7 +244,7 @@ fn a_proof_without_memory_is_tried_again() {
         let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
         assert_eq!(calls("matmul"), 4);
-        assert!(engine.remarks()[0].starts_with("products of f16, bf16, f32, f64 matrices by cuBLASLt"));
+        assert!(engine.remarks()[0].starts_with("matmuls of f16, bf16, f32, f64 matrices by cuBLASLt"));
     });
 }
 
@@ -259,12 +259,12 @@ fn without_memory_for_what_surrounds_the_library_kernels_multiply() {
         assert_eq!(calls("matmul"), 0);
         let said = engine.remarks().join("\n");
         let not_now =
-            "products of f32 matrices are not by cuBLASLt 13.4.1: there is no memory to try it at present";
+            "matmuls of f32 matrices are not by cuBLASLt 13.4.1: there is no memory to try it at present";
         assert!(said.contains(not_now), "{said}");
         drop(held);
         let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
-        // Nor for the sums of a product to which a function is applied.
+        // Nor for the sums of a matmul to which a function is applied.
         let _held = engine.alloc(200_000).unwrap();
         let plain = case(DType::F32, (&[300, 40], &[40, 1], 0), (&[40, 300], &[300, 1], 0));
         let op = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
@@ -274,7 +274,7 @@ fn without_memory_for_what_surrounds_the_library_kernels_multiply() {
     });
 }
 
-/// A product by the driver, of packed operands.
+/// A matmul by the driver, of packed operands.
 fn multiply(
     driver: &Cuda,
     [m, n, k]: [usize; 3],
@@ -321,8 +321,8 @@ fn added_up() {
 }
 
 #[test]
-fn products_are_added_to_what_is_there() {
-    with_fake("blas::products_are_added_to_what_is_there", &[], added_up);
+fn matmuls_are_added_to_what_is_there() {
+    with_fake("blas::matmuls_are_added_to_what_is_there", &[], added_up);
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn temporary_memory_that_there_is_not() {
 }
 
 #[test]
-fn so_many_products_are_remembered() {
-    with_fake("blas::so_many_products_are_remembered", &[], || {
+fn so_many_matmuls_are_remembered() {
+    with_fake("blas::so_many_matmuls_are_remembered", &[], || {
         let driver = open();
         let [a, b, out] = [1.0, 2.0, 0.0].map(|x| memory(&driver, &[x; 1100]));
         let run = |k| {
@@ -375,8 +375,8 @@ fn profiles_tell_of_the_library() {
 }
 
 #[test]
-fn products_wait_for_other_streams() {
-    with_fake("blas::products_wait_for_other_streams", &[], || {
+fn matmuls_wait_for_other_streams() {
+    with_fake("blas::matmuls_wait_for_other_streams", &[], || {
         let engine = engine();
         assert_eq!(engine.set_streams(3), 3);
         let layout = Layout::contiguous(Shape::new([40, 40].as_slice()).unwrap());
@@ -410,7 +410,7 @@ fn products_wait_for_other_streams() {
     });
 }
 
-/// A GPU whose library tells another thread when it is asked for its first product, and then takes its time.
+/// A GPU whose library tells another thread when it is asked for its first matmul, and then takes its time.
 struct Slow {
     driver: Cuda,
     asked: Mutex<Option<Sender<()>>>,
@@ -469,7 +469,7 @@ fn streams_stay_while_a_library_is_proven() {
                 assert_eq!(engine.set_streams(2), 2);
                 changed.store(true, Ordering::SeqCst);
             });
-            assert_eq!(engine.remarks(), ["products of f16, bf16, f32, f64 matrices by a slow library"]);
+            assert_eq!(engine.remarks(), ["matmuls of f16, bf16, f32, f64 matrices by a slow library"]);
         });
         assert!(changed.load(Ordering::SeqCst));
     });

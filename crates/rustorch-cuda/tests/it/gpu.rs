@@ -318,7 +318,7 @@ fn commands_are_measured_when_asked() {
 /// Every arrangement of operands that goes to cuBLASLt, in each dtype, plain, with a bias and with a function: the CPU's
 /// results, and the library has made them.
 #[test]
-fn cublaslt_gives_the_cpu_products() {
+fn cublaslt_equals_the_cpu() {
     let cpu = CpuBackend::new(1);
     for driver in drivers() {
         match driver.blas() {

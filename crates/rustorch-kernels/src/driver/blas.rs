@@ -38,7 +38,7 @@ pub enum GemmOutcome {
     NotNow,
 }
 
-/// A batch of matrix products `[m, k] · [k, n]` of one dense dtype.
+/// A batch of matmuls `[m, k] · [k, n]` of one dense dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchedGemm {
     /// The dtype of all three.
@@ -57,7 +57,7 @@ pub struct BatchedGemm {
     pub b: MatrixBatch,
     /// Layout of `out`; never transposed, and no two matrices overlap.
     pub out: MatrixBatch,
-    /// Whether the product is added to `out`.
+    /// Whether the matmul is added to `out`.
     pub accumulate: bool,
 }
 

@@ -187,7 +187,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let (x_start, w_start) = (launch.read(&x)?, launch.read(&w)?);
     let y_start = launch.write(&out)?;
-    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
+    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a matmul must be evenly apart"))?;
     let mut extra = (0, 0);
     if bias {
         let bias: Operand<'_> = request.arg(2);

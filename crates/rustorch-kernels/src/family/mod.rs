@@ -69,7 +69,7 @@ macro_rules! kernels {
 kernels! {
     /// Elements from one arrangement to another.
     Copy(copy::Copy),
-    /// A product of dense matrices.
+    /// A matmul of dense matrices.
     MatMul(matmul::MatMul),
     /// Elements chosen by indices.
     Select(select::Select),
@@ -113,7 +113,7 @@ kernels! {
     GroupChoices(weight::Group),
     /// Rows of a block-quantized table.
     WeightRows(weight::Rows),
-    /// A product with a block-quantized weight.
+    /// A matmul with a block-quantized weight.
     WeightMatMul(weight::WeightMatMul),
     /// One with few rows of unrounded activations.
     WeightGemv(weight::Gemv),

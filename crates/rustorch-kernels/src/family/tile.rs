@@ -73,7 +73,7 @@ impl Tile {
     }
 }
 
-/// One operand of a product.
+/// One operand of a matmul.
 pub(super) struct Side<'a> {
     /// Statements that leave in `v` the factor of row (or column) `j` and inner element `i`.
     pub(super) load: &'a str,
@@ -86,7 +86,7 @@ pub(super) struct Side<'a> {
     pub(super) quads: bool,
 }
 
-/// A product of rows of `left` with columns of `right`.
+/// A matmul of rows of `left` with columns of `right`.
 pub(super) struct TiledGemm<'a> {
     pub(super) tile: Tile,
     pub(super) ring: Ring,

@@ -238,7 +238,7 @@ impl Chunks<'_> {
     }
 }
 
-/// Whether kernels write a part of a result where it belongs: rows that are evenly apart those of products; elements one
+/// Whether kernels write a part of a result where it belongs: rows that are evenly apart those of matmuls; elements one
 /// after the other those that leave some to other pieces; and a run of whole words the rest.
 fn writes_directly(op: &Op, part: &Layout, all: &TensorMeta<'_>, leaves: bool) -> bool {
     if matches!(op, Op::MatMul(_) | Op::MulMatId(_)) {

@@ -38,7 +38,7 @@ impl Array {
         Array::new(engine, DType::F32, &[ROWS, LEN])
     }
 
-    /// A weight `[LEN, LEN]`, as products take it.
+    /// A weight `[LEN, LEN]`, as matmuls take it.
     fn weight(engine: &dyn Backend, value: u8) -> Array {
         let weight = Array::new(engine, DType::Quant(QuantType::Q8_0), &[LEN, LEN]);
         weight.write(engine, value);
@@ -110,7 +110,7 @@ fn launches(engine: &Engine<Lazy>, f: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn products_of_one_argument_round_it_once() {
+fn matmuls_of_one_argument_round_it_once() {
     let engine = engine(1);
     let (x, out) = (Array::activations(&engine), Array::activations(&engine));
     x.write(&engine, 1);
@@ -215,7 +215,7 @@ impl Dice {
     }
 }
 
-/// What a random program of products, rotations and writes leaves, on so many streams. `anew` has each operation find its
+/// What a random program of matmuls, rotations and writes leaves, on so many streams. `anew` has each operation find its
 /// arguments in new memory, for which nothing was ever kept.
 fn program(seed: u64, streams: usize, anew: bool) -> (Vec<Vec<u8>>, usize) {
     let engine = engine(streams);

@@ -205,7 +205,7 @@ fn assemble(launch: f64, upload: Link, download: Link, corners: &[Corner]) -> Op
                 Of::Op(op) => RateOf::Op(op),
                 Of::Class(class) => RateOf::Class(class),
             };
-            // Memory alone decides for what was timed by its bytes; products always have both sides.
+            // Memory alone decides for what was timed by its bytes; matmuls always have both sides.
             let products = Of::Class(OpType::LinearAlgebra);
             let by_library = corner.of == Of::Op(OpKind::MatMul);
             let flops = corner.flops.unwrap_or(if by_library || corner.of == products {

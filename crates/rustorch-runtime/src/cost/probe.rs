@@ -19,7 +19,7 @@ pub(super) struct Probe {
     pub(super) growth: f64,
     /// The operation at a size.
     pub(super) case: fn(DType, u32) -> Case,
-    /// Whether only devices with a library of products have a rate of their own for it.
+    /// Whether only devices with a BLAS library have a rate of their own for it.
     pub(super) by_library: bool,
 }
 
@@ -62,25 +62,25 @@ const fn probe(of: Of, dtype: DType, limit: Limit, case: fn(DType, u32) -> Case)
     Probe { of, dtype, limit, levels: 7, growth: 4.0, case, by_library: false }
 }
 
-/// A product of square matrices: arithmetic.
+/// A matmul of square matrices: arithmetic.
 const fn square(dtype: DType) -> Probe {
-    let probe = probe(Of::Class(OpType::LinearAlgebra), dtype, Limit::Arithmetic, square_product);
+    let probe = probe(Of::Class(OpType::LinearAlgebra), dtype, Limit::Arithmetic, square_matmul);
     Probe { levels: 8, growth: 8.0, ..probe }
 }
 
-/// A product of a matrix and a vector: memory.
+/// A matmul of a matrix and a vector: memory.
 const fn vector(dtype: DType) -> Probe {
-    probe(Of::Class(OpType::LinearAlgebra), dtype, Limit::Memory, vector_product)
+    probe(Of::Class(OpType::LinearAlgebra), dtype, Limit::Memory, vector_matmul)
 }
 
 /// [`square`] in an order that is free.
 const fn free_square(dtype: DType) -> Probe {
-    Probe { of: Of::Op(OpKind::MatMul), case: free_square_product, by_library: true, ..square(dtype) }
+    Probe { of: Of::Op(OpKind::MatMul), case: free_square_matmul, by_library: true, ..square(dtype) }
 }
 
 /// [`vector`] in an order that is free.
 const fn free_vector(dtype: DType) -> Probe {
-    Probe { of: Of::Op(OpKind::MatMul), case: free_vector_product, by_library: true, ..vector(dtype) }
+    Probe { of: Of::Op(OpKind::MatMul), case: free_vector_matmul, by_library: true, ..vector(dtype) }
 }
 
 /// In the order of importance: what time does not suffice for is left out.
@@ -145,16 +145,16 @@ fn exponential(dtype: DType, level: u32) -> Case {
     Case { op: Op::Unary(UnaryOp::Exp), args: vec![plain(dtype, [4096 << (2 * level)])] }
 }
 
-/// Products in the order that a language model needs, which is what a device's own kernels do.
+/// Matmuls in the order that a language model needs, which is what a device's own kernels do.
 const ORDERED: MatMul = MatMul { activation: None, numerics: Numerics::Ggml, batch_invariant: true };
-/// Products in any order.
+/// Matmuls in any order.
 const FREE: MatMul = MatMul { batch_invariant: false, ..ORDERED };
 
-fn square_product(dtype: DType, level: u32) -> Case {
+fn square_matmul(dtype: DType, level: u32) -> Case {
     square_by(ORDERED, dtype, level)
 }
 
-fn free_square_product(dtype: DType, level: u32) -> Case {
+fn free_square_matmul(dtype: DType, level: u32) -> Case {
     square_by(FREE, dtype, level)
 }
 
@@ -166,11 +166,11 @@ fn square_by(op: MatMul, dtype: DType, level: u32) -> Case {
     Case { op: Op::MatMul(op), args }
 }
 
-fn vector_product(dtype: DType, level: u32) -> Case {
+fn vector_matmul(dtype: DType, level: u32) -> Case {
     vector_by(ORDERED, dtype, level)
 }
 
-fn free_vector_product(dtype: DType, level: u32) -> Case {
+fn free_vector_matmul(dtype: DType, level: u32) -> Case {
     vector_by(FREE, dtype, level)
 }
 

@@ -77,7 +77,7 @@ fn matmul(exec: &HybridExecutor, n: usize, at: Device) -> Device {
 }
 
 #[test]
-fn products_go_where_they_are_fastest_with_the_way_there() {
+fn matmuls_go_where_they_are_fastest_with_the_way_there() {
     let discrete = machine("discrete", CUDA);
     // On the CPU: small ones stay, large ones are worth the way.
     let places = |exec: &HybridExecutor| [32, 64, 1024, 4096].map(|n| matmul(exec, n, Device::CPU));
@@ -322,7 +322,7 @@ fn measurements_are_kept_on_disk_and_read_again() {
 }
 
 #[test]
-fn products_of_a_library_have_rates_of_their_own() {
+fn matmuls_of_a_library_have_rates_of_their_own() {
     let layout = Layout::contiguous(shape(&[256, 256]));
     let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: CUDA };
     let us = |model: &CostModel, batch_invariant| {
@@ -336,12 +336,12 @@ fn products_of_a_library_have_rates_of_their_own() {
     let model = Calibration::measure(&unmeasured()).unwrap().model;
     assert_eq!(ops(&model), []);
     assert_eq!(us(&model, true), us(&model, false));
-    let fast = unmeasured().with_product_library(Duration::from_millis(2));
+    let fast = unmeasured().with_blas_library(Duration::from_millis(2));
     // The machine that runs the tests is busy: time for everything.
     let calibration = Calibration::measure_within(&fast, Duration::from_secs(60)).unwrap();
     assert!(ops(&calibration.model).contains(&DType::F32));
     let model = &calibration.model;
-    // The smallest products take two milliseconds there, the largest as much more as they have more to compute.
+    // The smallest matmuls take two milliseconds there, the largest as much more as they have more to compute.
     let (ordered, free) = (us(model, true), us(model, false));
     assert!(free < ordered / 3.0, "{ordered} {free}");
     let kept = Calibration::from_json(&calibration.to_json()).unwrap();

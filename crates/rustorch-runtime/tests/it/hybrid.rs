@@ -21,7 +21,7 @@ fn one(exec: &HybridExecutor, op: &Op, args: &[&Output]) -> Output {
     exec.run(op, &args).unwrap().remove(0)
 }
 
-/// A model of a device by its rate of products and that of everything else.
+/// A model of a device by its rate of matmuls and that of everything else.
 fn rates(flops: f64, bandwidth: f64) -> CostModel {
     let link = Link { start_us: 10.0, bandwidth: 1e10 };
     CostModel {

@@ -83,7 +83,7 @@ fn auto_moves_work_only_where_that_pays() {
     // An addition is not worth the way, in either direction.
     let y = upload(&exec, &ramp(128 * 128), &[128, 128]);
     assert_eq!(place(&ADD, &[y.operand(), y.operand()]), Device::CPU);
-    // What was there for the product is there for an addition.
+    // What was there for the matmul is there for an addition.
     assert_eq!(place(&ADD, &[x.operand(), x.operand()]), CUDA);
     assert_eq!(place(&ADD, &[far.operand(), far.operand()]), CUDA);
     // Little data on the CPU stays there.

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ADD: Op = Op::Binary(BinaryOp::Add);
 const NEG: Op = Op::Unary(UnaryOp::Neg);
 
-/// A device that takes longer for products than for anything else.
+/// A device that takes longer for matmuls than for anything else.
 fn timed() -> Arc<FakeDevice> {
     Arc::new(fake(CUDA).with_timestamps(|label| {
         Duration::from_micros(match label {

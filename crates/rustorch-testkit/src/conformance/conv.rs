@@ -111,7 +111,7 @@ mod tests {
     use rustorch_core::DType;
 
     #[test]
-    fn every_product_is_tried_in_every_float_and_complex_dtype() {
+    fn every_pass_is_tried_in_every_float_and_complex_dtype() {
         let all = cases();
         for op in ["conv", "conv_backward_data", "conv_backward_weight"] {
             for dtype in DType::DENSE.iter().filter(|d| d.is_float() || d.is_complex()) {

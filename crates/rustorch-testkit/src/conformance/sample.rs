@@ -52,7 +52,7 @@ impl Extent {
 }
 
 /// A part of the cases, always the same: each operation in `f32` and in one other combination of dtypes, each operation in
-/// another one; and products with every block type.
+/// another one; and matmuls with every block type.
 ///
 /// Of each combination it has one case for each way in which the first argument lies in memory, since these mostly share
 /// a kernel.

@@ -1,5 +1,5 @@
-//! Cases with block-quantized weights: products, choice of experts, rows of tables. Results must be equal to the last bit,
-//! except those of products that round nothing, which are sums in `f32` like others.
+//! Cases with block-quantized weights: matmuls, choice of experts, rows of tables. Results must be equal to the last bit,
+//! except those of matmuls that round nothing, which are sums in `f32` like others.
 
 use super::values;
 use super::{Argument, Case};

@@ -42,7 +42,7 @@ pub struct FakeDevice {
     timeline: Option<Timeline>,
     metrics: GpuBenchmarkMetrics,
     pci_address: Option<&'static str>,
-    /// How much longer products take that are not the library's.
+    /// How much longer matmuls take that are not the library's.
     library: Option<Duration>,
 }
 
@@ -107,8 +107,8 @@ impl FakeDevice {
         self
     }
 
-    /// Lets it have a library of products: those whose order is fixed take longer, by so much.
-    pub fn with_product_library(mut self, gain: Duration) -> FakeDevice {
+    /// Lets it have a BLAS library: those whose order is fixed take longer, by so much.
+    pub fn with_blas_library(mut self, gain: Duration) -> FakeDevice {
         self.library = Some(gain);
         self
     }

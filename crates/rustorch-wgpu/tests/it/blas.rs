@@ -1,5 +1,5 @@
 //! What the engine leaves to a vendor's BLAS library, over one that computes on the CPU: a device's own driver
-//! with such a library beside it. What surrounds the products, and what the library does not take, is the device's.
+//! with such a library beside it. What surrounds the matmuls, and what the library does not take, is the device's.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, too")]
 
@@ -48,21 +48,21 @@ fn check(engine: &Tested, cases: Vec<Case>) -> usize {
 }
 
 #[test]
-fn the_librarys_products_are_the_cpu() {
+fn the_librarys_matmuls_equal_the_cpu() {
     let Some(engine) = engine(Library::Works) else { return };
     let cases = cases();
     let agreed = check(&engine, cases);
     assert!(agreed > 100, "{agreed}");
     let calls = engine.driver().calls();
     // Half are batch-invariant, and of the others many lie as no library knows, or are of one element.
-    assert!(calls > agreed / 6, "{calls} calls for {agreed} products");
+    assert!(calls > agreed / 6, "{calls} calls for {agreed} matmuls");
     let said = engine.remarks();
-    let works = ["products of f16, bf16, f32, f64 matrices by a library"];
+    let works = ["matmuls of f16, bf16, f32, f64 matrices by a library"];
     assert!(said == works || !engine.hardware().f64, "{said:?}");
 }
 
 #[test]
-fn random_products_are_right_and_leave_the_rest_alone() {
+fn random_matmuls_are_right_and_leave_the_rest_alone() {
     let Some(engine) = engine(Library::Works) else { return };
     let fuzz = Fuzz { of: Some("matmul".to_owned()), ..Fuzz::from_env(120) }.burst(3);
     let found = fuzz.run(&engine, &CpuBackend::new(1));
@@ -73,7 +73,7 @@ fn random_products_are_right_and_leave_the_rest_alone() {
 
 #[test]
 fn what_a_library_leaves_half_done_the_kernels_do() {
-    // The proofs of four dtypes take eight calls; afterwards, products of several calls break off in the midst.
+    // The proofs of four dtypes take eight calls; afterwards, matmuls of several calls break off in the midst.
     for after in [8, 9, 14] {
         let Some(engine) = engine(Library::Stops(after)) else { return };
         engine.remarks();
@@ -86,10 +86,10 @@ fn what_a_library_leaves_half_done_the_kernels_do() {
 fn a_library_that_errs_is_not_used() {
     let Some(engine) = engine(Library::Errs(DType::F32)) else { return };
     check(&engine, cases().into_iter().filter(|case| case.args[0].dtype == DType::F32).step_by(5).collect());
-    assert_eq!(engine.driver().calls(), 1, "one product was enough");
+    assert_eq!(engine.driver().calls(), 1, "one matmul was enough");
     let said = engine.remarks().join("\n");
-    assert!(said.contains("products of f16, bf16, f64 matrices by a library"), "{said}");
-    assert!(said.contains("products of f32 matrices are not by a library: it gives"), "{said}");
+    assert!(said.contains("matmuls of f16, bf16, f64 matrices by a library"), "{said}");
+    assert!(said.contains("matmuls of f32 matrices are not by a library: it gives"), "{said}");
 
     let Some(engine) = self::engine(Library::Forgets) else { return };
     let said = engine.remarks();
@@ -98,7 +98,7 @@ fn a_library_that_errs_is_not_used() {
 
 /// What goes to the library, by how many calls it gets for one operation when the proofs are done.
 #[test]
-fn products_of_a_stated_order_stay() {
+fn matmuls_of_a_fixed_order_stay() {
     let Some(engine) = engine(Library::Works) else { return };
     engine.remarks();
     let product = |op: MatMul, dtypes: [DType; 2], left: &[usize], right: &[usize]| {

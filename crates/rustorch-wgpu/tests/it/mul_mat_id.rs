@@ -28,7 +28,7 @@ impl Array {
     }
 }
 
-/// What reading the product gives.
+/// What reading the matmul gives.
 fn product(engine: &dyn Backend, x: &Array, weight: &Array, choices: &Array) -> Result<Vec<u8>, Fault> {
     let bytes = vec![0; 4 * TOKENS * 2 * 32];
     let mut out = array(engine, DType::F32, &[TOKENS, 2, 32], &bytes);

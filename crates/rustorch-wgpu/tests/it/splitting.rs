@@ -339,7 +339,7 @@ fn long_lines_in_pieces_have_the_same_bits() {
 }
 
 #[test]
-fn products_in_pieces_have_the_same_bits() {
+fn matmuls_in_chunks_have_the_same_bits() {
     same_bits(products());
 }
 

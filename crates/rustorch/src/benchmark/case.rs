@@ -208,7 +208,7 @@ pub(super) fn limits(bench: &Bench<'_>) -> Limits {
     let streams = STREAMS.iter().filter_map(|family| best(bench, family));
     let memory = streams.chain(cost.and_then(|cost| known(cost.bandwidth))).max_by(f64::total_cmp);
     let arithmetic = PRODUCTS.iter().filter_map(|family| {
-        // What the calibration says of `f32` says nothing of products of another kind.
+        // What the calibration says of `f32` says nothing of matmuls of another kind.
         let calibrated = match family.dtype {
             DType::F32 => cost.and_then(|cost| known(cost.flops)),
             dtype => {
@@ -247,7 +247,7 @@ fn timed(bench: &Bench<'_>, family: &Family, limits: &mut Limits) -> Result<Raw>
     let (seconds, runs) = bench.time(&case)?;
     let work = case.work()?;
     let (flops, bytes) = (work.flops as f64, work.bytes as f64);
-    // Of products, convolutions and attention the operations count; of the others they are of many kinds, and memory decides.
+    // Of matmuls, convolutions and attention the operations count; of the others they are of many kinds, and memory decides.
     let product = matches!(case.op, Op::MatMul(_) | Op::Conv(_) | Op::Attention(_));
     let better = |limit: &mut f64, seen: f64| *limit = limit.max(seen);
     if let Some(limit) = &mut limits.memory {

@@ -1,7 +1,7 @@
 //! What devices can do: a handful of operations and transfers on each, as time, rate and share of the device's limit.
 //!
 //! A device's limits are measured in the same run: the best memory rate of copying, adding and filling large tensors,
-//! the best arithmetic rate of large matrix products for each dtype, the best rate of its link, and what the device's own
+//! the best arithmetic rate of large matmuls for each dtype, the best rate of its link, and what the device's own
 //! calibration says where that is more; a benchmark that does better raises them. So a share says how near an operation comes to the best that was seen of the
 //! device, not to its data sheet.
 //!

@@ -22,7 +22,7 @@ pub struct Report {
 pub struct Limits {
     /// Bytes read and written per second in its memory.
     pub memory: Option<f64>,
-    /// Operations per second in products of each dtype (of a block type: `f32` times a weight of it).
+    /// Operations per second in matmuls of each dtype (of a block type: `f32` times a weight of it).
     pub arithmetic: Vec<(DType, f64)>,
     /// Bytes per second from the CPU's memory.
     pub to_device: Option<f64>,

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use rustorch_core::{DType, Link, QuantType, Rate, RateOf};
 
-    /// A device as the CPU of the report: a sum reads 294 GB/s from its caches, a product with Q4_K weights 24 GB/s.
+    /// A device as the CPU of the report: a sum reads 294 GB/s from its caches, a matmul with Q4_K weights 24 GB/s.
     #[test]
     fn quantized_weights_are_weighed_at_their_own_rate() {
         let q4 = DType::Quant(QuantType::Q4_K);

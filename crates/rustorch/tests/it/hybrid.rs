@@ -6,7 +6,7 @@ use rustorch::devices;
 use rustorch::runtime::{HybridExecutor, Placement};
 use rustorch_testkit::{Requirement, skip};
 
-/// What operations cost: products much on the CPU, everything else much on the device. Not measured, so that the choice does not
+/// What operations cost: matmuls much on the CPU, everything else much on the device. Not measured, so that the choice does not
 /// depend on the machine.
 fn cost(products: f64, others: f64, link: Link) -> CostModel {
     let rate = |class| Rate {

@@ -1,4 +1,4 @@
-//! Everything computed in f32 with a device first in the chain: products of decoded weights run there, and the logits are
+//! Everything computed in f32 with a device first in the chain: matmuls of decoded weights run there, and the logits are
 //! those of the decoded weights.
 //!
 //! Expected: `fixtures/logits_f32.jsonl` of `rustorch-llm`, written by `tools/oracle/llama_logits_f32.py`.
@@ -58,7 +58,7 @@ fn logits_on(name: &str) {
             explanation.records().iter().filter(|r| r.op.name() == "matmul" && r.args[1].0 != DType::F32);
         let here = products.clone().filter(|r| r.device == Some(device)).count();
         let all = products.count();
-        assert!(all > 10, "{model}: {all} products");
+        assert!(all > 10, "{model}: {all} matmuls");
         if ELSEWHERE.iter().all(|ty| !model.contains(ty)) {
             assert_eq!(here, all, "{model}: {explanation}");
         }
@@ -67,7 +67,7 @@ fn logits_on(name: &str) {
             let mut session = session(&path, device);
             tokens.iter().map(|&token| session.feed(&[token]).unwrap().to_vec()).last().unwrap()
         });
-        assert_eq!(at_once, one_by_one, "{model}: a row of a product must not depend on the others");
+        assert_eq!(at_once, one_by_one, "{model}: a row of a matmul must not depend on the others");
     }
 }
 

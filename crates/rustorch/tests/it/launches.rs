@@ -81,12 +81,12 @@ fn token(path: &Path) -> Option<(Counts, usize)> {
     })
 }
 
-/// Products of quantized weights round activations first: once for queries, keys and values, once for gate and up, and once
+/// Matmuls of quantized weights round activations first: once for queries, keys and values, once for gate and up, and once
 /// each for the outputs of attention and of the feed-forward network. Angles are the same for all blocks, keys are rotated and
 /// values are rounded straight into the cache.
 #[test]
 fn a_token_takes_few() {
-    // In a block: two norms and their sums, seven products, two rotations, a cast, attention, the gate; and what is rounded.
+    // In a block: two norms and their sums, seven matmuls, two rotations, a cast, attention, the gate; and what is rounded.
     // Outside: angles, a norm, the output layer.
     for (name, block, outside) in
         [("stories260K-x4-Q4_K_M", 14 + 4, 4), ("stories260K-x4-Q8_0", 14 + 4, 4), ("stories260K-f32", 14, 3)]

@@ -130,7 +130,7 @@ fn weights_larger_than_what_kernels_see_at_once_are_multiplied_on_the_device() {
             count += 1;
             elsewhere += usize::from(record.device != Some(device));
         }
-        println!("{name}: {count} products with weights of more than {LIMIT} bytes");
+        println!("{name}: {count} matmuls with weights of more than {LIMIT} bytes");
         assert!(count >= 64 && elsewhere == 0, "{name}: {elsewhere} of {count} elsewhere");
     }
 }

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rustorch-cli/assets/shakespeare.gguf");
 
-/// The most launches of a block in a step of one token: two norms, seven products of two launches (the activations are
+/// The most launches of a block in a step of one token: two norms, seven matmuls of two launches (the activations are
 /// rounded first), two rotations of two (angles first), two copies into the cache of two (to half precision first),
 /// attention, the activation of the feed-forward network, and two sums.
 const LAUNCHES_PER_BLOCK: usize = 28;
-/// The most launches outside of the blocks: the last norm, and the product of the output layer.
+/// The most launches outside of the blocks: the last norm, and the matmul of the output layer.
 const LAUNCHES_BESIDE: usize = 3;
 
 /// A model whose weights are all on one device.

@@ -1,8 +1,8 @@
 //! Convolutions and their gradients.
 //!
-//! A convolution is a product of the kernel with a matrix that has a column for each result: what the result sees. That
+//! A convolution is a matmul of the kernel with a matrix that has a column for each result: what the result sees. That
 //! matrix is never stored; panels of it are packed from where the source lies, in the cache, and multiplied by the
-//! kernels of matrix products ([`product`]). The gradient with respect to the input is one such product, or several
+//! GEMM kernels ([`gemm`]). The gradient with respect to the input is one such matmul, or several
 //! ([`geometry`]), and so is the one with respect to the weight ([`weight`]). Where a group has one or two rows, as in
 //! depthwise convolutions, packing does not pay and sums are taken where operands lie ([`direct`]).
 //!

@@ -49,7 +49,7 @@ impl<E> Operand<E> {
 pub(super) trait Number: Element {
     /// What is multiplied and summed: `f32` for 16-bit floats, others themselves.
     type Sum: Scalar;
-    /// How sums are packed for the kernels of matrix products.
+    /// How sums are packed for the GEMM kernels.
     type Packed: Arithmetic<X = Self::Sum, W = Self::Sum, E = Self::Sum>;
 
     /// What stands in memory before results do.

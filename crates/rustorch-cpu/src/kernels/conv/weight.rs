@@ -1,4 +1,4 @@
-//! The gradient with respect to the weight: products of `dy` with the transposed matrix of columns, summed over images
+//! The gradient with respect to the weight: matmuls of `dy` with the transposed matrix of columns, summed over images
 //! and positions.
 
 use super::columns::{Gather, Source, line};

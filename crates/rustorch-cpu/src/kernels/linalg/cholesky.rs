@@ -5,7 +5,7 @@ use super::number::{Number, Real as _};
 use super::triangular::{Triangle, solve};
 use super::{Place, Stack, each_matrix, with_room};
 use crate::ThreadPool;
-use crate::kernels::matmul::{Left, Scalar, subtract_product};
+use crate::kernels::matmul::{Left, Scalar, subtract_matmul};
 use crate::kernels::strided::{self, Disjoint};
 use crate::simd::{self, Level, Task};
 use rustorch_core::{Fault, MatrixDefect, View, ViewMut};
@@ -94,12 +94,12 @@ unsafe fn subtract_square<T: Number>(pool: &ThreadPool, b: Place<T>, k: usize, c
     // SAFETY: this function's contract.
     unsafe {
         if n <= SQUARE {
-            return subtract_product(pool, [n, n, k], adjoint, b.read(), c.write());
+            return subtract_matmul(pool, [n, n, k], adjoint, b.read(), c.write());
         }
         let half = (n / 2).next_multiple_of(BASE);
         let right = b.block(0, half);
         subtract_square(pool, b, k, c, half);
-        subtract_product(pool, [half, n - half, k], adjoint, right.read(), c.block(0, half).write());
+        subtract_matmul(pool, [half, n - half, k], adjoint, right.read(), c.block(0, half).write());
         subtract_square(pool, right, k, c.block(half, half), n - half);
     }
 }

@@ -5,7 +5,7 @@ use super::number::{Divisor, Number};
 use super::triangular::{Triangle, solve};
 use super::{Place, with_room};
 use crate::ThreadPool;
-use crate::kernels::matmul::{Left, subtract_product};
+use crate::kernels::matmul::{Left, subtract_matmul};
 use crate::simd::{self, Level, Task};
 use rustorch_core::MatrixDefect;
 
@@ -111,7 +111,7 @@ unsafe fn eliminate<T: Number>(
         solve(pool, lower(a), half, beside, n - half);
         let sizes = [m - half, n - half, half];
         let factor = Left { at: below.at.cast_const(), strides: [a.row, 1], conj: false };
-        subtract_product(pool, sizes, factor, beside.read(), trailing.write());
+        subtract_matmul(pool, sizes, factor, beside.read(), trailing.write());
         eliminate(pool, trailing, m - half, n - half, before + half, right);
         swap_rows(below, half, before + half, right);
     }

@@ -1,8 +1,8 @@
-//! Decompositions of matrices, over rows that lie in one piece: recursive, so that nearly all the work is products.
+//! Decompositions of matrices, over rows that lie in one piece: recursive, so that nearly all the work is matmuls.
 //!
-//! Cuts depend on sizes alone, every product sums in the order of its inner dimension, and the small kernels at the
+//! Cuts depend on sizes alone, every matmul sums in the order of its inner dimension, and the small kernels at the
 //! leaves run on one thread, or on columns that do not know of each other: results do not depend on the number of threads.
-//! Many matrices go to as many threads; one alone has its products and solutions shared.
+//! Many matrices go to as many threads; one alone has its matmuls and solutions shared.
 
 #![allow(clippy::needless_range_loop, reason = "vectors are indexed by column")]
 
@@ -465,12 +465,12 @@ impl<T: Number> Place<T> {
         Place { at: self.at.wrapping_add(row * self.row + column), row: self.row }
     }
 
-    /// As the right factor of a product.
+    /// As the right factor of a matmul.
     fn read(self) -> (*const T, usize) {
         (self.at.cast_const(), self.row)
     }
 
-    /// As the result of a product.
+    /// As the result of a matmul.
     fn write(self) -> (*mut T, usize) {
         (self.at, self.row)
     }

@@ -6,7 +6,7 @@
 use super::Place;
 use super::number::{Divisor, Number};
 use crate::ThreadPool;
-use crate::kernels::matmul::{Left, subtract_product};
+use crate::kernels::matmul::{Left, subtract_matmul};
 use crate::simd::{self, Level, Task};
 
 /// Columns that are reflected one after the other.
@@ -104,12 +104,12 @@ unsafe fn reflect_block<T: Number>(
             two.clear(first, width);
             let before = block.v.block(first, 0);
             let sizes = [first, width, rows];
-            subtract_product(pool, sizes, adjoint(before), part.v.read(), one.write());
+            subtract_matmul(pool, sizes, adjoint(before), part.v.read(), one.write());
             let sizes = [first, width, first];
-            subtract_product(pool, sizes, plain(block.t), one.read(), two.write());
+            subtract_matmul(pool, sizes, plain(block.t), one.read(), two.write());
             let sizes = [first, width, width];
             let to = block.t.block(0, first);
-            subtract_product(pool, sizes, plain(two), part.t.read(), to.write());
+            subtract_matmul(pool, sizes, plain(two), part.t.read(), to.write());
         }
     }
 }
@@ -134,9 +134,9 @@ unsafe fn apply<T: Number>(
     unsafe {
         one.clear(width, columns);
         two.clear(width, columns);
-        subtract_product(pool, [width, columns, rows], adjoint(v), c.read(), one.write());
-        subtract_product(pool, [width, columns, width], t, one.read(), two.write());
-        subtract_product(pool, [rows, columns, width], plain(v), two.read(), c.write());
+        subtract_matmul(pool, [width, columns, rows], adjoint(v), c.read(), one.write());
+        subtract_matmul(pool, [width, columns, width], t, one.read(), two.write());
+        subtract_matmul(pool, [rows, columns, width], plain(v), two.read(), c.write());
     }
 }
 

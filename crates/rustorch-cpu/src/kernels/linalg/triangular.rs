@@ -3,7 +3,7 @@
 use super::Place;
 use super::number::Number;
 use crate::ThreadPool;
-use crate::kernels::matmul::{Left, subtract_product};
+use crate::kernels::matmul::{Left, subtract_matmul};
 use crate::simd::{self, Level, Task};
 use std::ops::Range;
 
@@ -53,11 +53,11 @@ pub(super) unsafe fn solve<T: Number>(
         let second = Triangle { elements: t.block(half, half), ..t };
         if t.lower {
             solve(pool, t, half, x, columns);
-            subtract_product(pool, [n - half, columns, half], t.block(half, 0), x.read(), below.write());
+            subtract_matmul(pool, [n - half, columns, half], t.block(half, 0), x.read(), below.write());
             solve(pool, second, n - half, below, columns);
         } else {
             solve(pool, second, n - half, below, columns);
-            subtract_product(pool, [half, columns, n - half], t.block(0, half), below.read(), x.write());
+            subtract_matmul(pool, [half, columns, n - half], t.block(0, half), below.read(), x.write());
             solve(pool, t, half, x, columns);
         }
     }

@@ -42,7 +42,7 @@ pub(crate) struct BatchRows<'a> {
 }
 
 impl GemmArgs {
-    /// The product of `args[0]` and `args[1]`, which `Op::infer` accepted, into `out`.
+    /// The matmul of `args[0]` and `args[1]`, which `Op::infer` accepted, into `out`.
     pub(crate) fn new(args: &[View<'_>], out: &ViewMut<'_>) -> Result<GemmArgs, Fault> {
         let (a, b, o) = (args[0].layout(), args[1].layout(), out.layout());
         let tail = |layout: &Layout| {

@@ -1,6 +1,6 @@
-//! Matrix products.
+//! Matrix multiplication.
 //!
-//! Every product is one of rows: row `i` of the left operand times the *columns* of the right one, seen as rows of its
+//! Every matmul is one of rows: row `i` of the left operand times the *columns* of the right one, seen as rows of its
 //! transpose. A plain GEMM has rows evenly apart; batches and experts are several of them, whose rows may be listed.
 //! Each result depends on its own row and column only, by an order of summation that is the same for any number of rows,
 //! any tile and any number of threads.
@@ -14,7 +14,7 @@ mod rows;
 mod weight;
 
 pub(crate) use dense::{
-    Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_product, with_scratch,
+    Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_matmul, with_scratch,
 };
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;

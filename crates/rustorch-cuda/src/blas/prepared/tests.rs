@@ -24,7 +24,7 @@ fn library() -> Option<&'static CublasLt> {
     }
 }
 
-/// Eight 3 × 5 by 5 × 7 products: rows of `a` apart, `b` transposed and the same for all.
+/// Eight 3 × 5 by 5 × 7 matmuls: rows of `a` apart, `b` transposed and the same for all.
 fn product(dtype: DType, batch: usize) -> BatchedGemm {
     BatchedGemm {
         dtype,
@@ -63,7 +63,7 @@ fn wish<T: Default>(of: &Wishes, attribute: Wish) -> T {
 }
 
 #[test]
-fn products_are_described_as_they_are() {
+fn matmuls_are_described_as_they_are() {
     let Some(library) = library() else { return };
     for dtype in DTYPES {
         let kind = Kind::of(dtype).unwrap();

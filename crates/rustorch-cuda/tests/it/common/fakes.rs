@@ -169,7 +169,7 @@ fn emulator<'a>(variables: &[(&'a str, &'a str)]) -> Option<Vec<(&'a str, &'a st
     let fakes = fakes()?;
     let mut all = vec![
         ("LD_LIBRARY_PATH", fakes),
-        // Products are to be our kernels'.
+        // Matmuls are to be our kernels'.
         ("CUBLASLT_PATH", "none"),
         ("FAKE_EMULATOR", SOURCES),
         ("RUSTORCH_CACHE_DIR", cache),

@@ -1,4 +1,4 @@
-//! Products of matrices that go to cuBLASLt.
+//! Matmuls of matrices that go to cuBLASLt.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -47,7 +47,7 @@ pub fn case(dtype: DType, a: Lies<'_>, b: Lies<'_>) -> Case {
     }
 }
 
-/// A product that goes to the library.
+/// A matmul that goes to the library.
 pub fn square(dtype: DType) -> Case {
     case(dtype, (&[33, 40], &[40, 1], 0), (&[40, 35], &[35, 1], 0))
 }

@@ -46,7 +46,7 @@ fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> bool {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Has the library do an operation, if it is a product and the library takes it. Whatever stands in the results otherwise
+    /// Has the library do an operation, if it is a matmul and the library takes it. Whatever stands in the results otherwise
     /// is of no use.
     pub(super) fn multiply(
         &self,
@@ -85,7 +85,7 @@ impl<D: Driver> Engine<D> {
         result
     }
 
-    /// Products and bias into a result's memory.
+    /// Matmuls and bias into a result's memory.
     fn multiply_into(
         &self,
         submission: &Submission<'_>,
@@ -146,8 +146,8 @@ impl<D: Driver> Engine<D> {
         };
         let (device, name) = (self.hardware.device, library.name());
         match &found {
-            Ok(()) => tracing::debug!(%device, %dtype, "products by {name}"),
-            Err(why) => tracing::warn!(%device, %dtype, "products not by {name}: {why}"),
+            Ok(()) => tracing::debug!(%device, %dtype, "matmuls by {name}"),
+            Err(why) => tracing::warn!(%device, %dtype, "matmuls not by {name}: {why}"),
         }
         Ok(proof.get_or_init(|| found).is_ok())
     }
@@ -170,15 +170,15 @@ impl<D: Driver> Engine<D> {
                     let wrong = proof.get().and_then(|found| found.as_ref().err());
                     let why = wrong.map_or("there is no memory to try it at present", String::as_str);
                     remarks
-                        .push(format!("products of {dtype} matrices are not by {}: {why}", library.name()));
+                        .push(format!("matmuls of {dtype} matrices are not by {}: {why}", library.name()));
                 }
                 Err(fault) => {
-                    remarks.push(format!("products of {dtype} matrices cannot be tried: {fault}"));
+                    remarks.push(format!("matmuls of {dtype} matrices cannot be tried: {fault}"));
                 }
             }
         }
         if !used.is_empty() {
-            remarks.insert(0, format!("products of {} matrices by {}", used.join(", "), library.name()));
+            remarks.insert(0, format!("matmuls of {} matrices by {}", used.join(", "), library.name()));
         }
         remarks
     }

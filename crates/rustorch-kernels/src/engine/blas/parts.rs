@@ -5,7 +5,7 @@ use crate::family::matmul::leading;
 use crate::library::strided::Grid;
 use rustorch_core::{DType, Layout};
 
-/// A matrix product as calls of a library.
+/// A matmul as calls of a library.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// What every call does.
@@ -18,7 +18,7 @@ pub(super) struct Parts {
 const MOST: usize = 64;
 
 impl Parts {
-    /// A product `a · b` of dense matrices of a dtype; `None` if it multiplies nothing, or if operands lie otherwise.
+    /// A matmul `a · b` of dense matrices of a dtype; `None` if it multiplies nothing, or if operands lie otherwise.
     pub(super) fn of(dtype: DType, [a, b, out]: [&Layout; 3]) -> Option<Parts> {
         let last_two = |numbers: &[usize]| [numbers[numbers.len() - 2], numbers[numbers.len() - 1]];
         let ([m, k], [_, n]) = (last_two(a.dims()), last_two(b.dims()));

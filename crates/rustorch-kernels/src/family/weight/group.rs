@@ -15,7 +15,7 @@ pub(super) const NONE: &str = "0xffffffffu";
 /// rows of `TILE` words as there are choices. A tile stands in the row of its first choice, as the choices' numbers, and
 /// `NONE` where it has fewer; rows of choices that are in another one's tile begin with `NONE`, and the rest of them means nothing.
 ///
-/// One thread more has the choices of experts that do not exist. Products note these.
+/// One thread more has the choices of experts that do not exist. Matmuls note these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     /// The dtype of the choices.

@@ -55,7 +55,7 @@ pub const ROWS: &[Row] = &[
         .remark("rows decoded to `f32`; ids without gaps"),
 ];
 
-/// Whether there are kernels for a product with a block-quantized weight.
+/// Whether there are kernels for a matmul with a block-quantized weight.
 fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<(), Decline> {
     let weight = &args[1];
     if format(weight.dtype).is_none() {
@@ -68,7 +68,7 @@ fn supports(op: &Op, args: &[TensorMeta<'_>], _hardware: &Hardware) -> Result<()
     }
     if let Op::MatMul(matmul) = op {
         if matmul.activation.is_some() {
-            return Err(Decline::Attr("an activation after a product with a quantized weight"));
+            return Err(Decline::Attr("an activation after a matmul with a quantized weight"));
         }
         let dims = weight.dims();
         if dims[..dims.len() - 2].iter().any(|&len| len != 1) {
@@ -93,14 +93,14 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let format = format(w).ok_or(Decline::DType(w))?;
     let k = x.layout.dims()[x.layout.ndim() - 1];
     if k == 0 {
-        return Err(Decline::Attr("a product over no elements"));
+        return Err(Decline::Attr("a matmul over no elements"));
     }
     if let Op::MatMul(MatMul { numerics: Numerics::F32, .. })
     | Op::MulMatId(MulMatId { numerics: Numerics::F32 }) = request.op
     {
         return dequantized::plan(plan, request, format, k);
     }
-    // The pieces of one product share their activations.
+    // The pieces of one matmul share their activations.
     let known = plan.quantized.iter().find(|(layout, _)| layout == x.layout).map(|&(_, quantized)| quantized);
     let quantized = match known {
         Some(quantized) => quantized,
@@ -189,14 +189,14 @@ fn product(
     Ok(())
 }
 
-/// Adds the launch that finds which of the choices of a product are of the same expert, where each has so many that it pays.
+/// Adds the launch that finds which of the choices of a matmul are of the same expert, where each has so many that it pays.
 fn group(plan: &mut Plan, request: &Request<'_>, rows: usize) -> Result<Option<Place>, Decline> {
     let choices = request.arg(2);
     let experts = request.part.chosen.map_or(request.args[1].dims()[0], |chosen| chosen.whole);
     if experts == 0 || rows < group::TILE * experts {
         return Ok(None);
     }
-    // The pieces of one product share their choices.
+    // The pieces of one matmul share their choices.
     if let Some((_, place)) = plan.grouped.iter().find(|(layout, _)| layout == choices.layout) {
         return Ok(Some(*place));
     }
@@ -217,7 +217,7 @@ fn table_bytes(rows: usize) -> u64 {
 }
 
 parameters! {
-    /// Where the operands of a product are, but for the activations.
+    /// Where the operands of a matmul are, but for the activations.
     struct OperandParams(part: Option<()>) {
         /// The first byte of the weight.
         weight: u32,
@@ -235,7 +235,7 @@ parameters! {
     }
 }
 
-/// Binds the weight, the activations (by a function), the result, and what else a product has.
+/// Binds the weight, the activations (by a function), the result, and what else a matmul has.
 fn bind(
     launch: &mut StepBuilder<'_>,
     request: &Request<'_>,
@@ -253,7 +253,7 @@ fn bind(
     let start = launch.bytes(w.place, bytes.clone(), false)?;
     activations(launch)?;
     let y_start = launch.write(&out)?;
-    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a product must be evenly apart"))?;
+    let pitch = row_pitch(out.layout).ok_or(Decline::Layout("rows of a matmul must be evenly apart"))?;
     let address = |byte: u64| u32::try_from(byte).map_err(|_| Decline::Attr("a weight of more than 4 GiB"));
     address(bytes.end - start)?;
     // The weight's rows: of a transposed view [k, n], of a matrix [e, n, k].

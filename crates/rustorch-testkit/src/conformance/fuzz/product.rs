@@ -1,4 +1,4 @@
-//! Random cases of products: matrices, weights, experts, attention, rotation, convolutions.
+//! Random cases of matmuls and the like: matrices, weights, experts, attention, rotation, convolutions.
 
 use super::super::cases::FLOATS;
 use super::super::{Argument, Case, weights};

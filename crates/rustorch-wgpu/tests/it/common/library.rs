@@ -8,7 +8,7 @@ use rustorch_kernels::driver::{BatchedGemm, BlasLibrary, DriverLayer, GemmOutcom
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What it does with a product.
+/// What it does with a matmul.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// Computes it.
@@ -33,7 +33,7 @@ impl<D: Driver> WithLibrary<D> {
         WithLibrary { driver, library, calls: AtomicUsize::new(0) }
     }
 
-    /// How many products it was given.
+    /// How many matmuls it was given.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
@@ -113,7 +113,7 @@ fn decoded(dtype: DType, bytes: &[u8]) -> f64 {
         DType::BF16 => bf16::from_le_bytes(*bytes.first_chunk().unwrap()).to_f64(),
         DType::F32 => f32::from_le_bytes(*bytes.first_chunk().unwrap()).into(),
         DType::F64 => f64::from_le_bytes(*bytes.first_chunk().unwrap()),
-        other => panic!("a product of {other} matrices is the engine's"),
+        other => panic!("a matmul of {other} matrices is the engine's"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Products in which `f32` activations meet the values of a block type as they are.
+//! Matmuls in which `f32` activations meet the values of a block type as they are.
 //!
 //! The weight's rows are decoded while they are packed, a few hundred values at a time, so a result is the one of the
 //! weight cast to `f32`, bit for bit, and nowhere does the weight lie decoded as a whole.

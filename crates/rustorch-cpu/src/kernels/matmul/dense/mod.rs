@@ -1,4 +1,4 @@
-//! Products of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
+//! Matmuls of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order.
@@ -14,7 +14,7 @@ mod x86;
 pub(crate) use gemm::with_scratch;
 pub(crate) use kernel::{Scalar, Tile};
 pub(crate) use pack::pack_columns;
-pub(crate) use subtract::{Field, Left, subtract_product};
+pub(crate) use subtract::{Field, Left, subtract_matmul};
 
 use super::gemm_args::{GemmArgs, Target, address};
 use super::mul_mat_id::Choices;
@@ -27,7 +27,7 @@ use rustorch_core::{
 };
 use smallvec::SmallVec;
 
-/// How the operands of a product become numbers of one type, and how the result becomes an element.
+/// How the operands of a matmul become numbers of one type, and how the result becomes an element.
 pub(crate) trait Arithmetic: 'static {
     /// Elements of the left operand and of the result.
     type X: Pointwise;
@@ -276,7 +276,7 @@ macro_rules! dispatch {
             (DType::I32, DType::I32) => arm!(Same<i32>),
             (DType::U32, DType::U32) => arm!(Wrapping<u32>),
             (DType::I64, DType::I64) => arm!(Same<i64>),
-            (a, b) => Err(Error::dtype("matmul", "has no product for these dtypes", [a, b]).into()),
+            (a, b) => Err(Error::dtype("matmul", "has no matmul for these dtypes", [a, b]).into()),
         }
     }};
 }
@@ -320,7 +320,7 @@ fn run_typed<A: Arithmetic>(
     Ok(())
 }
 
-/// Products of rows with the matrices that they chose.
+/// Matmuls of rows with the matrices that they chose.
 pub(super) fn run_mul_mat_id(
     pool: &ThreadPool,
     numerics: Numerics,

@@ -1,4 +1,4 @@
-//! Products that are subtracted from what stands in the result: the update of a trailing block, from which decompositions
+//! Matmuls that are subtracted from what stands in the result: the update of a trailing block, from which decompositions
 //! of matrices are made.
 
 use super::kernel::Scalar;
@@ -65,7 +65,7 @@ impl<T: Field, const CONJ: bool> Arithmetic for Minus<T, CONJ> {
     }
 }
 
-/// The left factor of a product: element `(i, p)` is `i · strides[0] + p · strides[1]` from its first.
+/// The left factor of a matmul: element `(i, p)` is `i · strides[0] + p · strides[1]` from its first.
 #[derive(Clone, Copy)]
 pub(crate) struct Left<T> {
     /// The first element.
@@ -82,7 +82,7 @@ pub(crate) struct Left<T> {
 ///
 /// # Safety
 /// The elements exist; those of `c` are the caller's alone, and none of `a` or `b` is among them.
-pub(crate) unsafe fn subtract_product<T: Field>(
+pub(crate) unsafe fn subtract_matmul<T: Field>(
     pool: &ThreadPool,
     [m, n, k]: [usize; 3],
     a: Left<T>,
@@ -102,7 +102,7 @@ pub(crate) unsafe fn subtract_product<T: Field>(
 }
 
 /// # Safety
-/// As [`subtract_product`].
+/// As [`subtract_matmul`].
 unsafe fn run<A: Arithmetic<W = <A as Arithmetic>::X>>(
     pool: &ThreadPool,
     [m, n, k]: [usize; 3],
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_are_subtracted_in_place() {
+    fn matmuls_are_subtracted_in_place() {
         let (m, n, k) = (29, 35, 300);
         let number = |i: usize| C64::new((i * 7 % 11) as f32 - 5.0, (i * 5 % 13) as f32 - 6.0);
         // Small integers, so that every order of summation gives the same.
@@ -139,7 +139,7 @@ mod tests {
             // SAFETY: three vectors of these sizes.
             unsafe {
                 let (b, c) = ((b.as_ptr(), n + 3), (c.as_mut_ptr(), n + 2));
-                subtract_product(&ThreadPool::new(3), [m, n, k], left, b, c);
+                subtract_matmul(&ThreadPool::new(3), [m, n, k], left, b, c);
             }
             for i in 0..m {
                 for j in 0..n + 2 {

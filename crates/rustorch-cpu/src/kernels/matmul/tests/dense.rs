@@ -1,4 +1,4 @@
-//! Products of dense operands.
+//! Matmuls of dense operands.
 
 use super::{Random, Tensor, bits, matmul, run};
 use rustorch_core::{C64, C128, MatMul, Op, UnaryOp, bf16, f16};

@@ -1,4 +1,4 @@
-//! Products with weights whose activations are not rounded.
+//! Matmuls with weights whose activations are not rounded.
 
 use super::weight::{activations, random_blocks, weight};
 use super::{Random, Tensor, bits, matmul, run};
@@ -16,7 +16,7 @@ fn values(quant: QuantType, bytes: &[u8], count: usize) -> Vec<f32> {
 }
 
 #[test]
-fn every_block_type_gives_the_product_of_its_values() {
+fn every_block_type_is_multiplied_by_its_values() {
     let random = &mut Random::new(31);
     for &quant in QuantType::ALL {
         // A last piece that is shorter, where blocks allow.

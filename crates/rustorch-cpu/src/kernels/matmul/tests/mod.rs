@@ -1,4 +1,4 @@
-//! Tests of products.
+//! Tests of matmuls.
 
 mod dense;
 mod exact;

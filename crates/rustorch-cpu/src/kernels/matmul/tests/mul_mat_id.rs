@@ -1,10 +1,10 @@
-//! Products in which each row chooses its matrix.
+//! Matmuls in which each row chooses its matrix.
 
 use super::weight::{activations, random_blocks, weight};
 use super::{Random, Tensor, bits, matmul, run, run_into};
 use rustorch_core::{DType, Error, Fault, Layout, MulMatId, Numerics, Op, QuantType, Shape};
 
-/// Rows one by one as plain products.
+/// Rows one by one as plain matmuls.
 fn one_by_one(x: &Tensor, w: &Tensor, ids: &[i32], slots: usize, chosen: usize) -> Vec<u32> {
     let mut out = Vec::new();
     for (i, &id) in ids.iter().enumerate() {
@@ -30,7 +30,7 @@ fn clone(x: &Tensor) -> rustorch_core::Buffer {
 }
 
 #[test]
-fn rows_are_those_of_plain_products() {
+fn rows_equal_plain_matmuls() {
     let random = &mut Random::new(7);
     let (experts, n, k) = (5, 37, 512);
     let quantized = [QuantType::Q4_K, QuantType::Q6_K, QuantType::Q5_1, QuantType::IQ2_XS, QuantType::MXFP4];

@@ -1,4 +1,4 @@
-//! Products with block-quantized weights.
+//! Matmuls with block-quantized weights.
 
 use super::{Random, Tensor, bits, matmul, run, run_into};
 use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
@@ -223,7 +223,7 @@ fn operands_may_be_strided_offset_and_batched() {
 }
 
 #[test]
-fn empty_products_are_zero_and_the_bias() {
+fn empty_matmuls_are_zero_and_the_bias() {
     let bias = Tensor::of(&[3], &[1.0f32, 2.0, 3.0]);
     for dtype in [DType::Quant(QuantType::Q8_0), DType::F32, DType::BF16] {
         let empty = |dims: &[usize]| {

@@ -1,4 +1,4 @@
-//! 256 values of a weight's row, unpacked for products with many rows of activations.
+//! 256 values of a weight's row, unpacked for matmuls with many rows of activations.
 
 use super::types::{Kind, Weight};
 use rustorch_quant::Codes;

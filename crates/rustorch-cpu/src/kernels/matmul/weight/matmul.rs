@@ -1,4 +1,4 @@
-//! Division of a product with a weight among threads and tiles.
+//! Division of a matmul with a weight among threads and tiles.
 
 use super::activation::{Activations, LANES, PanelChunk};
 use super::chunk::{CHUNK, Chunk};
@@ -56,7 +56,7 @@ pub(crate) unsafe fn matmul(
 /// Columns of the results for some of the rows, reading blocks in place.
 ///
 /// # Safety
-/// As [`product`].
+/// As [`matmul`].
 unsafe fn few(
     kernels: &Kernels,
     w: Matrix,
@@ -89,7 +89,7 @@ thread_local! {
 /// Columns `columns` of the results for the panels `range`, by unpacking.
 ///
 /// # Safety
-/// As [`product`]; `panels` are those of the GEMM's rows.
+/// As [`matmul`]; `panels` are those of the GEMM's rows.
 unsafe fn many(
     (kernels, kernel): (&Kernels, PanelsFn),
     w: Matrix,

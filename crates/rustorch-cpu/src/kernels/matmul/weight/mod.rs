@@ -1,4 +1,4 @@
-//! Products of `f32` activations with block-quantized weights.
+//! Matmuls of `f32` activations with block-quantized weights.
 //!
 //! Activations are rounded once to the 8-bit companion of the weight's type, as in ggml; products of levels are summed
 //! as integers. There are two ways through the weights, with the same result bit for bit:

@@ -1,4 +1,4 @@
-//! How each block type takes part in a product.
+//! How each block type takes part in a matmul.
 
 use rustorch_core::{QuantType, f16};
 use rustorch_quant::{
@@ -8,7 +8,7 @@ use rustorch_quant::{
     BlockTq2_0,
 };
 
-/// The 8-bit block type to which activations are rounded before a product, as in ggml.
+/// The 8-bit block type to which activations are rounded before a matmul, as in ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ActivationQuant {
     /// Blocks of 32 with an f16 scale.
