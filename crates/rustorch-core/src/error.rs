@@ -132,7 +132,7 @@ impl fmt::Display for DispatchError {
             write!(f, "\n  {device}: {verdict}")?;
         }
         if self.considered.is_empty() {
-            write!(f, ": the chain of devices is empty")?;
+            write!(f, ": no device is in the fallback order")?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ pub struct ContextOptions {
 
 /// A device with a limit on its memory and with streams; while it lives, both hold for all executors of these devices. Of several
 /// that overlap the newest counts; they may be dropped in any order. Where
-/// the device cannot run an operation, or memory does not suffice, the chain does.
+/// the device cannot run an operation, or memory does not suffice, the fallback order does.
 ///
 /// Each thread works on one stream: threads take them in turn, or go to one by [`on_stream`](Self::on_stream). The work of a
 /// stream is done in order, that of several may overlap. No thread need care which stream has written what it reads: where data
@@ -87,7 +87,7 @@ pub struct DeviceContext {
 
 impl DeviceManager {
     /// The devices of an executor; the current one is where its policy would begin: the CPU under
-    /// [`Placement::Auto`](crate::Placement::Auto), else the first of the chain or the one that the policy names.
+    /// [`Placement::Auto`](crate::Placement::Auto), else the first of the fallback order or the one that the policy names.
     pub fn new(executor: HybridExecutor) -> DeviceManager {
         let named = executor.placement().named().first().copied();
         let device = match executor.placement() {
@@ -98,7 +98,7 @@ impl DeviceManager {
         DeviceManager { base: executor, current: RwLock::new(target) }
     }
 
-    /// Every device that there is, the CPU included, in the order of the chain; then those outside it.
+    /// Every device that there is, the CPU included, in fallback order; then those outside it.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let mut order = self.base.fallback_order().unwrap_or_default();
         let others = self.base.memory().devices();
@@ -193,7 +193,7 @@ impl DeviceContext {
         self.executor.memory().limit(self.state.device)
     }
 
-    /// What the device's pool has done.
+    /// What the device's allocator has done.
     pub fn memory(&self) -> MemoryStats {
         self.executor.memory().stats(self.state.device).unwrap_or_default()
     }

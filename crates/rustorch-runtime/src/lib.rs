@@ -1,6 +1,6 @@
 //! The hybrid executor: chooses a device for every operation, falls back, and says why.
 //!
-//! A [`HybridExecutor`] owns one [`Backend`](rustorch_core::Backend) per device, a caching memory pool for each, and a
+//! A [`HybridExecutor`] owns one [`Backend`](rustorch_core::Backend) per device, a caching allocator for each, and a
 //! [`Placement`] policy. [`run`](HybridExecutor::run) takes an operation and its operands and returns fresh results;
 //! [`run_into`](HybridExecutor::run_into) writes them into views of existing storages.
 //!

@@ -43,7 +43,7 @@ impl Placement {
         }
     }
 
-    /// Operations on at most so many bytes, all of them on the CPU, run there whatever the rest of the chain:
+    /// Operations on at most so many bytes, all of them on the CPU, run there whatever the rest of the fallback order:
     /// they need no planning.
     pub(crate) fn small(&self, alone: bool) -> usize {
         match self {

@@ -19,11 +19,11 @@ use std::sync::{Arc, OnceLock};
 /// A piece of memory on one device, shared by every tensor that is a view of it. Cloning shares.
 ///
 /// The executor reads it under a shared guard and writes it under an exclusive one, so that safe code on any number of
-/// threads sees whole operations only. Dropping the last handle returns the memory to its pool.
+/// threads sees whole operations only. Dropping the last handle returns the memory to its allocator.
 pub struct Storage(ManuallyDrop<Arc<Block>>);
 
-/// Memory that was just taken from a pool: nothing is known of its bytes, and nobody else has a handle. It becomes a
-/// [`Storage`] when it is initialised; dropped before, it returns to its pool.
+/// Memory that was just taken from an allocator: nothing is known of its bytes, and nobody else has a handle. It becomes a
+/// [`Storage`] when it is initialised; dropped before, it returns to its allocator.
 pub(crate) struct FreshMemory(Storage);
 
 impl FreshMemory {

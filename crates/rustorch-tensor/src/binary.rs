@@ -385,22 +385,22 @@ impl Tensor {
         run(&Op::Where(Where), &[mask, &value, self])
     }
 
-    /// silu(self) · up: the gate of SwiGLU.
+    /// `silu(self) · up`, as ggml's `swiglu`.
     pub fn swiglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Silu), &[self, up])
     }
 
-    /// gelu(self) · up: the gate of GEGLU.
+    /// `gelu(self) · up`, with the error function, as ggml's `geglu_erf`.
     pub fn geglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Gelu), &[self, up])
     }
 
-    /// gelu(self) · up, by the tanh approximation.
+    /// `gelu(self) · up` by the tanh approximation, as ggml's `geglu`.
     pub fn geglu_tanh(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::GeluTanh), &[self, up])
     }
 
-    /// relu(self) · up: the gate of ReGLU.
+    /// `relu(self) · up`, as ggml's `reglu`.
     pub fn reglu(&self, up: &Tensor) -> Result<Tensor> {
         run(&Op::Glu(GluOp::Relu), &[self, up])
     }

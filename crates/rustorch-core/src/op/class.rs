@@ -8,7 +8,7 @@ pub enum OpType {
     Creation,
     /// Arithmetic on each element.
     Elementwise,
-    /// Activation functions, gates and softmax.
+    /// Activation functions, GLUs and softmax.
     Activation,
     /// Comparison and selection.
     Comparison,

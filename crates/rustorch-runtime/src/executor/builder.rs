@@ -111,7 +111,7 @@ impl Builder {
     /// The executor.
     ///
     /// # Errors
-    /// If two backends are for one device; or if the chain, the policy or a cost model names a device that has none.
+    /// If two backends are for one device; or if the fallback order, the policy or a cost model names a device that has none.
     pub fn build(self) -> Result<HybridExecutor> {
         let mut backends = self.backends;
         if self.cpu_only {
@@ -157,7 +157,7 @@ impl Builder {
             let mut admitted: Vec<usize> =
                 (0..slots.len()).filter(|&i| choice.admits(slots[i].device)).collect();
             if admitted.is_empty() {
-                return Err(missing("the chain", &choice));
+                return Err(missing("the fallback order", &choice));
             }
             admitted.sort_by_key(|&i| slots[i].device);
             admitted.retain(|&i| i != cpu && !fallback_order.contains(&i));

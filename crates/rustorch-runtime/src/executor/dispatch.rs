@@ -141,7 +141,7 @@ impl HybridExecutor {
         .into())
     }
 
-    /// Brings the arguments to a device and runs the operation there; again after memory has been made free, if it ran
+    /// Moves the arguments to a device and runs the operation there; again after memory has been made free, if it ran
     /// out.
     fn attempt(
         &self,
@@ -195,7 +195,7 @@ impl HybridExecutor {
         Ok(DispatchOutcome::Fresh(outputs))
     }
 
-    /// Brings results to where they are wanted, and records.
+    /// Moves results to where they are wanted, and records.
     fn finish(
         &self,
         slot: &Arc<DeviceState>,

@@ -46,7 +46,7 @@ impl HybridExecutor {
             let number = fill(&mut repeated[..fast_path.n], x.dtype, number).cast();
             let _guard = x.storage.read();
             let args = if is_first { [number, fast_path.address] } else { [fast_path.address, number] };
-            // SAFETY: the number stands there `n` times, and `x` is as `tiny` says, and guarded.
+            // SAFETY: the number stands there `n` times, and `x` is as `fast_path` says, and guarded.
             if let Some(result) = unsafe { self.compute_fast_path(op, &x, &fast_path, &args) } {
                 return Ok(result);
             }
@@ -101,7 +101,7 @@ impl HybridExecutor {
     /// `None`, where the general way has to be taken.
     ///
     /// # Safety
-    /// `tiny` was made for `x` and the operation, and each address is that of as many elements of its dtype, which nobody
+    /// `fast_path` was made for `x` and the operation, and each address is that of as many elements of its dtype, which nobody
     /// writes meanwhile.
     #[inline(always)]
     unsafe fn compute_fast_path<R: FromOutput>(

@@ -1,4 +1,4 @@
-//! One caching pool per device, and what each has done.
+//! One caching allocator per device, and what each has done.
 
 mod caching_allocator;
 pub(crate) mod size_class;
@@ -45,17 +45,17 @@ impl MemoryManager {
         MemoryManager { devices, transfers: Arc::default() }
     }
 
-    /// The devices that have a pool.
+    /// The devices that have an allocator.
     pub fn devices(&self) -> Vec<Device> {
         self.devices.open().iter().map(|state| state.device).collect()
     }
 
-    /// What a device's pool has done; `None` for a device that the executor does not have.
+    /// What a device's allocator has done; `None` for a device that the executor does not have.
     pub fn stats(&self, device: Device) -> Option<MemoryStats> {
         self.state(device).map(|state| state.allocator.stats())
     }
 
-    /// Gives the memory that the pool of `device` keeps for reuse, and copies of other devices' memory, back to the device, and
+    /// Gives the memory that the allocator of `device` keeps for reuse, and copies of other devices' memory, back to the device, and
     /// returns how many bytes that were. What other threads keep for themselves follows when they next allocate.
     pub fn release_cached(&self, device: Device) -> usize {
         self.state(device).map_or(0, |state| state.release_cached())

@@ -1,8 +1,8 @@
-//! Counting what pools do, without making threads wait for each other.
+//! Counting what allocators do, without making threads wait for each other.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What a device's pool has done since it was made. Sizes are in bytes, and of whole blocks.
+/// What a device's allocator has done since it was made. Sizes are in bytes, and of whole blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// In use by tensors.
@@ -26,7 +26,7 @@ impl MemoryStats {
     }
 }
 
-/// One thread's share of a pool's counts: `allocated` is less than zero by the bytes that the thread keeps. Only its thread writes it, so no read-modify-write instruction is needed.
+/// One thread's share of an allocator's counts: `allocated` is less than zero by the bytes that the thread keeps. Only its thread writes it, so no read-modify-write instruction is needed.
 #[derive(Default)]
 pub(crate) struct ThreadCounts {
     pub(crate) allocated: AtomicI64,

@@ -13,7 +13,7 @@ pub(crate) const LARGEST: usize = 32 << 10;
 /// The bytes that a thread keeps of one size at most.
 const MOST: usize = 128 << 10;
 
-/// Serves one CPU's pool at a time: a thread rarely works with two executors.
+/// Serves one CPU's allocator at a time: a thread rarely works with two executors.
 struct Cache {
     state: Arc<DeviceState>,
     epoch: usize,
@@ -36,7 +36,7 @@ pub(crate) fn take(state: &Arc<DeviceState>, bytes: usize) -> Option<Arc<Block>>
                     cache
                 }
                 other => {
-                    // Binds the cache to this pool, so that blocks that come back are kept.
+                    // Binds the cache to this allocator, so that blocks that come back are kept.
                     *other = None;
                     *other = Some(Cache::new(state));
                     return None;
@@ -50,7 +50,7 @@ pub(crate) fn take(state: &Arc<DeviceState>, bytes: usize) -> Option<Arc<Block>>
         .flatten()
 }
 
-/// Keeps a block that nobody uses any more, or returns it to its pool.
+/// Keeps a block that nobody uses any more, or returns it to its allocator.
 #[inline]
 pub(crate) fn put(block: Arc<Block>) {
     // Whatever is not kept is dropped after the cache is let go of.
@@ -94,7 +94,7 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         for block in self.bins.iter_mut().flat_map(|bin| bin.drain(..)) {
-            // No longer kept: its drop counts it as back in the pool.
+            // No longer kept: its drop counts it as back in the allocator.
             self.counts.changed(block.capacity() as i64);
             drop(block);
         }

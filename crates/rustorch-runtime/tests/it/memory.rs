@@ -1,4 +1,4 @@
-//! Pools and their statistics.
+//! Allocators and their statistics.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{self, CUDA, builder, fake, ramp, upload};

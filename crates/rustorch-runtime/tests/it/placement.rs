@@ -195,7 +195,7 @@ fn a_family_in_the_environment_admits_all_its_devices() {
     assert_eq!(devices("cpu").unwrap(), [Device::CPU]);
     let error = devices("vulkan,cpu").unwrap_err().to_string();
     assert!(error.contains("vulkan") && error.contains("cuda:0, opencl:1, opencl:0"), "{error}");
-    // Turned off, no GPU is there, whatever the chain says.
+    // Turned off, no GPU is there, whatever the fallback order says.
     let off = [("RUSTORCH_DEVICES", "cuda,cpu"), ("RUSTORCH_DISABLE_GPU", "1")];
     assert_eq!(fallback_order(&off).unwrap(), [Device::CPU]);
     let exec = builder(&[&cuda, &first]).environment(&environment(&off)).unwrap().build().unwrap();

@@ -1,4 +1,4 @@
-//! From an expression to a chain, for inputs of known dtypes: the rules of promotion, which are those of `Tensor`, become
+//! From an expression to a fused op, for inputs of known dtypes: the rules of promotion, which are those of `Tensor`, become
 //! casts.
 
 use super::expr::{Node, Term};
@@ -76,7 +76,7 @@ pub(super) fn lower(nodes: &[Node], result: usize, needed: &[bool], inputs: &[In
     })
 }
 
-/// A value of the chain under construction.
+/// A value of the fused op under construction.
 #[derive(Clone, Copy)]
 struct Value {
     at: FusedValue,
@@ -154,7 +154,7 @@ impl Lowering {
             .iter()
             .map(|x| TensorMeta { dtype: x.dtype, layout: &layout, device: Device::CPU })
             .collect();
-        // A block type cannot be cast to inside a chain, which says so itself.
+        // A block type cannot be cast to inside a fused op, which says so itself.
         let dtype = match &op {
             Op::Cast(Cast { to }) => *to,
             op => op.infer(&metas)?[0].dtype,

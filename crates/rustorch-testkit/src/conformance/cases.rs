@@ -503,7 +503,7 @@ mod tests {
         let mut names: Vec<&str> = cases().iter().map(|case| case.op.name()).collect();
         names.sort_unstable();
         names.dedup();
-        // 43 unary, 15 binary, 6 comparisons, 4 gates, 12 reductions, and the rest.
+        // 43 unary, 15 binary, 6 comparisons, 4 GLUs, 12 reductions, and the rest.
         assert!(names.len() >= UnaryOp::ALL.len() + BinaryOp::ALL.len() + 6 + 4 + 12 + 20, "{}", names.len());
     }
 }

@@ -71,7 +71,7 @@ fn unit(dtype: DType) -> f64 {
 /// may add in another order.
 fn tolerance(case: &Case, dtype: DType) -> (f64, f64) {
     let unit = match &case.op {
-        // A chain rounds to the dtype of each step.
+        // A fused op rounds to the dtype of each step.
         Op::FusedPointwise(fused) => {
             let inputs: Vec<DType> = case.args.iter().map(|arg| arg.dtype).collect();
             let steps = fused.dtypes(&inputs).expect("the suite's cases are valid");

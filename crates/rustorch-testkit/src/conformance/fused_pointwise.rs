@@ -1,4 +1,4 @@
-//! Cases of fused chains: each kind of step beside others, in every dtype that takes it.
+//! Cases of fused pointwise ops: each kind of step beside others, in every dtype that takes it.
 
 use super::cases::{ARRANGEMENTS, Cases, broadcasts};
 use rustorch_core::{
@@ -6,7 +6,7 @@ use rustorch_core::{
     Scalar, UnaryOp, Where,
 };
 
-/// A chain under construction.
+/// A fused op under construction.
 struct Builder(FusedBuilder);
 
 impl Builder {
@@ -33,11 +33,11 @@ impl Builder {
     }
 }
 
-/// What makes a chain of two inputs of a dtype.
+/// What makes a fused op of two inputs of a dtype.
 type Recipe = fn(&mut Builder, [FusedValue; 2], DType) -> Result<FusedValue>;
 
-/// Chains of two inputs. A dtype that a step does not take has no such case.
-const CHAINS: &[Recipe] = &[
+/// Fused ops of two inputs. A dtype that a step does not take has no such case.
+const KINDS_OF_TWO: &[Recipe] = &[
     // tanh((a·b + a)·½ − b), and of complex numbers, where tanh has poles amidst them, exp(((a·b + a)·½ − b)·⅛)
     |c, [a, b], dtype| {
         let half = c.number(0.5, dtype)?;
@@ -129,14 +129,14 @@ const CHAINS: &[Recipe] = &[
     },
 ];
 
-/// How many kinds of chains of two inputs there are.
-pub(super) const KINDS: usize = CHAINS.len();
+/// How many kinds of fused ops of two inputs there are.
+pub(super) const KINDS: usize = KINDS_OF_TWO.len();
 
-/// A chain of two inputs of a dtype; if a step does not take the dtype, no arguments of it are accepted.
+/// A fused op of two inputs of a dtype; if a step does not take the dtype, no arguments of it are accepted.
 pub(super) fn of_two(kind: usize, dtype: DType) -> Op {
     let mut builder = Builder(FusedPointwise::builder(2).expect("two inputs"));
     let inputs = [FusedValue::Input(0), FusedValue::Input(1)];
-    let result = CHAINS[kind](&mut builder, inputs, dtype).expect("steps of these chains exist");
+    let result = KINDS_OF_TWO[kind](&mut builder, inputs, dtype).expect("steps of these fused ops exist");
     Op::FusedPointwise(builder.0.finish(result).expect("both inputs are used"))
 }
 

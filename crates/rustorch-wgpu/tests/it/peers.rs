@@ -26,9 +26,7 @@ fn devices_without_a_direct_way_stage() {
     let prepare = |command: &mut Command| {
         command.env_remove("VK_DRIVER_FILES").env("VK_ICD_FILENAMES", DRIVERS.join(":"));
     };
-    if let Some(said) =
-        in_child("peers::devices_without_a_direct_way_stage", prepare, by_way_of_the_cpu)
-    {
+    if let Some(said) = in_child("peers::devices_without_a_direct_way_stage", prepare, by_way_of_the_cpu) {
         eprintln!("{said}");
     }
 }

@@ -195,7 +195,7 @@ fn exhaust() {
         assert!(record.considered.iter().any(failed), "{record:?}");
         println!("fell back: {}", record.device == Some(Device::CPU));
 
-        // Two that the pool keeps make room for one of another size, once it has let go of them.
+        // Two that the allocator keeps make room for one of another size, once it has let go of them.
         kept.truncate(kept.len() - 2);
         let (more, explanation) = prefer.explain(|| one.expand([LARGE + LARGE / 20]).unwrap().copy());
         let record = explanation.records().iter().find(|r| r.op.name() == "copy").unwrap();

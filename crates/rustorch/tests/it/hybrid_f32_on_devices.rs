@@ -1,4 +1,4 @@
-//! Everything computed in f32 with a device first in the chain: matmuls of decoded weights run there, and the logits are
+//! Everything computed in f32 with a device first in the fallback order: matmuls of decoded weights run there, and the logits are
 //! those of the decoded weights.
 //!
 //! Expected: `fixtures/logits_f32.jsonl` of `rustorch-llm`, written by `tools/oracle/llama_logits_f32.py`.
@@ -34,7 +34,7 @@ fn session(path: &Path, device: Device) -> Session {
 
 fn logits_on(name: &str) {
     let (Some(folder), Some((device, executor))) = (common::folder(), common::executor(name)) else { return };
-    // As `--backend hybrid-f32` has it where the device is the first of the chain.
+    // As `--backend hybrid-f32` has it where the device is the first of the fallback order.
     let executor = executor.with_policy(Placement::FirstSupported).unwrap();
     let only = std::env::var("MODEL").ok();
     for line in include_str!("../../../rustorch-llm/tests/fixtures/logits_f32.jsonl").lines() {

@@ -56,7 +56,7 @@ fn a_table_divides_the_operations() {
         };
         assert_eq!(ran(executor, table(), || x.matmul(&x)), Ok(device));
         assert_eq!(ran(executor, table(), || x.mul(&x)), Ok(Device::CPU));
-        // What the table does not name goes by the chain.
+        // What the table does not name goes by the fallback order.
         assert_eq!(ran(executor, table(), || x.softmax(-1)), Ok(device));
     });
 }

@@ -1,7 +1,7 @@
-//! Fused chains: several pointwise operations in one pass over memory.
+//! Fused pointwise ops: several pointwise operations in one pass over memory.
 //!
-//! A chain is a straight-line program: each step applies one pointwise operation to inputs, constants and results of
-//! earlier steps, and the last step's result is the chain's. It means what its steps mean one after another, to the last
+//! A fused op is a straight-line program: each step applies one pointwise operation to inputs, constants and results of
+//! earlier steps, and the last step's result is the fused op's. It means what its steps mean one after another, to the last
 //! bit where a device rounds each step by itself, but reads every input and writes the result once.
 
 mod expression;
@@ -44,7 +44,7 @@ struct Program {
     steps: Vec<FusedStep>,
 }
 
-/// A number that a chain computes with.
+/// A number that a fused op computes with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedConstant {
     /// The number, which becomes one of `dtype` as casting does it.
@@ -56,15 +56,15 @@ pub struct FusedConstant {
 /// What a step may compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FusedValue {
-    /// The chain's input of this number.
+    /// The fused op's input of this number.
     Input(usize),
-    /// The chain's constant of this number.
+    /// The fused op's constant of this number.
     Constant(usize),
     /// The result of the step of this number.
     Step(usize),
 }
 
-/// One operation of a chain.
+/// One operation of a fused op.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FusedStep {
     op: Op,
@@ -72,7 +72,7 @@ pub struct FusedStep {
 }
 
 impl FusedStep {
-    /// The operation: unary, binary, a comparison, a selection, a clamp, a gate, or a cast to a dense dtype.
+    /// The operation: unary, binary, a comparison, a selection, a clamp, a GLU, or a cast to a dense dtype.
     pub fn op(&self) -> &Op {
         &self.op
     }
@@ -91,18 +91,18 @@ pub struct FusedBuilder {
     steps: Vec<FusedStep>,
 }
 
-/// The dtypes of a chain's steps.
+/// The dtypes of a fused op's steps.
 type StepDTypes = SmallVec<[DType; 8]>;
 
 impl FusedPointwise {
     /// The operation's name.
     pub const NAME: &'static str = "fused_pointwise";
-    /// The most inputs of a chain. A device may take fewer, and then declines.
+    /// The most inputs of a fused op. A device may take fewer, and then declines.
     pub const MAX_INPUTS: usize = 16;
-    /// The most steps of a chain.
+    /// The most steps of a fused op.
     pub const MAX_STEPS: usize = 64;
 
-    /// A chain of so many inputs, without a step yet.
+    /// A fused op of so many inputs, without a step yet.
     ///
     /// # Errors
     /// For no input, or more than [`MAX_INPUTS`](Self::MAX_INPUTS).
@@ -123,7 +123,7 @@ impl FusedPointwise {
         &self.0.constants
     }
 
-    /// The steps, at least one, in an order in which they can be done. The last one's result is the chain's.
+    /// The steps, at least one, in an order in which they can be done. The last one's result is the fused op's.
     pub fn steps(&self) -> &[FusedStep] {
         &self.0.steps
     }
@@ -155,7 +155,7 @@ impl FusedPointwise {
     /// The dtype of a value, given those of the inputs and of the steps before.
     ///
     /// # Panics
-    /// If the chain has no such value.
+    /// If the fused op has no such value.
     #[inline]
     pub fn dtype(&self, value: FusedValue, inputs: &[DType], steps: &[DType]) -> DType {
         match value {
@@ -165,8 +165,8 @@ impl FusedPointwise {
         }
     }
 
-    /// The chain as it prints itself, but with dtypes in place of constants and without the numbers of bounds: what a chain with
-    /// other numbers shares with it. One kernel computes all chains of one pattern on inputs of the same dtypes.
+    /// The fused op as it prints itself, but with dtypes in place of constants and without the numbers of bounds: what a fused op with
+    /// other numbers shares with it. One kernel computes all fused ops of one pattern on inputs of the same dtypes.
     ///
     /// ```
     /// use rustorch_core::{BinaryOp, FusedPointwise, DType, Op, UnaryOp};
@@ -246,7 +246,7 @@ impl FusedBuilder {
     ///
     /// # Errors
     /// If the operation is not one of each element, takes another number of arguments, or has an argument that does not
-    /// exist; if the chain grows beyond [`FusedPointwise::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
+    /// exist; if the fused op grows beyond [`FusedPointwise::MAX_STEPS`]. Whether it takes the arguments' dtypes is found when these
     /// are known.
     pub fn step(&mut self, op: Op, args: &[FusedValue]) -> Result<FusedValue> {
         if let Op::Cast(Cast { to }) = &op
@@ -277,7 +277,7 @@ impl FusedBuilder {
         Ok(FusedValue::Step(self.steps.len() - 1))
     }
 
-    /// The chain whose result is that of a step. Steps and constants on which it does not depend are left out.
+    /// The fused op whose result is that of a step. Steps and constants on which it does not depend are left out.
     ///
     /// # Errors
     /// If `result` is not a step, or an input is not used: an operation reads all its arguments.

@@ -1,6 +1,6 @@
-//! Fused chains: the steps' own kernels, one after another on blocks that stay in the CPU's first cache.
+//! Fused pointwise ops: the steps' own kernels, one after another on blocks that stay in the CPU's first cache.
 //!
-//! A step is run by the kernel that runs it alone, on as many elements as fit: so a chain gives the bits that its steps
+//! A step is run by the kernel that runs it alone, on as many elements as fit: so a fused op gives the bits that its steps
 //! give one after another, and memory is read and written once.
 
 use super::packed::{room, run_any};
@@ -20,7 +20,7 @@ const CACHE: usize = 24 << 10;
 const FEW: usize = 256;
 const MANY: usize = 4096;
 
-/// Runs a chain.
+/// Runs a fused op.
 pub(crate) fn fused(
     pool: &ThreadPool,
     fused: &FusedPointwise,
@@ -47,7 +47,7 @@ pub(crate) fn fused(
     }
 }
 
-/// A chain for arguments of known dtypes, and where its values are.
+/// A fused op for arguments of known dtypes, and where its values are.
 struct Program<'c> {
     fused: &'c FusedPointwise,
     /// Dtypes of inputs and of steps.
@@ -103,7 +103,7 @@ impl<'c> Program<'c> {
         let mut memory = Workspace(Vec::with_capacity(lines));
         for (i, constant) in constants.iter().enumerate() {
             dispatch_dtype!(constant.dtype, all, T => {
-                // SAFETY: block `i` of the memory has room for so many elements of any dtype of the chain.
+                // SAFETY: block `i` of the memory has room for so many elements of any dtype of the fused op.
                 let block = unsafe { room::<MaybeUninit<T>>(self.block_address(&mut memory, i), self.block) };
                 block.fill(MaybeUninit::new(T::from_scalar(constant.value)));
             }, _ => {});

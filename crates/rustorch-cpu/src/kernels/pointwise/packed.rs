@@ -1,5 +1,5 @@
 //! Pointwise functions of contiguous elements: without views, loops over strides and threads, which take longer than a few
-//! elements do, and which a chain's steps have in common.
+//! elements do, and which a fused op's steps have in common.
 
 use super::select::{Bounded, Gated, choose};
 use super::{Pointwise, cast, checked, complex};

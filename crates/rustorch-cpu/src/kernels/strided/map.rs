@@ -12,7 +12,7 @@ const BLOCK: usize = 512;
 const SHORT: usize = 64;
 /// Operands of most loops at most: three inputs and an output.
 const MOST: usize = 4;
-/// Operands of any loop at most: those of a chain.
+/// Operands of any loop at most: those of a fused op.
 const MOST_OF_ALL: usize = FusedPointwise::MAX_INPUTS + 1;
 
 /// Room for a block of elements of up to 16 bytes.

@@ -169,8 +169,7 @@ impl<D: Driver> Engine<D> {
                 Ok(false) => {
                     let wrong = proof.get().and_then(|found| found.as_ref().err());
                     let why = wrong.map_or("there is no memory to try it at present", String::as_str);
-                    remarks
-                        .push(format!("matmuls of {dtype} matrices are not by {}: {why}", library.name()));
+                    remarks.push(format!("matmuls of {dtype} matrices are not by {}: {why}", library.name()));
                 }
                 Err(fault) => {
                     remarks.push(format!("matmuls of {dtype} matrices cannot be tried: {fault}"));

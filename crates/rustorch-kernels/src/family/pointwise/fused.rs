@@ -19,7 +19,7 @@ use rustorch_core::{
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// The kernel of a chain: its structure and dtypes. Numbers are parameters.
+/// The kernel of a fused op: its structure and dtypes. Numbers are parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FusedPointwise {
     constants: Vec<DType>,

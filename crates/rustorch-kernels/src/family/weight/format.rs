@@ -43,7 +43,7 @@ pub(super) enum Kind {
 pub(super) struct Format {
     /// The type.
     pub(super) quant: QuantType,
-    /// Its companion.
+    /// The type to which activations are quantized.
     pub(super) activations: ActivationQuant,
     /// Its chains.
     pub(super) kind: Kind,

@@ -1,4 +1,4 @@
-//! Activations rounded to the weight's companion type: as rows, and as panels of sixteen interleaved rows.
+//! Activations rounded to the weight's activation type: as rows, and as panels of sixteen interleaved rows.
 
 use super::RowIds;
 use super::chunk::CHUNK;
@@ -27,7 +27,7 @@ pub(crate) struct Activations {
 pub(crate) struct Row<'a> {
     /// Levels.
     pub(crate) qs: &'a [i8],
-    /// Scales, for each block of the companion.
+    /// Scales, for each block of the activation type.
     pub(crate) d: &'a [f32],
     /// Scaled sums, for each 32 values (Q8_1 only).
     pub(crate) s: &'a [f32],
@@ -61,7 +61,7 @@ impl PanelChunk {
 }
 
 impl Activations {
-    /// Rounds the rows of `x`, whose length is a multiple of the companion's block.
+    /// Rounds the rows of `x`, whose length is a multiple of the activation type's block.
     pub(crate) fn new(
         pool: &ThreadPool,
         activation_quant: ActivationQuant,

@@ -18,7 +18,7 @@ const MANY: usize = 6;
 ///
 /// # Safety
 /// Every matrix has `w.n` rows of `w.k` values in blocks of the kernels' type; `x` has the rows that the GEMMs name, `k` values
-/// each, rounded to the kernels' companion; the outputs have a row for each of them, `n` columns each, and nobody else uses
+/// each, rounded to the kernels' activation type; the outputs have a row for each of them, `n` columns each, and nobody else uses
 /// them.
 pub(crate) unsafe fn matmul(
     pool: &ThreadPool,

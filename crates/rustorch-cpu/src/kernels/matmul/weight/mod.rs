@@ -1,6 +1,6 @@
 //! Matmuls of `f32` activations with block-quantized weights.
 //!
-//! Activations are rounded once to the 8-bit companion of the weight's type, as in ggml; products of levels are summed
+//! Activations are rounded once to the 8-bit type that the weight's type is multiplied with, as in ggml; products of levels are summed
 //! as integers. There are two ways through the weights, with the same result bit for bit:
 //! - few rows of activations: [`row`](x86) kernels read blocks in place, four rows of the weight at a time;
 //! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of

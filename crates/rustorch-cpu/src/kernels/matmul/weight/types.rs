@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     /// Integer scales (and minima) for each group within 256 values: `acc += (d·dx)·Σ sc·Σ q·x`. The
     /// minima have a chain of their own, `min += (dmin·dx)·Σ mn·Σ x`, which is subtracted in the end.
     Integer,
-    /// A float scale for each 16 values: `inner += scale·Σ q·x` over the companion's block, then `acc += dx·inner`.
+    /// A float scale for each 16 values: `inner += scale·Σ q·x` over the activation type's block, then `acc += dx·inner`.
     Groups,
 }
 

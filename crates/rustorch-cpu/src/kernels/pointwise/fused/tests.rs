@@ -1,4 +1,4 @@
-//! A chain gives, to the last bit, what its steps give one after another.
+//! A fused op gives, to the last bit, what its steps give one after another.
 
 use crate::kernels::testing::{Tensor, run};
 use rustorch_core::{
@@ -98,7 +98,7 @@ fn operation(random: &mut Philox, dtype: DType) -> Op {
     }
 }
 
-/// A random chain that takes inputs of these dtypes and uses them all.
+/// A random fused op that takes inputs of these dtypes and uses them all.
 fn program(random: &mut Philox, inputs: &[DType]) -> FusedPointwise {
     let scalar = Layout::contiguous(Shape::scalar());
     let infer = |op: &Op, dtypes: &[DType]| {
@@ -204,7 +204,7 @@ fn chains_are_their_steps() {
             (got, want) => panic!("{what}: {:?} but {:?}", got.map(|_| ()), want.map(|_| ())),
         }
     }
-    println!("{steps} steps, {failures} chains that divide by zero, results in {results:?}");
+    println!("{steps} steps, {failures} fused ops that divide by zero, results in {results:?}");
     assert!(failures > 3 && failures < 100 && results.len() >= 10);
 }
 
