@@ -18,7 +18,9 @@ struct Word {
 const ALL: &[&str] = &[""];
 const CORE: &[&str] =
     &["crates/rustorch-core/", "crates/rustorch-tensor/", "crates/rustorch-runtime/", "crates/rustorch-llm/"];
-const CPU: &[&str] = &["crates/rustorch-cpu/"];
+const CPU: &[&str] = &["crates/rustorch-cpu/", "loom/"];
+/// Where a thread pool's jobs are not.
+const CPU_KERNELS: &[&str] = &["crates/rustorch-cpu/src/kernels/"];
 const RUNTIME: &[&str] = &["crates/rustorch-runtime/"];
 const DEVICES: &[&str] = &[
     "crates/rustorch-kernels/",
@@ -34,16 +36,29 @@ const fn word(old: &'static str, new: &'static str, within: &'static [&'static s
 
 const WORDS: &[Word] = &[
     // Operations and their parameters.
-    word("Chain", "FusedPointwise", CORE),
+    word("Chain", "FusedPointwise or FallbackOrder", ALL),
     word("ChainStep", "FusedStep", ALL),
+    word("ChainBuilder", "FusedBuilder", ALL),
+    word("fused chain", "fused pointwise op", ALL),
+    word("fused chains", "fused pointwise ops", ALL),
+    word("device chain", "fallback order", ALL),
     word("ExpertMatMul", "MulMatId", ALL),
-    word("expert_matmul", "mul_mat_id", CORE),
+    word("expert_matmul", "mul_mat_id", ALL),
     word("GateOp", "GluOp", ALL),
+    word("Gate", "Glu", ALL),
     word("silu_gate", "swiglu", ALL),
+    word("gelu_gate", "geglu", ALL),
+    word("relu_gate", "reglu", ALL),
     word("Triangle", "Tri", CORE),
+    word("Triangle", "Tri", DEVICES),
+    word(
+        "Weight",
+        "PromotionCategory",
+        &["crates/rustorch-core/src/promote.rs", "crates/rustorch-tensor/src/"],
+    ),
     word("order_is_free", "allows_reassociation", ALL),
-    word("elements()", "numel()", CORE),
-    word("rank()", "ndim()", CORE),
+    word(".elements()", "numel()", CORE),
+    word(".rank()", "ndim()", ALL),
     // The executor.
     word("Receive", "FromOutput", ALL),
     word(
@@ -54,12 +69,13 @@ const WORDS: &[Word] = &[
     word("Wish", "OutputDevice", RUNTIME),
     word("Done", "DispatchOutcome", RUNTIME),
     word("bring", "move_to", RUNTIME),
+    word("executor/tiny.rs", "executor/fast_path.rs", ALL),
     word("Pool", "ThreadPool", CPU),
     word("Pool", "CachingAllocator", RUNTIME),
     word("npu_below", "nothing: it goes", ALL),
     // Matmul on the CPU.
-    word("Problem", "GemmArgs", CPU),
-    word("Job", "GroupedGemm", CPU),
+    word("Problem", "GemmArgs", CPU_KERNELS),
+    word("Job", "GroupedGemm", CPU_KERNELS),
     word("Companion", "ActivationQuant", ALL),
     // Kernels and drivers of GPUs.
     word("Aside", "StagedOperand", DEVICES),
@@ -82,7 +98,12 @@ const WORDS: &[Word] = &[
     word("processor", "CPU", ALL),
     word("processors", "CPUs", ALL),
     word("lie side by side", "are contiguous", ALL),
+    word("lies side by side", "is contiguous", ALL),
     word("in disguise", "software device", ALL),
+    word("matrix product", "matmul", ALL),
+    word("matrix products", "matmuls", ALL),
+    word("quantized product", "quantized matmul", ALL),
+    word("quantized products", "quantized matmuls", ALL),
 ];
 
 /// Reports every private word among the files that git tracks.
@@ -93,22 +114,31 @@ pub(crate) fn run() -> Result<(), String> {
         .output()
         .map_err(|error| format!("git ls-files: {error}"))?;
     let files = String::from_utf8(listed.stdout).map_err(|error| format!("git ls-files: {error}"))?;
-    let mut found = 0;
-    for file in files.lines().filter(|file| !is_left_out(file)) {
-        // A file that is listed and gone is a deletion that is not committed yet.
-        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
-        for (number, line) in text.lines().enumerate() {
-            for word in private_words(file, line) {
-                note(format_args!("{file}:{}: `{}`: say `{}`", number + 1, word.old, word.new));
-                found += 1;
-            }
-        }
+    let found = search(root(), files.lines());
+    for line in &found {
+        note(format_args!("{line}"));
     }
-    if found == 0 {
+    if found.is_empty() {
         Ok(())
     } else {
-        Err(format!("{found} private words; STYLE of names and prose: CONTRIBUTING.md"))
+        Err(format!("{} private words; STYLE of names and prose: CONTRIBUTING.md", found.len()))
     }
+}
+
+/// A line for each private word in files of a folder: where it is, and what to say instead.
+fn search<'a>(folder: &Path, files: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files.filter(|file| !is_left_out(file)) {
+        // A file that is listed and gone is a deletion that is not committed yet.
+        let Ok(text) = std::fs::read_to_string(folder.join(file)) else { continue };
+        for (i, line) in text.lines().enumerate() {
+            found.extend(
+                private_words(file, line)
+                    .map(|word| format!("{file}:{}: `{}`: say `{}`", i + 1, word.old, word.new)),
+            );
+        }
+    }
+    found
 }
 
 /// This table, the history, and the list of terms.
@@ -126,14 +156,24 @@ fn private_words<'a>(file: &'a str, line: &'a str) -> impl Iterator<Item = &'sta
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
+        let whole_start = !word.starts_with(part) || !line[..at].ends_with(part);
         let whole_end = !word.ends_with(part) || !line[at + word.len()..].starts_with(part);
-        !line[..at].ends_with(part) && whole_end
+        whole_start && whole_end
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_planted_word_is_found_in_its_file_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("lib.rs"), "fn main() {}\n/// The processor.\n").unwrap();
+        std::fs::write(folder.path().join("CHANGELOG.md"), "The processor.\n").unwrap();
+        let found = search(folder.path(), ["lib.rs", "CHANGELOG.md", "deleted.rs"].into_iter());
+        assert_eq!(found, ["lib.rs:2: `processor`: say `CPU`"]);
+    }
 
     #[test]
     fn private_words_are_found_where_they_stand_for_the_old_thing() {

@@ -1,4 +1,4 @@
-//! A device of one's own: `dummy` computes on the CPU, in memory that it counts as its own, and does no matrix products.
+//! A device of one's own: `dummy` computes on the CPU, in memory that it counts as its own, and does no matmuls.
 
 use rustorch_core::{
     Backend, Buffer, DTypeSet, Decline, Device, DeviceCapability, DeviceKind, Fault, KindInfo, Op, OpType,

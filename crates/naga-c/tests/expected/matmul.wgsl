@@ -1,4 +1,4 @@
-// Tiles of a matrix product in workgroup memory.
+// Tiles of a matmul in workgroup memory.
 struct Shape { m: u32, n: u32, k: u32, scale: f32 }
 
 @group(0) @binding(0) var<storage, read> a: array<f32>;
