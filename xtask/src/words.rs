@@ -114,7 +114,7 @@ pub(crate) fn run() -> Result<(), String> {
         .output()
         .map_err(|error| format!("git ls-files: {error}"))?;
     let files = String::from_utf8(listed.stdout).map_err(|error| format!("git ls-files: {error}"))?;
-    let found = search(root(), files.lines());
+    let found = search(&root(), files.lines());
     for line in &found {
         note(format_args!("{line}"));
     }

@@ -10,7 +10,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Compiler flags under which the written text computes what the shader says, rounding included.
+    /// Compiler flags under which the written source computes what the shader says, rounding included.
     ///
     /// - OpenCL: `-cl-fp32-correctly-rounded-divide-sqrt` makes division and square root of `f32` exactly rounded.
     ///   A device that does not report `CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT` refuses it: leave it away there, and expect

@@ -1,4 +1,4 @@
-//! Identifiers that a shader may use and a C text must not.
+//! Identifiers that a shader may use and C source must not.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The whole text: which entry points and functions are written, in which order the parts stand.
+//! The whole source: which entry points and functions are written, in which order the parts stand.
 
 use std::collections::{HashMap, HashSet};
 

@@ -55,7 +55,7 @@ pub enum Error {
     Matrix {
         /// The operation.
         op: &'static str,
-        /// Its place in the batch: one index for each leading dimension, none of a single matrix.
+        /// Its index in the batch: one index for each leading dimension, none of a single matrix.
         batch: Vec<usize>,
         /// What it lacks.
         defect: MatrixDefect,
@@ -266,7 +266,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// The place of a matrix in a batch, if there is one.
+/// The index of a matrix in a batch, if there is one.
 struct OfBatch<'a>(&'a [usize]);
 
 impl fmt::Display for OfBatch<'_> {

@@ -36,7 +36,7 @@ impl Layout {
     }
 
     /// Writes the row-major layout of `shape` at the start of a buffer where it is to stay: a layout is large enough for
-    /// moving it about to cost more than adding two numbers.
+    /// moving it about to cost more than adding two scalars.
     #[inline(always)]
     pub fn contiguous_in(place: &mut MaybeUninit<Layout>, shape: &Shape) {
         // The strides, which are as many as the lengths, are overwritten.

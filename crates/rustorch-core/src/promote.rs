@@ -57,8 +57,8 @@ fn promote_int(a: DType, b: DType) -> DType {
 /// How much an operand's dtype counts in [`result_type`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PromotionCategory {
-    /// A plain number: only its family counts.
-    Number,
+    /// A scalar: only its family counts.
+    Scalar,
     /// A tensor of no dimensions: its dtype counts among its like, but yields to a dimensioned tensor of its family.
     ZeroDim,
     /// A tensor with dimensions.
@@ -66,19 +66,19 @@ pub enum PromotionCategory {
 }
 
 /// The dtype in which an operation of these operands computes, as `torch.result_type`: among tensors with dimensions
-/// types promote; 0-d tensors and plain numbers matter only if they are of a higher family.
+/// types promote; 0-d tensors and scalars matter only if they are of a higher family.
 ///
-/// `default_float` is what a plain real number becomes where only integers stand beside it (`F32` in PyTorch).
+/// `default_float` is what a plain real scalar becomes where only integers stand beside it (`F32` in PyTorch).
 pub fn result_type(
     operands: impl IntoIterator<Item = (DType, PromotionCategory)>,
     default_float: DType,
 ) -> Option<DType> {
     let mut groups: [Option<DType>; 3] = [None; 3];
     for (dtype, weight) in operands {
-        // A plain number has no width of its own.
+        // A scalar has no width of its own.
         let dtype = match (weight, dtype.kind()) {
-            (PromotionCategory::Number, DTypeKind::Float) => default_float,
-            (PromotionCategory::Number, DTypeKind::Complex) => default_float.to_complex(),
+            (PromotionCategory::Scalar, DTypeKind::Float) => default_float,
+            (PromotionCategory::Scalar, DTypeKind::Complex) => default_float.to_complex(),
             _ => dtype,
         };
         let group = &mut groups[weight as usize];
@@ -111,16 +111,16 @@ mod tests {
     fn weights_decide() {
         let rt = |ops: &[(DType, PromotionCategory)]| result_type(ops.iter().copied(), F32).unwrap();
         use PromotionCategory::*;
-        assert_eq!(rt(&[(I32, Dimensioned), (F64, Number)]), F32);
+        assert_eq!(rt(&[(I32, Dimensioned), (F64, Scalar)]), F32);
         assert_eq!(rt(&[(F16, Dimensioned), (F64, ZeroDim)]), F16);
-        assert_eq!(rt(&[(F16, Dimensioned), (F64, Number)]), F16);
+        assert_eq!(rt(&[(F16, Dimensioned), (F64, Scalar)]), F16);
         assert_eq!(rt(&[(I32, Dimensioned), (F64, ZeroDim)]), F64);
         assert_eq!(rt(&[(U8, Dimensioned), (I64, ZeroDim)]), U8);
-        assert_eq!(rt(&[(F64, Dimensioned), (C64, Number)]), C128);
-        assert_eq!(rt(&[(F32, Dimensioned), (C128, Number)]), C64);
+        assert_eq!(rt(&[(F64, Dimensioned), (C64, Scalar)]), C128);
+        assert_eq!(rt(&[(F32, Dimensioned), (C128, Scalar)]), C64);
         assert_eq!(rt(&[(F32, Dimensioned), (C128, ZeroDim)]), C64);
         assert_eq!(rt(&[(I64, Dimensioned), (C128, ZeroDim)]), C128);
-        assert_eq!(rt(&[(Bool, Dimensioned), (I64, Number)]), I64);
+        assert_eq!(rt(&[(Bool, Dimensioned), (I64, Scalar)]), I64);
         assert_eq!(rt(&[(F32, ZeroDim), (F16, ZeroDim)]), F32);
     }
 

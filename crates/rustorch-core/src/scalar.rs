@@ -1,24 +1,24 @@
-//! Single numbers.
+//! Scalars.
 
 use crate::{C128, DType, DTypeKind};
 use half::{bf16, f16};
 use std::fmt;
 
-/// A number given by a person or taken out of a tensor, of no particular width.
+/// A scalar given by a person or taken out of a tensor, of no particular width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// Truth value.
     Bool(bool),
     /// Integer.
     Int(i64),
-    /// Real number.
+    /// Real.
     Float(f64),
-    /// Complex number.
+    /// Complex.
     Complex(C128),
 }
 
 impl Scalar {
-    /// The family that a tensor is promoted to at least when it meets this number.
+    /// The family that a tensor is promoted to at least when it meets this scalar.
     pub const fn kind(self) -> DTypeKind {
         match self {
             Scalar::Bool(_) => DTypeKind::Bool,
@@ -28,7 +28,7 @@ impl Scalar {
         }
     }
 
-    /// The dtype of a tensor made from this number alone: PyTorch's defaults.
+    /// The dtype of a tensor made from this scalar alone: PyTorch's defaults.
     pub const fn default_dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,
@@ -58,7 +58,7 @@ impl Scalar {
         }
     }
 
-    /// The number as a complex one.
+    /// The scalar as a complex one.
     pub fn to_complex(self) -> C128 {
         match self {
             Scalar::Complex(z) => z,
@@ -66,7 +66,7 @@ impl Scalar {
         }
     }
 
-    /// Whether the number is not zero (NaN is not).
+    /// Whether the scalar is not zero (NaN is not).
     pub fn to_bool(self) -> bool {
         match self {
             Scalar::Bool(b) => b,
@@ -113,7 +113,7 @@ impl fmt::Display for Scalar {
 
 /// An [`crate::Element`] that converts to and from [`Scalar`], numerically, as casting does.
 pub trait FromScalar: crate::Element + Into<Scalar> {
-    /// The number in this type: rounded, truncated towards zero, or reduced to its real part.
+    /// The scalar in this type: rounded, truncated towards zero, or reduced to its real part.
     fn from_scalar(value: Scalar) -> Self;
 }
 

@@ -102,7 +102,7 @@ impl Driver for Cuda {
         context.spans.measure(context, SpanKind::Compute, &kernel.form.label, || {
             let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.form.workgroup);
             // SAFETY: the function is of a module that lives; there is a place for each of its parameters, of the size that the
-            // text states; the memories have the bytes that the kernel is told of (the caller's word).
+            // source states; the memories have the bytes that the kernel is told of (the caller's word).
             let result = unsafe {
                 sys::cuLaunchKernel(
                     kernel.function,

@@ -37,7 +37,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why there is no compiled text.
+/// Why nothing was compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NvrtcError {
     /// NVRTC is not there, or cannot do what is asked. A sentence for people.
@@ -120,14 +120,14 @@ impl Nvrtc {
         }
     }
 
-    /// The options under which text is compiled: with them and the version, all that the result depends on.
+    /// The options under which source is compiled: with them and the version, all that the result depends on.
     pub fn options(&self, target: Target) -> Vec<String> {
         let mut options = vec![format!("--gpu-architecture={target}")];
         options.extend(NUMERICS.map(String::from));
         options
     }
 
-    /// Compiles text, to a cubin or to PTX that ends with a zero.
+    /// Compiles source, to a cubin or to PTX that ends with a zero.
     ///
     /// # Errors
     /// [`NvrtcError::KernelSource`] with the compiler's log, or [`NvrtcError::Failed`].

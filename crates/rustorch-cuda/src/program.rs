@@ -1,4 +1,4 @@
-//! From text to a kernel: compiling, and the cache of what was compiled.
+//! From source to a kernel: compiling, and the cache of what was compiled.
 
 use crate::context::Context;
 use crate::nvrtc::{Nvrtc, NvrtcError, Target};
@@ -39,7 +39,7 @@ impl Drop for Kernel {
     }
 }
 
-/// What turns text into kernels.
+/// What compiles source to kernels.
 pub(crate) struct Compiler {
     pub(crate) nvrtc: Nvrtc,
     pub(crate) target: Target,
@@ -50,7 +50,7 @@ pub(crate) struct Compiler {
 const PARAMETERS: u64 = 4096;
 
 impl Compiler {
-    /// Compiles text, or takes it from the cache.
+    /// Compiles source, or takes it from the cache.
     fn image(&self, text: &KernelSource<'_>) -> Result<Vec<u8>, NvrtcError> {
         let Some(cache) = &self.cache else {
             return self.nvrtc.compile(text.label, text.source, self.target);

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {}", driver.hardware().device, driver.hardware().name);
         println!("  opened in {:?}", begin.elapsed());
 
-        // A text that no cache of the driver has seen.
+        // A source that no cache of the driver has seen.
         let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u32;
         let source = format!(
             "__kernel void run(__global uint* y) {{ uint a = y[get_global_id(0)]; for (uint i = 0; i < 16; i++) a = a * {unique}u + i; y[get_global_id(0)] = a; }}"

@@ -1,4 +1,4 @@
-//! From text to a kernel: building, and the cache of what was built.
+//! From source to a kernel: building, and the cache of what was built.
 
 use crate::describe;
 use crate::open_device::OpenDevice;
@@ -47,7 +47,7 @@ impl Drop for Program {
     }
 }
 
-/// What turns text into kernels.
+/// What compiles source to kernels.
 pub(crate) struct Builder {
     options: CString,
     /// Device, driver and options: with the source, all that a build depends on.
@@ -141,7 +141,7 @@ impl Builder {
         Ok(program)
     }
 
-    /// Builds text.
+    /// Builds source.
     fn build(&self, open_device: &OpenDevice, text: &KernelSource<'_>) -> Result<Program, Fault> {
         let api = open_device.api;
         let mut status = sys::SUCCESS;

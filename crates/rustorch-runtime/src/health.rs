@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub struct OpKey {
     /// The operation.
     pub op: OpKind,
-    /// What a fused pointwise op computes, but for its numbers: fused ops of one [pattern](rustorch_core::FusedPointwise::pattern) have a kernel
+    /// What a fused pointwise op computes, but for its constants: fused ops of one [pattern](rustorch_core::FusedPointwise::pattern) have a kernel
     /// in common, and others share nothing but their kind.
     pub pattern: Option<String>,
     /// The dtypes of its arguments.

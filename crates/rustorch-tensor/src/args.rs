@@ -159,12 +159,12 @@ impl Sizes {
     }
 }
 
-/// The second operand of arithmetic: another tensor, or a plain number, whose width does not count in promotion.
+/// The second operand of arithmetic: another tensor, or a scalar, whose width does not count in promotion.
 #[derive(Clone, Copy, Debug)]
 pub enum TensorOrScalar<'a> {
     /// A tensor.
     Tensor(&'a Tensor),
-    /// A number.
+    /// A scalar.
     Scalar(Scalar),
 }
 

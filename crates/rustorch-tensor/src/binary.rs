@@ -1,6 +1,6 @@
 //! Functions of pairs: arithmetic, comparison, selection, with broadcasting and type promotion.
 
-use crate::dispatch::{run, run_with_number};
+use crate::dispatch::{run, run_with_scalar};
 use crate::out::{binary_into, compare_into, out_doc};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
@@ -10,11 +10,11 @@ use rustorch_core::{
 use rustorch_runtime::DeviceGuard;
 use std::borrow::Cow;
 
-/// What a plain real number becomes beside integers, as PyTorch's default dtype.
+/// What a plain real scalar becomes beside integers, as PyTorch's default dtype.
 pub(crate) const DEFAULT_FLOAT: DType = DType::F32;
 
-/// The weight of a plain number in promotion.
-pub(crate) const NUMBER: PromotionCategory = PromotionCategory::Number;
+/// The category of a scalar in promotion.
+pub(crate) const SCALAR: PromotionCategory = PromotionCategory::Scalar;
 
 /// The dtype in which these operands meet.
 pub(crate) fn meet(op: &'static str, operands: &[(DType, PromotionCategory)]) -> Result<DType> {
@@ -50,7 +50,7 @@ impl<'a> TensorOrScalar<'a> {
         self.side().with_category()
     }
 
-    /// The operand as a tensor of `dtype`; numbers become 0-d tensors on the device of `beside`.
+    /// The operand as a tensor of `dtype`; scalars become 0-d tensors on the device of `beside`.
     pub(crate) fn to_tensor(
         self,
         op: &'static str,
@@ -81,7 +81,7 @@ impl Side {
     pub(crate) fn with_category(self) -> (DType, PromotionCategory) {
         match self {
             Side::Tensor(dtype, category) => (dtype, category),
-            Side::Number(number) => (number.default_dtype(), NUMBER),
+            Side::Number(number) => (number.default_dtype(), SCALAR),
         }
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn meeting(op: BinaryOp, sides: [Side; 2]) -> Result<Meeting> {
             format!("{dtype} has no power {exponent}: a negative exponent needs floats"),
         ));
     }
-    // A number is not rounded to 16 bits before it is used.
+    // A scalar is not rounded to 16 bits before it is used.
     let rounded = sides.iter().any(|side| matches!(side, Side::Number(number) if is_rounded(*number, dtype)));
     Ok(Meeting { compute: if rounded { DType::F32 } else { dtype }, result: dtype })
 }
@@ -191,7 +191,7 @@ fn run_pair(op: &Op, dtype: DType, [a, b]: [TensorOrScalar<'_>; 2], beside: &Ten
         && x.dtype() == dtype
     {
         expect_fits(name, number, dtype)?;
-        return run_with_number(op, x, number, matches!(a, Scalar(_)));
+        return run_with_scalar(op, x, number, matches!(a, Scalar(_)));
     }
     let (a, b) = (a.to_tensor(name, dtype, beside)?, b.to_tensor(name, dtype, beside)?);
     run(op, &[&a, &b])
@@ -379,7 +379,7 @@ impl Tensor {
         run(&Op::Where(Where), &[self, &a, &b])
     }
 
-    /// With a number in every place where the `Bool` mask, which broadcasts, holds. The dtype stays.
+    /// With a scalar in every place where the `Bool` mask, which broadcasts, holds. The dtype stays.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
         run(&Op::Where(Where), &[mask, &value, self])

@@ -9,7 +9,7 @@ use rustorch_core::{
 use rustorch_runtime::{DeviceGuard, Storage};
 use std::sync::Arc;
 
-/// A 0-d tensor of one number.
+/// A 0-d tensor of one scalar.
 pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
     dispatch_dtype!(
         dtype,
@@ -30,7 +30,7 @@ fn upload_elements<T: Element>(elements: &[T], shape: &Shape) -> Result<Tensor> 
 }
 
 impl Tensor {
-    /// A tensor of the numbers of nested arrays, or a 0-d tensor of one number, in the dtype of the Rust type.
+    /// A tensor of the numbers of nested arrays, or a 0-d tensor of one scalar, in the dtype of the Rust type.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
@@ -115,13 +115,13 @@ impl Tensor {
         Ok(Tensor::from_parts(storage, dtype, Layout::contiguous(shape)))
     }
 
-    /// A 0-d tensor of one number: `Bool`, `I64`, `F32` or `C64` by the kind of the number, as in PyTorch.
+    /// A 0-d tensor of one scalar: `Bool`, `I64`, `F32` or `C64` by the kind of the scalar, as in PyTorch.
     pub fn scalar(value: impl Into<Scalar>) -> Result<Tensor> {
         let value = value.into();
         scalar(value, value.default_dtype())
     }
 
-    /// A tensor of one number everywhere.
+    /// A tensor of one scalar everywhere.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
@@ -130,7 +130,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If the number is outside the range of an integer dtype.
+    /// If the scalar is outside the range of an integer dtype.
     pub fn full(
         shape: impl IntoShape,
         value: impl Into<Scalar>,
@@ -152,7 +152,7 @@ impl Tensor {
         Tensor::full(shape, 1, options)
     }
 
-    /// A tensor of one number, of this one's shape, dtype and device.
+    /// A tensor of one scalar, of this one's shape, dtype and device.
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         let _beside = DeviceGuard::beside(self.storage());
         Tensor::full(self.shape(), value, self.dtype())

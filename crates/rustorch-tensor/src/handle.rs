@@ -1,5 +1,5 @@
 //! Shared ownership of a tensor's parts, by blocks of memory that each thread keeps for the next tensor: results live
-//! shortly, and asking the system for a block and giving it back takes longer than adding two numbers.
+//! shortly, and asking the system for a block and giving it back takes longer than adding two scalars.
 
 use crate::tensor::Inner;
 use rustorch_core::{DType, Layout, Shape};

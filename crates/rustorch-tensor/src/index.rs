@@ -1,4 +1,4 @@
-//! Gathering, scattering, masking by place.
+//! Gathering, scattering, masking.
 
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};
@@ -19,7 +19,7 @@ impl Tensor {
         }
     }
 
-    /// Slices along a dimension at the places of a vector of integers.
+    /// Slices along a dimension at the indices of a vector of integers.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -73,7 +73,7 @@ impl Tensor {
         run(&Op::Scatter(Scatter { axis, mode }), &[self, &*index.to_index(name)?, source])
     }
 
-    /// The tensor with `source` (of the same dtype, or a number) written at `index` along a dimension:
+    /// The tensor with `source` (of the same dtype, or a scalar) written at `index` along a dimension:
     /// `out[.., index[.., i, ..], ..] = source[.., i, ..]`. Where an index repeats, the last source stays.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Tensor {
         run(&Op::ScatterReduce(op), &[self, &*index.to_index(ScatterReduce::NAME)?, source])
     }
 
-    /// The tensor with slices of `source` added along a dimension at the places of a vector of integers.
+    /// The tensor with slices of `source` added along a dimension at the indices of a vector of integers.
     ///
     /// # Errors
     /// As for [`scatter`](Self::scatter).
@@ -145,12 +145,12 @@ impl Tensor {
         self.scatter_add(dim, &index.expand_as(source)?, source)
     }
 
-    /// Rows of this table `[rows, dim]` at integer places of any shape: `[places.., dim]`. Block types decode to `F32`.
+    /// Rows of this table `[rows, dim]` at integer indices of any shape: `[indices.., dim]`. Block types decode to `F32`.
     ///
     /// # Errors
     /// If an index is negative or too large.
-    pub fn embedding(&self, places: &Tensor) -> Result<Tensor> {
-        run(&Op::Embedding(Embedding), &[self, &*places.to_index("embedding")?])
+    pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
+        run(&Op::Embedding(Embedding), &[self, &*indices.to_index("embedding")?])
     }
 
     /// The lower triangle of the last two dimensions, up to a diagonal (0 is the main one, positive lies above), the
@@ -165,26 +165,26 @@ impl Tensor {
         run(&Op::Tri(Tri { upper: true, diagonal }), &[self])
     }
 
-    /// The places of all elements that are not zero, in row-major order: `I64` of shape `[count, rank]`.
+    /// The indices of all elements that are not zero, in row-major order: `I64` of shape `[count, rank]`.
     ///
     /// How many there are depends on the values, so the tensor is read back to the CPU.
     pub fn nonzero(&self) -> Result<Tensor> {
         let holds = self.to_dtype(DType::Bool)?.to_vec::<bool>()?;
         let dims = self.dims();
-        let mut places: Vec<i64> = Vec::new();
+        let mut indices: Vec<i64> = Vec::new();
         let mut count = 0usize;
         for flat in (0..holds.len()).filter(|&i| holds[i]) {
             count += 1;
-            let start = places.len();
+            let start = indices.len();
             let mut rest = flat;
             for &dim in dims.iter().rev() {
-                places.push((rest % dim) as i64);
+                indices.push((rest % dim) as i64);
                 rest /= dim;
             }
-            places[start..].reverse();
+            indices[start..].reverse();
         }
         let _beside = DeviceGuard::beside(self.storage());
-        Tensor::from_vec(places, [count, dims.len()])
+        Tensor::from_vec(indices, [count, dims.len()])
     }
 
     /// The elements where a `Bool` mask of the tensor's shape (or one that broadcasts with it) holds, in row-major order:
@@ -194,7 +194,7 @@ impl Tensor {
             return Err(Error::dtype("masked_select", "the mask must be bool", [mask.dtype()]));
         }
         let shape = self.shape().broadcast(mask.shape(), "masked_select")?;
-        let places = mask.broadcast_to(&shape)?.flatten(0, -1)?.nonzero()?.flatten(0, -1)?;
-        self.broadcast_to(&shape)?.flatten(0, -1)?.index_select(0, &places)
+        let indices = mask.broadcast_to(&shape)?.flatten(0, -1)?.nonzero()?.flatten(0, -1)?;
+        self.broadcast_to(&shape)?.flatten(0, -1)?.index_select(0, &indices)
     }
 }

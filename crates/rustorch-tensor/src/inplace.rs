@@ -36,10 +36,10 @@ impl Tensor {
         run_into(&Op::Cast(Cast { to: self.dtype() }), &[&source], self)
     }
 
-    /// Writes one number everywhere.
+    /// Writes one scalar everywhere.
     ///
     /// # Errors
-    /// If the number is outside the range of an integer dtype, the memory is read-only, or this view reaches an element
+    /// If the scalar is outside the range of an integer dtype, the memory is read-only, or this view reaches an element
     /// twice.
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<()> {
         let value = value.into();
@@ -76,13 +76,13 @@ impl Tensor {
         self.div_into(other, self)
     }
 
-    /// Writes a number in every place where the `Bool` mask, which broadcasts, holds.
+    /// Writes a scalar wherever the `Bool` mask, which broadcasts, holds.
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<()> {
         let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
         run_into(&Op::Where(Where), &[mask, &value, self], self)
     }
 
-    /// Writes slices of `source` at the places `index` along a dimension, as `torch.index_copy_`.
+    /// Writes slices of `source` at the indices `index` along a dimension, as `torch.index_copy_`.
     ///
     /// # Errors
     /// If an index is out of range, or the shapes do not fit. Nothing is written then.

@@ -86,7 +86,7 @@ impl InterpolateOptions {
         InterpolateOptions::new(Target::Size(size.into()))
     }
 
-    /// By a factor: one for all spatial dimensions, or one for each. Lengths are rounded down; places are found by the
+    /// By a factor: one for all spatial dimensions, or one for each. Lengths are rounded down; positions are found by the
     /// factor itself.
     pub fn scale_factor(factor: impl Into<ScaleFactors>) -> InterpolateOptions {
         InterpolateOptions::new(Target::Factors(factor.into()))
@@ -107,14 +107,14 @@ impl InterpolateOptions {
         self
     }
 
-    /// Whether the centres of the first and the last elements of input and output are at the same places; else their
+    /// Whether the centres of the first and the last elements of input and output are at the same positions; else their
     /// outer borders are. Of linear and cubic interpolation only.
     pub fn align_corners(mut self, align_corners: bool) -> InterpolateOptions {
         self.align_corners = align_corners;
         self
     }
 
-    /// Whether places are found by the ratio of the lengths instead of the factor that was given.
+    /// Whether positions are found by the ratio of the lengths instead of the factor that was given.
     pub fn recompute_scale_factor(mut self, recompute: bool) -> InterpolateOptions {
         self.recompute_scale_factor = recompute;
         self

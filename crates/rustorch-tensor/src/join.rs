@@ -54,7 +54,7 @@ impl Tensor {
         Tensor::cat(&parts, axis as isize)
     }
 
-    /// With a border of one number: pairs of widths before and after, for the last dimension first, as
+    /// With a border of one scalar: pairs of widths before and after, for the last dimension first, as
     /// `torch.nn.functional.pad`. Negative widths crop.
     ///
     /// ```

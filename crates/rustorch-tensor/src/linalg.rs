@@ -1,7 +1,7 @@
 //! Linear algebra: `torch.linalg`.
 //!
 //! Matrices are the last two dimensions, the leading ones a batch. Dtypes are `F32`, `F64`, `C64` and `C128`. What a matrix
-//! lacks is an [`Error::Matrix`] that names its place in the batch.
+//! lacks is an [`Error::Matrix`] that names its index in the batch.
 //!
 //! ```
 //! use rustorch_tensor::{Tensor, linalg};

@@ -1,6 +1,6 @@
 //! `+ - * /`, `+= -= *= /=`, and unary `-` and `!`: the methods of the same meaning, panicking with their error.
 //!
-//! Of the number types only one per kind takes part, so that `(&x * 2.0).exp()` needs no annotation; the methods take all.
+//! Of the scalar types only one per kind takes part, so that `(&x * 2.0).exp()` needs no annotation; the methods take all.
 
 use crate::binary::binary;
 use crate::{Tensor, TensorOrScalar};

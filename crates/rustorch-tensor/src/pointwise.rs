@@ -1,6 +1,6 @@
 //! Functions of each element.
 
-use crate::binary::{NUMBER, meet};
+use crate::binary::{SCALAR, meet};
 use crate::dispatch::run;
 use crate::out::{out_doc, unary_into};
 use crate::{Tensor, TensorOrScalar};
@@ -54,7 +54,7 @@ pub(crate) fn bounded(
     bounds
         .into_iter()
         .flatten()
-        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, category), (bound.default_dtype(), NUMBER)]))
+        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, category), (bound.default_dtype(), SCALAR)]))
 }
 
 macro_rules! unary_methods {

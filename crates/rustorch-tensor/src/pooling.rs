@@ -224,7 +224,7 @@ impl Tensor {
     }
 
     /// The gradient of the input of a maximum pooling, adaptive or not: each element of this gradient of the output
-    /// added at the place in `spatial`, the trailing dimensions of the input, that `indices` name.
+    /// added at the index in `spatial`, the trailing dimensions of the input, that `indices` name.
     ///
     /// ```
     /// # use rustorch_tensor::{MaxPoolOptions, Tensor};

@@ -10,8 +10,8 @@ impl Tensor {
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
-    /// let (values, places) = Tensor::new([3i32, 1, 2])?.sort(0, false)?;
-    /// assert_eq!((values.to_vec::<i32>()?, places.to_vec::<i64>()?), (vec![1, 2, 3], vec![1, 2, 0]));
+    /// let (values, indices) = Tensor::new([3i32, 1, 2])?.sort(0, false)?;
+    /// assert_eq!((values.to_vec::<i32>()?, indices.to_vec::<i64>()?), (vec![1, 2, 3], vec![1, 2, 0]));
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn sort(&self, dim: isize, descending: bool) -> Result<(Tensor, Tensor)> {

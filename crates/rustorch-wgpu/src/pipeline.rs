@@ -102,7 +102,7 @@ impl Compiler {
                     source: wgpu::ShaderSource::Naga(Cow::Owned(module)),
                 };
                 // SAFETY: kernels are this library's or its caller's own; they check their bounds where data decides an
-                // index, end their loops and divide by no zero, as the same text must where CUDA or OpenCL runs it, which
+                // index, end their loops and divide by no zero, as the same source must where CUDA or OpenCL runs it, which
                 // check nothing. Where Vulkan runs it, robust buffer access, which wgpu always asks for, confines an error
                 // to the device's memory besides; Metal and Direct3D have no such second line.
                 let module = unsafe {

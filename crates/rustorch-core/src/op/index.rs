@@ -43,7 +43,7 @@ impl Operation for Scatter {
 }
 
 op_names! {
-    /// How sources that meet at one place are combined.
+    /// How sources that meet at one index are combined.
     ScatterReduction {
         /// Their sum.
         Sum = "sum",
@@ -97,7 +97,7 @@ impl Operation for ScatterReduce {
     }
 }
 
-/// The result of writing, or combining, elements of a source at the places of an index along an axis.
+/// The result of writing, or combining, elements of a source at the indices along an axis.
 fn scattered(name: &'static str, axis: usize, args: &[TensorMeta<'_>]) -> Result<Outputs> {
     expect_args(name, args, 3..=3)?;
     let (x, index, src) = (&args[0], &args[1], &args[2]);

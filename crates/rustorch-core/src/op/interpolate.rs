@@ -40,7 +40,7 @@ pub struct Interpolate {
     /// Where given, the factor by which a dimension was asked to grow, whose inverse is the scale; else the scale is the
     /// input's length over the output's. One for each spatial dimension.
     pub factors: SmallVec<[Option<f64>; 3]>,
-    /// Whether the first and the last elements of input and output are at the same places; else their outer borders are.
+    /// Whether the first and the last elements of input and output are at the same positions; else their outer borders are.
     /// Of linear and cubic interpolation only.
     pub align_corners: bool,
 }

@@ -1,5 +1,5 @@
 //! The contract of a driver, with CUDA C by hand, on every NVIDIA GPU of the machine, and on the emulated one (`fake/emulator.c`).
-//! That the texts are CUDA C is for NVRTC to say, where it is there.
+//! That the sources are CUDA C is for NVRTC to say, where it is there.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
 use crate::common::fakes::{self, emulated, everywhere, in_child};

@@ -1,4 +1,4 @@
-//! NVRTC without a GPU: text becomes machine code for GPUs that are not there. Skips where NVRTC is not found.
+//! NVRTC without a GPU: source becomes machine code for GPUs that are not there. Skips where NVRTC is not found.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use rustorch_cuda::{Nvrtc, NvrtcError, Target};

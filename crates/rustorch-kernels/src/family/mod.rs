@@ -49,7 +49,7 @@ macro_rules! kernels {
         pub enum Kernel { $($(#[$doc])* $name($ty),)* }
 
         impl Kernel {
-            /// Its text for a device.
+            /// Its source for a device.
             pub fn wgsl(&self, hardware: &Hardware) -> Wgsl {
                 match self { $(Kernel::$name(kernel) => kernel.wgsl(hardware),)* }
             }

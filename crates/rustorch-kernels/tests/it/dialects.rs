@@ -61,7 +61,7 @@ fn check(hardware: &Hardware, languages: &[(Language, &str)], targets: &[Target]
     assert!(failures.is_empty(), "{} of {count} fail, the first: {}", failures.len(), failures[0]);
 }
 
-/// That a text is a kernel's, with its entry point.
+/// That a source is a kernel's, with its entry point.
 fn whole(text: &str, entry: &str) -> Result<(), String> {
     match text.contains(entry) && text.len() > 100 {
         true => Ok(()),
@@ -89,7 +89,7 @@ fn of_a_device_with_nothing() {
 #[test]
 fn of_a_device_that_divides_doubles_badly() {
     let hardware = common::divides_doubles_badly();
-    // All others have the same text as on a device with everything.
+    // All others have the same source as on a device with everything.
     let mut kernels = asked_for(&hardware);
     kernels.retain(|kernel| kernel.wgsl(&hardware).code != kernel.wgsl(&common::strong()).code);
     check(&hardware, &LANGUAGES, &[Target::SpirV(1, 6)], &kernels);

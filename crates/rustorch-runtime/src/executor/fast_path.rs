@@ -1,6 +1,6 @@
 //! Fast path for pointwise functions of a few contiguous elements on the CPU.
 //!
-//! One number plus another takes a nanosecond, so everything around it counts. Where all arguments are alike, the result
+//! Adding two scalars takes a nanosecond, so everything around it counts. Where all arguments are alike, the result
 //! has their shape, nothing needs to be inferred, and the CPU computes from addresses instead of views
 //! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 /// Elements up to which it pays.
 const MOST: usize = 64;
 
-/// One number again and again, as elements of any dtype.
+/// One scalar again and again, as elements of any dtype.
 type Repeated = [MaybeUninit<u128>; MOST];
 
 impl HybridExecutor {
@@ -28,13 +28,13 @@ impl HybridExecutor {
         }
     }
 
-    /// As [`run_one`](Self::run_one), for a tensor and a number, which takes part as an element of the tensor's dtype: the
+    /// As [`run_one`](Self::run_one), for a tensor and a scalar, which takes part as an element of the tensor's dtype: the
     /// second argument, or the first.
     ///
     /// # Errors
     /// As [`run`](Self::run), and if the dtype is a block type.
     #[inline]
-    pub fn run_with_number<R: FromOutput>(
+    pub fn run_with_scalar<R: FromOutput>(
         &self,
         op: &Op,
         x: Operand<'_>,
@@ -46,7 +46,7 @@ impl HybridExecutor {
             let number = fill(&mut repeated[..fast_path.n], x.dtype, number).cast();
             let _guard = x.storage.read();
             let args = if is_first { [number, fast_path.address] } else { [fast_path.address, number] };
-            // SAFETY: the number stands there `n` times, and `x` is as `fast_path` says, and guarded.
+            // SAFETY: the scalar stands there `n` times, and `x` is as `fast_path` says, and guarded.
             if let Some(result) = unsafe { self.compute_fast_path(op, &x, &fast_path, &args) } {
                 return Ok(result);
             }
@@ -90,7 +90,7 @@ impl HybridExecutor {
         let size = x.dtype.size()?;
         let out = op.elementwise_output(x.dtype, terms)?;
         let out_bytes = n * out.size()?;
-        // A number counts as a tensor of one element, which it would be otherwise.
+        // A scalar counts as a tensor of one element, which it would be otherwise.
         let bytes = || size * (n * tensors + terms - tensors) + out_bytes;
         if !self.needs_no_plan(bytes) {
             return None;
@@ -148,7 +148,7 @@ fn packed_address(x: &Operand<'_>, n: usize, size: usize) -> Option<*const u8> {
     Some(unsafe { base.add(x.layout.offset() * size) })
 }
 
-/// Writes a number as elements of a dtype, one for each place, and returns their address. A block type has none.
+/// Writes a scalar as elements of a dtype, one for each place, and returns their address. A block type has none.
 #[inline]
 fn fill(places: &mut [MaybeUninit<u128>], dtype: DType, number: Scalar) -> *const u128 {
     dispatch_dtype!(dtype, all, T => {

@@ -64,7 +64,7 @@ pub type OutputVec = SmallVec<[Output; 1]>;
 /// What a result becomes for who asked for it.
 pub trait FromOutput: Sized {
     /// From fresh memory in which the elements of a shape are contiguous: in parts, since to make one thing of them only to
-    /// take it apart takes longer than adding two numbers.
+    /// take it apart takes longer than adding two scalars.
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Self;
 
     /// From any result.

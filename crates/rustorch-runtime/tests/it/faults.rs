@@ -71,7 +71,7 @@ fn a_failing_fused_op_leaves_other_fused_ops_alone() {
     assert_eq!(exec.health().quarantined(), [(CUDA, key)]);
     assert_eq!(place(&exec, &bad, &[x.operand()]), OPENCL);
     assert_eq!(place(&exec, &good, &[x.operand()]), CUDA);
-    // The same program again is the same operation, whoever built it, and whatever its numbers are: a rate that changes with
+    // The same program again is the same operation, whoever built it, and whatever its constants are: a rate that changes with
     // every step of a training run must not fail anew each time.
     assert_eq!(place(&exec, &fused_of(UnaryOp::Neg, 0.25), &[x.operand()]), OPENCL);
 }

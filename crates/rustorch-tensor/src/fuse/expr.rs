@@ -35,11 +35,11 @@ pub(super) enum Node {
     Cast(usize, DType),
     /// The condition, and what is taken where it holds and where not.
     Where(usize, [Term; 2]),
-    /// The condition, the number where it holds, and the value elsewhere, whose dtype stays.
+    /// The condition, the scalar where it holds, and the value elsewhere, whose dtype stays.
     MaskedFill(usize, Scalar, usize),
 }
 
-/// An operand: an earlier node, or a number.
+/// An operand: an earlier node, or a scalar.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Term {
     Node(usize),
@@ -60,12 +60,12 @@ impl Tape {
     }
 }
 
-/// The second operand of arithmetic: another value, or a plain number, whose width does not count in promotion.
+/// The second operand of arithmetic: another value, or a scalar, whose width does not count in promotion.
 #[derive(Clone, Copy, Debug)]
 pub enum ExprOrScalar<'t> {
     /// A value.
     Expr(Expr<'t>),
-    /// A number.
+    /// A scalar.
     Scalar(Scalar),
 }
 

@@ -161,7 +161,7 @@ impl Lowering {
         };
         let places: SmallVec<[FusedValue; 3]> = args.iter().map(|x| x.at).collect();
         let at = self.builder.step(op, &places)?;
-        // A result has dimensions as soon as an operand has some; numbers count less than tensors of none.
+        // A result has dimensions as soon as an operand has some; scalars count less than tensors of none.
         let category = args
             .iter()
             .map(|x| x.category)
@@ -192,7 +192,7 @@ impl Lowering {
                 Ok(Value {
                     at: self.builder.constant(number, dtype)?,
                     dtype,
-                    category: PromotionCategory::Number,
+                    category: PromotionCategory::Scalar,
                 })
             }
         }

@@ -35,8 +35,8 @@ use std::sync::{PoisonError, RwLock};
 ///
 /// # Promotion
 /// Every operation promotes as the method of [`Tensor`] does that has its name, that is as PyTorch does: where dtypes
-/// differ, both operands are cast to the one that holds them; plain numbers and tensors of no dimensions count only if they
-/// are of a higher kind; functions with irrational values take integers to `F32`; a number is not rounded to 16 bits before
+/// differ, both operands are cast to the one that holds them; scalars and tensors of no dimensions count only if they
+/// are of a higher kind; functions with irrational values take integers to `F32`; a scalar is not rounded to 16 bits before
 /// it meets a 16-bit float. On the CPU the result is that of the separate operations to the last bit.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! `+ - * /`, and unary `-` and `!`, of values and numbers. As with tensors, of the number types one per kind takes part.
+//! `+ - * /`, and unary `-` and `!`, of values and scalars. As with tensors, of the scalar types one per kind takes part.
 
 use super::{Expr, ExprOrScalar};
 use rustorch_core::{BinaryOp, C64, C128, Scalar};

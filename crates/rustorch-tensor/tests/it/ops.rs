@@ -216,9 +216,9 @@ fn reductions_and_scans() {
             "cumsum" => x.cumsum(case.dim())?,
             "cumprod" => x.cumprod(case.dim())?,
             pair => {
-                let (values, places) =
+                let (values, indices) =
                     if pair == "max_dim" { x.max(case.dim(), keepdim)? } else { x.min(case.dim(), keepdim)? };
-                return Ok(vec![values, places]);
+                return Ok(vec![values, indices]);
             }
         }])
     });
@@ -347,13 +347,13 @@ fn joining_and_ordering() {
             "repeat" => x.repeat(&case.ints("repeats").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
             "argsort" => x.argsort(case.dim(), case.flag("descending"))?,
             "sort" => {
-                let (values, places) = x.sort(case.dim(), case.flag("descending"))?;
-                return Ok(vec![values, places]);
+                let (values, indices) = x.sort(case.dim(), case.flag("descending"))?;
+                return Ok(vec![values, indices]);
             }
             _ => {
                 let k = case.int("k").unwrap() as usize;
-                let (values, places) = x.topk(k, case.dim(), case.flag("largest"))?;
-                return Ok(vec![values, places]);
+                let (values, indices) = x.topk(k, case.dim(), case.flag("largest"))?;
+                return Ok(vec![values, indices]);
             }
         }])
     });

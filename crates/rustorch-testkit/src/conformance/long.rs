@@ -91,7 +91,7 @@ fn norms(cases: &mut Cases, dtype: DType) {
     cases.add(Op::BatchNorm(BatchNorm { training: true, eps: 1e-5 }), args);
 }
 
-/// What is not a number, and ties: of equals the first is the place.
+/// What is not a number, and ties: of equals the first is the index.
 fn special(cases: &mut Cases) {
     let list = |values: Vec<f32>| Argument {
         dtype: DType::F32,

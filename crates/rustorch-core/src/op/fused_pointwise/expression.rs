@@ -11,7 +11,7 @@ impl fmt::Display for FusedPointwise {
     }
 }
 
-/// The expression of a fused op, with its numbers, or with what kind of number they are.
+/// The expression of a fused op, with its constants, or with their dtypes.
 pub(super) fn of(fused: &FusedPointwise, numbers: bool) -> String {
     let mut uses = vec![0; fused.steps().len()];
     for arg in fused.steps().iter().flat_map(FusedStep::args) {

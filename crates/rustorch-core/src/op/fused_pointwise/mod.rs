@@ -44,7 +44,7 @@ struct Program {
     steps: Vec<FusedStep>,
 }
 
-/// A number that a fused op computes with.
+/// A constant of a fused op.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedConstant {
     /// The number, which becomes one of `dtype` as casting does it.
@@ -165,8 +165,8 @@ impl FusedPointwise {
         }
     }
 
-    /// The fused op as it prints itself, but with dtypes in place of constants and without the numbers of bounds: what a fused op with
-    /// other numbers shares with it. One kernel computes all fused ops of one pattern on inputs of the same dtypes.
+    /// The fused op as it prints itself, but with dtypes in place of constants and without the values of bounds: what a fused op with
+    /// other constants shares with it. One kernel computes all fused ops of one pattern on inputs of the same dtypes.
     ///
     /// ```
     /// use rustorch_core::{BinaryOp, FusedPointwise, DType, Op, UnaryOp};

@@ -13,14 +13,14 @@ use rustorch_core::{Fault, Interpolate, InterpolateMode, View, ViewMut, dispatch
 /// The elements of the input, with their weights, that make each output along one dimension.
 struct Axis<T> {
     taps: usize,
-    places: Vec<usize>,
+    indices: Vec<usize>,
     weights: Vec<T>,
 }
 
 impl<T: Real> Axis<T> {
     /// A dimension that is not there.
     fn missing() -> Axis<T> {
-        Axis { taps: 1, places: vec![0], weights: vec![T::ONE] }
+        Axis { taps: 1, indices: vec![0], weights: vec![T::ONE] }
     }
 
     /// PyTorch's coordinates, in `T`.
@@ -32,10 +32,10 @@ impl<T: Real> Axis<T> {
         } else {
             number::<T>(len) / number(outputs)
         };
-        let mut axis = Axis { taps: op.mode.taps(), places: Vec::new(), weights: Vec::new() };
+        let mut axis = Axis { taps: op.mode.taps(), indices: Vec::new(), weights: Vec::new() };
         for o in 0..outputs {
             if axis.taps == 1 {
-                axis.places.push(nearest(op.mode, scale, o).min(len - 1));
+                axis.indices.push(nearest(op.mode, scale, o).min(len - 1));
                 axis.weights.push(T::ONE);
                 continue;
             }
@@ -48,12 +48,12 @@ impl<T: Real> Axis<T> {
             };
             let floor = at.floor().smaller(number(len - 1));
             let beyond = (at - floor).larger(T::ZERO).smaller(T::ONE);
-            let place = |k: i64| (floor.to_f64() as i64 + k).clamp(0, len as i64 - 1) as usize;
+            let index = |k: i64| (floor.to_f64() as i64 + k).clamp(0, len as i64 - 1) as usize;
             if axis.taps == 2 {
-                axis.places.extend((0..2).map(place));
+                axis.indices.extend((0..2).map(index));
                 axis.weights.extend([T::ONE - beyond, beyond]);
             } else {
-                axis.places.extend((-1..3).map(place));
+                axis.indices.extend((-1..3).map(index));
                 axis.weights.extend(cubic(beyond));
             }
         }
@@ -62,11 +62,11 @@ impl<T: Real> Axis<T> {
 
     fn taps(&self, o: usize) -> impl Iterator<Item = (usize, T)> + '_ {
         let range = o * self.taps..(o + 1) * self.taps;
-        self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
+        self.indices[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
 }
 
-/// The place of the element that output `o` takes, if there are so many. PyTorch rounds it to single precision first, and
+/// The index of the element that output `o` takes, if there are so many. PyTorch rounds it to single precision first, and
 /// multiplies and subtracts with one rounding.
 fn nearest<T: Real>(mode: InterpolateMode, scale: T, o: usize) -> usize {
     let half = T::of(0.5);
@@ -118,10 +118,10 @@ pub(crate) fn interpolate(
         let axes = axes::<<T as Wide>::Acc>(op, input, output);
         if taps == 1 {
             return for_output_rows(pool, x, out, n, output[2], &|plane: &[T], [d, h], out: &mut [T]| {
-                let start = (axes[0].places[d] * height + axes[1].places[h]) * width;
+                let start = (axes[0].indices[d] * height + axes[1].indices[h]) * width;
                 let row = &plane[start..start + width];
-                for (out, &place) in out.iter_mut().zip(&axes[2].places) {
-                    *out = row[place];
+                for (out, &index) in out.iter_mut().zip(&axes[2].indices) {
+                    *out = row[index];
                 }
             });
         }
@@ -141,7 +141,7 @@ pub(crate) fn interpolate(
     }, _ => Err(unreachable_memory()))
 }
 
-/// `out[o] = Σ weight·line[place]`
+/// `out[o] = Σ weight·line[index]`
 struct Resample<'a, T> {
     axis: &'a Axis<T>,
     line: &'a [T],
@@ -153,11 +153,11 @@ impl<T: Real> Task for Resample<'_, T> {
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
         let Resample { axis, line, out } = self;
-        let taps = axis.places.chunks_exact(axis.taps).zip(axis.weights.chunks_exact(axis.taps));
-        for (out, (places, weights)) in out.iter_mut().zip(taps) {
-            let mut total = weights[0] * line[places[0]];
-            for (&place, &weight) in places[1..].iter().zip(&weights[1..]) {
-                total = total + weight * line[place];
+        let taps = axis.indices.chunks_exact(axis.taps).zip(axis.weights.chunks_exact(axis.taps));
+        for (out, (indices, weights)) in out.iter_mut().zip(taps) {
+            let mut total = weights[0] * line[indices[0]];
+            for (&index, &weight) in indices[1..].iter().zip(&weights[1..]) {
+                total = total + weight * line[index];
             }
             *out = total;
         }
@@ -187,8 +187,8 @@ pub(crate) fn interpolate_backward(
                 for (i, grad) in grads.chunks_exact(widths).enumerate() {
                     let line = zeros::<T>(&mut line, width);
                     for (o, &g) in grad.iter().enumerate() {
-                        for (place, weight) in axes[2].taps(o) {
-                            line[place] += weight * g;
+                        for (index, weight) in axes[2].taps(o) {
+                            line[index] += weight * g;
                         }
                     }
                     for (d, outer) in axes[0].taps(i / heights) {

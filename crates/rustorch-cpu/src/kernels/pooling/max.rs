@@ -88,7 +88,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// The place of element `k` of window `o`, if it lies inside the input.
+    /// The index of element `k` of window `o`, if it lies inside the input.
     #[inline(always)]
     fn at(&self, o: usize, k: usize) -> Option<usize> {
         (o * self.stride + k * self.dilation).checked_sub(self.padding).filter(|&i| i < self.input)
@@ -143,7 +143,7 @@ fn for_rows<T: Element>(
     })
 }
 
-/// The largest of each window, and its place in the plane.
+/// The largest of each window, and its index in the plane.
 pub(crate) fn max_pool(
     pool: &ThreadPool,
     op: &MaxPool,
@@ -273,7 +273,7 @@ pub(crate) fn adaptive_max_pool(
     }, _ => Err(unreachable_memory()))
 }
 
-/// Adds each gradient to the place that its index names.
+/// Adds each gradient to the element that its index names.
 pub(crate) fn max_pool_backward(
     pool: &ThreadPool,
     spatial: &[usize],

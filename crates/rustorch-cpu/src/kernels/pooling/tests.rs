@@ -25,7 +25,7 @@ fn window([kernel, stride, padding, _]: Numbers, ceil_mode: bool) -> PoolWindow 
     PoolWindow { kernel, stride, padding, ceil_mode }
 }
 
-/// The elements of each window of an `[h, w]` plane, in order: the place of those inside.
+/// The elements of each window of an `[h, w]` plane, in order: the index of those inside.
 fn places([h, w]: [usize; 2], [oh, ow]: [usize; 2], numbers: Numbers) -> Vec<Vec<usize>> {
     let [kernel, stride, padding, dilation] = numbers;
     let inside = |axis: usize, o: usize, k: usize, len: usize| {

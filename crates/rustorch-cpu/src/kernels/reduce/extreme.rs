@@ -157,18 +157,18 @@ impl<C: Order> Reducer<C> for ArgExtreme {
     #[inline(always)]
     fn rows<L: Level>(self, _: L, rows: &[&[C]], start: usize, states: &mut [Extremum<C>]) {
         let n = states.len();
-        let (mut values, mut places) = ([C::worst(self.largest); COLUMNS], [0u32; COLUMNS]);
-        let (values, places) = (&mut values[..n], &mut places[..n]);
+        let (mut values, mut indices) = ([C::worst(self.largest); COLUMNS], [0u32; COLUMNS]);
+        let (values, indices) = (&mut values[..n], &mut indices[..n]);
         values.copy_from_slice(&rows[0][..n]);
         for (i, row) in (0u32..).zip(rows).skip(1) {
-            for ((value, place), &x) in values.iter_mut().zip(places.iter_mut()).zip(&row[..n]) {
+            for ((value, index), &x) in values.iter_mut().zip(indices.iter_mut()).zip(&row[..n]) {
                 let take = better(self.largest, *value, x);
                 *value = if take { x } else { *value };
-                *place = if take { i } else { *place };
+                *index = if take { i } else { *index };
             }
         }
-        for ((state, &value), &place) in states.iter_mut().zip(values.iter()).zip(places.iter()) {
-            *state = Reducer::<C>::merge(self, *state, Extremum { value, index: start + place as usize });
+        for ((state, &value), &index) in states.iter_mut().zip(values.iter()).zip(indices.iter()) {
+            *state = Reducer::<C>::merge(self, *state, Extremum { value, index: start + index as usize });
         }
     }
 

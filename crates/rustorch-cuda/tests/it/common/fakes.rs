@@ -178,7 +178,7 @@ fn emulator<'a>(variables: &[(&'a str, &'a str)]) -> Option<Vec<(&'a str, &'a st
     Some(all)
 }
 
-/// The fakes' text, for tests of this crate and of its neighbours.
+/// The fakes' source, for tests of this crate and of its neighbours.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rustorch-cuda/tests/fake");
 
 /// The folder of the fakes; `None`, after a skip, where there is no C compiler.

@@ -29,7 +29,7 @@ pub(super) enum ConvPass {
     Weight,
 }
 
-/// What the source's text depends on.
+/// What the source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
     pub(super) pass: ConvPass,

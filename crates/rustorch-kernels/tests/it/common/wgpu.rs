@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Writes a kernel, given with its [parsed](parse) text. Large parameters are a uniform buffer, others immediates.
+    /// Writes a kernel, given with its [parsed](parse) source. Large parameters are a uniform buffer, others immediates.
     ///
     /// # Errors
     /// What is wrong with the kernel, or cannot be expressed.
@@ -254,7 +254,7 @@ fn directx(
     named(text, names.entry_point_names)
 }
 
-/// A text with its one entry point.
+/// A source with its one entry point.
 fn named(text: String, names: Vec<Result<String, impl std::fmt::Display>>) -> Result<Written, String> {
     let name = names.into_iter().next().ok_or("it has no entry point")?;
     Ok(Written::Text(text, name.map_err(|error| error.to_string())?))

@@ -16,7 +16,7 @@ pub enum Wrong {
     Far,
 }
 
-/// A driver that makes them so in the texts of kernels: of the one by which the engine asks, and of the library's functions.
+/// A driver that makes them so in the sources of kernels: of the one by which the engine asks, and of the library's functions.
 pub struct Careless {
     driver: WgpuDriver,
     wrong: Wrong,

@@ -36,7 +36,7 @@ pub fn bundle<'a>(kernels: &'a [Kernel], hardware: &Hardware) -> Result<Bundle<'
     Ok(bundle)
 }
 
-/// The names that a text defines outside of functions and types: those that stand outside of all brackets, but for the
+/// The names that a source defines outside of functions and types: those that stand outside of all brackets, but for the
 /// language's own.
 fn defined(source: &str) -> HashSet<&str> {
     let mut depth = 0;
