@@ -44,7 +44,7 @@ fn sizes(quant: QuantType) -> [usize; 3] {
 /// activations by `rustorch-quant` and decodes blocks.
 fn reference(quant: QuantType, w: &[u8], x: &[f32]) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
-    let mut levels = Codes::new();
+    let mut codes = Codes::new();
     let affine = matches!(quant, QuantType::Q4_1 | QuantType::Q5_1);
     let small = matches!(
         quant,
@@ -59,36 +59,36 @@ fn reference(quant: QuantType, w: &[u8], x: &[f32]) -> (f64, f64) {
             | QuantType::Q2_0
     );
     for (block, x) in w.chunks(quant.block_bytes()).zip(x.chunks(quant.block_len())) {
-        expand(quant, block, &mut levels).unwrap();
+        expand(quant, block, &mut codes).unwrap();
         let mut rounded = vec![0.0f64; x.len()];
         let mut add = 0.0;
         if affine {
             let mut q = [BlockQ8_1::zeroed()];
             quantize_q8_1(x, &mut q);
-            for (r, &level) in rounded.iter_mut().zip(&q[0].qs) {
-                *r = f64::from(q[0].d.get()) * f64::from(level);
+            for (r, &code) in rounded.iter_mut().zip(&q[0].qs) {
+                *r = f64::from(q[0].d.get()) * f64::from(code);
             }
-            add = f64::from(-levels.min[0]) * f64::from(q[0].s.get());
-            levels.min = [0.0; 16];
+            add = f64::from(-codes.min[0]) * f64::from(q[0].s.get());
+            codes.min = [0.0; 16];
         } else if small {
             for (x, r) in x.chunks(32).zip(rounded.chunks_mut(32)) {
                 let mut q = [BlockQ8_0::zeroed()];
                 quantize_q8_0(x, &mut q);
-                for (r, &level) in r.iter_mut().zip(&q[0].qs) {
-                    *r = f64::from(q[0].d.get()) * f64::from(level);
+                for (r, &code) in r.iter_mut().zip(&q[0].qs) {
+                    *r = f64::from(q[0].d.get()) * f64::from(code);
                 }
             }
         } else {
             let mut q = [BlockQ8K::zeroed()];
             quantize_q8_k(x, &mut q);
-            for (r, &level) in rounded.iter_mut().zip(&q[0].qs) {
-                *r = f64::from(q[0].d.get()) * f64::from(level);
+            for (r, &code) in rounded.iter_mut().zip(&q[0].qs) {
+                *r = f64::from(q[0].d.get()) * f64::from(code);
             }
         }
         for (i, &r) in rounded.iter().enumerate() {
-            let (scale, min) = (f64::from(levels.scale[i / 16]), f64::from(levels.min[i / 16]));
-            sum += (scale * f64::from(levels.q[i]) - min) * r;
-            magnitude += ((scale * f64::from(levels.q[i])).abs() + min.abs()) * r.abs();
+            let (scale, min) = (f64::from(codes.scale[i / 16]), f64::from(codes.min[i / 16]));
+            sum += (scale * f64::from(codes.q[i]) - min) * r;
+            magnitude += ((scale * f64::from(codes.q[i])).abs() + min.abs()) * r.abs();
         }
         sum += add;
         magnitude += add.abs();

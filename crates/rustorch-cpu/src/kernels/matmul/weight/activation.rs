@@ -11,7 +11,7 @@ use rustorch_quant::{BlockQ8_0, BlockQ8_1, BlockQ8K, quantize_q8_0, quantize_q8_
 /// Rows in a panel.
 pub(crate) const LANES: usize = 16;
 
-/// Rounded activations, row by row, with levels, scales and sums apart.
+/// Rounded activations, row by row, with codes, scales and sums apart.
 pub(crate) struct Activations {
     activation_quant: ActivationQuant,
     k: usize,
@@ -25,15 +25,15 @@ pub(crate) struct Activations {
 /// One row of [`Activations`].
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
-    /// Levels.
+    /// Codes.
     pub(crate) qs: &'a [i8],
     /// Scales, for each block of the activation type.
     pub(crate) d: &'a [f32],
     /// Scaled sums, for each 32 values (Q8_1 only).
     pub(crate) s: &'a [f32],
-    /// Sums of the levels, for each 16 values.
+    /// Sums of the codes, for each 16 values.
     pub(crate) sums16: &'a [i16],
-    /// Sums of the levels, for each 32 values.
+    /// Sums of the codes, for each 32 values.
     pub(crate) sums32: &'a [i16],
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct Row<'a> {
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct PanelChunk {
-    /// Levels: `[value / 4][row][value % 4]`.
+    /// Codes: `[value / 4][row][value % 4]`.
     pub(crate) qs: [[[i8; 4]; LANES]; CHUNK / 4],
     /// Scales: `[block][row]`.
     pub(crate) d: [[f32; LANES]; 8],
     /// Scaled sums: `[value / 32][row]`.
     pub(crate) s: [[f32; LANES]; 8],
-    /// Sums of the levels of groups, two groups together: `[group / 2][row][group % 2]`.
+    /// Sums of the codes of groups, two groups together: `[group / 2][row][group % 2]`.
     pub(crate) sums: [[[i16; 2]; LANES]; 8],
 }
 

@@ -10,9 +10,9 @@ pub(crate) const CHUNK: usize = 256;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
-    /// Levels plus the type's offset.
-    pub(crate) levels: [u8; CHUNK],
-    /// Levels times the scales of their groups ([`Kind::Lanes`], instead of `levels` and `int_scale`):
+    /// Codes plus the type's offset.
+    pub(crate) codes: [u8; CHUNK],
+    /// Codes times the scales of their groups ([`Kind::Lanes`], instead of `codes` and `int_scale`):
     /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their
     /// pairs of activations.
     pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
@@ -33,7 +33,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     pub(crate) const ZERO: Chunk = Chunk {
-        levels: [0; CHUNK],
+        codes: [0; CHUNK],
         scaled: [[[[0; 2]; 8]; 2]; CHUNK / 32],
         scale: [0.0; 16],
         min: [0.0; 8],
@@ -44,37 +44,37 @@ impl Chunk {
     };
 }
 
-/// Unpacks up to 256 values; scales, minima and levels alike.
+/// Unpacks up to 256 values; scales, minima and codes alike.
 #[inline(always)]
 pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
-    let mut levels = Codes::new();
+    let mut codes = Codes::new();
     for (i, block) in blocks.iter().enumerate() {
-        block.expand(&mut levels);
+        block.expand(&mut codes);
         if matches!(W::KIND, Kind::Lanes) {
-            scale_levels::<W>(&levels, &block.scales().0, 0, chunk);
+            scale_codes::<W>(&codes, &block.scales().0, 0, chunk);
             continue;
         }
         let at = i * W::LEN;
-        for (to, from) in chunk.levels[at..at + W::LEN].iter_mut().zip(&levels.q[..W::LEN]) {
+        for (to, from) in chunk.codes[at..at + W::LEN].iter_mut().zip(&codes.q[..W::LEN]) {
             *to = (*from as u8).wrapping_add(W::OFFSET);
         }
         if matches!(W::KIND, Kind::Groups) {
-            chunk.scale[at / 16..(at + W::LEN) / 16].copy_from_slice(&levels.scale[..W::LEN / 16]);
+            chunk.scale[at / 16..(at + W::LEN) / 16].copy_from_slice(&codes.scale[..W::LEN / 16]);
         }
     }
     unpack_scales(blocks, chunk);
 }
 
-/// Writes the levels of a plane times their scales, for [`Kind::Lanes`].
+/// Writes the codes of a plane times their scales, for [`Kind::Lanes`].
 #[inline(always)]
-pub(crate) fn scale_levels<W: Weight>(levels: &Codes, scales: &[i8; 16], plane: usize, chunk: &mut Chunk) {
+pub(crate) fn scale_codes<W: Weight>(codes: &Codes, scales: &[i8; 16], plane: usize, chunk: &mut Chunk) {
     for (b, to) in chunk.scaled.iter_mut().enumerate() {
         let mut values = [0i16; 32];
         for (v, value) in values.iter_mut().enumerate() {
             let at = 32 * b + v;
             let offset = if W::GROUP_OFFSET { i16::from(W::OFFSET) } else { 0 };
-            let level = i16::from(W::level(levels.q[at], plane)) + offset;
-            *value = level * i16::from(scales[at / W::GROUP]);
+            let code = i16::from(W::code(codes.q[at], plane)) + offset;
+            *value = code * i16::from(scales[at / W::GROUP]);
         }
         for lane in 0..8 {
             let [v0, v1, v2, v3] = [0, 1, 2, 3].map(|v| values[4 * lane + v]);

@@ -2,7 +2,7 @@
 //! for bit.
 
 use super::activation::{LANES, Row};
-use super::chunk::{CHUNK, Chunk, scale_levels, unpack, unpack_scales};
+use super::chunk::{CHUNK, Chunk, scale_codes, unpack, unpack_scales};
 use super::types::{Kind, Weight};
 use super::{Acc, ROWS};
 use crate::fused::mul_add;
@@ -77,7 +77,7 @@ fn add_blocks<W: Weight>(
         for (l, lane) in lanes.iter_mut().enumerate() {
             let mut sum = 0;
             for v in 4 * l..4 * l + 4 {
-                sum += (i32::from(w.levels[32 * b + v]) - i32::from(W::OFFSET)) * i32::from(qs[v]);
+                sum += (i32::from(w.codes[32 * b + v]) - i32::from(W::OFFSET)) * i32::from(qs[v]);
             }
             *lane = mul_add(d, sum as f32, *lane);
         }
@@ -96,13 +96,13 @@ fn add_superblock<W: Weight>(
     (lanes, min): (&mut [[f32; 8]; 2], &mut f32),
     chunk: &mut Chunk,
 ) {
-    let mut levels = Codes::new();
-    block.expand(&mut levels);
+    let mut codes = Codes::new();
+    block.expand(&mut codes);
     let scales = block.scales().0;
     unpack_scales(std::slice::from_ref(block), chunk);
     let d = chunk.d * x.d[c];
     for (plane, lanes) in lanes[..W::PLANES].iter_mut().enumerate() {
-        scale_levels::<W>(&levels, &scales, plane, chunk);
+        scale_codes::<W>(&codes, &scales, plane, chunk);
         let sums = lane_sums::<W>(chunk, x, c);
         for (lane, sum) in lanes.iter_mut().zip(sums) {
             *lane = mul_add(d, sum as f32, *lane);

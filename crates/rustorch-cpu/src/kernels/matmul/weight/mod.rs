@@ -1,6 +1,6 @@
 //! Matmuls of `f32` activations with block-quantized weights.
 //!
-//! Activations are rounded once to the 8-bit type that the weight's type is multiplied with, as in ggml; products of levels are summed
+//! Activations are rounded once to the 8-bit type that the weight's type is multiplied with, as in ggml; products of codes are summed
 //! as integers. There are two ways through the weights, with the same result bit for bit:
 //! - few rows of activations: [`row`](x86) kernels read blocks in place, four rows of the weight at a time;
 //! - many: sixteen rows of the weight are unpacked to bytes and multiplied with panels of sixteen interleaved rows of
@@ -8,7 +8,7 @@
 //!
 //! An output element is made of chains of fused multiply-adds over the blocks of its row, starting from zero, in order.
 //! Nothing else in its environment changes it. The chains are those of ggml on x86-64, so that results equal its results
-//! bit for bit: a rounding more or less, and an activation behind it rounds to another of its 8-bit levels, which moves
+//! bit for bit: a rounding more or less, and an activation behind it rounds to another of its 8-bit codes, which moves
 //! the logits of a model by a thousandth of their range. ggml interleaves the blocks of eight rows of some types (Q4_0, Q2_K,
 //! Q4_K, IQ4_NL, MXFP4) and has one chain for each result; for the others its dot product has one for each lane of a vector
 //! of eight, added in the end ([`lanes`]).

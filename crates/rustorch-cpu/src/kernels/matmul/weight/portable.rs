@@ -37,7 +37,7 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
         Kind::LaneBlocks | Kind::Lanes => unreachable!("these kinds have kernels of their own"),
         Kind::Blocks => {
             for g in 0..n32 {
-                let sum = products(&w.levels[32 * g..][..32], &qs[32 * g..][..32])
+                let sum = products(&w.codes[32 * g..][..32], &qs[32 * g..][..32])
                     - i32::from(W::OFFSET) * i32::from(x.sums32[8 * c + g]);
                 *acc = mul_add(sum as f32, w.scale[g] * x.d[8 * c + g], *acc);
                 if W::MINS {
@@ -50,7 +50,7 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
             let sums = if n == 16 { &x.sums16[16 * c..] } else { &x.sums32[8 * c..] };
             let (mut sum, mut min) = (0, 0);
             for g in 0..CHUNK / n {
-                sum += w.int_scale[g] * products(&w.levels[n * g..][..n], &qs[n * g..][..n]);
+                sum += w.int_scale[g] * products(&w.codes[n * g..][..n], &qs[n * g..][..n]);
                 min += i32::from(w.int_min[g]) * i32::from(sums[g]);
             }
             *acc = mul_add(sum as f32, w.d * x.d[c], *acc);
@@ -61,7 +61,7 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
             for b in 0..32 * n32 / block {
                 let mut inner = 0.0f32;
                 for g in b * block / 16..(b + 1) * block / 16 {
-                    let sum = products(&w.levels[16 * g..][..16], &qs[16 * g..][..16])
+                    let sum = products(&w.codes[16 * g..][..16], &qs[16 * g..][..16])
                         - i32::from(W::OFFSET) * i32::from(x.sums16[16 * c + g]);
                     inner = mul_add(sum as f32, w.scale[g], inner);
                 }
@@ -72,8 +72,8 @@ fn dot<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize, n32: usize, (acc, low): (&mu
 }
 
 #[inline(always)]
-fn products(levels: &[u8], qs: &[i8]) -> i32 {
-    levels.iter().zip(qs).map(|(&u, &q)| i32::from(u) * i32::from(q)).sum()
+fn products(codes: &[u8], qs: &[i8]) -> i32 {
+    codes.iter().zip(qs).map(|(&u, &q)| i32::from(u) * i32::from(q)).sum()
 }
 
 /// The blocks of a row as chunks, `step` apart.
@@ -177,7 +177,7 @@ fn panel<W: Weight>(
 fn lane_products<const N: usize>(w: &Chunk, x: &PanelChunk, g: usize) -> [i32; LANES] {
     let mut sum = [0; LANES];
     for (i, x) in x.qs[g * N / 4..(g + 1) * N / 4].iter().enumerate() {
-        let u = &w.levels[g * N + 4 * i..][..4];
+        let u = &w.codes[g * N + 4 * i..][..4];
         for l in 0..LANES {
             for j in 0..4 {
                 sum[l] += i32::from(u[j]) * i32::from(x[l][j]);

@@ -13,7 +13,7 @@ use rustorch_quant::{
 pub(crate) enum ActivationQuant {
     /// Blocks of 32 with an f16 scale.
     Q8_0,
-    /// The same, with the scaled sum of the levels (f16).
+    /// The same, with the scaled sum of the codes (f16).
     Q8_1,
     /// Blocks of 256 with an f32 scale.
     Q8K,
@@ -29,7 +29,7 @@ impl ActivationQuant {
     }
 }
 
-/// The arithmetic of a type. In every case sums of products of levels are exact integers, and an output element is made of
+/// The arithmetic of a type. In every case sums of products of codes are exact integers, and an output element is made of
 /// chains of fused multiply-adds over the blocks of its row, in order; so every kernel gives the same bits. They are the
 /// chains of ggml on x86-64 ([`super`]): one for the types whose blocks it interleaves by eight rows, eight for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 
 /// A block type as the left side of integer dot products.
 ///
-/// Levels are handled as unsigned bytes, `level + OFFSET`.
+/// Codes are handled as unsigned bytes, `code + OFFSET`.
 pub(crate) trait Weight: Block {
     /// What activations are rounded to.
     const ACTIVATION_QUANT: ActivationQuant;
@@ -60,7 +60,7 @@ pub(crate) trait Weight: Block {
     const KIND: Kind;
     /// Values for each integer scale ([`Kind::Integer`] only).
     const GROUP: usize = 16;
-    /// What makes levels unsigned. 128 where they use all eight bits.
+    /// What makes codes unsigned. 128 where they use all eight bits.
     const OFFSET: u8 = 128;
     /// Whether there are minima.
     const MINS: bool = false;
@@ -71,13 +71,13 @@ pub(crate) trait Weight: Block {
     const FACTOR: f32 = 1.0;
     /// See [`Kind::Lanes`]; a power of two.
     const MIN_FACTOR: f32 = 1.0;
-    /// How many sets of levels share the scales ([`Kind::Lanes`] only). The lanes of each are summed on their own, and
+    /// How many sets of codes share the scales ([`Kind::Lanes`] only). The lanes of each are summed on their own, and
     /// those of a second one times [`MIN_FACTOR`](Self::MIN_FACTOR) are added.
     const PLANES: usize = 1;
 
-    /// A level of [`Kind::Lanes`] in one of the planes, from the level of decoding.
+    /// A code of [`Kind::Lanes`] in one of the planes, from the code of decoding.
     #[inline(always)]
-    fn level(q: i8, _plane: usize) -> i8 {
+    fn code(q: i8, _plane: usize) -> i8 {
         q
     }
 
@@ -120,7 +120,7 @@ blocks! {
     BlockMxfp4: Blocks, Q8_0, offset 128, |b| (e8m0_halved(b.e), 0.0);
 }
 
-/// Half of the scale of an MXFP4 block, which goes with the doubled levels.
+/// Half of the scale of an MXFP4 block, which goes with the doubled codes.
 #[inline(always)]
 fn e8m0_halved(e: u8) -> f32 {
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (u32::from(e) - 1) << 23 })
@@ -128,7 +128,7 @@ fn e8m0_halved(e: u8) -> f32 {
 
 macro_rules! integer {
     ($($block:ty: $kind:ident, groups of $group:literal, offset $offset:literal, mins $mins:literal, $factors:expr, $scales:expr
-       $(, $constant:ident = $value:expr)* $(=> $level:expr)?;)*) => {$(
+       $(, $constant:ident = $value:expr)* $(=> $code:expr)?;)*) => {$(
         impl Weight for $block {
             const ACTIVATION_QUANT: ActivationQuant = ActivationQuant::Q8K;
             const KIND: Kind = Kind::$kind;
@@ -138,9 +138,9 @@ macro_rules! integer {
             $(integer!(@constant $constant = $value);)*
             $(
                 #[inline(always)]
-                fn level(q: i8, plane: usize) -> i8 {
-                    let level: fn(i8, usize) -> i8 = $level;
-                    level(q, plane)
+                fn code(q: i8, plane: usize) -> i8 {
+                    let code: fn(i8, usize) -> i8 = $code;
+                    code(q, plane)
                 }
             )?
 
@@ -275,7 +275,7 @@ pub(crate) trait Visitor {
     /// What comes out.
     type Output;
 
-    /// Does it for a type whose levels are unpacked by portable code.
+    /// Does it for a type whose codes are unpacked by portable code.
     fn plain<W: Weight>(self) -> Self::Output;
 
     /// Does it for a type that has vector code, too.
@@ -322,14 +322,14 @@ mod tests {
 
     /// The scales that a type states here times its factors are those with which it decodes.
     fn agrees<W: Weight>() {
-        let mut levels = Codes::new();
+        let mut codes = Codes::new();
         for seed in 0..64u32 {
             let mut block = W::zeroed();
             for (i, byte) in bytemuck::bytes_of_mut(&mut block).iter_mut().enumerate() {
                 *byte = (seed.wrapping_mul(0x9e37_79b9).wrapping_add(i as u32).wrapping_mul(0x85eb_ca6b)
                     >> 24) as u8;
             }
-            block.expand(&mut levels);
+            block.expand(&mut codes);
             let ((d, m), (scales, mins)) = (block.factors(), block.scales());
             for i in 0..W::LEN / 16 {
                 let (scale, min) = match W::KIND {
@@ -340,11 +340,11 @@ mod tests {
                     }
                 };
                 let same = |a: f32, b: f32| a == b || a.is_nan() && b.is_nan();
-                assert!(same(scale, levels.scale[i]), "{} scale {i}", W::TYPE);
-                assert!(same(min, levels.min[i]) || !W::MINS, "{} min {i}", W::TYPE);
+                assert!(same(scale, codes.scale[i]), "{} scale {i}", W::TYPE);
+                assert!(same(min, codes.min[i]) || !W::MINS, "{} min {i}", W::TYPE);
             }
             let fits = |q: i8| (0..=255).contains(&(i32::from(q) + i32::from(W::OFFSET)));
-            assert!(levels.q[..W::LEN].iter().all(|&q| fits(q)), "{}", W::TYPE);
+            assert!(codes.q[..W::LEN].iter().all(|&q| fits(q)), "{}", W::TYPE);
         }
     }
 

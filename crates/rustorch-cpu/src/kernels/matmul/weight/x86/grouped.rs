@@ -1,7 +1,7 @@
-//! One row of activations times four rows of a type whose levels come from tables: blocks are unpacked by portable code,
+//! One row of activations times four rows of a type whose codes come from tables: blocks are unpacked by portable code,
 //! one at a time.
 
-use super::row::level_products;
+use super::row::code_products;
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack};
@@ -18,7 +18,7 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
     // A scale for each group and row.
     let mut scales = [[0.0f32; ROWS]; CHUNK / 16];
     let per_block = W::ACTIVATION_QUANT.block() / 32;
-    // SAFETY: this function's contract; a row of activations has `k` levels and the scales that go with them.
+    // SAFETY: this function's contract; a row of activations has `k` codes and the scales that go with them.
     unsafe {
         let mut acc = _mm_setzero_ps();
         for c in 0..k.div_ceil(CHUNK) {
@@ -35,8 +35,8 @@ pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>
                 let q = _mm256_loadu_si256(x.qs.as_ptr().add(c * CHUNK + 32 * i).cast());
                 let mut t = [_mm256_setzero_si256(); ROWS];
                 for r in 0..ROWS {
-                    let levels = _mm256_load_si256(chunks[r].levels.as_ptr().add(32 * i).cast());
-                    t[r] = level_products::<W>(levels, q);
+                    let codes = _mm256_load_si256(chunks[r].codes.as_ptr().add(32 * i).cast());
+                    t[r] = code_products::<W>(codes, q);
                 }
                 // One half for each group of 16, in it one lane for each row.
                 let sums = _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));

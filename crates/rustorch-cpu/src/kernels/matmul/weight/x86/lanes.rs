@@ -1,9 +1,9 @@
 //! One row of activations times four rows, with eight sums for each result.
 
-use super::levels::Vectored;
+use super::codes::Vectored;
 use super::row;
 use crate::kernels::matmul::weight::activation::Row;
-use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, scale_levels, unpack_scales};
+use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, scale_codes, unpack_scales};
 use crate::kernels::matmul::weight::types::Weight;
 use crate::kernels::matmul::weight::x86::wide;
 use crate::kernels::matmul::weight::{ROWS, lanes};
@@ -87,11 +87,11 @@ pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
                 back = _mm256_madd_epi16(pairs, _mm256_set1_epi16(-1));
             }
             for r in 0..ROWS {
-                let levels = w[r].levels(0);
+                let codes = w[r].codes(0);
                 let t = if VNNI {
-                    _mm256_dpbusd_epi32(back, levels, q)
+                    _mm256_dpbusd_epi32(back, codes, q)
                 } else {
-                    _mm256_add_epi32(back, row::level_products::<W>(levels, q))
+                    _mm256_add_epi32(back, row::code_products::<W>(codes, q))
                 };
                 acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(t), acc[r]);
             }
@@ -103,7 +103,7 @@ pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
     }
 }
 
-/// Four rows of blocks of 256 whose levels are unpacked by portable code.
+/// Four rows of blocks of 256 whose codes are unpacked by portable code.
 ///
 /// # Safety
 /// The CPU has AVX2 and FMA. Each pointer has `k` values in blocks of `W`.
@@ -114,19 +114,19 @@ pub(super) unsafe fn plain_rows<W: Weight>(
     x: &Row<'_>,
     out: &mut [f32; ROWS],
 ) {
-    let (mut chunk, mut levels) = (Chunk::ZERO, Codes::new());
+    let (mut chunk, mut codes) = (Chunk::ZERO, Codes::new());
     for r in 0..ROWS {
-        // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
+        // SAFETY: this function's contract; a row of activations has `k` codes and the scales and sums that go with them.
         unsafe {
             let (mut acc, mut min) = ([_mm256_setzero_ps(); 2], 0.0f32);
             for c in 0..k / CHUNK {
                 let block = &*w[r].cast::<W>().add(c);
-                block.expand(&mut levels);
+                block.expand(&mut codes);
                 unpack_scales(std::slice::from_ref(block), &mut chunk);
                 let scales = block.scales().0;
                 let d = _mm256_set1_ps(chunk.d * *x.d.as_ptr().add(c));
                 for plane in 0..W::PLANES {
-                    scale_levels::<W>(&levels, &scales, plane, &mut chunk);
+                    scale_codes::<W>(&codes, &scales, plane, &mut chunk);
                     let sums = _mm256_cvtepi32_ps(chunk_sums::<W>(&chunk, x, c));
                     acc[plane] = _mm256_fmadd_ps(d, sums, acc[plane]);
                 }
@@ -168,7 +168,7 @@ unsafe fn chunk_sums<W: Weight>(w: &Chunk, x: &Row<'_>, c: usize) -> __m256i {
     }
 }
 
-/// Writes the levels of a block times their scales, as [`scale_levels`].
+/// Writes the codes of a block times their scales, as [`scale_codes`].
 ///
 /// # Safety
 /// The CPU has AVX2; the type is of 256 values.
@@ -180,15 +180,15 @@ pub(super) unsafe fn unpack_scaled<W: Vectored>(block: &W, chunk: &mut Chunk) {
     for (b, [first, second]) in chunk.scaled.iter_mut().enumerate() {
         // SAFETY: this function's contract; eight pairs fill a register.
         unsafe {
-            let levels = block.levels(b);
+            let codes = block.codes(b);
             let scale = if W::GROUP == 32 {
                 _mm256_set1_epi16(scales[b])
             } else {
                 _mm256_set_m128i(_mm_set1_epi16(scales[2 * b + 1]), _mm_set1_epi16(scales[2 * b]))
             };
             let offset = _mm256_set1_epi16(offset);
-            let even = _mm256_sub_epi16(_mm256_and_si256(levels, _mm256_set1_epi16(255)), offset);
-            let odd = _mm256_sub_epi16(_mm256_srli_epi16(levels, 8), offset);
+            let even = _mm256_sub_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), offset);
+            let odd = _mm256_sub_epi16(_mm256_srli_epi16(codes, 8), offset);
             _mm256_storeu_si256(first.as_mut_ptr().cast(), _mm256_mullo_epi16(even, scale));
             _mm256_storeu_si256(second.as_mut_ptr().cast(), _mm256_mullo_epi16(odd, scale));
         }

@@ -1,15 +1,15 @@
 //! Vector kernels for x86-64.
 
+mod codes;
 mod grouped;
 mod lanes;
-mod levels;
 mod panel256;
 mod panel512;
 mod panel512_lanes;
 mod row;
 mod row512;
 
-pub(crate) use levels::Vectored;
+pub(crate) use codes::Vectored;
 
 use super::activation::{PanelChunk, Row};
 use super::chunk::Chunk;
@@ -18,7 +18,7 @@ use super::types::Weight;
 use super::{Acc, Kernels, ROWS, portable};
 use crate::Isa;
 
-/// Whether levels use all eight bits, so that pairs of products may leave 16 bits.
+/// Whether codes use all eight bits, so that pairs of products may leave 16 bits.
 const fn wide<W: Weight>() -> bool {
     W::OFFSET == 128
 }
@@ -35,7 +35,7 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
     Kernels { rows, panels, unpack: unpack_avx2::<W>, ..Kernels::portable::<W>() }
 }
 
-/// The kernels of a type whose levels are unpacked by portable code, compiled for wide vectors.
+/// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
         // A panel has no room for the sums of a second plane.
@@ -58,7 +58,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
 macro_rules! wrappers {
     ($($features:literal: $name:ident<W: $bound:ident>($($arg:ident: $ty:ty),*) = $body:expr;)*) => {$(
         /// # Safety
-        /// The body's contract, on a CPU with the features of the level.
+        /// The body's contract, on a CPU with the features of the instruction set.
         #[target_feature(enable = $features)]
         unsafe fn $name<W: $bound>($($arg: $ty),*) {
             // SAFETY: the contract is passed on.
@@ -70,7 +70,7 @@ macro_rules! wrappers {
 wrappers! {
     "avx2,fma,f16c,bmi2": rows_avx2<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row::rows::<W, false>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row512::rows::<W>;
-    "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = levels::unpack_row::<W>;
+    "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::unpack_row::<W>;
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;

@@ -1,6 +1,6 @@
 //! Four unpacked chunks times half a panel, eight rows of activations: the AVX2 form of `panel512`.
 //!
-//! Levels that use all eight bits are multiplied with their sign, since pairs of products with 255 would leave 16 bits;
+//! Codes that use all eight bits are multiplied with their sign, since pairs of products with 255 would leave 16 bits;
 //! so for those types no offset is taken back.
 
 use crate::kernels::matmul::weight::activation::{LANES, PanelChunk};
@@ -197,7 +197,7 @@ unsafe fn raw_products<W: Weight, const QUADS: usize>(
         for i in g * QUADS..(g + 1) * QUADS {
             let q = x.ints(&x.panel.qs[i]);
             for r in 0..ROWS {
-                let u = _mm256_set1_epi32((*w.add(r)).levels.as_ptr().cast::<i32>().add(i).read());
+                let u = _mm256_set1_epi32((*w.add(r)).codes.as_ptr().cast::<i32>().add(i).read());
                 let pairs = if wide::<W>() {
                     let w = _mm256_xor_si256(u, _mm256_set1_epi8(-128));
                     _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w))

@@ -217,7 +217,7 @@ unsafe fn raw_products<const C: usize, const QUADS: usize>(
                 q[c] = _mm512_load_si512((*x[c]).qs[i].as_ptr().cast());
             }
             for r in 0..ROWS {
-                let four = (*w.add(r)).levels.as_ptr().cast::<i32>().add(i).read();
+                let four = (*w.add(r)).codes.as_ptr().cast::<i32>().add(i).read();
                 let u = _mm512_set1_epi32(four);
                 for c in 0..C {
                     t[r][c] = _mm512_dpbusd_epi32(t[r][c], u, q[c]);

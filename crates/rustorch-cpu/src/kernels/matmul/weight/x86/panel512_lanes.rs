@@ -98,7 +98,7 @@ unsafe fn blocks<W: Weight, const C: usize>(
                     }
                 }
                 for r in 0..ROWS {
-                    let u = _mm512_set1_epi32((*w.add(r)).levels.as_ptr().cast::<i32>().add(i).read());
+                    let u = _mm512_set1_epi32((*w.add(r)).codes.as_ptr().cast::<i32>().add(i).read());
                     for c in 0..C {
                         let sum = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(start[c], u, q[c]));
                         total[r][c] = _mm512_fmadd_ps(d[b][r][c], sum, total[r][c]);

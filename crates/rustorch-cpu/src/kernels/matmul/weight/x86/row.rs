@@ -1,7 +1,7 @@
 //! One row of activations times four rows of blocks in place: the kernel of generation, which reads each weight once.
 
+use super::codes::Vectored;
 use super::lanes;
-use super::levels::Vectored;
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::types::{Kind, Weight};
@@ -20,7 +20,7 @@ pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
     out: &mut [f32; ROWS],
 ) {
     let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
-    // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
+    // SAFETY: this function's contract; a row of activations has `k` codes and the scales and sums that go with them.
     unsafe {
         let acc = match W::KIND {
             Kind::Blocks => blocks::<W, VNNI>(w, k / 32, x),
@@ -66,10 +66,10 @@ pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
         let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
         let q = _mm256_loadu_si256(x.qs.as_ptr().add(32 * b).cast());
         let mut sum = reduce(
-            products::<W, VNNI>(w0.levels(0), q),
-            products::<W, VNNI>(w1.levels(0), q),
-            products::<W, VNNI>(w2.levels(0), q),
-            products::<W, VNNI>(w3.levels(0), q),
+            products::<W, VNNI>(w0.codes(0), q),
+            products::<W, VNNI>(w1.codes(0), q),
+            products::<W, VNNI>(w2.codes(0), q),
+            products::<W, VNNI>(w3.codes(0), q),
         );
         if W::OFFSET != 0 && (VNNI || !wide::<W>()) {
             let offset = i32::from(W::OFFSET) * i32::from(*x.sums32.as_ptr().add(b));
@@ -164,7 +164,7 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
         let mut sum = _mm256_setzero_si256();
         for i in 0..8 {
             let q = _mm256_loadu_si256(qs.add(32 * i).cast());
-            let mut pairs = pairs::<W>(w.levels(i), q);
+            let mut pairs = pairs::<W>(w.codes(i), q);
             if own_offset::<W>() {
                 pairs = _mm256_sub_epi16(pairs, _mm256_maddubs_epi16(_mm256_set1_epi8(W::OFFSET as i8), q));
             }
@@ -222,48 +222,48 @@ pub(super) unsafe fn group_sums<W: Vectored>(
     }
 }
 
-/// Sums of pairs of products, in 16 bits. Levels that use all eight bits are taken with their sign, the others with
+/// Sums of pairs of products, in 16 bits. Codes that use all eight bits are taken with their sign, the others with
 /// their offset.
 ///
 /// # Safety
 /// The CPU has AVX2.
 #[inline(always)]
-unsafe fn pairs<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
+unsafe fn pairs<W: Weight>(codes: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
     unsafe {
         if wide::<W>() {
-            let w = _mm256_xor_si256(levels, _mm256_set1_epi8(-128));
+            let w = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));
             _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w))
         } else {
-            _mm256_maddubs_epi16(levels, q)
+            _mm256_maddubs_epi16(codes, q)
         }
     }
 }
 
-/// Sums of four products. With VNNI, levels are always taken with their offset.
+/// Sums of four products. With VNNI, codes are always taken with their offset.
 ///
 /// # Safety
 /// The CPU has AVX2, and AVX-512 VL and VNNI if `VNNI`.
 #[inline(always)]
-unsafe fn products<W: Vectored, const VNNI: bool>(levels: __m256i, q: __m256i) -> __m256i {
+unsafe fn products<W: Vectored, const VNNI: bool>(codes: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
     unsafe {
         if VNNI {
-            _mm256_dpbusd_epi32(_mm256_setzero_si256(), levels, q)
+            _mm256_dpbusd_epi32(_mm256_setzero_si256(), codes, q)
         } else {
-            level_products::<W>(levels, q)
+            code_products::<W>(codes, q)
         }
     }
 }
 
-/// Sums of four products, of levels as [`pairs`] takes them.
+/// Sums of four products, of codes as [`pairs`] takes them.
 ///
 /// # Safety
 /// The CPU has AVX2.
 #[inline(always)]
-pub(super) unsafe fn level_products<W: Weight>(levels: __m256i, q: __m256i) -> __m256i {
+pub(super) unsafe fn code_products<W: Weight>(codes: __m256i, q: __m256i) -> __m256i {
     // SAFETY: this function's contract.
-    unsafe { _mm256_madd_epi16(pairs::<W>(levels, q), _mm256_set1_epi16(1)) }
+    unsafe { _mm256_madd_epi16(pairs::<W>(codes, q), _mm256_set1_epi16(1)) }
 }
 
 /// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the CPU to

@@ -1,6 +1,6 @@
 //! The AVX-512 form of `row`: 64 values of each of four rows at a time.
 
-use super::levels::Vectored;
+use super::codes::Vectored;
 use super::{lanes, row};
 use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
@@ -15,7 +15,7 @@ use std::arch::x86_64::*;
 #[inline(always)]
 pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
     let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
-    // SAFETY: this function's contract; a row of activations has `k` levels and the scales and sums that go with them.
+    // SAFETY: this function's contract; a row of activations has `k` codes and the scales and sums that go with them.
     unsafe {
         let acc = match W::KIND {
             Kind::Blocks => blocks::<W>(w, k / 32, x),
@@ -43,9 +43,9 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
             row::prefetch(w, b, 2 * size_of::<W>());
             let mut t = [_mm512_setzero_si512(); ROWS];
             for r in 0..ROWS {
-                let (low, high) = ((*w[r].add(b)).levels(0), (*w[r].add(b + 1)).levels(0));
-                let levels = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-                t[r] = _mm512_dpbusd_epi32(t[r], levels, q);
+                let (low, high) = ((*w[r].add(b)).codes(0), (*w[r].add(b + 1)).codes(0));
+                let codes = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+                t[r] = _mm512_dpbusd_epi32(t[r], codes, q);
             }
             let t = transpose_add(t);
             let (low, high) = (_mm512_castsi512_si256(t), _mm512_extracti64x4_epi64(t, 1));
@@ -197,15 +197,15 @@ unsafe fn scaled_products<W: Vectored>(
         };
         let mut sum = _mm512_setzero_si512();
         for i in 0..4 {
-            let levels = w.pair(i);
+            let codes = w.pair(i);
             let mut pairs = if wide::<W>() {
-                // There is no `sign` of this width: levels are negated where they are below 128.
-                let w = _mm512_xor_si512(levels, _mm512_set1_epi8(-128));
+                // There is no `sign` of this width: codes are negated where they are below 128.
+                let w = _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
                 let negative = _mm512_movepi8_mask(w);
                 let x = _mm512_mask_sub_epi8(q[i], negative, _mm512_setzero_si512(), q[i]);
                 _mm512_maddubs_epi16(_mm512_abs_epi8(w), x)
             } else {
-                _mm512_maddubs_epi16(levels, q[i])
+                _mm512_maddubs_epi16(codes, q[i])
             };
             if row::own_offset::<W>() {
                 pairs = _mm512_sub_epi16(pairs, back[i]);

@@ -1,4 +1,4 @@
-//! Levels of each type in AVX2 registers.
+//! Codes of each type in AVX2 registers.
 
 use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
@@ -8,18 +8,18 @@ use rustorch_quant::{
 };
 use std::arch::x86_64::*;
 
-/// A block type whose levels can be unpacked in registers.
+/// A block type whose codes can be unpacked in registers.
 pub(crate) trait Vectored: Weight {
-    /// Levels `32 * i..32 * i + 32` plus the offset, in order.
+    /// Codes `32 * i..32 * i + 32` plus the offset, in order.
     ///
     /// # Safety
-    /// The CPU has AVX2, and the block that many levels.
-    unsafe fn levels(&self, i: usize) -> __m256i;
+    /// The CPU has AVX2, and the block that many codes.
+    unsafe fn codes(&self, i: usize) -> __m256i;
 
-    /// The groups of 32 levels that [`pair`](Self::pair) gives (types of 256 values only): those that unpack together.
+    /// The groups of 32 codes that [`pair`](Self::pair) gives (types of 256 values only): those that unpack together.
     const PAIRS: [(usize, usize); 4] = [(0, 1), (2, 3), (4, 5), (6, 7)];
 
-    /// The levels plus the offset of two groups of 32, in order.
+    /// The codes plus the offset of two groups of 32, in order.
     ///
     /// # Safety
     /// The CPU has AVX-512 F, BW and VL; the type is of 256 values.
@@ -27,7 +27,7 @@ pub(crate) trait Vectored: Weight {
     unsafe fn pair(&self, i: usize) -> __m512i {
         let (low, high) = Self::PAIRS[i];
         // SAFETY: this function's contract.
-        unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(self.levels(low)), self.levels(high), 1) }
+        unsafe { _mm512_inserti64x4(_mm512_castsi256_si512(self.codes(low)), self.codes(high), 1) }
     }
 
     /// Scales and minima of four blocks, as [`Weight::factors`].
@@ -66,17 +66,17 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
     // SAFETY: this function's contract; blocks have alignment 1.
     let blocks = unsafe { std::slice::from_raw_parts(w.cast::<W>(), k / W::LEN) };
     for (c, blocks) in blocks.chunks(CHUNK / W::LEN).enumerate() {
-        // SAFETY: this function's contract; a chunk is aligned and holds 256 levels.
+        // SAFETY: this function's contract; a chunk is aligned and holds 256 codes.
         unsafe {
             let chunk = &mut *out.add(c * step);
-            let to = chunk.levels.as_mut_ptr().cast::<__m256i>();
+            let to = chunk.codes.as_mut_ptr().cast::<__m256i>();
             for (b, block) in blocks.iter().enumerate() {
                 if matches!(W::KIND, Kind::Lanes) {
                     super::lanes::unpack_scaled(block, chunk);
                     continue;
                 }
                 for i in 0..W::LEN / 32 {
-                    _mm256_store_si256(to.add(b * (W::LEN / 32) + i), block.levels(i));
+                    _mm256_store_si256(to.add(b * (W::LEN / 32) + i), block.codes(i));
                 }
             }
             unpack_scales(blocks, chunk);
@@ -181,11 +181,11 @@ unsafe fn lookup(table: &[u8; 16], codes: __m256i) -> __m256i {
     unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), codes) }
 }
 
-const fn raised(levels: [i8; 16]) -> [u8; 16] {
+const fn raised(codes: [i8; 16]) -> [u8; 16] {
     let mut out = [0; 16];
     let mut i = 0;
     while i < 16 {
-        out[i] = (levels[i] as u8).wrapping_add(128);
+        out[i] = (codes[i] as u8).wrapping_add(128);
         i += 1;
     }
     out
@@ -195,14 +195,14 @@ static IQ4: [u8; 16] = raised(KVALUES_IQ4NL);
 static E2M1: [u8; 16] = raised([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
 
 macro_rules! vectored {
-    ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $levels:expr
+    ($($block:ty: halves $halves:expr, |$b:ident, $i:ident| $codes:expr
        $(, pairs $pairs:expr, |$pb:ident, $pi:ident| $pair:expr)?;)*) => {$(
         impl Vectored for $block {
             #[inline(always)]
-            unsafe fn levels(&self, $i: usize) -> __m256i {
+            unsafe fn codes(&self, $i: usize) -> __m256i {
                 let $b = self;
                 // SAFETY: the contract of the trait; fields have the bytes that are read.
-                unsafe { $levels }
+                unsafe { $codes }
             }
 
             $(
@@ -291,7 +291,7 @@ vectored! {
 
 impl Vectored for BlockMxfp4 {
     #[inline(always)]
-    unsafe fn levels(&self, _i: usize) -> __m256i {
+    unsafe fn codes(&self, _i: usize) -> __m256i {
         // SAFETY: the contract of the trait; the field has sixteen bytes.
         unsafe { lookup(&E2M1, nibbles(self.qs.as_ptr())) }
     }
