@@ -67,16 +67,22 @@ const WORDS: &[Word] = &[
         &["crates/rustorch/", "crates/rustorch-cli/", "crates/rustorch-runtime/"],
     ),
     word("Wish", "OutputDevice", RUNTIME),
+    word("Whereto", "TargetDevice", ALL),
     word("Done", "DispatchOutcome", RUNTIME),
     word("bring", "move_to", RUNTIME),
     word("executor/tiny.rs", "executor/fast_path.rs", ALL),
     word("Pool", "ThreadPool", CPU),
     word("Pool", "CachingAllocator", RUNTIME),
     word("npu_below", "nothing: it goes", ALL),
+    // Promotion.
+    word("Meeting", "BinaryPromotion", &["crates/rustorch-tensor/"]),
     // Matmul on the CPU.
     word("Problem", "GemmArgs", CPU_KERNELS),
     word("Job", "GroupedGemm", CPU_KERNELS),
     word("Companion", "ActivationQuant", ALL),
+    word("Angles", "RopeCosSin", CPU_KERNELS),
+    word("Choices", "ExpertRows", CPU_KERNELS),
+    word("level_products", "code_products", ALL),
     // Kernels and drivers of GPUs.
     word("Aside", "StagedOperand", DEVICES),
     word("Piece", "Chunk", DEVICES),

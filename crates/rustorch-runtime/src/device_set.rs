@@ -6,7 +6,7 @@ use rustorch_core::{Device, Error, Result};
 use std::sync::Arc;
 
 /// Devices in the order in which they are tried, the CPU last.
-pub(crate) type Order = Arc<[Arc<DeviceState>]>;
+pub(crate) type FallbackOrder = Arc<[Arc<DeviceState>]>;
 
 /// The devices that an executor chooses among. Operands may be on others.
 pub(crate) struct DeviceSet {
@@ -16,14 +16,14 @@ pub(crate) struct DeviceSet {
 
 enum Source {
     /// Those that an executor was built with, and which of them are in the fallback order.
-    Built { devices: Box<[Arc<DeviceState>]>, order: Order },
+    Built { devices: Box<[Arc<DeviceState>]>, order: FallbackOrder },
     /// Those of the process, which are looked for when somebody names them.
     Process(&'static Registry),
 }
 
 impl DeviceSet {
     /// The devices that an executor is built with; the CPU is last in the order.
-    pub(crate) fn built(devices: Box<[Arc<DeviceState>]>, order: Order) -> DeviceSet {
+    pub(crate) fn built(devices: Box<[Arc<DeviceState>]>, order: FallbackOrder) -> DeviceSet {
         let cpu = Arc::clone(order.last().expect("the CPU is in every order"));
         DeviceSet { cpu, source: Source::Built { devices, order } }
     }
@@ -60,7 +60,7 @@ impl DeviceSet {
     }
 
     /// Those that are open, in the fallback order as far as they are in it.
-    pub(crate) fn open(&self) -> Order {
+    pub(crate) fn open(&self) -> FallbackOrder {
         match &self.source {
             Source::Built { devices, .. } => devices.iter().cloned().collect(),
             Source::Process(registry) => registry.open(),
@@ -68,7 +68,7 @@ impl DeviceSet {
     }
 
     /// Those that stand in for each other, the CPU last: of the process's, those that are open.
-    pub(crate) fn open_order(&self) -> Order {
+    pub(crate) fn open_order(&self) -> FallbackOrder {
         match &self.source {
             Source::Built { order, .. } => Arc::clone(order),
             Source::Process(registry) => registry.open(),
@@ -79,7 +79,7 @@ impl DeviceSet {
     ///
     /// # Errors
     /// If the environment asks for a fallback order that makes no sense or names devices that are not here.
-    pub(crate) fn order(&self) -> Result<Order> {
+    pub(crate) fn order(&self) -> Result<FallbackOrder> {
         match &self.source {
             Source::Built { order, .. } => Ok(Arc::clone(order)),
             Source::Process(registry) => registry.order(),

@@ -45,7 +45,7 @@ pub use cost::{Calibration, CostCache, cache_dir, cost_of, measure_again};
 pub use device_manager::{ContextOptions, DeviceContext, DeviceInfo, DeviceManager};
 pub use env::{DeviceChoice, Environment};
 pub use executor::{
-    Builder, Estimate, FromOutput, HybridExecutor, OnFault, Operand, Output, OutputVec, Target, Whereto,
+    Builder, Estimate, FromOutput, HybridExecutor, OnFault, Operand, Output, OutputVec, Target, TargetDevice,
 };
 pub use explain::Explanation;
 pub use fallback::fallback_order;

@@ -17,7 +17,7 @@ pub(crate) const DEFAULT_FLOAT: DType = DType::F32;
 pub(crate) const SCALAR: PromotionCategory = PromotionCategory::Scalar;
 
 /// The dtype in which these operands meet.
-pub(crate) fn meet(op: &'static str, operands: &[(DType, PromotionCategory)]) -> Result<DType> {
+pub(crate) fn promote(op: &'static str, operands: &[(DType, PromotionCategory)]) -> Result<DType> {
     let quantized = operands.iter().any(|(dtype, _)| dtype.is_quant());
     match result_type(operands.iter().copied(), DEFAULT_FLOAT) {
         Some(dtype) if !quantized => Ok(dtype),
@@ -87,14 +87,14 @@ impl Side {
 }
 
 /// The dtypes in which a function of pairs is computed and has its result.
-pub(crate) struct Meeting {
+pub(crate) struct BinaryPromotion {
     pub(crate) compute: DType,
     pub(crate) result: DType,
 }
 
 /// How a function of these operands is computed.
-pub(crate) fn meeting(op: BinaryOp, sides: [Side; 2]) -> Result<Meeting> {
-    let mut dtype = meet(op.name(), &sides.map(Side::with_category))?;
+pub(crate) fn binary_promotion(op: BinaryOp, sides: [Side; 2]) -> Result<BinaryPromotion> {
+    let mut dtype = promote(op.name(), &sides.map(Side::with_category))?;
     let fractional = matches!(op, BinaryOp::Div | BinaryOp::Atan2);
     if fractional && matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int) {
         dtype = DEFAULT_FLOAT;
@@ -110,7 +110,7 @@ pub(crate) fn meeting(op: BinaryOp, sides: [Side; 2]) -> Result<Meeting> {
     }
     // A scalar is not rounded to 16 bits before it is used.
     let rounded = sides.iter().any(|side| matches!(side, Side::Number(number) if is_rounded(*number, dtype)));
-    Ok(Meeting { compute: if rounded { DType::F32 } else { dtype }, result: dtype })
+    Ok(BinaryPromotion { compute: if rounded { DType::F32 } else { dtype }, result: dtype })
 }
 
 /// Checks that a number has a place in an integer dtype, and that a complex one is not to lose a part. Negative numbers wrap around in unsigned ones down to minus
@@ -171,7 +171,7 @@ fn of_tensors(op: BinaryOp, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 fn promoted(op: BinaryOp, a: TensorOrScalar<'_>, b: TensorOrScalar<'_>) -> Result<Tensor> {
     use TensorOrScalar::Tensor;
     let name = op.name();
-    let Meeting { compute, result } = meeting(op, [a.side(), b.side()])?;
+    let BinaryPromotion { compute, result } = binary_promotion(op, [a.side(), b.side()])?;
     let beside = match (a, b) {
         (Tensor(x), _) | (_, Tensor(x)) => x,
         _ => return Err(Error::argument(name, "needs a tensor among its operands")),
@@ -199,7 +199,7 @@ fn run_pair(op: &Op, dtype: DType, [a, b]: [TensorOrScalar<'_>; 2], beside: &Ten
 
 fn compare(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>) -> Result<Tensor> {
     let this = TensorOrScalar::from(a);
-    let dtype = meet(op.name(), &[this.with_category(), b.with_category()])?;
+    let dtype = promote(op.name(), &[this.with_category(), b.with_category()])?;
     run_pair(&Op::Compare(op), dtype, [this, b], a)
 }
 
@@ -332,7 +332,7 @@ impl Tensor {
     pub fn trunc_divide<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
         let other = other.into();
         let this = TensorOrScalar::from(self);
-        let dtype = meet("trunc_divide", &[this.with_category(), other.with_category()])?;
+        let dtype = promote("trunc_divide", &[this.with_category(), other.with_category()])?;
         let a = this.to_tensor("trunc_divide", dtype, self)?;
         let b = other.to_tensor("trunc_divide", dtype, self)?;
         if !dtype.is_int() {
@@ -374,7 +374,7 @@ impl Tensor {
         b: impl Into<TensorOrScalar<'b>>,
     ) -> Result<Tensor> {
         let (a, b) = (a.into(), b.into());
-        let dtype = meet("where", &[a.with_category(), b.with_category()])?;
+        let dtype = promote("where", &[a.with_category(), b.with_category()])?;
         let (a, b) = (a.to_tensor("where", dtype, self)?, b.to_tensor("where", dtype, self)?);
         run(&Op::Where(Where), &[self, &a, &b])
     }
@@ -414,7 +414,7 @@ impl Tensor {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn complex(re: &Tensor, im: &Tensor) -> Result<Tensor> {
-        let dtype = meet("complex", &[(re.dtype(), re.category()), (im.dtype(), im.category())])?;
+        let dtype = promote("complex", &[(re.dtype(), re.category()), (im.dtype(), im.category())])?;
         let dtype = match dtype {
             DType::F64 => DType::F64,
             DType::C64 | DType::C128 => {
@@ -437,7 +437,7 @@ impl Tensor {
     pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
         let mut close = self.eq(other)?;
         if !matches!(self.dtype().kind(), DTypeKind::Bool) || other.dtype() != DType::Bool {
-            let dtype = meet(
+            let dtype = promote(
                 "allclose",
                 &[
                     (self.dtype(), PromotionCategory::Dimensioned),

@@ -3,7 +3,7 @@
 
 use crate::Tensor;
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
-use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, Whereto};
+use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -86,11 +86,11 @@ pub(crate) fn view(x: &Tensor, op: &ViewOp) -> Result<Tensor> {
 }
 
 /// A tensor on a device: itself, or a copy.
-pub(crate) fn transfer<'a>(x: &Tensor, whereto: impl Into<Whereto<'a>>) -> Result<Tensor> {
-    let whereto = whereto.into();
-    HybridExecutor::with_current(|exec| match exec.is_at(x.storage(), whereto)? {
+pub(crate) fn transfer<'a>(x: &Tensor, target_device: impl Into<TargetDevice<'a>>) -> Result<Tensor> {
+    let target_device = target_device.into();
+    HybridExecutor::with_current(|exec| match exec.is_at(x.storage(), target_device)? {
         true => Ok(x.clone()),
-        false => exec.transfer(&x.operand(), whereto).map(Tensor::output),
+        false => exec.transfer(&x.operand(), target_device).map(Tensor::output),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Joining, repeating, padding and reversing.
 
 use crate::Tensor;
-use crate::binary::meet;
+use crate::binary::promote;
 use crate::dispatch::{run, run_many};
 use rustorch_core::{Concat, Dims, Error, Op, Pad, Result, Scalar, Shape};
 use smallvec::SmallVec;
@@ -23,8 +23,9 @@ impl Tensor {
         let Some(first) = tensors.first() else {
             return Err(Error::argument("cat", "needs one tensor at least"));
         };
-        let weights: Vec<_> = tensors.iter().map(|x| (x.borrow().dtype(), x.borrow().category())).collect();
-        let dtype = meet("cat", &weights)?;
+        let categories: Vec<_> =
+            tensors.iter().map(|x| (x.borrow().dtype(), x.borrow().category())).collect();
+        let dtype = promote("cat", &categories)?;
         let mut parts: SmallVec<[Cow<'_, Tensor>; 8]> = SmallVec::new();
         for x in tensors.iter().map(Borrow::borrow).filter(|x| x.dims() != [0]) {
             parts.push(if x.dtype() == dtype { Cow::Borrowed(x) } else { Cow::Owned(x.to_dtype(dtype)?) });

@@ -4,9 +4,9 @@
 //! an operand, or a view of one's memory. One operation computes and writes, conversions included; there is a temporary only
 //! where `out` shares memory with an operand in another way than being that operand.
 
-use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
+use crate::binary::{BinaryPromotion, Side, binary_promotion, expect_fits, promote};
 use crate::dispatch::run_into;
-use crate::pointwise::{Way, way};
+use crate::pointwise::{UnaryPromotion, unary_promotion};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
     BinaryOp, Cast, CompareOp, DType, Error, FusedBuilder, FusedPointwise, FusedValue, Op, Result, UnaryOp,
@@ -33,14 +33,14 @@ pub(crate) fn binary_into(
     b: TensorOrScalar<'_>,
     out: &Tensor,
 ) -> Result<()> {
-    let Meeting { compute, result } = meeting(op, [a.side(), b.side()])?;
+    let BinaryPromotion { compute, result } = binary_promotion(op, [a.side(), b.side()])?;
     pair_into(&Op::Binary(op), compute, [compute, result], [a, b], out)
 }
 
 /// Writes a comparison.
 pub(crate) fn compare_into(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>, out: &Tensor) -> Result<()> {
     let a = TensorOrScalar::from(a);
-    let compute = meet(op.name(), &[a.side(), b.side()].map(Side::with_category))?;
+    let compute = promote(op.name(), &[a.side(), b.side()].map(Side::with_category))?;
     pair_into(&Op::Compare(op), compute, [DType::Bool; 2], [a, b], out)
 }
 
@@ -88,13 +88,13 @@ fn pair_into(
 
 /// Writes a function of each element.
 pub(crate) fn unary_into(op: UnaryOp, x: &Tensor, out: &Tensor) -> Result<()> {
-    let compute = match way(op, x.dtype()) {
-        Way::Direct => x.dtype(),
-        Way::Same => {
+    let compute = match unary_promotion(op, x.dtype()) {
+        UnaryPromotion::Direct => x.dtype(),
+        UnaryPromotion::Same => {
             expect_no_loss(op.name(), x.dtype(), out)?;
             return out.copy_(x);
         }
-        Way::Float => DType::F32,
+        UnaryPromotion::Float => DType::F32,
     };
     let result = op.output(compute).unwrap_or(compute);
     expect_no_loss(op.name(), result, out)?;

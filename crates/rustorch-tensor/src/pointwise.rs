@@ -1,6 +1,6 @@
 //! Functions of each element.
 
-use crate::binary::{SCALAR, meet};
+use crate::binary::{SCALAR, promote};
 use crate::dispatch::run;
 use crate::out::{out_doc, unary_into};
 use crate::{Tensor, TensorOrScalar};
@@ -8,7 +8,7 @@ use rustorch_core::{Clamp, DType, DTypeKind, Op, PromotionCategory, Result, Scal
 
 /// How a unary function is computed of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Way {
+pub(crate) enum UnaryPromotion {
     /// As it is, which may be an error.
     Direct,
     /// The result is the argument.
@@ -18,30 +18,30 @@ pub(crate) enum Way {
 }
 
 /// Takes integers and truth values to `F32` where the function has irrational values.
-pub(crate) fn way(op: UnaryOp, dtype: DType) -> Way {
+pub(crate) fn unary_promotion(op: UnaryOp, dtype: DType) -> UnaryPromotion {
     use UnaryOp::*;
     if op.output(dtype).is_some() {
-        return Way::Direct;
+        return UnaryPromotion::Direct;
     }
     match (dtype.kind(), op) {
         // Integers are rounded already.
-        (DTypeKind::Int, Floor | Ceil | Round | Trunc) | (DTypeKind::Bool, Sign) => Way::Same,
-        (DTypeKind::Bool | DTypeKind::Int | DTypeKind::Float, Conj) => Way::Same,
+        (DTypeKind::Int, Floor | Ceil | Round | Trunc) | (DTypeKind::Bool, Sign) => UnaryPromotion::Same,
+        (DTypeKind::Bool | DTypeKind::Int | DTypeKind::Float, Conj) => UnaryPromotion::Same,
         // Arithmetic on truth values is a mistake, and stays one.
-        (DTypeKind::Bool, Neg | Abs | Square | Relu) => Way::Direct,
-        (DTypeKind::Bool | DTypeKind::Int, _) if op.output(DType::F32).is_some() => Way::Float,
-        _ => Way::Direct,
+        (DTypeKind::Bool, Neg | Abs | Square | Relu) => UnaryPromotion::Direct,
+        (DTypeKind::Bool | DTypeKind::Int, _) if op.output(DType::F32).is_some() => UnaryPromotion::Float,
+        _ => UnaryPromotion::Direct,
     }
 }
 
 /// Runs a unary function.
 #[inline]
 pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
-    match way(op, x.dtype()) {
-        Way::Direct => run(&Op::Unary(op), &[x]),
-        Way::Same if op == UnaryOp::Conj => Ok(x.clone()),
-        Way::Same => x.copy(),
-        Way::Float => run(&Op::Unary(op), &[&x.to_dtype(DType::F32)?]),
+    match unary_promotion(op, x.dtype()) {
+        UnaryPromotion::Direct => run(&Op::Unary(op), &[x]),
+        UnaryPromotion::Same if op == UnaryOp::Conj => Ok(x.clone()),
+        UnaryPromotion::Same => x.copy(),
+        UnaryPromotion::Float => run(&Op::Unary(op), &[&x.to_dtype(DType::F32)?]),
     }
 }
 
@@ -51,10 +51,9 @@ pub(crate) fn bounded(
     category: PromotionCategory,
     bounds: [Option<Scalar>; 2],
 ) -> Result<DType> {
-    bounds
-        .into_iter()
-        .flatten()
-        .try_fold(dtype, |dtype, bound| meet("clamp", &[(dtype, category), (bound.default_dtype(), SCALAR)]))
+    bounds.into_iter().flatten().try_fold(dtype, |dtype, bound| {
+        promote("clamp", &[(dtype, category), (bound.default_dtype(), SCALAR)])
+    })
 }
 
 macro_rules! unary_methods {

@@ -22,24 +22,24 @@ pub(super) fn run(
         other => return Err(Error::dtype("rope", "positions must be i32 or i64", [other]).into()),
     };
     let factors = factors.map(strided::dense::<f32>).transpose()?;
-    let rotation = Rotation { rope, positions: &positions, factors: factors.as_deref() };
+    let rope_args = RopeArgs { rope, positions: &positions, factors: factors.as_deref() };
     match (x.dtype(), out.dtype()) {
-        (DType::F32, DType::F16) => rotation.run::<f32, f16>(pool, x, out),
-        (DType::F32, DType::BF16) => rotation.run::<f32, bf16>(pool, x, out),
+        (DType::F32, DType::F16) => rope_args.run::<f32, f16>(pool, x, out),
+        (DType::F32, DType::BF16) => rope_args.run::<f32, bf16>(pool, x, out),
         (dtype, _) => dispatch_dtype!(dtype, float, T => {
-            rotation.run::<T, T>(pool, x, out)
+            rope_args.run::<T, T>(pool, x, out)
         }, _ => Err(unreachable_memory())),
     }
 }
 
 /// What a rotation depends on beside its argument.
-struct Rotation<'a> {
+struct RopeArgs<'a> {
     rope: &'a RopeParams,
     positions: &'a [f64],
     factors: Option<&'a [f32]>,
 }
 
-impl Rotation<'_> {
+impl RopeArgs<'_> {
     /// Rotates elements of `T`; the results are rounded to `U`.
     fn run<T: Wide, U: Wide<Acc = T::Acc>>(
         &self,
@@ -47,7 +47,7 @@ impl Rotation<'_> {
         x: &View<'_>,
         out: &mut ViewMut<'_>,
     ) -> Result<(), Fault> {
-        let Rotation { rope, positions, factors } = *self;
+        let RopeArgs { rope, positions, factors } = *self;
         let axis = x.layout().ndim() - 1;
         let (dim, seq) = (x.layout().dims()[axis], positions.len());
         let (style, half) = (rope.style, rope.rotated / 2);
@@ -56,20 +56,20 @@ impl Rotation<'_> {
         strided::par_units(pool, &mut table, rope.rotated, 1 << 9, |first, table| {
             for (row, &position) in table.chunks_exact_mut(rope.rotated).zip(&positions[first..]) {
                 let (cos, sin) = row.split_at_mut(half);
-                simd::run(Angles { rope, position: T::Acc::of(position), factors, cos, sin });
+                simd::run(RopeCosSin { rope, position: T::Acc::of(position), factors, cos, sin });
             }
         });
         for_rows(pool, x, out, axis, dim, &|i, x: &[T], out: &mut [U]| {
             let (cos, sin) = table[i % seq * 2 * half..][..2 * half].split_at(half);
             let (mut wide, mut result) = (Vec::new(), Vec::new());
             let x = T::widen(x, &mut wide);
-            U::narrow(out, &mut result, |out| simd::run(Rotate { style, x, cos, sin, out }));
+            U::narrow(out, &mut result, |out| simd::run(ApplyRope { style, x, cos, sin, out }));
         })
     }
 }
 
 /// The cosines and sines of one position.
-struct Angles<'a, T> {
+struct RopeCosSin<'a, T> {
     rope: &'a RopeParams,
     position: T,
     factors: Option<&'a [f32]>,
@@ -77,11 +77,11 @@ struct Angles<'a, T> {
     sin: &'a mut [T],
 }
 
-impl<T: Real> Task for Angles<'_, T> {
+impl<T: Real> Task for RopeCosSin<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, _: L) {
-        let Angles { rope, position, factors, cos, sin } = self;
+        let RopeCosSin { rope, position, factors, cos, sin } = self;
         let scale = T::of(rope.scale.into());
         let mut magnitude = rope.yarn.as_ref().map_or(1.0, |yarn| yarn.attn_factor);
         let mut blend = None;
@@ -120,7 +120,7 @@ fn corrected(rope: &RopeParams, yarn: &Yarn) -> (f32, f32) {
     (pair(yarn.beta_fast).floor().max(0.0), pair(yarn.beta_slow).ceil().min(dims - 1.0))
 }
 
-struct Rotate<'a, T> {
+struct ApplyRope<'a, T> {
     style: RopeStyle,
     x: &'a [T],
     cos: &'a [T],
@@ -128,11 +128,11 @@ struct Rotate<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Real> Task for Rotate<'_, T> {
+impl<T: Real> Task for ApplyRope<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, l: L) {
-        let Rotate { style, x, cos, sin, out } = self;
+        let ApplyRope { style, x, cos, sin, out } = self;
         let half = cos.len();
         match style {
             RopeStyle::Adjacent => {

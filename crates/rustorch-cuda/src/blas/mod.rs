@@ -231,8 +231,8 @@ fn multiply(
     let &BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate } = product;
     let shapes: [(MatrixBatch, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
     let size = dtype.block_bytes();
-    for ((memory, start), (lies, rows, columns)) in operands.iter().zip(shapes) {
-        memory.check(context, *start, size * lies.extent(rows, columns, batch))?;
+    for ((memory, start), (matrices, rows, columns)) in operands.iter().zip(shapes) {
+        memory.check(context, *start, size * matrices.extent(rows, columns, batch))?;
     }
     context.enter()?;
     let blas = &context.blas;

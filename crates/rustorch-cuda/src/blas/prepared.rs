@@ -240,23 +240,23 @@ impl LayoutOf {
     fn new(
         library: &'static CublasLt,
         kind: &Kind,
-        lies: MatrixBatch,
+        matrices: MatrixBatch,
         [rows, columns]: [usize; 2],
         batch: usize,
     ) -> Result<LayoutOf, String> {
         // What is contiguous is a column there.
-        let (lines, len) = if lies.transposed { (columns, rows) } else { (rows, columns) };
+        let (lines, len) = if matrices.transposed { (columns, rows) } else { (rows, columns) };
         let mut raw = std::ptr::null_mut();
         // SAFETY: the handle goes to a variable.
         let status = unsafe {
-            let (len, lines, pitch) = (len as u64, lines as u64, lies.pitch as i64);
+            let (len, lines, pitch) = (len as u64, lines as u64, matrices.pitch as i64);
             (library.cublasLtMatrixLayoutCreate)(&mut raw, kind.data, len, lines, pitch)
         };
         succeeded("cublasLtMatrixLayoutCreate", status)?;
         let made = LayoutOf { library, raw };
         if batch > 1 {
             made.set(Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch as i32)?;
-            made.set(Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, lies.step as i64)?;
+            made.set(Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrices.step as i64)?;
         }
         Ok(made)
     }

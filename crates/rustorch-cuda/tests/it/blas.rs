@@ -281,8 +281,8 @@ fn multiply(
     accumulate: bool,
     memories: [&Memory; 3],
 ) -> Result<GemmOutcome, Fault> {
-    let lies = |pitch| MatrixBatch { pitch, transposed: false, step: 0 };
-    let (a, b, out) = (lies(k), lies(n), lies(n));
+    let matrices = |pitch| MatrixBatch { pitch, transposed: false, step: 0 };
+    let (a, b, out) = (matrices(k), matrices(n), matrices(n));
     let product = BatchedGemm { dtype: DType::F32, m, n, k, batch: 1, a, b, out, accumulate };
     let library = driver.blas().unwrap().unwrap();
     library.multiply(&product, (memories[0], 0), (memories[1], 0), (memories[2], 0))

@@ -2,7 +2,7 @@
 
 use super::{Handle, HybridExecutor, Shared};
 use crate::cost::CostCache;
-use crate::device_set::{DeviceSet, Order};
+use crate::device_set::{DeviceSet, FallbackOrder};
 use crate::device_state::DeviceState;
 use crate::env::{DeviceChoice, Environment};
 use crate::fallback::fallback_order;
@@ -168,7 +168,7 @@ impl Builder {
         if let Some((device, _)) = self.costs.iter().find(|(d, _)| position(*d).is_none() && !self.cpu_only) {
             return Err(missing("a cost model", device));
         }
-        let order: Order = fallback_order.into_iter().map(|i| Arc::clone(&slots[i])).collect();
+        let order: FallbackOrder = fallback_order.into_iter().map(|i| Arc::clone(&slots[i])).collect();
         let mut shared = Shared::new(DeviceSet::built(slots, order), self.cost_cache);
         if let Some(time) = self.quarantine {
             shared.quarantine = time;

@@ -232,19 +232,19 @@ fn claim<'a>(destinations: &[Operand<'a>]) -> SmallVec<[WriteClaim<'a>; 1]> {
     storages.into_iter().map(Storage::claim).collect()
 }
 
-type Reading<'a> = SmallVec<[ReadGuard<'a>; 4]>;
-type Writing<'a> = SmallVec<[WriteGuard<'a>; 1]>;
+type ReadGuards<'a> = SmallVec<[ReadGuard<'a>; 4]>;
+type WriteGuards<'a> = SmallVec<[WriteGuard<'a>; 1]>;
 
 /// Guards for all arguments and destinations. The storages of destinations are claimed and distinct; an argument in one of them
 /// needs no guard of its own.
-fn lock<'a>(args: &[Operand<'a>], destinations: &[Operand<'a>]) -> (Reading<'a>, Writing<'a>) {
+fn lock<'a>(args: &[Operand<'a>], destinations: &[Operand<'a>]) -> (ReadGuards<'a>, WriteGuards<'a>) {
     let mut wait = Backoff::default();
     let others = || args.iter().filter(|arg| destinations.iter().all(|to| !to.storage.same(arg.storage)));
     loop {
         // Writers take all or nothing, so that nobody waits for one who waits.
-        let writing: Option<Writing<'_>> = destinations.iter().map(|to| to.storage.try_write()).collect();
+        let writing: Option<WriteGuards<'_>> = destinations.iter().map(|to| to.storage.try_write()).collect();
         if let Some(writing) = writing {
-            let reading: Option<Reading<'_>> = others().map(|arg| arg.storage.try_read()).collect();
+            let reading: Option<ReadGuards<'_>> = others().map(|arg| arg.storage.try_read()).collect();
             if let Some(reading) = reading {
                 return (reading, writing);
             }

@@ -14,7 +14,7 @@ mod run;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
-pub use operand::{FromOutput, Operand, Output, OutputVec, Whereto};
+pub use operand::{FromOutput, Operand, Output, OutputVec, TargetDevice};
 pub use plan::Estimate;
 pub(crate) use run::total_bytes;
 

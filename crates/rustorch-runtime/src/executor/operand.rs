@@ -31,7 +31,7 @@ pub struct Output {
 
 /// Where something new goes.
 #[derive(Clone, Copy, Debug)]
-pub enum Whereto<'a> {
+pub enum TargetDevice<'a> {
     /// Where the thread makes new tensors: see [`with_device`](crate::with_device).
     Default,
     /// To a device of the executor.
@@ -40,21 +40,21 @@ pub enum Whereto<'a> {
     Beside(&'a Storage),
 }
 
-impl From<Device> for Whereto<'_> {
+impl From<Device> for TargetDevice<'_> {
     fn from(device: Device) -> Self {
-        Whereto::Device(device)
+        TargetDevice::Device(device)
     }
 }
 
-impl From<Option<Device>> for Whereto<'_> {
+impl From<Option<Device>> for TargetDevice<'_> {
     fn from(device: Option<Device>) -> Self {
-        device.map_or(Whereto::Default, Whereto::Device)
+        device.map_or(TargetDevice::Default, TargetDevice::Device)
     }
 }
 
-impl<'a> From<&'a Storage> for Whereto<'a> {
+impl<'a> From<&'a Storage> for TargetDevice<'a> {
     fn from(storage: &'a Storage) -> Self {
-        Whereto::Beside(storage)
+        TargetDevice::Beside(storage)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::arrange::{arranged, copy_key};
 use super::run::total_bytes;
 use super::{HybridExecutor, Operand};
-use crate::device_set::Order;
+use crate::device_set::FallbackOrder;
 use crate::device_state::DeviceState;
 use crate::placement::{Placement, Situation};
 use rustorch_core::{Decline, Device, Layout, Op, OutputMeta, Result, TensorMeta, Verdict, packed_bytes};
@@ -133,7 +133,7 @@ impl HybridExecutor {
     }
 
     /// The devices that stand in for each other under the policy.
-    fn fallback(&self) -> Result<Order> {
+    fn fallback(&self) -> Result<FallbackOrder> {
         let devices = &self.0.shared.devices;
         if self.0.placement.asks_for_all() { devices.order() } else { Ok(devices.open_order()) }
     }

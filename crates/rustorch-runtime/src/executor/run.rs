@@ -2,7 +2,7 @@
 
 use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;
-use super::{HybridExecutor, Operand, Output, OutputVec, Whereto};
+use super::{HybridExecutor, Operand, Output, OutputVec, TargetDevice};
 use crate::device_state::DeviceState;
 use crate::storage::{FreshMemory, ReadGuard};
 use rustorch_core::{
@@ -35,11 +35,11 @@ impl HybridExecutor {
     /// As [`run`](Self::run), and if the executor does not have the device.
     pub fn run_on<'a>(
         &self,
-        whereto: impl Into<Whereto<'a>>,
+        target_device: impl Into<TargetDevice<'a>>,
         op: &Op,
         args: &[Operand<'_>],
     ) -> Result<OutputVec> {
-        self.run_asked(op, args, Some(self.place(whereto.into())?))
+        self.run_asked(op, args, Some(self.place(target_device.into())?))
     }
 
     pub(super) fn run_asked(

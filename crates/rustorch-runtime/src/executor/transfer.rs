@@ -2,7 +2,7 @@
 
 use super::dispatch::lost_data;
 use super::run::FreshOutput;
-use super::{HybridExecutor, Operand, Output, Whereto};
+use super::{HybridExecutor, Operand, Output, TargetDevice};
 use crate::device_state::DeviceState;
 use crate::scope::default_state;
 use crate::storage::{Origin, Storage};
@@ -25,10 +25,10 @@ impl HybridExecutor {
         bytes: &[u8],
         dtype: DType,
         shape: &Shape,
-        whereto: impl Into<Whereto<'a>>,
+        target_device: impl Into<TargetDevice<'a>>,
     ) -> Result<Output> {
         const NAME: &str = "upload";
-        let slot = &self.place(whereto.into())?;
+        let slot = &self.place(target_device.into())?;
         let device = slot.device;
         let layout = Layout::contiguous(shape.clone());
         rustorch_core::TensorMeta { dtype, layout: &layout, device }.check(NAME)?;
@@ -100,8 +100,8 @@ impl HybridExecutor {
     ///
     /// # Errors
     /// If the executor does not have the device.
-    pub fn is_at<'a>(&self, storage: &Storage, whereto: impl Into<Whereto<'a>>) -> Result<bool> {
-        Ok(Arc::ptr_eq(&self.place(whereto.into())?, &self.home(storage)))
+    pub fn is_at<'a>(&self, storage: &Storage, target_device: impl Into<TargetDevice<'a>>) -> Result<bool> {
+        Ok(Arc::ptr_eq(&self.place(target_device.into())?, &self.home(storage)))
     }
 
     /// A copy of `source` on another device, packed and in row-major order (a transposed matrix of a block type stays
@@ -109,11 +109,15 @@ impl HybridExecutor {
     ///
     /// # Errors
     /// If the executor does not have the device, or one of the devices fails.
-    pub fn transfer<'a>(&self, source: &Operand<'_>, whereto: impl Into<Whereto<'a>>) -> Result<Output> {
+    pub fn transfer<'a>(
+        &self,
+        source: &Operand<'_>,
+        target_device: impl Into<TargetDevice<'a>>,
+    ) -> Result<Output> {
         const NAME: &str = "transfer";
         source.check_for(NAME)?;
         source.meta().check(NAME)?;
-        let slot = &self.place(whereto.into())?;
+        let slot = &self.place(target_device.into())?;
         slot.usable()?;
         let _sequence = self.sequence();
         let copy;
@@ -138,14 +142,14 @@ impl HybridExecutor {
     }
 
     /// The device where something new goes.
-    pub(super) fn place(&self, whereto: Whereto<'_>) -> Result<Arc<DeviceState>> {
-        match whereto {
-            Whereto::Default => {
+    pub(super) fn place(&self, target_device: TargetDevice<'_>) -> Result<Arc<DeviceState>> {
+        match target_device {
+            TargetDevice::Default => {
                 let default = default_state().map(|state| self.0.shared.devices.own(&state).unwrap_or(state));
                 Ok(default.unwrap_or_else(|| Arc::clone(self.cpu())))
             }
-            Whereto::Device(device) => self.state(device),
-            Whereto::Beside(storage) => Ok(self.home(storage)),
+            TargetDevice::Device(device) => self.state(device),
+            TargetDevice::Beside(storage) => Ok(self.home(storage)),
         }
     }
 

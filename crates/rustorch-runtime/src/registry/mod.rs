@@ -32,7 +32,7 @@ mod resolve;
 pub use provider::{DeviceCandidate, DiscoveredDevice, Discovery, Provider};
 pub use resolve::{executor, target};
 
-use crate::device_set::Order;
+use crate::device_set::FallbackOrder;
 use crate::device_state::DeviceState;
 use crate::env::{DeviceChoice, Environment};
 use crate::fallback::supersedes;
@@ -103,9 +103,9 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct State {
     /// What is open beside the CPU, in the order of ranks, with the CPU; none if nothing was opened yet.
-    open: Option<Order>,
+    open: Option<FallbackOrder>,
     /// The whole fallback order, once it was asked for.
-    order: Option<Order>,
+    order: Option<FallbackOrder>,
 }
 
 impl Registry {
@@ -218,13 +218,13 @@ impl Registry {
     }
 
     /// The devices that are open, by the rank of their kinds, the CPU last.
-    pub(crate) fn open(&self) -> Order {
+    pub(crate) fn open(&self) -> FallbackOrder {
         let cpu = self.cpu();
         Arc::clone(lock(&self.state).open.get_or_insert_with(|| Arc::new([Arc::clone(cpu)])))
     }
 
     /// The whole fallback order: what `RUSTORCH_DEVICES` says, else the hardware that is here, by the rank of its kinds.
-    pub(crate) fn order(&self) -> Result<Order> {
+    pub(crate) fn order(&self) -> Result<FallbackOrder> {
         if let Some(order) = &lock(&self.state).order {
             return Ok(Arc::clone(order));
         }
@@ -236,7 +236,7 @@ impl Registry {
                 (false, None) => self.hardware(),
             };
         order.push(Arc::clone(self.cpu()));
-        let order: Order = order.into();
+        let order: FallbackOrder = order.into();
         lock(&self.state).order = Some(Arc::clone(&order));
         Ok(order)
     }

@@ -4,7 +4,7 @@ use crate::common::{cpu, fake, floats, ramp, shape, upload, upload_to};
 use rustorch_core::{Backend, BinaryOp, DType, Device, DeviceKind, KindInfo, Op, UnaryOp};
 use rustorch_runtime::registry::{self, DeviceCandidate, Discovery, Provider};
 use rustorch_runtime::{
-    DeviceGuard, HybridExecutor, Output, Placement, PlacementGuard, Whereto, default_device, set_device,
+    DeviceGuard, HybridExecutor, Output, Placement, PlacementGuard, TargetDevice, default_device, set_device,
     set_placement, with_device, with_placement,
 };
 use rustorch_testkit::{FakeDevice, in_child};
@@ -141,7 +141,7 @@ fn policies_hold_for_their_scope_and_thread() {
 #[test]
 fn new_memory_goes_to_the_device_of_the_scope() {
     let (fake, exec) = with_fake(VULKAN);
-    let new = || exec.upload(&[0; 16], DType::F32, &shape(&[4]), Whereto::Default).unwrap();
+    let new = || exec.upload(&[0; 16], DType::F32, &shape(&[4]), TargetDevice::Default).unwrap();
     assert_eq!(new().storage.device(), Device::CPU);
     exec.scope(|| {
         let there = with_device("vulkan:0", || (default_device(), new())).unwrap();
@@ -150,7 +150,7 @@ fn new_memory_goes_to_the_device_of_the_scope() {
         let guard = DeviceGuard::new(VULKAN).unwrap();
         // The scope means this fake under any executor.
         let (_, other) = with_fake(VULKAN);
-        let x = other.upload(&[0; 16], DType::F32, &shape(&[4]), Whereto::Default).unwrap();
+        let x = other.upload(&[0; 16], DType::F32, &shape(&[4]), TargetDevice::Default).unwrap();
         assert!(is_of(&x, &fake));
         assert_eq!(with_device("cpu", || new().storage.device()).unwrap(), Device::CPU);
         drop(guard);
@@ -214,7 +214,7 @@ fn devices_are_looked_for_when_one_is_named() {
             set_device("drawer:1").unwrap();
             assert_eq!(counts(), (1, 2));
             let made =
-                || HybridExecutor::current().upload(&[0; 4], DType::F32, &shape(&[1]), Whereto::Default);
+                || HybridExecutor::current().upload(&[0; 4], DType::F32, &shape(&[1]), TargetDevice::Default);
             let made = std::thread::spawn(move || made().unwrap().storage.device()).join().unwrap();
             assert_eq!((made, default_device()), (Device::new(kind, 1), Device::new(kind, 1)));
             set_device(Device::CPU).unwrap();

@@ -2,8 +2,8 @@
 //! casts.
 
 use super::expr::{Node, Term};
-use crate::binary::{Meeting, Side, expect_fits, meet, meeting};
-use crate::pointwise::{Way, bounded, way};
+use crate::binary::{BinaryPromotion, Side, binary_promotion, expect_fits, promote};
+use crate::pointwise::{UnaryPromotion, bounded, unary_promotion};
 use rustorch_core::{
     Cast, Clamp, DType, Device, Error, FusedBuilder, FusedPointwise, FusedValue, Layout, Op,
     PromotionCategory, Result, Shape, TensorMeta, UnaryOp, Where,
@@ -96,13 +96,14 @@ impl Lowering {
             Node::Input(i) => self.input(i, inputs),
             Node::Unary(op, x) => self.unary(op, self.values[x]),
             Node::Binary(op, terms) => {
-                let Meeting { compute, result } = meeting(op, terms.map(|term| self.side(term)))?;
+                let BinaryPromotion { compute, result } =
+                    binary_promotion(op, terms.map(|term| self.side(term)))?;
                 let args = self.terms(op.name(), terms, compute)?;
                 let value = self.step(Op::Binary(op), &args)?;
                 self.cast(value, result)
             }
             Node::Compare(op, terms) => {
-                let dtype = meet(op.name(), &terms.map(|term| self.side(term).with_category()))?;
+                let dtype = promote(op.name(), &terms.map(|term| self.side(term).with_category()))?;
                 let args = self.terms(op.name(), terms, dtype)?;
                 self.step(Op::Compare(op), &args)
             }
@@ -115,7 +116,7 @@ impl Lowering {
             }
             Node::Cast(x, dtype) => self.cast(self.values[x], dtype),
             Node::Where(condition, terms) => {
-                let dtype = meet("where", &terms.map(|term| self.side(term).with_category()))?;
+                let dtype = promote("where", &terms.map(|term| self.side(term).with_category()))?;
                 let [a, b] = self.terms("where", terms, dtype)?;
                 self.step(Op::Where(Where), &[self.values[condition], a, b])
             }
@@ -133,10 +134,10 @@ impl Lowering {
     }
 
     fn unary(&mut self, op: UnaryOp, x: Value) -> Result<Value> {
-        match way(op, x.dtype) {
-            Way::Direct => self.step(Op::Unary(op), &[x]),
-            Way::Same => Ok(x),
-            Way::Float => {
+        match unary_promotion(op, x.dtype) {
+            UnaryPromotion::Direct => self.step(Op::Unary(op), &[x]),
+            UnaryPromotion::Same => Ok(x),
+            UnaryPromotion::Float => {
                 let x = self.cast(x, DType::F32)?;
                 self.step(Op::Unary(op), &[x])
             }

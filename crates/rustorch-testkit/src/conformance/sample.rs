@@ -84,8 +84,8 @@ pub fn sample(cases: Vec<Case>) -> Vec<Case> {
             if sizes[i] < enough || !chosen.contains(key) || done.contains(key) {
                 continue;
             }
-            let lies = case.args.first().map_or(Lies::Packed, lies);
-            wanted[i] = have.insert((key.clone(), lies));
+            let layout_kind = case.args.first().map_or(LayoutKind::Packed, layout_kind);
+            wanted[i] = have.insert((key.clone(), layout_kind));
         }
         done.extend(have.into_iter().map(|(key, _)| key));
     }
@@ -152,7 +152,7 @@ fn chosen(name: &str, known: &[Vec<DType>], i: usize) -> Vec<Vec<DType>> {
 
 /// How an argument lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lies {
+enum LayoutKind {
     Packed,
     /// With gaps, or in another order.
     Strided,
@@ -160,14 +160,14 @@ enum Lies {
     Repeated,
 }
 
-fn lies(arg: &Argument) -> Lies {
+fn layout_kind(arg: &Argument) -> LayoutKind {
     let dims = arg.layout.shape().dims();
     match () {
-        () if arg.layout.is_contiguous() => Lies::Packed,
+        () if arg.layout.is_contiguous() => LayoutKind::Packed,
         () if dims.iter().zip(arg.layout.strides()).any(|(&len, &stride)| len > 1 && stride == 0) => {
-            Lies::Repeated
+            LayoutKind::Repeated
         }
-        () => Lies::Strided,
+        () => LayoutKind::Strided,
     }
 }
 
@@ -203,10 +203,11 @@ mod tests {
             let floats =
                 cases.iter().filter(|case| !case.args.is_empty() && case.args[0].dtype == DType::F32);
             let some = floats.filter(|case| look(case).1 > 1);
-            some.map(|case| (case.op.name(), format!("{:?}", lies(&case.args[0])))).collect::<HashSet<_>>()
+            some.map(|case| (case.op.name(), format!("{:?}", layout_kind(&case.args[0]))))
+                .collect::<HashSet<_>>()
         };
         assert_eq!(found(&all), found(&part));
-        assert!(part.iter().any(|case| lies(&case.args[0]) == Lies::Repeated));
+        assert!(part.iter().any(|case| layout_kind(&case.args[0]) == LayoutKind::Repeated));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) fn run_mul_mat_id(
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
     let (x, w, ids, out) = (&args[0], &args[1], &args[2], &mut outs[0]);
-    let choices = Choices::new([x, w, ids], out)?;
+    let choices = ExpertRows::new([x, w, ids], out)?;
     if choices.x_rows.is_empty() || w.layout().dims()[1] == 0 {
         return Ok(());
     }
@@ -51,7 +51,7 @@ fn bytes(w: &View<'_>, elements: usize) -> usize {
 }
 
 /// Which row meets which expert: the choices in the order of their experts.
-pub(super) struct Choices {
+pub(super) struct ExpertRows {
     /// Where the rows of x begin.
     x_offsets: Vec<usize>,
     /// The row of x of each choice, and where it begins.
@@ -63,8 +63,8 @@ pub(super) struct Choices {
     bounds: Vec<usize>,
 }
 
-impl Choices {
-    fn new([x, w, ids]: [&View<'_>; 3], out: &ViewMut<'_>) -> Result<Choices, Fault> {
+impl ExpertRows {
+    fn new([x, w, ids]: [&View<'_>; 3], out: &ViewMut<'_>) -> Result<ExpertRows, Fault> {
         let (&[t, slots, _], &[experts, ..]) = (x.layout().dims(), w.layout().dims()) else {
             return Err(Error::argument("mul_mat_id", "takes x [t, k, in] and weights [e, out, in]").into());
         };
@@ -86,7 +86,7 @@ impl Choices {
         let (xs, os) = (x.layout().strides(), out.layout().strides());
         let x_offsets: Vec<usize> = (0..t * slots).map(|i| i / slots * xs[0] + i % slots * xs[1]).collect();
         let row = |&choice: &usize| if slots == 1 { choice / chosen } else { choice };
-        Ok(Choices {
+        Ok(ExpertRows {
             x_rows: order.iter().map(|choice| row(choice) as u32).collect(),
             x_starts: order.iter().map(|choice| x_offsets[row(choice)]).collect(),
             out_starts: order.iter().map(|i| i / chosen * os[0] + i % chosen * os[1]).collect(),

@@ -254,12 +254,12 @@ unsafe impl<X: Sync, T: Send + Sync> Sync for GroupedGemm<'_, X, T> {}
 
 /// The GEMMs of a group cut into pieces worth a thread's while.
 pub(crate) struct Tasks {
-    cuts: SmallVec<[Cut; 2]>,
+    splits: SmallVec<[Split; 2]>,
     n: usize,
     step: usize,
 }
 
-struct Cut {
+struct Split {
     /// Tasks before this GEMM.
     before: usize,
     /// Rows of the GEMMs before it.
@@ -300,7 +300,7 @@ impl Tasks {
     ) -> Tasks {
         let (mut before, mut rows_before) = (0, 0);
         let gemms = rows.len();
-        let mut cuts: SmallVec<[Cut; 2]> = rows
+        let mut splits: SmallVec<[Split; 2]> = rows
             .map(|m| {
                 let worth = (WORTH / column_ns(m).max(0.1)) as usize;
                 let most = if threads == 1 { n } else { worth };
@@ -312,33 +312,33 @@ impl Tasks {
                     (4 * threads).div_ceil(across * gemms).min(m.div_ceil(2 * step))
                 };
                 let parts = parts.max(m.div_ceil(MOST_ROWS)).max(1);
-                let cut = Cut { before, rows_before, columns, parts, rows: m };
-                before += if m == 0 { 0 } else { across * cut.parts };
+                let split = Split { before, rows_before, columns, parts, rows: m };
+                before += if m == 0 { 0 } else { across * split.parts };
                 rows_before += m;
-                cut
+                split
             })
             .collect();
-        cuts.push(Cut { before, rows_before, columns: tile, parts: 1, rows: 0 });
-        Tasks { cuts, n, step }
+        splits.push(Split { before, rows_before, columns: tile, parts: 1, rows: 0 });
+        Tasks { splits, n, step }
     }
 
     /// How many.
     pub(crate) fn len(&self) -> usize {
-        self.cuts.last().map_or(0, |end| end.before)
+        self.splits.last().map_or(0, |end| end.before)
     }
 
     /// Task `i`.
     pub(crate) fn get(&self, i: usize) -> Task {
-        let gemm = self.cuts.partition_point(|cut| cut.before <= i) - 1;
-        let cut = &self.cuts[gemm];
-        let (across, part) = ((i - cut.before) / cut.parts, (i - cut.before) % cut.parts);
-        let first = across * cut.columns;
-        let steps = cut.rows.div_ceil(self.step);
-        let edge = |part: usize| (steps * part / cut.parts * self.step).min(cut.rows);
+        let gemm = self.splits.partition_point(|split| split.before <= i) - 1;
+        let split = &self.splits[gemm];
+        let (across, part) = ((i - split.before) / split.parts, (i - split.before) % split.parts);
+        let first = across * split.columns;
+        let steps = split.rows.div_ceil(self.step);
+        let edge = |part: usize| (steps * part / split.parts * self.step).min(split.rows);
         Task {
             gemm,
-            rows_before: cut.rows_before,
-            columns: first..(first + cut.columns).min(self.n),
+            rows_before: split.rows_before,
+            columns: first..(first + split.columns).min(self.n),
             rows: edge(part)..edge(part + 1),
         }
     }

@@ -6,7 +6,7 @@
 mod gemms;
 
 use super::*;
-use gemms::{ARRANGEMENTS, DTYPES, Lies};
+use gemms::{ARRANGEMENTS, DTYPES, Strided};
 use rustorch_testkit::{Requirement, skip};
 
 /// The library, by `CUBLASLT_PATH`, toolkit or Python package; else what is missing is said.
@@ -103,7 +103,7 @@ fn matmuls_are_described_as_they_are() {
 }
 
 /// Where the matrices of an operand lie whose leading dimensions are one batch of `batch`, or those of the longest of several.
-fn lies((dims, strides, _): Lies<'_>, batch: usize) -> MatrixBatch {
+fn matrices((dims, strides, _): Strided<'_>, batch: usize) -> MatrixBatch {
     let (leading, [rows, columns]) = dims.split_last_chunk().unwrap();
     let (steps, [row, column]) = strides.split_last_chunk().unwrap();
     let longest = leading.iter().position(|&len| len == batch);
@@ -117,7 +117,7 @@ fn lies((dims, strides, _): Lies<'_>, batch: usize) -> MatrixBatch {
 
 /// The elements at the corners of a batch of matrices, whose rows are `i` and whose columns are `j`: as cuBLASLt finds them, by
 /// columns, and as they lie.
-fn corners(of: &LayoutOf, operation: i32, lies: MatrixBatch, [rows, columns]: [usize; 2], batch: usize) {
+fn corners(of: &LayoutOf, operation: i32, matrices: MatrixBatch, [rows, columns]: [usize; 2], batch: usize) {
     let [across, down] = [rows, columns].map(|len| len as u64);
     // The library's matrix is the transposed one.
     let size = [
@@ -132,7 +132,7 @@ fn corners(of: &LayoutOf, operation: i32, lies: MatrixBatch, [rows, columns]: [u
     for matrix in [0, batch - 1] {
         for (i, j) in [(0, 0), (rows - 1, 0), (0, columns - 1), (rows - 1, columns - 1)] {
             let [row, column] = if operation == TRANSPOSED { [i, j] } else { [j, i] };
-            assert_eq!(matrix * step + row + column * pitch, lies.at(matrix, i, j));
+            assert_eq!(matrix * step + row + column * pitch, matrices.at(matrix, i, j));
         }
     }
 }
@@ -147,7 +147,7 @@ fn every_arrangement_is_described() {
             let ([.., m, k], [.., n]) = (a.0, b.0) else { panic!("matrices") };
             let (m, n, k) = (*m, *n, *k);
             let out = MatrixBatch { pitch: n, transposed: false, step: calls * m * n };
-            let (a, b) = (lies(a, batch), lies(b, batch));
+            let (a, b) = (matrices(a, batch), matrices(b, batch));
             let product = BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate: true };
             let described = Described::new(library, &product).unwrap().unwrap();
             let operation = |attribute| {

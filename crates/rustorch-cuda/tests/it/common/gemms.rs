@@ -30,15 +30,15 @@ fn numbers(dtype: DType, count: usize, seed: u64, coarse: bool) -> Vec<u8> {
 }
 
 /// An argument by its dimensions, strides and first element.
-pub type Lies<'a> = (&'a [usize], &'a [usize], usize);
+pub type Strided<'a> = (&'a [usize], &'a [usize], usize);
 
-pub fn argument(dtype: DType, (dims, strides, offset): Lies<'_>, seed: u64, coarse: bool) -> Argument {
+pub fn argument(dtype: DType, (dims, strides, offset): Strided<'_>, seed: u64, coarse: bool) -> Argument {
     let layout = Layout::new(Shape::new(dims).unwrap(), strides, offset).unwrap();
     let bytes = numbers(dtype, layout.end() + 5, seed, coarse);
     Argument { dtype, layout, bytes }
 }
 
-pub fn case(dtype: DType, a: Lies<'_>, b: Lies<'_>) -> Case {
+pub fn case(dtype: DType, a: Strided<'_>, b: Strided<'_>) -> Case {
     // Of short sums of irregular numbers, the suite's tolerance allows any order.
     let coarse = a.0.last() > Some(&64);
     Case {
@@ -53,7 +53,7 @@ pub fn square(dtype: DType) -> Case {
 }
 
 /// Operands of every kind that a library knows, and how many calls each takes.
-pub const ARRANGEMENTS: &[(Lies<'_>, Lies<'_>, usize)] = &[
+pub const ARRANGEMENTS: &[(Strided<'_>, Strided<'_>, usize)] = &[
     // As they are, and transposed.
     ((&[33, 40], &[40, 1], 0), (&[40, 35], &[35, 1], 0), 1),
     ((&[33, 40], &[1, 33], 0), (&[40, 35], &[35, 1], 0), 1),

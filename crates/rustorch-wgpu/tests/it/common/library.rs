@@ -70,8 +70,8 @@ impl<D: Driver> BlasLibrary<D::Memory> for WithLibrary<D> {
         }
         let &BatchedGemm { dtype, m, n, k, batch, accumulate, .. } = product;
         let size = dtype.block_bytes();
-        let range = |start: usize, lies: MatrixBatch, rows, columns| {
-            start..start + size * lies.extent(rows, columns, batch)
+        let range = |start: usize, matrices: MatrixBatch, rows, columns| {
+            start..start + size * matrices.extent(rows, columns, batch)
         };
         let multiply = || {
             let (left, left_at) = self.read(dtype, a.0, range(a.1, product.a, m, k))?;

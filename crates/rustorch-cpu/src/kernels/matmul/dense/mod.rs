@@ -17,7 +17,7 @@ pub(crate) use pack::pack_columns;
 pub(crate) use subtract::{Field, Left, subtract_matmul};
 
 use super::gemm_args::{GemmArgs, Target, address};
-use super::mul_mat_id::Choices;
+use super::mul_mat_id::ExpertRows;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, ThreadPool};
@@ -324,7 +324,7 @@ fn run_typed<A: Arithmetic>(
 pub(super) fn run_mul_mat_id(
     pool: &ThreadPool,
     numerics: Numerics,
-    choices: &Choices,
+    choices: &ExpertRows,
     [x, w]: [&View<'_>; 2],
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
