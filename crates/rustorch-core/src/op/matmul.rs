@@ -32,7 +32,7 @@ pub struct MatMul {
     /// Whether `a` is rounded before it meets a weight of another dtype.
     pub numerics: Numerics,
     /// Makes each row of a matmul of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
-    /// are, and the same on every call: a language model needs that to read a prompt in any pieces. Without effect where
+    /// are, and the same on every call: a language model needs that to read a prompt in chunks of any size. Without effect where
     /// the dtypes differ, since those matmuls are so always.
     pub batch_invariant: bool,
 }

@@ -86,7 +86,7 @@ pub(super) fn batch_norm(
                     let (sample, channel) = (plane / channels, plane % channels);
                     let n = together.min(channels - channel).min(rest.len() / len);
                     let (part, others) = rest.split_at_mut(n * len);
-                    let x = T::widen(x.piece(sample, channel * len, n * len, &mut gathered), &mut wide);
+                    let x = T::widen(x.chunk(sample, channel * len, n * len, &mut gathered), &mut wide);
                     let channels = &affine[channel..channel + n];
                     T::narrow(part, &mut result, |out| simd::run(Normalise { channels, x, out }));
                     (plane, rest) = (plane + n, others);
@@ -124,7 +124,7 @@ pub(super) fn batch_norm_training(
                     let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
                     let mut done = Vec::new();
                     for c in range {
-                        let x = x.piece(c, 0, x.len(), &mut gathered);
+                        let x = x.chunk(c, 0, x.len(), &mut gathered);
                         // Any number: all are overwritten.
                         done.clear();
                         done.extend_from_slice(x);
@@ -180,12 +180,12 @@ fn batch_norm_rows(
                         squares: vec![0.0; n],
                     };
                     for batch in 0..batches {
-                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        let x = T::widen(x.chunk(batch, start, n, &mut gathered), &mut wide);
                         simd::run(AddRow { columns: &mut columns, x });
                     }
                     columns.centre(batches);
                     for batch in 0..batches {
-                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        let x = T::widen(x.chunk(batch, start, n, &mut gathered), &mut wide);
                         simd::run(Deviations { columns: &mut columns, x });
                     }
                     let moments: Vec<Moments<Acc>> = (0..n).map(|i| columns.moments(i, batches)).collect();
@@ -199,7 +199,7 @@ fn batch_norm_rows(
                         (*mean, *variance) = (moments.centre + moments.rest, moments.variance);
                     }
                     for batch in 0..batches {
-                        let x = T::widen(x.piece(batch, start, n, &mut gathered), &mut wide);
+                        let x = T::widen(x.chunk(batch, start, n, &mut gathered), &mut wide);
                         // SAFETY: as above.
                         let out = unsafe { out.slice(batch * channels + start, n) };
                         T::narrow(out, &mut result, |out| {
@@ -291,7 +291,7 @@ pub(super) fn group_norm(
                 let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
                 for (i, out) in (first..).zip(out.chunks_exact_mut(group)) {
                     let (sample, g) = (i / norm.groups, i % norm.groups);
-                    let x = T::widen(x.piece(sample, g * group, group, &mut gathered), &mut wide);
+                    let x = T::widen(x.chunk(sample, g * group, group, &mut gathered), &mut wide);
                     let moments = simd::run(Measure(x));
                     let channels: Vec<Affine<_>> = (g * each..(g + 1) * each)
                         .map(|c| Affine::new(moments, norm.eps, at(&weight, c), at(&bias, c)))

@@ -89,7 +89,7 @@ impl<T: Real> Task for RopeCosSin<'_, T> {
             magnitude *= 1.0 + 0.1 * (1.0 / rope.scale).ln();
             blend = Some((corrected(rope, yarn), yarn.ext_factor));
         }
-        // Angles come by repeated multiplication, as in ggml, so that they are rounded as there.
+        // The angles come by repeated multiplication, as in ggml, so that they are rounded as there.
         let step = T::of(rope.base.into()).system_pow(T::of(-2.0) / T::of(rope.rotated as f64));
         let mut angle = position;
         for (i, theta) in cos.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Sums over taps as matmuls: the kernel times the matrix of columns, which is packed piece by piece from where
+//! Sums over taps as matmuls: the kernel times the matrix of columns, which is packed chunk by chunk from where
 //! the source lies.
 
 use super::columns::{Gather, Source};

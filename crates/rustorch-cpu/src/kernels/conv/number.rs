@@ -8,7 +8,7 @@ use crate::simd::Level;
 use rustorch_core::{Buffer, C64, C128, Element, Fault, Layout, View, bf16, f16};
 use std::marker::PhantomData;
 
-/// Memory for the time of an operation: large pieces of it by huge pages.
+/// Memory for the time of an operation: large chunks of it by huge pages.
 pub(super) struct Room<E> {
     buffer: Buffer,
     len: usize,

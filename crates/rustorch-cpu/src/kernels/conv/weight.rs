@@ -71,7 +71,7 @@ impl<T: Number> Gradient<'_, T> {
 
 /// Computes the gradient with respect to the kernel of a geometry, from its source and the gradient of its results.
 ///
-/// Sums run over pieces of positions, whose sums are added up: shorter chains round less.
+/// Sums run over chunks of positions, whose sums are added up: shorter chains round less.
 ///
 /// # Safety
 /// `x` has the elements of the geometry's source, `dy` those of its results; the gradient is the caller's alone.

@@ -16,7 +16,7 @@ const BASE: usize = 32;
 /// Rows and columns of a block on the diagonal that is updated as a whole, although half of it is not needed.
 const SQUARE: usize = 128;
 
-/// The operation. Everything is computed as `Uᴴ·U`, whose rows lie in one piece.
+/// The operation. Everything is computed as `Uᴴ·U`, whose rows are contiguous.
 pub(super) fn run<T: Number>(
     pool: &ThreadPool,
     upper: bool,

@@ -1,4 +1,4 @@
-//! Decompositions of matrices, over rows that lie in one piece: recursive, so that nearly all the work is matmuls.
+//! Decompositions of matrices, over contiguous rows: recursive, so that nearly all the work is matmuls.
 //!
 //! Cuts depend on sizes alone, every matmul sums in the order of its inner dimension, and the small kernels at the
 //! leaves run on one thread, or on columns that do not know of each other: results do not depend on the number of threads.
@@ -402,7 +402,7 @@ impl<'a, T: Number> Stack<'a, T> {
         if self.strides[1] == 1 && rows != 0 && columns != 0 {
             let from = self.base.wrapping_add(self.starts[i]);
             let reached = (rows - 1) * self.strides[0] + columns;
-            // SAFETY: from the first to the last element of a matrix of the view, whose rows lie in one piece. Between
+            // SAFETY: from the first to the last element of a matrix of the view, whose rows are contiguous. Between
             // rows there may be other elements of the buffer, which are not read.
             let from = unsafe { std::slice::from_raw_parts(from, reached) };
             return transpose_from(from, self.strides[0], [rows, columns], to, row, T::conj);
@@ -447,7 +447,7 @@ fn transpose_from<T: Copy>(
     }
 }
 
-/// A block of a matrix in memory, whose rows lie in one piece.
+/// A block of a matrix in memory, whose rows are contiguous.
 #[derive(Clone, Copy)]
 struct Place<T> {
     /// Its first element.

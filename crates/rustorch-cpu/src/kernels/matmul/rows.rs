@@ -252,7 +252,7 @@ pub(crate) struct GroupedGemm<'a, X, T> {
 // SAFETY: the matrix is only read.
 unsafe impl<X: Sync, T: Send + Sync> Sync for GroupedGemm<'_, X, T> {}
 
-/// The GEMMs of a group cut into pieces worth a thread's while.
+/// The GEMMs of a group split into chunks worth a thread's while.
 pub(crate) struct Tasks {
     splits: SmallVec<[Split; 2]>,
     n: usize,
@@ -266,12 +266,12 @@ struct Split {
     rows_before: usize,
     /// Columns in a task.
     columns: usize,
-    /// Parts into which the rows are cut.
+    /// Parts into which the rows are split.
     parts: usize,
     rows: usize,
 }
 
-/// A piece of a GEMM.
+/// A chunk of a GEMM.
 pub(crate) struct Task {
     /// The GEMM's place in the group.
     pub(crate) gemm: usize,

@@ -248,7 +248,7 @@ fn encode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'
         if !failed.into_inner() {
             return Ok(());
         }
-        // Once more in one piece, for the place of the error in the whole.
+        // Once more as a whole, for the index of the error in the whole.
         rustorch_quant::quantize(quant, &values, None, out)
             .map_err(|e| Error::argument("cast", e.to_string()).into())
     })

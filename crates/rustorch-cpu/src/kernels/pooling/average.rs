@@ -199,7 +199,7 @@ fn backward(
         let grads = planes::<T>(grad, n)?;
         for_output_planes(pool, out, n, cost, &|i, out: &mut [T]| {
             let (mut gathered, mut wide, mut line, mut result) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let grads = T::widen(grads.piece(i, 0, grads.len(), &mut gathered), &mut wide);
+            let grads = T::widen(grads.chunk(i, 0, grads.len(), &mut gathered), &mut wide);
             T::narrow(out, &mut result, |out| {
                 out.fill(Default::default());
                 // Without a row there is nothing to spread; chunks of no element there cannot be.

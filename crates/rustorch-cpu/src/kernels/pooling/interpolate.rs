@@ -181,7 +181,7 @@ pub(crate) fn interpolate_backward(
         let row = axes[0].taps * axes[1].taps * width + op.mode.taps() * widths;
         for_output_planes(pool, out, n, row.saturating_mul(depths * heights), &|i, out: &mut [T]| {
             let (mut gathered, mut wide, mut line, mut result) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let grads = T::widen(grads.piece(i, 0, grads.len(), &mut gathered), &mut wide);
+            let grads = T::widen(grads.chunk(i, 0, grads.len(), &mut gathered), &mut wide);
             T::narrow(out, &mut result, |out| {
                 out.fill(Default::default());
                 for (i, grad) in grads.chunks_exact(widths).enumerate() {

@@ -128,7 +128,7 @@ fn for_rows<T: Element>(
                 let mut gathered = Vec::new();
                 for (plane, part) in by_plane(range, depth * height) {
                     let first = plane * depth * height;
-                    let x = x.piece(plane, 0, x.len(), &mut gathered);
+                    let x = x.chunk(plane, 0, x.len(), &mut gathered);
                     for i in part {
                         let start = (first + i) * width;
                         // SAFETY: each row belongs to one range.
@@ -292,7 +292,7 @@ pub(crate) fn max_pool_backward(
         let grads = planes::<T>(grad, n)?;
         for_output_planes(pool, out, n, plane.saturating_add(4 * pooled), &|i, out: &mut [T]| {
             let (mut gathered, mut wide, mut result) = (Vec::new(), Vec::new(), Vec::new());
-            let grads = T::widen(grads.piece(i, 0, pooled, &mut gathered), &mut wide);
+            let grads = T::widen(grads.chunk(i, 0, pooled, &mut gathered), &mut wide);
             T::narrow(out, &mut result, |out| {
                 out.fill(Default::default());
                 for (&g, &index) in grads.iter().zip(&indices[i * pooled..]) {

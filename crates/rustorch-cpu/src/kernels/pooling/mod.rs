@@ -62,7 +62,7 @@ fn for_output_rows<T: Element>(
             let mut gathered = Vec::new();
             let mut rows = out.chunks_exact_mut(width);
             for (plane, part) in by_plane(first..first + rows.len(), depth * height) {
-                let x = x.piece(plane, 0, x.len(), &mut gathered);
+                let x = x.chunk(plane, 0, x.len(), &mut gathered);
                 for (i, out) in part.zip(&mut rows) {
                     row(x, [i / height, i % height], out);
                 }

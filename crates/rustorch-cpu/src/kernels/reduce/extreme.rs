@@ -4,7 +4,7 @@ use super::{COLUMNS, Reducer};
 use crate::simd::Level;
 use rustorch_core::Element;
 
-/// Lanes of a piece.
+/// Lanes of a chunk.
 const LANES: usize = 64;
 
 /// Elements with an order in which NaN, where there is one, comes before everything in either direction.
@@ -79,7 +79,7 @@ impl<C: Order> Reducer<C> for Extreme {
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, _: L, x: &[C], _: usize) -> C {
+    fn chunk<L: Level>(self, _: L, x: &[C], _: usize) -> C {
         // The direction is fixed outside the loops.
         if self.largest { extreme::<C, true>(x) } else { extreme::<C, false>(x) }
     }
@@ -148,8 +148,8 @@ impl<C: Order> Reducer<C> for ArgExtreme {
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, l: L, x: &[C], start: usize) -> Extremum<C> {
-        let value = Extreme { largest: self.largest }.piece(l, x, start);
+    fn chunk<L: Level>(self, l: L, x: &[C], start: usize) -> Extremum<C> {
+        let value = Extreme { largest: self.largest }.chunk(l, x, start);
         let here = x.iter().position(|&x| if value.is_nan() { x.is_nan() } else { x == value });
         Extremum { value, index: start + here.unwrap_or(0) }
     }

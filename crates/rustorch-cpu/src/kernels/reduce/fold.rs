@@ -33,7 +33,7 @@ impl<C: Element, F: Fold<C>> Reducer<C> for Folded<F> {
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, _: L, x: &[C], _: usize) -> F::Long {
+    fn chunk<L: Level>(self, _: L, x: &[C], _: usize) -> F::Long {
         let (chunks, tail) = x.as_chunks::<LANES>();
         let mut lanes = [self.0.empty(); LANES];
         for chunk in chunks {

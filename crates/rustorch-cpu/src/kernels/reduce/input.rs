@@ -39,7 +39,7 @@ macro_rules! itself {
                 len: usize,
                 scratch: &'s mut Vec<$t>,
             ) -> &'s [$t] {
-                grid.piece(i, start, len, scratch)
+                grid.chunk(i, start, len, scratch)
             }
         }
     )*};
@@ -56,7 +56,7 @@ macro_rules! converted {
                 $scratch: &'s mut Vec<$c>,
             ) -> &'s [$c] {
                 let mut gathered = Vec::new();
-                let $x = grid.piece(i, start, len, &mut gathered);
+                let $x = grid.chunk(i, start, len, &mut gathered);
                 $convert;
                 $scratch
             }

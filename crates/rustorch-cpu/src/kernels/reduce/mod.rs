@@ -1,6 +1,6 @@
 //! Reductions.
 //!
-//! A sequence is reduced in pieces of fixed length, each in an order of its own, and pieces are merged in their order:
+//! A sequence is reduced in chunks of fixed length, each in an order of its own, and chunks are merged in their order:
 //! the result does not depend on the number of threads. Where the kept elements are contiguous, many outputs are
 //! reduced together, row by row; else one sequence at a time.
 
@@ -20,8 +20,8 @@ use rustorch_core::{
     C64, C128, DType, Dims, Element, Fault, Reduce, ReduceOp, View, ViewMut, bf16, dispatch_dtype, f16,
 };
 
-/// Elements of a sequence reduced as one piece.
-const PIECE: usize = 4096;
+/// Elements of a sequence reduced as one chunk.
+const CHUNK: usize = 4096;
 /// Rows reduced together before merging, and rows that make up one unit of parallel work.
 const ROWS: usize = 64;
 const SLAB: usize = 1024;
@@ -34,8 +34,8 @@ trait Reducer<C>: Copy + Sync {
     type State: Copy + Send + Sync;
     /// What is known of nothing.
     fn empty(self) -> Self::State;
-    /// A piece of a sequence, whose first element is number `start`.
-    fn piece<L: Level>(self, l: L, x: &[C], start: usize) -> Self::State;
+    /// A chunk of a sequence, whose first element is number `start`.
+    fn chunk<L: Level>(self, l: L, x: &[C], start: usize) -> Self::State;
     /// Takes rows of as many sequences as there are states; the first row is number `start`.
     fn rows<L: Level>(self, l: L, rows: &[&[C]], start: usize, states: &mut [Self::State]);
     /// Two neighbouring parts.
@@ -197,25 +197,29 @@ impl Reduction<'_> {
         emit: &(dyn Fn(usize, R::State) + Sync),
     ) {
         let n = self.n;
-        let pieces = n.div_ceil(PIECE);
-        let piece = |i: usize, scratch: &mut Vec<C>| {
-            let (sequence, start) = (i / pieces, i % pieces * PIECE);
-            simd::run(Piece(reducer, source.fetch(sequence, start, PIECE.min(n - start), scratch), start))
+        let chunks = n.div_ceil(CHUNK);
+        let chunk = |i: usize, scratch: &mut Vec<C>| {
+            let (sequence, start) = (i / chunks, i % chunks * CHUNK);
+            simd::run(ReduceChunk(
+                reducer,
+                source.fetch(sequence, start, CHUNK.min(n - start), scratch),
+                start,
+            ))
         };
-        if pieces == 1 {
+        if chunks == 1 {
             return self.pool.ranges(outputs, (1 << 14) / n, |range| {
                 let mut scratch = Vec::new();
-                range.for_each(|i| emit(i, piece(i, &mut scratch)));
+                range.for_each(|i| emit(i, chunk(i, &mut scratch)));
             });
         }
-        let mut states = vec![reducer.empty(); outputs * pieces];
+        let mut states = vec![reducer.empty(); outputs * chunks];
         strided::par_units(self.pool, &mut states, 1, 4, |first, states| {
             let mut scratch = Vec::new();
             for (i, state) in (first..).zip(states) {
-                *state = piece(i, &mut scratch);
+                *state = chunk(i, &mut scratch);
             }
         });
-        for (i, states) in states.chunks_exact(pieces).enumerate() {
+        for (i, states) in states.chunks_exact(chunks).enumerate() {
             emit(i, merge(reducer, states.iter().copied()));
         }
     }
@@ -268,13 +272,13 @@ fn merge<C, R: Reducer<C>>(reducer: R, mut states: impl Iterator<Item = R::State
     states.fold(first, |a, b| reducer.merge(a, b))
 }
 
-struct Piece<'a, C, R>(R, &'a [C], usize);
+struct ReduceChunk<'a, C, R>(R, &'a [C], usize);
 
-impl<C, R: Reducer<C>> Task for Piece<'_, C, R> {
+impl<C, R: Reducer<C>> Task for ReduceChunk<'_, C, R> {
     type Output = R::State;
     #[inline(always)]
     fn run<L: Level>(self, l: L) -> R::State {
-        self.0.piece(l, self.1, self.2)
+        self.0.chunk(l, self.1, self.2)
     }
 }
 

@@ -55,7 +55,7 @@ impl<C: Real> Reducer<C> for Moments {
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, _: L, x: &[C], _: usize) -> Spread {
+    fn chunk<L: Level>(self, _: L, x: &[C], _: usize) -> Spread {
         let n = x.len() as f64;
         let mean = C::of(sum(x).to_f64() / n);
         let rest = map_sum(x, |x| x - mean);
@@ -143,7 +143,7 @@ impl<C: Real> Reducer<C> for LogSumExp {
     }
 
     #[inline(always)]
-    fn piece<L: Level>(self, l: L, x: &[C], _: usize) -> Scaled {
+    fn chunk<L: Level>(self, l: L, x: &[C], _: usize) -> Scaled {
         let shift = finite(max(x));
         Scaled { shift: shift.to_f64(), sum: map_sum(x, |x| (x - shift).exp(l)).to_f64() }
     }

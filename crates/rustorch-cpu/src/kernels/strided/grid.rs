@@ -84,7 +84,7 @@ impl<'a, T: Element> Grid<'a, T> {
         self.inner.count()
     }
 
-    /// Whether sequences lie in one piece.
+    /// Whether sequences are contiguous.
     pub(crate) fn is_packed(&self) -> bool {
         match (&self.inner.dims[..], &self.inner.strides[..]) {
             ([], _) => true,
@@ -93,29 +93,29 @@ impl<'a, T: Element> Grid<'a, T> {
         }
     }
 
-    /// `len` elements of sequence `i` from `start` on, where sequences lie in one piece.
+    /// `len` elements of sequence `i` from `start` on, where sequences are contiguous.
     #[inline]
     pub(crate) fn packed(&self, i: usize, start: usize, len: usize) -> &'a [T] {
         if len == 0 {
             return &[];
         }
         assert!(self.is_packed(), "sequences lie scattered");
-        assert!(i < self.count() && start + len <= self.len(), "piece outside the view");
+        assert!(i < self.count() && start + len <= self.len(), "chunk outside the view");
         let first = self.base.wrapping_add(self.outer.at(i) + start);
-        // SAFETY: inside a sequence, which lies in one piece.
+        // SAFETY: inside a sequence, which is contiguous.
         unsafe { std::slice::from_raw_parts(first, len) }
     }
 
-    /// `len` elements of sequence `i` from `start` on: borrowed if they lie in one piece, else gathered.
+    /// `len` elements of sequence `i` from `start` on: borrowed if they are contiguous, else gathered.
     #[inline]
-    pub(crate) fn piece<'s>(&self, i: usize, start: usize, len: usize, scratch: &'s mut Vec<T>) -> &'s [T]
+    pub(crate) fn chunk<'s>(&self, i: usize, start: usize, len: usize, scratch: &'s mut Vec<T>) -> &'s [T]
     where
         'a: 's,
     {
         if len == 0 || self.is_packed() {
             return self.packed(i, start, len);
         }
-        assert!(i < self.count() && start + len <= self.len(), "piece outside the view");
+        assert!(i < self.count() && start + len <= self.len(), "chunk outside the view");
         let first = self.base.wrapping_add(self.outer.at(i));
         scratch.clear();
         scratch.reserve(len);

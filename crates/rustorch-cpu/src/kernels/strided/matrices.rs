@@ -4,13 +4,13 @@ use super::{dense, unreachable_memory};
 use rustorch_core::{Dims, Element, Fault, View};
 use std::marker::PhantomData;
 
-/// The matrices of a view's last two dimensions, with rows in one piece. The leading dimensions number them in
+/// The matrices of a view's last two dimensions, with contiguous rows. The leading dimensions number them in
 /// row-major order.
 pub(crate) struct Matrices<'a, T> {
     base: *const T,
     dims: Dims,
     strides: Dims,
-    /// Keeps a copy alive where the view's rows are not in one piece.
+    /// Keeps a copy alive where the view's rows are not contiguous.
     _copy: Option<Vec<T>>,
     life: PhantomData<&'a [T]>,
 }
@@ -60,7 +60,7 @@ impl<'a, T: Element> Matrices<'a, T> {
     }
 }
 
-/// One matrix, with rows in one piece.
+/// One matrix, with contiguous rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
     base: *const T,
@@ -81,7 +81,7 @@ impl<'a, T: Element> Matrix<'a, T> {
         if self.cols == 0 {
             return &[];
         }
-        // SAFETY: the index of a row's first element, and the row is in one piece.
+        // SAFETY: the index of a row's first element, and the row is contiguous.
         unsafe { std::slice::from_raw_parts(self.base.add(row * self.stride), self.cols) }
     }
 }

@@ -85,7 +85,7 @@ impl<'a, T: Element> Rows<'a, T> {
         self.lines.len
     }
 
-    /// Line `i`: borrowed if it lies in one piece, else gathered into `scratch`.
+    /// Line `i`: borrowed if it is contiguous, else gathered into `scratch`.
     #[inline]
     pub(crate) fn row<'s>(&self, i: usize, scratch: &'s mut Vec<T>) -> &'s [T]
     where
@@ -97,7 +97,7 @@ impl<'a, T: Element> Rows<'a, T> {
         }
         assert!(i < self.count(), "line outside the view");
         if stride == 1 {
-            // SAFETY: a line of the view, in one piece.
+            // SAFETY: a contiguous line of the view.
             return unsafe { std::slice::from_raw_parts(first, len) };
         }
         scratch.clear();
@@ -136,7 +136,7 @@ impl<'a, T: Element> RowsMut<'a, T> {
         }
         assert!(i < self.count(), "line outside the view");
         if stride == 1 {
-            // SAFETY: a line of the output, in one piece, ours alone by the contract.
+            // SAFETY: a contiguous line of the output, ours alone by the contract.
             return fill(unsafe { std::slice::from_raw_parts_mut(first, len) });
         }
         scratch.clear();

@@ -22,7 +22,7 @@ pub(super) struct Strided {
 /// Inner values that are packed together: a panel of columns stays in the first-level cache.
 const DEPTH: usize = 256;
 
-/// A right operand that can be packed piece by piece.
+/// A right operand that can be packed chunk by chunk.
 pub(super) trait Columns<E>: Sync {
     /// Its columns and its inner dimension.
     fn size(&self) -> (usize, usize);

@@ -76,7 +76,7 @@ pub(crate) struct Left<T> {
     pub(crate) conj: bool,
 }
 
-/// `c −= a·b` for `a: [m, k]`, `b: [k, n]`; rows of `b` and `c` lie in one piece, `b.1` and `c.1` elements apart.
+/// `c −= a·b` for `a: [m, k]`, `b: [k, n]`; rows of `b` and `c` are contiguous, `b.1` and `c.1` elements apart.
 ///
 /// Each result is one chain of multiply-adds over the inner dimension, in order, whatever the sizes and the threads.
 ///

@@ -19,7 +19,7 @@ fn values(quant: QuantType, bytes: &[u8], count: usize) -> Vec<f32> {
 fn every_block_type_is_multiplied_by_its_values() {
     let random = &mut Random::new(31);
     for &quant in QuantType::ALL {
-        // A last piece that is shorter, where blocks allow.
+        // A last chunk that is shorter, where blocks allow.
         let (n, k) = (37, 512 + quant.block_len());
         let bytes = random_blocks(quant, n * k, random);
         let w = weight(quant, &[n, k], &bytes).transposed();
