@@ -1,4 +1,4 @@
-//! The contract between the executor and a device.
+//! The `Backend` trait: what a device implements for the executor.
 
 use crate::{
     Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Extensions, Fault, Op, TensorMeta,

@@ -1,4 +1,4 @@
-//! Memory on a device, and typed windows onto it.
+//! Device memory (`Buffer`) and typed, strided views of it (`View`, `ViewMut`).
 
 use crate::{DType, Device, Element, Fault, Layout};
 use std::alloc;

@@ -1,4 +1,4 @@
-//! Where files live that only save time: compiled kernels, measurements.
+//! The cache folder, for compiled kernels and calibrations.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a device can do.
+//! Device capabilities: supported op classes, dtypes, ranks and layouts.
 
 use crate::{DType, DTypeKind, Decline, Device, Op, OpType, QuantType, TensorMeta};
 

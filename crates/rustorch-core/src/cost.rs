@@ -1,4 +1,4 @@
-//! How long a device takes.
+//! The cost model of a device: launch overhead, transfer rates, arithmetic and memory rates.
 
 use crate::{DType, Op, OpKind, OpType, OutputMeta, TensorMeta};
 

@@ -1,4 +1,4 @@
-//! Devices: where bytes are, and what a person may ask for.
+//! Devices, and the names by which a person asks for them.
 
 mod kind;
 

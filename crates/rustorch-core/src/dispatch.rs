@@ -1,4 +1,4 @@
-//! The one place where a dtype becomes a Rust type.
+//! `dispatch_dtype!`: the one place where a `DType` becomes a Rust type.
 
 /// The Rust type of a dense dtype, named by its variant: `element_type!(F32)` is `f32`.
 #[macro_export]

@@ -1,4 +1,4 @@
-//! What can go wrong, and what a person needs to know about it.
+//! Errors: `Error` for the caller's mistakes, `Decline` for unsupported ops, `Fault` for failures while running.
 
 use crate::{DType, Device, MatrixDefect, Shape};
 use std::fmt;

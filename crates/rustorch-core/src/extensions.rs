@@ -1,4 +1,4 @@
-//! What devices offer beside running operations: parts of the contract that a device may leave out.
+//! Optional traits of a backend: streams, BLAS library, metrics, profiler, remarks.
 
 use crate::profile::{DeviceProfiler, GpuBenchmarkMetrics};
 

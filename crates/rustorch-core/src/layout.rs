@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie in its buffer.
+//! Shape, strides and offset of a tensor in its buffer.
 
 use crate::shape::copied;
 use crate::{Dims, Error, Result, Shape};

@@ -1,4 +1,4 @@
-//! Tensors as planning sees them: everything but the bytes.
+//! Tensor metadata for planning: dtype and layout, without data.
 
 use crate::{DType, Device, Error, Layout, Result, Shape};
 use smallvec::SmallVec;

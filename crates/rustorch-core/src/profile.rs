@@ -1,4 +1,4 @@
-//! Measuring devices from inside: when each really ran what it was given, and how busy it is.
+//! Device-side profiling (timestamps of kernels) and utilisation metrics.
 
 use crate::Fault;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Type promotion: the dtype in which operands of different dtypes meet. PyTorch's rules.
+//! Dtype promotion by PyTorch's rules.
 
 use crate::{DType, DTypeKind};
 

@@ -1,4 +1,4 @@
-//! Which of a device's streams a thread works on.
+//! Assignment of threads to a device's streams.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Views as data: what turns the layout of a tensor into that of a view of the same memory.
+//! View ops: reshape, permute, slice and the like as data, applied to a `Layout`.
 
 use crate::{DType, Device, Dims, Error, Layout, Result, Shape, TensorMeta};
 

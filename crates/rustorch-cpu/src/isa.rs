@@ -1,4 +1,4 @@
-//! Which vector instructions this CPU has.
+//! Detection of the CPU's vector instruction set.
 
 use std::sync::OnceLock;
 

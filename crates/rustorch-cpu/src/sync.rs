@@ -1,4 +1,4 @@
-//! What the thread pool takes from the standard library. The models in `loom/` compile the pool with loom's in its place.
+//! Synchronization primitives of the thread pool: the standard library's, or loom's in the models of `loom/`.
 
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A persistent pool of threads for work of a few microseconds and more.
+//! A persistent thread pool for work of a few microseconds and more.
 //!
 //! # Protocol
 //! One word, `state`, holds an epoch (upper 32 bits), an open flag and the number of workers inside the current job.

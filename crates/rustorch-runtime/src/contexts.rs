@@ -1,5 +1,5 @@
-//! Contexts that overlap on one device: the limit and the streams of the newest that lives hold, and when none is left, what was
-//! before the first.
+//! Overlapping device contexts: the newest living one sets the limit and the streams; when none is left, the settings from before
+//! the first return.
 
 use crate::device_state::DeviceState;
 use std::sync::{Mutex, MutexGuard, PoisonError};

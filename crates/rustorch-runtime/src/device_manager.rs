@@ -1,4 +1,4 @@
-//! Devices by hand: which there are, which is current, and how much of each is used.
+//! `DeviceManager`: lists devices, sets the current one, and reports memory use.
 
 use crate::device_state::DeviceState;
 use crate::memory::MemoryStats;

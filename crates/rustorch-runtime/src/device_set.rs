@@ -1,4 +1,4 @@
-//! The devices that an executor chooses among: its own, or the process's.
+//! The candidate devices of an executor: its own, or the process's.
 
 use crate::device_state::DeviceState;
 use crate::registry::Registry;

@@ -1,4 +1,4 @@
-//! A device that is open: its backend, and all that belongs to it wherever it is used.
+//! An open device: its backend, caching allocator, health and counters.
 
 use crate::contexts::Contexts;
 use crate::cost::{self, CostCache};

@@ -1,4 +1,4 @@
-//! What the environment asks for.
+//! Environment variables.
 
 use crate::cost::cache_dir;
 use crate::placement::Placement;

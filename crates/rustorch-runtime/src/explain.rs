@@ -1,4 +1,4 @@
-//! Records as a table for people.
+//! `explain`: records as a table.
 
 use crate::record::Record;
 use crate::text::{Bytes, Time, table};

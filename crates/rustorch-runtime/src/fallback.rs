@@ -1,4 +1,4 @@
-//! In which order devices are tried.
+//! The default fallback order.
 
 use rustorch_core::{Device, DeviceKind};
 

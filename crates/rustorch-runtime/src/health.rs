@@ -1,4 +1,4 @@
-//! Which devices are gone, and which operations they failed at.
+//! Device health: lost devices and quarantined ops.
 
 use crate::device_set::DeviceSet;
 use crate::executor::total_bytes;

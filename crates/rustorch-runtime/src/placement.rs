@@ -1,4 +1,4 @@
-//! Who runs an operation: a policy as a value, and the one place where it is applied.
+//! Placement policies, and the one place where they are applied.
 
 use crate::device_state::DeviceState;
 use rustorch_core::{Device, Error, Op, OpKind, OpType, Result};

@@ -1,4 +1,4 @@
-//! What the executor did, and why.
+//! Records: which device ran an operation, what the others answered, what was moved.
 
 use crate::transfers::TransferMethod;
 use rustorch_core::profile::host_ns;

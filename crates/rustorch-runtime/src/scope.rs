@@ -1,4 +1,4 @@
-//! Where operations run and new tensors are made: for a part of a thread's work, or for the process.
+//! Scopes of the current device, placement and executor: for a thread, or for the process.
 //!
 //! Scopes come as functions that take a closure and as guards. A guard belongs to its thread and restores what was before when
 //! it is dropped, also by a panic; guards may be dropped in any order.

@@ -1,4 +1,4 @@
-//! Memory that tensors share, and who may touch it when.
+//! Storages: reference-counted memory that tensors share, with read and write guards.
 
 mod copies;
 mod guard;

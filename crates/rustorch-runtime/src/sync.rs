@@ -1,4 +1,4 @@
-//! What the handles and guards of storages are made of. The models in `loom/` compile both with loom's in its place.
+//! Synchronization primitives of storages: the standard library's, or loom's in the models of `loom/`.
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};

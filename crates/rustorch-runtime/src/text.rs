@@ -1,4 +1,4 @@
-//! Tables, times and sizes for people.
+//! Formatting of tables, times and sizes.
 
 use std::fmt;
 use std::time::Duration;

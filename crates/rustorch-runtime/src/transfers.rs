@@ -1,4 +1,4 @@
-//! Counting what is copied between devices.
+//! Transfer statistics and methods by device pair.
 
 use rustorch_core::Device;
 use std::collections::BTreeMap;

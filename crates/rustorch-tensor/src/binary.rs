@@ -1,4 +1,4 @@
-//! Functions of pairs: arithmetic, comparison, selection, with broadcasting and type promotion.
+//! Binary ops: arithmetic, comparison, selection, with broadcasting and dtype promotion.
 
 use crate::dispatch::{run, run_with_scalar};
 use crate::out::{binary_into, compare_into, out_doc};

@@ -1,4 +1,4 @@
-//! Other dtypes, other devices, and the way back to plain Rust values.
+//! Conversion to other dtypes, devices and plain Rust values.
 
 use crate::Tensor;
 use crate::dispatch::{run, transfer};

@@ -1,4 +1,4 @@
-//! Making tensors.
+//! Creating tensors.
 
 use crate::dispatch::{create, transfer, upload};
 use crate::{IntoShape, NestedArray, Tensor, TensorOptions};

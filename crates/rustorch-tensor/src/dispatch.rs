@@ -1,5 +1,5 @@
-//! The one door to the executor: every operation of every family passes here, and so does every view ([`try_view`])
-//! and every move to another device ([`transfer`]).
+//! The one entry to the executor: every operation of every family passes here, and so does every view ([`try_view`]) and every
+//! transfer to another device ([`transfer`]).
 
 use crate::Tensor;
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};

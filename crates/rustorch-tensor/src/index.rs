@@ -1,4 +1,4 @@
-//! Gathering, scattering, masking.
+//! Gather, scatter, index_select, masks.
 
 use crate::dispatch::run;
 use crate::{Tensor, TensorOrScalar};

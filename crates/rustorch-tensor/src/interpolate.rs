@@ -1,4 +1,4 @@
-//! Resampling the spatial dimensions of images and their kin.
+//! Interpolation of images and other spatial data.
 
 use crate::args::Sizes;
 use crate::dispatch::run;

@@ -1,4 +1,4 @@
-//! Joining, repeating, padding and reversing.
+//! cat, stack, repeat, pad, flip.
 
 use crate::Tensor;
 use crate::binary::promote;

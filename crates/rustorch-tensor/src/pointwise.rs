@@ -1,4 +1,4 @@
-//! Functions of each element.
+//! Unary ops.
 
 use crate::binary::{SCALAR, promote};
 use crate::dispatch::run;

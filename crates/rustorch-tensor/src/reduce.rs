@@ -1,4 +1,4 @@
-//! Sums, extrema, statistics and scans.
+//! Reductions: sums, extrema, statistics, and scans.
 
 use crate::binary::DEFAULT_FLOAT;
 use crate::dispatch::{run, run_into};

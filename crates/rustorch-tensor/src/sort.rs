@@ -1,4 +1,4 @@
-//! Sorting and selection of extremes.
+//! Sort, top-k.
 
 use crate::Tensor;
 use crate::dispatch::run_pair;

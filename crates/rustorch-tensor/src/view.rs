@@ -1,4 +1,4 @@
-//! Views: other shapes, orders and parts of the same memory. None of them copies, unless its documentation says so.
+//! View ops: other shapes, orders and parts of the same memory. None of them copies, unless its documentation says so.
 
 use crate::dispatch::{try_view, view};
 use crate::{IntoShape, Sizes, Tensor};

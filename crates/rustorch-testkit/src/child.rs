@@ -1,4 +1,4 @@
-//! Tests that run again in a child process, where the environment or the state of the process is another.
+//! Running a test again in a child process, with another environment or fresh process state.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Tests that skip where something is not installed, so that nobody takes them for tests that have run.
+//! Skipping tests whose requirement is missing, visibly.
 
 use std::fmt::{Display, Write};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Comparing numbers, with messages that say where and by how much they differ.
+//! Comparison of values, with messages that say where and by how much they differ.
 
 /// The distance of two numbers in units of the last place: how many `f32` values lie between them, plus one if they
 /// differ. Zeros of either sign are one value, as are all NaN; a NaN is infinitely far from a number.

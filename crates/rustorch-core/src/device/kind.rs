@@ -1,4 +1,4 @@
-//! The process's table of kinds of devices, to which crates of devices add.
+//! The process-wide table of device kinds, to which device crates add theirs.
 
 use crate::{Error, Result};
 use std::fmt;

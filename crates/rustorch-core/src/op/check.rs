@@ -1,4 +1,4 @@
-//! Checks that several operations make of their arguments.
+//! Argument checks that several operations share.
 
 use crate::{DType, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 use smallvec::smallvec;

@@ -1,4 +1,4 @@
-//! Tensors from nothing.
+//! Operations without arguments: fill, arange.
 
 use super::{OpType, Operation, expect_args, one};
 use crate::{DType, Error, Outputs, Result, Scalar, Shape, TensorMeta};

@@ -1,4 +1,4 @@
-//! Gathering, scattering, joining, padding.
+//! Gather, scatter, concatenation, padding.
 
 use super::{OpType, Operation, axis_in, bytes_written, dense, expect_args, index_dtype, one, same_dense};
 use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Scalar, Shape, TensorMeta};

@@ -1,4 +1,4 @@
-//! Macros that make one list of operations, or of the functions of one, into all that is known by such a list.
+//! Macros that derive `Op`, `OpKind` and the tables of pointwise functions from one list each.
 
 /// A field-less enum of functions and their names.
 macro_rules! op_names {

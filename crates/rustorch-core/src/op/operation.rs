@@ -1,4 +1,4 @@
-//! What every operation says of itself.
+//! The `Operation` trait: name, class, `infer` and work of an operation.
 
 use super::{OpType, Work};
 use crate::{DType, OutputMeta, Outputs, Result, TensorMeta};

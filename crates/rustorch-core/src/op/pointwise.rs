@@ -1,4 +1,4 @@
-//! Functions of each element, of pairs, and conversions.
+//! Pointwise operations: unary, binary, comparison, selection, casts.
 
 use super::{OpType, Operation, expect_args, float, one, same_dense};
 use crate::{DType, DTypeKind, Error, Outputs, Result, Scalar, TensorMeta};

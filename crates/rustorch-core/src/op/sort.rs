@@ -1,4 +1,4 @@
-//! Sorting and selection of extremes.
+//! Sort, top-k.
 
 use super::{OpType, Operation, axis_in, axis_len, in_elements, same_dense};
 use crate::{DType, Error, OutputMeta, Outputs, Result, TensorMeta};

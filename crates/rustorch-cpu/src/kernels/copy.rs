@@ -1,4 +1,4 @@
-//! Moving elements without looking at them.
+//! Copies: contiguous, concatenation, padding.
 
 use super::strided::{self, fill_with, for_rows, map1, unreachable_memory};
 use crate::ThreadPool;

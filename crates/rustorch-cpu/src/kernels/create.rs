@@ -1,4 +1,4 @@
-//! Tensors from nothing.
+//! Fill, arange.
 
 use super::strided::{fill_with, unreachable_memory};
 use crate::ThreadPool;

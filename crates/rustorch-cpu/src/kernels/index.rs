@@ -1,4 +1,4 @@
-//! Reading elements at given indices.
+//! Gather, index_select, embedding.
 
 use super::pointwise::decode_run;
 use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};

@@ -1,4 +1,4 @@
-//! The moments by which elements are normalised.
+//! Mean and variance for normalisation.
 
 use super::softmax::{deviations, sum};
 use crate::math::Real;

@@ -1,4 +1,4 @@
-//! Running sums and products.
+//! Cumulative sums and products.
 
 use super::strided::{for_rows, unreachable_memory};
 use crate::ThreadPool;

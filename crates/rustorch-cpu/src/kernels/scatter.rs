@@ -1,4 +1,4 @@
-//! Writing and adding elements at given indices.
+//! Scatter, scatter_add and scatter_reduce.
 
 use super::copy::copy;
 use super::index::{covered, lines};

@@ -1,4 +1,4 @@
-//! Sorting and selection of extremes.
+//! Sort, top-k.
 
 use super::strided::{for_rows2, unreachable_memory};
 use crate::ThreadPool;

@@ -1,4 +1,4 @@
-//! Functions of single numbers: [`Real`] is what pointwise kernels, norms and attention are written in.
+//! Scalar functions: [`Real`] is what pointwise kernels, norms and attention are written in.
 //!
 //! The `f32` functions are branch-free, so that the compiler turns loops over them into vector code at every [`Level`].
 

@@ -1,4 +1,4 @@
-//! The types in which floats are computed: 16-bit floats as `f32`, others as themselves.
+//! Accumulation types: `f32` for 16-bit floats, others themselves.
 
 use super::Real;
 use crate::simd::{self, Level, Task, from_bf16, to_bf16};

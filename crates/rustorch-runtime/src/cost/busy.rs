@@ -1,4 +1,4 @@
-//! Whether other programs want the CPU while a device is measured: CPU time against wall time.
+//! Detection of other programs' load on the CPU while a device is measured: CPU time against wall time.
 
 use std::hint::spin_loop;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Measurements on disk.
+//! Calibrations on disk.
 
 use super::calibration::Calibration;
 use rustorch_core::Backend;

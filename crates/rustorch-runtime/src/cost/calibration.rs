@@ -1,4 +1,4 @@
-//! A measurement as a value, and as text.
+//! A device's calibration, and its JSON form.
 
 use super::measure;
 use rustorch_core::{Backend, CostModel, DType, Error, Fault, Link, OpKind, OpType, Rate, RateOf, Result};

@@ -1,4 +1,4 @@
-//! Timing a device through its interface.
+//! Measuring a device through its `Backend`.
 
 use super::busy::LoadMeter;
 use super::calibration::Calibration;

@@ -1,4 +1,4 @@
-//! What devices cost, by measurement.
+//! Measured cost models of devices.
 //!
 //! A [`CostModel`](rustorch_core::CostModel) comes from the first of these that has one: whoever built the executor
 //! ([`Builder::cost`](crate::Builder::cost)), the backend itself, a file of an earlier measurement, a measurement now.

@@ -1,4 +1,4 @@
-//! Rates that no device has: signs that a measurement was disturbed.
+//! Limits of plausible rates: what exceeds them was disturbed.
 
 use super::measure::Corner;
 use super::probe::Of;

@@ -1,4 +1,4 @@
-//! What is measured: a table. To measure another operation, add a line.
+//! The table of probes. To measure another operation, add a line.
 
 use rustorch_core::{
     Attention, BinaryOp, Cast, Conv, ConvParams, CopyOp, DType, MatMul, Numerics, Op, OpKind, OpType,

@@ -1,4 +1,4 @@
-//! Bringing arguments to a device, in an arrangement that it takes.
+//! Moving arguments to a device, in a layout that it supports.
 
 use super::run::compute;
 use super::{HybridExecutor, Operand, Output};

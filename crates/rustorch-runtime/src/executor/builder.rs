@@ -1,4 +1,4 @@
-//! Putting an executor together.
+//! `Builder` of an executor.
 
 use super::{Handle, HybridExecutor, Shared};
 use crate::cost::CostCache;

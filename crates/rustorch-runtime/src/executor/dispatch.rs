@@ -1,4 +1,4 @@
-//! Trying devices until one has run the operation.
+//! Dispatch: runs an op on the first candidate that supports it, and falls back on faults.
 
 use super::arrange::MovedArg;
 use super::into::{Aliasing, Places, write};

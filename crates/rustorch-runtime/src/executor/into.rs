@@ -1,4 +1,4 @@
-//! Writing results into existing memory: caches, optimizers, assignment to slices.
+//! Writing outputs into existing storages: caches, optimizers, assignment to slices.
 
 use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;

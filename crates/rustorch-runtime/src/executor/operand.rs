@@ -1,4 +1,4 @@
-//! What goes into an operation, and what comes out.
+//! Operands and outputs of operations.
 
 use crate::storage::{Storage, truth_fits};
 use rustorch_core::{DType, Device, Error, Layout, Op, Result, Shape, TensorMeta, View, bytes_reached};

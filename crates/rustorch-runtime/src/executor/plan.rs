@@ -1,4 +1,4 @@
-//! Planning: who could run an operation, in which order, and why the others could not.
+//! Planning: candidate devices in placement order, and why the others declined.
 
 use super::arrange::{arranged, copy_key};
 use super::run::total_bytes;

@@ -1,4 +1,4 @@
-//! Running an operation: the short way for what plainly belongs on the CPU, else planning.
+//! Running an op: without planning if it plainly belongs on the CPU, else by dispatch.
 
 use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;

@@ -1,4 +1,4 @@
-//! A device's memory, kept for reuse.
+//! The caching allocator of a device.
 
 use super::size_class::{class_of, rounded};
 use super::stats::{MemoryStats, ThreadCounts};

@@ -1,4 +1,4 @@
-//! The sizes in which memory is kept for reuse: eight to the octave, so that at most an eighth is wasted.
+//! Size classes of the caching allocator: eight to the octave, so that at most an eighth is wasted.
 
 /// The smallest block: a cache line.
 const LEAST: usize = 64;

@@ -1,4 +1,4 @@
-//! Counting what allocators do, without making threads wait for each other.
+//! Allocator statistics, counted without contention.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

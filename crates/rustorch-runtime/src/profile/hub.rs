@@ -1,4 +1,4 @@
-//! Devices that measure themselves, shared by the profiles that go on at one time.
+//! Device profilers, shared by the profiles that run at one time.
 
 use crate::device_state::DeviceState;
 use rustorch_core::Device;

@@ -1,4 +1,4 @@
-//! A profile for programs.
+//! A profile as JSON.
 
 use super::{Operation, Profile, SpanKind};
 use rustorch_core::Verdict;

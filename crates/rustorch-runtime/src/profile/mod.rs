@@ -1,4 +1,4 @@
-//! Where the time goes: every operation with the time that its device took, every transfer, memory over time.
+//! Profiles: every operation with its device time, every transfer, memory over time.
 //!
 //! [`HybridExecutor::profile`] measures what one thread does in a scope, [`Profiler`] what all threads do. A [`Profile`]
 //! prints as a table, and is written as JSON ([`Profile::to_json`]) or as a trace for Perfetto and `chrome://tracing`

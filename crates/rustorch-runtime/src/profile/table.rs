@@ -1,4 +1,4 @@
-//! A profile for people.
+//! A profile as a table.
 
 use super::Profile;
 use crate::text::{Bytes, Time, table};

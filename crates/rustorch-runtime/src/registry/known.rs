@@ -1,4 +1,4 @@
-//! A kind of devices that has a provider, and its devices as far as they were looked for and opened.
+//! A registered device kind, and its devices as far as they were discovered and opened.
 
 use super::{Discovery, Provider, Registry};
 use crate::device_state::DeviceState;

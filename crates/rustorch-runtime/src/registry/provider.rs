@@ -1,4 +1,4 @@
-//! Who knows how to find the devices of a kind: those of this workspace, by Cargo features.
+//! Providers, which discover the devices of a kind: those of this workspace, by Cargo features.
 
 use rustorch_core::{Backend, DeviceKind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a person asks for, as an executor over the process's devices.
+//! From a device name to an executor over the process's devices.
 
 use super::Registry;
 use crate::{HybridExecutor, Target};

@@ -1,4 +1,4 @@
-//! Copies of a storage's memory on other devices, kept for the next operation that reads it there: a weight is uploaded once.
+//! Copies of a storage on other devices, cached for the next op that reads it there: a weight is uploaded once.
 //!
 //! A copy belongs to the storage that it is of, and goes with it. It is of no use once the storage was written, and goes
 //! when its device is short of memory.

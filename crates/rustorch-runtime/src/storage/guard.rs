@@ -1,4 +1,4 @@
-//! Who may touch a storage's memory when.
+//! Read and write guards of a storage.
 
 use crate::sync::{AtomicU32, Backoff, Ordering};
 

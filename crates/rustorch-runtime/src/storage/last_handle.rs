@@ -1,4 +1,4 @@
-//! When a handle is the last one, so that its block may be used again.
+//! Detection of a block's last handle, after which it may be reused.
 
 use crate::sync::{Arc, Ordering, fence};
 

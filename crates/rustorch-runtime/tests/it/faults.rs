@@ -1,4 +1,4 @@
-//! What happens when devices fail.
+//! Faults: fallback, quarantine, lost devices.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{self, CUDA, OPENCL, builder, bytes, cpu, fake, floats, ramp, shape, upload, upload_to};

@@ -1,4 +1,4 @@
-//! Results written over arguments: by one device alone, as one change, on every kind of device.
+//! In-place ops on every kind of device: one writer, serialized with others.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{CUDA, OPENCL, builder, fake, floats, ramp, shape, upload_to};

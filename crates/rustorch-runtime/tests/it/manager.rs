@@ -1,4 +1,4 @@
-//! Devices by hand.
+//! `DeviceManager`.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{CUDA, OPENCL, builder, fake, ramp, upload};

@@ -1,4 +1,4 @@
-//! Safe code hands the executor any operand: whatever does not lie inside its storage is an error, never an access.
+//! Operands made by safe code: whatever does not lie inside its storage is an error, never an access.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 

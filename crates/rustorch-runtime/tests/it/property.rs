@@ -1,4 +1,4 @@
-//! Whatever devices can do and however they fail, the result is the CPU's, bit for bit.
+//! Whatever devices support and however they fail, the result equals the CPU's, bit for bit.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{self, CUDA, OPENCL, bytes, fake, shape};

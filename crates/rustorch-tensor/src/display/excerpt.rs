@@ -1,4 +1,4 @@
-//! The elements that are printed, brought to the CPU.
+//! The elements that are printed, copied to the CPU.
 
 use crate::Tensor;
 use rustorch_core::{C64, C128, DType, DTypeKind, Dims, Result, Scalar, dispatch_dtype};

@@ -1,4 +1,4 @@
-//! Symbolic values: what tensors' operators and methods are written down with.
+//! Symbolic values, with the operators and methods of tensors.
 
 use rustorch_core::{BinaryOp, C64, C128, CompareOp, DType, GluOp, Scalar, UnaryOp, bf16, f16};
 use std::cell::{Cell, RefCell};

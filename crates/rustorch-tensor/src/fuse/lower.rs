@@ -1,5 +1,4 @@
-//! From an expression to a fused op, for inputs of known dtypes: the rules of promotion, which are those of `Tensor`, become
-//! casts.
+//! Lowering an expression to a `FusedPointwise` for inputs of known dtypes: promotion, as `Tensor` does it, becomes casts.
 
 use super::expr::{Node, Term};
 use crate::binary::{BinaryPromotion, Side, binary_promotion, expect_fits, promote};

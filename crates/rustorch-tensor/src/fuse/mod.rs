@@ -1,4 +1,4 @@
-//! Expressions over tensors that are computed in one pass over memory.
+//! `fuse`: expressions over tensors, computed in one pass over memory.
 
 mod expr;
 mod lower;

@@ -1,5 +1,5 @@
-//! Functions of complex numbers where it is hard: at their branch points and near them, on the cuts with zeros of both signs,
-//! at ends of the range, and near the unit circle.
+//! Complex functions at hard points: at and near their branch points, on the cuts with zeros of both signs, at the ends of the
+//! range, and near the unit circle.
 
 use super::cases::{Argument, Cases};
 use super::values;

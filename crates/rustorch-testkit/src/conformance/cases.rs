@@ -1,4 +1,4 @@
-//! The cases: every family of operations with the dtypes and layouts that it takes.
+//! The cases: every operation with the dtypes and layouts that it takes.
 
 use super::values;
 use rustorch_core::{

@@ -1,4 +1,4 @@
-//! When a result counts as equal.
+//! Tolerances: when a result counts as equal.
 
 use super::Case;
 use super::branches::{cut, fine};

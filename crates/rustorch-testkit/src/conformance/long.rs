@@ -1,4 +1,4 @@
-//! Lines that are longer than what one thread takes: those that threads of a GPU put together what each has of.
+//! Rows longer than one thread reduces, which the threads of a workgroup reduce together.
 
 use super::cases::{Argument, Arrangement, Case, Cases, FLOATS};
 use rustorch_core::{

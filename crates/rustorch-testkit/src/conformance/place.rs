@@ -1,4 +1,4 @@
-//! Running an operation on a backend: arguments that may share memory, results that may go into memory of others.
+//! Running an operation on a backend: arguments that may alias, outputs that may go into other operands' memory.
 
 use super::Argument;
 use rustorch_core::{

@@ -1,4 +1,4 @@
-//! Cases that random ones have found to go wrong somewhere, each as small as it may be.
+//! Regressions: cases that the fuzzer found to fail somewhere, minimized.
 
 use super::{Argument, Case, values, weights};
 use rustorch_core::{

@@ -1,4 +1,4 @@
-//! Long lines to sort: longer than what workgroups have memory for, with ties and with NaN.
+//! Long rows to sort: longer than workgroup memory, with ties and with NaN.
 
 use super::cases::{Argument, Arrangement, Cases};
 use rustorch_core::{DType, Op, Sort, TopK, f16};

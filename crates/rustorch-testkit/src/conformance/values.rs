@@ -1,4 +1,4 @@
-//! Numbers to compute with: reproducible, of both signs, within every function's reach, none of them round.
+//! Test values: reproducible, of both signs, within every function's domain, none of them round.
 
 use rustorch_core::{C128, DType, bf16, f16};
 

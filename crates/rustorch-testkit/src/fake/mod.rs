@@ -1,4 +1,4 @@
-//! A device that is none: computes by another backend, in memory of its own, and fails by script.
+//! `FakeDevice`: computes by another backend, in memory of its own, and fails by script.
 
 mod script;
 mod timeline;

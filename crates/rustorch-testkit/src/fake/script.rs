@@ -1,4 +1,4 @@
-//! What a fake device is told to do.
+//! Scripts of a fake device.
 
 use rustorch_core::{Decline, Device, Fault};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! When a fake device would have run what it was given, were it a device of its own.
+//! The simulated timeline of a fake device.
 
 use super::lock;
 use rustorch_core::Fault;

@@ -1,4 +1,4 @@
-//! The suite on the CPU, whose strides are so compared with its own packed results, and on devices that must fail.
+//! The suite on the CPU, which tests its strides against its own packed results, and on devices that must fail.
 
 use rustorch_core::{Backend, DType, DTypeSet, Device, OpType};
 use rustorch_cpu::CpuBackend;

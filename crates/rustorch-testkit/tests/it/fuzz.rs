@@ -1,4 +1,4 @@
-//! Random cases on the CPU: whatever lies anywhere, compared with what is packed and computed by one thread.
+//! Random cases on the CPU: any layouts, compared with packed ones computed by one thread.
 #![allow(clippy::print_stdout, reason = "tests tell what they saw")]
 
 use rustorch_core::{Backend, Device};

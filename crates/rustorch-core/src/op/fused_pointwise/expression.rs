@@ -1,4 +1,4 @@
-//! Fused ops as expressions.
+//! Printing fused ops as expressions.
 
 use super::{FusedPointwise, FusedStep, FusedValue};
 use crate::{BinaryOp, Cast, Clamp, CompareOp, Op, Scalar, UnaryOp};

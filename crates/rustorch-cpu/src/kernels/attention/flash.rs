@@ -1,4 +1,4 @@
-//! The inner loops: scores of a block of keys, running softmax, weighted sum of values.
+//! Inner loops of flash attention: scores of a block of keys, online softmax, weighted sum of values.
 
 use super::half;
 use crate::math::Real;

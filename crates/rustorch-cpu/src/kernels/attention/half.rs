@@ -1,4 +1,4 @@
-//! Running sums in half precision, key by key: the arithmetic of ggml's attention over an `f16` cache.
+//! Attention with running sums in `f16`, key by key: ggml's arithmetic over an `f16` cache.
 
 use crate::simd::{LANES, Level, Task};
 use rustorch_core::f16;

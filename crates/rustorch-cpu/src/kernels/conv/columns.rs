@@ -1,4 +1,4 @@
-//! The source as a matrix that is never stored: one row for each channel and tap, one column for each result.
+//! The im2col matrix, never stored as a whole: one row per channel and tap, one column per output position.
 
 use super::geometry::{Geometry, Offset, Segment};
 use crate::kernels::matmul::Scalar;

@@ -1,5 +1,4 @@
-//! Sums over taps without packing, for so few rows that nobody would use the packed columns twice: depthwise
-//! convolutions above all.
+//! Direct convolution without packing, for few output channels per group: depthwise convolutions above all.
 
 use super::columns::{Source, line};
 use super::gemm::ConvOutput;

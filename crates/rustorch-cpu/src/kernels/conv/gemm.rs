@@ -1,5 +1,4 @@
-//! Sums over taps as matmuls: the kernel times the matrix of columns, which is packed chunk by chunk from where
-//! the source lies.
+//! Convolution as a GEMM: the kernel times the im2col matrix, which is packed chunk by chunk from the input.
 
 use super::columns::{Gather, Source};
 use super::geometry::{Geometry, Segment};

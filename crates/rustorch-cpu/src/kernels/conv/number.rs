@@ -1,4 +1,4 @@
-//! From elements to the few types in which convolutions compute, and back.
+//! Conversion between tensor dtypes and the accumulation types of convolutions.
 
 use crate::ThreadPool;
 use crate::kernels::matmul::{Arithmetic, Same, Scalar};

@@ -1,4 +1,4 @@
-//! The numbers of matrices, real and complex.
+//! The element types of linear algebra, real and complex.
 
 use crate::kernels::matmul::Field;
 use rustorch_core::{C64, C128};

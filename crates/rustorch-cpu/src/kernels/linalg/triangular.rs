@@ -1,4 +1,4 @@
-//! Solution of triangular systems.
+//! Triangular solve.
 
 use super::Place;
 use super::number::Number;

@@ -1,4 +1,4 @@
-//! Grouped GEMM: matmuls in which each row chooses its matrix.
+//! Grouped GEMM (ggml's `mul_mat_id`): each row chooses its matrix.
 
 use super::dense;
 use super::gemm_args::{address, address_mut, weight_address};

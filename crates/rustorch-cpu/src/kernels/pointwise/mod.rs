@@ -1,4 +1,4 @@
-//! Functions of each element, of pairs, and of triples.
+//! Pointwise kernels: unary, binary, ternary.
 //!
 //! A function is written once for `f32` and `f64` ([`real`]), once for the integers ([`integer`]), once for complex
 //! numbers ([`complex`]); 16-bit floats go through `f32`, block by block.

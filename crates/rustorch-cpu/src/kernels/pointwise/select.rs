@@ -1,4 +1,4 @@
-//! Selection, clamping, and gated activations.
+//! Where, clamp and gated linear units.
 
 use super::{GRAIN, LONG_GRAIN, each};
 use crate::ThreadPool;

@@ -1,4 +1,4 @@
-//! Largest and smallest elements, and where they are.
+//! Minimum, maximum, argmin, argmax.
 
 use super::{COLUMNS, Reducer};
 use crate::simd::Level;

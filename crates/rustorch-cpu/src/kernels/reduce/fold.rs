@@ -1,4 +1,4 @@
-//! Reductions that take in one element after another: sums, products, any and all.
+//! Sum, product, any, all.
 
 use super::{COLUMNS, Reducer};
 use crate::simd::Level;

@@ -1,4 +1,4 @@
-//! Between the elements of tensors and the few types in which reductions compute.
+//! Conversion between tensor dtypes and the accumulation types of reductions.
 
 use crate::kernels::strided::Grid;
 use crate::math::Wide;

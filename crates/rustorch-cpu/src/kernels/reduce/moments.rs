@@ -1,4 +1,4 @@
-//! Variance, and log Σ eˣ.
+//! Variance and logsumexp.
 
 use super::{COLUMNS, Reducer};
 use crate::kernels::softmax::{map_sum, max, sum};

@@ -1,4 +1,4 @@
-//! A view as many sequences of elements.
+//! A strided view as equally long sequences along some axes.
 
 use super::{base, map::copy_run, unreachable_memory};
 use rustorch_core::{Dims, Element, Fault, View};

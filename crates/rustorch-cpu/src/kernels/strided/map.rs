@@ -1,4 +1,4 @@
-//! Functions of elements at equal positions of several views.
+//! Pointwise loops over strided, broadcasting views.
 
 use super::{base, base_mut};
 use crate::ThreadPool;

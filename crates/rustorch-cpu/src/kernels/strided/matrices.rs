@@ -1,4 +1,4 @@
-//! A view as a stack of matrices.
+//! A strided view as a batch of matrices.
 
 use super::{dense, unreachable_memory};
 use rustorch_core::{Dims, Element, Fault, View};

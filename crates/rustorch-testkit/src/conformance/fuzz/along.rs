@@ -1,4 +1,4 @@
-//! Random cases of what goes along dimensions: reductions, scans, norms, sorting.
+//! Random cases of ops along dimensions: reductions, scans, norms, sorting.
 
 use super::super::Case;
 use super::super::cases::FLOATS;

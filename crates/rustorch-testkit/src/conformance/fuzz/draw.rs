@@ -1,4 +1,4 @@
-//! What is drawn: numbers, lengths, shapes, layouts, values.
+//! Random draws: values, lengths, shapes, layouts.
 
 use super::super::values;
 use super::super::{Argument, Case};

@@ -1,4 +1,4 @@
-//! Random cases of functions of each element, conversions, creation.
+//! Random cases of pointwise ops, casts, creation.
 
 use super::super::cases::positive;
 use super::super::fused_pointwise;

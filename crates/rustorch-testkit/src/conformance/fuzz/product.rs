@@ -1,4 +1,4 @@
-//! Random cases of matmuls and the like: matrices, weights, experts, attention, rotation, convolutions.
+//! Random cases of matmul, mul_mat_id, attention, RoPE and convolution.
 
 use super::super::cases::FLOATS;
 use super::super::{Argument, Case, weights};

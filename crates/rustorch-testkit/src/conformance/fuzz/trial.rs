@@ -1,4 +1,4 @@
-//! A case, and where its arguments and results are.
+//! A random case, and where its arguments and outputs are.
 
 use super::super::place::{self, Left, Memory, Place};
 use super::super::{Argument, Case, Outcome, compare, metas};

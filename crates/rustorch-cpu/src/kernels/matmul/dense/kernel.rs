@@ -1,4 +1,4 @@
-//! The innermost loop: a tile of results in registers, along the whole inner dimension.
+//! The microkernel: a tile of results in registers, along the whole inner dimension.
 
 use crate::Isa;
 use rustorch_core::{C64, C128};

@@ -1,4 +1,4 @@
-//! Operands rearranged in the order in which tiles read them.
+//! Packing operands into panels, in the order in which tiles read them.
 
 use super::Arithmetic;
 use super::kernel::Scalar;

@@ -1,4 +1,4 @@
-//! Division of a matmul with a weight among threads and tiles.
+//! Matmul with a quantized weight: division among threads and tiles.
 
 use super::activation::{Activations, LANES, PanelChunk};
 use super::chunk::{CHUNK, Chunk};

@@ -1,4 +1,4 @@
-//! How each block type takes part in a matmul.
+//! The arithmetic of each block type in matmuls.
 
 use rustorch_core::{QuantType, f16};
 use rustorch_quant::{

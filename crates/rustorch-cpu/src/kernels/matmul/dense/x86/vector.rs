@@ -1,4 +1,4 @@
-//! Registers as the vectors of tiles.
+//! Vector registers as tile elements.
 
 use crate::kernels::matmul::dense::kernel::Vector;
 use rustorch_core::{C64, C128};
