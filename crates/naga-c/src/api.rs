@@ -38,15 +38,20 @@ pub struct Options {
     /// Whether kernels get the sizes of runtime-sized buffers as further arguments ([`ArgumentKind::StorageSize`]), which
     /// `arrayLength` needs.
     pub buffer_sizes: bool,
+    /// Whether the source is safe to run whatever the shader does, for shaders that are not trusted: indices out of bounds are
+    /// those of the last element (naga's `BoundsCheckPolicy::Restrict`), and loops end, if only after 2⁶⁴ − 1 turns, since compilers
+    /// take endless ones for unreachable. Kernels then get the size of **every** storage buffer that they use
+    /// ([`ArgumentKind::StorageSize`]), of which each must hold one element at least.
+    pub bounds_checks: bool,
     /// Whether pointers to storage buffers are `restrict`. WebGPU forbids that a buffer which a kernel writes is bound a
     /// second time, so `true` is right for shaders that keep to that; use `false` where one buffer may be bound twice.
     pub restrict: bool,
 }
 
 impl Options {
-    /// WGSL's own rules: zeroed workgroup variables, buffers that do not overlap, no sizes of buffers.
+    /// WGSL's own rules: zeroed workgroup variables, buffers that do not overlap, no sizes of buffers; indices are taken as they are.
     pub const fn new(dialect: Dialect) -> Self {
-        Self { dialect, zero_workgroup: true, buffer_sizes: false, restrict: true }
+        Self { dialect, zero_workgroup: true, buffer_sizes: false, bounds_checks: false, restrict: true }
     }
 }
 

@@ -40,8 +40,8 @@
 //! two roundings, the same on all devices; `%` of floats is C's exact `fmod`. Other functions (`exp`, `sin`, ...) are the
 //! device's own and differ in the last places.
 //!
-//! Indices are taken as they are, as in C: **an index out of bounds is undefined behaviour**. Only components of vectors
-//! are picked safely.
+//! Indices are taken as they are, as in C: **an index out of bounds is undefined behaviour** unless
+//! [`Options::bounds_checks`] is set. Only components of vectors are picked safely.
 //!
 //! # Launching
 //!

@@ -194,8 +194,10 @@ impl<'a> Program<'a> {
                 AddressSpace::Handle => return Err(Error::UnsupportedType(self.resource(variable))),
                 space => return Err(Error::UnsupportedAddressSpace { name, space: format!("{space:?}") }),
             }
-            let sized = uses.contains(GlobalUse::QUERY);
-            if sized && !self.options.buffer_sizes {
+            let checked =
+                self.options.bounds_checks && matches!(variable.space, AddressSpace::Storage { .. });
+            let sized = checked || uses.contains(GlobalUse::QUERY);
+            if sized && !checked && !self.options.buffer_sizes {
                 return Err(Error::BufferSizesNeeded(name));
             }
             used.push((handle, sized));

@@ -194,7 +194,13 @@ impl Body<'_, '_> {
     ) -> Result<(), Error> {
         let jumps = (!continuing.is_empty() || break_if.is_some()) && continues(body);
         let before: HashSet<_> = self.named.keys().copied().collect();
-        self.line("for (;;) {");
+        match self.program.options.bounds_checks {
+            true => {
+                let ty = self.program.scalar(Scalar::U64)?;
+                self.line(&format!("for ({ty} nc_turn = 0u; ++nc_turn != 0u;) {{"));
+            }
+            false => self.line("for (;;) {"),
+        }
         self.indent += 1;
         if jumps {
             self.labels += 1;

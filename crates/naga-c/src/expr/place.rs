@@ -7,7 +7,8 @@ use naga::{
 
 use super::Body;
 use crate::Error;
-use crate::scalars::COMPONENTS;
+use crate::layout::array_length;
+use crate::scalars::{COMPONENTS, Operand, Shape, wrapping};
 use crate::types::MemberKind;
 
 impl Body<'_, '_> {
@@ -50,7 +51,8 @@ impl Body<'_, '_> {
             Expression::LocalVariable(local) => Ok(self.local_name(local)),
             Expression::FunctionArgument(index) => Ok(format!("(*{})", self.argument(index)?)),
             Expression::Access { base, index } => {
-                let index = self.value(index)?;
+                let index = self.operand(index)?;
+                let index = self.restricted(base, &index)?;
                 self.element(base, super::bare(&index))
             }
             Expression::AccessIndex { base, index } => match self.pointee(base)? {
@@ -62,10 +64,43 @@ impl Body<'_, '_> {
                     MemberKind::Field(name) => Ok(member_of(&self.place(base)?, &name)),
                     MemberKind::Tail(_) => Err(Error::Inconsistent("a runtime-sized array as a whole")),
                 },
+                // The validator has compared it with lengths that it knows.
+                (_, TypeInner::Array { size: ArraySize::Dynamic, .. }, _)
+                    if self.program.options.bounds_checks =>
+                {
+                    let index = Operand::new(format!("{index}u"), Shape::scalar(Scalar::U32));
+                    let index = self.restricted(base, &index)?;
+                    self.element(base, super::bare(&index))
+                }
                 _ => self.element(base, &index.to_string()),
             },
             _ => Err(Error::Inconsistent("a pointer of an unknown kind")),
         }
+    }
+
+    /// A computed index into what the pointer `base` points to, or into the value `base`; with bounds checks the last one at most.
+    pub(super) fn restricted(&mut self, base: Handle<Expression>, index: &Operand) -> Result<String, Error> {
+        if !self.program.options.bounds_checks {
+            return Ok(index.text.clone());
+        }
+        let inner = match self.inner(base).pointer_space() {
+            Some(_) => self.pointee_type(base)?,
+            None => self.inner(base).clone(),
+        };
+        let length = match inner {
+            TypeInner::Vector { size, .. } => format!("{}u", size as u32),
+            TypeInner::Array { size, .. } => match array_length(self.program.module, size)? {
+                Some(length) => format!("{length}u"),
+                None => self.array_length(base)?,
+            },
+            other => return Err(Error::UnsupportedType(super::describe(&other))),
+        };
+        let (scalar, u32_ty) = (index.shape.scalar, self.program.scalar(Scalar::U32)?);
+        let (ty, unsigned) = (self.program.scalar(scalar)?, self.program.scalar(wrapping(scalar))?);
+        let name = format!("nc_restrict_{ty}");
+        let body = format!("return ({unsigned})i < n ? ({u32_ty})i : n - 1u;");
+        self.program.helper(&name, &format!("{ty} i, {u32_ty} n"), &u32_ty, &body);
+        Ok(format!("{name}({}, {})", super::bare(&index.text), super::bare(&length)))
     }
 
     /// An element of what the pointer `base` points to.

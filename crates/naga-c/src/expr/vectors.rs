@@ -55,7 +55,10 @@ impl Body<'_, '_> {
         let text = self.value(base)?;
         match *self.inner(base) {
             TypeInner::Vector { size, scalar } => self.component_at(size, scalar, &text, &index),
-            TypeInner::Array { .. } => self.element_of(base, &text, super::bare(&index.text)),
+            TypeInner::Array { .. } => {
+                let index = self.restricted(base, &index)?;
+                self.element_of(base, &text, super::bare(&index))
+            }
             ref other => Err(Error::UnsupportedType(super::describe(other))),
         }
     }

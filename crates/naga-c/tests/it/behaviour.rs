@@ -456,3 +456,64 @@ fn tables_of_constants() {
         assert_eq!(after[0][16..23], [9, f(1.0), f(1.0), 4, 5, 2, 63]);
     }
 }
+
+#[test]
+fn checked_indices_stay_inside_and_loops_end() {
+    let wgsl = "
+        struct Row { head: u32, tail: array<vec2<u32>> }
+        @group(0) @binding(0) var<storage, read> x: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        @group(0) @binding(2) var<storage, read_write> row: Row;
+        @group(0) @binding(3) var<storage, read_write> counts: array<atomic<u32>, 2>;
+        var<workgroup> tile: array<u32, 4>;
+        var<private> own: array<u32, 2>;
+        fn load(i: u32) -> u32 { return x[i]; }
+        fn element(p: ptr<function, array<u32, 3>>, i: i32) -> u32 { return (*p)[i]; }
+        @compute @workgroup_size(2) fn f(@builtin(local_invocation_index) id: u32) {
+            let wild = x[0] + id * 1000000u;
+            let negative = -i32(wild);
+            var local = array<u32, 3>(7u, 8u, 9u);
+            y[wild] = 1u;
+            y[7] = load(wild);
+            y[0] = x[negative];
+            y[1] = element(&local, negative);
+            let value = local;
+            y[2] = value[wild];
+            tile[wild] = 5u + id * 0u;
+            workgroupBarrier();
+            own[negative] = tile[3] + tile[wild * 3u];
+            y[3] = own[1];
+            var v = vec3(1u, 2u, 3u);
+            v[wild] = 20u;
+            y[4] = v.z;
+            row.tail[wild].y = 30u;
+            row.tail[1][wild] = 40u;
+            atomicAdd(&counts[wild], 1u);
+            var turns = 0u;
+            loop {
+                turns++;
+                if turns < 10u { continue; }
+                if turns == 20u { break; }
+                continuing { y[5] = turns; }
+            }
+        }";
+    let (module, info) = support::module(wgsl);
+    for device in runners() {
+        let options = Options { bounds_checks: true, ..Options::new(device.dialect()) };
+        let output = naga_c::write(&module, &info, None, &options).unwrap();
+        let kinds: Vec<_> = output.entry_points[0].arguments.iter().map(|a| (a.binding, a.kind)).collect();
+        assert_eq!(kinds[4..], [0, 1, 2, 3].map(|binding| (binding, ArgumentKind::StorageSize)));
+        let words_of = |buffer: &[u32]| bytes(buffer);
+        let mut buffers = [
+            words_of(&[1 << 20, 2, 66]),
+            words_of(&[0; 7]),
+            // The last element is cut off: it does not count.
+            words_of(&[0; 7]),
+            words_of(&[0; 2]),
+        ];
+        device.run_output(&output, [1, 1, 1], &mut buffers);
+        assert_eq!(words(&buffers[1]), [66, 9, 9, 10, 20, 19, 66]);
+        assert_eq!(words(&buffers[2]), [0, 0, 0, 0, 0, 40, 0]);
+        assert_eq!(words(&buffers[3]), [0, 2]);
+    }
+}

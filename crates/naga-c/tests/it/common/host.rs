@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::Library;
-use naga_c::{ArgumentKind, Dialect};
+use naga_c::{ArgumentKind, Dialect, Output};
 use rustorch_testkit::{Requirement, skip};
 
 /// A C++ compiler.
@@ -31,9 +31,12 @@ pub(crate) fn host() -> Option<&'static Host> {
 }
 
 impl super::Runner for Host {
-    fn run(&self, wgsl: &str, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
+    fn dialect(&self) -> Dialect {
+        Dialect::Cuda
+    }
+
+    fn run_output(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let output = super::written(wgsl, Dialect::Cuda);
         let kernel = &output.entry_points[0];
         let name = &kernel.name;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

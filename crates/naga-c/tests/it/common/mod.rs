@@ -26,10 +26,16 @@ pub(crate) fn written(wgsl: &str, dialect: Dialect) -> Output {
     naga_c::write(&module, &info, None, &options).unwrap_or_else(|error| panic!("{error}\n{wgsl}"))
 }
 
-/// Something that runs the first kernel of a shader over `groups` workgroups. `buffers` hold what is bound at group 0, by
+/// Something that runs the first kernel of a program over `groups` workgroups. `buffers` hold what is bound at group 0, by
 /// binding, and get what the kernel wrote.
 pub(crate) trait Runner {
-    fn run(&self, wgsl: &str, groups: [u32; 3], buffers: &mut [Vec<u8>]);
+    fn dialect(&self) -> Dialect;
+
+    fn run_output(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]);
+
+    fn run(&self, wgsl: &str, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
+        self.run_output(&written(wgsl, self.dialect()), groups, buffers);
+    }
 }
 
 /// All that there are: an OpenCL device, and this CPU for CUDA source.

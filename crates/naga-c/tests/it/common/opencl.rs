@@ -162,15 +162,11 @@ impl Device {
 }
 
 impl super::Runner for Device {
-    fn run(&self, wgsl: &str, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
-        self.run_output(&super::written(wgsl, Dialect::OpenCl), groups, buffers);
+    fn dialect(&self) -> Dialect {
+        Dialect::OpenCl
     }
-}
 
-impl Device {
-    /// Runs the program's first kernel over `groups` workgroups. `buffers` hold what is bound at group 0, by binding, and get
-    /// what the kernel wrote.
-    pub(crate) fn run_output(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
+    fn run_output(&self, output: &Output, groups: [u32; 3], buffers: &mut [Vec<u8>]) {
         let program = self.build(output).unwrap_or_else(|log| panic!("{log}"));
         let kernel_info = &output.entry_points[0];
         let name = CString::new(kernel_info.name.as_str()).unwrap();
