@@ -98,6 +98,8 @@ impl Driver for Cuda {
         if kernel.form.parameters > 0 {
             places.push(launch.parameters.as_ptr().cast_mut().cast());
         }
+        let sizes = kernel.form.sizes(launch);
+        places.extend(sizes.iter().map(|size| std::ptr::from_ref(size).cast_mut().cast::<c_void>()));
         let bytes = launch.buffers.iter().map(|window| window.bytes as usize).sum();
         context.spans.measure(context, SpanKind::Compute, &kernel.form.label, || {
             let ([gx, gy, gz], [x, y, z]) = (launch.groups, kernel.form.workgroup);

@@ -101,6 +101,7 @@ impl Compiler {
         }
         let stated: Vec<usize> = std::iter::repeat_n(size_of::<u64>(), text.buffers)
             .chain((text.parameters > 0).then_some(text.parameters))
+            .chain(std::iter::repeat_n(size_of::<u32>(), if text.checked { text.buffers } else { 0 }))
             .collect();
         match parameters(kernel.function) {
             Some(found) if found != stated => {

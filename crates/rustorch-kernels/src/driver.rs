@@ -127,6 +127,9 @@ pub struct KernelSource<'a> {
     /// The bytes of its parameter block, a multiple of 16: the last parameter, a uniform buffer in WGSL and a structure by
     /// value in C.
     pub parameters: usize,
+    /// Whether it is a user's, so that the driver must not trust it. WGSL is compiled with bounds checks; C, which has its own, takes
+    /// the size in bytes of each buffer as further parameters, `u32`, after its parameter block.
+    pub checked: bool,
 }
 
 /// A kernel launch.

@@ -32,23 +32,56 @@ pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> 
         Language::OpenClC => Dialect::OpenCl,
         Language::CudaC => Dialect::Cuda,
     };
-    let module =
+    let mut module =
         naga::front::wgsl::parse_str(&wgsl.code).map_err(|error| error.emit_to_string(&wgsl.code))?;
+    if wgsl.checked {
+        pad_uniforms(&mut module)?;
+    }
     let info = Validator::new(ValidationFlags::all(), Capabilities::all())
         .validate(&module)
         .map_err(|error| error.emit_to_string(&wgsl.code))?;
-    // Kernels write shared memory before they read it.
-    let options = Options { zero_workgroup: false, ..Options::new(dialect) };
+    // This crate's kernels write shared memory before they read it, and index within bounds.
+    let options = Options {
+        zero_workgroup: wgsl.checked,
+        bounds_checks: wgsl.checked,
+        restrict: !wgsl.checked,
+        ..Options::new(dialect)
+    };
     let mut output = naga_c::write(&module, &info, None, &options).map_err(|error| error.to_string())?;
     let entry = output.entry_points.pop().ok_or("the module has no entry point")?;
     // Drivers pass every buffer and then the parameters; a binding that the kernel ignores would shift them.
-    let kinds: Vec<bool> = entry
-        .arguments
-        .iter()
-        .map(|argument| matches!(argument.kind, ArgumentKind::Uniform { .. }))
-        .collect();
-    if kinds.len() != wgsl.buffers + 1 || kinds.iter().position(|&uniform| uniform) != Some(wgsl.buffers) {
+    let letter = |argument: &naga_c::Argument| match argument.kind {
+        ArgumentKind::Storage { .. } => 'b',
+        ArgumentKind::Uniform { .. } => 'p',
+        ArgumentKind::StorageSize => 's',
+    };
+    let sizes = if wgsl.checked { wgsl.buffers } else { 0 };
+    let want =
+        ["b".repeat(wgsl.buffers), "p".repeat(usize::from(wgsl.words > 0)), "s".repeat(sizes)].concat();
+    if entry.arguments.iter().map(letter).collect::<String>() != want {
         return Err(format!("the kernel must use each of its {} buffers and its parameters", wgsl.buffers));
     }
     Ok(Translated { source: output.source, entry: entry.name, extensions: output.extensions })
+}
+
+/// Lets structs of uniform buffers fill whole vectors of four words, as drivers pass them.
+fn pad_uniforms(module: &mut naga::Module) -> Result<(), String> {
+    let uniforms: Vec<_> = module
+        .global_variables
+        .iter()
+        .filter(|(_, variable)| variable.space == naga::AddressSpace::Uniform)
+        .map(|(_, variable)| variable.ty)
+        .collect();
+    for handle in uniforms {
+        let mut ty = module.types[handle].clone();
+        let naga::TypeInner::Struct { span, .. } = &mut ty.inner else { continue };
+        let padded = span.next_multiple_of(16);
+        if std::mem::replace(span, padded) != padded {
+            if module.types.get(&ty).is_some() {
+                return Err("a struct of its own has the members of its uniform struct".into());
+            }
+            module.types.replace(handle, ty);
+        }
+    }
+    Ok(())
 }

@@ -15,6 +15,8 @@ pub struct Wgsl {
     pub buffers: usize,
     /// Words of its parameter block, a multiple of 4.
     pub words: usize,
+    /// Whether it is a user's, see [`KernelSource::checked`](crate::KernelSource::checked).
+    pub checked: bool,
 }
 
 /// Invocations of a workgroup where nothing else decides.
@@ -168,7 +170,7 @@ impl Module {
              @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32, \
              @builtin(local_invocation_id) thread: vec3<u32>{inputs}) {{\n{size}{body}\n}}"
         );
-        Wgsl { code, workgroup, buffers, words }
+        Wgsl { code, workgroup, buffers, words, checked: false }
     }
 }
 

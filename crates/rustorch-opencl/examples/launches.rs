@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             workgroup: [64, 1, 1],
             buffers: 1,
             parameters: 0,
+            checked: false,
         };
         let folder = std::env::temp_dir().join(format!("rustorch-launches-{}", std::process::id()));
         let cached = candidate.open_with(Some(KernelCache::open(&folder)))?;

@@ -117,6 +117,10 @@ impl Driver for OpenCl {
         if kernel.form.parameters > 0 {
             set(launch.buffers.len(), kernel.form.parameters, launch.parameters.as_ptr().cast())?;
         }
+        let first = launch.buffers.len() + usize::from(kernel.form.parameters > 0);
+        for (i, size) in kernel.form.sizes(launch).iter().enumerate() {
+            set(first + i, size_of_val(size), std::ptr::from_ref(size).cast())?;
+        }
         open_device.enqueue(&command, false, |queue, event| {
             // SAFETY: every parameter is set, the memories have the bytes that the kernel is told of (the caller's word),
             // and each list has three entries.

@@ -100,7 +100,8 @@ impl Builder {
             )));
         }
         let kernel = Kernel { open_device: Arc::clone(open_device), handle: Mutex::new(handle), form };
-        let stated = text.buffers as u64 + u64::from(text.parameters > 0);
+        let sizes = if text.checked { text.buffers as u64 } else { 0 };
+        let stated = text.buffers as u64 + u64::from(text.parameters > 0) + sizes;
         match kernel_parameters(open_device.api, handle) {
             Some(found) if found != stated => {
                 let why = format!("its text has {found} parameters, but {stated} are stated");
@@ -275,6 +276,7 @@ mod tests {
             workgroup: [1; 3],
             buffers: 1,
             parameters: 0,
+            checked: false,
         };
         // SAFETY: the source is what its description says, or is refused.
         let kernel = unsafe { driver.compile(&text) }.unwrap();

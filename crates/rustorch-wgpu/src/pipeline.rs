@@ -93,7 +93,6 @@ impl Compiler {
         let (layout, pipeline_layout) =
             self.layout(Shape { buffers: buffers.clone(), parameters: text.parameters, style })?;
 
-        let cache = self.cache.pipelines();
         let pipeline = self
             .faults
             .scoped(&self.wgpu, 0, || {
@@ -101,6 +100,9 @@ impl Compiler {
                     label: Some(text.label),
                     source: wgpu::ShaderSource::Naga(Cow::Owned(module)),
                 };
+                if text.checked {
+                    return self.pipeline(text, &pipeline_layout, &self.wgpu.create_shader_module(source));
+                }
                 // SAFETY: kernels are this library's or its caller's own; they check their bounds where data decides an
                 // index, end their loops and divide by no zero, as the same source must where CUDA or OpenCL runs it, which
                 // check nothing. Where Vulkan runs it, robust buffer access, which wgpu always asks for, confines an error
@@ -108,14 +110,7 @@ impl Compiler {
                 let module = unsafe {
                     self.wgpu.create_shader_module_trusted(source, wgpu::ShaderRuntimeChecks::unchecked())
                 };
-                self.wgpu.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                    label: Some(text.label),
-                    layout: Some(&pipeline_layout),
-                    module: &module,
-                    entry_point: Some(text.entry),
-                    compilation_options: wgpu::PipelineCompilationOptions::default(),
-                    cache,
-                })
+                self.pipeline(text, &pipeline_layout, &module)
             })
             .map_err(|fault| match fault {
                 Fault::Backend { message, .. } => refuse(located(text).unwrap_or(message)),
@@ -129,6 +124,22 @@ impl Compiler {
             parameters: text.parameters,
             style,
             label: text.label.to_owned(),
+        })
+    }
+
+    fn pipeline(
+        &self,
+        text: &KernelSource<'_>,
+        layout: &wgpu::PipelineLayout,
+        module: &wgpu::ShaderModule,
+    ) -> wgpu::ComputePipeline {
+        self.wgpu.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(text.label),
+            layout: Some(layout),
+            module,
+            entry_point: Some(text.entry),
+            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            cache: self.cache.pipelines(),
         })
     }
 

@@ -19,6 +19,7 @@ const NOTHING: KernelSource<'static> = KernelSource {
     workgroup: [1; 3],
     buffers: 0,
     parameters: 0,
+    checked: false,
 };
 
 /// Where the device has [timestamps](WgpuDriver::has_timestamps). Launches are slower while they are measured.

@@ -22,7 +22,15 @@ fn run(
     let memory: Memory = driver.allocate(bytes.len().next_multiple_of(16))?;
     driver.write(&memory, 0, &bytes)?;
     for source in sources {
-        let text = KernelSource { label: "test", source, entry: "run", workgroup, buffers: 1, parameters: 0 };
+        let text = KernelSource {
+            label: "test",
+            source,
+            entry: "run",
+            workgroup,
+            buffers: 1,
+            parameters: 0,
+            checked: false,
+        };
         // SAFETY: the source is what its description says, or is refused.
         let kernel = unsafe { driver.compile(&text) }?;
         let window = BufferBinding { memory: &memory, start: 0, bytes: bytes.len() as u64, writes: true };

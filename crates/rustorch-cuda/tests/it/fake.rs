@@ -15,7 +15,7 @@ fn open() -> Cuda {
 }
 
 fn text<'a>(source: &'a str, entry: &'a str, buffers: usize, parameters: usize) -> KernelSource<'a> {
-    KernelSource { label: "test", source, entry, workgroup: [64, 1, 1], buffers, parameters }
+    KernelSource { label: "test", source, entry, workgroup: [64, 1, 1], buffers, parameters, checked: false }
 }
 
 fn bytes(numbers: &[u32]) -> Vec<u8> {

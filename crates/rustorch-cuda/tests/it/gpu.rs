@@ -67,7 +67,7 @@ fn drivers() -> Vec<Cuda> {
 }
 
 fn text(source: &str, workgroup: [u32; 3], buffers: usize, parameters: usize) -> KernelSource<'_> {
-    KernelSource { label: "test", source, entry: "run", workgroup, buffers, parameters }
+    KernelSource { label: "test", source, entry: "run", workgroup, buffers, parameters, checked: false }
 }
 
 fn bytes(numbers: &[u32]) -> Vec<u8> {

@@ -21,6 +21,7 @@ fn step(driver: &Cuda) -> Kernel {
         workgroup: [64, 1, 1],
         buffers: 1,
         parameters: 0,
+        checked: false,
     };
     // SAFETY: the source is what its description says, or is refused.
     unsafe { driver.compile(&text) }.unwrap()

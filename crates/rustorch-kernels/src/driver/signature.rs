@@ -4,6 +4,7 @@
 use super::{Driver, KernelSource, Launch};
 use crate::Hardware;
 use rustorch_core::{Device, Error, Fault};
+use smallvec::SmallVec;
 
 /// The signature of a kernel: what a launch must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct KernelSignature {
     pub buffers: usize,
     /// As in its [`KernelSource`], in bytes.
     pub parameters: usize,
+    /// As in its [`KernelSource`].
+    pub checked: bool,
 }
 
 impl KernelSignature {
@@ -29,8 +32,10 @@ impl KernelSignature {
             workgroup: text.workgroup,
             buffers: text.buffers,
             parameters: text.parameters,
+            checked: text.checked,
         };
-        let bytes = text.parameters + text.buffers * size_of::<u64>();
+        let sizes = if text.checked { text.buffers * size_of::<u32>() } else { 0 };
+        let bytes = text.parameters + text.buffers * size_of::<u64>() + sizes;
         if bytes as u64 > most {
             return Err(form.refused(
                 device,
@@ -55,6 +60,13 @@ impl KernelSignature {
             ));
         }
         Ok(())
+    }
+
+    /// The sizes of the buffers of a launch, if the kernel takes them: its last parameters.
+    pub fn sizes<D: Driver + ?Sized>(&self, launch: &Launch<'_, D>) -> SmallVec<[u32; 6]> {
+        // Operands of checked kernels are counted in 32 bits.
+        let sizes = launch.buffers.iter().map(|window| u32::try_from(window.bytes).unwrap_or(u32::MAX));
+        if self.checked { sizes.collect() } else { SmallVec::new() }
     }
 
     /// That the driver does not take the kernel, and why.

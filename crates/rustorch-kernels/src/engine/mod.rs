@@ -123,6 +123,7 @@ fn compile<D: Driver>(driver: &D, label: &str, wgsl: crate::wgsl::Wgsl) -> Resul
         workgroup: wgsl.workgroup,
         buffers: wgsl.buffers,
         parameters: 4 * wgsl.words,
+        checked: wgsl.checked,
     };
     let hardware = driver.hardware();
     match hardware.language {

@@ -133,6 +133,7 @@ fn workgroups_have_three_dimensions_barriers_and_memory() {
             workgroup: [8, 4, 2],
             buffers: 1,
             parameters: 0,
+            checked: false,
         };
         // SAFETY: the source is what its description says, or is refused.
         let run = unsafe { driver.compile(&text) }.unwrap();
@@ -288,6 +289,7 @@ fn the_compilers_words_are_in_the_error() {
             workgroup: [64, 1, 1],
             buffers,
             parameters,
+            checked: false,
         };
         // SAFETY: the source is what its description says, or is refused.
         let message = |text: &KernelSource<'_>| match unsafe { driver.compile(text) } {

@@ -30,6 +30,7 @@ fn build(driver: &OpenCl, hardware: &Hardware, kernels: &[Kernel]) -> Result<(),
         workgroup: wgsl.workgroup,
         buffers: wgsl.buffers,
         parameters: 4 * wgsl.words,
+        checked: false,
     };
     // SAFETY: the source is what its description says, or is refused.
     unsafe { driver.compile(&text) }.map(drop).map_err(|fault| fault.to_string())

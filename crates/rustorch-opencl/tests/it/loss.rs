@@ -22,6 +22,7 @@ fn nothing_works_on_a_lost_device() {
             workgroup: [4, 1, 1],
             buffers: 1,
             parameters: 0,
+            checked: false,
         };
         let other = [window(&y, 4)];
         let faults = [
@@ -74,6 +75,7 @@ fn commands_are_measured_when_asked() {
             workgroup: [1; 3],
             buffers: 1,
             parameters: 0,
+            checked: false,
         };
         // SAFETY: the source is what its description says, or is refused.
         let run = unsafe { driver.compile(&text) }.unwrap();

@@ -16,8 +16,15 @@ fn can_ask(driver: &OpenCl) -> bool {
     #error no kernel chooses
     #endif
     __kernel void run(__global uint* y) { y[0] = 0; }";
-    let text =
-        KernelSource { label: "ask", source, entry: "run", workgroup: [1; 3], buffers: 1, parameters: 0 };
+    let text = KernelSource {
+        label: "ask",
+        source,
+        entry: "run",
+        workgroup: [1; 3],
+        buffers: 1,
+        parameters: 0,
+        checked: false,
+    };
     // SAFETY: the source is what its description says, or is refused.
     unsafe { driver.compile(&text) }.is_ok()
 }

@@ -26,6 +26,7 @@ pub fn kernel(driver: &OpenCl, source: &str, workgroup: u32, buffers: usize, par
         workgroup: [workgroup, 1, 1],
         buffers,
         parameters,
+        checked: false,
     };
     // SAFETY: the source is what its description says, or is refused.
     unsafe { driver.compile(&text) }.expect("the kernel builds")

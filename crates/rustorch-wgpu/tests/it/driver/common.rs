@@ -46,6 +46,7 @@ pub(crate) fn try_compile(
             workgroup: [64, 1, 1],
             buffers,
             parameters,
+            checked: false,
         })
     }
 }

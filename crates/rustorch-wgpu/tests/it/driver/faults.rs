@@ -47,6 +47,7 @@ fn mistakes_in_kernels_are_shown_where_they_are() {
             workgroup: [8192, 1, 1],
             buffers: 0,
             parameters: 0,
+            checked: false,
         };
         // SAFETY: the source is what its description says, or is refused.
         says(&refusal(unsafe { driver.compile(&text) }), &["`big`", "8192"]);
