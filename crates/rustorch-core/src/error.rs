@@ -2,6 +2,7 @@
 
 use crate::{DType, Device, MatrixDefect, Shape};
 use std::fmt;
+use std::sync::Arc;
 
 /// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -66,6 +67,16 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// What is wrong and what to do.
+        message: String,
+    },
+    /// A [custom op](crate::CustomOp) is incomplete, or one of its closures failed or panicked.
+    #[error("custom op `{op}`, version {version}: {message}")]
+    Custom {
+        /// The operation.
+        op: &'static str,
+        /// Its version.
+        version: u32,
+        /// What is wrong, or what the closure said.
         message: String,
     },
     /// No device ran the operation.
@@ -207,6 +218,9 @@ pub enum Decline {
     /// Its kernel is still being compiled.
     #[error("its kernel is still compiling")]
     Compiling,
+    /// The kernel that a [custom op](crate::CustomOp) brings cannot run there.
+    #[error("kernel: {0}")]
+    Kernel(Arc<str>),
     /// The operation failed there before.
     #[error("quarantined after an earlier failure")]
     Quarantined,

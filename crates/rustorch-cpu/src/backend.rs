@@ -56,8 +56,11 @@ unsafe impl Backend for CpuBackend {
         &self.capability
     }
 
-    fn supports(&self, _op: &Op, _args: &[TensorMeta<'_>]) -> Result<(), Decline> {
-        Ok(())
+    fn supports(&self, op: &Op, _args: &[TensorMeta<'_>]) -> Result<(), Decline> {
+        match op {
+            Op::Custom(op) if !op.has_cpu() => Err(Decline::Kernel("it has none for the CPU".into())),
+            _ => Ok(()),
+        }
     }
 
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault> {

@@ -187,6 +187,20 @@ impl<K> Plan<K> {
         self.steps.push(Step { kernel, bindings, parameters, groups, cached: false });
     }
 
+    /// Adds a launch whose parameter block has so many words, of which these are the first.
+    pub(crate) fn exact_step(
+        &mut self,
+        step: StepBuilder<'_, K>,
+        parameters: impl Iterator<Item = u32>,
+        words: usize,
+        groups: [u32; 3],
+    ) {
+        let mut parameters: SmallVec<[u32; 32]> = parameters.collect();
+        parameters.resize(words, 0);
+        let StepBuilder { kernel, bindings, .. } = step;
+        self.steps.push(Step { kernel, bindings, parameters, groups, cached: false });
+    }
+
     /// Adds a launch whose result is [cached](Step::cached).
     pub fn cached_step(&mut self, step: StepBuilder<'_, K>, groups: [u32; 3]) {
         self.step(step, groups);

@@ -38,6 +38,8 @@ pub enum OpType {
     Pooling,
     /// Factors of matrices, and what follows from them: solutions, inverses, determinants.
     Decomposition,
+    /// Operations that are not built in.
+    Custom,
 }
 
 impl OpType {
@@ -60,5 +62,6 @@ impl OpType {
         OpType::ComplexMath,
         OpType::Pooling,
         OpType::Decomposition,
+        OpType::Custom,
     ];
 }

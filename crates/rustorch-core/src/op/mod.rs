@@ -12,6 +12,7 @@ mod check;
 mod class;
 mod conv;
 mod create;
+mod custom;
 mod fused_pointwise;
 mod index;
 mod interpolate;
@@ -31,6 +32,9 @@ pub use channel_norm::{BatchNorm, GroupNorm};
 pub use class::OpType;
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
+pub use custom::{
+    CustomError, CustomInput, CustomKind, CustomOp, CustomOpBuilder, CustomOutput, CustomParam,
+};
 pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
 pub use index::{
     Concat, Embedding, Gather, IndexSelect, Pad, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Tri,
@@ -155,6 +159,8 @@ ops! {
         Tri(Tri: TriKind),
         /// `(a[, b]) →` factors of matrices, or what follows from them.
         Linalg(Linalg: LinalgKind),
+        /// `(..) →` whatever it computes: an operation that is not built in.
+        Custom(CustomOp: CustomKind),
     }
 }
 

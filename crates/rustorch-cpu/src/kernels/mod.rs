@@ -8,6 +8,7 @@ mod channel_norm;
 mod conv;
 mod copy;
 mod create;
+mod custom;
 mod index;
 mod linalg;
 mod matmul;
@@ -108,6 +109,7 @@ pub(crate) fn run(
             pooling::interpolate_backward(pool, &op.interpolate, first(args)?, only(outs)?)
         }
         Op::Linalg(op) => linalg::run(pool, *op, args, outs),
+        Op::Custom(op) => custom::run(pool, op, args, outs),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod border;
 pub mod channel_norm;
 pub mod conv;
 pub mod create;
+pub mod custom;
 #[cfg(test)]
 mod large_tests;
 pub mod layer_norm;
@@ -97,6 +98,8 @@ kernels! {
     Fill(create::Fill),
     /// Evenly spaced numbers.
     Arange(create::Arange),
+    /// A user's compute shader.
+    Custom(custom::Custom),
     /// Random numbers.
     Random(random::Random),
     /// RMS normalisation.

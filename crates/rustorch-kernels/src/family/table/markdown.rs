@@ -15,8 +15,13 @@ pub fn markdown(devices: &[Hardware]) -> String {
     for class in OpType::ALL {
         let rows: Vec<&Row> = rows().filter(|row| row.class == *class).collect();
         if rows.is_empty() {
-            let _ =
-                write!(text, "### {}\n\nNone: the CPU computes these for every device.\n\n", title(*class));
+            let who = match class {
+                OpType::Custom => {
+                    "What their WGSL computes, see `CustomOp`; without WGSL, the CPU computes these for every device."
+                }
+                _ => "None: the CPU computes these for every device.",
+            };
+            let _ = write!(text, "### {}\n\n{who}\n\n", title(*class));
             continue;
         }
         let _ = write!(text, "### {}\n\n| Operation |", title(*class));

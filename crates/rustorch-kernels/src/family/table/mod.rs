@@ -58,6 +58,8 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         let class = &mut dtypes[row.class as usize];
         *class = row.dtypes.list(hardware).chain(row.beside.iter().copied()).fold(*class, DTypeSet::with);
     }
+    // Of a custom op its kernel decides.
+    dtypes[OpType::Custom as usize] = DTypeSet::ALL;
     DeviceCapability {
         name: hardware.name.clone(),
         driver: hardware.driver.clone(),
@@ -73,14 +75,15 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
     }
 }
 
-/// Whether an operation on large operands will find a plan; small ones do.
+/// Whether an operation on large operands, or one with a kernel of the user's, will find a plan; others do.
 fn foresee(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     // Temporary memory takes less than four times what an operand does.
     let near = |elements: usize, len: usize, size: usize| {
         (elements as u64).div_ceil(len as u64).saturating_mul(4 * size as u64) > hardware.max_binding
     };
     let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
-    let large = args.iter().any(|x| near(x.layout.end(), x.dtype.block_len(), x.dtype.block_bytes()))
+    let large = matches!(op, Op::Custom(_))
+        || args.iter().any(|x| near(x.layout.end(), x.dtype.block_len(), x.dtype.block_bytes()))
         || outs.iter().any(|x| near(x.shape.numel(), x.dtype.block_len(), x.dtype.block_bytes()));
     if !large || outs.iter().all(|out| out.shape.numel() == 0) {
         return Ok(());
@@ -102,6 +105,9 @@ pub fn supports(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result
         if merged > strided::MAX_RANK {
             return Err(Decline::Rank { ndim: merged, limit: strided::MAX_RANK });
         }
+    }
+    if let Op::Custom(_) = op {
+        return foresee(op, args, hardware);
     }
     let (kind, class) = (op.kind(), op.class(args));
     let mut why = Decline::Op(kind.name());
