@@ -62,6 +62,16 @@ pub(crate) fn run_triple(op: &Op, args: &[&Tensor]) -> Result<[Tensor; 3]> {
     Ok(std::array::from_fn(|_| outs.next().expect("normalisation by the batch has three results")))
 }
 
+/// Runs an operation of any number of arguments and results; without arguments, for the device of new tensors.
+pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+    let outs = HybridExecutor::with_current(|exec| match &operands[..] {
+        [] => exec.run_on(None, op, &[]),
+        operands => exec.run(op, operands),
+    })?;
+    Ok(outs.into_iter().map(Tensor::output).collect())
+}
+
 /// Runs an operation that writes its one result into a tensor.
 pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
     let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();

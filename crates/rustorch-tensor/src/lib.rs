@@ -26,6 +26,7 @@
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
+//! | custom operations | `custom` |
 //! | printing | `display` |
 
 mod args;
@@ -35,6 +36,7 @@ mod channel_norm;
 mod conv;
 mod convert;
 mod create;
+mod custom;
 mod dispatch;
 mod display;
 mod fuse;
@@ -64,9 +66,10 @@ pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
-    Attention, Buffer, C64, C128, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice,
-    Layout, MatrixDefect, Numerics, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar,
-    ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    Attention, Buffer, C64, C128, CustomError, CustomInput, CustomOp, CustomOpBuilder, CustomOutput,
+    CustomParam, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice, Layout, MatrixDefect,
+    Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction,
+    Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{

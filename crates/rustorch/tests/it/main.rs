@@ -8,6 +8,7 @@
 
 mod benchmark;
 mod common;
+mod custom_op;
 mod devices;
 mod devices_at_work;
 mod hybrid;

@@ -9,10 +9,6 @@
     reason = "a test may fail by a panic and say what it saw"
 )]
 
-#[cfg(target_os = "linux")]
-#[path = "../../../rustorch-cuda/tests/it/common/fakes.rs"]
-mod fake;
-
 use crate::common;
 use rustorch::core::{Backend, OpKind, cache_dir, packed_bytes};
 use rustorch::llm::model::Offload;
@@ -86,7 +82,7 @@ fn cuda_writes_what_llama_cpp_writes() {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_emulated_gpu_writes_what_llama_cpp_writes() {
-    fake::emulated("models_on_devices::an_emulated_gpu_writes_what_llama_cpp_writes", &[], || {
+    common::fakes::emulated("models_on_devices::an_emulated_gpu_writes_what_llama_cpp_writes", &[], || {
         let only = std::env::var("MODEL").ok();
         match Extent::from_env(Extent::Sample) {
             Extent::Sample if only.is_none() => models_on("cuda", Some("x4-Q4_K_M"), 12),

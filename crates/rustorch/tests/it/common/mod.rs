@@ -7,6 +7,9 @@
     reason = "a test may fail by a panic and say what it saw"
 )]
 
+#[path = "../../../../rustorch-cuda/tests/it/common/fakes.rs"]
+pub mod fakes;
+
 use rustorch::core::{Device, DeviceType, Numerics};
 use rustorch::devices;
 use rustorch::llm::LanguageModel;
