@@ -60,7 +60,7 @@ pub unsafe trait Backend: Send + Sync {
     /// is allowed. [`run_checked`] makes sure of it.
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault>;
 
-    /// Runs a function of each element or pair ([`Op::elementwise_output`]) on a few contiguous elements in host
+    /// Runs a pointwise op ([`Op::elementwise_output`]) on a few contiguous elements in host
     /// memory, without the views that [`run`](Self::run) takes: those cost more than a few elements do. Returns whether that
     /// is done; if not, [`run`](Self::run) does it or says what is wrong.
     ///

@@ -13,7 +13,7 @@ pub type C128 = Complex<f64>;
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
-    /// Truth value, one byte, 0 or 1.
+    /// Boolean, one byte, 0 or 1.
     Bool,
     /// Unsigned 8-bit integer.
     U8,

@@ -7,7 +7,7 @@ use std::fmt;
 /// A scalar given by a person or taken out of a tensor, of no particular width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
-    /// Truth value.
+    /// Boolean.
     Bool(bool),
     /// Integer.
     Int(i64),

@@ -16,7 +16,7 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// Of random numbers, or truth values for `Bool`.
+    /// Of random numbers, or booleans for `Bool`.
     fn new(cpu: &CpuBackend, dtype: DType, dims: &[usize]) -> Tensor {
         let shape = Shape::new(dims).expect("a small shape");
         let distribution = match dtype {

@@ -86,7 +86,7 @@ impl DeviceState {
         self.counters.counts()
     }
 
-    /// Memory for `bytes` bytes, contents unspecified; `truth` says whether truth values will be written there.
+    /// Memory for `bytes` bytes, contents unspecified; `truth` says whether booleans will be written there.
     #[inline]
     pub(crate) fn fresh(self: &Arc<DeviceState>, bytes: usize, truth: bool) -> Result<FreshMemory, Fault> {
         if self.device.is_cpu()

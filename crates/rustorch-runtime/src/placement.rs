@@ -151,7 +151,8 @@ impl FromStr for Placement {
         Ok(match (name, value) {
             ("auto", None) => Placement::Auto,
             ("resident", None) => Placement::Resident,
-            ("first-supported", None) => Placement::FirstSupported,
+            // `Placement::Chain` in earlier versions.
+            ("first-supported" | "chain", None) => Placement::FirstSupported,
             ("cpu-only", None) => Placement::CpuOnly,
             ("gpu-only", None) => Placement::GpuOnly,
             ("prefer", Some(device)) => Placement::Prefer(device.parse()?),
@@ -258,6 +259,7 @@ mod tests {
         let parse = |text: &str| text.parse::<Placement>();
         assert_eq!(parse("Auto").unwrap(), Placement::Auto);
         assert_eq!(parse(" first-supported ").unwrap(), Placement::FirstSupported);
+        assert_eq!(parse("chain").unwrap(), Placement::FirstSupported);
         assert_eq!(parse("prefer=cuda:1").unwrap(), Placement::Prefer(Device::cuda(1)));
         assert_eq!(parse("gpu-threshold=4096").unwrap(), Placement::GpuThreshold(4096));
         for bad in ["", "best", "prefer", "prefer=gpu", "auto=1", "gpu-threshold=x"] {

@@ -42,7 +42,7 @@ impl FreshMemory {
     }
 
     /// # Safety
-    /// Every byte was written since the memory was taken, with truth values where it was taken for them.
+    /// Every byte was written since the memory was taken, with booleans where it was taken for them.
     #[inline]
     pub(crate) unsafe fn assume_init(self) -> Storage {
         self.0
@@ -53,7 +53,7 @@ pub(crate) struct Block {
     buffer: ManuallyDrop<Buffer>,
     /// The bytes that were asked for and are initialised; the buffer may be larger.
     bytes: AtomicUsize,
-    /// Whether the bytes are truth values: the one dtype that not every byte is valid for.
+    /// Whether the bytes are booleans: the one dtype that not every byte is valid for.
     truth: AtomicBool,
     /// The alignment of the host address, at most 64; 64 where there is none.
     align: u8,
@@ -285,7 +285,7 @@ impl Drop for Block {
     }
 }
 
-/// Whether values of `dtype` may be read from (or written to) memory that holds truth values (or does not).
+/// Whether values of `dtype` may be read from (or written to) memory that holds booleans (or does not).
 pub(crate) fn truth_fits(dtype: DType, holds_truth: bool, write: bool) -> bool {
     match dtype {
         DType::Bool => holds_truth,

@@ -86,7 +86,7 @@ impl Side {
     }
 }
 
-/// The dtypes in which a function of pairs is computed and has its result.
+/// The dtypes in which a binary op is computed and has its result.
 pub(crate) struct BinaryPromotion {
     pub(crate) compute: DType,
     pub(crate) result: DType,
@@ -221,7 +221,7 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// a + b; "or" of truth values. Operands broadcast and promote, as in all functions of pairs.
+    /// a + b; "or" of booleans. Operands broadcast and promote, as in all binary ops.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
@@ -232,9 +232,9 @@ binary_methods! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     add, add_into => Add;
-    /// a − b; not defined for truth values.
+    /// a − b; not defined for booleans.
     sub, sub_into => Sub;
-    /// a·b; "and" of truth values.
+    /// a·b; "and" of booleans.
     mul, mul_into => Mul;
     /// a/b; integers give `F32`.
     div, div_into => Div;
@@ -259,11 +259,11 @@ binary_methods! {
     minimum, minimum_into => Minimum;
     /// The angle of the point (b, a); integers give `F32`.
     atan2, atan2_into => Atan2;
-    /// Bitwise and; "and" of truth values.
+    /// Bitwise and; "and" of booleans.
     bitwise_and, bitwise_and_into => BitwiseAnd;
-    /// Bitwise or; "or" of truth values.
+    /// Bitwise or; "or" of booleans.
     bitwise_or, bitwise_or_into => BitwiseOr;
-    /// Bitwise exclusive or; inequality of truth values.
+    /// Bitwise exclusive or; inequality of booleans.
     bitwise_xor, bitwise_xor_into => BitwiseXor;
     /// a·2ᵇ in the integers, 0 where b is not below the width.
     bitwise_left_shift, bitwise_left_shift_into => ShiftLeft;

@@ -25,7 +25,7 @@ impl Tensor {
         if from == dtype {
             return Ok(self.clone());
         }
-        // Block types meet the others at f32, and decode to 16-bit floats at once.
+        // Block types meet the others at f32, and dequantize to 16-bit floats at once.
         let direct = match (from, dtype) {
             (DType::Quant(_), to) => matches!(to, DType::F32 | DType::F16 | DType::BF16),
             (from, DType::Quant(_)) => from == DType::F32,

@@ -29,7 +29,7 @@ pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor
     HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args)))
 }
 
-/// Runs a function of pairs, of a tensor and a scalar of its dtype: the second operand, or the first.
+/// Runs a binary op of a tensor and a scalar of its dtype: the second operand, or the first.
 #[inline]
 pub(crate) fn run_with_scalar(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
     HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first))

@@ -112,7 +112,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As for [`scatter`](Self::scatter), and for truth values and complex numbers.
+    /// As for [`scatter`](Self::scatter), and for booleans and complex numbers.
     pub fn scatter_reduce(
         &self,
         dim: isize,
@@ -145,7 +145,7 @@ impl Tensor {
         self.scatter_add(dim, &index.expand_as(source)?, source)
     }
 
-    /// Rows of this table `[rows, dim]` at integer indices of any shape: `[indices.., dim]`. Block types decode to `F32`.
+    /// Rows of this table `[rows, dim]` at integer indices of any shape: `[indices.., dim]`. Block types are dequantized to `F32`.
     ///
     /// # Errors
     /// If an index is negative or too large.

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | making tensors, random numbers | `create`, `random` |
 //! | views of the same memory | `view` |
-//! | functions of each element, arithmetic, comparison | `pointwise`, `binary`, `operators` |
+//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators` |
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |

@@ -13,7 +13,7 @@ impl Tensor {
     /// dimensions broadcast.
     ///
     /// Both have one dtype; or this one is `F32` and the other, as the transposed view of an `[n, k]` matrix, of a block type,
-    /// whose decoded values are multiplied and summed in `F32`. Neither operand is rounded; [`linear`](Self::linear) and
+    /// whose dequantized values are multiplied and summed in `F32`. Neither operand is rounded; [`linear`](Self::linear) and
     /// [`linear_with`](Self::linear_with) take weights by ggml's roundings.
     ///
     /// ```

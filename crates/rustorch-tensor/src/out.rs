@@ -26,7 +26,7 @@ macro_rules! out_doc {
 }
 pub(crate) use out_doc;
 
-/// Writes a function of pairs. At least one operand is a tensor.
+/// Writes a binary op. At least one operand is a tensor.
 pub(crate) fn binary_into(
     op: BinaryOp,
     a: TensorOrScalar<'_>,
@@ -86,7 +86,7 @@ fn pair_into(
     run_into(&Op::FusedPointwise(fused.finish(last)?), &inputs, out)
 }
 
-/// Writes a function of each element.
+/// Writes a unary op.
 pub(crate) fn unary_into(op: UnaryOp, x: &Tensor, out: &Tensor) -> Result<()> {
     let compute = match unary_promotion(op, x.dtype()) {
         UnaryPromotion::Direct => x.dtype(),

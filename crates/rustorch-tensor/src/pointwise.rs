@@ -17,7 +17,7 @@ pub(crate) enum UnaryPromotion {
     Float,
 }
 
-/// Takes integers and truth values to `F32` where the function has irrational values.
+/// Takes integers and booleans to `F32` where the function has irrational values.
 pub(crate) fn unary_promotion(op: UnaryOp, dtype: DType) -> UnaryPromotion {
     use UnaryOp::*;
     if op.output(dtype).is_some() {
@@ -27,7 +27,7 @@ pub(crate) fn unary_promotion(op: UnaryOp, dtype: DType) -> UnaryPromotion {
         // Integers are rounded already.
         (DTypeKind::Int, Floor | Ceil | Round | Trunc) | (DTypeKind::Bool, Sign) => UnaryPromotion::Same,
         (DTypeKind::Bool | DTypeKind::Int | DTypeKind::Float, Conj) => UnaryPromotion::Same,
-        // Arithmetic on truth values is a mistake, and stays one.
+        // Arithmetic on booleans is a mistake, and stays one.
         (DTypeKind::Bool, Neg | Abs | Square | Relu) => UnaryPromotion::Direct,
         (DTypeKind::Bool | DTypeKind::Int, _) if op.output(DType::F32).is_some() => UnaryPromotion::Float,
         _ => UnaryPromotion::Direct,
@@ -164,7 +164,7 @@ unary_methods! {
     softplus, softplus_into => Softplus;
     /// Whether x is zero, as `Bool`.
     logical_not, logical_not_into => LogicalNot;
-    /// All bits inverted; negation of truth values.
+    /// All bits inverted; negation of booleans.
     bitwise_not, bitwise_not_into => BitwiseNot;
     /// Whether x is NaN, as `Bool`.
     isnan, isnan_into => IsNan;

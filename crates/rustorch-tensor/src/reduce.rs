@@ -6,7 +6,7 @@ use crate::{Axes, Tensor};
 use rustorch_core::{DType, DTypeKind, Dims, Op, Reduce, ReduceOp, Result, Scan, ScanOp};
 use std::borrow::Cow;
 
-/// A reduction, and the tensor of a dtype that has it: integers and truth values are converted.
+/// A reduction, and the tensor of a dtype that has it: integers and booleans are converted.
 fn prepared<'x>(op: ReduceOp, x: &'x Tensor, axes: &Axes, keepdim: bool) -> Result<(Op, Cow<'x, Tensor>)> {
     let axes: Dims = axes.resolve(op.name(), x.ndim())?;
     let x = match (x.dtype().kind(), op.output(x.dtype())) {
@@ -20,7 +20,7 @@ fn prepared<'x>(op: ReduceOp, x: &'x Tensor, axes: &Axes, keepdim: bool) -> Resu
     Ok((Op::Reduce(Reduce { op, axes, keepdim }), x))
 }
 
-/// Whether the result is a truth value that has the argument's dtype, `U8`.
+/// Whether the result is a boolean that has the argument's dtype, `U8`.
 fn is_byte_logic(op: ReduceOp, x: &Tensor) -> bool {
     matches!(op, ReduceOp::Any | ReduceOp::All) && x.dtype() == DType::U8
 }
@@ -63,7 +63,7 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// Sum over dimensions: one, several, or all (`..`). Integers and truth values sum in `I64`.
+    /// Sum over dimensions: one, several, or all (`..`). Integers and booleans sum in `I64`.
     ///
     /// ```
     /// # use rustorch_tensor::Tensor;
@@ -76,7 +76,7 @@ reductions! {
     sum, sum_all, sum_into => ReduceOp::Sum;
     /// Mean over dimensions. Integers give `F32`; the mean of nothing is NaN.
     mean, mean_all, mean_into => ReduceOp::Mean;
-    /// Product over dimensions. Integers and truth values multiply in `I64`.
+    /// Product over dimensions. Integers and booleans multiply in `I64`.
     prod, prod_all, prod_into => ReduceOp::Prod;
     /// Largest over dimensions; NaN if any is.
     ///
@@ -165,12 +165,12 @@ impl Tensor {
         run(&Op::Scan(Scan { op, axis }), &[self])
     }
 
-    /// Running sums along a dimension. Integers and truth values sum in `I64`.
+    /// Running sums along a dimension. Integers and booleans sum in `I64`.
     pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
         self.scan(ScanOp::Sum, dim)
     }
 
-    /// Running products along a dimension. Integers and truth values multiply in `I64`.
+    /// Running products along a dimension. Integers and booleans multiply in `I64`.
     pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
         self.scan(ScanOp::Prod, dim)
     }

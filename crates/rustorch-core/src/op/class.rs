@@ -26,7 +26,7 @@ pub enum OpType {
     Indexing,
     /// Copies and conversions between dense dtypes.
     DataMovement,
-    /// Decoding and encoding of block types.
+    /// Dequantization and quantization.
     Quantization,
     /// Sorting and selection of extremes.
     Sorting,

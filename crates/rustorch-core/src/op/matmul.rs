@@ -13,7 +13,7 @@ pub enum Numerics {
     /// llama.cpp's.
     #[default]
     Ggml,
-    /// Decoded values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
+    /// Dequantized values multiplied and summed in `F32`; activations are not rounded. Slower, and more precise.
     F32,
 }
 

@@ -68,7 +68,7 @@ ops! {
         Where(Where),
         /// `(x) →` `x` kept within bounds. NaN stays NaN.
         Clamp(Clamp),
-        /// `(x) →` `x` in another dtype. From and to block types: decoding and quantizing.
+        /// `(x) →` `x` in another dtype. From and to block types: dequantization and quantization.
         Cast(Cast),
         /// `(x, y, ..) →` several of the operations above in one pass.
         FusedPointwise(FusedPointwise),
@@ -101,7 +101,7 @@ ops! {
         Gather(Gather),
         /// `(x, index, src) →` `x` with elements of `src` combined at `index` along an axis.
         ScatterReduce(ScatterReduce),
-        /// `(table: [rows, dim], ids: integer) → [ids.., dim]`: rows of a table, decoded to `f32` from block types.
+        /// `(table: [rows, dim], ids: integer) → [ids.., dim]`: rows of a table, dequantized to `f32` from block types.
         Embedding(Embedding),
         /// `(x, y, ..) →` joined along an axis.
         Concat(Concat),
@@ -139,7 +139,7 @@ ops! {
     families {
         /// `() →` random numbers.
         Random(Random: DistributionKind),
-        /// `(x) →` a function of each element.
+        /// `(x) →` a unary op.
         Unary(UnaryOp: UnaryOp),
         /// `(a, b) →` a function of each pair.
         Binary(BinaryOp: BinaryOp),
@@ -208,7 +208,7 @@ impl Op {
         with_op!(self, op => op.may_overwrite(arg))
     }
 
-    /// The dtype of the result of a function of each element or pair, for `args` arguments of `dtype` and of one shape,
+    /// The dtype of the result of a pointwise op, for `args` arguments of `dtype` and of one shape,
     /// which then is the result's: what [`infer`](Self::infer) finds in that case, at less expense. `None` for other
     /// operations, and where that is an error.
     #[inline]

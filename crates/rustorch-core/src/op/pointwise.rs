@@ -4,7 +4,7 @@ use super::{OpType, Operation, expect_args, float, one, same_dense};
 use crate::{DType, DTypeKind, Error, Outputs, Result, Scalar, TensorMeta};
 
 op_names! {
-    /// A function of each element.
+    /// A unary op.
     UnaryOp {
         /// −x
         Neg = "neg",
@@ -82,7 +82,7 @@ op_names! {
         Softplus = "softplus",
         /// Whether x is zero.
         LogicalNot = "logical_not",
-        /// All bits inverted; negation of truth values.
+        /// All bits inverted; negation of booleans.
         BitwiseNot = "bitwise_not",
         /// Whether x is NaN.
         IsNan = "isnan",
@@ -180,11 +180,11 @@ impl Operation for UnaryOp {
 op_names! {
     /// A function of two elements of one dtype.
     BinaryOp {
-        /// a + b; "or" of truth values.
+        /// a + b; "or" of booleans.
         Add = "add",
         /// a − b
         Sub = "sub",
-        /// a·b; "and" of truth values.
+        /// a·b; "and" of booleans.
         Mul = "mul",
         /// a/b
         Div = "div",

@@ -7,7 +7,7 @@ op_kinds! {
     /// What a reduction computes.
     #[derive(Clone, Copy, Debug, PartialEq)]
     ReduceOp, ReduceKind {
-        /// Sum. Integers and truth values sum in `I64`; 16-bit floats accumulate in `f32`.
+        /// Sum. Integers and booleans sum in `I64`; 16-bit floats accumulate in `f32`.
         Sum = "sum",
         /// Mean of floats or complex numbers.
         Mean = "mean",

@@ -172,7 +172,7 @@ fn own_lines(index: &Layout, axis: usize) -> Result<Layout, Fault> {
     Ok(own)
 }
 
-/// Elements that can be added; truth values by "or".
+/// Elements that can be added; booleans by "or".
 trait Plus: Element {
     fn plus(self, b: Self) -> Self;
 }

@@ -138,8 +138,8 @@ fn block_types_decode_and_encode() {
     assert_eq!(blocks[0].bytes(), bytes);
     let mut want = vec![0.0; values.len()];
     rustorch_quant::dequantize(quant, &bytes, &mut want).unwrap();
-    let decoded: Vec<f32> = run1(&Op::Cast(Cast { to: DType::F32 }), &[&blocks[0]]);
-    assert_eq!(decoded, want);
+    let dequantized: Vec<f32> = run1(&Op::Cast(Cast { to: DType::F32 }), &[&blocks[0]]);
+    assert_eq!(dequantized, want);
     let half: Vec<f16> = run1(&Op::Cast(Cast { to: DType::F16 }), &[&blocks[0]]);
     assert!(half.iter().zip(&want).all(|(h, w)| *h == f16::from_f32(*w)));
     let table = Tensor::quant(DType::Quant(quant), &[6, 64], &bytes);

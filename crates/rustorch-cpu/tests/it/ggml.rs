@@ -38,7 +38,7 @@ fn buffer(cpu: &CpuBackend, bytes: &[u8]) -> Buffer {
     buffer
 }
 
-fn decoded(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+fn dequantized(dtype: DType, bytes: &[u8]) -> Vec<f32> {
     let halves = bytes.chunks(2).map(|b| u16::from_le_bytes(b.try_into().unwrap()));
     match dtype {
         DType::Quant(quant) => {
@@ -75,7 +75,7 @@ fn matmuls_with_weights_equal_ggml() {
         let (dtype, n) = (DType::from_ggml_id(file.u32() as u32).unwrap(), file.u32());
         let blocks = file.bytes(dtype.bytes_for(n * k).unwrap());
         let (alone, together) = (file.floats(m * n), file.floats(m * n));
-        let w = decoded(dtype, blocks);
+        let w = dequantized(dtype, blocks);
         let weights = buffer(&cpu, blocks);
         let b = layout([n, k]).transpose(0, 1).unwrap();
         let product = |x: &[f32]| {

@@ -113,7 +113,7 @@ pub(super) const PROBES: &[Probe] = &[
     square(quant(QuantType::Q4_0)),
     vector(quant(QuantType::Q6_K)),
     square(quant(QuantType::Q6_K)),
-    probe(Of::Class(OpType::Quantization), quant(QuantType::Q8_0), Limit::Memory, decoding),
+    probe(Of::Class(OpType::Quantization), quant(QuantType::Q8_0), Limit::Memory, dequantization),
     probe(Of::Class(OpType::Sorting), DType::F32, Limit::Arithmetic, sorting),
 ];
 
@@ -197,7 +197,7 @@ fn reduction(dtype: DType, level: u32) -> Case {
     Case { op: Op::Reduce(sum), args: rows(dtype, level) }
 }
 
-fn decoding(dtype: DType, level: u32) -> Case {
+fn dequantization(dtype: DType, level: u32) -> Case {
     Case { op: Op::Cast(Cast { to: DType::F32 }), args: rows(dtype, level) }
 }
 

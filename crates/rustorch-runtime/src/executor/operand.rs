@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 /// An argument of an operation or a place for a result: a storage, and how to see it.
 ///
 /// Checked when an operation takes it: the layout must stay inside the storage, the address must be aligned to the
-/// dtype, and truth values are read only from a storage that holds them.
+/// dtype, and booleans are read only from a storage that holds them.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// The memory.
@@ -186,7 +186,7 @@ impl<'a> Operand<'a> {
     #[inline]
     pub(crate) unsafe fn view(&self) -> View<'a> {
         // SAFETY: checked to be inside the buffer, and of valid values: every byte of a storage is initialised, and
-        // truth values are apart. The guard keeps writers out.
+        // booleans are apart. The guard keeps writers out.
         unsafe { View::new(self.storage.buffer(), self.dtype, self.layout) }
     }
 

@@ -51,7 +51,7 @@ impl HybridExecutor {
             let mut output = FreshOutput::new(slot, dtype, shape)?;
             let started = host_ns();
             slot.noted(slot.backend.copy_in(bytes, &mut output.place()))?;
-            // SAFETY: every element was copied there; those of `Bool` are truth values.
+            // SAFETY: every element was copied there; those of `Bool` are booleans.
             Ok((unsafe { output.assume_init() }, started))
         })?;
         if !device.is_cpu() {

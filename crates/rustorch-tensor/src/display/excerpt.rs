@@ -27,7 +27,7 @@ pub(super) struct Excerpt {
 impl Excerpt {
     pub(super) fn new(x: &Tensor) -> Result<Excerpt> {
         let cut: Vec<bool> = x.dims().iter().map(|&dim| x.numel() > THRESHOLD && dim > 2 * EDGE).collect();
-        // Blocks lie along the last dimension, so a block type is cut there after decoding only.
+        // Blocks lie along the last dimension, so a block type is cut there after dequantization only.
         let mut part = x.clone();
         if x.dtype().is_quant() {
             part = ends(&part, &cut, x.ndim().saturating_sub(1))?.to_dtype(DType::F32)?;
@@ -74,7 +74,7 @@ fn values(x: &Tensor) -> Result<Values> {
             x.dtype(),
             float,
             T => x.to_vec::<T>()?.into_iter().map(|x| Scalar::from(x).to_f64()).collect(),
-            _ => unreachable!("all float types are served, and block types are decoded")
+            _ => unreachable!("all float types are served, and block types are dequantized")
         )),
         DTypeKind::Complex => Values::Complex(match x.dtype() {
             DType::C64 => {

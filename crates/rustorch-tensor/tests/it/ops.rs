@@ -1,5 +1,5 @@
 //! Every operation against PyTorch's answers: result dtypes exactly, values within the tolerances of
-//! `torch.testing.assert_close`, integers, truth values and moved data exactly.
+//! `torch.testing.assert_close`, integers, booleans and moved data exactly.
 //!
 //! The fixture was made by `tools/oracle/tensor_ops.py` with PyTorch 2.
 

@@ -96,7 +96,7 @@ const KINDS_OF_TWO: &[Recipe] = &[
         let back = c.0.step(Op::Cast(Cast { to: dtype }), &[half])?;
         c.binary(BinaryOp::Mul, back, b)
     },
-    // Truth values, and numbers from them.
+    // Booleans, and numbers from them.
     |c, [a, b], dtype| {
         let equal = c.compare(CompareOp::Ne, a, b)?;
         let zero = c.unary(UnaryOp::LogicalNot, b)?;
@@ -106,7 +106,7 @@ const KINDS_OF_TWO: &[Recipe] = &[
         let number = c.0.step(Op::Cast(Cast { to: dtype }), &[not])?;
         c.binary(BinaryOp::Add, number, a)
     },
-    // A result that is a truth value.
+    // A result that is a boolean.
     |c, [a, b], _| {
         let finite = c.unary(UnaryOp::IsFinite, a)?;
         let equal = c.compare(CompareOp::Eq, a, b)?;

@@ -48,7 +48,7 @@ pub fn regression_cases() -> Vec<Case> {
     }
 
     // Chosen experts whose ids have gaps.
-    let experts = weights::weight(QuantType::Q4_1, &[3, 5, 64], 7).expect("the type can be encoded");
+    let experts = weights::weight(QuantType::Q4_1, &[3, 5, 64], 7).expect("the type can be quantized to");
     let x = packed(DType::F32, &[2, 1, 64], &(0..128).map(|i| f64::from(i % 17) - 8.3).collect::<Vec<_>>());
     for (strides, offset) in [([1, 0], 1), ([3, 2], 2)] {
         let ids = view(DType::I64, &[2, 2], &strides, offset, &[2.0, 0.0, 1.0, 2.0, 2.0, 1.0, 0.0, 2.0, 1.0]);

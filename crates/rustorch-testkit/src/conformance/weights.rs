@@ -32,7 +32,7 @@ pub fn weight_cases() -> Vec<Case> {
         list.push(Case { op: product(), args: vec![Argument { layout, ..columns }, transposed.clone()] });
 
         let ids = indices(&[4, 2], 3, seed + 30);
-        let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was encoded before");
+        let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was quantized to before");
         for shared in [1, 2] {
             let args = vec![dense(&[4, shared, k], seed + 32), experts.clone(), ids.clone()];
             list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });

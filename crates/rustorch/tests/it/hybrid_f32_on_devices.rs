@@ -1,5 +1,5 @@
-//! Everything computed in f32 with a device first in the fallback order: matmuls of decoded weights run there, and the logits are
-//! those of the decoded weights.
+//! Everything computed in f32 with a device first in the fallback order: matmuls of dequantized weights run there, and the logits are
+//! those of the dequantized weights.
 //!
 //! Expected: `fixtures/logits_f32.jsonl` of `rustorch-llm`, written by `tools/oracle/llama_logits_f32.py`.
 

@@ -255,7 +255,7 @@ impl FusedBuilder {
             return Err(Error::dtype(FusedPointwise::NAME, "casts to dense dtypes only", [*to]));
         }
         let Some(takes) = op.pointwise_arity() else {
-            return Err(wrong(format!("{} is not a function of each element by itself", op.name())));
+            return Err(wrong(format!("{} is not a pointwise op", op.name())));
         };
         if args.len() != takes {
             return Err(wrong(format!("{} takes {takes} arguments, {} were given", op.name(), args.len())));
@@ -380,7 +380,7 @@ mod tests {
         assert!(message(b.step(add(), &[x, FusedValue::Step(0)])).contains("has no step 0, only 0 so far"));
         assert!(message(b.step(add(), &[x, FusedValue::Constant(1)])).contains("has no constant 1"));
         let sort = Op::Sort(Sort { axis: 0, descending: false });
-        assert!(message(b.step(sort, &[x])).contains("sort is not a function of each element"));
+        assert!(message(b.step(sort, &[x])).contains("sort is not a pointwise op"));
         let blocks = DType::Quant(crate::QuantType::Q4_0);
         assert!(message(b.step(Op::Cast(Cast { to: blocks }), &[x])).contains("dense dtypes only"));
         assert!(message(b.constant(1, blocks)).contains("block type"));

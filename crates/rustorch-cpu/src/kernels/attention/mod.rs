@@ -91,7 +91,7 @@ impl Sizes {
     }
 }
 
-/// A mask of truth values, or one to add.
+/// A mask of booleans, or one to add.
 enum Mask<'a, T> {
     Keep(Matrices<'a, bool>),
     Add(Matrices<'a, T>),

@@ -65,7 +65,7 @@ fn run_quantized(
         unsafe {
             let x = gemm.rows(x, &rows);
             if op.numerics == Numerics::F32 {
-                dense::run_decoded(pool, quant, matrix, &[GroupedGemm { w, x, out }]);
+                dense::run_dequantized(pool, quant, matrix, &[GroupedGemm { w, x, out }]);
                 continue;
             }
             let activations = Activations::new(pool, kernels.activation_quant(), &x);

@@ -31,7 +31,7 @@ pub(crate) fn run_mul_mat_id(
     // SAFETY: the views are valid; rows, matrices and results are theirs, and each result is written once.
     unsafe {
         if numerics == Numerics::F32 {
-            dense::run_decoded(pool, quant, matrix, &choices.strided::<f32>([x, w], out)?);
+            dense::run_dequantized(pool, quant, matrix, &choices.strided::<f32>([x, w], out)?);
             return Ok(());
         }
         let kernels = Kernels::get(quant, crate::Isa::detect());

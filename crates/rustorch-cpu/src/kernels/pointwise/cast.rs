@@ -1,4 +1,4 @@
-//! Conversion between dtypes: dense ones, and decoding and encoding of block types.
+//! Conversion between dtypes: dense ones, and dequantization and quantization of block types.
 
 use super::packed::room;
 use super::{GRAIN, each};
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) fn cast(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     match (x.dtype(), out.dtype()) {
         (from, to) if from == to => copy::copy(pool, x, out),
-        (DType::Quant(quant), _) => decode(pool, quant, x, out),
-        (_, DType::Quant(quant)) => encode(pool, quant, x, out),
+        (DType::Quant(quant), _) => dequantize(pool, quant, x, out),
+        (_, DType::Quant(quant)) => quantize(pool, quant, x, out),
         (DType::F16, DType::F32) => {
             map1(pool, out, x, GRAIN, &|x: &[f16], out: &mut [f32]| f16::widen_all(x, out))
         }
@@ -160,7 +160,7 @@ convert! {
 /// Values that go to one thread at least, in whole blocks of any type.
 const CODEC_GRAIN: usize = 1 << 13;
 
-fn decode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn dequantize(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     match out.dtype() {
         DType::F32 => decode_to(pool, quant, x, out, |bytes, out: &mut [f32]| decode_run(quant, bytes, out)),
         DType::F16 => decode_to(pool, quant, x, out, |bytes, out: &mut [f16]| decode_half(quant, bytes, out)),
@@ -171,7 +171,7 @@ fn decode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'
     }
 }
 
-/// Decodes whole blocks.
+/// Dequantizes whole blocks.
 pub(crate) fn decode_run(quant: QuantType, bytes: &[u8], out: &mut [f32]) {
     rustorch_quant::dequantize(quant, bytes, out)
         .expect("callers pass whole blocks and room for their values");
@@ -186,13 +186,13 @@ fn decode_half<T: Half>(quant: QuantType, bytes: &[u8], out: &mut [T]) {
     }
 }
 
-/// Runs `decode` on runs of whole blocks and the output elements for them.
+/// Runs `dequantize` on runs of whole blocks and the output elements for them.
 fn decode_to<T: Element>(
     pool: &ThreadPool,
     quant: QuantType,
     x: &View<'_>,
     out: &mut ViewMut<'_>,
-    decode: impl Fn(&[u8], &mut [T]) + Sync,
+    dequantize: impl Fn(&[u8], &mut [T]) + Sync,
 ) -> Result<(), Fault> {
     let (block, bytes) = (quant.block_len(), quant.block_bytes());
     let runs = block_rows(quant, x)?;
@@ -207,7 +207,7 @@ fn decode_to<T: Element>(
                 let (row, col) = (at / run, at % run);
                 let n = rest.len().min(run - col);
                 let (now, later) = rest.split_at_mut(n);
-                decode(&sources[row][col / block * bytes..(col + n) / block * bytes], now);
+                dequantize(&sources[row][col / block * bytes..(col + n) / block * bytes], now);
                 rest = later;
                 at += n;
             }
@@ -234,7 +234,7 @@ fn block_rows(quant: QuantType, x: &View<'_>) -> Result<Vec<(usize, usize)>, Fau
     Ok(layout.select(ndim - 1, 0)?.indices().map(|start| (start, run)).collect())
 }
 
-fn encode(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
+fn quantize(pool: &ThreadPool, quant: QuantType, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<(), Fault> {
     let values = strided::dense::<f32>(x)?;
     let (block, bytes) = (quant.block_len(), quant.block_bytes());
     strided::with_bytes(out, |out| {

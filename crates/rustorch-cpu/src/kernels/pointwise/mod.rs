@@ -34,7 +34,7 @@ const LONG_GRAIN: usize = 1 << 12;
 pub(crate) trait Pointwise: Element {
     /// A function with a result of the same type; `out` and `x` have one length.
     fn unary(op: UnaryOp, x: &[Self], out: &mut [Self]);
-    /// A function of pairs. `false` if an integer was to be divided by zero.
+    /// A binary op. `false` if an integer was to be divided by zero.
     fn binary(op: BinaryOp, a: &[Self], b: &[Self], out: &mut [Self]) -> bool;
     /// A comparison.
     fn compare(op: CompareOp, a: &[Self], b: &[Self], out: &mut [bool]);

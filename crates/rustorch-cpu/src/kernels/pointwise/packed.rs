@@ -12,7 +12,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 /// # Safety
 /// As there.
 pub(crate) unsafe fn run(op: &Op, dtype: DType, args: &[*const u8], out: *mut u8, n: usize) -> bool {
-    // SAFETY, of all slices: this function's contract. Results are of the arguments' type, or truth values.
+    // SAFETY, of all slices: this function's contract. Results are of the arguments' type, or booleans.
     match (op, args) {
         (Op::Unary(op), &[x]) => dispatch_dtype!(dtype, all, T => {
             // SAFETY: see above.
@@ -46,7 +46,7 @@ pub(crate) unsafe fn run(op: &Op, dtype: DType, args: &[*const u8], out: *mut u8
     }
 }
 
-/// Runs any function of each element on arguments of the given dtypes.
+/// Runs any pointwise op on arguments of the given dtypes.
 ///
 /// # Safety
 /// The operation has a result for the dtypes. Each argument points to `n` elements of its dtype, `out` to room for `n` of the

@@ -4,7 +4,7 @@ use crate::kernels::strided::Grid;
 use crate::math::Wide;
 use rustorch_core::{C64, C128, Element, bf16, f16};
 
-/// An element that reductions compute as a `C`: integers as `i64`, 16-bit floats as `f32`, truth values of elements as
+/// An element that reductions compute as a `C`: integers as `i64`, 16-bit floats as `f32`, booleans of elements as
 /// `bool`, others as themselves.
 pub(super) trait As<C>: Element {
     /// `len` elements of sequence `i` from `start` on: as they lie, or gathered and converted into `scratch`.

@@ -82,7 +82,7 @@ fn blocks(draw: &mut Draw, quant: QuantType, lead: &[usize], rows: usize, k: usi
     let skipped = if draw.simpler.packed { 0 } else { draw.fine.pick(&[0, 0, 1, 2]) };
     let outer: usize = lead.iter().product();
     let elements = (skipped + outer * rows) * (k + gap) + gap;
-    // Few blocks are encoded, which takes its time, and come again and again.
+    // Few blocks are quantized, which takes its time, and come again and again.
     const DIFFERENT: usize = 5;
     let some = weights::weight(quant, &[DIFFERENT, block], draw.fine.next())?;
     let size = quant.block_bytes();
@@ -163,7 +163,7 @@ pub(super) fn experts(draw: &mut Draw) -> Option<Case> {
     draw.case(Op::MulMatId(MulMatId { numerics }), vec![x, w, ids])
 }
 
-/// Rows of a table of a block type, or decoding of all of it.
+/// Rows of a table of a block type, or dequantization of all of it.
 pub(super) fn quant_rows(draw: &mut Draw) -> Option<Case> {
     let quant = quant(draw);
     let (rows, k) = (draw.some(20), row_of(draw, quant));

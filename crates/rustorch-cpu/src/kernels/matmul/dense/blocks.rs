@@ -1,7 +1,7 @@
 //! Matmuls in which `f32` activations meet the values of a block type as they are.
 //!
-//! The weight's rows are decoded while they are packed, a few hundred values at a time, so a result is the one of the
-//! weight cast to `f32`, bit for bit, and nowhere does the weight lie decoded as a whole.
+//! The weight's rows are dequantized while they are packed, a few hundred values at a time, so a result is the one of the
+//! weight cast to `f32`, bit for bit, and nowhere does the weight lie dequantized as a whole.
 
 use super::Same;
 use super::gemm::{Columns, run_packing};
@@ -11,7 +11,7 @@ use crate::{Isa, ThreadPool};
 use rustorch_core::QuantType;
 
 /// The rows of a matrix of a block type as columns.
-struct Decoded {
+struct Dequantized {
     quant: QuantType,
     matrix: Matrix,
 }
@@ -19,7 +19,7 @@ struct Decoded {
 /// The most values that are packed at a time, a multiple of every block length.
 const MOST: usize = 256;
 
-impl Columns<f32> for Decoded {
+impl Columns<f32> for Dequantized {
     fn size(&self) -> (usize, usize) {
         (self.matrix.n, self.matrix.k)
     }
@@ -62,14 +62,14 @@ impl Columns<f32> for Decoded {
 /// # Safety
 /// Every matrix has `matrix.n` rows of `matrix.k` values in blocks of `quant`; the outputs have a row for each row of the left
 /// operands, `n` columns each, and nobody else uses them.
-pub(in crate::kernels::matmul) unsafe fn run_decoded(
+pub(in crate::kernels::matmul) unsafe fn run_dequantized(
     pool: &ThreadPool,
     quant: QuantType,
     matrix: Matrix,
     gemms: &[GroupedGemm<'_, StridedRows<'_, f32>, f32>],
 ) {
     // SAFETY: this function's contract; the instruction set was detected.
-    unsafe { run_packing::<Same<f32>, _>(pool, Isa::detect(), &Decoded { quant, matrix }, gemms) }
+    unsafe { run_packing::<Same<f32>, _>(pool, Isa::detect(), &Dequantized { quant, matrix }, gemms) }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::mul_mat_id::ExpertRows;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
 use crate::{Isa, ThreadPool};
-pub(super) use blocks::run_decoded;
+pub(super) use blocks::run_dequantized;
 use rustorch_core::{
     C64, C128, DType, Element, Error, Fault, MatMul, Numerics, UnaryOp, View, ViewMut, bf16, f16,
 };

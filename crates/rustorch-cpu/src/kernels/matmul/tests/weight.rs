@@ -41,7 +41,7 @@ fn sizes(quant: QuantType) -> [usize; 3] {
 }
 
 /// What ggml computes, in `f64`, and the sum of the magnitudes that go into it. Knows nothing of kernels: it rounds
-/// activations by `rustorch-quant` and decodes blocks.
+/// activations by `rustorch-quant` and dequantizes blocks.
 fn reference(quant: QuantType, w: &[u8], x: &[f32]) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
     let mut codes = Codes::new();

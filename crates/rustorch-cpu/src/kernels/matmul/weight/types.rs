@@ -75,7 +75,7 @@ pub(crate) trait Weight: Block {
     /// those of a second one times [`MIN_FACTOR`](Self::MIN_FACTOR) are added.
     const PLANES: usize = 1;
 
-    /// A code of [`Kind::Lanes`] in one of the planes, from the code of decoding.
+    /// A code of [`Kind::Lanes`] in one of the planes, from the code of dequantization.
     #[inline(always)]
     fn code(q: i8, _plane: usize) -> i8 {
         q
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use rustorch_quant::Codes;
 
-    /// The scales that a type states here times its factors are those with which it decodes.
+    /// The scales that a type states here times its factors are those with which it dequantizes.
     fn agrees<W: Weight>() {
         let mut codes = Codes::new();
         for seed in 0..64u32 {
