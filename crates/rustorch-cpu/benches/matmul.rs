@@ -29,7 +29,7 @@ impl Operand {
     }
 }
 
-fn product(cpu: &CpuBackend, a: &Operand, b: &Operand, out: &mut Operand) {
+fn run_matmul(cpu: &CpuBackend, a: &Operand, b: &Operand, out: &mut Operand) {
     // SAFETY: the buffers were made for these layouts, and written.
     unsafe {
         let args = [View::new(&a.buffer, a.dtype, &a.layout), View::new(&b.buffer, b.dtype, &b.layout)];
@@ -57,7 +57,7 @@ fn squares(c: &mut Criterion) {
             let mut out = Operand::new(&cpu, dtype, [n, n]);
             group.throughput(Throughput::Elements(2 * (n as u64).pow(3)));
             group.bench_function(BenchmarkId::new(format!("{dtype} {n}"), threads), |bench| {
-                bench.iter(|| product(&cpu, &a, &b, &mut out));
+                bench.iter(|| run_matmul(&cpu, &a, &b, &mut out));
             });
         }
     }
@@ -83,7 +83,7 @@ fn weights(c: &mut Criterion) {
                 let mut out = Operand::new(&cpu, DType::F32, [m, n]);
                 group.throughput(Throughput::Elements((2 * m * n * k) as u64));
                 group.bench_function(BenchmarkId::new(format!("{dtype} {m} rows"), threads), |bench| {
-                    bench.iter(|| product(&cpu, &a, &b, &mut out));
+                    bench.iter(|| run_matmul(&cpu, &a, &b, &mut out));
                 });
             }
         }

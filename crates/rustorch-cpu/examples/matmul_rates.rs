@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let bytes = dtype.bytes_for(N * K).ok_or("not whole blocks")?;
         let copies = if dtype.is_quant() { COPIES } else { COPIES / 4 };
         let weights = filled(&cpu, bytes * copies, if dtype.is_quant() { 0x11 } else { 0x3c })?;
-        let one = best(Duration::from_millis(400), |i| product(&cpu, dtype, &weights, i % copies, 1));
-        let many = best(Duration::from_millis(900), |_| product(&cpu, dtype, &weights, 0, PROMPT));
+        let one = best(Duration::from_millis(400), |i| run_matmul(&cpu, dtype, &weights, i % copies, 1));
+        let many = best(Duration::from_millis(900), |_| run_matmul(&cpu, dtype, &weights, 0, PROMPT));
         println!(
             "{:>8} {:>12.2} {:>8.0} {:>12.1}",
             dtype.name(),
@@ -66,7 +66,7 @@ fn best(time: Duration, mut run: impl FnMut(usize)) -> f64 {
     best
 }
 
-fn product(cpu: &CpuBackend, dtype: DType, weights: &Buffer, copy: usize, m: usize) {
+fn run_matmul(cpu: &CpuBackend, dtype: DType, weights: &Buffer, copy: usize, m: usize) {
     thread_local! {
         static OPERANDS: std::cell::RefCell<std::collections::HashMap<usize, (Buffer, Buffer)>> = Default::default();
     }

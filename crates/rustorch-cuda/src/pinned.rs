@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use cudarc::driver::sys::{self, CUresult};
 use rustorch_core::Fault;
 
-/// The bytes of a slot. Larger copies go in pieces, so that copying by the host and by the device overlap.
+/// The bytes of a slot. Larger copies go in chunks, so that copying by the host and by the device overlap.
 const SLOT: usize = 1 << 20;
 
 /// Slots that are used in turn.
@@ -16,7 +16,7 @@ pub(crate) struct Ring {
     next: usize,
 }
 
-/// A piece of pinned memory.
+/// A chunk of pinned memory.
 struct Slot {
     memory: *mut u8,
     /// Reached when the device is done with the slot.
@@ -73,7 +73,7 @@ impl Ring {
                 continue;
             };
             let slot = &mut self.slots[index];
-            // SAFETY: the slot has room for a piece, and the device is done with it.
+            // SAFETY: the slot has room for a chunk, and the device is done with it.
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), slot.memory, piece.len()) };
             // SAFETY: the caller's range of device memory, and the slot, which stays until its event is reached.
             let result =
@@ -112,7 +112,7 @@ impl Ring {
             if i >= turns && i - turns < pieces {
                 slot.wait(context)?;
                 let place = &mut places[i - turns];
-                // SAFETY: the slot has room for a piece, and the device is done with it.
+                // SAFETY: the slot has room for a chunk, and the device is done with it.
                 unsafe { std::ptr::copy_nonoverlapping(slot.memory, place.as_mut_ptr(), place.len()) };
             }
             if i < pieces {

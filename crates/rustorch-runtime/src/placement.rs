@@ -151,7 +151,7 @@ impl FromStr for Placement {
         Ok(match (name, value) {
             ("auto", None) => Placement::Auto,
             ("resident", None) => Placement::Resident,
-            // `Placement::Chain` in earlier versions.
+            // What this policy was called in earlier versions.
             ("first-supported" | "chain", None) => Placement::FirstSupported,
             ("cpu-only", None) => Placement::CpuOnly,
             ("gpu-only", None) => Placement::GpuOnly,

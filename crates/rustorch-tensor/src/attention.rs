@@ -72,7 +72,7 @@ impl Tensor {
             ));
         }
         // One head without a dimension for it, or leading dimensions that broadcast.
-        let parts = [query, key, value].map(|x| x.with_rank(ndim.max(key.ndim()).max(value.ndim()).max(3)));
+        let parts = [query, key, value].map(|x| x.with_ndim(ndim.max(key.ndim()).max(value.ndim()).max(3)));
         let [q, k, v] = parts;
         let (q, k, v) = (q?, k?, v?);
         let lead = q.ndim() - 3;
@@ -88,7 +88,7 @@ impl Tensor {
     }
 
     /// With dimensions of length 1 in front up to a rank.
-    fn with_rank(&self, ndim: usize) -> Result<Tensor> {
+    fn with_ndim(&self, ndim: usize) -> Result<Tensor> {
         let mut dims = Dims::from_elem(1, ndim.saturating_sub(self.ndim()));
         dims.extend_from_slice(self.dims());
         self.reshape_to(Shape::new(dims)?)

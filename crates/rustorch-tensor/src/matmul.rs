@@ -32,7 +32,7 @@ impl Tensor {
             return run(&Op::MatMul(MATMUL), &[self, other]);
         }
         let (a, b) = matrices(self, other)?;
-        let mut out = product(&a, &b, None, &MATMUL)?;
+        let mut out = matmul_of_matrices(&a, &b, None, &MATMUL)?;
         if self.ndim() == 1 {
             out = out.squeeze(-2)?;
         }
@@ -83,7 +83,7 @@ impl Tensor {
     /// # Errors
     /// If they are not matrices, and as for [`matmul`](Self::matmul).
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_ranks("mm", 2, other, 2)?;
+        self.expect_ndims("mm", 2, other, 2)?;
         self.matmul(other)
     }
 
@@ -92,7 +92,7 @@ impl Tensor {
     /// # Errors
     /// If they are not `[b, m, k]` and `[b, k, n]`, and as for [`matmul`](Self::matmul).
     pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_ranks("bmm", 3, other, 3)?;
+        self.expect_ndims("bmm", 3, other, 3)?;
         if self.dims()[0] != other.dims()[0] {
             return Err(Error::shape("bmm", "the batches differ in length", [self.shape(), other.shape()]));
         }
@@ -104,7 +104,7 @@ impl Tensor {
     /// # Errors
     /// If they are not, and as for [`matmul`](Self::matmul).
     pub fn mv(&self, vector: &Tensor) -> Result<Tensor> {
-        self.expect_ranks("mv", 2, vector, 1)?;
+        self.expect_ndims("mv", 2, vector, 1)?;
         self.matmul(vector)
     }
 
@@ -113,7 +113,7 @@ impl Tensor {
     /// # Errors
     /// If they are not, and as for [`matmul`](Self::matmul).
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_ranks("dot", 1, other, 1)?;
+        self.expect_ndims("dot", 1, other, 1)?;
         self.matmul(other)
     }
 
@@ -122,7 +122,7 @@ impl Tensor {
     /// # Errors
     /// If they are not vectors.
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_ranks("outer", 1, other, 1)?;
+        self.expect_ndims("outer", 1, other, 1)?;
         self.unsqueeze(1)?.mul(&other.unsqueeze(0)?)
     }
 
@@ -215,7 +215,7 @@ impl Tensor {
             other => other.map(Cow::Borrowed),
         };
         let x = if self.ndim() == 1 { Cow::Owned(self.unsqueeze(0)?) } else { Cow::Borrowed(self) };
-        let out = product(&x, &weight.t()?, bias.as_deref(), op)?;
+        let out = matmul_of_matrices(&x, &weight.t()?, bias.as_deref(), op)?;
         if self.ndim() == 1 { out.squeeze(0) } else { Ok(out) }
     }
 
@@ -239,7 +239,7 @@ impl Tensor {
         Err(Error::dtype(op, format!("the operands' dtypes differ; {advice}"), dtypes))
     }
 
-    fn expect_ranks(&self, op: &'static str, ndim: usize, other: &Tensor, other_ndim: usize) -> Result<()> {
+    fn expect_ndims(&self, op: &'static str, ndim: usize, other: &Tensor, other_ndim: usize) -> Result<()> {
         if self.ndim() == ndim && other.ndim() == other_ndim {
             return Ok(());
         }
@@ -271,7 +271,7 @@ fn as_rows(a: &Tensor, b: &Tensor) -> Result<Option<Shape>> {
 }
 
 /// The matmul of tensors of two dimensions or more. Against one matrix, leading dimensions are more rows of it.
-fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
+fn matmul_of_matrices(a: &Tensor, b: &Tensor, bias: Option<&Tensor>, op: &MatMul) -> Result<Tensor> {
     let op = Op::MatMul(op.clone());
     let multiply = |a: &Tensor| match bias {
         Some(bias) => run(&op, &[a, b, bias]),

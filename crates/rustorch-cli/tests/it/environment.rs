@@ -56,23 +56,23 @@ fn without_gpus_everything_runs_on_the_cpu() {
 }
 
 #[test]
-fn the_chain_is_what_the_variable_names() {
+fn the_fallback_order_is_what_the_variable_names() {
     for family in [Requirement::OpenCl, Requirement::Vulkan] {
         if !has(family.word()) {
             return skip(family, "the program lists no such device");
         }
     }
     // Each operation is placed by cost among the devices that the variable names, and by nothing else.
-    for (chain, named) in
+    for (order, named) in
         [("opencl:0,cpu", &["opencl:0"][..]), ("vulkan:0,opencl:0", &["opencl:0", "vulkan:0"]), ("cpu", &[])]
     {
         let run = run_where(
-            &[("RUSTORCH_DEVICES", chain)],
+            &[("RUSTORCH_DEVICES", order)],
             &["explain", "-m", MODEL, "-b", "hybrid", "-n", "2", "--json", "--all"],
             b"",
         );
         assert_eq!(run.code, 0, "{run:?}");
-        assert_eq!(considered(&run), [&["cpu"], named].concat(), "{chain}");
+        assert_eq!(considered(&run), [&["cpu"], named].concat(), "{order}");
     }
     let refused = explain("vulkan", &[("RUSTORCH_DEVICES", "opencl")]);
     assert!(refused.code != 0 && refused.err.contains("RUSTORCH_DEVICES leaves it out"), "{refused:?}");

@@ -140,7 +140,7 @@ const TRANSPOSED: i32 = 1;
 
 impl Kind {
     /// `None` if the dtype is none of those that go to the library, or if numbers are larger than the library's.
-    fn of_product(product: &BatchedGemm) -> Option<Kind> {
+    fn of_gemm(product: &BatchedGemm) -> Option<Kind> {
         let &BatchedGemm { dtype, m, n, k, batch, a, b, out, .. } = product;
         let fits = |number: usize| i32::try_from(number).is_ok();
         let numbers = [m, n, k, batch, a.pitch, b.pitch, out.pitch];
@@ -175,7 +175,7 @@ impl Described {
     /// `None` if it does not go to the library.
     fn new(library: &'static CublasLt, product: &BatchedGemm) -> Result<Option<Described>, String> {
         let &BatchedGemm { m, n, k, batch, a, b, out, .. } = product;
-        let Some(kind) = Kind::of_product(product) else { return Ok(None) };
+        let Some(kind) = Kind::of_gemm(product) else { return Ok(None) };
         Ok(Some(Described {
             product: ProductOf::new(library, &kind, [b.transposed, a.transposed])?,
             left: LayoutOf::new(library, &kind, b, [k, n], batch)?,

@@ -156,7 +156,7 @@ getters! {
     get_usize -> usize, "a `usize`, from any integer type";
     get_f32 -> f32, "an `f32`; a double is rounded";
     get_f64 -> f64, "an `f64`";
-    get_bool -> bool, "a truth value";
+    get_bool -> bool, "a boolean";
     get_str -> &str, "text";
     get_bytes -> &ByteString, "a string of bytes";
     get_array -> &Array, "an array of any type";

@@ -35,7 +35,7 @@ value_types! {
     U32 = 4, "u32", "Unsigned 32-bit integer.";
     I32 = 5, "i32", "Signed 32-bit integer.";
     F32 = 6, "f32", "Single-precision number.";
-    Bool = 7, "bool", "Truth value, one byte.";
+    Bool = 7, "bool", "Boolean, one byte.";
     Str = 8, "string", "String of bytes, UTF-8 by convention.";
     Array = 9, "array", "Array of values of one type.";
     U64 = 10, "u64", "Unsigned 64-bit integer.";
@@ -93,7 +93,7 @@ pub enum Value {
     F32(f32),
     /// Double-precision number.
     F64(f64),
-    /// Truth value.
+    /// Boolean.
     Bool(bool),
     /// String of bytes.
     Str(ByteString),
@@ -124,7 +124,7 @@ pub enum Array {
     F32(Vec<f32>),
     /// Double-precision floats.
     F64(Vec<f64>),
-    /// Truth values.
+    /// Booleans.
     Bool(Vec<bool>),
     /// Strings of bytes.
     Str(StrArray),

@@ -22,7 +22,7 @@ fn launches(op: &Op, args: &[(DType, Layout)]) -> [usize; 2] {
     for step in &plan.steps {
         assert!(step.bindings.iter().all(|binding| binding.end - binding.start <= SEEN), "{step:?}");
     }
-    // Memory for the pieces is that for one of them.
+    // Memory for the chunks is that for one of them.
     assert!(
         plan.scratch.iter().all(|&bytes| bytes as u64 <= SEEN) && plan.scratch.len() <= 6,
         "{:?}",

@@ -192,7 +192,7 @@ pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bo
         && copy::rows_of_words(out).is_some()
 }
 
-/// Plans the launches of an operation, or of a piece of one, on operands that kernels see at once.
+/// Plans the launches of an operation, or of a chunk of one, on operands that kernels see at once.
 fn launches(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     with_op!(request.op, op => op.plan(plan, request))
 }

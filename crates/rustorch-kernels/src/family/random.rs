@@ -105,7 +105,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, random: &Parameters) -> Resu
     let elements = out.layout.numel();
     let mut step = StepBuilder::new(request.hardware, kernel);
     let y_start = step.write(&out)?;
-    // Pieces begin with a block.
+    // Chunks begin with a block.
     let before = (request.part.first / kernel.of_block()) as u64;
     let (seed, offset) = (random.key.seed, random.key.offset.wrapping_add(before));
     let halves = |x: u64| [x as u32, (x >> 32) as u32];

@@ -101,7 +101,7 @@ fn tables_are_cut_by_rows() {
         assert!((steps..=steps + 1).contains(&plan.steps.len()), "{}", plan.steps.len());
         let kernels: HashSet<&Kernel> = plan.steps.iter().map(|step| &step.kernel).collect();
         assert_eq!(kernels.len(), 1);
-        // Every piece knows the length of the whole table, which ids are held against.
+        // Every chunk knows the length of the whole table, which ids are held against.
         assert!(plan.steps.iter().all(|step| step.parameters.contains(&1000)));
     }
     let args = [(DType::F32, packed(&[4, 20000, 3])), (DType::I32, packed(&[50]))];
@@ -165,7 +165,7 @@ fn random_numbers_go_on_from_piece_to_piece() {
     assert_eq!(at, offset.wrapping_add(99_999u64.div_ceil(4)));
 }
 
-/// A row is added up as it is in the whole, however few there are in a piece.
+/// A row is added up as it is in the whole, however few there are in a chunk.
 #[test]
 fn reductions_add_in_the_order_of_the_whole() {
     let sum = |axes: &[usize]| {

@@ -144,7 +144,7 @@ impl GridNames {
     }
 }
 
-/// Statements that leave a thread's result to the piece that has the index `name`, or make it count from the first of
+/// Statements that leave a thread's result to the chunk that has the index `name`, or make it count from the first of
 /// the `len` indices that are here.
 pub(crate) fn chosen(name: &str, [first, len]: &[KernelParam; 2]) -> String {
     // Below the first, the difference is beyond every length.

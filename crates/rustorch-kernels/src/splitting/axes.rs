@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// How an operation may be split.
 pub(crate) struct SplitPlan {
-    /// Arguments, then results, as the pieces' kernels get them.
+    /// Arguments, then results, as the chunks' kernels get them.
     pub(crate) operands: Vec<Extent>,
     /// One axis per dimension of the first result, followed by the indexed dimension of an argument, if there is one.
     pub(crate) axes: Vec<Axis>,
@@ -151,7 +151,7 @@ pub(crate) fn choosing(mut cut: SplitPlan, arg: usize, dim: usize) -> SplitPlan 
     }
     cut.axes.push(Axis { len, moves, alignment: 1, within: None });
     cut.chooses = true;
-    // Pieces leave elements to each other, which only those that lie where they belong can.
+    // Chunks leave elements to each other, which only those that lie where they belong can.
     cut.operands.iter_mut().for_each(|x| x.staging = StagedOperand::Never);
     cut
 }

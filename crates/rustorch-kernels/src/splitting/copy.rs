@@ -69,12 +69,12 @@ pub(crate) fn plan<K: From<Copy>>(
     if let Some((from, to)) = words {
         let from = Operand { place: source.place, dtype: DType::U32, layout: &from };
         let to = Operand { place: target.place, dtype: DType::U32, layout: &to };
-        return in_pieces(plan, hardware, &from, &to);
+        return in_chunks(plan, hardware, &from, &to);
     }
     if source.dtype.is_quant() {
         return Err(Decline::Layout("block types are copied where their rows are contiguous only"));
     }
-    in_pieces(plan, hardware, source, target)
+    in_chunks(plan, hardware, source, target)
 }
 
 /// The layout in words of a tensor whose innermost dimension is a run of whole words everywhere.
@@ -104,7 +104,7 @@ fn run_of_words(x: &Operand<'_>) -> Option<Layout> {
     whole.then(|| Layout::contiguous(shape).at_offset(range.start / 4).ok()).flatten()
 }
 
-fn in_pieces<K: From<Copy>>(
+fn in_chunks<K: From<Copy>>(
     plan: &mut Plan<K>,
     hardware: &Hardware,
     source: &Operand<'_>,

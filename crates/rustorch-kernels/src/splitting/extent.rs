@@ -117,7 +117,7 @@ pub(super) fn in_order(layout: &Layout) -> Option<Layout> {
 }
 
 /// Operands of one shape whose elements correspond, and their dimensions merged where all of them allow it: each is an
-/// axis. Pieces of the last operand begin on words.
+/// axis. Chunks of the last operand begin on words.
 pub(crate) fn elementwise(operands: &[(DType, &Layout)]) -> Result<(Vec<Extent>, Vec<Axis>), Decline> {
     let grid = Grid::new(&operands.iter().map(|x| x.1).collect::<SmallVec<[&Layout; 4]>>());
     let large = |_| Decline::Attr("too large");

@@ -181,7 +181,7 @@ impl Splitter<'_> {
             .unwrap_or(1)
             // Halos are estimated: parts that are still too large come here again.
             .clamp(1, len.div_ceil(2));
-        // Pieces of about one length.
+        // Chunks of about one length.
         let even = len.div_ceil(len.div_ceil(most)).next_multiple_of(axis.alignment);
         let step = match most / axis.alignment * axis.alignment {
             0 => most,
@@ -223,7 +223,7 @@ impl Splitter<'_> {
     }
 
     /// Whether an argument is collected from here on: where there is no cutting it until it fits in place, or only
-    /// into far smaller pieces.
+    /// into far smaller chunks.
     fn collects(&self, chunk: &Chunk, i: usize, way: Option<usize>) -> bool {
         if chunk.staged[i]
             || !matches!(self.operands[i].staging, StagedOperand::Argument | StagedOperand::Lines(_))

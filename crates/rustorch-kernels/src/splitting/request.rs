@@ -155,17 +155,17 @@ impl Chunks<'_> {
         self.way.axes.len() - usize::from(self.way.chooses)
     }
 
-    /// What a piece has of the dimension along which indices choose, if not all.
+    /// What a chunk has of the dimension along which indices choose, if not all.
     fn chosen(&self, chunk: &Chunk) -> Option<Chosen> {
         let axis = self.way.axes.get(self.result_axes())?;
         let (first, len) = (chunk.starts[self.result_axes()], chunk.lens[self.result_axes()]);
         (len < axis.len).then_some(Chosen { first, len, whole: axis.len })
     }
 
-    /// Gives the steps from `begun` on the same temporary memory as those of the piece before, instead of that from number
+    /// Gives the steps from `begun` on the same temporary memory as those of the chunk before, instead of that from number
     /// `first` on.
     fn share_scratch<K>(&mut self, plan: &mut Plan<K>, begun: usize, first: usize) {
-        // Later pieces may need these of this one.
+        // Later chunks may need these of this one.
         if !plan.quantized.is_empty() {
             return;
         }
@@ -239,7 +239,7 @@ impl Chunks<'_> {
 }
 
 /// Whether kernels write a part of a result where it belongs: rows that are evenly apart those of matmuls; elements one
-/// after the other those that leave some to other pieces; and a run of whole words the rest.
+/// after the other those that leave some to other chunks; and a run of whole words the rest.
 fn writes_directly(op: &Op, part: &Layout, all: &TensorMeta<'_>, leaves: bool) -> bool {
     if matches!(op, Op::MatMul(_) | Op::MulMatId(_)) {
         return row_pitch(part).is_some();

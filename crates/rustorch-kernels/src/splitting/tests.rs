@@ -37,9 +37,9 @@ pub(crate) fn weight(n: usize, k: usize) -> Layout {
     packed(&[n, k]).transpose(0, 1).unwrap()
 }
 
-/// Pieces fit, and their results are all of the result once.
+/// Chunks fit, and their results are all of the result once.
 #[test]
-fn pieces_cover_the_result_once() {
+fn chunks_cover_the_result_once() {
     let hardware = Hardware { window: Some(16), ..hardware(1000) };
     let mut state = 1u32;
     let mut below = |n: u32| {
@@ -66,7 +66,7 @@ fn pieces_cover_the_result_once() {
             axis(m, [Some((0, 1)), None, Some((0, 1))], alignment(&extents[2], 0, 1)),
             axis(n, [None, Some((1, 1)), Some((1, 1))], alignment(&extents[2], 1, 1)),
         ];
-        // A weight that is not transposed has its columns all over its memory, and is more than a piece from some size on.
+        // A weight that is not transposed has its columns all over its memory, and is more than a chunk from some size on.
         let Ok(chunks) = split_operands(&extents, &axes, &hardware) else {
             assert!(k * dtype.size().unwrap() > 900 || extents[1].layout.strides()[1] == 1);
             continue;

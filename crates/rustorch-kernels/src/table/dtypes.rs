@@ -45,7 +45,7 @@ impl DTypes {
         DTypes { i64: &[DType::I64], ..self }
     }
 
-    /// And these with 64-bit integers and floats: functions that take doubles to pieces.
+    /// And these with 64-bit integers and floats: functions that take doubles apart.
     pub const fn with_doubles(self, dtypes: &'static [DType]) -> DTypes {
         DTypes { both: dtypes, ..self }
     }

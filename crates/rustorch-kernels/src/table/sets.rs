@@ -26,7 +26,7 @@ pub const REAL: DTypes = COUNTABLE.with_f64(&[F64]);
 pub const NUMERIC: DTypes =
     DTypes::always(&[U8, I8, I16, I32, U32, I64, F16, BF16, F32, C64]).with_f64(&[F64, C128]);
 
-/// [`NUMERIC`] and truth values.
+/// [`NUMERIC`] and booleans.
 pub const DENSE: DTypes =
     DTypes::always(&[Bool, U8, I8, I16, I32, U32, I64, F16, BF16, F32, C64]).with_f64(&[F64, C128]);
 

@@ -93,7 +93,7 @@ fn run(engine: &dyn Backend, op: &Op, args: &[&Array], out: &Array) {
     run_checked(engine, op, &views, &mut [out.view_mut()]).unwrap();
 }
 
-fn product() -> Op {
+fn matmul() -> Op {
     Op::MatMul(MatMul::default())
 }
 
@@ -116,7 +116,7 @@ fn matmuls_of_one_argument_round_it_once() {
     x.write(&engine, 1);
     let weights = [1, 2, 3].map(|value| Array::weight(&engine, value));
     let count = |x: &Array, out: &Array| {
-        launches(&engine, || weights.iter().for_each(|w| run(&engine, &product(), &[x, w], out)))
+        launches(&engine, || weights.iter().for_each(|w| run(&engine, &matmul(), &[x, w], out)))
     };
     assert_eq!(count(&x, &out), 4);
     assert_eq!(count(&x, &out), 3, "it is quantized already");
@@ -132,7 +132,7 @@ fn matmuls_of_one_argument_round_it_once() {
     assert_eq!(count(&row, &short), 4);
     assert_eq!(count(&row, &short), 3);
     let next = Array(row.0, DType::F32, shape(&[1, LEN]).at_offset(LEN).unwrap());
-    let run_next = |w| run(&engine, &product(), &[&next, w], &short);
+    let run_next = |w| run(&engine, &matmul(), &[&next, w], &short);
     assert_eq!(launches(&engine, || weights.iter().for_each(run_next)), 4, "another row of the same memory");
 }
 
@@ -200,7 +200,7 @@ fn streams_have_their_own() {
     let out = Array::activations(&engine);
     for (stream, expected) in [(0, 2), (1, 2), (0, 1), (1, 1)] {
         let _scope = StreamScope::enter(stream);
-        let count = launches(&engine, || run(&engine, &product(), &[&x, &weight], &out));
+        let count = launches(&engine, || run(&engine, &matmul(), &[&x, &weight], &out));
         assert_eq!(count, expected, "on stream {stream}");
     }
 }
@@ -247,12 +247,12 @@ fn program(seed: u64, streams: usize, anew: bool) -> (Vec<Vec<u8>>, usize) {
             // The old one goes, and its memory may come back.
             3 => {
                 let fresh = Array::activations(&engine);
-                apply(&product(), &[&arrays[x], &weights[w]], &fresh);
+                apply(&matmul(), &[&arrays[x], &weights[w]], &fresh);
                 arrays[x] = fresh;
             }
             4 => seen.push(arrays[x].read(&engine)),
             5 => apply(&rope(), &[&arrays[y], &positions], &arrays[z]),
-            _ => apply(&product(), &[&arrays[y], &weights[w]], &arrays[z]),
+            _ => apply(&matmul(), &[&arrays[y], &weights[w]], &arrays[z]),
         }
     }
     let count = engine.driver().launches() - before;
@@ -287,7 +287,7 @@ fn threads_do_not_disturb_each_other() {
         let round = |i: u8| {
             x.write(&engine, thread.wrapping_mul(16).wrapping_add(i));
             weights.each_ref().map(|w| {
-                run(&engine, &product(), &[&x, w], &out);
+                run(&engine, &matmul(), &[&x, w], &out);
                 out.read(&engine)
             })
         };
@@ -333,15 +333,15 @@ fn what_is_kept_gives_way_to_new_memory() {
     x.write(&engine, 1);
     let weight = Array::weight(&engine, 1);
     let refuse = || engine.driver().refuses.store(true, Ordering::Relaxed);
-    let product = || {
+    let launches_of_matmul = || {
         let before = engine.driver().driver.launches();
-        run(&engine, &product(), &[&x, &weight], &out);
+        run(&engine, &matmul(), &[&x, &weight], &out);
         engine.driver().driver.launches() - before
     };
     refuse();
     assert!(matches!(engine.alloc(64), Err(Fault::OutOfMemory { .. })), "there was nothing to give way");
-    assert_eq!([product(), product()], [2, 1]);
+    assert_eq!([launches_of_matmul(), launches_of_matmul()], [2, 1]);
     refuse();
     engine.alloc(64).unwrap();
-    assert_eq!([product(), product()], [2, 1], "what was kept is still there");
+    assert_eq!([launches_of_matmul(), launches_of_matmul()], [2, 1], "what was kept is still there");
 }

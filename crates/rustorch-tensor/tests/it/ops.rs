@@ -225,7 +225,7 @@ fn reductions_and_scans() {
 }
 
 #[test]
-fn products() {
+fn matmuls() {
     check(PRODUCTS, false, |case| {
         let (a, b) = (&case.inputs[0], &case.inputs[1]);
         Ok(vec![match &*case.op {

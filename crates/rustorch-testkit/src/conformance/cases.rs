@@ -97,7 +97,7 @@ pub fn cases() -> Vec<Case> {
     cases.fused_pointwise();
     cases.reductions();
     cases.normalisations();
-    cases.products();
+    cases.matmuls();
     cases.weights();
     cases.convolutions();
     cases.indexing();
@@ -305,7 +305,7 @@ impl Cases {
         }
     }
 
-    fn products(&mut self) {
+    fn matmuls(&mut self) {
         type Sizes<'a> = (&'a [usize], &'a [usize]);
         const SIZES: &[Sizes<'_>] = &[
             (&[1, 1], &[1, 1]),

@@ -153,11 +153,11 @@ impl Cases {
                 }
             }
         }
-        self.chains_of_many();
+        self.fused_ops_of_many_inputs();
     }
 
     /// Three inputs of different dtypes, and more than some devices bind.
-    fn chains_of_many(&mut self) {
+    fn fused_ops_of_many_inputs(&mut self) {
         for &dtype in DType::DENSE {
             for how in ARRANGEMENTS {
                 let chosen = || {

@@ -19,17 +19,17 @@ pub fn weight_cases() -> Vec<Case> {
         };
         for rows in [1, 3, 8] {
             let x = dense(&[rows, k], seed + rows as u64);
-            list.push(Case { op: product(), args: vec![x, transposed.clone()] });
+            list.push(Case { op: matmul(), args: vec![x, transposed.clone()] });
         }
         let bias = dense(&[11], seed + 20);
-        list.push(Case { op: product(), args: vec![dense(&[2, 2, k], seed + 21), transposed.clone(), bias] });
+        list.push(Case { op: matmul(), args: vec![dense(&[2, 2, k], seed + 21), transposed.clone(), bias] });
         // A row of zeros, and one from the transposed view of a larger matrix.
         let mut zeros = dense(&[2, k], seed + 22);
         zeros.bytes[..4 * k].fill(0);
-        list.push(Case { op: product(), args: vec![zeros, transposed.clone()] });
+        list.push(Case { op: matmul(), args: vec![zeros, transposed.clone()] });
         let columns = dense(&[k, 3], seed + 23);
         let layout = columns.layout.transpose(0, 1).expect("a matrix has two dimensions");
-        list.push(Case { op: product(), args: vec![Argument { layout, ..columns }, transposed.clone()] });
+        list.push(Case { op: matmul(), args: vec![Argument { layout, ..columns }, transposed.clone()] });
 
         let ids = indices(&[4, 2], 3, seed + 30);
         let experts = weight(quant, &[3, 5, k], seed + 31).expect("the type was quantized to before");
@@ -70,7 +70,7 @@ pub fn weight_cases() -> Vec<Case> {
     list
 }
 
-fn product() -> Op {
+fn matmul() -> Op {
     Op::MatMul(MatMul::default())
 }
 

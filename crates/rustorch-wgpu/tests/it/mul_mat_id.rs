@@ -29,7 +29,7 @@ impl Array {
 }
 
 /// What reading the matmul gives.
-fn product(engine: &dyn Backend, x: &Array, weight: &Array, choices: &Array) -> Result<Vec<u8>, Fault> {
+fn mul_mat_id(engine: &dyn Backend, x: &Array, weight: &Array, choices: &Array) -> Result<Vec<u8>, Fault> {
     let bytes = vec![0; 4 * TOKENS * 2 * 32];
     let mut out = array(engine, DType::F32, &[TOKENS, 2, 32], &bytes);
     // SAFETY: nobody else uses it.
@@ -66,12 +66,12 @@ fn mistakes_among_many_choices_are_found() {
             array(&engine, DType::I64, &[TOKENS, 2], &bytes)
         };
         let right = choices(None);
-        let expected = product(&engine, &x, &weight, &right).unwrap();
+        let expected = mul_mat_id(&engine, &x, &weight, &right).unwrap();
         for wrong in [EXPERTS as i64, -1, 1 << 32] {
             let choices = choices(Some(wrong));
             // The second time, the choices are grouped already.
             for _ in 0..2 {
-                let fault = product(&engine, &x, &weight, &choices).unwrap_err();
+                let fault = mul_mat_id(&engine, &x, &weight, &choices).unwrap_err();
                 let found = match &fault {
                     Fault::Invalid(error) => {
                         matches!(**error, Error::Index { index, len: EXPERTS, .. } if index == wrong)
@@ -80,7 +80,7 @@ fn mistakes_among_many_choices_are_found() {
                 };
                 assert!(found, "{wrong} on {}: {fault:?}", adapter.name());
             }
-            assert!(product(&engine, &x, &weight, &right).unwrap() == expected);
+            assert!(mul_mat_id(&engine, &x, &weight, &right).unwrap() == expected);
         }
     }
 }

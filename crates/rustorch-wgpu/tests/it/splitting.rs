@@ -14,7 +14,7 @@ use rustorch_core::{
 use rustorch_cpu::CpuBackend;
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
 
-fn products() -> Vec<Case> {
+fn matmuls() -> Vec<Case> {
     use DType::{BF16, F16, F32, I32, I64};
     let mut cases = Vec::new();
     let quants = [
@@ -42,7 +42,7 @@ fn products() -> Vec<Case> {
             cases.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });
         }
     }
-    // One expert is more than a piece.
+    // One expert is more than a chunk.
     for weight in [DType::Quant(QuantType::Q8_0), F16] {
         let args = vec![
             argument(F32, &[3, 1, 256], 7),
@@ -183,13 +183,13 @@ fn rows() -> Vec<Case> {
             cases.push(case(op, [x.clone(), indices(I32, &[30], 1000, 62)]));
         }
     }
-    // Pieces with positions of their own.
+    // Chunks with positions of their own.
     let rope = RopeParams { style: RopeStyle::Adjacent, rotated: 64, base: 1e4, scale: 1.0, yarn: None };
     cases.push(case(
         Op::Rope(Rope { params: rope, to: DType::F32 }),
         [argument(F32, &[2, 210, 64], 66), indices(I32, &[210], 1000, 67)],
     ));
-    // So many rows that each is one thread's, which those of a piece would not be by themselves.
+    // So many rows that each is one thread's, which those of a chunk would not be by themselves.
     let x = argument(F32, &[20_000, 60], 63);
     let sum = Reduce { op: ReduceOp::Sum, axes: Dims::from_slice(&[1]), keepdim: false };
     cases.push(case(Op::Reduce(sum), [x]));
@@ -215,7 +215,7 @@ fn rows() -> Vec<Case> {
 fn scattered() -> Vec<Case> {
     use DType::{BF16, F16, F32, I32, I64, U8};
     let mut cases = Vec::new();
-    // Columns of a weight that lie across its memory: of more than a piece each, of a word, of less than one.
+    // Columns of a weight that lie across its memory: of more than a chunk each, of a word, of less than one.
     for (x, w) in [(F32, F32), (F32, F16), (F16, F16), (F32, BF16), (U8, U8)] {
         for (rows, k, n) in [(1, 300, 177), (5, 129, 310), (60, 257, 70)] {
             let args = vec![argument(x, &[rows, k], 500), argument(w, &[k, n], 501)];
@@ -279,7 +279,7 @@ fn scattered() -> Vec<Case> {
     cases
 }
 
-/// Reductions of lines that are more than a piece: all to one number, to a few, of every arrangement.
+/// Reductions of lines that are more than a chunk: all to one number, to a few, of every arrangement.
 fn long_lines() -> Vec<Case> {
     use DType::{Bool, F16, F32, I32, U8};
     let mut cases = Vec::new();
@@ -329,36 +329,36 @@ fn long_lines() -> Vec<Case> {
 }
 
 #[test]
-fn scattered_parts_in_pieces_have_the_same_bits() {
+fn scattered_parts_in_chunks_have_the_same_bits() {
     same_bits(scattered());
 }
 
 #[test]
-fn long_lines_in_pieces_have_the_same_bits() {
+fn long_lines_in_chunks_have_the_same_bits() {
     same_bits(long_lines());
 }
 
 #[test]
 fn matmuls_in_chunks_have_the_same_bits() {
-    same_bits(products());
+    same_bits(matmuls());
 }
 
 #[test]
-fn rows_of_tables_in_pieces_have_the_same_bits() {
+fn rows_of_tables_in_chunks_have_the_same_bits() {
     same_bits(tables());
 }
 
 #[test]
-fn elements_in_pieces_have_the_same_bits() {
+fn elements_in_chunks_have_the_same_bits() {
     same_bits(elements());
 }
 
 #[test]
-fn rows_in_pieces_have_the_same_bits() {
+fn rows_in_chunks_have_the_same_bits() {
     same_bits(rows());
 }
 
-/// Every piece of a table is asked, but only an index outside the whole is wrong.
+/// Every chunk of a table is asked, but only an index outside the whole is wrong.
 #[test]
 fn an_index_outside_the_whole_is_an_error() {
     for [_, narrow] in engines(LIMIT) {
@@ -381,7 +381,7 @@ fn an_index_outside_the_whole_is_an_error() {
 
 /// The suite, on a device whose kernels see as much as the one by which the engine asks how it rounds.
 #[test]
-fn the_suite_conforms_in_pieces() {
+fn the_suite_conforms_in_chunks() {
     let cpu = CpuBackend::new(1);
     let extent = Extent::from_env(Extent::Sample);
     for [whole, narrow] in engines(832) {

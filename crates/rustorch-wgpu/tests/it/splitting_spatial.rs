@@ -1,4 +1,4 @@
-//! Convolution, pooling, interpolation and the normalisation of channels, in pieces that share what lies between them: the
+//! Convolution, pooling, interpolation and the normalisation of channels, in chunks that share what lies between them: the
 //! same bits as in one.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too")]
@@ -57,7 +57,7 @@ fn convolutions(dtype: DType, shape: &Shape<'_>, seed: u32) -> Vec<Case> {
     cases
 }
 
-/// Some of which kernels see whole: a piece, or nothing, is done in one.
+/// Some of which kernels see whole: a chunk, or nothing, is done in one.
 fn cut(cases: Vec<Case>) -> Vec<Case> {
     let engines = engines(LIMIT);
     let Some([whole, narrow]) = engines.first() else { return Vec::new() };
@@ -76,32 +76,32 @@ fn cut(cases: Vec<Case>) -> Vec<Case> {
 }
 
 #[test]
-fn convolutions_in_pieces_have_the_same_bits() {
+fn convolutions_in_chunks_have_the_same_bits() {
     let s =
         |x, weight, stride, dilation, padding, groups| Shape { x, weight, stride, dilation, padding, groups };
     let mut cases = Vec::new();
     for (i, shape) in [
         // By images.
         s(&[8, 5, 23, 21], &[7, 5, 3, 3], 1, 1, (1, 1), 1),
-        // One image: by rows, whose neighbours are other pieces'.
+        // One image: by rows, whose neighbours are other chunks'.
         s(&[1, 3, 67, 61], &[4, 3, 3, 3], 1, 1, (1, 1), 1),
         s(&[1, 3, 67, 61], &[5, 3, 5, 3], 2, 1, (2, 1), 1),
         s(&[1, 4, 71, 53], &[6, 4, 3, 3], 2, 3, (0, 4), 1),
-        // Steps over elements that nothing needs; and pieces that see nothing but padding.
+        // Steps over elements that nothing needs; and chunks that see nothing but padding.
         s(&[1, 2, 90, 64], &[3, 2, 2, 1], 5, 1, (0, 0), 1),
         s(&[1, 3, 5, 400], &[5, 3, 2, 3], 1, 1, (17, 19), 1),
-        // By groups, and by channels of a group; two rows of a group, and fewer than two in a piece.
+        // By groups, and by channels of a group; two rows of a group, and fewer than two in a chunk.
         s(&[2, 12, 31, 29], &[18, 4, 3, 3], 1, 1, (1, 1), 3),
         s(&[2, 10, 41, 31], &[10, 1, 3, 3], 1, 2, (2, 2), 10),
         s(&[1, 6, 70, 33], &[9, 2, 3, 2], 2, 1, (1, 0), 3),
-        // A weight that is more than a piece.
+        // A weight that is more than a chunk.
         s(&[2, 40, 5, 5], &[60, 40, 3, 3], 1, 1, (1, 1), 1),
         // Along one dimension and along three.
         s(&[3, 5, 1301], &[9, 5, 7], 3, 2, (5, 2), 1),
         s(&[2, 5, 13, 9, 11], &[4, 5, 3, 2, 3], 1, 2, (2, 1), 1),
         s(&[1, 2, 17, 19, 23], &[3, 2, 3, 2, 3], 1, 1, (1, 1), 1),
         s(&[1, 4, 18, 16, 15], &[4, 2, 2, 3, 3], 2, 1, (1, 0), 2),
-        // Sums over images that go on from piece to piece, of tiles and of single rows.
+        // Sums over images that go on from chunk to chunk, of tiles and of single rows.
         s(&[7, 5, 16, 32], &[7, 5, 3, 3], 1, 1, (1, 1), 1),
         s(&[33, 3, 31, 19], &[7, 3, 4, 4], 1, 1, (0, 0), 1),
         s(&[17, 6, 18, 18], &[9, 2, 3, 3], 1, 1, (0, 0), 3),
@@ -121,7 +121,7 @@ fn convolutions_in_pieces_have_the_same_bits() {
 }
 
 #[test]
-fn pools_in_pieces_have_the_same_bits() {
+fn pools_in_chunks_have_the_same_bits() {
     let mut cases = Vec::new();
     for (dims, spatial, kernel, stride, padding, dilation, ceil_mode) in [
         // By planes.
@@ -184,7 +184,7 @@ fn pools_in_pieces_have_the_same_bits() {
 }
 
 #[test]
-fn interpolation_in_pieces_has_the_same_bits() {
+fn interpolation_in_chunks_has_the_same_bits() {
     let mut cases = Vec::new();
     for (dims, sizes) in [
         (&[4, 3, 29, 31][..], &[41usize, 37][..]),
@@ -230,7 +230,7 @@ fn interpolation_in_pieces_has_the_same_bits() {
     same_bits(cut(cases));
 }
 
-/// Positions from 2²⁵ on are rounded by four: what a piece has is found with the roundings of kernels.
+/// Positions from 2²⁵ on are rounded by four: what a chunk has is found with the roundings of kernels.
 #[test]
 fn places_far_from_the_first_are_in_the_piece() {
     let mut cases = Vec::new();
@@ -250,7 +250,7 @@ fn places_far_from_the_first_are_in_the_piece() {
 }
 
 #[test]
-fn normalised_channels_in_pieces_have_the_same_bits() {
+fn normalised_channels_in_chunks_have_the_same_bits() {
     let mut cases = Vec::new();
     for dtype in [DType::F32, DType::F16] {
         for dims in [&[3, 9, 20, 22][..], &[1, 4, 60, 62], &[5, 6, 302], &[300, 44], &[2, 3, 9, 10, 12]] {

@@ -111,7 +111,7 @@ impl<T: Number> Task for Taps<'_, T> {
                     let x =
                         unsafe { self.source.base().add(from).cast::<[T::Sum; LANES]>().read_unaligned() };
                     for i in 0..LANES {
-                        lanes[i] = T::add_product(l, lanes[i], x[i], tap.weight);
+                        lanes[i] = T::multiply_add(l, lanes[i], x[i], tap.weight);
                     }
                 }
                 sums[at..at + LANES].copy_from_slice(&lanes);
@@ -132,11 +132,11 @@ impl<T: Number> Task for Taps<'_, T> {
                         if step == 1 {
                             let from = std::slice::from_raw_parts(from, sums.len());
                             for (sum, &x) in sums.iter_mut().zip(from) {
-                                *sum = T::add_product(l, *sum, x, tap.weight);
+                                *sum = T::multiply_add(l, *sum, x, tap.weight);
                             }
                         } else {
                             for (i, sum) in sums.iter_mut().enumerate() {
-                                *sum = T::add_product(l, *sum, *from.add(i * step), tap.weight);
+                                *sum = T::multiply_add(l, *sum, *from.add(i * step), tap.weight);
                             }
                         }
                     }

@@ -62,7 +62,7 @@ pub(super) trait Number: Element {
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
     /// `acc + a·b`, fused where the CPU can.
-    fn add_product<L: Level>(l: L, acc: Self::Sum, a: Self::Sum, b: Self::Sum) -> Self::Sum;
+    fn multiply_add<L: Level>(l: L, acc: Self::Sum, a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
     /// Sums as elements, for slices of equal length.
     fn round(sums: &[Self::Sum], out: &mut [Self]);
@@ -77,7 +77,7 @@ pub(super) fn list<T: Number>(pool: &ThreadPool, x: &View<'_>) -> Result<Vec<T::
 }
 
 macro_rules! itself {
-    ($($t:ty: $zero:expr, |$l:ident, $acc:ident, $a:ident, $b:ident| $add_product:expr;)*) => {$(
+    ($($t:ty: $zero:expr, |$l:ident, $acc:ident, $a:ident, $b:ident| $multiply_add:expr;)*) => {$(
         impl Number for $t {
             type Sum = $t;
             type Packed = Same<$t>;
@@ -95,8 +95,8 @@ macro_rules! itself {
             }
 
             #[inline(always)]
-            fn add_product<L: Level>($l: L, $acc: $t, $a: $t, $b: $t) -> $t {
-                $add_product
+            fn multiply_add<L: Level>($l: L, $acc: $t, $a: $t, $b: $t) -> $t {
+                $multiply_add
             }
 
             #[inline(always)]
@@ -140,7 +140,7 @@ macro_rules! through_f32 {
             }
 
             #[inline(always)]
-            fn add_product<L: Level>(l: L, acc: f32, a: f32, b: f32) -> f32 {
+            fn multiply_add<L: Level>(l: L, acc: f32, a: f32, b: f32) -> f32 {
                 l.fma(a, b, acc)
             }
 

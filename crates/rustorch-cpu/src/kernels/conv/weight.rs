@@ -301,7 +301,7 @@ impl<T: Number> Task for Dots<'_, T> {
                             let a = a.add(i).cast::<[T::Sum; LANES]>().read_unaligned();
                             let b = b.add(i).cast::<[T::Sum; LANES]>().read_unaligned();
                             for lane in 0..LANES {
-                                lanes[lane] = T::add_product(l, lanes[lane], a[lane], b[lane]);
+                                lanes[lane] = T::multiply_add(l, lanes[lane], a[lane], b[lane]);
                             }
                             i += LANES;
                         }
@@ -309,7 +309,7 @@ impl<T: Number> Task for Dots<'_, T> {
                     }
                     while i < n {
                         let sum = &mut sums[i % LANES];
-                        *sum = T::add_product(l, *sum, *a.add(i * x_step), *b.add(i * dy_step));
+                        *sum = T::multiply_add(l, *sum, *a.add(i * x_step), *b.add(i * dy_step));
                         i += 1;
                     }
                 }

@@ -199,7 +199,7 @@ fn what_the_library_refuses_is_an_error() {
 
 #[test]
 fn what_does_not_go_to_the_library() {
-    assert!(Kind::of_product(&product(DType::F32, 1)).is_some());
-    assert!(Kind::of_product(&BatchedGemm { dtype: DType::C64, ..product(DType::F32, 1) }).is_none());
-    assert!(Kind::of_product(&BatchedGemm { k: 1 << 31, ..product(DType::F32, 1) }).is_none());
+    assert!(Kind::of_gemm(&product(DType::F32, 1)).is_some());
+    assert!(Kind::of_gemm(&BatchedGemm { dtype: DType::C64, ..product(DType::F32, 1) }).is_none());
+    assert!(Kind::of_gemm(&BatchedGemm { k: 1 << 31, ..product(DType::F32, 1) }).is_none());
 }

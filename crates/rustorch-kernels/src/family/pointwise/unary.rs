@@ -105,7 +105,7 @@ fn double(op: UnaryOp) -> Option<&'static str> {
     })
 }
 
-/// Functions that take doubles to pieces, which needs 64-bit integers.
+/// Functions that take doubles apart, which needs 64-bit integers.
 fn double_by_bits(op: UnaryOp) -> Option<&'static str> {
     use UnaryOp::*;
     Some(match op {

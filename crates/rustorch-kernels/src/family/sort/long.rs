@@ -22,16 +22,16 @@ pub struct Long {
 /// What a launch does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
-    /// Makes keys, and sorts pieces.
+    /// Makes keys, and sorts chunks.
     Pieces {
         /// Whether the largest come first.
         descending: bool,
         /// Dimensions of the lines.
         rank: usize,
     },
-    /// Compares elements of different pieces.
+    /// Compares elements of different chunks.
     Step,
-    /// Merges within pieces.
+    /// Merges within chunks.
     Merge,
     /// Brings elements to the results.
     Take {
@@ -43,7 +43,7 @@ enum Part {
 /// Bytes of the keys that are sorted at once, where lines are not longer.
 const BATCH: usize = 1 << 26;
 
-/// Threads of a workgroup that sorts a piece.
+/// Threads of a workgroup that sorts a chunk.
 const THREADS: usize = 256;
 
 /// Whether there is room for the keys of a line.
@@ -131,7 +131,7 @@ pub(super) fn plan(
 }
 
 parameters! {
-    /// Parameters of the kernel that sorts pieces of lines.
+    /// Parameters of the kernel that sorts chunks of lines.
     struct PieceParams(rank: usize) {
         count: usize,
         of_line: usize,
@@ -143,7 +143,7 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of the kernel that compares elements of different pieces.
+    /// Parameters of the kernel that compares elements of different chunks.
     struct StepParams() {
         count: usize,
         of_line: usize,
@@ -153,7 +153,7 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of the kernel that merges within pieces.
+    /// Parameters of the kernel that merges within chunks.
     struct MergeParams() {
         count: usize,
         of_line: usize,
@@ -215,7 +215,7 @@ fn buffers(module: &mut Module, order: Order, keys: &str, places: &str) {
     module.buffer(places, "array<u32>", true);
 }
 
-/// Declares keys and places of a piece.
+/// Declares keys and places of a chunk.
 fn shared(module: &mut Module, order: Order) {
     module.add(&order.text());
     module.add(&format!(
@@ -224,8 +224,8 @@ fn shared(module: &mut Module, order: Order) {
     ));
 }
 
-/// Statements that merge the piece's part of runs of length `run` from the distance `apart` on, expressions. `first` is the
-/// place in its line of the piece's first element, which decides the direction.
+/// Statements that merge the chunk's part of runs of length `run` from the distance `apart` on, expressions. `first` is the
+/// place in its line of the chunk's first element, which decides the direction.
 fn network(run: &str, apart: &str) -> String {
     format!(
         "for (var apart = {apart}; apart > 0u; apart = apart >> 1u) {{
@@ -241,7 +241,7 @@ fn network(run: &str, apart: &str) -> String {
     )
 }
 
-/// Statements that bring a piece back to where the lines are.
+/// Statements that bring a chunk back to where the lines are.
 fn write_back() -> String {
     format!(
         "for (var i = local; i < {CHUNK}u; i += {THREADS}u) {{

@@ -15,7 +15,7 @@ use crate::splitting::{SplitPlan, axes};
 use crate::table::{Row, row, sets};
 use rustorch_core::{DType, Decline, Op, OpKind, OpType, Sort as SortParameters, TopK};
 
-/// The longest line that a workgroup sorts in its own memory; longer ones are sorted in pieces of this length, and merged.
+/// The longest line that a workgroup sorts in its own memory; longer ones are sorted in chunks of this length, and merged.
 const CHUNK: usize = 1024;
 
 /// Supported operations and their dtypes.

@@ -100,7 +100,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     {
         return dequantized::plan(plan, request, format, k);
     }
-    // The pieces of one matmul share their activations.
+    // The chunks of one matmul share their activations.
     let known = plan.quantized.iter().find(|(layout, _)| layout == x.layout).map(|&(_, quantized)| quantized);
     let quantized = match known {
         Some(quantized) => quantized,
@@ -196,7 +196,7 @@ fn group(plan: &mut Plan, request: &Request<'_>, rows: usize) -> Result<Option<P
     if experts == 0 || rows < group::TILE * experts {
         return Ok(None);
     }
-    // The pieces of one matmul share their choices.
+    // The chunks of one matmul share their choices.
     if let Some((_, place)) = plan.grouped.iter().find(|(layout, _)| layout == choices.layout) {
         return Ok(Some(*place));
     }

@@ -160,7 +160,7 @@ pub fn engines(limit: u64) -> Vec<[Engine<WgpuDriver>; 2]> {
     adapters.iter().map(both).collect()
 }
 
-/// Cases in pieces give the bits that they give whole, and give them again with the same arguments.
+/// Cases in chunks give the bits that they give whole, and give them again with the same arguments.
 pub fn same_bits(cases: Vec<Case>) {
     for [whole, narrow] in engines(LIMIT) {
         let (mut wrong, mut count) = (Vec::new(), 0);

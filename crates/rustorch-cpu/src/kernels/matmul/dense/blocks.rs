@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_whole_blocks_of_every_type() {
+    fn chunks_are_whole_blocks_of_every_type() {
         for quant in QuantType::ALL {
             assert!(MOST.is_multiple_of(quant.block_len()), "{quant:?}");
         }

@@ -51,7 +51,7 @@ pub(crate) trait Scalar: Copy + Send + Sync + 'static {
     const ZERO: Self;
 
     /// `acc + a·b`; integers wrap.
-    fn add_product(acc: Self, a: Self, b: Self) -> Self;
+    fn multiply_add(acc: Self, a: Self, b: Self) -> Self;
 
     /// The kernels for an instruction set of this CPU.
     fn tiles(isa: Isa) -> &'static Tiles<Self>;
@@ -77,7 +77,7 @@ pub(crate) trait Vector: Copy {
     ///
     /// # Safety
     /// As above.
-    unsafe fn add_product(acc: Self, a: Self, b: Self) -> Self;
+    unsafe fn multiply_add(acc: Self, a: Self, b: Self) -> Self;
 }
 
 /// A tile of `H` rows and `V` vectors.
@@ -107,7 +107,7 @@ pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
             for i in 0..H {
                 let left = T::splat(*x.add(p * H + i));
                 for v in 0..V {
-                    sums[i][v] = T::add_product(sums[i][v], left, right[v]);
+                    sums[i][v] = T::multiply_add(sums[i][v], left, right[v]);
                 }
             }
         }
@@ -145,9 +145,9 @@ impl<E: Scalar, const N: usize> Vector for Plain<E, N> {
     }
 
     #[inline(always)]
-    unsafe fn add_product(mut acc: Self, a: Self, b: Self) -> Self {
+    unsafe fn multiply_add(mut acc: Self, a: Self, b: Self) -> Self {
         for i in 0..N {
-            acc.0[i] = E::add_product(acc.0[i], a.0[i], b.0[i]);
+            acc.0[i] = E::multiply_add(acc.0[i], a.0[i], b.0[i]);
         }
         acc
     }
@@ -165,14 +165,14 @@ unsafe fn plain<E: Scalar, const N: usize, const H: usize>(k: usize, x: *const E
 const FUSED: bool = crate::fused::INSTRUCTION;
 
 macro_rules! scalars {
-    ($($ty:ty: $zero:expr, $lanes:literal lanes, $add_product:expr;)*) => {$(
+    ($($ty:ty: $zero:expr, $lanes:literal lanes, $multiply_add:expr;)*) => {$(
         impl Scalar for $ty {
             const ZERO: Self = $zero;
 
             #[inline(always)]
-            fn add_product(acc: Self, a: Self, b: Self) -> Self {
-                let add_product: fn(Self, Self, Self) -> Self = $add_product;
-                add_product(acc, a, b)
+            fn multiply_add(acc: Self, a: Self, b: Self) -> Self {
+                let multiply_add: fn(Self, Self, Self) -> Self = $multiply_add;
+                multiply_add(acc, a, b)
             }
 
             fn tiles(isa: Isa) -> &'static Tiles<Self> {

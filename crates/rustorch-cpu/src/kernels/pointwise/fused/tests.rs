@@ -166,7 +166,7 @@ fn separately(fused: &FusedPointwise, inputs: &[Tensor]) -> Result<Tensor, Fault
 }
 
 #[test]
-fn chains_are_their_steps() {
+fn fused_ops_equal_their_steps() {
     let mut random = Philox::new(20);
     let (mut failures, mut steps) = (0, 0);
     let mut results = std::collections::HashSet::new();

@@ -29,7 +29,7 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            unsafe fn add_product(acc: Self, a: Self, b: Self) -> Self {
+            unsafe fn multiply_add(acc: Self, a: Self, b: Self) -> Self {
                 // SAFETY: this function's contract.
                 unsafe { $fma(a, b, acc) }
             }
@@ -73,7 +73,7 @@ macro_rules! integers {
             }
 
             #[inline(always)]
-            unsafe fn add_product(acc: Self, a: Self, b: Self) -> Self {
+            unsafe fn multiply_add(acc: Self, a: Self, b: Self) -> Self {
                 // SAFETY: this function's contract.
                 $name(unsafe { $add(acc.0, $mul(a.0, b.0)) })
             }
@@ -133,7 +133,7 @@ macro_rules! complex {
             }
 
             #[inline(always)]
-            unsafe fn add_product(acc: Self, a: Self, b: Self) -> Self {
+            unsafe fn multiply_add(acc: Self, a: Self, b: Self) -> Self {
                 // SAFETY: this function's contract.
                 unsafe {
                     $name {
