@@ -9,6 +9,7 @@ use rustorch_core::{
     TopK, Tri, UnaryOp, Where,
 };
 use std::fmt;
+use std::sync::LazyLock;
 
 /// An argument: all bytes of its memory, and how to see them.
 #[derive(Clone, Debug)]
@@ -89,8 +90,13 @@ pub(super) struct Cases {
     seed: u64,
 }
 
-/// Every case of the suite.
+/// Every case of the suite. They are made once in a process.
 pub fn cases() -> Vec<Case> {
+    static CASES: LazyLock<Vec<Case>> = LazyLock::new(make);
+    CASES.clone()
+}
+
+fn make() -> Vec<Case> {
     let mut cases = Cases::new(1);
     cases.pointwise();
     cases.branches();

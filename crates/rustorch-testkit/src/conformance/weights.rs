@@ -5,9 +5,15 @@ use super::values;
 use super::{Argument, Case};
 use rustorch_core::{DType, Embedding, Layout, MatMul, MulMatId, Numerics, Op, QuantType, Shape};
 use rustorch_quant::quantize;
+use std::sync::LazyLock;
 
-/// Every case with a block type that can be encoded.
+/// Every case with a block type that can be encoded. They are made once in a process: some types are slow to encode.
 pub fn weight_cases() -> Vec<Case> {
+    static CASES: LazyLock<Vec<Case>> = LazyLock::new(make);
+    CASES.clone()
+}
+
+fn make() -> Vec<Case> {
     let mut list = Vec::new();
     for (i, &quant) in QuantType::ALL.iter().enumerate() {
         let k = 2 * quant.block_len().max(64);

@@ -47,11 +47,12 @@ pub fn largest_of_each(kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel>
     let mut list: Vec<(usize, Kernel)> = Vec::new();
     for kernel in kernels {
         let size = kernel.wgsl(hardware).code.len();
-        match place.get(&kind(&kernel)) {
+        let kind = kind(&kernel);
+        match place.get(&kind) {
             Some(&i) if list[i].0 >= size => {}
             Some(&i) => list[i] = (size, kernel),
             None => {
-                place.insert(kind(&kernel), list.len());
+                place.insert(kind, list.len());
                 list.push((size, kernel));
             }
         }

@@ -13,6 +13,7 @@ use rustorch_kernels::plan::Request;
 use rustorch_kernels::{Arithmetic, Hardware, Kernel, Language, Subgroups, family};
 use rustorch_testkit::conformance::{self, Argument, Case, Extent};
 use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 /// A device that has everything.
 pub fn strong() -> Hardware {
@@ -110,6 +111,11 @@ pub fn narrow(bytes: u64) -> Hardware {
 /// The kernels of narrow devices that no other device has: where indices choose from a part of a table, and where sums over
 /// images go on from launch to launch.
 pub fn kernels_of_parts() -> Vec<Kernel> {
+    static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(find_kernels_of_parts);
+    KERNELS.clone()
+}
+
+fn find_kernels_of_parts() -> Vec<Kernel> {
     let ops = Extent::Of("embedding,index_select,gather,matmul,mul_mat_id".into());
     let mut cases = ops.of([conformance::cases(), conformance::weight_cases()].concat());
     let argument = |dtype: DType, dims: &[usize]| {
@@ -179,9 +185,22 @@ pub fn kernels_of_rows(hardware: &Hardware) -> Vec<Kernel> {
 
 const ADD: Op = Op::Binary(BinaryOp::Add);
 
-/// The kernels of every case of the conformance suite that the device takes.
+/// The kernels of every case of the conformance suite that the device takes, found once in a process.
 pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
-    kernels_of(&Extent::All, hardware)
+    type Known = (Hardware, Arc<OnceLock<Vec<Kernel>>>);
+    static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let list = {
+        let mut known = KNOWN.lock().expect("nothing panics under the lock");
+        match known.iter().find(|(of, _)| of == hardware) {
+            Some((_, list)) => Arc::clone(list),
+            None => {
+                let list = Arc::default();
+                known.push((hardware.clone(), Arc::clone(&list)));
+                list
+            }
+        }
+    };
+    list.get_or_init(|| kernels_of(&Extent::All, hardware)).clone()
 }
 
 /// The kernels of a part of the suite.
@@ -192,13 +211,13 @@ pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
 fn kernels_in(cases: &[Case], hardware: &Hardware) -> Vec<Kernel> {
     let mut found = HashSet::new();
     let mut list = Vec::new();
+    let capability = family::capability(hardware);
     for case in cases {
         let metas: Vec<TensorMeta<'_>> = case
             .args
             .iter()
             .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: hardware.device })
             .collect();
-        let capability = family::capability(hardware);
         if capability.check(&case.op, &metas).is_err()
             || family::supports(&case.op, &metas, hardware).is_err()
         {
