@@ -6,6 +6,7 @@
     reason = "a step that fails fails the test; rates are shown"
 )]
 
+use crate::common::swiftshader;
 use rustorch_core::{Backend, BinaryOp, DType, Op, Shape};
 use rustorch_kernels::Engine;
 use rustorch_runtime::{ContextOptions, DeviceManager, HybridExecutor, Placement, TransferMethod};
@@ -14,17 +15,20 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Where Debian has the two drivers.
-const DRIVERS: [&str; 2] =
-    ["/usr/share/vulkan/icd.d/lvp_icd.x86_64.json", "/usr/lib/chromium/vk_swiftshader_icd.json"];
+/// The two drivers, and what a test that lacks one skips for.
+const DRIVERS: [(Requirement, &str); 2] = [
+    (Requirement::Vulkan, "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"),
+    (Requirement::SwiftShader, swiftshader::DRIVER),
+];
 
 #[test]
 fn devices_without_a_direct_way_stage() {
-    if let Some(missing) = DRIVERS.iter().find(|driver| !Path::new(driver).exists()) {
-        return skip(Requirement::Vulkan, format!("{missing} does not exist"));
+    if let Some((requirement, missing)) = DRIVERS.iter().find(|(_, driver)| !Path::new(driver).exists()) {
+        return skip(*requirement, format!("{missing} does not exist"));
     }
     let prepare = |command: &mut Command| {
-        command.env_remove("VK_DRIVER_FILES").env("VK_ICD_FILENAMES", DRIVERS.join(":"));
+        let paths = DRIVERS.map(|(_, driver)| driver);
+        command.env_remove("VK_DRIVER_FILES").env("VK_ICD_FILENAMES", paths.join(":"));
     };
     if let Some(said) = in_child("peers::devices_without_a_direct_way_stage", prepare, by_way_of_the_cpu) {
         eprintln!("{said}");

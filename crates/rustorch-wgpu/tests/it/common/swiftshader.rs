@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Where Debian's Chromium has its driver.
-const DRIVER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
+pub(crate) const DRIVER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
 /// Runs tests of this program there, chosen by arguments to it; says what they said, or that they are skipped.
 pub(crate) fn run(choice: &[&str]) {
