@@ -76,7 +76,7 @@ static COUNTS: [AtomicUsize; Requirement::ALL.len()] =
 /// Says that a test, or a part of one, cannot run here. The test returns thereafter. When the test program ends, it prints one line
 /// with the counts of its skips.
 ///
-/// ```
+/// ```no_run
 /// use rustorch_testkit::{Requirement, skip};
 /// use std::path::Path;
 ///
