@@ -107,6 +107,7 @@ fn failed_operations_are_told_once_each_and_listed_at_the_end() {
 
 #[test]
 fn flags_and_rust_log_say_how_much_is_told() {
+    const OPENCL: (&str, &str) = ("RUSTORCH_DEVICES", "opencl,cpu");
     let quiet = |level: &str| run_where(&[("RUST_LOG", level)], &["devices"], b"").err;
     assert_eq!(quiet("error,rustorch_wgpu=info"), "");
     let wrong = quiet("off,rustorch_opencl=loud");
@@ -114,12 +115,12 @@ fn flags_and_rust_log_say_how_much_is_told() {
     if is_here("opencl") {
         let opened = "info: rustorch_opencl::driver: opened (";
         for run in [
-            run_where(&[], &["devices", "-v"], b""),
-            run_where(&[("RUST_LOG", "off,rustorch_opencl=debug")], &["devices"], b""),
+            run_where(&[OPENCL], &["devices", "-v"], b""),
+            run_where(&[OPENCL, ("RUST_LOG", "off,rustorch_opencl=debug")], &["devices"], b""),
         ] {
             assert!(run.err.lines().any(|line| line.starts_with(opened)), "{}", run.err);
         }
-        assert_eq!(run_where(&[], &["devices"], b"").err, "");
+        assert_eq!(run_where(&[OPENCL], &["devices"], b"").err, "");
     }
 }
 

@@ -117,8 +117,8 @@ fn special_tokens_are_added_and_parsed() {
 
 #[test]
 fn long_texts_without_boundaries_stay_fast() {
-    // Anything quadratic takes hours on these.
-    const LEN: usize = 1 << 20;
+    // Anything quadratic takes hours on these, in all.
+    const LEN: usize = 1 << 17;
     for name in ["llama-spm", "llama-bpe", "gpt-2", "deepseek-llm", "falcon", "qwen2"] {
         let Some(tokenizer) = tokenizer(name) else { return };
         for unit in ["a", " ", "ab", "\n", " \n", "é", "1", "<", "</s", "🦙", "."] {
