@@ -108,9 +108,8 @@ fn failed_operations_are_told_once_each_and_listed_at_the_end() {
 #[test]
 fn flags_and_rust_log_say_how_much_is_told() {
     const OPENCL: (&str, &str) = ("RUSTORCH_DEVICES", "opencl,cpu");
-    let quiet = |level: &str| run_where(&[("RUST_LOG", level)], &["devices"], b"").err;
-    assert_eq!(quiet("error,rustorch_wgpu=info"), "");
-    let wrong = quiet("off,rustorch_opencl=loud");
+    assert_eq!(run_where(&[("RUST_LOG", "error,rustorch_wgpu=info")], &["devices"], b"").err, "");
+    let wrong = run_where(&[OPENCL, ("RUST_LOG", "off,rustorch_opencl=loud")], &["devices"], b"").err;
     assert!(wrong.starts_with("warning: RUST_LOG: `rustorch_opencl=loud` is neither"), "{wrong}");
     if is_here("opencl") {
         let opened = "info: rustorch_opencl::driver: opened (";

@@ -2,6 +2,7 @@
 
 use crate::common::terminal;
 use crate::common::{self, fail, succeed, succeed_json};
+use crate::environment;
 use serde_json::Value;
 
 #[test]
@@ -79,14 +80,10 @@ fn bench_devices_measures_and_draws() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("chart.svg");
     let chart = path.to_str().unwrap();
-    // Another kind of device, besides the CPU, is enough.
-    let run = common::run_where(
-        &[("RUSTORCH_DEVICES", "opencl,cpu")],
-        &["bench", "devices", "--time", "1", "--json", "--chart", chart, "-t", "2"],
-        b"",
-    );
-    assert_eq!(run.code, 0, "{}", run.err);
-    let reports: Value = serde_json::from_str(&run.out).unwrap();
+    // One besides the CPU is enough.
+    let devices = if environment::has("opencl") { "cpu,opencl:0" } else { "cpu" };
+    let args = ["bench", "devices", "-b", devices, "--time", "1", "--json", "--chart", chart, "-t", "2"];
+    let reports = succeed_json(&args);
     let cpu = &reports[0];
     assert_eq!(cpu["device"], "cpu");
     assert!(cpu["limits"]["memory_bytes_per_second"].as_f64().unwrap() > 1e8);

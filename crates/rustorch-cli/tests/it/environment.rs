@@ -10,7 +10,7 @@ fn explain(backend: &str, variables: &[(&str, &str)]) -> Run {
 }
 
 /// Whether this machine has such a device.
-fn has(family: &str) -> bool {
+pub(crate) fn has(family: &str) -> bool {
     let rows = common::succeed_json(&["devices", "--json"]);
     rows.as_array().unwrap().iter().any(|row| {
         row["present"] == true && row["device"].as_str().unwrap().split(':').next() == Some(family)
