@@ -115,9 +115,24 @@ impl ViewOp {
     ///
     /// # Errors
     /// As there, but for that.
-    // Where the view is known, nothing is left of the choice: views of small tensors cost little else.
     #[inline(always)]
     pub fn try_apply(&self, dtype: DType, layout: &Layout) -> Result<Option<(DType, Layout)>> {
+        self.try_apply_with(dtype, layout, |dtype, view| (dtype, view))
+    }
+
+    /// What a function makes of the dtype and layout of [`try_apply`](Self::try_apply).
+    ///
+    /// # Errors
+    /// As there.
+    // Where the view is known, nothing is left of the choice; and no layout is moved from result to result. Views of small
+    // tensors cost little else.
+    #[inline(always)]
+    pub fn try_apply_with<R>(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        then: impl FnOnce(DType, Layout) -> R,
+    ) -> Result<Option<R>> {
         let (to, view) = match self {
             ViewOp::Reshape(shape) => match layout.reshape(shape)? {
                 Some(view) => (dtype, view),
@@ -140,7 +155,7 @@ impl ViewOp {
         if to.is_quant() {
             TensorMeta { dtype: to, layout: &view, device: Device::CPU }.check(self.name())?;
         }
-        Ok(Some((to, view)))
+        Ok(Some(then(to, view)))
     }
 
     /// The error of a view that takes a copy: of a reshape that the strides do not allow.

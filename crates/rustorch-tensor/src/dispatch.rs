@@ -82,8 +82,9 @@ pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
 /// are made.
 #[inline(always)]
 pub(crate) fn try_view(x: &Tensor, op: &ViewOp) -> Result<Option<Tensor>> {
-    let view = op.try_apply(x.dtype(), x.layout())?;
-    Ok(view.map(|(dtype, layout)| Tensor::from_parts(x.storage().clone(), dtype, layout)))
+    op.try_apply_with(x.dtype(), x.layout(), |dtype, layout| {
+        Tensor::from_parts(x.storage().clone(), dtype, layout)
+    })
 }
 
 /// As [`try_view`], an error where a copy would be needed.

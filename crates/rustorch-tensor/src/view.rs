@@ -31,8 +31,13 @@ impl Tensor {
         let op = ViewOp::Reshape(shape);
         match try_view(self, &op)? {
             Some(view) => Ok(view),
-            None => view(&self.copy()?, &op),
+            None => self.reshape_copy(&op),
         }
+    }
+
+    #[cold]
+    fn reshape_copy(&self, op: &ViewOp) -> Result<Tensor> {
+        view(&self.copy()?, op)
     }
 
     /// Whether [`reshape`](Self::reshape) to this shape needs no copy.
