@@ -97,7 +97,8 @@ unsafe impl Backend for CpuBackend {
 
 /// What the CPU calls itself; elsewhere the name of its architecture.
 fn model_name() -> String {
-    #[cfg(target_arch = "x86_64")]
+    // Miri does not execute the instruction.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(name) = brand() {
         return name;
     }
@@ -105,7 +106,7 @@ fn model_name() -> String {
 }
 
 /// The brand string, where the CPU has one.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 fn brand() -> Option<String> {
     #[allow(unused_unsafe, reason = "newer versions of Rust call the function safe")]
     // SAFETY: every CPU of this architecture has the instruction.
