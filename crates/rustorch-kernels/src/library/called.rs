@@ -18,6 +18,7 @@ const FILES: &[&str] = &[
     include_str!("math/integers.wgsl"),
     include_str!("math/random.wgsl"),
     include_str!("math/double/numbers.wgsl"),
+    include_str!("math/double/rounding.wgsl"),
     include_str!("math/double/exponential.wgsl"),
     include_str!("math/double/logarithm.wgsl"),
     include_str!("math/double/circular.wgsl"),
