@@ -43,7 +43,10 @@ pub use index::{
 pub use interpolate::{Interpolate, InterpolateBackward, InterpolateMode};
 pub use linalg::{Linalg, LinalgKind, MatrixDefect};
 pub use matmul::{MatMul, MulMatId, Numerics};
-pub use norm::{AddRmsNorm, LayerNorm, RmsNorm, Softmax, SoftmaxKind};
+pub use norm::{
+    AddRmsNorm, LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, Softmax, SoftmaxBackward,
+    SoftmaxBackwardKind, SoftmaxKind,
+};
 pub use pointwise::{BinaryOp, Cast, Clamp, CompareOp, CopyOp, GluOp, UnaryOp, Where};
 pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, MaxPool,
@@ -91,6 +94,10 @@ ops! {
         RmsNorm(RmsNorm),
         /// `(x, y[, weight]) →` (`x + y`, the sum divided by the root mean square of its last dimension).
         AddRmsNorm(AddRmsNorm),
+        /// `(grad, x[, weight]) →` the wanted gradients of the arguments of `LayerNorm`.
+        LayerNormBackward(LayerNormBackward),
+        /// `(grad, x[, weight]) →` the wanted gradients of the arguments of `RmsNorm`.
+        RmsNormBackward(RmsNormBackward),
         /// `(q, k, v[, mask]) →` scaled dot-product attention.
         Attention(Attention),
         /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
@@ -153,6 +160,8 @@ ops! {
         Scan(Scan: ScanOp),
         /// `(x) →` softmax or its logarithm along an axis.
         Softmax(Softmax: SoftmaxKind),
+        /// `(grad, y) →` the gradient of the argument of `Softmax`, of which `y` is the result.
+        SoftmaxBackward(SoftmaxBackward: SoftmaxBackwardKind),
         /// `(x, index, src) →` `x` with `src` written (or added) at `index` along an axis.
         Scatter(Scatter: ScatterMode),
         /// `(x) →` `x` with one triangle of its last two dimensions set to zero.

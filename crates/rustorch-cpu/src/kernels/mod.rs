@@ -14,6 +14,7 @@ mod linalg;
 mod matmul;
 mod measure;
 mod norm;
+mod norm_backward;
 mod pointwise;
 mod pooling;
 mod random;
@@ -56,9 +57,12 @@ pub(crate) fn run(
         Op::Reduce(op) => reduce::run(pool, op, first(args)?, only(outs)?),
         Op::Scan(Scan { op, axis }) => scan::run(pool, *op, *axis, first(args)?, only(outs)?),
         Op::Softmax(op) => softmax::run(pool, op, first(args)?, only(outs)?),
+        Op::SoftmaxBackward(op) => softmax::backward(pool, op, refs(args)?, only(outs)?),
         Op::LayerNorm(op) => norm::layer_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
         Op::RmsNorm(op) => norm::rms_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
         Op::AddRmsNorm(op) => norm::add_rms_norm(pool, op, refs(args)?, after::<2>(args), outs),
+        Op::LayerNormBackward(op) => norm_backward::layer_norm(pool, op, refs(args)?, after::<2>(args), outs),
+        Op::RmsNormBackward(op) => norm_backward::rms_norm(pool, op, refs(args)?, after::<2>(args), outs),
         Op::BatchNorm(op) if op.training => {
             channel_norm::batch_norm_training(pool, op, first(args)?, after::<1>(args), outs)
         }

@@ -108,7 +108,7 @@ pub(super) fn layer_norm(
 }
 
 /// A weight or bias, as the kernels compute.
-fn wide<T: Wide>(x: &View<'_>) -> Result<Vec<T::Acc>, Fault> {
+pub(super) fn wide<T: Wide>(x: &View<'_>) -> Result<Vec<T::Acc>, Fault> {
     let mut scratch = Vec::new();
     Ok(T::widen(&strided::dense::<T>(x)?, &mut scratch).to_vec())
 }
@@ -144,7 +144,7 @@ impl<T: Real> Task for Rms<'_, T> {
 
 /// The sum of squares, each rounded as an element is, in `f64`: so precise that the order does not matter.
 #[inline(always)]
-fn squares<T: Real>(x: &[T]) -> f64 {
+pub(super) fn squares<T: Real>(x: &[T]) -> f64 {
     let mut sums = [0.0; 16];
     let (chunks, rest) = x.as_chunks::<16>();
     for chunk in chunks {

@@ -1,10 +1,10 @@
-//! Softmax and its logarithm.
+//! Softmax and its logarithm, and their gradients.
 
-use super::strided::{for_rows, unreachable_memory};
+use super::strided::{for_row_pairs, for_rows, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
 use crate::simd::{self, LANES, Level, Task};
-use rustorch_core::{Fault, Softmax, View, ViewMut, dispatch_dtype};
+use rustorch_core::{Fault, Softmax, SoftmaxBackward, View, ViewMut, dispatch_dtype};
 
 pub(super) fn run(
     pool: &ThreadPool,
@@ -50,6 +50,52 @@ impl<T: Real> Task for Row<'_, T> {
             let factor = T::ONE / total;
             for out in out {
                 *out = *out * factor;
+            }
+        }
+    }
+}
+
+/// The gradient of softmax, from that of its result and the result: each row while it is in the cache.
+pub(super) fn backward(
+    pool: &ThreadPool,
+    softmax: &SoftmaxBackward,
+    [grad, y]: [&View<'_>; 2],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let log = softmax.log;
+    let len = y.layout().dims().get(softmax.axis).copied().unwrap_or(1);
+    let cost = if log { 4 * len } else { 2 * len };
+    dispatch_dtype!(y.dtype(), float, T => {
+        for_row_pairs(pool, [grad, y], out, softmax.axis, cost, &|grad: &[T], y: &[T], out: &mut [T]| {
+            let (mut wide, mut wide2, mut result) = (Vec::new(), Vec::new(), Vec::new());
+            let (grad, y) = (T::widen(grad, &mut wide), T::widen(y, &mut wide2));
+            T::narrow(out, &mut result, |out| simd::run(RowBackward { log, grad, y, out }));
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+struct RowBackward<'a, T> {
+    log: bool,
+    grad: &'a [T],
+    y: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for RowBackward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let RowBackward { log, grad, y, out } = self;
+        let pairs = grad.iter().zip(y).zip(out);
+        if log {
+            let total = sum(grad);
+            for ((&grad, &y), out) in pairs {
+                *out = grad - y.exp(l) * total;
+            }
+        } else {
+            let total = dot(grad, y);
+            for ((&grad, &y), out) in pairs {
+                *out = (grad - total) * y;
             }
         }
     }
@@ -118,6 +164,22 @@ pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
     total(lanes)
 }
 
+/// The sum of the products of corresponding elements, by a fixed order of additions.
+#[inline(always)]
+pub(super) fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    let ((xs, x_tail), (ys, y_tail)) = (x.as_chunks::<WIDTH>(), y.as_chunks::<WIDTH>());
+    let mut lanes = [T::ZERO; WIDTH];
+    for (x, y) in xs.iter().zip(ys) {
+        for ((lane, &x), &y) in lanes.iter_mut().zip(x).zip(y) {
+            *lane = *lane + x * y;
+        }
+    }
+    for ((lane, &x), &y) in lanes.iter_mut().zip(x_tail).zip(y_tail) {
+        *lane = *lane + x * y;
+    }
+    total(lanes)
+}
+
 /// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`].
 #[inline(always)]
 pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
@@ -145,4 +207,65 @@ fn total<T: Real>(mut lanes: [T; WIDTH]) -> T {
         width /= 2;
     }
     lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::testing::{Tensor, close, noise, run1};
+    use rustorch_core::{Op, SoftmaxBackward, bf16};
+
+    /// The definition, in `f64`.
+    fn want(grad: &[f64], y: &[f64], len: usize, log: bool) -> Vec<f64> {
+        let mut out = Vec::new();
+        for (grad, y) in grad.chunks(len).zip(y.chunks(len)) {
+            let total: f64 = grad.iter().zip(y).map(|(g, y)| if log { *g } else { g * y }).sum();
+            out.extend(grad.iter().zip(y).map(|(g, y)| match log {
+                true => g - y.exp() * total,
+                false => y * (g - total),
+            }));
+        }
+        out
+    }
+
+    #[test]
+    fn gradients_by_the_definition() {
+        for (rows, len) in [(1, 1), (3, 5), (2, 67), (5, 1000)] {
+            let grad = noise(1, rows * len);
+            let shares = noise(2, rows * len);
+            for log in [false, true] {
+                let y: Vec<f32> =
+                    shares.iter().map(|v| if log { v - 3.0 } else { (v + 2.0) / len as f32 }).collect();
+                let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+                let want = want(&wide(&grad), &wide(&y), len, log);
+                let op = Op::SoftmaxBackward(SoftmaxBackward { axis: 1, log });
+                let of = |x: &[f32]| Tensor::new(&[rows, len], x);
+                close(&run1::<f32>(&op, &[&of(&grad), &of(&y)]), &want, 1e-4);
+                let of = |x: &[f32]| Tensor::new(&[rows, len], &wide(x));
+                let got: Vec<f64> = run1(&op, &[&of(&grad), &of(&y)]);
+                for (got, want) in got.iter().zip(&want) {
+                    assert!((got - want).abs() <= 1e-12 * want.abs().max(1.0), "{got} instead of {want}");
+                }
+                // Along the first axis of the transposed matrix the rows are columns.
+                let of = |x: &[f32]| {
+                    Tensor::new(&[rows, len], x)
+                        .with(|layout| layout.transpose(0, 1).expect("two dimensions"))
+                };
+                let op = Op::SoftmaxBackward(SoftmaxBackward { axis: 0, log });
+                let got: Vec<f32> = run1(&op, &[&of(&grad), &of(&y)]);
+                let turned: Vec<f64> =
+                    (0..len).flat_map(|i| want.iter().skip(i).step_by(len).copied()).collect();
+                close(&got, &turned, 1e-4);
+            }
+        }
+    }
+
+    /// A row of 16-bit floats is summed in `f32`: in its own dtype a sum of 1000 ones would end at 256.
+    #[test]
+    fn sixteen_bits_are_summed_in_singles() {
+        let ones = Tensor::new(&[1000], &[bf16::ONE; 1000]);
+        let y = Tensor::new(&[1000], &[bf16::from_f32(-6.90625); 1000]);
+        let op = Op::SoftmaxBackward(SoftmaxBackward { axis: 0, log: true });
+        let want = bf16::from_f32(1.0 - (-6.90625f32).exp() * 1000.0);
+        assert_eq!(run1::<bf16>(&op, &[&ones, &y]), [want; 1000]);
+    }
 }

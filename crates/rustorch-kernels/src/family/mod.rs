@@ -11,6 +11,7 @@ mod large_tests;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
+pub mod norm_backward;
 pub mod pointwise;
 pub mod pooling;
 pub mod random;
@@ -21,6 +22,7 @@ pub mod scan;
 pub mod scatter;
 pub mod select;
 pub mod softmax;
+pub mod softmax_backward;
 pub mod sort;
 #[cfg(test)]
 mod splitting_tests;
@@ -82,8 +84,12 @@ kernels! {
     Scan(scan::Scan),
     /// Softmax and its logarithm.
     Softmax(softmax::Softmax),
+    /// Their gradients.
+    SoftmaxBackward(softmax_backward::SoftmaxBackward),
     /// Layer normalisation.
     LayerNorm(layer_norm::LayerNorm),
+    /// Gradients of layer and RMS normalisation.
+    NormBackward(norm_backward::NormBackward),
     /// Sorting.
     Sort(sort::Sort),
     /// Sorting of long lines.

@@ -150,8 +150,18 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         *families.entry(family(&kernel)).or_insert(false) |= uses;
     }
     let using: Vec<&str> = families.iter().filter(|(_, uses)| **uses).map(|(name, _)| &**name).collect();
-    let expected =
-        ["ChannelNorm", "ConvDirect", "LayerNorm", "Reduce", "RmsNorm", "Scan", "Softmax", "WeightMatMul"];
+    let expected = [
+        "ChannelNorm",
+        "ConvDirect",
+        "LayerNorm",
+        "NormBackward",
+        "Reduce",
+        "RmsNorm",
+        "Scan",
+        "Softmax",
+        "SoftmaxBackward",
+        "WeightMatMul",
+    ];
     assert_eq!(using, expected);
 }
 

@@ -74,7 +74,7 @@ pub(super) const ARRANGEMENTS: [Arrangement; 4] =
     [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated];
 
 /// Empty, single, odd, and with more dimensions than two.
-const SHAPES: &[&[usize]] = &[&[], &[0], &[1], &[7], &[3, 5], &[2, 0, 3], &[67, 3], &[2, 3, 4, 5]];
+pub(super) const SHAPES: &[&[usize]] = &[&[], &[0], &[1], &[7], &[3, 5], &[2, 0, 3], &[67, 3], &[2, 3, 4, 5]];
 
 pub(super) const FLOATS: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64];
 
@@ -114,6 +114,8 @@ fn make() -> Vec<Case> {
     cases.long_lines();
     cases.decompositions();
     cases.normalised_sums();
+    cases.softmax_gradients();
+    cases.norm_gradients();
     cases.list
 }
 

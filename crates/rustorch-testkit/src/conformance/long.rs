@@ -26,6 +26,7 @@ pub fn long_cases() -> Vec<Case> {
             cases.add(Op::AddRmsNorm(AddRmsNorm { eps: 1e-6 }), vec![x, y, weight]);
         }
     }
+    cases.long_gradients();
     cases.into_list()
 }
 

@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+mod backward;
 mod branches;
 mod cases;
 mod compare;

@@ -22,7 +22,7 @@ mod rows;
 pub(crate) use grid::Grid;
 pub(crate) use map::{fill_with, for_parts, map1, map2, map3};
 pub(crate) use matrices::{Matrices, Matrix};
-pub(crate) use rows::{Rows, RowsMut, for_rows, for_rows2};
+pub(crate) use rows::{Rows, RowsMut, for_row_pairs, for_rows, for_rows2};
 
 use crate::ThreadPool;
 use rustorch_core::{DType, Dims, Element, Error, Fault, Layout, Shape, View, ViewMut};

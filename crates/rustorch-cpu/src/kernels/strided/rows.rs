@@ -174,6 +174,8 @@ impl<'a, T: Element> RowsMut<'a, T> {
 
 /// A function of a line's number, its elements, and those of the output's line.
 type Each<'f, T, U> = dyn Fn(usize, &[T], &mut [U]) + Sync + 'f;
+/// A function of the lines of two inputs and that of the output.
+type EachPair<'f, T> = dyn Fn(&[T], &[T], &mut [T]) + Sync + 'f;
 /// A function of a line and those of two outputs.
 type Each2<'f, T, U, V> = dyn Fn(&[T], &mut [U], &mut [V]) + Sync + 'f;
 
@@ -195,6 +197,29 @@ pub(crate) fn for_rows<T: Element, U: Element>(
             let row = xs.row(i, &mut gathered);
             // SAFETY: each line belongs to one range, and kernels write before they read.
             unsafe { outs.with_row(i, &mut scattered, |out| each(i, row, out)) };
+        }
+    });
+    Ok(())
+}
+
+/// As [`for_rows`], with two inputs of one shape.
+pub(crate) fn for_row_pairs<T: Element>(
+    pool: &ThreadPool,
+    [x, y]: [&View<'_>; 2],
+    out: &mut ViewMut<'_>,
+    axis: usize,
+    cost: usize,
+    each: &EachPair<'_, T>,
+) -> Result<(), Fault> {
+    let (xs, ys) = (Rows::<T>::new(x, axis)?, Rows::<T>::new(y, axis)?);
+    let outs = RowsMut::<T>::new(out, axis)?;
+    let count = xs.count().min(ys.count()).min(outs.count());
+    pool.ranges(count, (1 << 13) / cost.max(1), |range| {
+        let (mut gathered, mut gathered2, mut scattered) = (Vec::new(), Vec::new(), Vec::new());
+        for i in range {
+            let (x, y) = (xs.row(i, &mut gathered), ys.row(i, &mut gathered2));
+            // SAFETY: as in `for_rows`.
+            unsafe { outs.with_row(i, &mut scattered, |out| each(x, y, out)) };
         }
     });
     Ok(())

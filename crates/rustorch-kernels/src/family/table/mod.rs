@@ -6,8 +6,8 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::{
-    attention, border, channel_norm, conv, create, layer_norm, matmul, pointwise, pooling, random, reduce,
-    rms_norm, rope, scan, scatter, select, softmax, sort, weight,
+    attention, border, channel_norm, conv, create, layer_norm, matmul, norm_backward, pointwise, pooling,
+    random, reduce, rms_norm, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -29,8 +29,10 @@ const FAMILIES: &[&[Row]] = &[
     conv::ROWS,
     weight::ROWS,
     softmax::ROWS,
+    softmax_backward::ROWS,
     layer_norm::ROWS,
     rms_norm::ROWS,
+    norm_backward::ROWS,
     channel_norm::ROWS,
     attention::ROWS,
     rope::ROWS,

@@ -5,8 +5,8 @@ use super::super::cases::FLOATS;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
-    AddRmsNorm, BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, Op, Reduce, ReduceOp, RmsNorm, Scan,
-    ScanOp, Softmax, Sort, TopK,
+    AddRmsNorm, BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, LayerNormBackward, Op, Reduce,
+    ReduceOp, RmsNorm, RmsNormBackward, Scan, ScanOp, Softmax, SoftmaxBackward, Sort, TopK,
 };
 
 const MOST: usize = 8000;
@@ -114,6 +114,22 @@ pub(super) fn softmax(draw: &mut Draw) -> Option<Case> {
     draw.case(Op::Softmax(Softmax { axis, log }), vec![x])
 }
 
+pub(super) fn softmax_backward(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(0, 5);
+    let dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim.max(1));
+    let log = draw.kind.chance(50);
+    // Sums whose terms have one sign do not cancel.
+    let grad = draw.argument(dtype, &dims, Numbers::within(0.1, 1.0).with(Special::Infinite));
+    let y = match log {
+        true => Numbers::within(-12.0, -2.0),
+        false => Numbers::within(0.0, 0.1),
+    };
+    let y = draw.argument(dtype, &dims, y);
+    draw.case(Op::SoftmaxBackward(SoftmaxBackward { axis, log }), vec![grad, y])
+}
+
 pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.dtype(FLOATS);
     let ndim = draw.ndim(1, 5);
@@ -129,6 +145,28 @@ pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {
     let op = match layer {
         true => Op::LayerNorm(LayerNorm { dims: n, eps }),
         false => Op::RmsNorm(RmsNorm { eps }),
+    };
+    draw.case(op, args)
+}
+
+pub(super) fn norm_backward(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(1, 5);
+    let dims = draw.dims(ndim, MOST);
+    let layer = draw.kind.chance(50);
+    let n = if layer { 1 + draw.fine.below(ndim) } else { 1 };
+    // Terms of one sign, so that sums over rows do not cancel; an eps beside which no variance is small.
+    let grad = draw.argument(dtype, &dims, Numbers::within(0.05, 0.1));
+    let x = draw.argument(dtype, &dims, Numbers::within(0.5, 3.0));
+    let mut args = vec![grad, x];
+    if draw.kind.chance(50) {
+        args.push(draw.argument(dtype, &dims[ndim - n..], Numbers::within(0.5, 2.0)));
+    }
+    let wanted = 1 + draw.kind.below(if layer { 7 } else { 3 });
+    let [x, weight, bias] = [1, 2, 4].map(|bit| wanted & bit != 0);
+    let op = match layer {
+        true => Op::LayerNormBackward(LayerNormBackward { dims: n, eps: 0.1, x, weight, bias }),
+        false => Op::RmsNormBackward(RmsNormBackward { eps: 0.1, x, weight }),
     };
     draw.case(op, args)
 }

@@ -79,6 +79,8 @@ const GENERATORS: &[(usize, Generator)] = &[
     (5, spatial::mean_pool),
     (5, spatial::interpolate),
     (2, along::added_norm),
+    (2, along::softmax_backward),
+    (2, along::norm_backward),
 ];
 
 /// What to draw, and how much.

@@ -1,0 +1,302 @@
+//! Gradients of layer and RMS normalisation: one pass over each row while it is in the cache, which measures it again.
+
+use super::measure::{Measure, Moments};
+use super::norm::{squares, wide};
+use super::softmax::{dot, sum};
+use super::strided::{self, Disjoint, Grid, unreachable_memory};
+use crate::ThreadPool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, Level, Task};
+use rustorch_core::{Fault, LayerNormBackward, RmsNormBackward, View, ViewMut, dispatch_dtype};
+
+/// The fewest rows whose gradients of weight and bias are added up by one thread, and the most such blocks: results depend on
+/// the number of rows, not of threads.
+const BLOCK: usize = 16;
+const BLOCKS: usize = 256;
+
+/// Elements summed in their own precision; sums of more are sums of such sums in `f64`.
+const RUN: usize = 4096;
+
+/// What is differentiated, and which gradients are wanted.
+#[derive(Clone, Copy)]
+struct Norm {
+    dims: usize,
+    eps: f64,
+    /// Whether the mean is subtracted.
+    centred: bool,
+    /// Those of the input, the weight, the bias.
+    wanted: [bool; 3],
+}
+
+pub(super) fn layer_norm(
+    pool: &ThreadPool,
+    op: &LayerNormBackward,
+    args: [&View<'_>; 2],
+    weight: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let wanted = [op.x, op.weight, op.bias];
+    backward(pool, Norm { dims: op.dims, eps: op.eps, centred: true, wanted }, args, weight, outs)
+}
+
+pub(super) fn rms_norm(
+    pool: &ThreadPool,
+    op: &RmsNormBackward,
+    args: [&View<'_>; 2],
+    weight: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let wanted = [op.x, op.weight, false];
+    backward(pool, Norm { dims: 1, eps: op.eps, centred: false, wanted }, args, weight, outs)
+}
+
+fn backward(
+    pool: &ThreadPool,
+    norm: Norm,
+    [grad, x]: [&View<'_>; 2],
+    weight: &[View<'_>],
+    outs: &mut [ViewMut<'_>],
+) -> Result<(), Fault> {
+    let mut outs = outs.iter_mut();
+    let [dx, dweight, dbias] = norm.wanted.map(|wanted| if wanted { outs.next() } else { None });
+    let axes: Vec<usize> = (0..x.layout().ndim()).collect();
+    let (outer, inner) = axes.split_at(axes.len() - norm.dims);
+    dispatch_dtype!(x.dtype(), float, T => {
+        let weight = weight.first().map(wide::<T>).transpose()?;
+        let (grad, x) = (Grid::<T>::new(grad, outer, inner)?, Grid::<T>::new(x, outer, inner)?);
+        let rows = Rows { norm, grad, x, weight: weight.as_deref() };
+        let mut sums = [Vec::new(), Vec::new()];
+        match dx {
+            Some(dx) => strided::with_slice(pool, dx, |dx: &mut [T]| {
+                sums = rows.run(pool, Some(dx));
+                Ok(())
+            })?,
+            None => sums = rows.run(pool, None),
+        }
+        for (sums, out) in sums.iter().zip([dweight, dbias]) {
+            let Some(out) = out else { continue };
+            strided::with_slice(pool, out, |out: &mut [T]| {
+                T::narrow(out, &mut Vec::new(), |out| out.copy_from_slice(sums));
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }, _ => Err(unreachable_memory()))
+}
+
+/// The rows of a gradient and of what was normalised.
+struct Rows<'a, T: Wide> {
+    norm: Norm,
+    grad: Grid<'a, T>,
+    x: Grid<'a, T>,
+    weight: Option<&'a [T::Acc]>,
+}
+
+impl<T: Wide> Rows<'_, T> {
+    /// Writes the gradient of the input, if there is room for it, and returns those of weight and bias, as they are wanted.
+    fn run(&self, pool: &ThreadPool, dx: Option<&mut [T]>) -> [Vec<T::Acc>; 2] {
+        let (rows, len) = (self.x.count(), self.x.len());
+        let [_, weight, bias] = self.norm.wanted;
+        let lists = usize::from(weight) + usize::from(bias);
+        // Without sums over rows they do not depend on each other.
+        let block = if lists == 0 { 1 } else { BLOCK.max(rows.div_ceil(BLOCKS)) };
+        let blocks = rows.div_ceil(block);
+        let mut partial = vec![T::Acc::ZERO; blocks * lists * len];
+        let (sums, dx) = (Disjoint::new(&mut partial), dx.map(Disjoint::new));
+        pool.ranges(blocks, (1 << 13) / (6 * block * len).max(1), |range| {
+            let mut scratch = Scratch::default();
+            let (mut xhat, mut weighted) = (vec![T::Acc::ZERO; len], vec![T::Acc::ZERO; len]);
+            for b in range {
+                // SAFETY: each block belongs to one range.
+                let sums = unsafe { sums.slice(b * lists * len, lists * len) };
+                let (of_weight, of_bias) = sums.split_at_mut(if weight { len } else { 0 });
+                for i in b * block..((b + 1) * block).min(rows) {
+                    let Scratch { gathered, gathered2, wide, wide2, result } = &mut scratch;
+                    let grad = T::widen(self.grad.chunk(i, 0, len, gathered), wide);
+                    let x = T::widen(self.x.chunk(i, 0, len, gathered2), wide2);
+                    let mut run = |out: &mut [T::Acc]| {
+                        simd::run(Row {
+                            norm: self.norm,
+                            grad,
+                            x,
+                            weight: self.weight,
+                            xhat: &mut xhat,
+                            weighted: &mut weighted,
+                            of_weight,
+                            of_bias,
+                            out,
+                        });
+                    };
+                    match &dx {
+                        // SAFETY: as above; each row belongs to one block.
+                        Some(dx) => T::narrow(unsafe { dx.slice(i * len, len) }, result, run),
+                        None => run(&mut []),
+                    }
+                }
+            }
+        });
+        let own = |first: usize| {
+            let mut total = vec![0.0; len];
+            for block in partial.chunks_exact((lists * len).max(1)) {
+                for (total, part) in total.iter_mut().zip(&block[first..]) {
+                    *total += part.to_f64();
+                }
+            }
+            total.into_iter().map(T::Acc::of).collect()
+        };
+        [
+            if weight { own(0) } else { Vec::new() },
+            if bias { own(if weight { len } else { 0 }) } else { Vec::new() },
+        ]
+    }
+}
+
+/// Buffers of a thread.
+struct Scratch<T: Wide> {
+    gathered: Vec<T>,
+    gathered2: Vec<T>,
+    wide: Vec<T::Acc>,
+    wide2: Vec<T::Acc>,
+    result: Vec<T::Acc>,
+}
+
+impl<T: Wide> Default for Scratch<T> {
+    fn default() -> Scratch<T> {
+        let (gathered, gathered2) = (Vec::new(), Vec::new());
+        Scratch { gathered, gathered2, wide: Vec::new(), wide2: Vec::new(), result: Vec::new() }
+    }
+}
+
+struct Row<'a, T> {
+    norm: Norm,
+    grad: &'a [T],
+    x: &'a [T],
+    weight: Option<&'a [T]>,
+    /// Room for the normalised row, and for the gradient times the weight.
+    xhat: &'a mut [T],
+    weighted: &'a mut [T],
+    /// What gradients are added to; empty where none is wanted.
+    of_weight: &'a mut [T],
+    of_bias: &'a mut [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Row<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, level: L) {
+        let Row { norm, grad, x, weight, xhat, weighted, of_weight, of_bias, out } = self;
+        let [x_wanted, weight_wanted, _] = norm.wanted;
+        for (sum, &grad) in of_bias.iter_mut().zip(grad) {
+            *sum = *sum + grad;
+        }
+        if !(x_wanted || weight_wanted) {
+            return;
+        }
+        let n = x.len() as f64;
+        let Moments { centre, rest, variance } = match norm.centred {
+            true => Measure(x).run(level),
+            false => Moments { centre: T::ZERO, rest: T::ZERO, variance: T::of(squares(x) / n) },
+        };
+        let factor = T::ONE / (variance + T::of(norm.eps)).sqrt();
+        for (xhat, &x) in xhat.iter_mut().zip(x) {
+            *xhat = (x - centre - rest) * factor;
+        }
+        for ((sum, &grad), &xhat) in of_weight.iter_mut().zip(grad).zip(&*xhat) {
+            *sum = *sum + grad * xhat;
+        }
+        if !x_wanted {
+            return;
+        }
+        let weighted: &[T] = match weight {
+            Some(weight) => {
+                for ((weighted, &grad), &weight) in weighted.iter_mut().zip(grad).zip(weight) {
+                    *weighted = grad * weight;
+                }
+                weighted
+            }
+            None => grad,
+        };
+        let mean = match norm.centred {
+            true => T::of(weighted.chunks(RUN).map(|run| sum(run).to_f64()).sum::<f64>() / n),
+            false => T::ZERO,
+        };
+        let along = weighted.chunks(RUN).zip(xhat.chunks(RUN)).map(|(a, b)| dot(a, b).to_f64());
+        let along = T::of(along.sum::<f64>() / n);
+        for ((out, &weighted), &xhat) in out.iter_mut().zip(weighted).zip(&*xhat) {
+            *out = (weighted - mean - xhat * along) * factor;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::testing::{Tensor, close, noise, run};
+    use rustorch_core::{LayerNormBackward, Op, RmsNormBackward};
+
+    /// The definition, in `f64`: gradients of the input, the weight and the bias.
+    fn want(grad: &[f32], x: &[f32], weight: &[f32], eps: f64, centred: bool) -> [Vec<f64>; 3] {
+        let len = weight.len();
+        let n = len as f64;
+        let mut out = [Vec::new(), vec![0.0; len], vec![0.0; len]];
+        for (grad, x) in grad.chunks(len).zip(x.chunks(len)) {
+            let [grad, x, weight] =
+                [grad, x, weight].map(|x| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+            let mean = if centred { x.iter().sum::<f64>() / n } else { 0.0 };
+            let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+            let factor = 1.0 / (variance + eps).sqrt();
+            let hat: Vec<f64> = x.iter().map(|x| (x - mean) * factor).collect();
+            let weighted: Vec<f64> = grad.iter().zip(&weight).map(|(g, w)| g * w).collect();
+            let level = if centred { weighted.iter().sum::<f64>() / n } else { 0.0 };
+            let along = weighted.iter().zip(&hat).map(|(a, b)| a * b).sum::<f64>() / n;
+            out[0].extend(weighted.iter().zip(&hat).map(|(g, h)| (g - level - h * along) * factor));
+            for j in 0..len {
+                out[1][j] += grad[j] * hat[j];
+                out[2][j] += grad[j];
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn gradients_by_the_definition() {
+        for (rows, len) in [(1, 1), (3, 5), (67, 33), (5000, 7), (2, 5000)] {
+            let [grad, x] = [1, 2].map(|seed| noise(seed, rows * len));
+            let weight = noise(3, len);
+            let args = [
+                &Tensor::new(&[rows, len], &grad),
+                &Tensor::new(&[rows, len], &x),
+                &Tensor::new(&[len], &weight),
+            ];
+            let eps = 1e-3;
+            let layer = want(&grad, &x, &weight, eps, true);
+            let rms = want(&grad, &x, &weight, eps, false);
+            for wanted in 1..8 {
+                let [x, weight, bias] = [1, 2, 4].map(|bit| wanted & bit != 0);
+                let chosen = |all: &[Vec<f64>; 3]| -> Vec<Vec<f64>> {
+                    all.iter().zip([x, weight, bias]).filter(|(_, w)| *w).map(|(v, _)| v.clone()).collect()
+                };
+                let op = Op::LayerNormBackward(LayerNormBackward { dims: 1, eps, x, weight, bias });
+                for (got, want) in run(&op, &args).unwrap().iter().zip(chosen(&layer)) {
+                    close(&got.values::<f32>(), &want, 2e-4);
+                }
+                if bias {
+                    continue;
+                }
+                let op = Op::RmsNormBackward(RmsNormBackward { eps, x, weight });
+                for (got, want) in run(&op, &args).unwrap().iter().zip(chosen(&rms)) {
+                    close(&got.values::<f32>(), &want, 2e-4);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_rows_give_zeros() {
+        let empty = Tensor::new(&[0, 3], &[0f32; 0]);
+        let op = LayerNormBackward { dims: 1, eps: 1e-5, x: true, weight: true, bias: true };
+        let outs = run(&Op::LayerNormBackward(op), &[&empty, &empty]).unwrap();
+        assert_eq!(outs[1].values::<f32>(), [0.0; 3]);
+        assert_eq!(outs[2].values::<f32>(), [0.0; 3]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Cases of the gradients of softmax and of normalisations of rows.
+
+use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
+use rustorch_core::{DType, LayerNormBackward, Op, RmsNormBackward, SoftmaxBackward};
+
+impl Cases {
+    /// A gradient, and what may be a result of softmax or of its logarithm.
+    fn softmax_result(&mut self, dtype: DType, dims: &[usize], how: Arrangement, log: bool) -> Argument {
+        let (least, most) = if log { (-4.0, -0.1) } else { (0.02, 0.6) };
+        self.within(dtype, dims, how, least, most)
+    }
+
+    /// The result lies as the gradient does, or packed.
+    pub(super) fn softmax_gradients(&mut self) {
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    for axis in 0..dims.len().max(1) {
+                        for log in [false, true] {
+                            let beside = if axis == 0 { how } else { Arrangement::Packed };
+                            let grad = self.argument(dtype, dims, how);
+                            let y = self.softmax_result(dtype, dims, beside, log);
+                            self.add(Op::SoftmaxBackward(SoftmaxBackward { axis, log }), vec![grad, y]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The choices of the gradients that are wanted, of rows of one dimension and of two.
+    pub(super) fn norm_gradients(&mut self) {
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    for n in 1..=dims.len().min(2) {
+                        self.norm_gradients_of(dtype, dims, n, how);
+                    }
+                }
+            }
+        }
+    }
+
+    fn norm_gradients_of(&mut self, dtype: DType, dims: &[usize], n: usize, how: Arrangement) {
+        let beside = if n == 1 { how } else { Arrangement::Packed };
+        let grad = self.argument(dtype, dims, how);
+        let x = self.argument(dtype, dims, beside);
+        let weight = self.argument(dtype, &dims[dims.len() - n..], how);
+        // Every choice has kernels of its own: of other layouts two choices do, which come first, as a sample takes the first.
+        let choices: &[usize] =
+            if matches!(how, Arrangement::Packed) { &[3, 7, 1, 2, 4, 5, 6] } else { &[3, 7] };
+        for &wanted in choices {
+            let [x_wanted, weight_wanted, bias_wanted] = [1, 2, 4].map(|bit| wanted & bit != 0);
+            let mut args = vec![grad.clone(), x.clone()];
+            if wanted % 3 != 1 {
+                args.push(weight.clone());
+            }
+            let op = LayerNormBackward {
+                dims: n,
+                eps: 1e-2,
+                x: x_wanted,
+                weight: weight_wanted,
+                bias: bias_wanted,
+            };
+            self.add(Op::LayerNormBackward(op), args.clone());
+            if n == 1 && !bias_wanted {
+                let op = RmsNormBackward { eps: 1e-2, x: x_wanted, weight: weight_wanted };
+                self.add(Op::RmsNormBackward(op), args);
+            }
+        }
+    }
+
+    /// Along lines that the threads of a workgroup reduce together.
+    pub(super) fn long_gradients(&mut self) {
+        for &dtype in FLOATS {
+            for (dims, axis) in [([3, 66], 1), ([3, 200], 1), ([70, 3], 0)] {
+                if axis == 1 {
+                    self.norm_gradients_of(dtype, &dims, 1, Arrangement::Packed);
+                }
+                for log in [false, true] {
+                    let grad = self.within(dtype, &dims, Arrangement::Packed, -0.5, 0.5);
+                    let y = self.softmax_result(dtype, &dims, Arrangement::Packed, log);
+                    self.add(Op::SoftmaxBackward(SoftmaxBackward { axis, log }), vec![grad, y]);
+                }
+            }
+        }
+    }
+}
