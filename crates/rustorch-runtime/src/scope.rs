@@ -24,6 +24,8 @@ type Stack<T> = RefCell<Vec<(u64, T)>>;
 thread_local! {
     static EXECUTORS: Stack<Rc<HybridExecutor>> = const { RefCell::new(Vec::new()) };
     static DEVICES: Stack<Arc<DeviceState>> = const { RefCell::new(Vec::new()) };
+    /// How many executors this thread has in scope: what every operation looks at.
+    static EXECUTOR_SCOPES: Cell<usize> = const { Cell::new(0) };
     /// The number of the last scope.
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
@@ -61,6 +63,12 @@ impl<T> Drop for Entry<T> {
 #[must_use = "the scope ends when the guard is dropped"]
 pub struct ExecutorGuard {
     _entry: Entry<Rc<HybridExecutor>>,
+}
+
+impl Drop for ExecutorGuard {
+    fn drop(&mut self) {
+        EXECUTOR_SCOPES.set(EXECUTOR_SCOPES.get() - 1);
+    }
 }
 
 /// While it lives, operations of this thread are placed by a policy; [`with_placement`] as a guard.
@@ -208,7 +216,9 @@ impl HybridExecutor {
 
     /// Makes this the current executor of the thread until the guard is dropped.
     pub fn enter(&self) -> ExecutorGuard {
-        ExecutorGuard { _entry: Entry::push(&EXECUTORS, Rc::new(self.clone())) }
+        let _entry = Entry::push(&EXECUTORS, Rc::new(self.clone()));
+        EXECUTOR_SCOPES.set(EXECUTOR_SCOPES.get() + 1);
+        ExecutorGuard { _entry }
     }
 
     /// The current executor: the innermost [`scope`](Self::scope)'s on this thread, else the process's.
@@ -219,6 +229,14 @@ impl HybridExecutor {
     /// Runs `f` with the current executor: cheaper than [`current`](Self::current) by the two counts of a clone.
     #[inline]
     pub fn with_current<R>(f: impl FnOnce(&HybridExecutor) -> R) -> R {
+        if EXECUTOR_SCOPES.get() == 0 {
+            return f(HybridExecutor::process_default());
+        }
+        HybridExecutor::with_innermost(f)
+    }
+
+    #[inline(never)]
+    fn with_innermost<R>(f: impl FnOnce(&HybridExecutor) -> R) -> R {
         // A thread that ends has no scopes any more.
         match EXECUTORS.try_with(|stack| stack.borrow().last().map(|(_, executor)| Rc::clone(executor))) {
             Ok(Some(executor)) => f(&executor),

@@ -49,6 +49,35 @@ impl FreshMemory {
     }
 }
 
+/// A handle that keeps memory alive without being a tensor's: [`Storage::handles`] counts it, and
+/// [`Storage::passive_handles`] as well, so that one can tell whether any tensor but oneself sees the memory.
+#[derive(Debug)]
+pub struct PassiveStorage(Storage);
+
+impl PassiveStorage {
+    /// Keeps the memory of a storage alive.
+    #[inline]
+    pub fn new(storage: &Storage) -> PassiveStorage {
+        // Counted as a handle first: whoever compares the counts meanwhile sees one more tensor, never one less.
+        let storage = storage.clone();
+        storage.0.passive.fetch_add(1, Ordering::Release);
+        PassiveStorage(storage)
+    }
+
+    /// The storage.
+    #[inline]
+    pub fn storage(&self) -> &Storage {
+        &self.0
+    }
+}
+
+impl Drop for PassiveStorage {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.0.passive.fetch_sub(1, Ordering::Release);
+    }
+}
+
 pub(crate) struct Block {
     buffer: ManuallyDrop<Buffer>,
     /// The bytes that were asked for and are initialised; the buffer may be larger.
@@ -59,6 +88,8 @@ pub(crate) struct Block {
     align: u8,
     guard: Guard,
     version: AtomicU64,
+    /// How many of the handles are passive ones.
+    passive: AtomicUsize,
     /// What the memory is a copy of, where that costs nothing to keep. Never set on the CPU's blocks, which are
     /// used again.
     origin: OnceLock<Box<Origin>>,
@@ -147,6 +178,11 @@ impl Storage {
         Arc::strong_count(&self.0)
     }
 
+    /// How many of the handles are [passive](PassiveStorage).
+    pub fn passive_handles(&self) -> usize {
+        self.0.passive.load(Ordering::Acquire)
+    }
+
     /// Notes what fresh memory is a copy of.
     pub(crate) fn set_origin(&self, origin: Origin) {
         debug_assert!(!self.device().is_cpu());
@@ -208,8 +244,8 @@ impl Storage {
         self.0.guard.try_write().then(|| WriteGuard(&self.0))
     }
 
-    /// An address of the handles' common memory, to put claims in order.
-    pub(crate) fn identity(&self) -> *const () {
+    /// An address of the handles' common memory, which tells it apart from others while a handle lives.
+    pub fn identity(&self) -> *const () {
         Arc::as_ptr(&self.0).cast()
     }
 }
@@ -251,6 +287,7 @@ impl Block {
             align,
             guard: Guard::new(),
             version: AtomicU64::new(0),
+            passive: AtomicUsize::new(0),
             origin: OnceLock::new(),
             copies: OnceLock::new(),
             state,

@@ -28,6 +28,6 @@ impl Tensor {
     /// # Errors
     /// If the op's `infer` refuses the arguments, if its CPU kernel fails or panics, or if no device runs it.
     pub fn custom(op: &CustomOp, args: &[&Tensor]) -> Result<Vec<Tensor>> {
-        dispatch::run_all(&Op::Custom(op.clone()), args)
+        dispatch::run_all(&Op::Custom(op.clone()), args).map(|results| results.into_iter().collect())
     }
 }

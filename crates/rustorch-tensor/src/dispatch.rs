@@ -1,7 +1,10 @@
 //! The one entry to the executor: every operation of every family passes here, and so does every view ([`try_view`]) and every
-//! transfer to another device ([`transfer`]).
+//! transfer to another device ([`transfer`]). Here gradients are recorded, too, of whatever has a tensor with a history among its
+//! arguments.
 
 use crate::Tensor;
+use crate::autograd::autocast;
+use crate::autograd::record::{self, Results, is_tracked};
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
 use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
@@ -23,22 +26,73 @@ fn operands<'a, const N: usize>(args: &[&'a Tensor; N]) -> [Operand<'a>; N] {
     std::array::from_fn(|i| args[i].operand())
 }
 
+/// Whether an operation of these arguments is to run and no more: nothing is recorded, nothing cast.
+#[inline(always)]
+fn is_plain(args: &[&Tensor]) -> bool {
+    !is_tracked(args) && !autocast::is_anywhere()
+}
+
 /// Runs an operation that has one result.
 #[inline]
 pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor> {
-    HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args)))
+    if is_plain(args) {
+        return HybridExecutor::with_current(|exec| exec.run_one(op, &operands(args)));
+    }
+    run_watched(op, args)
+}
+
+/// Runs an operation that has one result and may have to be recorded, or its arguments cast.
+#[inline(never)]
+fn run_watched(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
+    if let Some(args) = autocast::arguments(op, args)? {
+        return run_watched(op, &args.iter().collect::<SmallVec<[&Tensor; 4]>>());
+    }
+    record::run(op, None, args, || {
+        HybridExecutor::with_current(|exec| match *args {
+            [x] => exec.run_one(op, &operands(&[x])),
+            [x, y] => exec.run_one(op, &operands(&[x, y])),
+            _ => exec.run(op, &args.iter().map(|x| x.operand()).collect::<SmallVec<[_; 4]>>()).map(first),
+        })
+        .map(one)
+    })
+    .map(only)
 }
 
 /// Runs a binary op of a tensor and a scalar of its dtype: the second operand, or the first.
 #[inline]
 pub(crate) fn run_with_scalar(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
-    HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first))
+    if is_plain(&[x]) {
+        return HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first));
+    }
+    run_with_scalar_watched(op, x, number, is_first)
+}
+
+#[inline(never)]
+fn run_with_scalar_watched(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
+    if let Some(args) = autocast::arguments(op, &[x])? {
+        return run_with_scalar_watched(op, &args[0], number, is_first);
+    }
+    record::run(op, Some((number, is_first)), &[x], || {
+        HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first)).map(one)
+    })
+    .map(only)
+}
+
+#[inline]
+fn one(x: Tensor) -> Results {
+    let mut results = Results::new();
+    results.push(x);
+    results
+}
+
+#[inline]
+fn only(mut results: Results) -> Tensor {
+    results.pop().expect("every operation has a result")
 }
 
 /// Runs an operation that takes any number of arguments and has one result.
 pub(crate) fn run_many(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
-    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
-    Ok(first(HybridExecutor::with_current(|exec| exec.run(op, &operands))?))
+    run_all(op, args).map(only)
 }
 
 /// Runs an operation that has no argument, for a device or, without one, for that of new tensors.
@@ -47,44 +101,62 @@ pub(crate) fn create(device: Option<Device>, op: &Op) -> Result<Tensor> {
 }
 
 /// Runs an operation that has two results.
-pub(crate) fn run_pair<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<(Tensor, Tensor)> {
-    let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands(args)))?;
-    let mut outs = outs.into_iter().map(Tensor::output);
+pub(crate) fn run_pair(op: &Op, args: &[&Tensor]) -> Result<(Tensor, Tensor)> {
+    let mut outs = run_all(op, args)?.into_iter();
     let mut next = || outs.next().expect("callers name operations of two results");
     Ok((next(), next()))
 }
 
 /// Runs an operation that has three results.
 pub(crate) fn run_triple(op: &Op, args: &[&Tensor]) -> Result<[Tensor; 3]> {
-    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
-    let outs = HybridExecutor::with_current(|exec| exec.run(op, &operands))?;
-    let mut outs = outs.into_iter().map(Tensor::output);
+    let mut outs = run_all(op, args)?.into_iter();
     Ok(std::array::from_fn(|_| outs.next().expect("normalisation by the batch has three results")))
 }
 
 /// Runs an operation of any number of arguments and results; without arguments, for the device of new tensors.
-pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
-    let outs = HybridExecutor::with_current(|exec| match &operands[..] {
-        [] => exec.run_on(None, op, &[]),
-        operands => exec.run(op, operands),
-    })?;
-    Ok(outs.into_iter().map(Tensor::output).collect())
+pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Results> {
+    if autocast::is_active()
+        && let Some(args) = autocast::arguments(op, args)?
+    {
+        return run_all(op, &args.iter().collect::<SmallVec<[&Tensor; 4]>>());
+    }
+    let execute = || {
+        let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+        let outs = HybridExecutor::with_current(|exec| match &operands[..] {
+            [] => exec.run_on(None, op, &[]),
+            operands => exec.run(op, operands),
+        })?;
+        Ok(outs.into_iter().map(Tensor::output).collect())
+    };
+    if is_tracked(args) {
+        return record::run(op, None, args, execute);
+    }
+    execute()
 }
 
 /// Runs an operation that writes its one result into a tensor.
 pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
-    let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
-    HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))
+    let execute = || {
+        let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
+        HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))
+    };
+    if is_tracked(args) || is_tracked(&[out]) {
+        return record::run_into(op, args, out, execute);
+    }
+    execute()
 }
 
 /// The view of a tensor's memory that an operation on its layout gives, `None` where that takes a copy: the one place where views
 /// are made.
 #[inline(always)]
 pub(crate) fn try_view(x: &Tensor, op: &ViewOp) -> Result<Option<Tensor>> {
-    op.try_apply_with(x.dtype(), x.layout(), |dtype, layout| {
+    let view = op.try_apply_with(x.dtype(), x.layout(), |dtype, layout| {
         Tensor::from_parts(x.storage().clone(), dtype, layout)
-    })
+    })?;
+    match view {
+        Some(view) if is_tracked(&[x]) => record::view(op, x, view).map(Some),
+        view => Ok(view),
+    }
 }
 
 /// As [`try_view`], an error where a copy would be needed.
@@ -99,10 +171,15 @@ pub(crate) fn view(x: &Tensor, op: &ViewOp) -> Result<Tensor> {
 /// A tensor on a device: itself, or a copy.
 pub(crate) fn transfer<'a>(x: &Tensor, target_device: impl Into<TargetDevice<'a>>) -> Result<Tensor> {
     let target_device = target_device.into();
-    HybridExecutor::with_current(|exec| match exec.is_at(x.storage(), target_device)? {
-        true => Ok(x.clone()),
-        false => exec.transfer(&x.operand(), target_device).map(Tensor::output),
-    })
+    let copy = HybridExecutor::with_current(|exec| match exec.is_at(x.storage(), target_device)? {
+        true => Ok(None),
+        false => exec.transfer(&x.operand(), target_device).map(|copy| Some(Tensor::output(copy))),
+    })?;
+    let Some(copy) = copy else { return Ok(x.clone()) };
+    if is_tracked(&[x]) {
+        record::transfer(x, &copy)?;
+    }
+    Ok(copy)
 }
 
 /// A tensor of these packed elements on a device or, without one, on that of new tensors.

@@ -4,9 +4,10 @@
 //! see none or all of it, and of several at once none is lost. None makes a temporary, unless an operand overlaps the tensor
 //! otherwise than by being it, or the device cannot write over what it reads.
 
-use crate::dispatch::{run_into, transfer};
+use crate::dispatch::{run, run_into, transfer};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{Cast, CopyOp, Error, Op, Result, Scalar, Scatter, Where};
+use rustorch_core::{Cast, CopyOp, DType, Error, Op, Result, Scalar, Scatter, Where};
+use std::ops::RangeBounds;
 
 impl Tensor {
     /// Writes the elements of another tensor, which broadcasts to this one's shape and is converted to its dtype.
@@ -87,6 +88,46 @@ impl Tensor {
     /// # Errors
     /// If an index is out of range, or the shapes do not fit. Nothing is written then.
     pub fn index_copy_(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<()> {
+        let (op, index, source) = self.index_copied(dim, index, source)?;
+        run_into(&op, &[self, &index, &source], self)
+    }
+
+    /// As [`index_copy_`](Self::index_copy_), returned: the tensor stays as it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn index_copy(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let (op, index, source) = self.index_copied(dim, index, source)?;
+        run(&op, &[self, &index, &source])
+    }
+
+    /// The tensor with `source` in place of every `step`th element of a range of dimension `dim`, given as for [`slice`](Self::slice); as
+    /// `torch.slice_scatter`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1.0f32, 2.0, 3.0, 4.0])?;
+    /// let y = x.slice_scatter(&Tensor::new([9.0f32, 8.0])?, 0, 1.., 2)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 9.0, 3.0, 8.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the source has not the shape of the slice.
+    pub fn slice_scatter(
+        &self,
+        source: &Tensor,
+        dim: isize,
+        range: impl RangeBounds<isize>,
+        step: usize,
+    ) -> Result<Tensor> {
+        let axis = self.dimension("slice_scatter", dim)?;
+        let places = Tensor::arange_with(0, self.dims()[axis] as i64, 1, (DType::I64, self.device()))?;
+        self.index_copy(dim, &places.slice(0, range, step)?, source)
+    }
+
+    /// The operation that writes slices at indices, with its arguments.
+    fn index_copied(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<(Op, Tensor, Tensor)> {
         let axis = self.dimension("index_copy", dim)?;
         let index = index.to_index("index_copy")?;
         let mut shape = vec![1; self.ndim()];
@@ -100,6 +141,6 @@ impl Tensor {
         }
         let index = index.reshape(shape)?.expand_as(source)?;
         let op = Op::Scatter(Scatter { axis, mode: rustorch_core::ScatterMode::Replace });
-        run_into(&op, &[self, &index, &source.to_dtype(self.dtype())?], self)
+        Ok((op, index, source.to_dtype(self.dtype())?))
     }
 }

@@ -31,6 +31,7 @@
 
 mod args;
 mod attention;
+pub mod autograd;
 mod binary;
 mod channel_norm;
 mod conv;
@@ -40,7 +41,6 @@ mod custom;
 mod dispatch;
 mod display;
 mod fuse;
-mod handle;
 mod index;
 mod inplace;
 mod interpolate;
@@ -53,9 +53,11 @@ mod out;
 mod pointwise;
 mod pooling;
 mod random;
+mod recycled;
 mod reduce;
 mod sort;
 mod tensor;
+mod vector_norm;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};

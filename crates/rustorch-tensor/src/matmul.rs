@@ -1,6 +1,7 @@
 //! Matrix multiplication.
 
 use crate::Tensor;
+use crate::autograd::autocast;
 use crate::dispatch::{run, run_into};
 use rustorch_core::{DType, Dims, Error, MatMul, MulMatId, Numerics, Op, Result, Shape, UnaryOp};
 use std::borrow::Cow;
@@ -233,7 +234,7 @@ impl Tensor {
     #[inline]
     fn expect_one_dtype(&self, op: &'static str, other: &Tensor, advice: &'static str) -> Result<()> {
         let dtypes = [self.dtype(), other.dtype()];
-        if dtypes[0] == dtypes[1] || dtypes[1].is_quant() {
+        if dtypes[0] == dtypes[1] || dtypes[1].is_quant() || autocast::is_active() {
             return Ok(());
         }
         Err(Error::dtype(op, format!("the operands' dtypes differ; {advice}"), dtypes))

@@ -184,8 +184,8 @@ impl Tensor {
         }
         let x = if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32)? };
         let real = x.lt(0)?.where_cond(&x.full_like(std::f64::consts::PI)?, &x.zeros_like()?)?;
-        // NaN has no angle.
-        x.isnan()?.where_cond(&x, &real)
+        // NaN has no angle, and the gradient is zero everywhere: trunc has that one, too.
+        x.isnan()?.where_cond(&x.trunc()?, &real)
     }
 
     /// Kept within bounds; `max` wins where it is below `min`, and NaN stays. Bounds that are not integers take an

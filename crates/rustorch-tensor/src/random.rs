@@ -4,6 +4,8 @@ use crate::dispatch::create;
 use crate::{IntoShape, Tensor, TensorOptions};
 use rustorch_core::{DType, Distribution, Error, Op, PhiloxKey, Random, Result, Shape};
 use rustorch_runtime::DeviceGuard;
+use std::cell::RefCell;
+use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A source of random numbers: a seed and a place in its stream.
@@ -26,6 +28,40 @@ static DEFAULT: Generator = Generator::new(0);
 /// Seeds the process's own generator, from which `Tensor::rand` and its like draw. Unseeded, it starts from seed 0.
 pub fn manual_seed(seed: u64) {
     DEFAULT.manual_seed(seed);
+}
+
+thread_local! {
+    /// The keys that scopes of this thread drew from the process's generator, the innermost last.
+    static LOGS: RefCell<Vec<Vec<PhiloxKey>>> = const { RefCell::new(Vec::new()) };
+    /// The keys that scopes of this thread draw again.
+    static REPLAYS: RefCell<Vec<std::vec::IntoIter<PhiloxKey>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Ends a scope, also by a panic.
+struct Pop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Pop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Runs a closure, and returns the keys that it drew from the process's generator.
+pub(crate) fn logged<R>(f: impl FnOnce() -> R) -> (R, Vec<PhiloxKey>) {
+    LOGS.with_borrow_mut(|logs| logs.push(Vec::new()));
+    let mut keys = Vec::new();
+    let result = {
+        let _end = Pop(|| keys = LOGS.with_borrow_mut(|logs| logs.pop().unwrap_or_default()));
+        f()
+    };
+    (result, keys)
+}
+
+/// Runs a closure that draws these keys from the process's generator, and then fresh ones.
+pub(crate) fn replayed<R>(keys: Vec<PhiloxKey>, f: impl FnOnce() -> R) -> R {
+    REPLAYS.with_borrow_mut(|replays| replays.push(keys.into_iter()));
+    let _end = Pop(|| drop(REPLAYS.with_borrow_mut(Vec::pop)));
+    f()
 }
 
 impl Generator {
@@ -55,7 +91,17 @@ impl Generator {
     }
 
     /// The next part of the stream, for this many elements.
-    fn draw(&self, elements: usize) -> PhiloxKey {
+    pub(crate) fn draw(&self, elements: usize) -> PhiloxKey {
+        if !ptr::eq(self, &DEFAULT) || REPLAYS.with_borrow(Vec::is_empty) && LOGS.with_borrow(Vec::is_empty) {
+            return self.next(elements);
+        }
+        let again = REPLAYS.with_borrow_mut(|replays| replays.last_mut().and_then(Iterator::next));
+        let key = again.unwrap_or_else(|| self.next(elements));
+        LOGS.with_borrow_mut(|logs| logs.iter_mut().for_each(|log| log.push(key)));
+        key
+    }
+
+    fn next(&self, elements: usize) -> PhiloxKey {
         let mut key = self.lock();
         let part = *key;
         key.offset = key.offset.wrapping_add(Random::blocks(elements));

@@ -110,12 +110,32 @@ impl Tensor {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn max(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        Ok((self.amax(dim, keepdim)?, self.argmax(dim, keepdim)?))
+        let indices = self.argmax(dim, keepdim)?;
+        Ok((self.extremum(dim, keepdim, &indices, |x, dim, keepdim| x.amax(dim, keepdim))?, indices))
     }
 
     /// The smallest along a dimension, and their indices (`I64`), of equals the first.
     pub fn min(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        Ok((self.amin(dim, keepdim)?, self.argmin(dim, keepdim)?))
+        let indices = self.argmin(dim, keepdim)?;
+        Ok((self.extremum(dim, keepdim, &indices, |x, dim, keepdim| x.amin(dim, keepdim))?, indices))
+    }
+
+    /// The extremum along a dimension at its indices. Where it is recorded, the elements there, whose gradients equal elements do
+    /// not share.
+    fn extremum(
+        &self,
+        dim: isize,
+        keepdim: bool,
+        indices: &Tensor,
+        reduce: impl FnOnce(&Tensor, isize, bool) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        if !self.requires_grad() || self.ndim() == 0 {
+            return reduce(self, dim, keepdim);
+        }
+        if keepdim {
+            return self.gather(dim, indices);
+        }
+        self.gather(dim, &indices.unsqueeze(dim)?)?.squeeze(dim)
     }
 
     /// Variance over dimensions, divided by n − `correction`: 1 for the unbiased estimate (PyTorch's default), 0 for the
@@ -132,32 +152,6 @@ impl Tensor {
     /// How many elements are not zero, over dimensions, as `I64`.
     pub fn count_nonzero(&self, dims: impl Into<Axes>) -> Result<Tensor> {
         self.to_dtype(DType::Bool)?.sum(dims, false)
-    }
-
-    /// The p-norm (Σ|x|ᵖ)^(1/p) over dimensions. `p` may be 0 (how many are not zero) and ±∞ (largest and smallest |x|).
-    /// Integers give `F32`; 16-bit floats accumulate in `F32`.
-    pub fn norm(&self, p: f64, dims: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        let dims = dims.into();
-        let magnitude = match self.dtype() {
-            dtype if dtype.is_complex() => self.abs()?,
-            DType::F32 | DType::F64 => self.clone(),
-            _ => self.to_dtype(DType::F32)?,
-        };
-        let norm = if p == 2.0 {
-            magnitude.square()?.sum(dims, keepdim)?.sqrt()?
-        } else if p == 1.0 {
-            magnitude.abs()?.sum(dims, keepdim)?
-        } else if p == f64::INFINITY {
-            magnitude.abs()?.amax(dims, keepdim)?
-        } else if p == f64::NEG_INFINITY {
-            magnitude.abs()?.amin(dims, keepdim)?
-        } else if p == 0.0 {
-            magnitude.ne(0)?.to_dtype(magnitude.dtype())?.sum(dims, keepdim)?
-        } else {
-            magnitude.abs()?.pow(p)?.sum(dims, keepdim)?.pow(1.0 / p)?
-        };
-        let narrow = matches!(self.dtype(), DType::F16 | DType::BF16);
-        if narrow { norm.to_dtype(self.dtype()) } else { Ok(norm) }
     }
 
     fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {

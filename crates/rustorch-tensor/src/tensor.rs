@@ -1,8 +1,11 @@
 //! The tensor handle.
 
-use crate::handle::Handle;
+use crate::autograd::History;
+use crate::recycled::{Recycle, Recycled, SpareBlocks};
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
 use rustorch_runtime::{FromOutput, Output, Storage};
+use std::cell::RefCell;
+use std::thread::LocalKey;
 
 /// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
 ///
@@ -18,19 +21,42 @@ use rustorch_runtime::{FromOutput, Output, Storage};
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Tensor(Handle);
+pub struct Tensor(Recycled<Inner>);
 
 /// What a handle leads to.
 pub(crate) struct Inner {
     pub(crate) storage: Storage,
     pub(crate) layout: Layout,
     pub(crate) dtype: DType,
+    /// Where gradients go from here.
+    pub(crate) history: History,
+}
+
+impl Recycle for Inner {
+    #[inline]
+    fn spare() -> &'static LocalKey<SpareBlocks<Inner>> {
+        thread_local! {
+            static SPARE: SpareBlocks<Inner> = const { RefCell::new(Vec::new()) };
+        }
+        &SPARE
+    }
 }
 
 impl FromOutput for Tensor {
+    /// The parts of a tensor whose elements are contiguous from the start of a storage: made where they stay.
     #[inline]
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Tensor {
-        Tensor(Handle::packed(storage, dtype, shape))
+        // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.
+        Tensor(unsafe {
+            Recycled::made_by(|place: *mut Inner| {
+                // Reads nothing, but names every part: another one does not compile until it is written here, too.
+                let Inner { storage: _, dtype: _, layout: _, history: _ } = *place;
+                (&raw mut (*place).storage).write(storage);
+                (&raw mut (*place).dtype).write(dtype);
+                (&raw mut (*place).history).write(History::none());
+                Layout::contiguous_in(&mut *(&raw mut (*place).layout).cast(), shape);
+            })
+        })
     }
 
     fn output(out: Output) -> Tensor {
@@ -44,7 +70,24 @@ impl Tensor {
     /// The caller has checked that the layout stays inside the storage and that its elements are valid for the dtype.
     #[inline]
     pub(crate) fn from_parts(storage: Storage, dtype: DType, layout: Layout) -> Tensor {
-        Tensor(Handle::new(Inner { storage, layout, dtype }))
+        Tensor(Recycled::new(Inner { storage, layout, dtype, history: History::none() }))
+    }
+
+    /// Where gradients go from here.
+    #[inline]
+    pub(crate) fn history(&self) -> &History {
+        &self.0.history
+    }
+
+    /// The parts, where this is the only handle.
+    pub(crate) fn inner_mut(&mut self) -> Option<&mut Inner> {
+        self.0.get_mut()
+    }
+
+    /// Whether both are handles to one tensor, not to two views of the same memory.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Tensor) -> bool {
+        self.0.same(&other.0)
     }
 
     /// The memory.

@@ -1,5 +1,6 @@
 //! View ops: other shapes, orders and parts of the same memory. None of them copies, unless its documentation says so.
 
+use crate::autograd::is_grad_enabled;
 use crate::dispatch::{try_view, view};
 use crate::{IntoShape, Sizes, Tensor};
 use rustorch_core::{Dims, Error, Result, Shape, ViewOp, resolve_axis};
@@ -26,7 +27,7 @@ impl Tensor {
     /// As [`reshape`](Self::reshape), for a shape that is known.
     pub(crate) fn reshape_to(&self, shape: Shape) -> Result<Tensor> {
         if &shape == self.shape() {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let op = ViewOp::Reshape(shape);
         match try_view(self, &op)? {
@@ -38,6 +39,12 @@ impl Tensor {
     #[cold]
     fn reshape_copy(&self, op: &ViewOp) -> Result<Tensor> {
         view(&self.copy()?, op)
+    }
+
+    /// A view that changes nothing: the tensor itself; or, as of any view where nothing is recorded, its memory without a history.
+    #[inline]
+    fn unchanged(&self) -> Tensor {
+        if self.history().exists() && !is_grad_enabled() { self.detach() } else { self.clone() }
     }
 
     /// Whether [`reshape`](Self::reshape) to this shape needs no copy.
@@ -81,7 +88,7 @@ impl Tensor {
     pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
         let (a, b) = (self.axis("transpose", a)?, self.axis("transpose", b)?);
         if a == b {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         view(self, &ViewOp::Transpose { axes: [a, b] })
     }
@@ -92,7 +99,7 @@ impl Tensor {
     /// With more than two dimensions; [`transpose`](Self::transpose) says which.
     pub fn t(&self) -> Result<Tensor> {
         match self.ndim() {
-            0 | 1 => Ok(self.clone()),
+            0 | 1 => Ok(self.unchanged()),
             2 => self.transpose(0, 1),
             _ => Err(Error::shape("t", "needs two dimensions at most; use transpose", [self.shape()])),
         }
@@ -110,7 +117,7 @@ impl Tensor {
         let axis = self.axis("squeeze", dim)?;
         match self.dims().get(axis) {
             Some(1) => view(self, &ViewOp::Squeeze { axis }),
-            _ => Ok(self.clone()),
+            _ => Ok(self.unchanged()),
         }
     }
 
@@ -161,7 +168,7 @@ impl Tensor {
     pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape()?;
         if &shape == self.shape() {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         view(self, &ViewOp::Expand(shape))
     }
@@ -231,7 +238,7 @@ impl Tensor {
         }
         let len = self.dims()[axis];
         if len == 0 {
-            return Ok(vec![self.clone(); chunks]);
+            return Ok(vec![self.unchanged(); chunks]);
         }
         self.split(len.div_ceil(chunks), dim)
     }
@@ -244,7 +251,7 @@ impl Tensor {
             return Err(Error::argument("split", "the length of the parts must be at least 1"));
         }
         if len == 0 {
-            return Ok(vec![self.clone()]);
+            return Ok(vec![self.unchanged()]);
         }
         (0..len).step_by(size).map(|start| self.narrow(dim, start, size.min(len - start))).collect()
     }
@@ -294,7 +301,7 @@ impl Tensor {
 
     /// The real parts of complex numbers, as a view; real tensors are returned as they are.
     pub fn real(&self) -> Result<Tensor> {
-        if self.dtype().is_complex() { view(self, &ViewOp::Real) } else { Ok(self.clone()) }
+        if self.dtype().is_complex() { view(self, &ViewOp::Real) } else { Ok(self.unchanged()) }
     }
 
     /// The imaginary parts of complex numbers, as a view.

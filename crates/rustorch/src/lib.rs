@@ -24,6 +24,11 @@
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
 //! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
 
+/// The guide's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/autograd.md")]
+mod guide_autograd {}
+
 #[cfg(feature = "profile")]
 pub mod benchmark;
 pub mod devices;

@@ -23,7 +23,8 @@ impl fmt::Display for Tensor {
             // Nothing shows what an empty tensor would hold, so shape and dtype are spelled out.
             let size = (self.ndim() != 1).then(|| format!("size={}", tuple(self.dims())));
             let dtype = (self.dtype() != DType::F32).then(|| format!("dtype={}", self.dtype()));
-            return f.write_str(&with_suffixes("tensor([]".into(), [size, dtype].into_iter().flatten()));
+            let suffixes = [size, dtype, history(self)];
+            return f.write_str(&with_suffixes("tensor([]".into(), suffixes.into_iter().flatten()));
         }
         let excerpt = match Excerpt::new(self) {
             Ok(excerpt) => excerpt,
@@ -56,7 +57,15 @@ impl fmt::Display for Tensor {
             PREFIX.len(),
         );
         let dtype = (!default).then(|| format!("dtype={}", self.dtype()));
-        f.write_str(&with_suffixes(text, dtype.into_iter()))
+        f.write_str(&with_suffixes(text, [dtype, history(self)].into_iter().flatten()))
+    }
+}
+
+/// What made the tensor, or that it requires a gradient.
+fn history(x: &Tensor) -> Option<String> {
+    match x.grad_fn() {
+        Some(made_by) => Some(format!("grad_fn={made_by:?}")),
+        None => x.requires_grad().then(|| "requires_grad=True".into()),
     }
 }
 

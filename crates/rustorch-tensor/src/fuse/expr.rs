@@ -1,6 +1,6 @@
 //! Symbolic values, with the operators and methods of tensors.
 
-use rustorch_core::{BinaryOp, C64, C128, CompareOp, DType, GluOp, Scalar, UnaryOp, bf16, f16};
+use rustorch_core::{BinaryOp, C64, C128, CompareOp, DType, GluOp, Op, Scalar, UnaryOp, bf16, f16};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -144,6 +144,46 @@ unary_methods! {
     erfinv => Erfinv, sigmoid => Sigmoid, relu => Relu, gelu => Gelu, gelu_tanh => GeluTanh, silu => Silu, softplus => Softplus,
     logical_not => LogicalNot, bitwise_not => BitwiseNot, isnan => IsNan, isinf => IsInf, isfinite => IsFinite,
     conj => Conj,
+}
+
+impl<'t> Expr<'t> {
+    /// The real part of a complex value.
+    pub fn real(&self) -> Expr<'t> {
+        self.push(Node::Unary(UnaryOp::Real, self.index))
+    }
+
+    /// The imaginary part of a complex value.
+    pub fn imag(&self) -> Expr<'t> {
+        self.push(Node::Unary(UnaryOp::Imag, self.index))
+    }
+
+    /// The angle of a complex value.
+    pub fn angle(&self) -> Expr<'t> {
+        self.push(Node::Unary(UnaryOp::Angle, self.index))
+    }
+
+    /// A pointwise operation of values whose dtypes it takes as they are; a step of a program.
+    pub(crate) fn step(op: &Op, args: &[ExprOrScalar<'t>]) -> Option<Expr<'t>> {
+        let value = |i: usize| match args.get(i) {
+            Some(ExprOrScalar::Expr(x)) => Some(*x),
+            _ => None,
+        };
+        let tape = args.iter().find_map(|arg| match arg {
+            ExprOrScalar::Expr(x) => Some(*x),
+            ExprOrScalar::Scalar(_) => None,
+        })?;
+        let node = match op {
+            Op::Unary(op) => Node::Unary(*op, value(0)?.index),
+            Op::Binary(op) => Node::Binary(*op, [args[0].term(), args[1].term()]),
+            Op::Compare(op) => Node::Compare(*op, [args[0].term(), args[1].term()]),
+            Op::Glu(op) => Node::Glu(*op, [value(0)?.index, value(1)?.index]),
+            Op::Clamp(clamp) => Node::Clamp(value(0)?.index, [clamp.min, clamp.max]),
+            Op::Cast(cast) => Node::Cast(value(0)?.index, cast.to),
+            Op::Where(_) => Node::Where(value(0)?.index, [args[1].term(), args[2].term()]),
+            _ => return None,
+        };
+        Some(tape.push(node))
+    }
 }
 
 macro_rules! pair_methods {

@@ -7,10 +7,10 @@ mod operators;
 pub use expr::{Expr, ExprOrScalar};
 
 use crate::Tensor;
-use crate::dispatch::run_many;
+use crate::dispatch::{run, run_many};
 use expr::{Node, Tape};
 use lower::{Input, Program};
-use rustorch_core::{Error, FusedPointwise, Op, Result};
+use rustorch_core::{DType, Error, FusedPointwise, Op, PromotionCategory, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -65,6 +65,73 @@ pub struct Fused {
     /// Which nodes the result depends on.
     needed: Vec<bool>,
     programs: RwLock<Vec<(Inputs, Program)>>,
+}
+
+/// An expression over some of several tensors, which need not all be used.
+pub(crate) struct Partial {
+    /// Which of the tensors it uses, ascending.
+    pub(crate) uses: SmallVec<[usize; 4]>,
+    /// None where it is the one tensor that it uses.
+    fused: Option<Fused>,
+}
+
+impl Partial {
+    /// The expression that a closure writes down for so many values.
+    pub(crate) fn new(values: usize, f: impl for<'t> FnOnce(&[Expr<'t>]) -> Expr<'t>) -> Partial {
+        let tape = Tape::with_inputs(values);
+        let result = {
+            let all: SmallVec<[Expr<'_>; 8]> = (0..values).map(|i| tape.expr(i)).collect();
+            f(&all).index()
+        };
+        let mut nodes = tape.into_nodes();
+        let needed = lower::needed(&nodes, result);
+        let uses: SmallVec<[usize; 4]> = (0..values).filter(|&i| needed[i]).collect();
+        if let Node::Input(_) = nodes[result] {
+            return Partial { uses, fused: None };
+        }
+        for (place, &value) in uses.iter().enumerate() {
+            nodes[value] = Node::Input(place);
+        }
+        let fused = Fused { inputs: uses.len(), nodes, result, needed, programs: RwLock::default() };
+        Partial { uses, fused: Some(fused) }
+    }
+
+    /// The value for the tensors that it uses.
+    pub(crate) fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
+        let Some(fused) = &self.fused else { return Ok(inputs[0].clone()) };
+        match fused.program(inputs)? {
+            Program::Input(i) => Ok(inputs[i].clone()),
+            Program::FusedPointwise(program) => match single_step(&program) {
+                Some((op, Operands::Pair([a, b]))) => run(op, &[inputs[a], inputs[b]]),
+                Some((op, Operands::One(x))) => run(op, &[inputs[x]]),
+                None => run_many(&Op::FusedPointwise(program), inputs),
+            },
+        }
+    }
+
+    /// Whether it fits into one operation for tensors of these dtypes.
+    pub(crate) fn fits(&self, dtypes: &[DType]) -> bool {
+        let inputs =
+            dtypes.iter().map(|&dtype| Input { dtype, category: PromotionCategory::Dimensioned }).collect();
+        self.fused.as_ref().is_none_or(|fused| fused.program_for(inputs).is_ok())
+    }
+}
+
+/// The inputs that a step takes, where it takes nothing else.
+enum Operands {
+    One(usize),
+    Pair([usize; 2]),
+}
+
+/// The operation of a program of one step, which needs no program.
+fn single_step(program: &FusedPointwise) -> Option<(&Op, Operands)> {
+    use rustorch_core::FusedValue::Input;
+    let [step] = program.steps() else { return None };
+    match *step.args() {
+        [Input(x)] => Some((step.op(), Operands::One(x))),
+        [Input(a), Input(b)] => Some((step.op(), Operands::Pair([a, b]))),
+        _ => None,
+    }
 }
 
 /// What a program depends on.
@@ -125,7 +192,10 @@ impl Fused {
                 format!("the expression has {} inputs, {} were given", self.inputs, inputs.len()),
             ));
         }
-        let key: Inputs = inputs.iter().map(|x| Input { dtype: x.dtype(), category: x.category() }).collect();
+        self.program_for(inputs.iter().map(|x| Input { dtype: x.dtype(), category: x.category() }).collect())
+    }
+
+    fn program_for(&self, key: Inputs) -> Result<Program> {
         let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, program)) = programs.iter().find(|(have, _)| *have == key) {
             return Ok(program.clone());

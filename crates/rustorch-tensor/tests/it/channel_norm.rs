@@ -9,9 +9,14 @@ use crate::common::{Case, check_of, fixture};
 use rustorch_tensor::{DType, Error, Result, Tensor};
 use std::collections::HashMap;
 
-const OPS: &[&str] = &["batch_norm", "group_norm", "instance_norm"];
+pub(crate) const OPS: &[&str] = &["batch_norm", "group_norm", "instance_norm"];
 
-fn normalise(op: &str, case: &Case, x: &Tensor, given: &HashMap<String, Tensor>) -> Result<Vec<Tensor>> {
+pub(crate) fn normalise(
+    op: &str,
+    case: &Case,
+    x: &Tensor,
+    given: &HashMap<String, Tensor>,
+) -> Result<Vec<Tensor>> {
     let (weight, bias) = (given.get("weight"), given.get("bias"));
     let running = given.get("running_mean").zip(given.get("running_var"));
     let (training, eps) = (case.flag("training"), case.float("eps").unwrap_or(1e-5));

@@ -9,8 +9,8 @@ use rustorch_tensor::{ConvOptions, DType, Error, Padding, Result, Sizes, Tensor}
 use serde_json::Value;
 
 const FIXTURE: &str = "conv.jsonl";
-const FORWARD: &[&str] = &["conv1d", "conv2d", "conv3d"];
-const TRANSPOSED: &[&str] = &["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"];
+pub(crate) const FORWARD: &[&str] = &["conv1d", "conv2d", "conv3d"];
+pub(crate) const TRANSPOSED: &[&str] = &["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"];
 const GRADIENTS: &[&str] = &["conv_input_gradient", "conv_weight_gradient"];
 
 /// A number or a list of them.
@@ -50,7 +50,7 @@ fn options(case: &Case) -> ConvOptions {
     options
 }
 
-fn call(name: &str, case: &Case) -> Result<Tensor> {
+pub(crate) fn call(name: &str, case: &Case) -> Result<Tensor> {
     let (x, weight, bias) = (&case.inputs[0], &case.inputs[1], case.inputs.get(2));
     let options = options(case);
     match name {

@@ -6,10 +6,10 @@ use rustorch_core::dispatch_dtype;
 use rustorch_tensor::{DType, Element, Fused, QuantType, Result, Scalar, Tensor, bf16, f16, fuse};
 
 /// An expression, fused and not.
-struct Both {
-    name: &'static str,
-    fused: Fused,
-    steps: fn(&Tensor, &Tensor) -> Result<Tensor>,
+pub(crate) struct Both {
+    pub(crate) name: &'static str,
+    pub(crate) fused: Fused,
+    pub(crate) steps: fn(&Tensor, &Tensor) -> Result<Tensor>,
 }
 
 macro_rules! both {
@@ -22,7 +22,7 @@ macro_rules! both {
     };
 }
 
-fn expressions() -> Vec<Both> {
+pub(crate) fn expressions() -> Vec<Both> {
     both! {
         [a, b] ((a * b + a) * 0.5 - b).tanh(), a.mul(b)?.add(a)?.mul(0.5)?.sub(b)?.tanh();
         [a, b] a + b * 3, a.add(&b.mul(3)?);
@@ -45,7 +45,7 @@ fn expressions() -> Vec<Both> {
 }
 
 /// A tensor of small numbers of a dtype.
-fn numbers(dims: &[usize], dtype: DType, start: f64) -> Tensor {
+pub(crate) fn numbers(dims: &[usize], dtype: DType, start: f64) -> Tensor {
     let n: usize = dims.iter().product();
     let values: Vec<f64> = (0..n).map(|i| start + 0.75 * i as f64).collect();
     Tensor::from_slice(&values, dims).unwrap().to_dtype(dtype).unwrap()

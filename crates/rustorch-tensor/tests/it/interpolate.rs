@@ -21,7 +21,7 @@ fn mode(name: &str) -> Interpolation {
     }
 }
 
-fn options(case: &Case) -> InterpolateOptions {
+pub(crate) fn options(case: &Case) -> InterpolateOptions {
     let floats = |key: &str| -> Vec<f64> {
         match &case.attrs[key] {
             serde_json::Value::Array(list) => list.iter().map(|n| n.as_f64().unwrap()).collect(),

@@ -9,7 +9,7 @@ use crate::common::{Case, complexes, fixture};
 use rustorch_tensor::linalg::{self, QrMode, TriangularOptions};
 use rustorch_tensor::{DType, Error, MatrixDefect, Result, Tensor};
 
-fn compute(case: &Case, op: &str) -> Result<Vec<Tensor>> {
+pub(crate) fn compute(case: &Case, op: &str) -> Result<Vec<Tensor>> {
     let inputs: Vec<&Tensor> = case.inputs.iter().collect();
     let pair = |(a, b)| vec![a, b];
     let left = case.attrs["left"].as_bool().unwrap_or(true);

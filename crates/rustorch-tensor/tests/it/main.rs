@@ -6,7 +6,9 @@
     reason = "a step that fails fails the test"
 )]
 
+mod autocast;
 mod channel_norm;
+mod checkpoint;
 mod common;
 mod complex;
 mod conv;
@@ -14,13 +16,25 @@ mod display;
 mod erfinv;
 mod errors;
 mod fast_path;
+mod faults;
+mod function;
+mod functional;
 mod fuse;
+mod gradient_cases;
+mod gradient_docs;
+mod gradients;
 mod in_place;
 mod interpolate;
 mod linalg;
 mod linalg_properties;
+mod norm_backward;
 mod numerics;
 mod ops;
 mod pooling;
+mod programs;
 mod semantics;
+mod smooth_programs;
+mod stress;
+mod tape;
+mod threads;
 mod views;

@@ -10,10 +10,10 @@ use rustorch_tensor::{
     Axes, DType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction, Tensor, TensorOrScalar,
 };
 
-type Unary = fn(&Tensor) -> Result<Tensor>;
-type Binary = fn(&Tensor, TensorOrScalar<'_>) -> Result<Tensor>;
+pub(crate) type Unary = fn(&Tensor) -> Result<Tensor>;
+pub(crate) type Binary = fn(&Tensor, TensorOrScalar<'_>) -> Result<Tensor>;
 
-const UNARY: &[(&str, Unary)] = &[
+pub(crate) const UNARY: &[(&str, Unary)] = &[
     ("neg", Tensor::neg),
     ("abs", Tensor::abs),
     ("sign", Tensor::sign),
@@ -61,7 +61,7 @@ const UNARY: &[(&str, Unary)] = &[
     ("angle", Tensor::angle),
 ];
 
-const BINARY: &[(&str, Binary)] = &[
+pub(crate) const BINARY: &[(&str, Binary)] = &[
     ("add", |a, b| a.add(b)),
     ("sub", |a, b| a.sub(b)),
     ("mul", |a, b| a.mul(b)),
@@ -87,8 +87,8 @@ const BINARY: &[(&str, Binary)] = &[
 ];
 
 const LOGICAL: &[&str] = &["logical_and", "logical_or", "logical_xor"];
-const SELECT: &[&str] = &["where", "clamp", "masked_fill", "cast"];
-const REDUCE: &[&str] = &[
+pub(crate) const SELECT: &[&str] = &["where", "clamp", "masked_fill", "cast"];
+pub(crate) const REDUCE: &[&str] = &[
     "sum",
     "mean",
     "prod",
@@ -106,19 +106,21 @@ const REDUCE: &[&str] = &[
     "cumsum",
     "cumprod",
 ];
-const PRODUCTS: &[&str] = &["matmul", "bmm", "linear", "outer"];
+pub(crate) const PRODUCTS: &[&str] = &["matmul", "bmm", "linear", "outer"];
 const NORMS: &[&str] =
     &["softmax", "log_softmax", "layer_norm", "rms_norm", "scaled_dot_product_attention", "rope"];
-const INDEX: &[&str] = &["gather", "take_along_dim", "scatter", "index_select", "embedding", "tril", "triu"];
-const INDEX_SUMS: &[&str] = &["scatter_add", "index_add"];
-const SHAPING: &[&str] = &["cat", "stack", "pad", "flip", "roll", "repeat", "sort", "argsort", "topk"];
+pub(crate) const INDEX: &[&str] =
+    &["gather", "take_along_dim", "scatter", "index_select", "embedding", "tril", "triu"];
+pub(crate) const INDEX_SUMS: &[&str] = &["scatter_add", "index_add"];
+pub(crate) const SHAPING: &[&str] =
+    &["cat", "stack", "pad", "flip", "roll", "repeat", "sort", "argsort", "topk"];
 const FACTORIES: &[&str] = &["arange", "linspace"];
 
-fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+pub(crate) fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
     table.iter().map(|row| row.0).collect()
 }
 
-fn by_name<T: Copy>(table: &[(&str, T)], name: &str) -> T {
+pub(crate) fn by_name<T: Copy>(table: &[(&str, T)], name: &str) -> T {
     table.iter().find(|row| row.0 == name).unwrap().1
 }
 
@@ -143,19 +145,7 @@ fn functions_of_each_element() {
 
 #[test]
 fn functions_of_pairs() {
-    check(&names(BINARY), false, |case| {
-        let (f, a) = (by_name(BINARY, &case.op), &case.inputs[0]);
-        Ok(vec![match case.scalar("scalar") {
-            None => f(a, (&case.inputs[1]).into())?,
-            Some(number) if !case.flag("reverse") => f(a, number.into())?,
-            Some(number) => match &*case.op {
-                "sub" => a.rsub(number)?,
-                "div" => a.rdiv(number)?,
-                "pow" => a.rpow(number)?,
-                other => panic!("reversed {other}"),
-            },
-        }])
-    });
+    check(&names(BINARY), false, pair);
     check(LOGICAL, true, |case| {
         let (a, b) = (&case.inputs[0], &case.inputs[1]);
         Ok(vec![match &*case.op {
@@ -166,28 +156,44 @@ fn functions_of_pairs() {
     });
 }
 
-#[test]
-fn selection_and_casts() {
-    check(SELECT, true, |case| {
-        let x = &case.inputs[0];
-        Ok(match &*case.op {
-            "where" => vec![x.where_cond(&case.inputs[1], &case.inputs[2])?],
-            "masked_fill" => vec![x.masked_fill(&case.inputs[1], case.scalar("value").unwrap())?],
-            "clamp" => vec![match (case.scalar("min"), case.scalar("max")) {
-                (Some(min), Some(max)) => x.clamp(min, max)?,
-                (Some(min), None) => x.clamp_min(min)?,
-                (None, Some(max)) => x.clamp_max(max)?,
-                (None, None) => panic!("no bounds"),
-            }],
-            _ => {
-                let targets = case.attrs["to"].as_array().unwrap();
-                targets.iter().map(|to| x.to_dtype(dtype(to.as_str().unwrap()))).collect::<Result<_>>()?
-            }
-        })
-    });
+pub(crate) fn pair(case: &Case) -> Result<Vec<Tensor>> {
+    let (f, a) = (by_name(BINARY, &case.op), &case.inputs[0]);
+    Ok(vec![match case.scalar("scalar") {
+        None => f(a, (&case.inputs[1]).into())?,
+        Some(number) if !case.flag("reverse") => f(a, number.into())?,
+        Some(number) => match &*case.op {
+            "sub" => a.rsub(number)?,
+            "div" => a.rdiv(number)?,
+            "pow" => a.rpow(number)?,
+            other => panic!("reversed {other}"),
+        },
+    }])
 }
 
-fn axes(case: &Case) -> Axes {
+#[test]
+fn selection_and_casts() {
+    check(SELECT, true, select);
+}
+
+pub(crate) fn select(case: &Case) -> Result<Vec<Tensor>> {
+    let x = &case.inputs[0];
+    Ok(match &*case.op {
+        "where" => vec![x.where_cond(&case.inputs[1], &case.inputs[2])?],
+        "masked_fill" => vec![x.masked_fill(&case.inputs[1], case.scalar("value").unwrap())?],
+        "clamp" => vec![match (case.scalar("min"), case.scalar("max")) {
+            (Some(min), Some(max)) => x.clamp(min, max)?,
+            (Some(min), None) => x.clamp_min(min)?,
+            (None, Some(max)) => x.clamp_max(max)?,
+            (None, None) => panic!("no bounds"),
+        }],
+        _ => {
+            let targets = case.attrs["to"].as_array().unwrap();
+            targets.iter().map(|to| x.to_dtype(dtype(to.as_str().unwrap()))).collect::<Result<_>>()?
+        }
+    })
+}
+
+pub(crate) fn axes(case: &Case) -> Axes {
     match &case.attrs["dim"] {
         serde_json::Value::Array(_) => case.ints("dim").into(),
         serde_json::Value::Number(n) => n.as_i64().unwrap().into(),
@@ -197,44 +203,48 @@ fn axes(case: &Case) -> Axes {
 
 #[test]
 fn reductions_and_scans() {
-    check(REDUCE, false, |case| {
-        let (x, keepdim) = (&case.inputs[0], case.flag("keepdim"));
-        let correction = case.float("correction").unwrap_or(1.0);
-        Ok(vec![match &*case.op {
-            "sum" => x.sum(axes(case), keepdim)?,
-            "mean" => x.mean(axes(case), keepdim)?,
-            "prod" => x.prod(axes(case), keepdim)?,
-            "amax" => x.amax(axes(case), keepdim)?,
-            "amin" => x.amin(axes(case), keepdim)?,
-            "any" => x.any(axes(case), keepdim)?,
-            "all" => x.all(axes(case), keepdim)?,
-            "argmax" => x.argmax(axes(case), keepdim)?,
-            "argmin" => x.argmin(axes(case), keepdim)?,
-            "logsumexp" => x.logsumexp(axes(case), keepdim)?,
-            "var" => x.var(axes(case), correction, keepdim)?,
-            "std" => x.std(axes(case), correction, keepdim)?,
-            "cumsum" => x.cumsum(case.dim())?,
-            "cumprod" => x.cumprod(case.dim())?,
-            pair => {
-                let (values, indices) =
-                    if pair == "max_dim" { x.max(case.dim(), keepdim)? } else { x.min(case.dim(), keepdim)? };
-                return Ok(vec![values, indices]);
-            }
-        }])
-    });
+    check(REDUCE, false, reduce);
+}
+
+pub(crate) fn reduce(case: &Case) -> Result<Vec<Tensor>> {
+    let (x, keepdim) = (&case.inputs[0], case.flag("keepdim"));
+    let correction = case.float("correction").unwrap_or(1.0);
+    Ok(vec![match &*case.op {
+        "sum" => x.sum(axes(case), keepdim)?,
+        "mean" => x.mean(axes(case), keepdim)?,
+        "prod" => x.prod(axes(case), keepdim)?,
+        "amax" => x.amax(axes(case), keepdim)?,
+        "amin" => x.amin(axes(case), keepdim)?,
+        "any" => x.any(axes(case), keepdim)?,
+        "all" => x.all(axes(case), keepdim)?,
+        "argmax" => x.argmax(axes(case), keepdim)?,
+        "argmin" => x.argmin(axes(case), keepdim)?,
+        "logsumexp" => x.logsumexp(axes(case), keepdim)?,
+        "var" => x.var(axes(case), correction, keepdim)?,
+        "std" => x.std(axes(case), correction, keepdim)?,
+        "cumsum" => x.cumsum(case.dim())?,
+        "cumprod" => x.cumprod(case.dim())?,
+        pair => {
+            let (values, indices) =
+                if pair == "max_dim" { x.max(case.dim(), keepdim)? } else { x.min(case.dim(), keepdim)? };
+            return Ok(vec![values, indices]);
+        }
+    }])
 }
 
 #[test]
 fn matmuls() {
-    check(PRODUCTS, false, |case| {
-        let (a, b) = (&case.inputs[0], &case.inputs[1]);
-        Ok(vec![match &*case.op {
-            "matmul" => a.matmul(b)?,
-            "bmm" => a.bmm(b)?,
-            "linear" => a.linear(b, case.inputs.get(2))?,
-            _ => a.outer(b)?,
-        }])
-    });
+    check(PRODUCTS, false, product);
+}
+
+pub(crate) fn product(case: &Case) -> Result<Vec<Tensor>> {
+    let (a, b) = (&case.inputs[0], &case.inputs[1]);
+    Ok(vec![match &*case.op {
+        "matmul" => a.matmul(b)?,
+        "bmm" => a.bmm(b)?,
+        "linear" => a.linear(b, case.inputs.get(2))?,
+        _ => a.outer(b)?,
+    }])
 }
 
 #[test]
@@ -296,67 +306,75 @@ fn norms_and_attention() {
 
 #[test]
 fn indexing() {
-    check(INDEX, true, |case| {
-        let x = &case.inputs[0];
-        Ok(vec![match &*case.op {
-            "gather" => x.gather(case.dim(), &case.inputs[1])?,
-            "take_along_dim" => x.take_along_dim(&case.inputs[1], case.int("dim").map(|d| d as isize))?,
-            "scatter" => match case.scalar("value") {
-                Some(value) => x.scatter(case.dim(), &case.inputs[1], value)?,
-                None => x.scatter(case.dim(), &case.inputs[1], &case.inputs[2])?,
-            },
-            "index_select" => x.index_select(case.dim(), &case.inputs[1])?,
-            "embedding" => case.inputs[1].embedding(x)?,
-            "tril" => x.tril(case.int("diagonal").unwrap())?,
-            _ => x.triu(case.int("diagonal").unwrap())?,
-        }])
-    });
-    check(INDEX_SUMS, false, |case| {
-        let (x, index, source) = (&case.inputs[0], &case.inputs[1], &case.inputs[2]);
-        Ok(vec![match &*case.op {
-            "scatter_add" => x.scatter_add(case.dim(), index, source)?,
-            _ => x.index_add(case.dim(), index, source)?,
-        }])
-    });
+    check(INDEX, true, index);
+    check(INDEX_SUMS, false, index_sum);
+}
+
+pub(crate) fn index_sum(case: &Case) -> Result<Vec<Tensor>> {
+    let (x, index, source) = (&case.inputs[0], &case.inputs[1], &case.inputs[2]);
+    Ok(vec![match &*case.op {
+        "scatter_add" => x.scatter_add(case.dim(), index, source)?,
+        _ => x.index_add(case.dim(), index, source)?,
+    }])
+}
+
+pub(crate) fn index(case: &Case) -> Result<Vec<Tensor>> {
+    let x = &case.inputs[0];
+    Ok(vec![match &*case.op {
+        "gather" => x.gather(case.dim(), &case.inputs[1])?,
+        "take_along_dim" => x.take_along_dim(&case.inputs[1], case.int("dim").map(|d| d as isize))?,
+        "scatter" => match case.scalar("value") {
+            Some(value) => x.scatter(case.dim(), &case.inputs[1], value)?,
+            None => x.scatter(case.dim(), &case.inputs[1], &case.inputs[2])?,
+        },
+        "index_select" => x.index_select(case.dim(), &case.inputs[1])?,
+        "embedding" => case.inputs[1].embedding(x)?,
+        "tril" => x.tril(case.int("diagonal").unwrap())?,
+        _ => x.triu(case.int("diagonal").unwrap())?,
+    }])
 }
 
 /// The fixture was made by `tools/oracle/torch_scatter_reduce.py` with PyTorch 2.
 #[test]
 fn scatter_reduce() {
-    check_of("scatter_reduce.jsonl", &["scatter_reduce"], false, |case| {
-        let reduce = case.attrs["reduce"].as_str().unwrap();
-        let reduction = ScatterReduction::ALL.iter().find(|r| r.name() == reduce).unwrap();
-        let (x, index, source) = (&case.inputs[0], &case.inputs[1], &case.inputs[2]);
-        Ok(vec![x.scatter_reduce(case.dim(), index, source, *reduction, case.flag("include_self"))?])
-    });
+    check_of("scatter_reduce.jsonl", &["scatter_reduce"], false, reduce_into);
     let x = Tensor::new([true, false]).unwrap();
     let refused = x.scatter_reduce(0, &Tensor::new([0i64]).unwrap(), &x, ScatterReduction::Sum, true);
     assert!(refused.unwrap_err().to_string().contains("scatter_reduce: takes integers and floats"));
 }
 
+pub(crate) fn reduce_into(case: &Case) -> Result<Vec<Tensor>> {
+    let reduce = case.attrs["reduce"].as_str().unwrap();
+    let reduction = ScatterReduction::ALL.iter().find(|r| r.name() == reduce).unwrap();
+    let (x, index, source) = (&case.inputs[0], &case.inputs[1], &case.inputs[2]);
+    Ok(vec![x.scatter_reduce(case.dim(), index, source, *reduction, case.flag("include_self"))?])
+}
+
 #[test]
 fn joining_and_ordering() {
-    check(SHAPING, true, |case| {
-        let x = &case.inputs[0];
-        Ok(vec![match &*case.op {
-            "cat" => Tensor::cat(&case.inputs, case.dim())?,
-            "stack" => Tensor::stack(&case.inputs, case.dim())?,
-            "pad" => x.pad(case.ints("pad"), case.scalar("value").unwrap())?,
-            "flip" => x.flip(case.ints("dims"))?,
-            "roll" => x.roll(&case.ints("shifts"), &case.ints("dims"))?,
-            "repeat" => x.repeat(&case.ints("repeats").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
-            "argsort" => x.argsort(case.dim(), case.flag("descending"))?,
-            "sort" => {
-                let (values, indices) = x.sort(case.dim(), case.flag("descending"))?;
-                return Ok(vec![values, indices]);
-            }
-            _ => {
-                let k = case.int("k").unwrap() as usize;
-                let (values, indices) = x.topk(k, case.dim(), case.flag("largest"))?;
-                return Ok(vec![values, indices]);
-            }
-        }])
-    });
+    check(SHAPING, true, shape);
+}
+
+pub(crate) fn shape(case: &Case) -> Result<Vec<Tensor>> {
+    let x = &case.inputs[0];
+    Ok(vec![match &*case.op {
+        "cat" => Tensor::cat(&case.inputs, case.dim())?,
+        "stack" => Tensor::stack(&case.inputs, case.dim())?,
+        "pad" => x.pad(case.ints("pad"), case.scalar("value").unwrap())?,
+        "flip" => x.flip(case.ints("dims"))?,
+        "roll" => x.roll(&case.ints("shifts"), &case.ints("dims"))?,
+        "repeat" => x.repeat(&case.ints("repeats").iter().map(|&n| n as usize).collect::<Vec<_>>())?,
+        "argsort" => x.argsort(case.dim(), case.flag("descending"))?,
+        "sort" => {
+            let (values, indices) = x.sort(case.dim(), case.flag("descending"))?;
+            return Ok(vec![values, indices]);
+        }
+        _ => {
+            let k = case.int("k").unwrap() as usize;
+            let (values, indices) = x.topk(k, case.dim(), case.flag("largest"))?;
+            return Ok(vec![values, indices]);
+        }
+    }])
 }
 
 #[test]

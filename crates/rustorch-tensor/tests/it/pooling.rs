@@ -8,7 +8,7 @@
 use crate::common::{Case, check_of, fixture};
 use rustorch_tensor::{AvgPoolOptions, DType, Error, MaxPoolOptions, Result, Tensor};
 
-const OPS: &[&str] = &["max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool"];
+pub(crate) const OPS: &[&str] = &["max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool"];
 
 fn list(case: &Case, key: &str) -> Option<Vec<isize>> {
     case.attrs[key].as_array().map(|_| case.ints(key))
@@ -45,7 +45,7 @@ fn avg_options(case: &Case) -> AvgPoolOptions {
 }
 
 /// The results of a pooling: values, and indices of maxima.
-fn pool(op: &str, case: &Case, x: &Tensor) -> Result<Vec<Tensor>> {
+pub(crate) fn pool(op: &str, case: &Case, x: &Tensor) -> Result<Vec<Tensor>> {
     let pair = |(values, indices)| vec![values, indices];
     let n = case.int("n").unwrap();
     Ok(match op {

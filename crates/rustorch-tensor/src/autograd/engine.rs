@@ -1,0 +1,272 @@
+//! The backward pass: from the gradients of some results to those of leaves, node by node.
+//!
+//! The order depends on the graph alone: what is deeper comes first, and of one depth what was reached first, from the outputs along the
+//! edges in order. So each node is visited when all that depends on it has been, and sums have the same bits on every run.
+
+use super::context::{Context, Grads};
+use super::history::Edge;
+use super::node::{Input, Kind, Leaf, Meta, Node, NodeRef};
+use super::rule;
+use super::{Autocast, GradMode, anomaly, fit};
+use crate::Tensor;
+use rustorch_core::{Error, Result};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What a backward pass is asked for.
+pub(crate) struct Pass<'a> {
+    /// Whether saved tensors are kept for another pass.
+    pub(crate) retain_graph: bool,
+    /// Whether the pass itself is recorded.
+    pub(crate) create_graph: bool,
+    /// The results whose gradients are wanted; without, all leaves'.
+    pub(crate) inputs: Option<&'a [Edge]>,
+    /// Whether leaves keep the sum of their gradients; else the pass returns those of `inputs`.
+    pub(crate) accumulate: bool,
+}
+
+/// A hash of addresses, which are their own.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("addresses are hashed as one number")
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+
+type AddressMap<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+
+fn address(node: &NodeRef) -> usize {
+    node.as_ptr().addr()
+}
+
+/// The gradient of a result so far.
+#[derive(Default)]
+struct Slot {
+    sum: Option<Tensor>,
+    /// Whether the sum is the pass's own, so that it may be written.
+    owned: bool,
+}
+
+impl Slot {
+    fn add(&mut self, grad: Tensor, create_graph: bool) -> Result<()> {
+        match &self.sum {
+            None => self.sum = Some(grad),
+            Some(sum) if self.owned && !create_graph => sum.add_(&grad)?,
+            Some(sum) => {
+                self.sum = Some(sum.add(&grad)?);
+                self.owned = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A node that has got a gradient.
+struct Task {
+    node: NodeRef,
+    slots: SmallVec<[Slot; 1]>,
+}
+
+struct Engine<'a> {
+    pass: &'a Pass<'a>,
+    tasks: Vec<Option<Task>>,
+    /// Where a node's task is.
+    places: AddressMap<usize>,
+    queue: BinaryHeap<(u64, Reverse<usize>)>,
+    /// Nodes from which a path leads to a wanted input; none where all are wanted.
+    useful: Option<AddressMap<bool>>,
+    /// The gradients of the wanted inputs.
+    captured: Vec<Option<Tensor>>,
+}
+
+/// Runs a backward pass from results with their gradients.
+pub(crate) fn run(roots: Vec<(Edge, Tensor)>, pass: &Pass<'_>) -> Result<Vec<Option<Tensor>>> {
+    let mut engine = Engine {
+        pass,
+        tasks: Vec::new(),
+        places: AddressMap::default(),
+        queue: BinaryHeap::new(),
+        useful: pass.inputs.map(|inputs| useful(&roots, inputs)),
+        captured: vec![None; pass.inputs.map_or(0, <[Edge]>::len)],
+    };
+    let _mode = GradMode::new(pass.create_graph);
+    // Gradients compute in the dtypes of what they are the gradients of.
+    let _scope = Autocast::new(None)?;
+    for (edge, grad) in roots {
+        engine.push(&edge, grad)?;
+    }
+    while let Some((_, Reverse(place))) = engine.queue.pop() {
+        let task = engine.tasks[place].take();
+        if let Some(task) = task {
+            engine.places.remove(&address(&task.node));
+            engine.visit(task)?;
+        }
+    }
+    Ok(engine.captured)
+}
+
+impl Engine<'_> {
+    fn is_useful(&self, node: &NodeRef) -> bool {
+        self.useful.as_ref().is_none_or(|useful| useful.get(&address(node)).copied().unwrap_or(false))
+    }
+
+    fn push(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
+        let Edge { node, index } = edge;
+        let place = *self.places.entry(address(node)).or_insert_with(|| {
+            let place = self.tasks.len();
+            let slots = (0..node.outputs.len()).map(|_| Slot::default()).collect();
+            self.tasks.push(Some(Task { node: node.clone(), slots }));
+            self.queue.push((node.depth, Reverse(place)));
+            place
+        });
+        match &mut self.tasks[place] {
+            Some(task) => task.slots[*index].add(grad, self.pass.create_graph),
+            None => Ok(()),
+        }
+    }
+
+    fn visit(&mut self, Task { node, slots }: Task) -> Result<()> {
+        let mut grads: SmallVec<[Option<Tensor>; 1]> = slots.into_iter().map(|slot| slot.sum).collect();
+        if let Some(hooks) = node.hooks() {
+            for (index, place) in grads.iter_mut().enumerate() {
+                if let Some(grad) = place.take() {
+                    let grad = expect_same_kind(&node, index, hooks.call(index, grad)?)?;
+                    hooks.retained(index, |kept| *kept = Some(grad.clone()));
+                    *place = Some(grad);
+                }
+            }
+        }
+        for (captured, edge) in self.captured.iter_mut().zip(self.pass.inputs.unwrap_or_default()) {
+            if edge.node.same(&node) {
+                captured.clone_from(&grads[edge.index]);
+            }
+        }
+        if let Kind::Leaf(leaf) = &node.kind {
+            if let Some(Some(grad)) = grads.pop()
+                && self.pass.accumulate
+                && leaf.requires_grad()
+            {
+                accumulate(&node, leaf, grad, self.pass.create_graph)?;
+            }
+            return Ok(());
+        }
+        let wanted = |input: &Input| match &input.edge {
+            Some(edge) => edge.node.requires_grad() && self.is_useful(&edge.node),
+            None => false,
+        };
+        let needed: SmallVec<[bool; 4]> = node.inputs.iter().map(wanted).collect();
+        if !needed.contains(&true) {
+            return Ok(());
+        }
+        let results = self.differentiate(&node, &grads, &needed)?;
+        drop(grads);
+        for (i, ((grad, input), needed)) in results.into_iter().zip(&node.inputs).zip(needed).enumerate() {
+            if let (Some(grad), Some(edge), true) = (grad, &input.edge, needed) {
+                if anomaly::is_enabled() {
+                    anomaly::expect_number(&node, i, &grad)?;
+                }
+                self.push(edge, fit::fit(grad, &input.meta, node.name())?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn differentiate(&self, node: &NodeRef, grads: &[Option<Tensor>], needed: &[bool]) -> Result<Grads> {
+        let tensors = {
+            let mut saved = node.saved();
+            let tensors = saved.unpack(node, self.pass.create_graph)?;
+            if !self.pass.retain_graph {
+                drop(saved.free());
+            }
+            tensors
+        };
+        let cx = Context { node, grads, needed, tensors: &tensors };
+        match &node.kind {
+            Kind::Op { op, .. } => rule::of(op).backward(&cx),
+            Kind::View(op) => rule::view::backward(op, &cx),
+            Kind::Transfer => cx.first(|| cx.grad().cloned()),
+            Kind::Function(function) => function.backward(&cx, self.pass.create_graph),
+            Kind::Leaf(_) => Ok(Grads::new()),
+        }
+    }
+}
+
+/// Which nodes have a path to one of the wanted inputs' nodes. Iterative: a graph may be deeper than the stack.
+fn useful(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> AddressMap<bool> {
+    let mut useful: AddressMap<bool> = inputs.iter().map(|edge| (address(&edge.node), true)).collect();
+    let least = inputs.iter().map(|edge| edge.node.depth).min().unwrap_or(u64::MAX);
+    let mut seen: AddressMap<()> = AddressMap::default();
+    // A node, and whether what it depends on has been looked at.
+    let mut stack: Vec<(&Node, bool)> = roots.iter().map(|(edge, _)| (&*edge.node, false)).collect();
+    while let Some((node, done)) = stack.pop() {
+        let place = std::ptr::from_ref(node).addr();
+        let edges = || node.inputs.iter().filter_map(|input| input.edge.as_ref());
+        if done {
+            if edges().any(|edge| useful.contains_key(&address(&edge.node))) {
+                useful.insert(place, true);
+            }
+        } else if node.depth >= least && seen.insert(place, ()).is_none() {
+            stack.push((node, true));
+            stack.extend(edges().map(|edge| (&*edge.node, false)));
+        }
+    }
+    useful
+}
+
+/// Adds to the gradient of a leaf.
+fn accumulate(node: &NodeRef, leaf: &Leaf, grad: Tensor, create_graph: bool) -> Result<()> {
+    {
+        let mut place = leaf.grad();
+        *place = Some(match place.take() {
+            // Whoever writes to a gradient in place must not write to somebody else's.
+            None if create_graph || (is_exclusive(&grad) && grad.is_contiguous()) => grad,
+            None => grad.copy()?,
+            Some(mut sum) => {
+                let in_place = !create_graph && sum.is_only_handle() && is_exclusive(&sum);
+                let new = if in_place { sum.add_(&grad).map(|()| None) } else { sum.add(&grad).map(Some) };
+                match new {
+                    Ok(new) => new.unwrap_or(sum),
+                    Err(error) => {
+                        *place = Some(sum);
+                        return Err(error);
+                    }
+                }
+            }
+        });
+    }
+    for (tensor, hook) in node.hooks().map(|hooks| hooks.of_leaf()).unwrap_or_default() {
+        // The leaf itself: another handle to its memory and its node.
+        let leaf = tensor.detach();
+        leaf.history().set(Edge { node: node.clone(), index: 0 });
+        hook(&leaf)?;
+    }
+    Ok(())
+}
+
+fn is_exclusive(x: &Tensor) -> bool {
+    x.storage().handles() == 1
+}
+
+/// Checks what a hook returned.
+fn expect_same_kind(node: &Node, index: usize, grad: Tensor) -> Result<Tensor> {
+    let Meta { shape, dtype, .. } = &node.outputs[index];
+    if grad.shape() == shape && grad.dtype() == *dtype {
+        return Ok(grad);
+    }
+    Err(Error::argument(
+        "register_hook",
+        format!("a hook returned {}{} for a gradient of {dtype}{shape}", grad.dtype(), grad.shape()),
+    ))
+}

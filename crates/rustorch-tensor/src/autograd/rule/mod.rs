@@ -1,0 +1,144 @@
+//! The gradient of each operation.
+//!
+//! A rule says which tensors of the operation are kept, depending on which gradients are needed, and computes the gradients by tensor
+//! operations. An operation without a rule does not compile: [`of`] is an exhaustive match.
+
+mod attention;
+mod channel_norm;
+mod constant;
+mod conv;
+mod copy;
+mod derivative;
+mod index;
+mod linalg;
+mod matmul;
+mod norm;
+mod norm_backward;
+mod pointwise;
+mod pooling;
+mod reduce;
+mod rope;
+mod sort;
+pub(crate) mod view;
+
+use super::context::{Context, Grads};
+use super::node::Input;
+use super::saved::{Saves, Which};
+use crate::Tensor;
+use rustorch_core::{Op, Result, Scalar};
+
+/// Whether an operation hands gradients on.
+pub(crate) enum Gradient {
+    /// It does.
+    Exists,
+    /// Its results have none: comparisons, indices, integers.
+    None,
+    /// They would have one, which cannot be computed: the error says so.
+    Refused(&'static str),
+    /// The steps of a fused operation do, one by one: it is too long for an operation of its gradient.
+    Steps,
+}
+
+/// An operation while it is recorded.
+pub(crate) struct Recording<'a> {
+    pub(crate) inputs: &'a [Input],
+    pub(crate) args: &'a [&'a Tensor],
+    /// The scalar of a binary operation of a tensor and a scalar, and whether it is the first operand.
+    pub(crate) scalar: Option<(Scalar, bool)>,
+}
+
+impl Recording<'_> {
+    /// Whether the gradient of an argument is needed.
+    pub(crate) fn needs(&self, arg: usize) -> bool {
+        self.inputs.get(arg).is_some_and(|input| input.edge.is_some())
+    }
+}
+
+/// How the gradients of an operation are computed.
+pub(crate) trait Rule {
+    /// Whether there are any, for these arguments.
+    fn gradient(&self, _args: &[&Tensor]) -> Gradient {
+        Gradient::Exists
+    }
+
+    /// Which arguments and results are read for the gradients that are needed.
+    fn saves(&self, recording: &Recording<'_>) -> Saves;
+
+    /// The gradients of the arguments.
+    fn backward(&self, cx: &Context<'_>) -> Result<Grads>;
+}
+
+/// The rule of an operation.
+pub(crate) fn of(op: &Op) -> &dyn Rule {
+    match op {
+        Op::Fill(op) => op,
+        Op::Arange(op) => op,
+        Op::Random(op) => op,
+        Op::Unary(op) => op,
+        Op::Binary(op) => op,
+        Op::Compare(op) => op,
+        Op::Where(op) => op,
+        Op::Clamp(op) => op,
+        Op::Cast(op) => op,
+        Op::Glu(op) => op,
+        Op::FusedPointwise(op) => op,
+        Op::Copy(op) => op,
+        Op::Reduce(op) => op,
+        Op::Scan(op) => op,
+        Op::MatMul(op) => op,
+        Op::MulMatId(op) => op,
+        Op::Conv(op) => op,
+        Op::ConvBackwardData(op) => op,
+        Op::ConvBackwardWeight(op) => op,
+        Op::Softmax(op) => op,
+        Op::SoftmaxBackward(op) => op,
+        Op::LayerNorm(op) => op,
+        Op::RmsNorm(op) => op,
+        Op::AddRmsNorm(op) => op,
+        Op::LayerNormBackward(op) => op,
+        Op::RmsNormBackward(op) => op,
+        Op::BatchNorm(op) => op,
+        Op::GroupNorm(op) => op,
+        Op::Attention(op) => op,
+        Op::Rope(op) => op,
+        Op::IndexSelect(op) => op,
+        Op::Gather(op) => op,
+        Op::Scatter(op) => op,
+        Op::ScatterReduce(op) => op,
+        Op::Embedding(op) => op,
+        Op::Concat(op) => op,
+        Op::Pad(op) => op,
+        Op::Tri(op) => op,
+        Op::Sort(op) => op,
+        Op::TopK(op) => op,
+        Op::MaxPool(op) => op,
+        Op::AvgPool(op) => op,
+        Op::AdaptiveMaxPool(op) => op,
+        Op::AdaptiveAvgPool(op) => op,
+        Op::MaxPoolBackward(op) => op,
+        Op::AvgPoolBackward(op) => op,
+        Op::AdaptiveAvgPoolBackward(op) => op,
+        Op::Interpolate(op) => op,
+        Op::InterpolateBackward(op) => op,
+        Op::Linalg(op) => op,
+        Op::Custom(op) => op,
+    }
+}
+
+/// Nothing is kept.
+fn nothing() -> Saves {
+    Saves::new()
+}
+
+/// What is kept where the gradient of some argument is needed.
+fn if_needed(recording: &Recording<'_>, wants: &[(usize, &[Which])]) -> Saves {
+    let mut saves = Saves::new();
+    for (_, which) in wants.iter().filter(|(arg, _)| recording.needs(*arg)) {
+        for &which in *which {
+            if !saves.contains(&which) {
+                saves.push(which);
+            }
+        }
+    }
+    saves
+}

@@ -1,0 +1,52 @@
+//! Operations that stand for several, recorded as these.
+
+use super::record::Results;
+use crate::Tensor;
+use crate::dispatch::run_many;
+use rustorch_core::{Conv, Error, FusedPointwise, FusedValue, MatMul, Op, Result};
+use smallvec::SmallVec;
+
+/// Runs the steps of an operation, which give what it gives.
+pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
+    let result = match op {
+        Op::FusedPointwise(program) => pointwise(program, args)?,
+        Op::MatMul(MatMul { activation: Some(activation), .. }) => {
+            let mut op = op.clone();
+            if let Op::MatMul(matmul) = &mut op {
+                matmul.activation = None;
+            }
+            run_many(&Op::Unary(*activation), &[&run_many(&op, args)?])?
+        }
+        Op::Conv(Conv { activation: Some(activation), params }) => {
+            let conv = Op::Conv(Conv { activation: None, params: params.clone() });
+            run_many(&Op::Unary(*activation), &[&run_many(&conv, args)?])?
+        }
+        other => return Err(Error::argument("autograd", format!("{} has no steps", other.name()))),
+    };
+    Ok([result].into_iter().collect())
+}
+
+fn pointwise(program: &FusedPointwise, args: &[&Tensor]) -> Result<Tensor> {
+    let constants = program
+        .constants()
+        .iter()
+        .map(|constant| {
+            let _beside = rustorch_runtime::DeviceGuard::beside(args[0].storage());
+            crate::create::scalar(constant.value, constant.dtype)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut steps: Vec<Tensor> = Vec::new();
+    for step in program.steps() {
+        let value = {
+            let operand = |&value: &FusedValue| match value {
+                FusedValue::Input(i) => args[i],
+                FusedValue::Constant(i) => &constants[i],
+                FusedValue::Step(i) => &steps[i],
+            };
+            let operands: SmallVec<[&Tensor; 3]> = step.args().iter().map(operand).collect();
+            run_many(step.op(), &operands)?
+        };
+        steps.push(value);
+    }
+    steps.pop().ok_or_else(|| Error::argument("autograd", "a fused operation has a step at least"))
+}

@@ -1,0 +1,123 @@
+//! Shared ownership by blocks of memory that each thread keeps for the next value: tensors and the nodes of graphs live shortly,
+//! and asking the system for a block and giving it back takes longer than adding two scalars.
+
+use std::cell::RefCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::LocalKey;
+
+/// Blocks that a thread keeps at most, of each type.
+const MOST: usize = 64;
+
+/// The blocks that a thread keeps for values of a type. Nothing else leads to them.
+pub(crate) type SpareBlocks<T> = RefCell<Vec<Arc<MaybeUninit<T>>>>;
+
+/// A type whose blocks are kept.
+pub(crate) trait Recycle: Sized + 'static {
+    /// The thread's spare blocks.
+    fn spare() -> &'static LocalKey<SpareBlocks<Self>>;
+}
+
+/// An `Arc` whose block is kept when the last one goes.
+pub(crate) struct Recycled<T: Recycle>(ManuallyDrop<Arc<T>>);
+
+impl<T: Recycle> Recycled<T> {
+    #[inline]
+    pub(crate) fn new(value: T) -> Recycled<T> {
+        // SAFETY: the value is written.
+        unsafe { Recycled::made_by(|place: *mut T| place.write(value)) }
+    }
+
+    /// # Safety
+    /// `make` initialises what it is given a pointer to.
+    #[inline(always)]
+    pub(crate) unsafe fn made_by(make: impl FnOnce(*mut T)) -> Recycled<T> {
+        let spare = T::spare().try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten();
+        let block = spare.unwrap_or_else(Arc::new_uninit);
+        let place = Arc::into_raw(block).cast_mut().cast::<T>();
+        make(place);
+        // SAFETY: nothing else leads to a spare or new block, so it could be written; now it is initialised, and an `Arc` of
+        // the same layout.
+        Recycled(ManuallyDrop::new(unsafe { Arc::from_raw(place) }))
+    }
+
+    /// The value's address, which keeps the handle: [`from_raw`](Self::from_raw) gives it back.
+    #[inline]
+    pub(crate) fn into_raw(self) -> *const T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this.0` is not used again.
+        Arc::into_raw(unsafe { ManuallyDrop::take(&mut this.0) })
+    }
+
+    /// # Safety
+    /// The pointer came from [`into_raw`](Self::into_raw), and each of those is turned back once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(place: *const T) -> Recycled<T> {
+        // SAFETY: the caller's promise.
+        Recycled(ManuallyDrop::new(unsafe { Arc::from_raw(place) }))
+    }
+
+    /// The value's address, which tells handles to different values apart.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *const T {
+        Arc::as_ptr(&self.0)
+    }
+
+    /// Whether both lead to the same value.
+    #[inline]
+    pub(crate) fn same(&self, other: &Recycled<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The value, where this is the only handle.
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        Arc::get_mut(&mut self.0)
+    }
+}
+
+impl<T: Recycle> Clone for Recycled<T> {
+    #[inline]
+    fn clone(&self) -> Recycled<T> {
+        Recycled(ManuallyDrop::new(Arc::clone(&self.0)))
+    }
+}
+
+impl<T: Recycle> Deref for Recycled<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Recycle> Drop for Recycled<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `self.0` is not used again.
+        let block = unsafe { ManuallyDrop::take(&mut self.0) };
+        if Arc::strong_count(&block) != 1 {
+            return;
+        }
+        // No `Weak` is ever made, so a count of one means that this is the only handle, and the fence makes visible what
+        // other threads did before they dropped theirs.
+        fence(Ordering::Acquire);
+        let place = Arc::into_raw(block).cast_mut();
+        // SAFETY: nothing else leads to the value, and it is not used again; the block is an `Arc` of the same layout.
+        let block = unsafe {
+            place.drop_in_place();
+            Arc::from_raw(place.cast_const().cast::<MaybeUninit<T>>())
+        };
+        // A block that is not kept is freed after the list is let go of.
+        let _rest = T::spare().try_with(|spare| match spare.try_borrow_mut() {
+            Ok(mut spare) if spare.len() < MOST => {
+                spare.push(block);
+                None
+            }
+            _ => Some(block),
+        });
+    }
+}
