@@ -98,6 +98,24 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_grad",
+        about: "PyTorch: first and second gradients of every operation",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/grad.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_functional",
+        about: "PyTorch: Jacobians, Hessians, a gradient penalty and a MAML step, printed for the test that holds them",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_programs",
+        about: "PyTorch: first and second gradients of random programs with views and writes in place",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/programs.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "quant_decode",
         about: "gguf-py: blocks of every type decoded",
         runs: &[&["crates/rustorch-quant/tests/fixtures/decode"]],

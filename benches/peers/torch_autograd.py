@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Time forward and backward passes against PyTorch's, in turn, and print medians and ratios.
+
+    benches/peers/torch_autograd.py [--threads 1 2] [--only PATTERN] [--json FILE]
+
+Needs PyTorch. Builds `rustorch-tensor`'s benchmark `autograd`. Machines drift: each round runs PyTorch and RusTorch one right after the other and
+takes the median of each; the ratio is taken round by round, and the median of these is printed. A ratio below 1 means that RusTorch is faster.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def leaf(*dims, scale=1.0):
+    return (torch.randn(dims) * scale).requires_grad_(True)
+
+
+def cases():
+    """Of each case its leaves, its forward pass, and whether the result is a scalar."""
+    g = leaf(16)
+    yield "scale_shift_sum/16", [g], lambda: (g * 2 + 1).sum(), True
+    r, start = leaf(8, 8, scale=0.3), torch.eye(8)
+
+    def recurrence():
+        y = start
+        for _ in range(20):
+            y = torch.tanh(y @ r)
+        return y.sum()
+
+    yield "recurrence_20/8x8", [r], recurrence, True
+    x = leaf(4096, 4096)
+    yield "softmax/4096x4096", [x], lambda: torch.softmax(x, -1), False
+    n, w, b = leaf(4096, 1024), leaf(1024), leaf(1024)
+    yield "layer_norm/4096x1024", [n, w, b], lambda: F.layer_norm(n, (1024,), w, b), False
+    q, k, v = leaf(12, 512, 64), leaf(12, 512, 64), leaf(12, 512, 64)
+    yield "attention/12x512x64", [q, k, v], lambda: F.scaled_dot_product_attention(q, k, v), False
+    yield "attention_causal/12x512x64", [q, k, v], lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), False
+    m, o = leaf(512, 512), leaf(512, 512)
+    yield "matmul/512x512", [m, o], lambda: m @ o, False
+    e = leaf(1_000_000)
+    yield "gelu/1000000", [e], lambda: F.gelu(e), False
+
+
+def theirs(leaves, forward, is_scalar, seconds):
+    """The median time of both passes, in µs."""
+    grad = None if is_scalar else torch.ones_like(forward())
+    times, end, warm = [], time.perf_counter() + seconds + 0.1, time.perf_counter() + 0.1
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        forward().backward(grad)
+        taken = time.perf_counter() - start
+        for x in leaves:
+            x.grad = None
+        if start > warm:
+            times.append(taken)
+    return statistics.median(times) * 1e6
+
+
+def ours(program, name, seconds, threads):
+    """The median time of both passes, in µs."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "--bench", f"^{name}$", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
+        environment = os.environ | {"CRITERION_HOME": folder, "RUSTORCH_THREADS": str(threads)}
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
+        for path, _, files in os.walk(folder):
+            if path.endswith("new") and "sample.json" in files:
+                with open(os.path.join(path, "sample.json")) as file:
+                    sample = json.load(file)
+                return statistics.median(t / n for t, n in zip(sample["times"], sample["iters"])) / 1e3
+    raise SystemExit(f"the benchmark has no case {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, for each program in each round")
+    parser.add_argument("--only", default="", help="cases whose names match this pattern")
+    parser.add_argument("--json", help="a file for the figures")
+    args = parser.parse_args()
+    build = ["cargo", "bench", "-p", "rustorch-tensor", "--bench", "autograd", "--no-run"]
+    said = subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT).stderr
+    program = os.path.join(ROOT, re.search(r"\((target/\S+)\)", said).group(1))
+    rows = []
+    print(f"{'case':<30} {'threads':>7} {'PyTorch µs':>12} {'RusTorch µs':>12} {'ratio':>7}")
+    for threads in args.threads:
+        torch.set_num_threads(threads)
+        for name, leaves, forward, is_scalar in cases():
+            if not re.search(args.only, name):
+                continue
+            rounds = [(theirs(leaves, forward, is_scalar, args.seconds), ours(program, name, args.seconds, threads)) for _ in range(args.rounds)]
+            ratio = statistics.median(mine / other for other, mine in rounds)
+            other, mine = (statistics.median(column) for column in zip(*rounds))
+            rows.append({"case": name, "threads": threads, "torch_us": other, "rustorch_us": mine, "ratio": ratio})
+            print(f"{name:<30} {threads:>7} {other:>12.2f} {mine:>12.2f} {ratio:>7.2f}", flush=True)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
