@@ -1,5 +1,5 @@
-// Rounding of doubles from `floor` alone, and not by bits, which would take 64-bit integers: drivers whose processors round no vectors
-// of doubles emulate `round` with ties away from even, and `trunc` without the sign of zero (llvmpipe).
+// Rounding of doubles from `floor` alone, and not by bits, which would take 64-bit integers: on CPUs that round no vectors of doubles
+// llvmpipe emulates `round` with ties away from even, and `trunc` without the sign of zero.
 fn trunc_double(x: f64) -> f64 {
     if x == 0.0lf { return x; }
     let whole = floor(abs(x));
