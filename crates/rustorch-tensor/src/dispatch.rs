@@ -51,6 +51,7 @@ fn run_watched(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
         HybridExecutor::with_current(|exec| match *args {
             [x] => exec.run_one(op, &operands(&[x])),
             [x, y] => exec.run_one(op, &operands(&[x, y])),
+            [x, y, z] => exec.run_one(op, &operands(&[x, y, z])),
             _ => exec.run(op, &args.iter().map(|x| x.operand()).collect::<SmallVec<[_; 4]>>()).map(first),
         })
         .map(one)

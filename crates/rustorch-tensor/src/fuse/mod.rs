@@ -104,7 +104,7 @@ impl Partial {
             Program::FusedPointwise(program) => match single_step(&program) {
                 Some((op, Operands::Pair([a, b]))) => run(op, &[inputs[a], inputs[b]]),
                 Some((op, Operands::One(x))) => run(op, &[inputs[x]]),
-                None => run_many(&Op::FusedPointwise(program), inputs),
+                None => run_fused(program, inputs),
             },
         }
     }
@@ -131,6 +131,17 @@ fn single_step(program: &FusedPointwise) -> Option<(&Op, Operands)> {
         [Input(x)] => Some((step.op(), Operands::One(x))),
         [Input(a), Input(b)] => Some((step.op(), Operands::Pair([a, b]))),
         _ => None,
+    }
+}
+
+fn run_fused(program: FusedPointwise, inputs: &[&Tensor]) -> Result<Tensor> {
+    let op = Op::FusedPointwise(program);
+    // A few elements of few arguments have a fast path.
+    match *inputs {
+        [x] => run(&op, &[x]),
+        [x, y] => run(&op, &[x, y]),
+        [x, y, z] => run(&op, &[x, y, z]),
+        _ => run_many(&op, inputs),
     }
 }
 
@@ -162,7 +173,7 @@ impl Fused {
     pub fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
         match self.program(inputs)? {
             Program::Input(i) => inputs[i].copy(),
-            Program::FusedPointwise(fused) => run_many(&Op::FusedPointwise(fused), inputs),
+            Program::FusedPointwise(fused) => run_fused(fused, inputs),
         }
     }
 

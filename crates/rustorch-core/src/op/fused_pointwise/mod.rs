@@ -42,6 +42,8 @@ struct Program {
     constants: Vec<FusedConstant>,
     /// Never empty; the last one is the result.
     steps: Vec<FusedStep>,
+    /// The dtypes, of `f32` and `f64`, that all values have where the inputs have them.
+    uniform: SmallVec<[DType; 2]>,
 }
 
 /// A constant of a fused op.
@@ -196,6 +198,11 @@ impl Operation for FusedPointwise {
         one(dtype, shape)
     }
 
+    /// Of those whose values all have one dtype, `f32` or `f64`.
+    fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
+        (args == self.inputs() && self.0.uniform.contains(&dtype)).then_some(dtype)
+    }
+
     fn may_overwrite(&self, arg: usize) -> bool {
         self.steps().iter().all(|step| step.op.may_overwrite(arg))
     }
@@ -327,7 +334,12 @@ impl FusedBuilder {
             places[i] = steps.len();
             steps.push(step);
         }
-        Ok(FusedPointwise(Arc::new(Program { inputs: self.inputs, constants, steps })))
+        let is_uniform = |&dtype: &DType| {
+            let stays = |step: &FusedStep| step.op.elementwise_output(dtype, step.args.len()) == Some(dtype);
+            constants.iter().all(|constant| constant.dtype == dtype) && steps.iter().all(stays)
+        };
+        let uniform = [DType::F32, DType::F64].into_iter().filter(is_uniform).collect();
+        Ok(FusedPointwise(Arc::new(Program { inputs: self.inputs, constants, steps, uniform })))
     }
 
     fn known(&self, value: FusedValue) -> Result<()> {

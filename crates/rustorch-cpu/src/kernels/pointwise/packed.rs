@@ -4,7 +4,12 @@
 use super::select::{Bounded, Gated, choose};
 use super::{Pointwise, cast, checked, complex};
 use crate::kernels::strided::unreachable_memory;
-use rustorch_core::{Cast, Clamp, DType, DTypeKind, Fault, Op, UnaryOp, Where, dispatch_dtype};
+use rustorch_core::{
+    Cast, Clamp, DType, DTypeKind, Fault, FromScalar, FusedPointwise, FusedValue, Op, UnaryOp, Where,
+    dispatch_dtype,
+};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// See [`Backend::run_packed`](rustorch_core::Backend::run_packed).
@@ -42,8 +47,60 @@ pub(crate) unsafe fn run(op: &Op, dtype: DType, args: &[*const u8], out: *mut u8
             T::compare(*op, a, b, unsafe { room(out, n) });
             true
         }, _ => false),
+        // SAFETY: this function's contract.
+        (Op::FusedPointwise(fused), args) => unsafe { run_fused(fused, dtype, args, out, n) },
         _ => false,
     }
+}
+
+/// Elements of a block, and blocks, of a fused op that is run here.
+const MOST: usize = 64;
+const BLOCKS: usize = 8;
+
+/// A block of elements of any dtype of up to 8 bytes.
+type Block = [MaybeUninit<u64>; MOST];
+
+/// Runs a fused op all of whose values have one dtype, each of a block on the stack.
+///
+/// # Safety
+/// As of [`run`].
+unsafe fn run_fused(
+    fused: &FusedPointwise,
+    dtype: DType,
+    args: &[*const u8],
+    out: *mut u8,
+    n: usize,
+) -> bool {
+    let (steps, constants) = (fused.steps(), fused.constants());
+    if n > MOST || steps.len() > BLOCKS || constants.len() > BLOCKS {
+        return false;
+    }
+    let mut results: [Block; BLOCKS] = [const { [const { MaybeUninit::uninit() }; MOST] }; BLOCKS];
+    let mut numbers: [Block; BLOCKS] = [const { [const { MaybeUninit::uninit() }; MOST] }; BLOCKS];
+    for (block, constant) in numbers.iter_mut().zip(constants) {
+        dispatch_dtype!(dtype, float, T => {
+            // SAFETY: a block has room for as many elements of up to 8 bytes, and is aligned to as many.
+            let block = unsafe { room::<MaybeUninit<T>>(block.as_mut_ptr().cast(), n) };
+            block.fill(MaybeUninit::new(T::from_scalar(constant.value)));
+        }, _ => return false);
+    }
+    let (numbers, results) = (numbers.as_ptr(), results.as_mut_ptr());
+    for (i, step) in steps.iter().enumerate() {
+        let address = |&value: &FusedValue| match value {
+            FusedValue::Input(i) => args[i],
+            FusedValue::Constant(i) => numbers.wrapping_add(i).cast::<u8>(),
+            FusedValue::Step(i) => results.wrapping_add(i).cast::<u8>().cast_const(),
+        };
+        let args: SmallVec<[(DType, *const u8); 3]> =
+            step.args().iter().map(|value| (dtype, address(value))).collect();
+        let place = if i + 1 == steps.len() { out } else { results.wrapping_add(i).cast() };
+        // SAFETY: arguments are this function's, constants that were filled, or results of earlier steps, each of `n` elements of the
+        // dtype, which every step has for such arguments; its room is no argument's.
+        if unsafe { run_any(step.op(), &args, place, n) }.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Runs any pointwise op on arguments of the given dtypes.
