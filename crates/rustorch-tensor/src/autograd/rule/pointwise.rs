@@ -13,6 +13,7 @@ use rustorch_core::{
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::rc::Rc;
 
 /// The gradient of one argument: an expression of arguments, result and the result's gradient, in this order; none where it is zero.
@@ -25,7 +26,25 @@ enum Key {
     Binary(BinaryOp, DType, usize),
     Glu(GluOp, DType, usize),
     Where(DType, usize),
+    /// Of a tensor and a scalar, by the scalar's bits, and whether it is the first operand.
+    Scalar(BinaryOp, DType, ScalarBits, bool),
 }
+
+/// What tells scalars apart.
+type ScalarBits = (Discriminant<Scalar>, [u64; 2]);
+
+fn bits(number: Scalar) -> ScalarBits {
+    let bits = match number {
+        Scalar::Bool(x) => [u64::from(x), 0],
+        Scalar::Int(x) => [x as u64, 0],
+        Scalar::Float(x) => [x.to_bits(), 0],
+        Scalar::Complex(x) => [x.re.to_bits(), x.im.to_bits()],
+    };
+    (discriminant(&number), bits)
+}
+
+/// Derivatives that are kept: those of scalars may be any number.
+const MOST: usize = 512;
 
 thread_local! {
     static KNOWN: RefCell<HashMap<Key, Rc<Derivative>>> = RefCell::default();
@@ -85,9 +104,11 @@ fn derivative(
     scalar: Option<(Scalar, bool)>,
 ) -> Rc<Derivative> {
     let key = match op {
-        _ if scalar.is_some() => None,
         Op::Unary(op) => Some(Key::Unary(*op, dtype)),
-        Op::Binary(op) => Some(Key::Binary(*op, dtype, arg)),
+        Op::Binary(op) => Some(match scalar {
+            Some((number, is_first)) => Key::Scalar(*op, dtype, bits(number), is_first),
+            None => Key::Binary(*op, dtype, arg),
+        }),
         Op::Glu(op) => Some(Key::Glu(*op, dtype, arg)),
         Op::Where(_) => Some(Key::Where(dtype, arg)),
         _ => None,
@@ -95,6 +116,9 @@ fn derivative(
     let Some(key) = key else { return Rc::new(derive(op, arg, count, dtype, scalar)) };
     KNOWN.with(|known| {
         let mut known = known.borrow_mut();
+        if known.len() == MOST {
+            known.clear();
+        }
         Rc::clone(known.entry(key).or_insert_with(|| Rc::new(derive(op, arg, count, dtype, scalar))))
     })
 }
