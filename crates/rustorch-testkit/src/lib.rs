@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+pub mod allocations;
 mod child;
 pub mod conformance;
 mod fake;

@@ -6,6 +6,7 @@
     reason = "a step that fails fails the test"
 )]
 
+mod allocations;
 mod autocast;
 mod channel_norm;
 mod checkpoint;
@@ -27,6 +28,7 @@ mod in_place;
 mod interpolate;
 mod linalg;
 mod linalg_properties;
+mod models;
 mod norm_backward;
 mod numerics;
 mod ops;

@@ -1,0 +1,55 @@
+//! An allocator that counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, counted by thread; to be a test program's `#[global_allocator]`.
+pub struct CountingAllocator;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+/// How often the thread allocated, or made an allocation larger or smaller.
+pub fn allocations() -> usize {
+    COUNT.get()
+}
+
+/// The bytes that the thread allocated, less those that it freed.
+pub fn allocated_bytes() -> isize {
+    BYTES.get()
+}
+
+fn record(count: usize, bytes: isize) {
+    // A thread that ends frees what it had after its counters are gone.
+    let _ = COUNT.try_with(|total| total.set(total.get() + count));
+    let _ = BYTES.try_with(|total| total.set(total.get() + bytes));
+}
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, block: Layout) -> *mut u8 {
+        record(1, block.size() as isize);
+        // SAFETY: this function's contract.
+        unsafe { System.alloc(block) }
+    }
+
+    unsafe fn alloc_zeroed(&self, block: Layout) -> *mut u8 {
+        record(1, block.size() as isize);
+        // SAFETY: this function's contract.
+        unsafe { System.alloc_zeroed(block) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, block: Layout) {
+        record(0, -(block.size() as isize));
+        // SAFETY: this function's contract.
+        unsafe { System.dealloc(at, block) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, block: Layout, size: usize) -> *mut u8 {
+        record(1, size as isize - block.size() as isize);
+        // SAFETY: this function's contract.
+        unsafe { System.realloc(at, block, size) }
+    }
+}
