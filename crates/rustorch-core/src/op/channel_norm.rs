@@ -1,4 +1,4 @@
-//! Normalisation of channels: batch and group normalisation. Channels are dimension 1.
+//! Normalisation of channels, and its gradients: batch and group normalisation. Channels are dimension 1.
 
 use super::{OpType, Operation, expect_args, float, in_elements, one};
 use crate::{DType, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
@@ -30,8 +30,7 @@ impl Operation for BatchNorm {
         let (dtype, channels) = channels(Self::NAME, args, counts)?;
         let mut outs = one(dtype, args[0].shape().clone())?;
         if self.training {
-            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-            outs.extend((0..2).map(|_| OutputMeta { dtype: wide, shape: channels.clone() }));
+            outs.extend((0..2).map(|_| OutputMeta { dtype: wide(dtype), shape: channels.clone() }));
         }
         Ok(outs)
     }
@@ -65,19 +64,130 @@ impl Operation for GroupNorm {
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let (dtype, channels) = channels(Self::NAME, args, 1..=3)?;
-        if self.groups == 0 || !channels.numel().is_multiple_of(self.groups) {
-            return Err(Error::shape(
-                Self::NAME,
-                format!("{} channels do not fall into {} equal groups", channels.numel(), self.groups),
-                [args[0].shape()],
-            ));
-        }
+        in_groups(Self::NAME, self.groups, &channels, &args[0])?;
         one(dtype, args[0].shape().clone())
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
         8 * in_elements(args)
     }
+}
+
+/// The gradients of [`BatchNorm`], from that of its result: `(grad, x, mean, variance[, weight])` give those of `x`, of the weight
+/// and of the bias which are wanted, in this order, those of weight and bias in `F32` for 16-bit floats. The weight matters to `x`'s
+/// alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchNormBackward {
+    /// Whether mean and variance are those of `x`, so that its gradient goes through them, too; else they are constants.
+    pub training: bool,
+    /// Added to the variance.
+    pub eps: f64,
+    /// Whether the gradient of `x` is wanted.
+    pub x: bool,
+    /// Whether that of the weight is.
+    pub weight: bool,
+    /// Whether that of the bias is.
+    pub bias: bool,
+}
+
+impl BatchNormBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "batch_norm_backward";
+}
+
+impl Operation for BatchNormBackward {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let wanted = [self.x, self.weight, self.bias];
+        backward(Self::NAME, args, 4..=5, wanted).map(|(outs, _)| outs)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        10 * in_elements(&args[..1])
+    }
+}
+
+/// The gradients of [`GroupNorm`], from that of its result: `(grad, x[, weight])` give those of `x`, of the weight and of the bias
+/// which are wanted, in this order, those of weight and bias in `F32` for 16-bit floats. The weight matters to `x`'s alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupNormBackward {
+    /// How many groups the channels fall into, of equal size.
+    pub groups: usize,
+    /// Added to the variance.
+    pub eps: f64,
+    /// Whether the gradient of `x` is wanted.
+    pub x: bool,
+    /// Whether that of the weight is.
+    pub weight: bool,
+    /// Whether that of the bias is.
+    pub bias: bool,
+}
+
+impl GroupNormBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "group_norm_backward";
+}
+
+impl Operation for GroupNormBackward {
+    const CLASS: OpType = OpType::Normalization;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let (outs, channels) = backward(Self::NAME, args, 2..=3, [self.x, self.weight, self.bias])?;
+        in_groups(Self::NAME, self.groups, &channels, &args[1])?;
+        Ok(outs)
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        15 * in_elements(&args[..1])
+    }
+}
+
+/// Gradients of what is normalised, of the weight and of the bias, as they are wanted, and the shape `[channels]`.
+fn backward(
+    name: &'static str,
+    args: &[TensorMeta<'_>],
+    counts: std::ops::RangeInclusive<usize>,
+    [x, weight, bias]: [bool; 3],
+) -> Result<(Outputs, Shape)> {
+    expect_args(name, args, counts)?;
+    let (dtype, channels) = channels(name, &args[1..], 1..=4)?;
+    if args[0].shape() != args[1].shape() || args[0].dtype != dtype {
+        return Err(Error::shape(
+            name,
+            "the gradient must have the shape and dtype of what was normalised",
+            [args[0].shape(), args[1].shape()],
+        ));
+    }
+    if !(x || weight || bias) {
+        return Err(Error::argument(name, "at least one of the gradients must be wanted"));
+    }
+    let mut outs = Outputs::new();
+    if x {
+        outs.push(OutputMeta { dtype, shape: args[1].shape().clone() });
+    }
+    let wide = wide(dtype);
+    outs.extend(
+        [weight, bias].iter().filter(|&&w| w).map(|_| OutputMeta { dtype: wide, shape: channels.clone() }),
+    );
+    Ok((outs, channels))
+}
+
+/// The dtype of statistics.
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Checks that channels fall into so many groups of equal size.
+fn in_groups(name: &'static str, groups: usize, channels: &Shape, x: &TensorMeta<'_>) -> Result<()> {
+    if groups == 0 || !channels[0].is_multiple_of(groups) {
+        return Err(Error::shape(
+            name,
+            format!("{} channels do not fall into {groups} equal groups", channels[0]),
+            [x.shape()],
+        ));
+    }
+    Ok(())
 }
 
 /// The dtype of `x`, the first argument, and the shape `[channels]`, which all others have.
@@ -159,5 +269,13 @@ mod tests {
         refuse(&group(0), &[x], "0 equal groups");
         refuse(&group(1), &[(DType::F32, &[6])], "channel dimension");
         refuse(&group(1), &[(DType::I32, &[2, 6])], "floating");
+        let back = |groups, bias| {
+            Op::GroupNormBackward(GroupNormBackward { groups, eps: 1e-5, x: false, weight: false, bias })
+        };
+        refuse(&back(4, true), &[x, x], "6 channels");
+        refuse(&back(3, false), &[x, x], "wanted");
+        refuse(&back(3, true), &[(DType::F32, &[2, 6]), x], "shape");
+        refuse(&back(3, true), &[(DType::F64, &[2, 6, 5]), x], "dtype");
+        refuse(&back(3, true), &[x], "arguments");
     }
 }

@@ -28,7 +28,7 @@ mod rope;
 mod sort;
 
 pub use attention::Attention;
-pub use channel_norm::{BatchNorm, GroupNorm};
+pub use channel_norm::{BatchNorm, BatchNormBackward, GroupNorm, GroupNormBackward};
 pub use class::OpType;
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
@@ -138,6 +138,10 @@ ops! {
         BatchNorm(BatchNorm),
         /// `(x: [n, c, ..][, weight[, bias]]) →` groups of channels of each sample normalised.
         GroupNorm(GroupNorm),
+        /// `(grad, x, mean: [c], variance: [c][, weight: [c]]) →` the wanted gradients of the arguments of `BatchNorm`.
+        BatchNormBackward(BatchNormBackward),
+        /// `(grad, x[, weight: [c]]) →` the wanted gradients of the arguments of `GroupNorm`.
+        GroupNormBackward(GroupNormBackward),
         /// `(x: [.., spatial]) →` resampled.
         Interpolate(Interpolate),
         /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.

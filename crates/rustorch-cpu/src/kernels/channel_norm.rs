@@ -28,7 +28,7 @@ impl<T: Real> Affine<T> {
 }
 
 /// A number for each channel, as the kernels compute.
-fn numbers<T: Real>(x: &View<'_>) -> Result<Vec<T>, Fault> {
+pub(super) fn numbers<T: Real>(x: &View<'_>) -> Result<Vec<T>, Fault> {
     dispatch_dtype!(x.dtype(), float, U => {
         let mut scratch = Vec::new();
         let wide = <U as Wide>::widen(&strided::dense::<U>(x)?, &mut scratch).to_vec();
@@ -41,18 +41,18 @@ fn weight_and_bias<T: Real>(affine: &[View<'_>]) -> Result<[Option<Vec<T>>; 2], 
     Ok([affine.first().map(numbers).transpose()?, affine.get(1).map(numbers).transpose()?])
 }
 
-fn at<T: Copy>(list: &Option<Vec<T>>, i: usize) -> Option<T> {
+pub(super) fn at<T: Copy>(list: &Option<Vec<T>>, i: usize) -> Option<T> {
     list.as_ref().map(|list| list[i])
 }
 
 /// Batches, channels, and the elements of a channel of a sample.
-fn sizes(x: &View<'_>) -> [usize; 3] {
+pub(super) fn sizes(x: &View<'_>) -> [usize; 3] {
     let dims = x.layout().dims();
     [dims[0], dims[1], dims[2..].iter().product()]
 }
 
 /// The samples of a view.
-fn samples<'a, T: Wide>(x: &View<'a>) -> Result<Grid<'a, T>, Fault> {
+pub(super) fn samples<'a, T: Wide>(x: &View<'a>) -> Result<Grid<'a, T>, Fault> {
     let axes: Vec<usize> = (0..x.layout().ndim()).collect();
     Grid::new(x, &axes[..1], &axes[1..])
 }

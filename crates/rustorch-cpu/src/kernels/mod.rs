@@ -5,6 +5,7 @@
 
 mod attention;
 mod channel_norm;
+mod channel_norm_backward;
 mod conv;
 mod copy;
 mod create;
@@ -71,6 +72,12 @@ pub(crate) fn run(
             channel_norm::batch_norm(pool, op, x, [mean, variance], after::<3>(args), only(outs)?)
         }
         Op::GroupNorm(op) => channel_norm::group_norm(pool, op, first(args)?, after::<1>(args), only(outs)?),
+        Op::BatchNormBackward(op) => {
+            channel_norm_backward::batch_norm(pool, op, refs(args)?, after::<4>(args), outs)
+        }
+        Op::GroupNormBackward(op) => {
+            channel_norm_backward::group_norm(pool, op, refs(args)?, after::<2>(args), outs)
+        }
         Op::MatMul(op) => matmul::run(pool, op, args, outs),
         Op::MulMatId(op) => matmul::run_mul_mat_id(pool, op.numerics, args, outs),
         Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), only(outs)?),

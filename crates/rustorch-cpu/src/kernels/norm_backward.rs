@@ -2,7 +2,7 @@
 
 use super::measure::{Measure, Moments};
 use super::norm::{squares, wide};
-use super::softmax::{dot, sum};
+use super::softmax::weighted_deviations;
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
@@ -105,7 +105,7 @@ impl<T: Wide> Rows<'_, T> {
         let (sums, dx) = (Disjoint::new(&mut partial), dx.map(Disjoint::new));
         pool.ranges(blocks, (1 << 13) / (6 * block * len).max(1), |range| {
             let mut scratch = Scratch::default();
-            let (mut xhat, mut weighted) = (vec![T::Acc::ZERO; len], vec![T::Acc::ZERO; len]);
+            let mut weighted = vec![T::Acc::ZERO; len];
             for b in range {
                 // SAFETY: each block belongs to one range.
                 let sums = unsafe { sums.slice(b * lists * len, lists * len) };
@@ -120,7 +120,6 @@ impl<T: Wide> Rows<'_, T> {
                             grad,
                             x,
                             weight: self.weight,
-                            xhat: &mut xhat,
                             weighted: &mut weighted,
                             of_weight,
                             of_bias,
@@ -172,8 +171,7 @@ struct Row<'a, T> {
     grad: &'a [T],
     x: &'a [T],
     weight: Option<&'a [T]>,
-    /// Room for the normalised row, and for the gradient times the weight.
-    xhat: &'a mut [T],
+    /// Room for the gradient times the weight.
     weighted: &'a mut [T],
     /// What gradients are added to; empty where none is wanted.
     of_weight: &'a mut [T],
@@ -185,7 +183,7 @@ impl<T: Real> Task for Row<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, level: L) {
-        let Row { norm, grad, x, weight, xhat, weighted, of_weight, of_bias, out } = self;
+        let Row { norm, grad, x, weight, weighted, of_weight, of_bias, out } = self;
         let [x_wanted, weight_wanted, _] = norm.wanted;
         for (sum, &grad) in of_bias.iter_mut().zip(grad) {
             *sum = *sum + grad;
@@ -199,11 +197,8 @@ impl<T: Real> Task for Row<'_, T> {
             false => Moments { centre: T::ZERO, rest: T::ZERO, variance: T::of(squares(x) / n) },
         };
         let factor = T::ONE / (variance + T::of(norm.eps)).sqrt();
-        for (xhat, &x) in xhat.iter_mut().zip(x) {
-            *xhat = (x - centre - rest) * factor;
-        }
-        for ((sum, &grad), &xhat) in of_weight.iter_mut().zip(grad).zip(&*xhat) {
-            *sum = *sum + grad * xhat;
+        for ((sum, &grad), &x) in of_weight.iter_mut().zip(grad).zip(x) {
+            *sum = *sum + grad * ((x - centre - rest) * factor);
         }
         if !x_wanted {
             return;
@@ -217,14 +212,16 @@ impl<T: Real> Task for Row<'_, T> {
             }
             None => grad,
         };
-        let mean = match norm.centred {
-            true => T::of(weighted.chunks(RUN).map(|run| sum(run).to_f64()).sum::<f64>() / n),
-            false => T::ZERO,
-        };
-        let along = weighted.chunks(RUN).zip(xhat.chunks(RUN)).map(|(a, b)| dot(a, b).to_f64());
-        let along = T::of(along.sum::<f64>() / n);
-        for ((out, &weighted), &xhat) in out.iter_mut().zip(weighted).zip(&*xhat) {
-            *out = (weighted - mean - xhat * along) * factor;
+        let mut sums = [0.0; 2];
+        for (weighted, x) in weighted.chunks(RUN).zip(x.chunks(RUN)) {
+            let (sum, along) = weighted_deviations(weighted, x, centre, rest);
+            sums = [sums[0] + sum.to_f64(), sums[1] + along.to_f64()];
+        }
+        // `(weighted − mean − hat · along) · factor`, with `hat = (x − centre − rest) · factor`.
+        let level = if norm.centred { T::of(sums[0] / n) * factor } else { T::ZERO };
+        let along = T::of(sums[1] / n) * factor * factor;
+        for ((out, &weighted), &x) in out.iter_mut().zip(weighted).zip(x) {
+            *out = weighted * factor - level - (x - centre - rest) * factor * along;
         }
     }
 }

@@ -197,6 +197,23 @@ pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
     (total(lanes), total(squares))
 }
 
+/// The sums of some numbers and of their products with the deviations of others from `centre + rest`, in one pass, each in the order of
+/// [`map_sum`].
+#[inline(always)]
+pub(super) fn weighted_deviations<T: Real>(weights: &[T], x: &[T], centre: T, rest: T) -> (T, T) {
+    let ((ws, w_tail), (xs, x_tail)) = (weights.as_chunks::<WIDTH>(), x.as_chunks::<WIDTH>());
+    let (mut lanes, mut products) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
+    let add = |(((lane, product), &w), &x): (((&mut T, &mut T), &T), &T)| {
+        *lane = *lane + w;
+        *product = *product + w * (x - centre - rest);
+    };
+    for (w, x) in ws.iter().zip(xs) {
+        lanes.iter_mut().zip(&mut products).zip(w).zip(x).for_each(add);
+    }
+    lanes.iter_mut().zip(&mut products).zip(w_tail).zip(x_tail).for_each(add);
+    (total(lanes), total(products))
+}
+
 #[inline(always)]
 fn total<T: Real>(mut lanes: [T; WIDTH]) -> T {
     let mut width = WIDTH / 2;

@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod border;
 pub mod channel_norm;
+pub mod channel_norm_backward;
 pub mod conv;
 pub mod create;
 pub mod custom;
@@ -90,6 +91,8 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Gradients of layer and RMS normalisation.
     NormBackward(norm_backward::NormBackward),
+    /// Gradients of batch and group normalisation.
+    ChannelNormBackward(channel_norm_backward::ChannelNormBackward),
     /// Sorting.
     Sort(sort::Sort),
     /// Sorting of long lines.

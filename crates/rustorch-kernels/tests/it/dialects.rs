@@ -152,6 +152,7 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
     let using: Vec<&str> = families.iter().filter(|(_, uses)| **uses).map(|(name, _)| &**name).collect();
     let expected = [
         "ChannelNorm",
+        "ChannelNormBackward",
         "ConvDirect",
         "LayerNorm",
         "NormBackward",

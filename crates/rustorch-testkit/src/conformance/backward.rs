@@ -1,7 +1,9 @@
-//! Cases of the gradients of softmax and of normalisations of rows.
+//! Cases of the gradients of softmax and of normalisations.
 
 use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
-use rustorch_core::{DType, LayerNormBackward, Op, RmsNormBackward, SoftmaxBackward};
+use rustorch_core::{
+    BatchNormBackward, DType, GroupNormBackward, LayerNormBackward, Op, RmsNormBackward, SoftmaxBackward,
+};
 
 impl Cases {
     /// A gradient, and what may be a result of softmax or of its logarithm.
@@ -70,9 +72,69 @@ impl Cases {
         }
     }
 
+    /// The choices of the gradients that are wanted, by statistics of the batch, given ones and those of groups.
+    pub(super) fn channel_norm_gradients(&mut self) {
+        const SHAPES: &[&[usize]] = &[&[4, 6], &[2, 6, 5], &[3, 2, 17, 9], &[1, 4, 2, 3, 5]];
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    for parameters in [dtype, DType::F32] {
+                        self.channel_norm_gradients_of(dtype, parameters, dims, how);
+                    }
+                }
+            }
+        }
+    }
+
+    fn channel_norm_gradients_of(
+        &mut self,
+        dtype: DType,
+        parameters: DType,
+        dims: &[usize],
+        how: Arrangement,
+    ) {
+        let eps = 1e-2;
+        // Of long sums there is little left: small terms keep what they are rounded by within the tolerance.
+        let grad = match dims.iter().product::<usize>() {
+            0..200 => self.argument(dtype, dims, how),
+            _ => self.within(dtype, dims, how, -0.2, 0.2),
+        };
+        let x = self.argument(dtype, dims, if dims[0] == 2 { Arrangement::Packed } else { how });
+        let weight = self.argument(parameters, &dims[1..2], how);
+        let mean = self.within(parameters, &dims[1..2], Arrangement::Packed, -0.5, 0.5);
+        let variance = self.within(parameters, &dims[1..2], how, 0.5, 2.0);
+        let choices: &[usize] = if dims.len() == 3 { &[7, 3, 1, 2, 4, 5, 6] } else { &[7] };
+        for &wanted in choices {
+            let [x_wanted, weight_wanted, bias_wanted] = [1, 2, 4].map(|bit| wanted & bit != 0);
+            let with = |first: &[&Argument]| -> Vec<Argument> {
+                let weight = (wanted != 5).then_some(&weight);
+                first.iter().copied().chain(weight).cloned().collect()
+            };
+            for training in [true, false] {
+                let op = BatchNormBackward {
+                    training,
+                    eps,
+                    x: x_wanted,
+                    weight: weight_wanted,
+                    bias: bias_wanted,
+                };
+                self.add(Op::BatchNormBackward(op), with(&[&grad, &x, &mean, &variance]));
+            }
+            let op = GroupNormBackward {
+                groups: if dims[1].is_multiple_of(2) && dims.len() > 2 { 2 } else { 1 },
+                eps,
+                x: x_wanted,
+                weight: weight_wanted,
+                bias: bias_wanted,
+            };
+            self.add(Op::GroupNormBackward(op), with(&[&grad, &x]));
+        }
+    }
+
     /// Along lines that the threads of a workgroup reduce together.
     pub(super) fn long_gradients(&mut self) {
         for &dtype in FLOATS {
+            self.channel_norm_gradients_of(dtype, DType::F32, &[2, 4, 10, 15], Arrangement::Packed);
             for (dims, axis) in [([3, 66], 1), ([3, 200], 1), ([70, 3], 0)] {
                 if axis == 1 {
                     self.norm_gradients_of(dtype, &dims, 1, Arrangement::Packed);

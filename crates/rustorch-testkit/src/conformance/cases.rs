@@ -116,6 +116,7 @@ fn make() -> Vec<Case> {
     cases.normalised_sums();
     cases.softmax_gradients();
     cases.norm_gradients();
+    cases.channel_norm_gradients();
     cases.list
 }
 

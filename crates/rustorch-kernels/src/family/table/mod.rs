@@ -6,8 +6,9 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::{
-    attention, border, channel_norm, conv, create, layer_norm, matmul, norm_backward, pointwise, pooling,
-    random, reduce, rms_norm, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
+    attention, border, channel_norm, channel_norm_backward, conv, create, layer_norm, matmul, norm_backward,
+    pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter, select, softmax, softmax_backward,
+    sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -34,6 +35,7 @@ const FAMILIES: &[&[Row]] = &[
     rms_norm::ROWS,
     norm_backward::ROWS,
     channel_norm::ROWS,
+    channel_norm_backward::ROWS,
     attention::ROWS,
     rope::ROWS,
     select::ROWS,

@@ -1,11 +1,12 @@
-//! Batch and group normalisation.
+//! Batch and group normalisation, and their gradients.
 
-use super::norm::{standardized, wide};
-use super::{Recording, Rule, if_needed};
+use super::norm::{gradients, standardized, wide};
+use super::{Recording, Rule, all_if_needed, if_needed, unfused};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
 use crate::autograd::saved::{Saves, Which};
-use rustorch_core::{BatchNorm, GroupNorm, Result};
+use rustorch_core::{BatchNorm, BatchNormBackward, GroupNorm, GroupNormBackward, Op, Result};
+use smallvec::SmallVec;
 
 /// A value for each channel, as it broadcasts to `[n, c, ..]`.
 fn by_channel(x: &Tensor, ndim: usize) -> Result<Tensor> {
@@ -28,82 +29,127 @@ impl Rule for BatchNorm {
     fn saves(&self, recording: &Recording<'_>) -> Saves {
         let x = Which::Arg(0);
         if self.training {
+            let (mean, variance) = (Which::Result(1), Which::Result(2));
+            let spread = [x, mean, variance, Which::Arg(1)];
             let weighted = recording.args.len() > 1;
-            let input: &[Which] = if weighted { &[x, Which::Arg(1)] } else { &[x] };
-            return if_needed(recording, &[(0, input), (1, &[x])]);
+            let input = if weighted { &spread[..] } else { &spread[..3] };
+            return if_needed(recording, &[(0, input), (1, &spread[..3])]);
         }
         let (mean, variance, weight) = (Which::Arg(1), Which::Arg(2), Which::Arg(3));
-        let weighted = recording.args.len() > 3;
-        let input: &[Which] = if weighted { &[variance, weight] } else { &[variance] };
-        let spread: &[Which] = if weighted { &[x, mean, variance, weight] } else { &[x, mean, variance] };
-        if_needed(recording, &[(0, input), (1, input), (2, spread), (3, &[x, mean, variance])])
+        let spread = [x, mean, variance, weight];
+        let input = if recording.args.len() > 3 { &spread[..] } else { &spread[..3] };
+        if_needed(recording, &[(0, input), (1, input), (2, input), (3, &spread[..3])])
     }
 
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
-        if self.training { of_batch(self, cx) } else { of_given(self, cx) }
+        // Of the input, the weight and the bias.
+        let first = if self.training { 1 } else { 3 };
+        let [x, weight, bias] = [0, first, first + 1].map(|arg| cx.needs(arg));
+        let mut grads: [Option<Tensor>; 3] = Default::default();
+        match &cx.grads[0] {
+            Some(grad) if x || weight => {
+                let statistics = match self.training {
+                    true => [cx.result(1)?, cx.result(2)?],
+                    false => [cx.arg(1)?, cx.arg(2)?],
+                };
+                let factors = match x && cx.inputs() > first {
+                    true => Some(cx.arg(first)?.to_dtype(statistics[0].dtype())?),
+                    false => None,
+                };
+                let (training, eps) = (self.training, self.eps);
+                let op = Op::BatchNormBackward(BatchNormBackward { training, eps, x, weight, bias });
+                let more: SmallVec<[&Tensor; 3]> = statistics.into_iter().chain(factors.as_ref()).collect();
+                grads = gradients(&op, [x, weight, bias], grad, cx.arg(0)?, &more)?;
+            }
+            Some(grad) if bias => grads[2] = Some(channel_sum(&wide(grad)?)?),
+            _ => {}
+        }
+        if self.training {
+            grads[0] = with_statistics(cx, grads[0].take())?;
+        }
+        cx.each(|arg| match arg {
+            0 => Ok(grads[0].take()),
+            1 | 2 if !self.training => of_given(self, cx, arg).map(Some),
+            _ => Ok(grads[arg - first + 1].take()),
+        })
     }
 }
 
-/// By the statistics of the batch.
-fn of_batch(norm: &BatchNorm, cx: &Context<'_>) -> Result<Grads> {
-    let ndim = cx.input(0).shape.ndim();
-    let axes = others(ndim);
-    let x = if cx.needs(0) || cx.needs(1) { Some(wide(cx.arg(0)?)?) } else { None };
-    let grad = cx.grads[0].as_ref().map(wide).transpose()?;
-    let weight = if cx.inputs() > 1 && cx.needs(0) { Some(by_channel(cx.arg(1)?, ndim)?) } else { None };
-    let parts = match (&grad, &x) {
-        (Some(grad), Some(x)) => Some(standardized(grad, x, weight.as_ref(), &axes, norm.eps)?),
-        _ => None,
+/// The gradient of the input with what comes through mean and variance, which are results, and may have gradients of their own.
+fn with_statistics(cx: &Context<'_>, mut dx: Option<Tensor>) -> Result<Option<Tensor>> {
+    if !cx.needs(0) || (cx.grads[1].is_none() && cx.grads[2].is_none()) {
+        return Ok(dx);
+    }
+    let x = wide(cx.arg(0)?)?;
+    let ndim = x.ndim();
+    let n = (x.numel() / x.dims()[1].max(1)) as f64;
+    let mut add = |more: Tensor| -> Result<()> {
+        dx = Some(match &dx {
+            Some(dx) => wide(dx)?.add(&more)?,
+            None => more.broadcast_to(x.shape())?,
+        });
+        Ok(())
     };
-    let mut dx = parts.as_ref().map(|parts| parts.x.clone());
-    // Mean and variance are results, and may have gradients of their own.
-    if let Some(x) = x.filter(|_| cx.needs(0)) {
-        let n = (x.numel() / x.dims()[1].max(1)) as f64;
-        let mut add = |more: Tensor| -> Result<()> {
-            dx = Some(match &dx {
-                Some(dx) => dx.add(&more)?,
-                None => more.broadcast_to(x.shape())?,
-            });
-            Ok(())
-        };
-        if let Some(of_mean) = &cx.grads[1] {
-            add(by_channel(of_mean, ndim)?.div(n)?)?;
-        }
-        if let Some(of_variance) = &cx.grads[2] {
-            let centered = x.sub(&x.mean(&axes[..], true)?)?;
-            add(centered.mul(&by_channel(of_variance, ndim)?)?.mul(2.0 / n)?)?;
-        }
+    if let Some(of_mean) = &cx.grads[1] {
+        add(by_channel(of_mean, ndim)?.div(n)?)?;
     }
-    cx.each(|arg| match arg {
-        0 => Ok(dx.clone()),
-        1 => parts.as_ref().map(|parts| channel_sum(&parts.weight)).transpose(),
-        _ => grad.as_ref().map(channel_sum).transpose(),
-    })
+    if let Some(of_variance) = &cx.grads[2] {
+        let centered = x.sub(&x.mean(others(ndim), true)?)?;
+        add(centered.mul(&by_channel(of_variance, ndim)?)?.mul(2.0 / n)?)?;
+    }
+    Ok(dx)
 }
 
-/// By given statistics.
-fn of_given(norm: &BatchNorm, cx: &Context<'_>) -> Result<Grads> {
+/// The gradient of a mean or variance that was given.
+fn of_given(norm: &BatchNorm, cx: &Context<'_>, arg: usize) -> Result<Tensor> {
     let ndim = cx.input(0).shape.ndim();
     let grad = wide(cx.grad()?)?;
-    let scale = || by_channel(cx.arg(2)?, ndim)?.add(norm.eps)?.rsqrt();
-    let weighted = || match cx.inputs() > 3 {
-        true => grad.mul(&by_channel(cx.arg(3)?, ndim)?),
-        false => Ok(grad.clone()),
+    let weighted = match cx.inputs() > 3 {
+        true => grad.mul(&by_channel(cx.arg(3)?, ndim)?)?,
+        false => grad,
     };
-    let centered = || wide(cx.arg(0)?)?.sub(&by_channel(cx.arg(1)?, ndim)?);
-    cx.each(|arg| {
-        Ok(Some(match arg {
-            0 => weighted()?.mul(&scale()?)?,
-            1 => channel_sum(&weighted()?.mul(&scale()?)?.neg()?)?,
-            2 => {
-                let scale = scale()?;
-                let cube = scale.mul(&scale)?.mul(&scale)?.mul(-0.5)?;
-                channel_sum(&weighted()?.mul(&centered()?)?.mul(&cube)?)?
+    let scale = by_channel(cx.arg(2)?, ndim)?.add(norm.eps)?.rsqrt()?;
+    if arg == 1 {
+        return channel_sum(&weighted.mul(&scale)?.neg()?);
+    }
+    let centered = wide(cx.arg(0)?)?.sub(&by_channel(cx.arg(1)?, ndim)?)?;
+    let cube = scale.mul(&scale)?.mul(&scale)?.mul(-0.5)?;
+    channel_sum(&weighted.mul(&centered)?.mul(&cube)?)
+}
+
+impl Rule for BatchNormBackward {
+    fn saves(&self, recording: &Recording<'_>) -> Saves {
+        all_if_needed(recording)
+    }
+
+    fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
+        unfused(cx, |args| {
+            let (grad, x) = (wide(&args[0])?, wide(&args[1])?);
+            let ndim = x.ndim();
+            let scale = by_channel(&args[3], ndim)?.add(self.eps)?.rsqrt()?;
+            let hat = x.sub(&by_channel(&args[2], ndim)?)?.mul(&scale)?;
+            let mut results = Vec::new();
+            if self.x {
+                let weighted = match args.get(4) {
+                    Some(weight) => grad.mul(&by_channel(weight, ndim)?)?,
+                    None => grad.clone(),
+                };
+                let mean = |x: &Tensor| x.mean(others(ndim), true);
+                let projected = match self.training {
+                    true => weighted.sub(&mean(&weighted)?)?.sub(&hat.mul(&mean(&weighted.mul(&hat)?)?)?)?,
+                    false => weighted,
+                };
+                results.push(projected.mul(&scale)?.to_dtype(args[1].dtype())?);
             }
-            3 => channel_sum(&grad.mul(&centered()?)?.mul(&scale()?)?)?,
-            _ => channel_sum(&grad)?,
-        }))
-    })
+            if self.weight {
+                results.push(channel_sum(&grad.mul(&hat)?)?);
+            }
+            if self.bias {
+                results.push(channel_sum(&grad)?);
+            }
+            Ok(results)
+        })
+    }
 }
 
 impl Rule for GroupNorm {
@@ -114,27 +160,48 @@ impl Rule for GroupNorm {
     }
 
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
-        let shape = &cx.input(0).shape;
-        let (ndim, dims) = (shape.ndim(), shape.dims());
-        let grad = wide(cx.grad()?)?;
-        let mut parts = None;
-        if (cx.needs(0) || cx.needs(1)) && shape.numel() != 0 {
-            // A row for each group.
-            let rows = [dims[0], self.groups, shape.numel() / (dims[0] * self.groups)];
-            let weighted = match cx.inputs() > 1 && cx.needs(0) {
-                true => grad.mul(&by_channel(cx.arg(1)?, ndim)?)?,
-                false => grad.clone(),
-            };
-            let x = wide(cx.arg(0)?)?.reshape(rows)?;
-            let of_x = standardized(&weighted.reshape(rows)?, &x, None, &[-1], self.eps)?.x;
-            let of_weight = standardized(&grad.reshape(rows)?, &x, None, &[-1], self.eps)?.weight;
-            parts = Some((of_x.reshape_to(shape.clone())?, of_weight.reshape_to(shape.clone())?));
+        let [x, weight, bias] = [0, 1, 2].map(|arg| cx.needs(arg));
+        if !(x || weight) {
+            return cx.each(|_| channel_sum(&wide(cx.grad()?)?).map(Some));
         }
-        cx.each(|arg| match (arg, &parts) {
-            (0, Some((x, _))) => Ok(Some(x.clone())),
-            (0, None) => grad.zeros_like().map(Some),
-            (1, Some((_, weight))) => channel_sum(weight).map(Some),
-            _ => channel_sum(&grad).map(Some),
+        let (groups, eps) = (self.groups, self.eps);
+        let op = Op::GroupNormBackward(GroupNormBackward { groups, eps, x, weight, bias });
+        let factors = if x && cx.inputs() > 1 { Some(cx.arg(1)?) } else { None };
+        let more: SmallVec<[&Tensor; 3]> = factors.into_iter().collect();
+        let mut grads = gradients(&op, [x, weight, bias], cx.grad()?, cx.arg(0)?, &more)?;
+        cx.each(|arg| Ok(grads[arg].take()))
+    }
+}
+
+impl Rule for GroupNormBackward {
+    fn saves(&self, recording: &Recording<'_>) -> Saves {
+        all_if_needed(recording)
+    }
+
+    fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
+        unfused(cx, |args| {
+            let (grad, x) = (wide(&args[0])?, wide(&args[1])?);
+            let (shape, dims) = (x.shape(), x.dims());
+            // A row for each group; of no elements there is none.
+            let len = x.numel() / (dims[0] * self.groups).max(1);
+            let rows = |x: &Tensor| x.reshape([dims[0], self.groups, len]);
+            let weighted = match args.get(2) {
+                Some(weight) => grad.mul(&by_channel(weight, x.ndim())?)?,
+                None => grad.clone(),
+            };
+            let mut results = Vec::new();
+            if self.x {
+                let dx = standardized(&rows(&weighted)?, &rows(&x)?, None, &[-1], self.eps, true)?.x;
+                results.push(dx.reshape_to(shape.clone())?.to_dtype(args[1].dtype())?);
+            }
+            if self.weight {
+                let products = standardized(&rows(&grad)?, &rows(&x)?, None, &[-1], self.eps, true)?.weight;
+                results.push(channel_sum(&products.reshape_to(shape.clone())?)?);
+            }
+            if self.bias {
+                results.push(channel_sum(&grad)?);
+            }
+            Ok(results)
         })
     }
 }

@@ -22,10 +22,12 @@ mod sort;
 pub(crate) mod view;
 
 use super::context::{Context, Grads};
+use super::functional::vjp;
 use super::node::Input;
 use super::saved::{Saves, Which};
 use crate::Tensor;
 use rustorch_core::{Op, Result, Scalar};
+use smallvec::SmallVec;
 
 /// Whether an operation hands gradients on.
 pub(crate) enum Gradient {
@@ -99,6 +101,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::RmsNormBackward(op) => op,
         Op::BatchNorm(op) => op,
         Op::GroupNorm(op) => op,
+        Op::BatchNormBackward(op) => op,
+        Op::GroupNormBackward(op) => op,
         Op::Attention(op) => op,
         Op::Rope(op) => op,
         Op::IndexSelect(op) => op,
@@ -141,4 +145,31 @@ fn if_needed(recording: &Recording<'_>, wants: &[(usize, &[Which])]) -> Saves {
         }
     }
     saves
+}
+
+/// All arguments are kept where the gradient of any is needed.
+fn all_if_needed(recording: &Recording<'_>) -> Saves {
+    let args = recording.args.len();
+    if (0..args).any(|arg| recording.needs(arg)) { (0..args).map(Which::Arg).collect() } else { nothing() }
+}
+
+/// The gradients of an operation, all of whose arguments are kept, by those of tensor operations that give the same results. Such an
+/// operation is itself a gradient, and its own is seldom asked for.
+fn unfused(cx: &Context<'_>, composed: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Grads> {
+    let args: Vec<&Tensor> = (0..cx.inputs()).map(|i| cx.arg(i)).collect::<Result<_>>()?;
+    let needed: Vec<usize> = (0..args.len()).filter(|&i| cx.needs(i)).collect();
+    let given: Vec<(usize, &Tensor)> =
+        cx.grads.iter().enumerate().filter_map(|(i, grad)| Some((i, grad.as_ref()?))).collect();
+    let inputs: Vec<&Tensor> = needed.iter().map(|&i| args[i]).collect();
+    let cotangents: Vec<&Tensor> = given.iter().map(|(_, grad)| *grad).collect();
+    let results = |xs: &[Tensor]| {
+        let mut all: Vec<Tensor> = args.iter().map(|&x| x.clone()).collect();
+        needed.iter().zip(xs).for_each(|(&i, x)| all[i] = x.clone());
+        let results = composed(&all)?;
+        Ok(given.iter().map(|&(i, _)| results[i].clone()).collect())
+    };
+    let (_, products) = vjp(results, &inputs, &cotangents)?;
+    let mut grads: Grads = SmallVec::from_elem(None, args.len());
+    needed.into_iter().zip(products).for_each(|(i, grad)| grads[i] = Some(grad));
+    Ok(grads)
 }

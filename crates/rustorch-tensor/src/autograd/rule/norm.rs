@@ -62,21 +62,24 @@ impl Rule for SoftmaxBackward {
     }
 }
 
-/// Gradients of `(x − mean) · scale`, normalised over some axes and weighted: of x, and of the weight before it is summed.
+/// Gradients of `(x − mean) · scale` or, uncentred, `x · scale`, normalised over some axes and weighted: of x, and of the weight before
+/// it is summed.
 pub(super) struct Normalized {
     pub(super) x: Tensor,
     pub(super) weight: Tensor,
 }
 
-/// Of a normalisation by mean and variance over axes, for the gradient of the result and a weight that broadcasts to it.
+/// Of a normalisation by mean and variance over axes, or by the root mean square, for the gradient of the result and a weight that
+/// broadcasts to it.
 pub(super) fn standardized(
     grad: &Tensor,
     x: &Tensor,
     weight: Option<&Tensor>,
     axes: &[isize],
     eps: f64,
+    centred: bool,
 ) -> Result<Normalized> {
-    let centered = x.sub(&x.mean(axes, true)?)?;
+    let centered = if centred { x.sub(&x.mean(axes, true)?)? } else { x.clone() };
     let scale = centered.square()?.mean(axes, true)?.add(eps)?.rsqrt()?;
     let y = centered.mul(&scale)?;
     let weighted = match weight {
@@ -84,7 +87,8 @@ pub(super) fn standardized(
         None => grad.clone(),
     };
     let along = weighted.mul(&y)?.mean(axes, true)?;
-    let dx = weighted.sub(&weighted.mean(axes, true)?)?.sub(&y.mul(&along)?)?.mul(&scale)?;
+    let level = if centred { weighted.sub(&weighted.mean(axes, true)?)? } else { weighted };
+    let dx = level.sub(&y.mul(&along)?)?.mul(&scale)?;
     Ok(Normalized { x: dx, weight: grad.mul(&y)? })
 }
 
@@ -96,15 +100,15 @@ fn normalised(recording: &Recording<'_>) -> Saves {
 }
 
 /// Runs the operation of the gradients of a normalisation; they come one after the other, those that `wanted` names.
-fn gradients(
+pub(super) fn gradients(
     op: &Op,
     wanted: [bool; 3],
     grad: &Tensor,
     x: &Tensor,
-    weight: Option<&Tensor>,
+    more: &[&Tensor],
 ) -> Result<[Option<Tensor>; 3]> {
     let grad = grad.to_dtype(x.dtype())?;
-    let args: SmallVec<[&Tensor; 3]> = [&grad, x].into_iter().chain(weight).collect();
+    let args: SmallVec<[&Tensor; 5]> = [&grad, x].into_iter().chain(more.iter().copied()).collect();
     let mut outs = run_all(op, &args)?.into_iter();
     Ok(wanted.map(|wanted| if wanted { outs.next() } else { None }))
 }
@@ -120,7 +124,7 @@ impl Rule for LayerNorm {
             return cx.each(|_| Ok(Some(cx.grad()?.clone())));
         }
         let op = Op::LayerNormBackward(LayerNormBackward { dims: self.dims, eps: self.eps, x, weight, bias });
-        let factors = if cx.inputs() > 1 && x { Some(cx.arg(1)?) } else { None };
+        let factors: &[&Tensor] = if cx.inputs() > 1 && x { &[cx.arg(1)?] } else { &[] };
         let mut grads = gradients(&op, [x, weight, bias], cx.grad()?, cx.arg(0)?, factors)?;
         cx.each(|arg| Ok(grads[arg].take()))
     }
@@ -134,7 +138,7 @@ impl Rule for RmsNorm {
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
         let [x, weight] = [0, 1].map(|i| cx.needs(i));
         let op = Op::RmsNormBackward(RmsNormBackward { eps: self.eps, x, weight });
-        let factors = if cx.inputs() > 1 && x { Some(cx.arg(1)?) } else { None };
+        let factors: &[&Tensor] = if cx.inputs() > 1 && x { &[cx.arg(1)?] } else { &[] };
         let mut grads = gradients(&op, [x, weight, false], cx.grad()?, cx.arg(0)?, factors)?;
         cx.each(|arg| Ok(grads[arg].take()))
     }
@@ -155,7 +159,7 @@ impl Rule for AddRmsNorm {
         };
         let (x, weight) = (cx.needs(0) || cx.needs(1), cx.needs(2));
         let op = Op::RmsNormBackward(RmsNormBackward { eps: self.eps, x, weight });
-        let factors = if cx.inputs() > 2 && x { Some(cx.arg(2)?) } else { None };
+        let factors: &[&Tensor] = if cx.inputs() > 2 && x { &[cx.arg(2)?] } else { &[] };
         let [dx, dweight, _] = gradients(&op, [x, weight, false], grad, cx.result(0)?, factors)?;
         let dx = match (dx, of_sum) {
             (Some(dx), Some(of_sum)) => Some(dx.add(&of_sum.to_dtype(dx.dtype())?)?),

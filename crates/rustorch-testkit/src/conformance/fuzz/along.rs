@@ -5,8 +5,9 @@ use super::super::cases::FLOATS;
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
-    AddRmsNorm, BatchNorm, DType, DTypeKind, Dims, GroupNorm, LayerNorm, LayerNormBackward, Op, Reduce,
-    ReduceOp, RmsNorm, RmsNormBackward, Scan, ScanOp, Softmax, SoftmaxBackward, Sort, TopK,
+    AddRmsNorm, BatchNorm, BatchNormBackward, DType, DTypeKind, Dims, GroupNorm, GroupNormBackward,
+    LayerNorm, LayerNormBackward, Op, Reduce, ReduceOp, RmsNorm, RmsNormBackward, Scan, ScanOp, Softmax,
+    SoftmaxBackward, Sort, TopK,
 };
 
 const MOST: usize = 8000;
@@ -199,11 +200,7 @@ pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {
     let mut args = vec![x];
     let channels = &dims[1..2];
     let op = match kind {
-        0 => {
-            let divisors: Vec<usize> =
-                (1..=dims[1].max(1)).filter(|groups| dims[1].is_multiple_of(*groups)).collect();
-            Op::GroupNorm(GroupNorm { groups: draw.fine.pick(&divisors), eps })
-        }
+        0 => Op::GroupNorm(GroupNorm { groups: groups(draw, dims[1]), eps }),
         1 => Op::BatchNorm(BatchNorm { training: true, eps }),
         _ => {
             args.push(draw.argument(parameters, channels, Numbers::within(-2.0, 2.0)));
@@ -213,6 +210,39 @@ pub(super) fn channel_norm(draw: &mut Draw) -> Option<Case> {
     };
     for _ in 0..draw.kind.below(3) {
         args.push(draw.argument(parameters, channels, Numbers::within(-2.0, 2.0)));
+    }
+    draw.case(op, args)
+}
+
+/// So many equal groups of channels.
+fn groups(draw: &mut Draw, channels: usize) -> usize {
+    let divisors: Vec<usize> =
+        (1..=channels.max(1)).filter(|groups| channels.is_multiple_of(*groups)).collect();
+    draw.fine.pick(&divisors)
+}
+
+pub(super) fn channel_norm_backward(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(2, 5);
+    let dims = draw.dims(ndim, MOST);
+    let parameters = if draw.kind.chance(50) { dtype } else { DType::F32 };
+    // As of rows: terms of one sign, and an eps beside which no variance is small. Sums over samples are longer: smaller terms.
+    let eps = 0.1;
+    let grad = draw.argument(dtype, &dims, Numbers::within(0.001, 0.002));
+    let mut args = vec![grad, draw.argument(dtype, &dims, Numbers::within(0.5, 3.0))];
+    let wanted = 1 + draw.kind.below(7);
+    let [x, weight, bias] = [1, 2, 4].map(|bit| wanted & bit != 0);
+    let channels = &dims[1..2];
+    let op = match draw.kind.below(3) {
+        0 => Op::GroupNormBackward(GroupNormBackward { groups: groups(draw, dims[1]), eps, x, weight, bias }),
+        kind => {
+            args.push(draw.argument(parameters, channels, Numbers::within(-1.0, 0.4)));
+            args.push(draw.argument(parameters, channels, Numbers::within(0.5, 2.0)));
+            Op::BatchNormBackward(BatchNormBackward { training: kind == 1, eps, x, weight, bias })
+        }
+    };
+    if draw.kind.chance(50) {
+        args.push(draw.argument(parameters, channels, Numbers::within(0.5, 2.0)));
     }
     draw.case(op, args)
 }

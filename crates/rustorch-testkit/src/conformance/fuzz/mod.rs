@@ -81,6 +81,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::added_norm),
     (2, along::softmax_backward),
     (2, along::norm_backward),
+    (2, along::channel_norm_backward),
 ];
 
 /// What to draw, and how much.
