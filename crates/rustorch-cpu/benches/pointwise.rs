@@ -170,6 +170,7 @@ fn attention(c: &mut Criterion) {
             window: None,
             softcap: None,
             numerics: Numerics::F32,
+            lse: false,
         })
     };
     let f = DType::F32;

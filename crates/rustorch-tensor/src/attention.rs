@@ -39,6 +39,7 @@ impl Tensor {
             window: None,
             softcap: None,
             numerics: Numerics::F32,
+            lse: false,
         };
         if query.dtype() == DType::F64 {
             // The operation's own factor is single precision.
@@ -49,6 +50,10 @@ impl Tensor {
 
     /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with everything that [`Attention`] can
     /// say: an offset of the causal mask for cached keys, sliding windows, and a soft cap of the scores.
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit, or the log-sum-exp is asked for: of two results this returns one. Use
+    /// [`apply`](crate::autograd::apply) for both.
     pub fn attention(
         query: &Tensor,
         key: &Tensor,
@@ -56,6 +61,10 @@ impl Tensor {
         mask: Option<&Tensor>,
         attention: &Attention,
     ) -> Result<Tensor> {
+        if attention.lse {
+            let message = "returns one result; run Op::Attention by autograd::apply for its log-sum-exp";
+            return Err(Error::argument(Attention::NAME, message));
+        }
         let ndim = query.ndim();
         if ndim >= 3
             && key.ndim() == ndim

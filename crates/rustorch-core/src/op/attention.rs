@@ -1,9 +1,11 @@
 //! Scaled dot-product attention.
 
-use super::{OpType, Operation, dense, expect_args, float, one};
+use super::{OpType, Operation, dense, expect_args, float};
 use crate::{DType, Dims, Error, Numerics, OutputMeta, Outputs, Result, Shape, TensorMeta};
+use smallvec::smallvec;
 
-/// `q: [.., heads, m, d], k: [.., kv_heads, n, d], v: [.., kv_heads, n, e][, mask] → [.., heads, m, e]`.
+/// `q: [.., heads, m, d], k: [.., kv_heads, n, d], v: [.., kv_heads, n, e][, mask] → [.., heads, m, e]`, and the log-sum-exp
+/// of the scores `[.., heads, m]` where it is asked for.
 ///
 /// `heads` is a multiple of `kv_heads`: consecutive query heads share one key/value head (grouped-query attention).
 /// Keys and values have the queries' dtype, or are `F16`/`BF16` under `F32` queries (a 16-bit cache).
@@ -24,6 +26,10 @@ pub struct Attention {
     /// With [`Numerics::Ggml`], `F32` queries over `F16` keys and values are rounded to `F16`, and so are the running sums of
     /// weighted values, after each key in order. Over `BF16` it is refused: those roundings of ggml's are not built.
     pub numerics: Numerics,
+    /// Whether the logarithm of the sum of each query's exponentiated scores is a second result: what
+    /// [`AttentionBackward`] computes the weights again from. It is `F32`, or `F64` for `F64` queries, and −∞ for a query with
+    /// no key left.
+    pub lse: bool,
 }
 
 impl Attention {
@@ -33,6 +39,11 @@ impl Attention {
     /// Whether queries and running sums are rounded to `F16`, for operands of these dtypes.
     pub fn rounds_to_f16(&self, queries: DType, keys: DType) -> bool {
         self.numerics == Numerics::Ggml && (queries, keys) == (DType::F32, DType::F16)
+    }
+
+    /// The dtype of the log-sum-exp, for queries of a dtype.
+    fn lse_dtype(&self, queries: DType) -> DType {
+        if queries == DType::F64 { DType::F64 } else { DType::F32 }
     }
 }
 
@@ -100,8 +111,10 @@ impl Operation for Attention {
             ));
         }
         let mut dims: Dims = qd[..ndim - 1].into();
+        let lse = OutputMeta { dtype: self.lse_dtype(q.dtype), shape: Shape::new(&dims[..])? };
         dims.push(vd[ndim - 1]);
-        one(q.dtype, Shape::new(dims)?)
+        let out = OutputMeta { dtype: q.dtype, shape: Shape::new(dims)? };
+        Ok(if self.lse { smallvec![out, lse] } else { smallvec![out] })
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
@@ -110,5 +123,77 @@ impl Operation for Attention {
         let keys = args[1].dims()[ndim - 2] as u64;
         let width = (args[0].dims()[ndim - 1] + args[2].dims()[ndim - 1]) as u64;
         2 * queries * keys * width
+    }
+}
+
+/// The gradients of [`Attention`], from that of its result, its arguments, its result and its log-sum-exp:
+/// `grad: [.., heads, m, e], q, k, v, out: [.., heads, m, e], lse: [.., heads, m][, mask]` give those of `q`, `k` and `v` that are
+/// wanted, in this order, with the shape and dtype of each.
+///
+/// With `s` for the scores behind all masks, the weights are `p = exp(s − lse)` and the gradient of the scores is
+/// `ds = p · (grad · vᵀ − Σ grad · out)`: `dv = pᵀ · grad`, and `dq` and `dk` are `ds` times the keys and the queries. Keys and values
+/// that several heads of queries share get the sum over these. Sums are `f32` at least.
+///
+/// Dao: *FlashAttention-2*, 2023.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionBackward {
+    /// What is differentiated. Its `lse` does not matter, and roundings to `F16` ([`Attention::rounds_to_f16`]) are refused.
+    pub attention: Attention,
+    /// Whether the gradient of `q` is wanted.
+    pub q: bool,
+    /// Whether that of `k` is.
+    pub k: bool,
+    /// Whether that of `v` is.
+    pub v: bool,
+}
+
+impl AttentionBackward {
+    /// The operation's name.
+    pub const NAME: &'static str = "attention_backward";
+}
+
+impl Operation for AttentionBackward {
+    const CLASS: OpType = OpType::Attention;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        expect_args(Self::NAME, args, 6..=7)?;
+        dense(Self::NAME, args)?;
+        let [grad, q, k, v, out, lse] = args.first_chunk().expect("there are six arguments at least");
+        let forward: Vec<TensorMeta<'_>> = [q, k, v].into_iter().chain(args.get(6)).cloned().collect();
+        let results = Attention { lse: true, ..self.attention.clone() }.infer(&forward)?;
+        let beside = [(grad, &results[0], "the gradient"), (out, &results[0], "the result")];
+        for (arg, result, what) in beside.into_iter().chain([(lse, &results[1], "the log-sum-exp")]) {
+            if *arg.shape() != result.shape {
+                let message = format!("{what} does not have the shape that attention of q, k and v gives");
+                return Err(Error::shape(Self::NAME, message, [arg.shape(), &result.shape]));
+            }
+            if arg.dtype != result.dtype {
+                let message = format!("{what} must be {}, as attention of q, k and v gives it", result.dtype);
+                return Err(Error::dtype(Self::NAME, message, [arg.dtype]));
+            }
+        }
+        if self.attention.rounds_to_f16(q.dtype, k.dtype) {
+            let message = "attention that rounds to f16 has no gradient of its own; take Numerics::F32";
+            return Err(Error::argument(Self::NAME, message));
+        }
+        if !(self.q || self.k || self.v) {
+            return Err(Error::argument(Self::NAME, "at least one of the gradients must be wanted"));
+        }
+        let wanted = [(self.q, q), (self.k, k), (self.v, v)].into_iter().filter(|(wanted, _)| *wanted);
+        Ok(wanted.map(|(_, x)| OutputMeta { dtype: x.dtype, shape: x.shape().clone() }).collect())
+    }
+
+    fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
+        let ndim = args[1].shape().ndim();
+        let queries = args[1].shape()[..ndim - 1].iter().product::<usize>() as u64;
+        let keys = args[2].dims()[ndim - 2] as u64;
+        let (d, e) = (args[1].dims()[ndim - 1] as u64, args[3].dims()[ndim - 1] as u64);
+        let (dq, dk, dv) = (u64::from(self.q), u64::from(self.k), u64::from(self.v));
+        let of_scores = if self.q || self.k { e } else { 0 };
+        2 * queries * keys * (d + of_scores + (dq + dk) * d + dv * e)
+    }
+
+    fn leading_argument(&self) -> usize {
+        1
     }
 }

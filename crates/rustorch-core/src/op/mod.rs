@@ -27,7 +27,7 @@ mod reduce;
 mod rope;
 mod sort;
 
-pub use attention::Attention;
+pub use attention::{Attention, AttentionBackward};
 pub use channel_norm::{BatchNorm, BatchNormBackward, GroupNorm, GroupNormBackward};
 pub use class::OpType;
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
@@ -98,8 +98,10 @@ ops! {
         LayerNormBackward(LayerNormBackward),
         /// `(grad, x[, weight]) →` the wanted gradients of the arguments of `RmsNorm`.
         RmsNormBackward(RmsNormBackward),
-        /// `(q, k, v[, mask]) →` scaled dot-product attention.
+        /// `(q, k, v[, mask]) →` scaled dot-product attention; also the log-sum-exp of its scores, where asked for.
         Attention(Attention),
+        /// `(grad, q, k, v, out, lse[, mask]) →` the wanted gradients of the arguments of `Attention`.
+        AttentionBackward(AttentionBackward),
         /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
         Rope(Rope),
         /// `(x, index: [n] integer) →` slices of `x` along an axis.

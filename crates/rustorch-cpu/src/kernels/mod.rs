@@ -80,7 +80,12 @@ pub(crate) fn run(
         }
         Op::MatMul(op) => matmul::run(pool, op, args, outs),
         Op::MulMatId(op) => matmul::run_mul_mat_id(pool, op.numerics, args, outs),
-        Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), only(outs)?),
+        Op::Attention(op) => attention::run(pool, op, refs(args)?, args.get(3), outs),
+        Op::AttentionBackward(op) => {
+            let [grad, q, k, v, out, lse] = refs(args)?;
+            let args = attention::BackwardArgs { grad, q, k, v, out, lse, mask: args.get(6) };
+            attention::run_backward(pool, op, &args, outs)
+        }
         Op::Rope(op) => {
             let [x, positions] = refs(args)?;
             rope::run(pool, &op.params, x, positions, args.get(2), only(outs)?)

@@ -13,7 +13,9 @@ use crate::splitting::{Chunk, Move, SplitPlan, axes, axes::one};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType, TensorMeta};
+use rustorch_core::{
+    Attention as Parameters, AttentionBackward, DType, Decline, Op, OpKind, OpType, TensorMeta,
+};
 use std::fmt::Write;
 
 /// The widest queries and values.
@@ -35,7 +37,10 @@ pub struct Attention {
 /// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
     .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(|_, args, _| {
+    .check(|op, args, _| {
+        if matches!(op, Op::Attention(attention) if attention.lse) {
+            return Err(Decline::Attr("the log-sum-exp of scores"));
+        }
         let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
         match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
             true => Err(Decline::Attr("heads wider than 512")),
@@ -113,6 +118,8 @@ impl Kernels for Parameters {
         Some(Op::Attention(Parameters { causal, ..self.clone() }))
     }
 }
+
+impl Kernels for AttentionBackward {}
 
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {

@@ -209,8 +209,14 @@ fn rows_are_cut_where_each_has_its_own_results() {
 
 #[test]
 fn attention_is_cut_by_the_heads_of_its_keys() {
-    let attention =
-        Attention { scale: 1.0, causal: Some(0), window: None, softcap: None, numerics: Numerics::F32 };
+    let attention = Attention {
+        scale: 1.0,
+        causal: Some(0),
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+    };
     let keys = packed(&[1, 4, 200, 64]);
     let args = [(DType::F32, packed(&[1, 8, 3, 64])), (DType::F16, keys.clone()), (DType::F16, keys)];
     // 25 KiB each head of keys.

@@ -147,6 +147,7 @@ impl ForwardPass<'_> {
             window: None,
             softcap: None,
             numerics: self.numerics,
+            lse: false,
         };
         let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
         let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;

@@ -154,8 +154,14 @@ fn transformer(exec: &HybridExecutor, tokens: usize, weights: Device, start: Dev
     let weight =
         |n: usize, k: usize| Value::new(DType::Quant(QuantType::Q4_K), &[n, k], weights).transposed();
     let (square, up, down) = (weight(2048, 2048), weight(8192, 2048), weight(2048, 8192));
-    let attention =
-        Attention { scale: 0.1, causal: Some(0), window: None, softcap: None, numerics: Numerics::F32 };
+    let attention = Attention {
+        scale: 0.1,
+        causal: Some(0),
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+    };
     let mut devices = Vec::new();
     let mut x = Value::f32(&[tokens, 2048], start);
     let mut step = |op: &Op, args: &[&Value]| {

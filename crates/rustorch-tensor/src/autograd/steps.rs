@@ -1,12 +1,12 @@
-//! Operations that stand for several, recorded as these.
+//! Operations that are recorded as others: as the several that they stand for, or in the form that has a gradient.
 
 use super::record::Results;
 use crate::Tensor;
-use crate::dispatch::run_many;
-use rustorch_core::{Conv, Error, FusedPointwise, FusedValue, MatMul, Op, Result};
+use crate::dispatch::{run_many, run_pair};
+use rustorch_core::{Attention, Conv, Error, FusedPointwise, FusedValue, MatMul, Op, Result};
 use smallvec::SmallVec;
 
-/// Runs the steps of an operation, which give what it gives.
+/// Runs the steps of an operation, or its other form, which give what it gives.
 pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
     let result = match op {
         Op::FusedPointwise(program) => pointwise(program, args)?,
@@ -20,6 +20,11 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
         Op::Conv(Conv { activation: Some(activation), params }) => {
             let conv = Op::Conv(Conv { activation: None, params: params.clone() });
             run_many(&Op::Unary(*activation), &[&run_many(&conv, args)?])?
+        }
+        Op::Attention(attention) => {
+            let attention = Attention { lse: true, ..attention.clone() };
+            // The log-sum-exp is the recorded operation's own: nobody else asked for it.
+            run_pair(&Op::Attention(attention), args)?.0
         }
         other => return Err(Error::argument("autograd", format!("{} has no steps", other.name()))),
     };

@@ -2,7 +2,8 @@
 
 use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
 use rustorch_core::{
-    BatchNormBackward, DType, GroupNormBackward, LayerNormBackward, Op, RmsNormBackward, SoftmaxBackward,
+    Attention, AttentionBackward, BatchNormBackward, DType, GroupNormBackward, LayerNormBackward, Numerics,
+    Op, RmsNormBackward, SoftmaxBackward,
 };
 
 impl Cases {
@@ -143,6 +144,63 @@ impl Cases {
                     let grad = self.within(dtype, &dims, Arrangement::Packed, -0.5, 0.5);
                     let y = self.softmax_result(dtype, &dims, Arrangement::Packed, log);
                     self.add(Op::SoftmaxBackward(SoftmaxBackward { axis, log }), vec![grad, y]);
+                }
+            }
+        }
+    }
+
+    /// The gradients of attention, and attention with its log-sum-exp.
+    pub(super) fn attention_gradients(&mut self) {
+        let plain = Attention {
+            scale: 0.4,
+            causal: None,
+            window: None,
+            softcap: None,
+            numerics: Numerics::F32,
+            lse: true,
+        };
+        let causal = Attention { causal: Some(1), ..plain.clone() };
+        let limited = Attention { window: Some(2), softcap: Some(1.5), ..causal.clone() };
+        // Heads of queries and of keys, queries, keys; and the dtype of a mask.
+        let sizes = [
+            (&plain, [2, 2, 5, 5], None, Arrangement::Transposed),
+            (&plain, [1, 1, 1, 1], None, Arrangement::Packed),
+            (&causal, [4, 2, 3, 5], None, Arrangement::Packed),
+            (&limited, [2, 1, 4, 5], Some(DType::Bool), Arrangement::Stepped),
+            (&plain, [2, 1, 3, 70], Some(DType::F32), Arrangement::Packed),
+        ];
+        for (dtype, keys) in [
+            (DType::F32, DType::F32),
+            (DType::F32, DType::F16),
+            (DType::F64, DType::F64),
+            (DType::F16, DType::F16),
+            (DType::BF16, DType::BF16),
+        ] {
+            for (attention, [heads, kv_heads, m, n], mask, how) in sizes {
+                let q = self.within(dtype, &[heads, m, 6], how, -1.0, 1.0);
+                let k = self.within(keys, &[kv_heads, n, 6], how, -1.0, 1.0);
+                let v = self.within(keys, &[kv_heads, n, 4], how, -1.0, 1.0);
+                let mask = mask.map(|mask| {
+                    let mask = if mask == DType::Bool { mask } else { dtype };
+                    self.within(mask, &[m, n], how, -1.0, 1.0)
+                });
+                let mut args = vec![q, k, v];
+                args.extend(mask.clone());
+                self.add(Op::Attention(attention.clone()), args.clone());
+                let grad = self.within(dtype, &[heads, m, 4], how, -1.0, 1.0);
+                let out = self.within(dtype, &[heads, m, 4], Arrangement::Packed, -1.0, 1.0);
+                let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
+                // As if the sum of the exponentiated scores were about their number.
+                let near = (n as f64).ln();
+                let lse = self.within(wide, &[heads, m], Arrangement::Packed, near, near + 1.0);
+                let args: Vec<Argument> =
+                    [grad].into_iter().chain(args.drain(..3)).chain([out, lse]).chain(mask).collect();
+                for [q, k, v] in [[true, true, true], [false, false, true], [true, false, false]] {
+                    if m != 4 && !(q && k && v) {
+                        continue;
+                    }
+                    let op = AttentionBackward { attention: attention.clone(), q, k, v };
+                    self.add(Op::AttentionBackward(op), args.clone());
                 }
             }
         }

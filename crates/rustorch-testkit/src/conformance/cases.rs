@@ -117,6 +117,7 @@ fn make() -> Vec<Case> {
     cases.softmax_gradients();
     cases.norm_gradients();
     cases.channel_norm_gradients();
+    cases.attention_gradients();
     cases.list
 }
 
@@ -355,6 +356,7 @@ impl Cases {
                             window: None,
                             softcap: None,
                             numerics: Numerics::F32,
+                            lse: false,
                         };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
                     }

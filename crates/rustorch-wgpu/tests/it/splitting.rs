@@ -205,6 +205,7 @@ fn rows() -> Vec<Case> {
             window: causal.map(|_| 33),
             softcap: None,
             numerics: Numerics::F32,
+            lse: false,
         };
         cases.push(case(Op::Attention(attention), [q, keys.clone(), keys]));
     }
@@ -267,8 +268,14 @@ fn scattered() -> Vec<Case> {
         x.layout = x.layout.transpose(1, 2).unwrap();
         x
     };
-    let attention =
-        Attention { scale: 0.2, causal: Some(80), window: None, softcap: None, numerics: Numerics::F32 };
+    let attention = Attention {
+        scale: 0.2,
+        causal: Some(80),
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+    };
     cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
     let x = transposed(argument(F32, &[64, 90], 519));
     let rope = RopeParams { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };

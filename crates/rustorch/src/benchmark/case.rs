@@ -118,6 +118,7 @@ fn attention(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
         window: None,
         softcap: None,
         numerics: Numerics::F32,
+        lse: false,
     });
     Ok(Case { size: format!("{HEADS} heads, {n} x {WIDTH}"), op, args: vec![part()?, part()?, part()?] })
 }

@@ -1,9 +1,9 @@
 //! Attention in `f64`, one query at a time.
 
-use super::{Mask, MaskRow, Sizes};
+use super::{Mask, MaskRow, Outputs, Sizes, backward};
 use crate::ThreadPool;
-use crate::kernels::strided::{self, Matrices};
-use rustorch_core::{Attention, Fault, View, ViewMut};
+use crate::kernels::strided::{self, Disjoint, Matrices};
+use rustorch_core::{Attention, Fault, View};
 
 pub(super) fn run(
     pool: &ThreadPool,
@@ -11,16 +11,26 @@ pub(super) fn run(
     sizes: Sizes,
     [q, k, v]: [&View<'_>; 3],
     mask: Option<View<'_>>,
-    out: &mut ViewMut<'_>,
+    Outputs { out, lse }: Outputs<'_, '_>,
 ) -> Result<(), Fault> {
     let (q, k, v) = (Matrices::<f64>::new(q)?, Matrices::<f64>::new(k)?, Matrices::<f64>::new(v)?);
     let mask = mask.as_ref().map(Mask::<f64>::new).transpose()?;
     let scale = f64::from(attention.scale);
     let cap = attention.softcap.map(f64::from);
     let cost = sizes.n * (sizes.d + sizes.e);
-    strided::with_slice(pool, out, |out: &mut [f64]| {
-        strided::par_units(pool, out, sizes.e, (1 << 14) / cost.max(1) * sizes.e, |first, out| {
-            for (row, out) in (first..).zip(out.chunks_exact_mut(sizes.e)) {
+    let queries = sizes.kv_heads * sizes.rows();
+    let fill = |out: &mut [f64], lse: Option<&mut [f64]>| {
+        let (shared, shared_lse) = (Disjoint::new(out), lse.map(Disjoint::new));
+        pool.ranges(queries, (1 << 14) / cost.max(1), |range| {
+            for row in range {
+                // SAFETY: ranges of one job do not overlap.
+                let out = unsafe { shared.slice(row * sizes.e, sizes.e) };
+                let keep = |value: f64| {
+                    if let Some(lse) = &shared_lse {
+                        // SAFETY: as above.
+                        unsafe { lse.slice(row, 1)[0] = value };
+                    }
+                };
                 let (head, i) = (row / sizes.m, row % sizes.m);
                 let kv = head / sizes.group;
                 let (query, k, v) = (q.matrix(head).row(i), k.matrix(kv), v.matrix(kv));
@@ -42,12 +52,14 @@ pub(super) fn run(
                 out.fill(0.0);
                 let largest = crate::kernels::softmax::max(&scores);
                 if largest == f64::NEG_INFINITY {
+                    keep(largest);
                     continue;
                 }
                 for score in &mut scores {
                     *score = (*score - largest).exp();
                 }
                 let total: f64 = scores.iter().sum();
+                keep(largest + total.ln());
                 for (j, weight) in keys.zip(&scores) {
                     for (out, v) in out.iter_mut().zip(v.row(j)) {
                         *out += weight / total * v;
@@ -56,5 +68,6 @@ pub(super) fn run(
             }
         });
         Ok(())
-    })
+    };
+    strided::with_slice(pool, out, |out| backward::with_slice(pool, lse, |lse| fill(out, lse)))
 }

@@ -99,6 +99,13 @@ impl Rows {
         simd::run(Absorb { work: self, count });
     }
 
+    /// The logarithms of the sums of exponentiated scores; −∞ for a query that saw no key.
+    pub(super) fn lse(&self, out: &mut [f32]) {
+        for ((out, &largest), &total) in out.iter_mut().zip(&self.largest).zip(&self.total) {
+            *out = if total == 0.0 { f32::NEG_INFINITY } else { largest + total.ln() };
+        }
+    }
+
     /// Divides by the sums of weights.
     pub(super) fn finish(&mut self) {
         for (acc, &total) in self.acc.chunks_exact_mut(self.e.max(1)).zip(&self.total) {

@@ -4,9 +4,13 @@
 //! *FlashAttention*, 2022). Scores and sums are `f32`. Queries that share keys go together, but each one's arithmetic is
 //! its own: its result does not depend on the others, on their number, or on threads.
 
+mod backward;
+mod chunks;
 mod double;
 mod flash;
 mod half;
+
+pub(super) use backward::{Args as BackwardArgs, run as run_backward};
 
 use super::strided::{self, Matrices, Matrix, unreachable_memory};
 use crate::ThreadPool;
@@ -21,8 +25,10 @@ pub(super) fn run(
     attention: &Attention,
     [q, k, v]: [&View<'_>; 3],
     mask: Option<&View<'_>>,
-    out: &mut ViewMut<'_>,
+    outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
+    let (out, lse) = outs.split_first_mut().ok_or_else(unreachable_memory)?;
+    let out = Outputs { out, lse: lse.first_mut() };
     let sizes = Sizes::new(q, k, v);
     let mask_layout = mask.map(|mask| sizes.mask_layout(q, mask)).transpose()?;
     let mask = mask.zip(mask_layout.as_ref()).map(|(mask, layout)| strided::part(mask, layout));
@@ -36,6 +42,13 @@ pub(super) fn run(
         (DType::F64, DType::F64) => double::run(pool, attention, sizes, views, mask, out),
         _ => Err(unreachable_memory()),
     }
+}
+
+/// The results.
+struct Outputs<'a, 'v> {
+    out: &'a mut ViewMut<'v>,
+    /// The logarithm of the sum of each query's exponentiated scores, where it is asked for.
+    lse: Option<&'a mut ViewMut<'v>>,
 }
 
 /// The lengths of a problem.
@@ -201,13 +214,13 @@ fn single<Q: Load, K: Load>(
     sizes: Sizes,
     [q, k, v]: [&View<'_>; 3],
     mask: Option<View<'_>>,
-    out: &mut ViewMut<'_>,
+    Outputs { out, lse }: Outputs<'_, '_>,
 ) -> Result<(), Fault> {
     let rounds_to_f16 = attention.rounds_to_f16(q.dtype(), k.dtype());
     let (q, k, v) = (Matrices::<Q>::new(q)?, Matrices::<K>::new(k)?, Matrices::<K>::new(v)?);
     let mask = mask.as_ref().map(Mask::<Q>::new).transpose()?;
     let rows = sizes.rows();
-    if rows == 0 || sizes.kv_heads == 0 || sizes.e == 0 {
+    if rows == 0 || sizes.kv_heads == 0 || sizes.e == 0 && lse.is_none() {
         return Ok(());
     }
     // Whole groups where that keeps every thread busy.
@@ -219,8 +232,8 @@ fn single<Q: Load, K: Load>(
     };
     let share = share.min(MOST_ROWS).min(rows);
     let chunks = rows.div_ceil(share);
-    strided::with_slice(pool, out, |out: &mut [Q]| {
-        let shared = strided::Disjoint::new(out);
+    let fill = |out: &mut [Q], lse: Option<&mut [f32]>| {
+        let (shared, shared_lse) = (strided::Disjoint::new(out), lse.map(strided::Disjoint::new));
         pool.run(sizes.kv_heads * chunks, |task| {
             let (head, chunk) = (task / chunks, task % chunks);
             let range = chunk * share..rows.min((chunk + 1) * share);
@@ -276,12 +289,17 @@ fn single<Q: Load, K: Load>(
                 work.absorb(count);
             }
             work.finish();
-            for (slot, out) in out.chunks_exact_mut(sizes.e).enumerate() {
+            for (slot, out) in out.chunks_exact_mut(sizes.e.max(1)).enumerate() {
                 Q::save(work.result(slot), out);
+            }
+            if let Some(shared) = &shared_lse {
+                // SAFETY: as above.
+                work.lse(unsafe { shared.slice(head * rows + range.start, range.len()) });
             }
         });
         Ok(())
-    })
+    };
+    strided::with_slice(pool, out, |out| backward::with_slice(pool, lse, |lse| fill(out, lse)))
 }
 
 #[cfg(test)]

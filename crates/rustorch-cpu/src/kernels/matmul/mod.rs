@@ -14,7 +14,8 @@ mod rows;
 mod weight;
 
 pub(crate) use dense::{
-    Arithmetic, Field, Left, Same, Scalar, Tile, pack_columns, subtract_matmul, with_scratch,
+    Arithmetic, Field, HIGHEST, Left, Same, Scalar, Tile, Tiles, pack_columns, pack_rows, subtract_matmul,
+    with_scratch,
 };
 pub(crate) use mul_mat_id::run_mul_mat_id;
 pub(crate) use rows::Parts;

@@ -3,6 +3,7 @@
 use super::{dense, unreachable_memory};
 use rustorch_core::{Dims, Element, Fault, View};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// The matrices of a view's last two dimensions, with contiguous rows. The leading dimensions number them in
 /// row-major order.
@@ -74,6 +75,29 @@ pub(crate) struct Matrix<'a, T> {
 unsafe impl<T: Element> Sync for Matrix<'_, T> {}
 
 impl<'a, T: Element> Matrix<'a, T> {
+    /// Rows of `cols` elements one after the other.
+    pub(crate) fn packed(rows: &'a [T], cols: usize) -> Matrix<'a, T> {
+        let count = rows.len().checked_div(cols).unwrap_or(usize::MAX);
+        Matrix { base: rows.as_ptr(), rows: count, cols, stride: cols, life: PhantomData }
+    }
+
+    /// Some of the rows.
+    pub(crate) fn narrow(&self, rows: Range<usize>) -> Matrix<'a, T> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows outside the matrix");
+        let base = self.base.wrapping_add(rows.start * self.stride);
+        Matrix { base, rows: rows.len(), ..*self }
+    }
+
+    /// The address of the first element, and the elements from one row to the next.
+    pub(crate) fn address(&self) -> (*const T, usize) {
+        (self.base, self.stride)
+    }
+
+    /// The elements of a row.
+    pub(crate) fn cols(&self) -> usize {
+        self.cols
+    }
+
     /// A row.
     #[inline(always)]
     pub(crate) fn row(&self, row: usize) -> &'a [T] {

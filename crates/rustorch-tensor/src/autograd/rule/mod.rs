@@ -4,6 +4,7 @@
 //! operations. An operation without a rule does not compile: [`of`] is an exhaustive match.
 
 mod attention;
+mod attention_backward;
 mod channel_norm;
 mod constant;
 mod conv;
@@ -37,7 +38,8 @@ pub(crate) enum Gradient {
     None,
     /// They would have one, which cannot be computed: the error says so.
     Refused(&'static str),
-    /// The steps of a fused operation do, one by one: it is too long for an operation of its gradient.
+    /// The steps of a fused operation do, one by one: it is too long for an operation of its gradient. Or the operation does in
+    /// another form, which also returns what its gradient is computed from.
     Steps,
 }
 
@@ -104,6 +106,7 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::BatchNormBackward(op) => op,
         Op::GroupNormBackward(op) => op,
         Op::Attention(op) => op,
+        Op::AttentionBackward(op) => op,
         Op::Rope(op) => op,
         Op::IndexSelect(op) => op,
         Op::Gather(op) => op,

@@ -96,6 +96,7 @@ fn others(case: &Case) -> Result<Vec<Tensor>> {
                 window: case.int("window").map(|n| n as usize),
                 softcap: case.float("softcap").map(|cap| cap as f32),
                 numerics: Numerics::F32,
+                lse: false,
             };
             Tensor::attention(x, second.unwrap(), third.unwrap(), case.inputs.get(3), &options)?
         }

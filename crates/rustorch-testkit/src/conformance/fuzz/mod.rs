@@ -65,6 +65,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (3, product::quant_rows),
     (1, product::quantize),
     (6, product::attention),
+    (3, product::attention_backward),
     (4, product::rope),
     (9, product::conv),
     (3, index::select),

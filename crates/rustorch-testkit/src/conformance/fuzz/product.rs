@@ -5,8 +5,9 @@ use super::super::{Argument, Case, weights};
 use super::draw::{Draw, Numbers, Rng, Special};
 use super::pointwise::any;
 use rustorch_core::{
-    Attention, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims, Embedding, Layout,
-    MatMul, MulMatId, Numerics, Op, QuantType, Rope, RopeParams, RopeStyle, Shape, UnaryOp, Yarn,
+    Attention, AttentionBackward, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims,
+    Embedding, Layout, MatMul, MulMatId, Numerics, Op, QuantType, Rope, RopeParams, RopeStyle, Shape,
+    UnaryOp, Yarn,
 };
 
 /// Numbers whose sums of so many products are the same in any order, or whose rounding the suite's tolerance allows: see
@@ -217,8 +218,30 @@ pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
         window: fine.chance(30).then(|| 1 + fine.below(n + 2)),
         softcap: draw.kind.chance(25).then_some(5.0),
         numerics: numerics(!(keys == DType::F16 && dtype == DType::F32 && draw.kind.chance(50))),
+        lse: draw.kind.chance(30),
     };
     draw.case(Op::Attention(attention), args)
+}
+
+pub(super) fn attention_backward(draw: &mut Draw) -> Option<Case> {
+    let Case { op: Op::Attention(attention), args: forward } = attention(draw)? else { return None };
+    let attention = Attention { numerics: Numerics::F32, ..attention };
+    let (dtype, dims) = (forward[0].dtype, forward[0].layout.dims().to_vec());
+    let (queries, n) = (&dims[..dims.len() - 1], forward[1].layout.dims()[dims.len() - 2]);
+    let like = [queries, &forward[2].layout.dims()[dims.len() - 1..]].concat();
+    let numbers = Numbers::within(-1.0, 1.0);
+    let (grad, out) = (draw.argument(dtype, &like, numbers), draw.argument(dtype, &like, numbers));
+    let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
+    // As if the sum of the exponentiated scores were about their number, or more: weights are at most about one.
+    let least = (n.max(1) as f64).ln() + 2.0;
+    let lse = draw.argument(wide, queries, Numbers::within(least, least + 1.0));
+    let mut args = vec![grad];
+    args.extend(forward[..3].iter().cloned());
+    args.extend([out, lse]);
+    args.extend(forward.get(3).cloned());
+    let wanted = 1 + draw.kind.below(7);
+    let [q, k, v] = [1, 2, 4].map(|bit| wanted & bit != 0);
+    draw.case(Op::AttentionBackward(AttentionBackward { attention, q, k, v }), args)
 }
 
 pub(super) fn rope(draw: &mut Draw) -> Option<Case> {

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(crate) type Tile<E> = unsafe fn(k: usize, x: *const E, w: *const E, acc: *mut E);
 
 /// No tile is higher.
-pub(super) const HIGHEST: usize = 12;
+pub(crate) const HIGHEST: usize = 12;
 
 /// The kernels of a type on an instruction set.
 pub(crate) struct Tiles<E: 'static> {

@@ -12,8 +12,8 @@ mod subtract;
 mod x86;
 
 pub(crate) use gemm::with_scratch;
-pub(crate) use kernel::{Scalar, Tile};
-pub(crate) use pack::pack_columns;
+pub(crate) use kernel::{HIGHEST, Scalar, Tile, Tiles};
+pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
 
 use super::gemm_args::{GemmArgs, Target, address};

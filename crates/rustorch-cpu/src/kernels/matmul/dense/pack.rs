@@ -108,7 +108,7 @@ unsafe fn transpose_columns<A: Arithmetic>(
 ///
 /// # Safety
 /// Each row has `k` elements `stride` apart, and `k * rows.len()` elements of `out` can be written.
-pub(super) unsafe fn pack_rows<A: Arithmetic>(rows: &[*const A::X], k: usize, stride: usize, out: *mut A::E) {
+pub(crate) unsafe fn pack_rows<A: Arithmetic>(rows: &[*const A::X], k: usize, stride: usize, out: *mut A::E) {
     // SAFETY: this function's contract.
     unsafe {
         match *rows {
