@@ -303,4 +303,6 @@ fn single<Q: Load, K: Load>(
 }
 
 #[cfg(test)]
+mod backward_tests;
+#[cfg(test)]
 mod tests;
