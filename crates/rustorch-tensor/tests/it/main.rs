@@ -7,6 +7,7 @@
 )]
 
 mod allocations;
+mod attention_backward;
 mod autocast;
 mod channel_norm;
 mod checkpoint;

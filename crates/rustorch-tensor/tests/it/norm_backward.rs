@@ -20,7 +20,7 @@ fn close(got: &Tensor, want: &Tensor) {
 }
 
 /// That two functions of tensors have the same first and second gradients, in random directions.
-fn same_gradients(
+pub(crate) fn same_gradients(
     args: &[Tensor],
     one: impl Fn(&[Tensor]) -> Result<Tensor>,
     other: impl Fn(&[Tensor]) -> Result<Tensor>,

@@ -1,0 +1,156 @@
+//! Gradients of attention, and their own gradients, against the formula written as tensor operations; and how attention is recorded.
+
+use crate::norm_backward::same_gradients;
+use rustorch_core::Op;
+use rustorch_tensor::autograd::{GradOptions, apply, autocast, checkpoint, grad, no_grad};
+use rustorch_tensor::{Attention, DType, Generator, Numerics, Result, Tensor};
+
+fn plain() -> Attention {
+    Attention { scale: 0.4, causal: None, window: None, softcap: None, numerics: Numerics::F32, lse: false }
+}
+
+fn leaf(random: &Generator, dims: &[usize], dtype: DType) -> Result<Tensor> {
+    let x = random.uniform(-1.5, 1.5, dims, dtype)?;
+    x.requires_grad_(true)?;
+    Ok(x)
+}
+
+/// Attention by its definition, for heads of queries `group` of which share keys, with what is added to scores.
+fn definition(attention: &Attention, x: &[Tensor], added: Option<&Tensor>) -> Result<Tensor> {
+    let group = x[0].dims()[0] / x[1].dims()[0];
+    let [k, v] = [&x[1], &x[2]].map(|x| x.repeat_interleave(group, 0));
+    let mut scores = x[0].matmul(&k?.transpose(-2, -1)?)?.mul(attention.scale)?;
+    if let Some(cap) = attention.softcap {
+        scores = scores.div(cap)?.tanh()?.mul(cap)?;
+    }
+    if let Some(added) = added {
+        scores = scores.add(added)?;
+    }
+    scores.softmax(-1)?.matmul(&v?)
+}
+
+#[test]
+fn first_and_second_gradients() -> Result<()> {
+    let random = Generator::new(5);
+    let capped = Attention { softcap: Some(1.5), ..plain() };
+    for (attention, heads, kv_heads) in [(plain(), 1, 1), (plain(), 4, 2), (capped, 2, 1)] {
+        let args = [
+            leaf(&random, &[heads, 3, 4], DType::F64)?,
+            leaf(&random, &[kv_heads, 5, 4], DType::F64)?,
+            leaf(&random, &[kv_heads, 5, 2], DType::F64)?,
+            leaf(&random, &[3, 5], DType::F64)?,
+        ];
+        let run =
+            |x: &[Tensor], mask: Option<&Tensor>| Tensor::attention(&x[0], &x[1], &x[2], mask, &attention);
+        same_gradients(&args[..3], |x| run(x, None), |x| definition(&attention, x, None))?;
+        // A mask that needs a gradient, and one that does not.
+        same_gradients(&args, |x| run(x, Some(&x[3])), |x| definition(&attention, x, Some(&x[3])))?;
+        let mask = args[3].detach();
+        same_gradients(&args[..3], |x| run(x, Some(&mask)), |x| definition(&attention, x, Some(&mask)))?;
+        // Query 0 sees keys 0 to 2, query 1 one more.
+        let causal = Attention { causal: Some(2), ..attention.clone() };
+        let hidden = Tensor::new([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])?.ne(0)?;
+        let hidden = Tensor::zeros([3, 5], DType::F64)?.masked_fill(&hidden, f64::NEG_INFINITY)?;
+        same_gradients(
+            &args[..3],
+            |x| Tensor::attention(&x[0], &x[1], &x[2], None, &causal),
+            |x| definition(&attention, x, Some(&hidden)),
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_log_sum_exp_has_gradients() -> Result<()> {
+    let random = Generator::new(6);
+    let args = [
+        leaf(&random, &[2, 3, 4], DType::F64)?,
+        leaf(&random, &[2, 5, 4], DType::F64)?,
+        leaf(&random, &[2, 5, 2], DType::F64)?,
+    ];
+    let op = Op::Attention(Attention { lse: true, ..plain() });
+    same_gradients(
+        &args,
+        |x| {
+            let results = apply(&op, &[&x[0], &x[1], &x[2]])?;
+            results[0].sum(-1, false)?.add(&results[1].mul(0.7)?)
+        },
+        |x| {
+            let scores = x[0].matmul(&x[1].transpose(-2, -1)?)?.mul(plain().scale)?;
+            definition(&plain(), x, None)?.sum(-1, false)?.add(&scores.logsumexp(-1, false)?.mul(0.7)?)
+        },
+    )?;
+    // Alone, without the result.
+    let lse = apply(&op, &[&args[0], &args[1], &args[2]])?[1].clone();
+    let scores = args[0].matmul(&args[1].transpose(-2, -1)?)?.mul(plain().scale)?;
+    let inputs = [&args[0], &args[1]];
+    let got = grad(&[&lse.sum_all()?], &inputs, &[], GradOptions::default())?;
+    let want = grad(&[&scores.logsumexp(-1, false)?.sum_all()?], &inputs, &[], GradOptions::default())?;
+    for (got, want) in got.iter().zip(&want) {
+        assert!(got.as_ref().expect("used").allclose(want.as_ref().expect("used"), 1e-10, 1e-12, false)?);
+    }
+    assert!(
+        Tensor::attention(&args[0], &args[1], &args[2], None, &Attention { lse: true, ..plain() }).is_err()
+    );
+    Ok(())
+}
+
+#[test]
+fn gradients_are_one_operation() -> Result<()> {
+    let random = Generator::new(7);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let (q, k) = (leaf(&random, &[2, 70, 8], dtype)?, leaf(&random, &[1, 70, 8], dtype)?);
+        let v = leaf(&random, &[1, 70, 8], dtype)?;
+        let causal = Attention { causal: Some(0), ..plain() };
+        let run = move |x: &[Tensor]| Tensor::attention(&x[0], &x[1], &x[2], None, &causal);
+        let args = [q.clone(), k.clone(), v.clone()];
+        let y = run(&args)?;
+        assert_eq!(y.grad_fn().expect("recorded").name(), "attention");
+        let untracked = no_grad(|| run(&args))?;
+        assert_eq!(y.to_bytes()?, untracked.to_bytes()?, "the recorded form has other bits");
+        let options = GradOptions { create_graph: true, ..GradOptions::default() };
+        let grads = grad(&[&y.sum_all()?], &[&q, &k, &v], &[], options)?;
+        for (x, dx) in [&q, &k, &v].into_iter().zip(&grads) {
+            let dx = dx.as_ref().expect("used");
+            assert_eq!((dx.dtype(), dx.dims()), (dtype, x.dims()));
+            assert_eq!(dx.grad_fn().expect("recorded").name(), "attention_backward");
+        }
+        // Computed again by a checkpoint: the same bits.
+        let loss = checkpoint(move |x| Ok(vec![run(x)?.sum_all()?]), &[&q, &k, &v])?;
+        let again = grad(&[&loss[0]], &[&q, &k, &v], &[], GradOptions::default())?;
+        for (again, one) in again.iter().zip(&grads) {
+            let (again, one) = (again.as_ref().expect("used"), one.as_ref().expect("used"));
+            assert_eq!(again.to_bytes()?, one.to_bytes()?);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn autocast_computes_attention_in_16_bits() -> Result<()> {
+    let random = Generator::new(8);
+    let x = leaf(&random, &[2, 9, 8], DType::F32)?;
+    let y = autocast(DType::BF16, || Tensor::scaled_dot_product_attention(&x, &x, &x, None, true, None))??;
+    assert_eq!(y.dtype(), DType::BF16);
+    y.sum_all()?.backward()?;
+    let got = x.grad().expect("used");
+    x.zero_grad();
+    Tensor::scaled_dot_product_attention(&x, &x, &x, None, true, None)?.sum_all()?.backward()?;
+    let want = x.grad().expect("used");
+    assert_eq!(got.dtype(), DType::F32);
+    // Seventeen queries' worth of products, each of which is off by half a unit of 2⁻⁸.
+    assert!(got.allclose(&want, 0.05, 0.1, false)?);
+    Ok(())
+}
+
+/// A result that was written in place is what the gradient needs, and found out.
+#[test]
+fn writes_to_the_result_are_found() -> Result<()> {
+    let random = Generator::new(9);
+    let x = leaf(&random, &[1, 3, 4], DType::F32)?;
+    let y = Tensor::attention(&x, &x, &x, None, &plain())?;
+    no_grad(|| y.detach().fill_(0))?;
+    let error = y.sum_all()?.backward().expect_err("the result was written").to_string();
+    assert!(error.contains("result 0 of attention was written in place"), "{error}");
+    Ok(())
+}
