@@ -13,9 +13,7 @@ use crate::splitting::{Chunk, Move, SplitPlan, axes, axes::one};
 use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{
-    Attention as Parameters, AttentionBackward, DType, Decline, Op, OpKind, OpType, TensorMeta,
-};
+use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType, TensorMeta};
 use std::fmt::Write;
 
 /// The widest queries and values.
@@ -30,6 +28,8 @@ pub struct Attention {
     mask: Option<(DType, usize)>,
     half: bool,
     softcap: bool,
+    /// Whether it also makes the log-sum-exp.
+    lse: bool,
     /// Dimensions of the rows of queries, of the heads of keys and of values.
     ranks: [usize; 3],
 }
@@ -37,10 +37,7 @@ pub struct Attention {
 /// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
     .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(|op, args, _| {
-        if matches!(op, Op::Attention(attention) if attention.lse) {
-            return Err(Decline::Attr("the log-sum-exp of scores"));
-        }
+    .check(|_, args, _| {
         let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
         match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
             true => Err(Decline::Attr("heads wider than 512")),
@@ -69,6 +66,7 @@ parameters! {
         mask_start: u32,
         mask_stride: usize,
         y_start: u32,
+        lse_start: u32,
         /// One past the last key that query 0 sees.
         offset: u32,
         /// How far back it sees.
@@ -91,6 +89,9 @@ impl Kernels for Parameters {
     /// Batches, heads of keys with the heads of queries that share them, and queries.
     fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
         let args = request.args;
+        if self.lse {
+            return Ok(None);
+        }
         let rank = request.outs[0].layout.ndim();
         let heads = args[1].dims()[rank - 3];
         let group = args[0].dims()[rank - 3] / heads.max(1);
@@ -118,8 +119,6 @@ impl Kernels for Parameters {
         Some(Op::Attention(Parameters { causal, ..self.clone() }))
     }
 }
-
-impl Kernels for AttentionBackward {}
 
 /// Plans the launch.
 pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
@@ -149,6 +148,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
         mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.ndim())),
         half: attention.rounds_to_f16(q.dtype, k.dtype),
         softcap: attention.softcap.is_some(),
+        lse: attention.lse,
         ranks: [grids[0].ndim(), grids[1].ndim(), grids[2].ndim()],
     };
     let mut launch = StepBuilder::new(request.hardware, kernel);
@@ -158,6 +158,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
         mask_start = launch.read(&Operand { layout, ..request.arg(3) })?;
     }
     let y_start = launch.write(&out)?;
+    let lse_start = if attention.lse { launch.write(&request.out(1))? } else { 0 };
     let strides = |x: &Operand<'_>| [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
     let ([k_row, k_stride], [v_row, v_stride]) = (strides(&k), strides(&v));
     let limit =
@@ -182,6 +183,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
         mask_start,
         mask_stride: mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]),
         y_start,
+        lse_start,
         offset: limit(attention.causal).map_err(small)?,
         window: limit(attention.window).map_err(small)?,
         causal: attention.causal.is_some().into(),
@@ -198,13 +200,14 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> R
 
 impl Attention {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Attention { keys, mask, half, softcap, ranks } = *self;
+        let Attention { keys, mask, half, softcap, lse, ranks } = *self;
         let mut module = Module::new();
         let q = module.elements("q", DType::F32, false, hardware);
         let k = module.elements("k", keys, false, hardware);
         let v = module.elements("v", keys, false, hardware);
         let mask_elements = mask.map(|(dtype, _)| module.elements("mask", dtype, false, hardware));
         let y = module.elements("y", DType::F32, true, hardware);
+        let lse = lse.then(|| module.elements("lse", DType::F32, true, hardware));
         let Params {
             queries,
             m,
@@ -223,6 +226,7 @@ impl Attention {
             mask_start,
             mask_stride,
             y_start,
+            lse_start,
             offset,
             window,
             causal,
@@ -233,8 +237,9 @@ impl Attention {
             v_grid,
             mask_grid,
         } = module.parameters::<Params>((ranks, mask.map(|(_, rank)| (rank, 1))));
-        module.add(&library::exact(hardware));
-        module.add(library::wide(hardware));
+        // With what `exact` and `wide` have.
+        let log = if lse.is_some() { "log_of()" } else { "" };
+        module.add(&library::called(&format!("wide() fused() {log}"), hardware));
         module.add(&library::fine_exp());
         if softcap {
             module.add(&library::soft_tanh());
@@ -386,6 +391,18 @@ impl Attention {
             "{}\n}}",
             y.store(&format!("{y_start} + row * {e} + column"), &["sums[c] * factor".to_owned()])
         );
+        if let Some(lse) = lse {
+            // The logarithm of a sum that one key alone makes up is zero.
+            let store = lse.store(&format!("{lse_start} + row"), &["value".to_owned()]);
+            let _ = writeln!(
+                body,
+                "if local == 0u {{
+                    var value = bitcast<f32>(none);
+                    if total != 0.0 {{ value = largest + log_of(total); }}
+                    {store}
+                }}"
+            );
+        }
         module.finish([WORKGROUP, 1, 1], &body)
     }
 }

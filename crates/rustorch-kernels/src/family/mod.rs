@@ -1,6 +1,7 @@
 //! Kernels by family. A family file holds both sides of each kernel: its WGSL source and the launches that use it.
 
 pub mod attention;
+pub mod attention_backward;
 pub mod border;
 pub mod channel_norm;
 pub mod channel_norm_backward;
@@ -119,6 +120,8 @@ kernels! {
     ApplyRope(rope::ApplyRope),
     /// Scaled dot-product attention.
     Attention(attention::Attention),
+    /// Its gradients.
+    AttentionBackward(attention_backward::AttentionBackward),
     /// Activations to 8-bit blocks.
     QuantizeActivations(weight::QuantizeActivations),
     /// Choices of experts to tiles of one expert each.

@@ -6,9 +6,9 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::{
-    attention, border, channel_norm, channel_norm_backward, conv, create, layer_norm, matmul, norm_backward,
-    pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter, select, softmax, softmax_backward,
-    sort, weight,
+    attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, layer_norm,
+    matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter, select,
+    softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -37,6 +37,7 @@ const FAMILIES: &[&[Row]] = &[
     channel_norm::ROWS,
     channel_norm_backward::ROWS,
     attention::ROWS,
+    attention_backward::ROWS,
     rope::ROWS,
     select::ROWS,
     scatter::ROWS,
