@@ -27,7 +27,7 @@ def leaf(*dims, scale=1.0):
 
 
 def cases():
-    """Of each case its leaves, its forward pass, and whether the result is a scalar."""
+    """Of each case its leaves, its forward pass, and whether the result is a scalar. Without leaves there is no backward pass."""
     g = leaf(16)
     yield "scale_shift_sum/16", [g], lambda: (g * 2 + 1).sum(), True
     r, start = leaf(8, 8, scale=0.3), torch.eye(8)
@@ -50,6 +50,11 @@ def cases():
     yield "matmul/512x512", [m, o], lambda: m @ o, False
     e = leaf(1_000_000)
     yield "gelu/1000000", [e], lambda: F.gelu(e), False
+    logits, target = leaf(2048, 32_000), torch.randint(0, 32_000, (2048,))
+    yield "cross_entropy/2048x32000", [logits], lambda: F.cross_entropy(logits, target), True
+    constant = logits.detach()
+    # The logits need no gradient: the forward pass alone.
+    yield "cross_entropy_forward/2048x32000", [], lambda: F.cross_entropy(constant, target), True
 
 
 def theirs(leaves, forward, is_scalar, seconds):
@@ -58,7 +63,9 @@ def theirs(leaves, forward, is_scalar, seconds):
     times, end, warm = [], time.perf_counter() + seconds + 0.1, time.perf_counter() + 0.1
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
-        forward().backward(grad)
+        y = forward()
+        if leaves:
+            y.backward(grad)
         taken = time.perf_counter() - start
         for x in leaves:
             x.grad = None

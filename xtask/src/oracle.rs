@@ -104,6 +104,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_cross_entropy",
+        about: "PyTorch: cross entropies with every option, and their gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/cross_entropy.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_functional",
         about: "PyTorch: Jacobians, Hessians, a gradient penalty and a MAML step, printed for the test that holds them",
         runs: &[&[]],

@@ -2,7 +2,7 @@
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{DType, Generator, Result, Tensor};
+use rustorch_tensor::{CrossEntropyOptions, DType, Generator, Result, Tensor};
 use std::hint::black_box;
 
 fn leaf(generator: &Generator, dims: &[usize]) -> Result<Tensor> {
@@ -77,6 +77,14 @@ fn cases(c: &mut Criterion) -> Result<()> {
     pass(c, "matmul/512x512", &leaves, || a.matmul(&b));
     let x = leaf(&generator, &[1_000_000])?;
     pass(c, "gelu/1000000", std::slice::from_ref(&x), || x.gelu());
+    let x = leaf(&generator, &[2048, 32_000])?;
+    let target = generator.randint(0, 32_000, [2048], DType::I64)?;
+    let options = CrossEntropyOptions::default();
+    pass(c, "cross_entropy/2048x32000", std::slice::from_ref(&x), || x.cross_entropy(&target, &options));
+    let logits = x.detach();
+    c.bench_function("cross_entropy_forward/2048x32000", |b| {
+        b.iter(|| black_box(&logits).cross_entropy(&target, &options));
+    });
     Ok(())
 }
 

@@ -22,6 +22,7 @@
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
@@ -46,6 +47,7 @@ mod inplace;
 mod interpolate;
 mod join;
 pub mod linalg;
+mod loss;
 mod matmul;
 mod norm;
 mod operators;
@@ -64,6 +66,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
+pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.

@@ -17,6 +17,7 @@ mod fused_pointwise;
 mod index;
 mod interpolate;
 mod linalg;
+mod loss;
 mod matmul;
 mod norm;
 mod operation;
@@ -42,6 +43,7 @@ pub use index::{
 };
 pub use interpolate::{Interpolate, InterpolateBackward, InterpolateMode};
 pub use linalg::{Linalg, LinalgKind, MatrixDefect};
+pub use loss::{CrossEntropy, CrossEntropyBackward};
 pub use matmul::{MatMul, MulMatId, Numerics};
 pub use norm::{
     AddRmsNorm, LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, Softmax, SoftmaxBackward,
@@ -148,6 +150,10 @@ ops! {
         Interpolate(Interpolate),
         /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
         InterpolateBackward(InterpolateBackward),
+        /// `(logits, target[, weight]) →` (losses, logsumexp, rest[, weights]), a value for each row.
+        CrossEntropy(CrossEntropy),
+        /// `(grad, logits, logsumexp, rest, target[, weight]) →` the gradient of the logits of `CrossEntropy`.
+        CrossEntropyBackward(CrossEntropyBackward),
     }
     families {
         /// `() →` random numbers.

@@ -9,6 +9,7 @@ mod channel_norm_backward;
 mod conv;
 mod copy;
 mod create;
+mod cross_entropy;
 mod custom;
 mod index;
 mod linalg;
@@ -123,6 +124,10 @@ pub(crate) fn run(
         Op::Interpolate(op) => pooling::interpolate(pool, op, first(args)?, only(outs)?),
         Op::InterpolateBackward(op) => {
             pooling::interpolate_backward(pool, &op.interpolate, first(args)?, only(outs)?)
+        }
+        Op::CrossEntropy(op) => cross_entropy::forward(pool, op, first(args)?, after::<1>(args), outs),
+        Op::CrossEntropyBackward(op) => {
+            cross_entropy::backward(pool, op, refs(args)?, after::<4>(args), only(outs)?)
         }
         Op::Linalg(op) => linalg::run(pool, *op, args, outs),
         Op::Custom(op) => custom::run(pool, op, args, outs),

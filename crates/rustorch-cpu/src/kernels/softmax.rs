@@ -128,6 +128,24 @@ pub(super) fn max<T: Real>(x: &[T]) -> T {
     if nan[0].is_nan() { nan[0] } else { lanes[0] }
 }
 
+/// The largest element that is a number, −∞ if there is none.
+#[inline(always)]
+pub(super) fn largest<T: Real>(x: &[T]) -> T {
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
+    let mut lanes = [T::NEG_INFINITY; WIDTH];
+    for chunk in chunks {
+        keep_largest(&mut lanes, chunk);
+    }
+    keep_largest(&mut lanes, tail);
+    let mut width = WIDTH / 2;
+    while width != 0 {
+        let (low, high) = lanes.split_at_mut(width);
+        keep_largest(low, &high[..width]);
+        width /= 2;
+    }
+    lanes[0]
+}
+
 #[inline(always)]
 fn keep_largest<T: Real>(lanes: &mut [T], xs: &[T]) {
     for (lane, &x) in lanes.iter_mut().zip(xs) {

@@ -59,6 +59,11 @@ pub(crate) trait Real:
     fn system_pow(self, b: Self) -> Self;
 
     fn exp<L: Level>(self, l: L) -> Self;
+    /// eˣ for x up to 88, quicker than `exp`: 0 where that is below the normal range.
+    #[inline(always)]
+    fn exp_normal<L: Level>(self, l: L) -> Self {
+        self.exp(l)
+    }
     /// More precise where `exp` is quick.
     fn fine_exp<L: Level>(self, l: L) -> Self;
     fn expm1<L: Level>(self, l: L) -> Self;
@@ -380,6 +385,10 @@ real!(f32 {
     #[inline(always)]
     fn fma<L: Level>(self, l: L, a: f32, b: f32) -> f32 {
         l.fma(self, a, b)
+    }
+    #[inline(always)]
+    fn exp_normal<L: Level>(self, l: L) -> f32 {
+        single::exp_normal(l, self)
     }
     #[inline(always)]
     fn swish<L: Level>(self, l: L) -> f32 {

@@ -55,6 +55,20 @@ pub(super) fn quick_exp<L: Level>(l: L, x: f32) -> f32 {
     scale(j, (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32))
 }
 
+/// eˣ = 2ⁿ·2ᶠ with |f| ≤ ½, for x up to 88. Below the normal range, where the power 2ⁿ has no exponent, it is 0.
+#[inline(always)]
+pub(super) fn exp_normal<L: Level>(l: L, x: f32) -> f32 {
+    // A NaN fails the test, and stays.
+    let x = if x < -88.0 { -88.0 } else { x };
+    // The bias of exponents is in the low bits, too.
+    let shifted = l.fma(x, consts::LOG2_E, ROUNDER + 127.0);
+    let n = shifted - (ROUNDER + 127.0);
+    // And what rounding took from log₂ e.
+    let f = l.fma(x, 1.925_963e-8, l.fma(x, consts::LOG2_E, -n));
+    let p = l.fma(polynomial(l, f, EXP2), f, 1.0);
+    p * f32::from_bits(shifted.to_bits() << 23)
+}
+
 /// r, what rounding it lost, and n.
 #[inline(always)]
 fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
@@ -80,6 +94,9 @@ fn scale(e: f32, n: i32) -> f32 {
 
 /// (eʳ − 1 − r)/r²
 const EXP: [f32; 5] = [0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.49999994];
+
+/// (2ᶠ − 1)/f
+const EXP2: [f32; 5] = [0.0013264699, 0.0096715335, 0.05550734, 0.24022242, 0.693147];
 
 /// Natural logarithm: x = 2ⁿ·(1 + f) with √½ ≤ 1 + f < √2.
 #[inline(always)]

@@ -37,8 +37,8 @@ macro_rules! each_function {
 }
 
 each_function!(
-    exp, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh,
-    atanh, erf
+    exp, exp_normal, expm1, ln, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh,
+    acosh, atanh, erf
 );
 
 /// Numbers of every magnitude, both signs, zeros, infinities and NaN.
@@ -69,13 +69,27 @@ fn ulps(got: f32, want: f64) -> f64 {
 }
 
 #[test]
+fn exp_normal_is_zero_below_the_normal_range() {
+    let xs = [f32::NEG_INFINITY, -1e30, -104.0, -88.5, -88.0];
+    let mut ys = [1.0; 5];
+    simd::run(Each("exp_normal", &xs, &mut ys));
+    assert_eq!(ys, [0.0; 5]);
+    let mut ys = [0.0; 3];
+    // NaN stays whatever its other bits are.
+    simd::run(Each("exp_normal", &[0.0, -0.0, f32::from_bits(0x7F80_0155)], &mut ys));
+    assert!(ys[0] == 1.0 && ys[1] == 1.0 && ys[2].is_nan());
+}
+
+#[test]
 fn within_two_units_in_the_last_place() {
     let xs = sample();
     let near = |x: f32| x.is_nan() || x.abs() <= super::FAR;
     let all = |_: f32| true;
     type Case = (&'static str, fn(f64) -> f64, fn(f32) -> bool);
-    let cases: [Case; 21] = [
+    let normal = |x: f32| x.is_nan() || (-87.0..=88.0).contains(&x);
+    let cases: [Case; 22] = [
         ("exp", f64::exp, all),
+        ("exp_normal", f64::exp, normal),
         ("expm1", f64::exp_m1, all),
         ("ln", f64::ln, all),
         ("log2", f64::log2, all),

@@ -7,6 +7,7 @@ pub mod channel_norm;
 pub mod channel_norm_backward;
 pub mod conv;
 pub mod create;
+pub mod cross_entropy;
 pub mod custom;
 #[cfg(test)]
 mod large_tests;
@@ -88,6 +89,8 @@ kernels! {
     Softmax(softmax::Softmax),
     /// Their gradients.
     SoftmaxBackward(softmax_backward::SoftmaxBackward),
+    /// Cross entropy, and its gradient.
+    CrossEntropy(cross_entropy::CrossEntropy),
     /// Layer normalisation.
     LayerNorm(layer_norm::LayerNorm),
     /// Gradients of layer and RMS normalisation.

@@ -154,6 +154,7 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         "ChannelNorm",
         "ChannelNormBackward",
         "ConvDirect",
+        "CrossEntropy",
         "LayerNorm",
         "NormBackward",
         "Reduce",

@@ -14,6 +14,7 @@ mod checkpoint;
 mod common;
 mod complex;
 mod conv;
+mod cross_entropy;
 mod display;
 mod erfinv;
 mod errors;

@@ -118,6 +118,7 @@ fn make() -> Vec<Case> {
     cases.norm_gradients();
     cases.channel_norm_gradients();
     cases.attention_gradients();
+    cases.cross_entropies();
     cases.list
 }
 

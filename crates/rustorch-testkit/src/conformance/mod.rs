@@ -20,6 +20,7 @@ mod fused_pointwise;
 mod fuzz;
 mod linalg;
 mod long;
+mod loss;
 mod place;
 mod regressions;
 mod sample;

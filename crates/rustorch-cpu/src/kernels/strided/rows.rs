@@ -8,6 +8,8 @@ use std::marker::PhantomData;
 /// The lines of a view along an axis, numbered in row-major order of the other axes.
 pub(crate) struct Rows<'a, T> {
     lines: Lines,
+    /// Whether the output has the same elements, so that they are copied before those are written.
+    aliased: bool,
     life: PhantomData<&'a [T]>,
 }
 
@@ -72,7 +74,7 @@ impl<'a, T: Element> Rows<'a, T> {
             return Err(unreachable_memory());
         }
         let lines = Lines::new(base(x)?.cast_mut(), x.layout().dims(), x.layout().strides(), axis);
-        Ok(Rows { lines, life: PhantomData })
+        Ok(Rows { lines, aliased: x.is_aliased(), life: PhantomData })
     }
 
     /// How many lines there are.
@@ -85,7 +87,7 @@ impl<'a, T: Element> Rows<'a, T> {
         self.lines.len
     }
 
-    /// Line `i`: borrowed if it is contiguous, else gathered into `scratch`.
+    /// Line `i`: borrowed if it is contiguous and not an output's, else gathered into `scratch`.
     #[inline]
     pub(crate) fn row<'s>(&self, i: usize, scratch: &'s mut Vec<T>) -> &'s [T]
     where
@@ -96,7 +98,7 @@ impl<'a, T: Element> Rows<'a, T> {
             return &[];
         }
         assert!(i < self.count(), "line outside the view");
-        if stride == 1 {
+        if stride == 1 && !self.aliased {
             // SAFETY: a contiguous line of the view.
             return unsafe { std::slice::from_raw_parts(first, len) };
         }

@@ -6,9 +6,9 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::{
-    attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, layer_norm,
-    matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter, select,
-    softmax, softmax_backward, sort, weight,
+    attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, cross_entropy,
+    layer_norm, matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter,
+    select, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -31,6 +31,7 @@ const FAMILIES: &[&[Row]] = &[
     weight::ROWS,
     softmax::ROWS,
     softmax_backward::ROWS,
+    cross_entropy::ROWS,
     layer_norm::ROWS,
     rms_norm::ROWS,
     norm_backward::ROWS,

@@ -12,6 +12,7 @@ mod copy;
 mod derivative;
 mod index;
 mod linalg;
+mod loss;
 mod matmul;
 mod norm;
 mod norm_backward;
@@ -127,6 +128,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::AdaptiveAvgPoolBackward(op) => op,
         Op::Interpolate(op) => op,
         Op::InterpolateBackward(op) => op,
+        Op::CrossEntropy(op) => op,
+        Op::CrossEntropyBackward(op) => op,
         Op::Linalg(op) => op,
         Op::Custom(op) => op,
     }

@@ -200,13 +200,14 @@ fn difference(what: &str, got: Option<&Tensor>, want: Option<&Tensor>) -> Option
 
 /// What came of all cases.
 #[derive(Default)]
-struct Tally {
-    passed: usize,
-    refused: Vec<String>,
-    wrong: Vec<String>,
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) refused: Vec<String>,
+    pub(crate) wrong: Vec<String>,
 }
 
-fn tally(lines: &[Value]) -> Tally {
+/// Runs the cases of a fixture of this format, and prints those that fail.
+pub(crate) fn tally(lines: &[Value]) -> Tally {
     let mut tally = Tally::default();
     for (number, line) in lines.iter().enumerate() {
         let lesson = Lesson::new(line);

@@ -2,7 +2,7 @@
 
 use crate::common::Case;
 use crate::ops::{self, by_name};
-use crate::{channel_norm, conv, interpolate, linalg, ops::reduce_into, pooling};
+use crate::{channel_norm, conv, cross_entropy, interpolate, linalg, ops::reduce_into, pooling};
 use rustorch_tensor::{Attention, Error, Numerics, Result, RopeParams, RopeStyle, Tensor, UnaryOp};
 use std::collections::HashMap;
 
@@ -29,6 +29,7 @@ pub(super) fn run(case: &Case) -> Result<Vec<Tensor>> {
             channel_norm::normalise(op, case, &case.inputs[0], &given)
         }
         "interpolate" => Ok(vec![case.inputs[0].interpolate(&interpolate::options(case))?]),
+        "cross_entropy" => cross_entropy::compute(case).map(|loss| vec![loss]),
         "cholesky" | "cholesky_solve" | "solve" | "solve_triangular" | "inv" | "det" | "slogdet" | "qr"
         | "lu" | "lu_factor" => linalg::compute(case, op),
         _ => others(case),

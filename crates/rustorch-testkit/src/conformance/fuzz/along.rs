@@ -1,13 +1,13 @@
 //! Random cases of ops along dimensions: reductions, scans, norms, sorting.
 
-use super::super::Case;
 use super::super::cases::FLOATS;
+use super::super::{Argument, Case};
 use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
-    AddRmsNorm, BatchNorm, BatchNormBackward, DType, DTypeKind, Dims, GroupNorm, GroupNormBackward,
-    LayerNorm, LayerNormBackward, Op, Reduce, ReduceOp, RmsNorm, RmsNormBackward, Scan, ScanOp, Softmax,
-    SoftmaxBackward, Sort, TopK,
+    AddRmsNorm, BatchNorm, BatchNormBackward, CrossEntropy, CrossEntropyBackward, DType, DTypeKind, Dims,
+    GroupNorm, GroupNormBackward, LayerNorm, LayerNormBackward, Op, Reduce, ReduceOp, RmsNorm,
+    RmsNormBackward, Scan, ScanOp, Softmax, SoftmaxBackward, Sort, TopK,
 };
 
 const MOST: usize = 8000;
@@ -129,6 +129,50 @@ pub(super) fn softmax_backward(draw: &mut Draw) -> Option<Case> {
     };
     let y = draw.argument(dtype, &dims, y);
     draw.case(Op::SoftmaxBackward(SoftmaxBackward { axis, log }), vec![grad, y])
+}
+
+/// Logits, their axis of classes, and a target, perhaps with a weight.
+fn losses(draw: &mut Draw, numbers: Numbers) -> (Argument, usize, Vec<Argument>) {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(1, 4);
+    let mut dims = draw.dims(ndim, MOST);
+    let axis = draw.fine.below(ndim);
+    dims[axis] = dims[axis].max(1);
+    let logits = draw.argument(dtype, &dims, numbers);
+    let classes = dims[axis];
+    let mut args = vec![match draw.kind.chance(60) {
+        true => {
+            let rows: Vec<usize> = (0..ndim).filter(|&d| d != axis).map(|d| dims[d]).collect();
+            draw.indices(&rows, classes)
+        }
+        false => draw.argument(dtype, &dims, Numbers::within(0.0, 1.0)),
+    }];
+    if draw.kind.chance(40) {
+        args.push(draw.argument(dtype, &[classes], Numbers::within(0.5, 2.0)));
+    }
+    (logits, axis, args)
+}
+
+pub(super) fn cross_entropy(draw: &mut Draw) -> Option<Case> {
+    let label_smoothing = draw.kind.pick(&[0.0, 0.0, 0.1, 1.0]);
+    let (logits, axis, target) = losses(draw, Numbers::within(-6.0, 6.0));
+    let ignore_index = draw.fine.pick(&[-100, 0, 1]);
+    let args = [vec![logits], target].concat();
+    draw.case(Op::CrossEntropy(CrossEntropy { axis, ignore_index, label_smoothing }), args)
+}
+
+pub(super) fn cross_entropy_backward(draw: &mut Draw) -> Option<Case> {
+    let label_smoothing = draw.kind.pick(&[0.0, 0.0, 0.1, 1.0]);
+    let (logits, axis, target) = losses(draw, Numbers::within(-8.0, 2.0));
+    let ignore_index = draw.fine.pick(&[-100, 0, 1]);
+    let dims: Vec<usize> = logits.layout.dims().to_vec();
+    let rows: Vec<usize> = (0..dims.len()).filter(|&d| d != axis).map(|d| dims[d]).collect();
+    let sums = if logits.dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let grad = draw.argument(sums, &rows, Numbers::within(-1.0, 1.0));
+    let logsumexp = draw.argument(sums, &rows, Numbers::within(2.0, 9.0));
+    let rest = draw.argument(sums, &rows, Numbers::within(-0.01, 0.01));
+    let args = [vec![grad, logits, logsumexp, rest], target].concat();
+    draw.case(Op::CrossEntropyBackward(CrossEntropyBackward { axis, ignore_index, label_smoothing }), args)
 }
 
 pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {

@@ -83,6 +83,8 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::softmax_backward),
     (2, along::norm_backward),
     (2, along::channel_norm_backward),
+    (2, along::cross_entropy),
+    (2, along::cross_entropy_backward),
 ];
 
 /// What to draw, and how much.
