@@ -50,6 +50,7 @@ def cases():
     yield "matmul/512x512", [m, o], lambda: m @ o, False
     e = leaf(1_000_000)
     yield "gelu/1000000", [e], lambda: F.gelu(e), False
+    yield "dropout/1000000", [e], lambda: F.dropout(e, 0.1), False
     logits, target = leaf(2048, 32_000), torch.randint(0, 32_000, (2048,))
     yield "cross_entropy/2048x32000", [logits], lambda: F.cross_entropy(logits, target), True
     constant = logits.detach()

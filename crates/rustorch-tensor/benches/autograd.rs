@@ -77,6 +77,7 @@ fn cases(c: &mut Criterion) -> Result<()> {
     pass(c, "matmul/512x512", &leaves, || a.matmul(&b));
     let x = leaf(&generator, &[1_000_000])?;
     pass(c, "gelu/1000000", std::slice::from_ref(&x), || x.gelu());
+    pass(c, "dropout/1000000", std::slice::from_ref(&x), || x.dropout(0.1, true));
     let x = leaf(&generator, &[2048, 32_000])?;
     let target = generator.randint(0, 32_000, [2048], DType::I64)?;
     let options = CrossEntropyOptions::default();

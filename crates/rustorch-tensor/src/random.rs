@@ -1,8 +1,8 @@
 //! Random numbers.
 
-use crate::dispatch::create;
+use crate::dispatch::{create, run};
 use crate::{IntoShape, Tensor, TensorOptions};
-use rustorch_core::{DType, Distribution, Error, Op, PhiloxKey, Random, Result, Shape};
+use rustorch_core::{DType, Distribution, Dropout, Error, Op, PhiloxKey, Random, Result, Shape};
 use rustorch_runtime::DeviceGuard;
 use std::cell::RefCell;
 use std::ptr;
@@ -90,26 +90,26 @@ impl Generator {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next part of the stream, for this many elements.
-    pub(crate) fn draw(&self, elements: usize) -> PhiloxKey {
+    /// The next part of the stream, of this many blocks.
+    fn draw(&self, blocks: u64) -> PhiloxKey {
         if !ptr::eq(self, &DEFAULT) || REPLAYS.with_borrow(Vec::is_empty) && LOGS.with_borrow(Vec::is_empty) {
-            return self.next(elements);
+            return self.next(blocks);
         }
         let again = REPLAYS.with_borrow_mut(|replays| replays.last_mut().and_then(Iterator::next));
-        let key = again.unwrap_or_else(|| self.next(elements));
+        let key = again.unwrap_or_else(|| self.next(blocks));
         LOGS.with_borrow_mut(|logs| logs.iter_mut().for_each(|log| log.push(key)));
         key
     }
 
-    fn next(&self, elements: usize) -> PhiloxKey {
+    fn next(&self, blocks: u64) -> PhiloxKey {
         let mut key = self.lock();
         let part = *key;
-        key.offset = key.offset.wrapping_add(Random::blocks(elements));
+        key.offset = key.offset.wrapping_add(blocks);
         part
     }
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
-        let key = self.draw(shape.numel());
+        let key = self.draw(Random::blocks(shape.numel()));
         create(options.device, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
     }
 
@@ -188,6 +188,18 @@ impl Generator {
         self.fill(shape.into_shape()?, options.into(), Distribution::Bernoulli { p })
     }
 
+    /// A tensor of floats with each element set to zero with probability `p`, and the others times `1 / (1 − p)`. The mask is not
+    /// kept: the gradient draws it again.
+    ///
+    /// # Errors
+    /// If `p` is no probability, or the dtype no float.
+    pub fn dropout(&self, x: &Tensor, p: f64) -> Result<Tensor> {
+        if p == 0.0 {
+            return Ok(x.clone());
+        }
+        run(&Op::Dropout(Dropout { p, key: self.draw(Dropout::blocks(x.numel())) }), &[x])
+    }
+
     /// The integers 0 … n − 1 in random order, as `I64`.
     pub fn randperm(&self, n: usize) -> Result<Tensor> {
         self.rand(n, DType::F64)?.argsort(0, false)
@@ -219,6 +231,28 @@ impl Tensor {
     /// 1 with probability `p`, else 0.
     pub fn bernoulli(p: f64, shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
         DEFAULT.bernoulli(p, shape, options)
+    }
+
+    /// In training, the tensor with each element set to zero with probability `p`, and the others times `1 / (1 − p)`; else itself.
+    /// As `torch.nn.functional.dropout`. The mask is not kept: the gradient draws it again.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let x = Tensor::ones([1000], DType::F32)?;
+    /// let y = x.dropout(0.5, true)?.to_vec::<f32>()?;
+    /// assert!(y.iter().all(|&y| y == 0.0 || y == 2.0));
+    /// assert!((400..600).contains(&y.iter().filter(|&&y| y != 0.0).count()));
+    /// assert_eq!(x.dropout(0.5, false)?.to_vec::<f32>()?, [1.0; 1000]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `p` is no probability, or the dtype no float.
+    pub fn dropout(&self, p: f64, training: bool) -> Result<Tensor> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::argument(Dropout::NAME, format!("p must be from 0 to 1, and is {p}")));
+        }
+        if training { DEFAULT.dropout(self, p) } else { Ok(self.clone()) }
     }
 
     /// The integers 0 … n − 1 in random order.

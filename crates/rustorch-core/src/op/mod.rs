@@ -54,7 +54,7 @@ pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, MaxPool,
     MaxPoolBackward, PoolWindow,
 };
-pub use random::{Distribution, DistributionKind, Random};
+pub use random::{Distribution, DistributionKind, Dropout, Random};
 pub use reduce::{Reduce, ReduceKind, ReduceOp, Scan, ScanOp};
 pub use rope::{Rope, RopeParams, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
@@ -150,6 +150,8 @@ ops! {
         Interpolate(Interpolate),
         /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
         InterpolateBackward(InterpolateBackward),
+        /// `(x) →` `x` with random elements set to zero, and the others scaled.
+        Dropout(Dropout),
         /// `(logits, target[, weight]) →` (losses, logsumexp, rest[, weights]), a value for each row.
         CrossEntropy(CrossEntropy),
         /// `(grad, logits, logsumexp, rest, target[, weight]) →` the gradient of the logits of `CrossEntropy`.

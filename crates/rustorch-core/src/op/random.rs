@@ -1,6 +1,6 @@
 //! Random numbers.
 
-use super::{OpType, Operation, expect_args, one};
+use super::{OpType, Operation, expect_args, float, one, same_dense};
 use crate::{DType, Error, Outputs, PhiloxKey, Result, Shape, TensorMeta};
 
 op_kinds! {
@@ -101,5 +101,66 @@ impl Operation for Random {
 
     fn dtype_parameter(&self) -> Option<DType> {
         Some(self.dtype)
+    }
+}
+
+/// `x` times a mask: `1 / (1 − p)` with probability `1 − p`, else 0.
+///
+/// The mask is a function of the key and of the element's position, the same in every dtype and layout and on every device.
+/// Elements in row-major order form groups of [`GROUP`](Self::GROUP), each of 16 Philox blocks, from which element `16·k + j`
+/// takes half-word `k` of block `j` (the low half of a word first). Together with that of the block
+/// [`LOWER`](Self::LOWER) farther as the lower half, it is kept where these 32 bits are below the
+/// [threshold](Self::threshold): the probability is right to 2⁻³³. The lower half matters where the upper one equals the
+/// threshold's, once in 65536 elements, so most take 16 bits.
+///
+/// Hinton, Srivastava, Krizhevsky, Sutskever, Salakhutdinov: *Improving neural networks by preventing co-adaptation of feature
+/// detectors*, 2012.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dropout {
+    /// The probability of 0, from 0 to 1.
+    pub p: f64,
+    /// Seed and position of the stream, drawn before dispatch so that a retry, and the gradient, have the same mask.
+    pub key: PhiloxKey,
+}
+
+impl Dropout {
+    /// The operation's name.
+    pub const NAME: &'static str = "dropout";
+
+    /// Elements that share 16 Philox blocks.
+    pub const GROUP: usize = 128;
+
+    /// From the block of an element's upper random bits to that of its lower ones.
+    pub const LOWER: u64 = 1 << 63;
+
+    /// How many Philox blocks a tensor of `elements` uses: how far a generator advances.
+    pub const fn blocks(elements: usize) -> u64 {
+        elements.div_ceil(Dropout::GROUP) as u64 * 16
+    }
+
+    /// An element is kept if its 32 random bits are below this, (1 − p)·2³².
+    pub fn threshold(&self) -> u64 {
+        ((1.0 - self.p) * 4_294_967_296.0).round() as u64
+    }
+}
+
+impl Operation for Dropout {
+    const CLASS: OpType = OpType::Distribution;
+
+    fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
+        let dtype = same_dense(Self::NAME, args, 1..=1)?;
+        float(Self::NAME, dtype)?;
+        if !(0.0..=1.0).contains(&self.p) {
+            return Err(Error::argument(Self::NAME, format!("p must be from 0 to 1, and is {}", self.p)));
+        }
+        one(dtype, args[0].shape().clone())
+    }
+
+    fn may_overwrite(&self, _arg: usize) -> bool {
+        true
+    }
+
+    fn flops_per_element(&self) -> u64 {
+        10
     }
 }

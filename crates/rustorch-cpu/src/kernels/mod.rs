@@ -11,6 +11,7 @@ mod copy;
 mod create;
 mod cross_entropy;
 mod custom;
+mod dropout;
 mod index;
 mod linalg;
 mod matmul;
@@ -125,6 +126,7 @@ pub(crate) fn run(
         Op::InterpolateBackward(op) => {
             pooling::interpolate_backward(pool, &op.interpolate, first(args)?, only(outs)?)
         }
+        Op::Dropout(op) => dropout::run(pool, op, first(args)?, only(outs)?),
         Op::CrossEntropy(op) => cross_entropy::forward(pool, op, first(args)?, after::<1>(args), outs),
         Op::CrossEntropyBackward(op) => {
             cross_entropy::backward(pool, op, refs(args)?, after::<4>(args), only(outs)?)

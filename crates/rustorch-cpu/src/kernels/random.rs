@@ -198,10 +198,10 @@ fn pairs<T>(key: PhiloxKey, at: usize, out: &mut [T; CHUNK], make: impl Fn([u32;
 }
 
 /// Blocks made side by side.
-const BLOCKS: usize = 16;
+pub(super) const BLOCKS: usize = 16;
 
 /// Sixteen Philox blocks in a row: word `w` of block `b` is `[w][b]`.
-struct Blocks(PhiloxKey, u64);
+pub(super) struct Blocks(pub(super) PhiloxKey, pub(super) u64);
 
 impl Task for Blocks {
     type Output = [[u32; BLOCKS]; 4];

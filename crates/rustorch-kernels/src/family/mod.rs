@@ -9,6 +9,7 @@ pub mod conv;
 pub mod create;
 pub mod cross_entropy;
 pub mod custom;
+pub mod dropout;
 #[cfg(test)]
 mod large_tests;
 pub mod layer_norm;
@@ -115,6 +116,8 @@ kernels! {
     Custom(custom::Custom),
     /// Random numbers.
     Random(random::Random),
+    /// Dropout.
+    Dropout(dropout::Dropout),
     /// RMS normalisation.
     RmsNorm(rms_norm::RmsNorm),
     /// Cosines and sines of positions.

@@ -16,6 +16,7 @@ mod complex;
 mod conv;
 mod cross_entropy;
 mod display;
+mod dropout;
 mod erfinv;
 mod errors;
 mod fast_path;

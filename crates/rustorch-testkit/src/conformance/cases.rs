@@ -119,6 +119,7 @@ fn make() -> Vec<Case> {
     cases.channel_norm_gradients();
     cases.attention_gradients();
     cases.cross_entropies();
+    cases.dropouts();
     cases.list
 }
 

@@ -1,7 +1,7 @@
-//! Cases of losses.
+//! Cases of losses and dropout.
 
 use super::cases::{Argument, Arrangement, Cases, FLOATS};
-use rustorch_core::{CrossEntropy, CrossEntropyBackward, DType, Op};
+use rustorch_core::{CrossEntropy, CrossEntropyBackward, DType, Dropout, Op, PhiloxKey};
 
 /// Class 0 is ignored.
 const IGNORED: i64 = 0;
@@ -75,5 +75,30 @@ impl Cases {
             }),
             args,
         );
+    }
+
+    /// Masks of a part of a group and of several groups of elements.
+    pub(super) fn dropouts(&mut self) {
+        const LAYOUTS: &[Arrangement] =
+            &[Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated];
+        for &dtype in FLOATS {
+            let layouts = if dtype == DType::F32 { LAYOUTS } else { &LAYOUTS[..1] };
+            for &how in layouts {
+                for dims in [&[7][..], &[37, 9]] {
+                    let x = self.argument(dtype, dims, how);
+                    let key = PhiloxKey { seed: 42, offset: u64::from(u32::MAX) - 3 };
+                    self.add(Op::Dropout(Dropout { p: 0.3, key }), vec![x]);
+                }
+            }
+        }
+        // Upper halves that equal the threshold's are frequent only among many; the lower ones decide.
+        let x = self.argument(DType::F32, &[300, 700], Arrangement::Packed);
+        self.add(Op::Dropout(Dropout { p: 0.99999, key: PhiloxKey { seed: 7, offset: 1 } }), vec![x]);
+        let x = self.argument(DType::F32, &[0, 3], Arrangement::Packed);
+        self.add(Op::Dropout(Dropout { p: 0.5, key: PhiloxKey { seed: 7, offset: 1 } }), vec![x]);
+        for p in [0.0, 1.0] {
+            let x = self.argument(DType::F32, &[5], Arrangement::Packed);
+            self.add(Op::Dropout(Dropout { p, key: PhiloxKey { seed: 7, offset: 1 } }), vec![x]);
+        }
     }
 }

@@ -385,6 +385,44 @@ pub(crate) fn map1<T: Element, U: Element>(
     })
 }
 
+/// As [`map1`] for elements of one type and shape, where `f` depends on their positions: it gets that of a run's first element in
+/// row-major order.
+pub(crate) fn map1_at<T: Element>(
+    pool: &ThreadPool,
+    out: &mut ViewMut<'_>,
+    x: &View<'_>,
+    grain: usize,
+    f: &(dyn Fn(usize, &[T], &mut [T]) + Sync),
+) -> Result<(), Fault> {
+    if [out.dtype(), x.dtype()] != [T::DTYPE; 2] || out.layout().shape() != x.layout().shape() {
+        return Err(super::unreachable_memory());
+    }
+    let flat = out.layout().is_contiguous() && x.layout().is_contiguous();
+    let operand = |base, layout: &Layout, aliased| Operand {
+        base,
+        size: size_of::<T>(),
+        strides: if flat { Dims::from_slice(&[1]) } else { layout.strides().into() },
+        packed: layout.is_contiguous(),
+        aliased,
+    };
+    let base = base_mut(out)?;
+    let layout = out.layout();
+    let joint = Loop {
+        dims: if flat { Dims::from_slice(&[layout.numel()]) } else { layout.dims().into() },
+        operands: SmallVec::from_iter([
+            operand(base, layout, false),
+            operand(super::base(x)?.cast_mut(), x.layout(), x.is_aliased()),
+        ]),
+    };
+    pool.ranges(joint.numel(), grain, |range| {
+        joint.walk::<MOST>(range, &mut |at, p, n| {
+            // SAFETY: as in `map1`.
+            unsafe { f(at, source(p[1], n), target(p[0], n)) }
+        });
+    });
+    Ok(())
+}
+
 /// `out[i] = f(a[i], b[i])`, broadcasting; see [`map1`].
 pub(crate) fn map2<A: Element, B: Element, U: Element>(
     pool: &ThreadPool,

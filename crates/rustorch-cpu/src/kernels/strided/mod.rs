@@ -20,7 +20,7 @@ mod matrices;
 mod rows;
 
 pub(crate) use grid::Grid;
-pub(crate) use map::{fill_with, for_parts, map1, map2, map3};
+pub(crate) use map::{fill_with, for_parts, map1, map1_at, map2, map3};
 pub(crate) use matrices::{Matrices, Matrix};
 pub(crate) use rows::{Rows, RowsMut, for_row_pairs, for_rows, for_rows2};
 

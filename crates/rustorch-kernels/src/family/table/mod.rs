@@ -7,8 +7,8 @@ pub use markdown::markdown;
 
 use super::{
     attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, cross_entropy,
-    layer_norm, matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan, scatter,
-    select, softmax, softmax_backward, sort, weight,
+    dropout, layer_norm, matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan,
+    scatter, select, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -23,6 +23,7 @@ const FAMILIES: &[&[Row]] = &[
     pointwise::ROWS,
     create::ROWS,
     random::ROWS,
+    dropout::ROWS,
     copy::ROWS,
     reduce::ROWS,
     scan::ROWS,

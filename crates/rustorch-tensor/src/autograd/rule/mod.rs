@@ -18,6 +18,7 @@ mod norm;
 mod norm_backward;
 mod pointwise;
 mod pooling;
+mod random;
 mod reduce;
 mod rope;
 mod sort;
@@ -128,6 +129,7 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::AdaptiveAvgPoolBackward(op) => op,
         Op::Interpolate(op) => op,
         Op::InterpolateBackward(op) => op,
+        Op::Dropout(op) => op,
         Op::CrossEntropy(op) => op,
         Op::CrossEntropyBackward(op) => op,
         Op::Linalg(op) => op,

@@ -6,8 +6,8 @@ use super::draw::{Draw, Numbers, Special};
 use super::pointwise::{any, plain};
 use rustorch_core::{
     AddRmsNorm, BatchNorm, BatchNormBackward, CrossEntropy, CrossEntropyBackward, DType, DTypeKind, Dims,
-    GroupNorm, GroupNormBackward, LayerNorm, LayerNormBackward, Op, Reduce, ReduceOp, RmsNorm,
-    RmsNormBackward, Scan, ScanOp, Softmax, SoftmaxBackward, Sort, TopK,
+    Dropout, GroupNorm, GroupNormBackward, LayerNorm, LayerNormBackward, Op, PhiloxKey, Reduce, ReduceOp,
+    RmsNorm, RmsNormBackward, Scan, ScanOp, Softmax, SoftmaxBackward, Sort, TopK,
 };
 
 const MOST: usize = 8000;
@@ -173,6 +173,16 @@ pub(super) fn cross_entropy_backward(draw: &mut Draw) -> Option<Case> {
     let rest = draw.argument(sums, &rows, Numbers::within(-0.01, 0.01));
     let args = [vec![grad, logits, logsumexp, rest], target].concat();
     draw.case(Op::CrossEntropyBackward(CrossEntropyBackward { axis, ignore_index, label_smoothing }), args)
+}
+
+pub(super) fn dropout(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(0, 5);
+    let dims = draw.dims(ndim, MOST);
+    let x = draw.argument(dtype, &dims, plain(dtype));
+    let p = draw.fine.pick(&[0.0, 0.1, 0.5, 0.9999, 1.0]);
+    let key = PhiloxKey { seed: draw.fine.next(), offset: draw.fine.next() };
+    draw.case(Op::Dropout(Dropout { p, key }), vec![x])
 }
 
 pub(super) fn row_norm(draw: &mut Draw) -> Option<Case> {

@@ -85,6 +85,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::channel_norm_backward),
     (2, along::cross_entropy),
     (2, along::cross_entropy_backward),
+    (2, along::dropout),
 ];
 
 /// What to draw, and how much.

@@ -1,0 +1,166 @@
+//! Dropout: elements times a mask, which is a function of the key and of their positions.
+
+use super::random::{BLOCKS, Blocks};
+use super::strided::{self, unreachable_memory};
+use crate::ThreadPool;
+use crate::math::{Real, Wide};
+use crate::simd::{self, Level, Task};
+use rustorch_core::{Dropout, Fault, PhiloxKey, View, ViewMut, dispatch_dtype};
+
+/// Elements of a group, which takes [`BLOCKS`] Philox blocks.
+const GROUP: usize = Dropout::GROUP;
+/// Elements that make a thread worth its while.
+const GRAIN: usize = 1 << 13;
+
+pub(super) fn run(
+    pool: &ThreadPool,
+    dropout: &Dropout,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let Dropout { p, key } = *dropout;
+    let below = dropout.threshold();
+    dispatch_dtype!(x.dtype(), float, T => {
+        let scale = <T as Wide>::Acc::of(1.0 / (1.0 - p));
+        strided::map1_at(pool, out, x, GRAIN, &|at, x: &[T], out: &mut [T]| {
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            let x = T::widen(x, &mut wide);
+            T::narrow(out, &mut result, |out| simd::run(Masked { key, below, scale, at, x, out }));
+        })
+    }, _ => Err(unreachable_memory()))
+}
+
+/// Elements from a position on, times their masks.
+struct Masked<'a, T> {
+    key: PhiloxKey,
+    /// An element whose 32 random bits are below this is kept.
+    below: u64,
+    /// What it is multiplied with then.
+    scale: T,
+    at: usize,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Masked<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, l: L) {
+        let Masked { key, below, scale, mut at, mut x, mut out } = self;
+        while !x.is_empty() {
+            let skip = at % GROUP;
+            let n = x.len().min(GROUP - skip);
+            let (now, later) = x.split_at(n);
+            let (to, rest) = out.split_at_mut(n);
+            let group = Group { key, below, scale, first: (at / GROUP * BLOCKS) as u64 };
+            match (now.as_array::<GROUP>(), to.as_mut_array::<GROUP>()) {
+                (Some(now), Some(to)) => group.apply(l, now, to),
+                _ => {
+                    let (mut padded, mut masked) = ([T::ZERO; GROUP], [T::ZERO; GROUP]);
+                    padded[skip..skip + n].copy_from_slice(now);
+                    group.apply(l, &padded, &mut masked);
+                    to.copy_from_slice(&masked[skip..skip + n]);
+                }
+            }
+            (x, out) = (later, rest);
+            at += n;
+        }
+    }
+}
+
+struct Group<T> {
+    key: PhiloxKey,
+    below: u64,
+    scale: T,
+    /// Its first block.
+    first: u64,
+}
+
+impl<T: Real> Group<T> {
+    #[inline(always)]
+    fn apply<L: Level>(&self, l: L, x: &[T; GROUP], out: &mut [T; GROUP]) {
+        let (high, low) = ((self.below >> 16) as u32, (self.below & 0xFFFF) as u32);
+        let words = Blocks(self.key, self.first).run(l);
+        let mut undecided = [0u32; BLOCKS];
+        for (k, (x, out)) in x.as_chunks::<BLOCKS>().0.iter().zip(out.as_chunks_mut::<BLOCKS>().0).enumerate()
+        {
+            for j in 0..BLOCKS {
+                let bits = half(&words, k, j);
+                out[j] = x[j] * if bits < high { self.scale } else { T::ZERO };
+                undecided[j] |= u32::from(bits == high);
+            }
+        }
+        // In one of 65536 elements the lower bits decide.
+        if undecided.iter().any(|&any| any != 0) {
+            let lower = Blocks(self.key, self.first ^ Dropout::LOWER).run(l);
+            for (i, (&x, out)) in x.iter().zip(out).enumerate() {
+                let (k, j) = (i / BLOCKS, i % BLOCKS);
+                if half(&words, k, j) == high && half(&lower, k, j) < low {
+                    *out = x * self.scale;
+                }
+            }
+        }
+    }
+}
+
+/// Half-word `k` of block `j`.
+#[inline(always)]
+fn half(words: &[[u32; BLOCKS]; 4], k: usize, j: usize) -> u32 {
+    words[k / 2][j] >> (k % 2 * 16) & 0xFFFF
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::testing::{Tensor, run1};
+    use rustorch_core::{Op, bf16};
+
+    /// The documented meaning of each element, one at a time.
+    fn want(dropout: &Dropout, x: &[f32]) -> Vec<f32> {
+        let below = dropout.threshold();
+        let scale = (1.0 / (1.0 - dropout.p)) as f32;
+        let each = x.iter().enumerate().map(|(i, x)| {
+            let (group, k, j) = (i / 128, i % 128 / 16, i % 16);
+            let block = (group * 16 + j) as u64;
+            let half = |block: u64| u64::from(dropout.key.block(block)[k / 2] >> (k % 2 * 16) & 0xFFFF);
+            let bits = half(block) << 16 | half(block ^ 1 << 63);
+            x * if bits < below { scale } else { 0.0 }
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn every_element_is_a_function_of_its_position() {
+        // With p = 0.9999 the upper bits of a kept element are few, so that the lower ones decide often.
+        for p in [0.0, 0.1, 0.5, 0.9999, 1.0 - 2f64.powi(-17), 1.0] {
+            for n in [0, 1, 15, 127, 128, 129, 100_000] {
+                let dropout = Dropout { p, key: PhiloxKey { seed: 0x1234_5678_9ABC, offset: 77 } };
+                let x: Vec<f32> = (0..n).map(|i| i as f32 * 0.25 + 1.0).collect();
+                let want = want(&dropout, &x);
+                let op = Op::Dropout(dropout);
+                let got: Vec<f32> = run1(&op, &[&Tensor::new(&[n], &x)]);
+                assert!(
+                    got == want || p == 1.0 && got.iter().all(|x| x.is_nan() || *x == 0.0),
+                    "p = {p}, {n} elements"
+                );
+            }
+        }
+    }
+
+    /// A position is that of the element in the view.
+    #[test]
+    fn layouts_and_dtypes_have_the_same_mask() {
+        let op = Op::Dropout(Dropout { p: 0.4, key: PhiloxKey { seed: 5, offset: 0 } });
+        let ones = Tensor::new(&[60, 70], &[1f32; 4200]);
+        let plain: Vec<f32> = run1(&op, &[&ones]);
+        let turned = Tensor::new(&[70, 60], &[1f32; 4200])
+            .with(|layout| layout.transpose(0, 1).expect("two dimensions"));
+        assert_eq!(run1::<f32>(&op, &[&turned]), plain);
+        let doubles: Vec<f64> = run1(&op, &[&Tensor::new(&[4200], &[1f64; 4200])]);
+        let halves: Vec<bf16> = run1(&op, &[&Tensor::new(&[4200], &[bf16::ONE; 4200])]);
+        for ((plain, double), half) in plain.iter().zip(doubles).zip(halves) {
+            assert_eq!(*plain, double as f32);
+            assert_eq!(bf16::from_f32(*plain), half);
+        }
+    }
+}
