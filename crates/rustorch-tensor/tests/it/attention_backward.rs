@@ -1,7 +1,7 @@
 //! Gradients of attention, and their own gradients, against the formula written as tensor operations; and how attention is recorded.
 
 use crate::norm_backward::same_gradients;
-use rustorch_core::Op;
+use rustorch_core::{AttentionBackward, Op};
 use rustorch_tensor::autograd::{GradOptions, apply, autocast, checkpoint, grad, no_grad};
 use rustorch_tensor::{Attention, DType, Generator, Numerics, Result, Tensor};
 
@@ -152,5 +152,42 @@ fn writes_to_the_result_are_found() -> Result<()> {
     no_grad(|| y.detach().fill_(0))?;
     let error = y.sum_all()?.backward().expect_err("the result was written").to_string();
     assert!(error.contains("result 0 of attention was written in place"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_named() -> Result<()> {
+    let zeros = |dims: &[usize], dtype| Tensor::zeros(dims, dtype);
+    let f32 = DType::F32;
+    let (q, k, v) = (zeros(&[4, 3, 8], f32)?, zeros(&[2, 5, 8], f32)?, zeros(&[2, 5, 6], f32)?);
+    let (out, lse) = (zeros(&[4, 3, 6], f32)?, zeros(&[4, 3], f32)?);
+    let all = AttentionBackward { attention: plain(), q: true, k: true, v: true };
+    let fails = |op: &AttentionBackward, args: &[&Tensor], part: &str| {
+        let error = apply(&Op::AttentionBackward(op.clone()), args).map(|_| ()).unwrap_err().to_string();
+        assert!(
+            error.contains("attention_backward") && error.contains(part),
+            "`{error}` does not say `{part}`"
+        );
+    };
+    let wide = zeros(&[4, 3, 8], f32)?;
+    fails(&all, &[&wide, &q, &k, &v, &out, &lse], "the gradient does not have the shape");
+    fails(&all, &[&out, &q, &k, &v, &wide, &lse], "the result does not have the shape");
+    fails(&all, &[&out, &q, &k, &v, &out, &out], "the log-sum-exp does not have the shape");
+    let double = lse.to_dtype(DType::F64)?;
+    fails(&all, &[&out, &q, &k, &v, &out, &double], "the log-sum-exp must be f32");
+    let half = out.to_dtype(DType::F16)?;
+    fails(&all, &[&half, &q, &k, &v, &out, &lse], "the gradient must be f32");
+    fails(&all, &[&out, &q, &k, &v, &out], "argument");
+    let none = AttentionBackward { q: false, k: false, v: false, ..all.clone() };
+    fails(&none, &[&out, &q, &k, &v, &out, &lse], "at least one of the gradients must be wanted");
+    let (k, v) = (k.to_dtype(DType::F16)?, v.to_dtype(DType::F16)?);
+    let rounded = AttentionBackward { attention: Attention { numerics: Numerics::Ggml, ..plain() }, ..all };
+    fails(&rounded, &[&out, &q, &k, &v, &out, &lse], "take Numerics::F32");
+    // Such attention is differentiated as if it did not round.
+    let x = q.detach();
+    x.requires_grad_(true)?;
+    let y = Tensor::attention(&x, &k, &v, None, &rounded.attention)?;
+    y.sum_all()?.backward()?;
+    assert_eq!(x.grad().expect("used").to_vec::<f32>()?, vec![0.0; 96]);
     Ok(())
 }

@@ -93,6 +93,11 @@ impl<'a, T: Element> Matrix<'a, T> {
         (self.base, self.stride)
     }
 
+    /// Whether it has so many rows at least, of so many elements.
+    pub(crate) fn holds(&self, rows: usize, cols: usize) -> bool {
+        rows <= self.rows && cols == self.cols
+    }
+
     /// The elements of a row.
     pub(crate) fn cols(&self) -> usize {
         self.cols

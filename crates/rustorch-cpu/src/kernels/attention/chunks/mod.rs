@@ -4,6 +4,10 @@
 //! gradients are summed transposed, `[width][columns]` for as many queries or keys as a panel has columns: so the other
 //! factor, packed in strips of a tile's rows, is a copy of rows as they lie.
 
+mod weights;
+
+pub(super) use weights::Weights;
+
 use super::backward::Sum;
 use crate::Isa;
 use crate::kernels::matmul::{HIGHEST, Tiles, pack_columns, pack_rows, with_scratch};
@@ -91,6 +95,7 @@ pub(super) fn with_keys<E: Sum>(
     let tiles = E::tiles(isa);
     let (c, Spans { d, e, keys, wanted }) = (tiles.columns, spans);
     let (d, e) = (*d, *e);
+    assert!(k.holds(keys.len(), d) && v.holds(keys.len(), e), "keys or values of other sizes");
     let keys = keys.len().next_multiple_of(c);
     let if_wanted = |wanted: bool, len: usize| if wanted { len } else { 0 };
     let of_scores = wanted.q || wanted.k;
@@ -273,6 +278,7 @@ impl<E: Sum> Work<'_, E> {
         let Spans { d, e, ref keys, wanted } = *self.spans;
         let count = lines.delta.len();
         assert!(count <= STAGE && lines.lse.len() == count, "more queries than there is room for");
+        assert!(lines.q.holds(count, d) && lines.grad.holds(count, e), "queries or gradients of other sizes");
         // SAFETY: there is room for `STAGE` queries; matrices have `count` rows of these widths.
         unsafe {
             self.pack_rows(lines.q, count, d, self.q_rows);
@@ -408,192 +414,6 @@ unsafe fn strip<E: Copy, const H: usize>(from: *const E, stride: usize, count: u
         unsafe {
             for j in 0..H {
                 *to.add(i * H + j) = *from.wrapping_add(i * stride + j);
-            }
-        }
-    }
-}
-
-/// Scores of some queries and keys, on the way to weights and gradients of scores.
-pub(super) struct Weights<'a, E: Sum> {
-    work: &'a Work<'a, E>,
-    lines: &'a Lines<'a, E>,
-    rows: Range<usize>,
-    keys: Range<usize>,
-}
-
-impl<E: Sum> Weights<'_, E> {
-    /// Whether gradients of scores are needed.
-    fn with_gradients(&self) -> bool {
-        self.work.spans.wanted.q || self.work.spans.wanted.k
-    }
-
-    /// The panels: where each begins, and its keys.
-    fn panels(&self) -> impl Iterator<Item = (usize, Range<usize>)> + use<E> {
-        let (c, keys) = (self.work.tiles.columns, self.keys.len());
-        (0..keys).step_by(c).enumerate().map(move |(i, key)| (i * QUERIES * c, key..keys.min(key + c)))
-    }
-
-    /// One row of a panel of weights, of gradients of scores, and of slopes, with as many elements as it has keys.
-    fn row(&mut self, at: usize, row: usize, len: usize) -> [&mut [E]; 3] {
-        let c = self.work.tiles.columns;
-        assert!(row < self.rows.len() && len <= c && at + QUERIES * c <= QUERIES * KEYS, "no such row");
-        let Work { weights, of_scores, slopes, .. } = *self.work;
-        // SAFETY: inside three arrays of `QUERIES * KEYS`, which nobody else uses while `self` is borrowed; all were written
-        // before: what was never computed is zero or from an earlier chunk.
-        [weights, of_scores, slopes]
-            .map(|part| unsafe { std::slice::from_raw_parts_mut(part.add(at + row * c), len) })
-    }
-
-    /// Computes scores without their factor, and the gradients of weights less Σ grad · out.
-    pub(super) fn compute(&mut self) {
-        let work = self.work;
-        let Spans { d, e, .. } = *work.spans;
-        let (c, rows) = (work.tiles.columns, self.rows.clone());
-        for (at, keys) in self.panels() {
-            let key = self.keys.start + keys.start;
-            // SAFETY: `rows` and `keys` are packed, and the arrays have room for as many.
-            unsafe {
-                let scores = work.weights.add(at);
-                fill(scores, rows.len() * c, zero());
-                let left = work.q_rows.add(rows.start * d);
-                work.multiply(rows.len(), d, left, work.k_panels.add(key * d), scores);
-                if self.with_gradients() {
-                    let grads = work.of_scores.add(at);
-                    for (row, &delta) in self.lines.delta[rows.clone()].iter().enumerate() {
-                        fill(grads.add(row * c), c, -delta);
-                    }
-                    let left = work.grad_rows.add(rows.start * e);
-                    work.multiply(rows.len(), e, left, work.v_panels.add(key * e), grads);
-                }
-            }
-        }
-    }
-
-    /// Scales scores and caps them.
-    pub(super) fn cap(&mut self, scale: E, cap: E) {
-        for (at, _) in self.panels() {
-            for row in 0..self.rows.len() {
-                let [scores, _, slopes] = self.row(at, row, self.work.tiles.columns);
-                simd::run(Cap { scores, slopes, scale, cap });
-            }
-        }
-    }
-
-    /// Scales the scores of a query and adds its mask.
-    pub(super) fn add(&mut self, row: usize, scale: E, mask: &[E]) {
-        for (at, keys) in self.panels() {
-            let [scores, ..] = self.row(at, row, keys.len());
-            for (score, &mask) in scores.iter_mut().zip(&mask[keys]) {
-                *score = *score * scale + mask;
-            }
-        }
-    }
-
-    /// Turns scores, times `scale`, into weights, and the gradients of weights into those of scores.
-    pub(super) fn exponentiate(&mut self, scale: E, capped: bool) {
-        let c = self.work.tiles.columns;
-        let with_gradients = self.with_gradients();
-        for (at, _) in self.panels() {
-            let len = self.rows.len() * c;
-            let Work { weights, of_scores, slopes, .. } = *self.work;
-            // SAFETY: as in `row`.
-            let [weights, of_scores, slopes] = [weights, of_scores, slopes]
-                .map(|part| unsafe { std::slice::from_raw_parts_mut(part.add(at), len) });
-            let lse = &self.lines.lse[self.rows.clone()];
-            let slopes = capped.then_some(&*slopes);
-            let of_scores = with_gradients.then_some(of_scores);
-            let rows = Exponentiate { weights, of_scores, slopes, lse, scale };
-            match c {
-                32 => simd::run(Columns::<E, 32>(rows)),
-                16 => simd::run(Columns::<E, 16>(rows)),
-                _ => simd::run(Columns::<E, 8>(rows)),
-            }
-        }
-    }
-
-    /// Hides the keys outside of a range from a query.
-    pub(super) fn keep(&mut self, row: usize, seen: Range<usize>) {
-        for (at, keys) in self.panels() {
-            let start = seen.start.clamp(keys.start, keys.end) - keys.start;
-            let end = (seen.end.clamp(keys.start, keys.end) - keys.start).max(start);
-            for part in self.row(at, row, keys.len()) {
-                part[..start].fill(zero());
-                part[end..].fill(zero());
-            }
-        }
-    }
-
-    /// Hides the keys that a mask of booleans does not let take part from a query.
-    pub(super) fn hide(&mut self, row: usize, mask: &[bool]) {
-        for (at, keys) in self.panels() {
-            for part in self.row(at, row, keys.len()) {
-                for (x, &keep) in part.iter_mut().zip(&mask[keys.clone()]) {
-                    if !keep {
-                        *x = zero();
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Scores, scaled and capped, and the derivative of the cap.
-struct Cap<'a, E> {
-    scores: &'a mut [E],
-    slopes: &'a mut [E],
-    scale: E,
-    cap: E,
-}
-
-impl<E: Sum> Task for Cap<'_, E> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Level>(self, l: L) {
-        let Cap { scores, slopes, scale, cap } = self;
-        for (score, slope) in scores.iter_mut().zip(slopes) {
-            let t = (*score * scale / cap).tanh(l);
-            *score = t * cap;
-            *slope = E::ONE - t * t;
-        }
-    }
-}
-
-/// Rows of scores to weights.
-struct Exponentiate<'a, E> {
-    weights: &'a mut [E],
-    of_scores: Option<&'a mut [E]>,
-    slopes: Option<&'a [E]>,
-    lse: &'a [E],
-    scale: E,
-}
-
-/// Rows of `N` elements.
-struct Columns<'a, E, const N: usize>(Exponentiate<'a, E>);
-
-impl<E: Sum, const N: usize> Task for Columns<'_, E, N> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Level>(self, l: L) {
-        let Exponentiate { weights, of_scores, slopes, lse, scale } = self.0;
-        let rows = weights.as_chunks_mut::<N>().0;
-        for (row, &lse) in rows.iter_mut().zip(lse) {
-            // Where no key takes part all weights are zero.
-            let lse = if lse == E::NEG_INFINITY { E::INFINITY } else { lse };
-            for score in row.iter_mut() {
-                *score = (*score * scale - lse).exp(l);
-            }
-        }
-        let Some(of_scores) = of_scores else { return };
-        let of_scores = of_scores.as_chunks_mut::<N>().0;
-        for (row, weights) in of_scores.iter_mut().zip(&*rows) {
-            for j in 0..N {
-                row[j] = row[j] * weights[j];
-            }
-        }
-        let Some(slopes) = slopes else { return };
-        for (row, slopes) in of_scores.iter_mut().zip(slopes.as_chunks::<N>().0) {
-            for j in 0..N {
-                row[j] = row[j] * slopes[j];
             }
         }
     }
