@@ -2,7 +2,7 @@
 
 use crate::conformance::{self, Case, Extent, Fuzz, Report};
 use crate::{Requirement, skip};
-use rustorch_core::Backend;
+use rustorch_core::{Backend, DType};
 use std::sync::Arc;
 
 /// The devices of one driver, as the tests of its crate open them.
@@ -118,11 +118,16 @@ pub fn regressions<R: Rig>() {
     });
 }
 
-/// Reductions of lines that many threads share give the CPU's results.
+/// Reductions of lines that many threads share give the CPU's results. Of other dtypes than `f32` a part runs unless
+/// `RUSTORCH_CONFORMANCE=all`.
 pub fn long_lines<R: Rig>() {
+    let extent = Extent::from_env(R::extent());
     each::<R>(R::LONG_LINES, |device| {
-        let report = compare::<R>(device, conformance::long_cases());
-        assert!(report.agreed >= 150, "{report}");
+        let (mut cases, others): (Vec<Case>, Vec<Case>) =
+            conformance::long_cases().into_iter().partition(|case| case.args[0].dtype == DType::F32);
+        cases.extend(extent.of(others));
+        let report = compare::<R>(device, cases);
+        assert!(report.agreed >= 60, "{report}");
     });
 }
 
