@@ -31,7 +31,7 @@ half_log2 = math.log(2) / 2 * 1.0001
 fit("exp: (e^r - 1 - r)/r^2", taylor(lambda r: (math.exp(r) - 1 - r) / r**2, lambda r: 1/2 + r/6 + r*r/24 + r**3/120 + r**4/720 + r**5/5040 + r**6/40320),
     -half_log2, half_log2, range(5), lambda r: r * r / math.exp(r))
 fit("exp2: (2^f - 1)/f", taylor(lambda f: (2**f - 1) / f, lambda f: sum(math.log(2)**k * f**(k - 1) / math.factorial(k) for k in range(1, 9))),
-    -0.5001, 0.5001, range(5), lambda f: abs(f) / 2**f)
+    -0.5001, 0.5001, range(6), lambda f: abs(f) / 2**f)
 fit("ln: (ln(1+f) - f + f^2/2)/f^3", taylor(lambda f: (math.log1p(f) - f + f*f/2) / f**3, lambda f: sum((-1)**k * f**k / (k + 3) for k in range(12))),
     math.sqrt(0.5) - 1, math.sqrt(2) - 1, range(9), lambda f: abs(f**3 / math.log1p(f)) if f else 0.0)
 fit("sin: (sin r - r)/r^3, in r^2", taylor(lambda z: (math.sin(math.sqrt(z)) - math.sqrt(z)) / z**1.5, lambda z: -1/6 + z/120 - z*z/5040 + z**3/362880),

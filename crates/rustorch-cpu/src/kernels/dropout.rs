@@ -82,16 +82,22 @@ impl<T: Real> Group<T> {
         let (high, low) = ((self.below >> 16) as u32, (self.below & 0xFFFF) as u32);
         let words = Blocks(self.key, self.first).run(l);
         let mut undecided = [0u32; BLOCKS];
-        for (k, (x, out)) in x.as_chunks::<BLOCKS>().0.iter().zip(out.as_chunks_mut::<BLOCKS>().0).enumerate()
-        {
+        // Both halves of a word make sixteen masks each.
+        let (xs, outs) = (x.as_chunks::<{ 2 * BLOCKS }>().0, out.as_chunks_mut::<{ 2 * BLOCKS }>().0);
+        for ((words, x), out) in words.iter().zip(xs).zip(outs) {
+            let mut masks = [T::ZERO; 2 * BLOCKS];
             for j in 0..BLOCKS {
-                let bits = half(&words, k, j);
-                out[j] = x[j] * if bits < high { self.scale } else { T::ZERO };
-                undecided[j] |= u32::from(bits == high);
+                let (first, second) = (words[j] & 0xFFFF, words[j] >> 16);
+                masks[j] = if first < high { self.scale } else { T::ZERO };
+                masks[j + BLOCKS] = if second < high { self.scale } else { T::ZERO };
+                undecided[j] |= u32::from(first == high) | u32::from(second == high);
+            }
+            for ((out, &x), mask) in out.iter_mut().zip(x).zip(masks) {
+                *out = x * mask;
             }
         }
         // In one of 65536 elements the lower bits decide.
-        if undecided.iter().any(|&any| any != 0) {
+        if undecided.iter().fold(0, |all, &any| all | any) != 0 {
             let lower = Blocks(self.key, self.first ^ Dropout::LOWER).run(l);
             for (i, (&x, out)) in x.iter().zip(out).enumerate() {
                 let (k, j) = (i / BLOCKS, i % BLOCKS);

@@ -7,6 +7,7 @@ use crate::library::strided::{Grid, MAX_RANK};
 use crate::library::{self, Parts, WorkgroupReduce};
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Place, Request, line};
+use crate::splitting::{SplitPlan, axes, axes::one};
 use crate::table::{Row, row, sets};
 use crate::wgsl::{Elements, KernelParam, Module, WORKGROUP, Wgsl};
 use rustorch_core::{
@@ -69,21 +70,21 @@ pub const ROWS: &[Row] = &[
 const SHORT: usize = 32;
 
 /// What both operations have.
-struct Loss {
+struct LossOp {
     axis: usize,
     ignore_index: i64,
     label_smoothing: f64,
     backward: bool,
 }
 
-impl Loss {
-    fn of(op: &Op) -> Result<Loss, Decline> {
+impl LossOp {
+    fn of(op: &Op) -> Result<LossOp, Decline> {
         match *op {
             Op::CrossEntropy(Forward { axis, ignore_index, label_smoothing }) => {
-                Ok(Loss { axis, ignore_index, label_smoothing, backward: false })
+                Ok(LossOp { axis, ignore_index, label_smoothing, backward: false })
             }
             Op::CrossEntropyBackward(Backward { axis, ignore_index, label_smoothing }) => {
-                Ok(Loss { axis, ignore_index, label_smoothing, backward: true })
+                Ok(LossOp { axis, ignore_index, label_smoothing, backward: true })
             }
             _ => Err(Decline::Op(op.name())),
         }
@@ -107,7 +108,7 @@ impl Loss {
 }
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
-    match Loss::of(op)?.grid(args)?.ndim() {
+    match LossOp::of(op)?.grid(args)?.ndim() {
         rank if rank > MAX_RANK => Err(Decline::Rank { ndim: rank, limit: MAX_RANK }),
         _ => Ok(()),
     }
@@ -117,16 +118,36 @@ impl Kernels for Forward {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         self::plan(plan, request)
     }
+
+    /// Results have the dimensions of the logits without the axis.
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let has_classes = !request.args[1].dtype.is_float();
+        Ok(Some(axes::beside(request, |d| {
+            let of_logits = one(if d < self.axis { d } else { d + 1 });
+            let of_target = if has_classes { one(d) } else { of_logits.clone() };
+            Some([of_logits, of_target].into_iter().collect())
+        })))
+    }
 }
 
 impl Kernels for Backward {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         self::plan(plan, request)
     }
+
+    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
+        let has_classes = !request.args[4].dtype.is_float();
+        Ok(Some(axes::beside(request, |d| {
+            let of_row = || one(if d < self.axis { d } else { d - 1 });
+            let of_target = || if has_classes { of_row() } else { one(d) };
+            let all = || [of_row(), one(d), of_row(), of_row(), of_target()].into_iter().collect();
+            (d != self.axis).then(all)
+        })))
+    }
 }
 
 fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-    let loss = Loss::of(request.op)?;
+    let loss = LossOp::of(request.op)?;
     let hardware = request.hardware;
     let first = usize::from(loss.backward);
     let x = request.arg(first);
@@ -292,7 +313,7 @@ impl CrossEntropy {
         module.finish([WORKGROUP, 1, 1], &body)
     }
 
-    /// Statements that leave in `class` the row's class, in `ignored` whether it has none, and in `own` its weight, then 0.
+    /// Statements that leave in `target_class` the row's class, in `ignored` whether it has none, and in `own` its weight, then 0.
     fn class(
         &self,
         y: &Elements,
@@ -305,15 +326,16 @@ impl CrossEntropy {
             true => OpKind::CrossEntropyBackward,
             false => OpKind::CrossEntropy,
         });
-        let weight =
-            w.map_or("1.0".to_owned(), |w| w.load(&format!("{weight_start} + class * {weight_stride}")));
+        let weight = w.map_or("1.0".to_owned(), |w| {
+            w.load(&format!("{weight_start} + target_class * {weight_stride}"))
+        });
         format!(
             "{}
-            let ignored = class_l == {} && class_h == {};
-            var class = select(class_l, 0u, ignored);
-            if !ignored && (class_h != 0u || class >= {len}) {{ device_assert({code}u, class_l, class_h, {len}); class = 0u; }}
+            let ignored = target_l == {} && target_h == {};
+            var target_class = select(target_l, 0u, ignored);
+            if !ignored && (target_h != 0u || target_class >= {len}) {{ device_assert({code}u, target_l, target_h, {len}); target_class = 0u; }}
             let own = select({weight}, 0.0, ignored);\n",
-            y.index_words("class", "y_at"),
+            y.index_words("target", "y_at"),
             ignored[0],
             ignored[1],
         )
@@ -353,7 +375,7 @@ impl CrossEntropy {
             text.push_str("let result = terms;\n");
             return text;
         }
-        let chosen = logits.load(&format!("x_at + class * {stride}"));
+        let chosen = logits.load(&format!("x_at + target_class * {stride}"));
         text.push_str(&format!("var result = {factor} * own * (shift + (largest - {chosen}));\n"));
         if self.smoothed {
             text.push_str(&terms(&format!("(shift + (largest - {x}))")));
@@ -393,7 +415,7 @@ impl CrossEntropy {
         format!(
             "{all}{each} {{
                 var v = quick_exp(({x} - peak) - rest) * scale{each_class};
-                if i == class {{ v -= {factor} * own * g; }}
+                if i == target_class {{ v -= {factor} * own * g; }}
                 if ignored {{ v = 0.0; }}
                 {store}
             }}\n"

@@ -5,9 +5,9 @@ use crate::plan::{Place, Request};
 use crate::splitting::tests::{hardware, packed, weight};
 use crate::{Hardware, family};
 use rustorch_core::{
-    Attention, BinaryOp, DType, Decline, Dims, Distribution, Embedding, Fill, IndexSelect, Layout, MatMul,
-    MulMatId, Numerics, Op, PhiloxKey, QuantType, Random, Reduce, ReduceOp, Scalar, Shape, Softmax,
-    TensorMeta, Tri,
+    Attention, BinaryOp, CrossEntropy, CrossEntropyBackward, DType, Decline, Dims, Distribution, Embedding,
+    Fill, IndexSelect, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Random, Reduce,
+    ReduceOp, Scalar, Shape, Softmax, TensorMeta, Tri,
 };
 use std::collections::HashSet;
 
@@ -205,6 +205,22 @@ fn rows_are_cut_where_each_has_its_own_results() {
         row += step.parameters[3] as i32;
     }
     assert_eq!(row, 300);
+}
+
+#[test]
+fn cross_entropy_is_cut_by_rows() {
+    let (logits, rows) = (packed(&[4, 100, 200]), packed(&[4, 200]));
+    for (axis, rows) in [(1, rows), (2, packed(&[4, 100]))] {
+        for target in [(DType::I64, rows.clone()), (DType::F32, logits.clone())] {
+            let forward = CrossEntropy { axis, ignore_index: -100, label_smoothing: 0.0 };
+            let args = [(DType::F32, logits.clone()), target.clone()];
+            assert!(plan(&Op::CrossEntropy(forward), &args).steps.len() >= 5);
+            let backward = CrossEntropyBackward { axis, ignore_index: -100, label_smoothing: 0.0 };
+            let sums = (DType::F32, rows.clone());
+            let args = [sums.clone(), (DType::F32, logits.clone()), sums.clone(), sums, target];
+            assert!(plan(&Op::CrossEntropyBackward(backward), &args).steps.len() >= 5);
+        }
+    }
 }
 
 #[test]
