@@ -43,6 +43,9 @@ def cases():
     yield "softmax/4096x4096", [x], lambda: torch.softmax(x, -1), False
     n, w, b = leaf(4096, 1024), leaf(1024), leaf(1024)
     yield "layer_norm/4096x1024", [n, w, b], lambda: F.layer_norm(n, (1024,), w, b), False
+    i, w2, b2 = leaf(8, 64, 56, 56), leaf(64), leaf(64)
+    yield "batch_norm/8x64x56x56", [i, w2, b2], lambda: F.batch_norm(i, None, None, w2, b2, training=True), False
+    yield "group_norm/8x64x56x56", [i, w2, b2], lambda: F.group_norm(i, 8, w2, b2), False
     q, k, v = leaf(12, 512, 64), leaf(12, 512, 64), leaf(12, 512, 64)
     yield "attention/12x512x64", [q, k, v], lambda: F.scaled_dot_product_attention(q, k, v), False
     yield "attention_causal/12x512x64", [q, k, v], lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), False

@@ -60,6 +60,11 @@ fn cases(c: &mut Criterion) -> Result<()> {
     let (w, b) = (leaf(&generator, &[1024])?, leaf(&generator, &[1024])?);
     let leaves = [x.clone(), w.clone(), b.clone()];
     pass(c, "layer_norm/4096x1024", &leaves, || x.layer_norm([1024], Some(&w), Some(&b), 1e-5));
+    let x = leaf(&generator, &[8, 64, 56, 56])?;
+    let (w, b) = (leaf(&generator, &[64])?, leaf(&generator, &[64])?);
+    let leaves = [x.clone(), w.clone(), b.clone()];
+    pass(c, "batch_norm/8x64x56x56", &leaves, || x.batch_norm(None, Some(&w), Some(&b), true, 0.1, 1e-5));
+    pass(c, "group_norm/8x64x56x56", &leaves, || x.group_norm(8, Some(&w), Some(&b), 1e-5));
     let (q, k, v) = (
         leaf(&generator, &[12, 512, 64])?,
         leaf(&generator, &[12, 512, 64])?,

@@ -53,7 +53,7 @@ impl<T: Real> Task for Masked<'_, T> {
             let (now, later) = x.split_at(n);
             let (to, rest) = out.split_at_mut(n);
             let group = Group { key, below, scale, first: (at / GROUP * BLOCKS) as u64 };
-            match (now.as_array::<GROUP>(), to.as_mut_array::<GROUP>()) {
+            match (now.first_chunk::<GROUP>(), to.first_chunk_mut::<GROUP>()) {
                 (Some(now), Some(to)) => group.apply(l, now, to),
                 _ => {
                     let (mut padded, mut masked) = ([T::ZERO; GROUP], [T::ZERO; GROUP]);

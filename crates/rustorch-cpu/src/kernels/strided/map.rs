@@ -294,6 +294,8 @@ unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
     unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
 }
 
+/// A function of the position of a run, the run of an argument and that of the output.
+type MapAt<'f, T> = dyn Fn(usize, &[T], &mut [T]) + Sync + 'f;
 /// A function of runs of two arguments and the output.
 type Map2<'f, A, B, U> = dyn Fn(&[A], &[B], &mut [U]) + Sync + 'f;
 /// A function of runs of three arguments and the output.
@@ -392,7 +394,7 @@ pub(crate) fn map1_at<T: Element>(
     out: &mut ViewMut<'_>,
     x: &View<'_>,
     grain: usize,
-    f: &(dyn Fn(usize, &[T], &mut [T]) + Sync),
+    f: &MapAt<'_, T>,
 ) -> Result<(), Fault> {
     if [out.dtype(), x.dtype()] != [T::DTYPE; 2] || out.layout().shape() != x.layout().shape() {
         return Err(super::unreachable_memory());
