@@ -77,8 +77,8 @@ impl Tensor {
         if !self.dtype().is_float() {
             return Err(Error::dtype(NAME, "needs floating-point logits", [self.dtype()]));
         }
-        let floats = (!has_classes).then_some(target).into_iter().chain(weight);
-        let common = floats.fold(Some(self.dtype()), |common, x| promote_types(common?, x.dtype()));
+        let mut floats = (!has_classes).then_some(target).into_iter().chain(weight);
+        let common = floats.try_fold(self.dtype(), |common, x| promote_types(common, x.dtype()));
         let Some(dtype) = common.filter(|dtype| dtype.is_float()) else {
             let dtypes = [self.dtype(), target.dtype()].into_iter().chain(weight.as_ref().map(Tensor::dtype));
             return Err(Error::dtype(NAME, "logits, probabilities and weights must be real floats", dtypes));
