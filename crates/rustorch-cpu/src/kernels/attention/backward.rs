@@ -99,7 +99,7 @@ sums!(f32, f64);
 halves!(f16, bf16);
 
 /// Everything that tasks read.
-struct Problem<'a, Q: Wide, K: Wide> {
+struct Inputs<'a, Q: Wide, K: Wide> {
     sizes: Sizes,
     op: &'a AttentionBackward,
     q: Matrices<'a, Q>,
@@ -127,7 +127,7 @@ fn typed<Q: Operand, K: Operand<Acc = Q::Acc>>(
     let sizes = Sizes::new(args.q, args.k, args.v);
     let mask_layout = args.mask.map(|mask| sizes.mask_layout(args.q, mask)).transpose()?;
     let mask = args.mask.zip(mask_layout.as_ref()).map(|(mask, layout)| strided::part(mask, layout));
-    let problem = Problem {
+    let inputs = Inputs {
         sizes,
         op,
         q: Matrices::<Q>::new(args.q)?,
@@ -145,7 +145,7 @@ fn typed<Q: Operand, K: Operand<Acc = Q::Acc>>(
             with_slice(pool, dv, |v: Option<&mut [K]>| {
                 let results =
                     Results { q: q.map(Disjoint::new), k: k.map(Disjoint::new), v: v.map(Disjoint::new) };
-                problem.run(pool, &results);
+                inputs.run(pool, &results);
                 Ok(())
             })
         })
@@ -164,7 +164,7 @@ pub(super) fn with_slice<T: rustorch_core::Element>(
     }
 }
 
-impl<Q: Operand, K: Operand<Acc = Q::Acc>> Problem<'_, Q, K> {
+impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
     fn run(&self, pool: &ThreadPool, results: &Results<'_, Q, K>) {
         let Sizes { kv_heads, group, m, n, .. } = self.sizes;
         let threads = pool.threads();

@@ -6,7 +6,7 @@ fn plain() -> Attention {
 }
 
 /// Operands, and a mask `[heads, m, n]` of what is added to scores.
-struct Problem {
+struct Example {
     attention: Attention,
     /// `[heads, kv_heads, m, n, d, e]`.
     sizes: [usize; 6],
@@ -24,10 +24,10 @@ struct Results {
     grads: [Vec<f64>; 3],
 }
 
-impl Problem {
-    fn new(sizes: [usize; 6], attention: Attention) -> Problem {
+impl Example {
+    fn new(sizes: [usize; 6], attention: Attention) -> Example {
         let [heads, kv, m, n, d, e] = sizes;
-        Problem {
+        Example {
             q: noise(1, heads * m * d),
             k: noise(2, kv * n * d),
             v: noise(3, kv * n * e),
@@ -165,7 +165,7 @@ fn agrees_with_the_definition() {
         ([1, 1, 5, 150, 3, 2], Attention { causal: Some(1), ..plain() }),
     ];
     for (sizes, attention) in cases {
-        Problem::new(sizes, attention).check(None);
+        Example::new(sizes, attention).check(None);
     }
 }
 
@@ -175,27 +175,27 @@ fn masks_hide_or_add() {
     let [heads, _, m, n, ..] = sizes;
     for attention in [plain(), Attention { causal: Some(140), softcap: Some(2.0), ..plain() }] {
         let keep: Vec<bool> = (0..m * n).map(|i| i % 3 != 1 && i / n != 4).collect();
-        let mut problem = Problem::new(sizes, attention);
-        problem.mask =
+        let mut example = Example::new(sizes, attention);
+        example.mask =
             (0..heads * m * n).map(|i| if keep[i % (m * n)] { 0.0 } else { f64::NEG_INFINITY }).collect();
-        problem.check(Some(Tensor::new(&[m, n], &keep)));
+        example.check(Some(Tensor::new(&[m, n], &keep)));
         // Added, with −∞ for whole rows and for single keys.
         let mut add = noise(7, heads * m * n);
         add[3 * n..4 * n].fill(f32::NEG_INFINITY);
         add[5 * n + 7] = f32::NEG_INFINITY;
-        problem.mask = add.iter().map(|&x| f64::from(x)).collect();
-        problem.check(Some(Tensor::new(&[heads, m, n], &add)));
+        example.mask = add.iter().map(|&x| f64::from(x)).collect();
+        example.check(Some(Tensor::new(&[heads, m, n], &add)));
         // The same for all keys.
         let add = noise(8, heads * m);
-        problem.mask = (0..heads * m * n).map(|i| f64::from(add[i / n])).collect();
-        problem.check(Some(Tensor::new(&[heads, m, 1], &add)));
+        example.mask = (0..heads * m * n).map(|i| f64::from(add[i / n])).collect();
+        example.check(Some(Tensor::new(&[heads, m, 1], &add)));
     }
 }
 
 #[test]
 fn no_queries_keys_or_columns() {
     for sizes in [[2, 1, 0, 3, 4, 5], [2, 2, 3, 0, 4, 5], [2, 1, 3, 4, 0, 5], [2, 1, 3, 4, 5, 0]] {
-        Problem::new(sizes, plain()).check(None);
+        Example::new(sizes, plain()).check(None);
     }
     let none = [Tensor::new::<f32>(&[0, 2, 3], &[]), Tensor::new::<f32>(&[0, 2], &[])];
     let [x, lse] = &none;
@@ -211,7 +211,7 @@ fn sixteen_bits_are_summed_in_f32() {
     let sizes = [4, 2, 37, 45, 24, 20];
     let [heads, kv, m, n, d, e] = sizes;
     let attention = Attention { causal: Some(8), ..plain() };
-    let mut problem = Problem::new(sizes, attention.clone());
+    let mut example = Example::new(sizes, attention.clone());
     let round = |x: &mut Vec<f32>, to: DType| {
         for x in x {
             *x = if to == DType::F16 { f16::from_f32(*x).to_f32() } else { bf16::from_f32(*x).to_f32() };
@@ -235,23 +235,23 @@ fn sixteen_bits_are_summed_in_f32() {
         (DType::F16, DType::F16),
         (DType::BF16, DType::BF16),
     ] {
-        problem.q = noise(1, heads * m * d);
-        problem.grad = noise(4, heads * m * e);
+        example.q = noise(1, heads * m * d);
+        example.grad = noise(4, heads * m * e);
         for (x, to) in [
-            (&mut problem.q, queries),
-            (&mut problem.k, keys),
-            (&mut problem.v, keys),
-            (&mut problem.grad, queries),
+            (&mut example.q, queries),
+            (&mut example.k, keys),
+            (&mut example.v, keys),
+            (&mut example.grad, queries),
         ] {
             if to != DType::F32 {
                 round(x, to);
             }
         }
-        let want = problem.definition();
-        let q = tensor(&[heads, m, d], &problem.q, queries);
-        let k = tensor(&[kv, n, d], &problem.k, keys);
-        let v = tensor(&[kv, n, e], &problem.v, keys);
-        let grad = tensor(&[heads, m, e], &problem.grad, queries);
+        let want = example.definition();
+        let q = tensor(&[heads, m, d], &example.q, queries);
+        let k = tensor(&[kv, n, d], &example.k, keys);
+        let v = tensor(&[kv, n, e], &example.v, keys);
+        let grad = tensor(&[heads, m, e], &example.grad, queries);
         let forward = run(&Op::Attention(attention.clone()), &[&q, &k, &v]).unwrap();
         close(&forward[1].values(), &want.lse, 2e-6);
         let op = AttentionBackward { attention: attention.clone(), q: true, k: true, v: true };
@@ -272,16 +272,16 @@ fn sixteen_bits_are_summed_in_f32() {
 
 #[test]
 fn doubles_have_double_precision() {
-    let problem =
-        Problem::new([4, 2, 30, 70, 12, 9], Attention { causal: Some(40), softcap: Some(3.0), ..plain() });
-    let [heads, kv, m, n, d, e] = problem.sizes;
-    let want = problem.definition();
+    let example =
+        Example::new([4, 2, 30, 70, 12, 9], Attention { causal: Some(40), softcap: Some(3.0), ..plain() });
+    let [heads, kv, m, n, d, e] = example.sizes;
+    let want = example.definition();
     let double =
         |dims: &[usize], x: &[f32]| Tensor::new(dims, &x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
-    let (q, k) = (double(&[heads, m, d], &problem.q), double(&[kv, n, d], &problem.k));
-    let (v, grad) = (double(&[kv, n, e], &problem.v), double(&[heads, m, e], &problem.grad));
-    let forward = run(&Op::Attention(problem.attention.clone()), &[&q, &k, &v]).unwrap();
-    let op = AttentionBackward { attention: problem.attention.clone(), q: true, k: true, v: true };
+    let (q, k) = (double(&[heads, m, d], &example.q), double(&[kv, n, d], &example.k));
+    let (v, grad) = (double(&[kv, n, e], &example.v), double(&[heads, m, e], &example.grad));
+    let forward = run(&Op::Attention(example.attention.clone()), &[&q, &k, &v]).unwrap();
+    let op = AttentionBackward { attention: example.attention.clone(), q: true, k: true, v: true };
     let got = run(&Op::AttentionBackward(op), &[&grad, &q, &k, &v, &forward[0], &forward[1]]).unwrap();
     let wants = [&want.out, &want.lse, &want.grads[0], &want.grads[1], &want.grads[2]];
     for (got, want) in forward.iter().chain(&got).zip(wants) {
@@ -294,11 +294,11 @@ fn doubles_have_double_precision() {
 /// Operands with any strides: heads that lie inside of rows, and one key for all.
 #[test]
 fn layouts_do_not_matter() {
-    let problem = Problem::new([2, 1, 5, 7, 6, 6], plain());
-    let tensors = problem.tensors(None);
-    let [heads, _, m, n, d, e] = problem.sizes;
+    let example = Example::new([2, 1, 5, 7, 6, 6], plain());
+    let tensors = example.tensors(None);
+    let [heads, _, m, n, d, e] = example.sizes;
     let args = [
-        Tensor::new(&[heads, m, e], &problem.grad),
+        Tensor::new(&[heads, m, e], &example.grad),
         Tensor::new(&[heads, m, e], &noise(9, heads * m * e)),
         Tensor::new(&[heads, m], &noise(10, heads * m).iter().map(|x| x.abs() + 3.0).collect::<Vec<_>>()),
     ];
