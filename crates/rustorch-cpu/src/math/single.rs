@@ -96,11 +96,7 @@ fn scale(e: f32, n: i32) -> f32 {
 const EXP: [f32; 5] = [0.0013814599, 0.008368717, 0.04166839, 0.16666521, 0.49999994];
 
 /// (2ᶠ − 1)/f
-#[allow(
-    clippy::approx_constant,
-    reason = "the best coefficient for the whole range, which is near ln 2 but not it"
-)]
-const EXP2: [f32; 6] = [0.00015353342, 0.0013398901, 0.009618438, 0.055503324, 0.24022648, 0.6931472];
+const EXP2: [f32; 6] = [0.00015353342, 0.0013398901, 0.009618438, 0.055503324, 0.24022648, consts::LN_2];
 
 /// Natural logarithm: x = 2ⁿ·(1 + f) with √½ ≤ 1 + f < √2.
 #[inline(always)]
