@@ -7,27 +7,19 @@ use rustorch_core::{CrossEntropy, CrossEntropyBackward, DType, Dropout, Op, Phil
 const IGNORED: i64 = 0;
 
 impl Cases {
-    /// Cross entropy with classes and with probabilities, each way with another choice of weight and smoothing; in single precision
-    /// of every layout.
+    /// Cross entropy with classes and with probabilities: in single precision of every layout, and with each choice of weight and
+    /// smoothing.
     pub(super) fn cross_entropies(&mut self) {
-        let mut choice = 0;
-        for &dtype in FLOATS {
-            let layouts: &[Arrangement] = match dtype {
-                DType::F32 => &[
-                    Arrangement::Packed,
-                    Arrangement::Transposed,
-                    Arrangement::Stepped,
-                    Arrangement::Repeated,
-                ],
-                _ => &[Arrangement::Packed],
-            };
-            for &how in layouts {
-                for has_classes in [true, false] {
-                    self.cross_entropy(dtype, &[3, 5], how, has_classes, choice);
-                    choice += 1;
-                }
+        for how in [Arrangement::Packed, Arrangement::Transposed, Arrangement::Stepped, Arrangement::Repeated]
+        {
+            for has_classes in [true, false] {
+                self.cross_entropy(DType::F32, &[3, 5], how, has_classes, 0);
             }
         }
+        self.cross_entropy(DType::F32, &[3, 5], Arrangement::Packed, true, 1);
+        self.cross_entropy(DType::F16, &[3, 5], Arrangement::Packed, true, 2);
+        self.cross_entropy(DType::BF16, &[3, 5], Arrangement::Packed, false, 1);
+        self.cross_entropy(DType::F64, &[3, 5], Arrangement::Packed, false, 2);
         self.cross_entropy(DType::F32, &[2, 4, 3], Arrangement::Transposed, true, 3);
         self.cross_entropy(DType::F32, &[0, 3], Arrangement::Packed, true, 0);
         // Rows that the threads of a workgroup reduce together.
