@@ -294,8 +294,6 @@ unsafe fn repeat(element: *const u8, buffer: *mut u8, size: usize) {
     unsafe { copy_run(element, 0, buffer, 1, BLOCK, size) }
 }
 
-/// A function of the position of a run, the run of an argument and that of the output.
-type MapAt<'f, T> = dyn Fn(usize, &[T], &mut [T]) + Sync + 'f;
 /// A function of runs of two arguments and the output.
 type Map2<'f, A, B, U> = dyn Fn(&[A], &[B], &mut [U]) + Sync + 'f;
 /// A function of the position of a run, the run of an argument and that of the output.
