@@ -116,6 +116,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_models",
+        about: "PyTorch: losses of an MLP, LeNet and a GPT, and the bytes that they save, printed for the test that holds them",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
         name: "torch_programs",
         about: "PyTorch: first and second gradients of random programs with views and writes in place",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/programs.jsonl"]],
