@@ -90,7 +90,19 @@ fn policy(op: OpKind) -> Policy {
             | LinalgKind::SlogDet
             | LinalgKind::Qr,
         ) => Wide,
-        _ => AsGiven,
+        K::Unary(_) | K::Binary(_) | K::Compare(_) | K::Glu(_) | K::Where | K::Clamp | K::Cast => AsGiven,
+        K::FusedPointwise | K::Copy | K::Reduce(_) | K::Sort | K::TopK | K::Tri(_) => AsGiven,
+        K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,
+        K::IndexSelect | K::Gather | K::Embedding => AsGiven,
+        K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
+        K::BatchNorm => AsGiven,
+        // The backward pass runs without a scope: these are called by their own.
+        K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward => AsGiven,
+        K::BatchNormBackward | K::GroupNormBackward => AsGiven,
+        K::AttentionBackward | K::CrossEntropyBackward => AsGiven,
+        K::MaxPoolBackward | K::AvgPoolBackward | K::AdaptiveAvgPoolBackward | K::InterpolateBackward => {
+            AsGiven
+        }
     }
 }
 
