@@ -188,24 +188,49 @@ macro_rules! from_numbers {
 
 from_numbers!(Scalar, bool, u8, i8, i16, i32, u32, i64, f16, bf16, f32, f64, C64, C128);
 
-/// The dtype and device of a new tensor: `DType::F32`, or `(DType::F32, Device::cuda(0))`.
+/// The dtype and device of a new tensor, `DType::F32` or `(DType::F32, Device::cuda(0))`, and whether it requires a gradient.
+///
+/// ```
+/// # use rustorch_tensor::{DType, Tensor, TensorOptions};
+/// let w = Tensor::randn([2, 3], TensorOptions::from(DType::F32).requires_grad(true))?;
+/// assert!(w.requires_grad() && w.is_leaf());
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TensorOptions {
     /// The dtype.
     pub dtype: DType,
     /// Where it shall be; if not given, the executor decides.
     pub device: Option<Device>,
+    /// Whether operations on it are recorded for its gradient: only floats and complex numbers have one.
+    pub requires_grad: bool,
+}
+
+impl TensorOptions {
+    /// With a gradient or without, which is the default.
+    #[must_use]
+    pub fn requires_grad(self, requires_grad: bool) -> TensorOptions {
+        TensorOptions { requires_grad, ..self }
+    }
+
+    /// A new tensor as these options want it.
+    pub(crate) fn finish(self, x: Tensor) -> Result<Tensor> {
+        if self.requires_grad {
+            x.requires_grad_(true)?;
+        }
+        Ok(x)
+    }
 }
 
 impl From<DType> for TensorOptions {
     fn from(dtype: DType) -> TensorOptions {
-        TensorOptions { dtype, device: None }
+        TensorOptions { dtype, device: None, requires_grad: false }
     }
 }
 
 impl From<(DType, Device)> for TensorOptions {
     fn from((dtype, device): (DType, Device)) -> TensorOptions {
-        TensorOptions { dtype, device: Some(device) }
+        TensorOptions { dtype, device: Some(device), requires_grad: false }
     }
 }
 

@@ -139,7 +139,7 @@ impl Tensor {
         let (value, options) = (value.into(), options.into());
         crate::binary::expect_fits("full", value, options.dtype)?;
         let fill = Fill { shape: shape.into_shape()?, dtype: options.dtype, value };
-        create(options.device, &Op::Fill(fill))
+        create(options, &Op::Fill(fill))
     }
 
     /// A tensor of zeros.
@@ -220,7 +220,7 @@ impl Tensor {
             steps as i128
         };
         match usize::try_from(len) {
-            Ok(len) => create(options.device, &Op::Arange(Arange { start, step, len, dtype: options.dtype })),
+            Ok(len) => create(options, &Op::Arange(Arange { start, step, len, dtype: options.dtype })),
             Err(_) => refuse("that is more numbers than can be addressed"),
         }
     }
@@ -242,14 +242,15 @@ impl Tensor {
         let shape = steps.into_shape()?;
         let line =
             upload(bytes_of(&numbers), DType::F64, &shape, Some(Device::CPU))?.to_dtype(options.dtype)?;
-        transfer(&line, options.device)
+        options.finish(transfer(&line, options.device)?)
     }
 
     /// The identity matrix of `rows` and `columns`: ones on the main diagonal, zeros elsewhere.
     pub fn eye(rows: usize, columns: usize, options: impl Into<TensorOptions>) -> Result<Tensor> {
-        let matrix = Tensor::zeros([rows, columns], options)?;
+        let options = options.into();
+        let matrix = Tensor::zeros([rows, columns], options.requires_grad(false))?;
         matrix.diagonal(0, 0, 1)?.fill_(1)?;
-        Ok(matrix)
+        options.finish(matrix)
     }
 }
 

@@ -2,9 +2,9 @@
 //! transfer to another device ([`transfer`]). Here gradients are recorded, too, of whatever has a tensor with a history among its
 //! arguments.
 
-use crate::Tensor;
 use crate::autograd::autocast;
 use crate::autograd::record::{self, Results, is_tracked};
+use crate::{Tensor, TensorOptions};
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
 use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
@@ -97,8 +97,8 @@ pub(crate) fn run_many(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
 }
 
 /// Runs an operation that has no argument, for a device or, without one, for that of new tensors.
-pub(crate) fn create(device: Option<Device>, op: &Op) -> Result<Tensor> {
-    Ok(first(HybridExecutor::with_current(|exec| exec.run_on(device, op, &[]))?))
+pub(crate) fn create(options: TensorOptions, op: &Op) -> Result<Tensor> {
+    options.finish(first(HybridExecutor::with_current(|exec| exec.run_on(options.device, op, &[]))?))
 }
 
 /// Runs an operation that has two results.

@@ -110,7 +110,7 @@ impl Generator {
 
     fn fill(&self, shape: Shape, options: TensorOptions, distribution: Distribution) -> Result<Tensor> {
         let key = self.draw(Random::blocks(shape.numel()));
-        create(options.device, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
+        create(options, &Op::Random(Random { distribution, shape, dtype: options.dtype, key }))
     }
 
     /// Numbers uniform in [0, 1).

@@ -3,7 +3,7 @@
 #[cfg(not(miri))]
 use rustorch_tensor::autograd::DetectAnomaly;
 use rustorch_tensor::autograd::{self, BackwardOptions, GradMode, GradOptions, grad};
-use rustorch_tensor::{DType, Result, Tensor};
+use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
 
 fn leaf(values: &[f64]) -> Tensor {
     let x = Tensor::from_slice(values, values.len()).unwrap();
@@ -198,5 +198,27 @@ fn second_derivatives_and_grad_walk_only_what_is_asked_for() -> Result<()> {
     assert_eq!(values(second[0].as_ref().unwrap()), [60.0, 126.0]);
     assert_eq!(values(second[1].as_ref().unwrap()), [12.0, 27.0]);
     assert!(x.grad().is_none() && w.grad().is_none());
+    Ok(())
+}
+
+#[test]
+fn new_tensors_may_require_gradients() -> Result<()> {
+    let options = TensorOptions::from(DType::F64).requires_grad(true);
+    for x in [
+        Tensor::zeros([2, 2], options)?,
+        Tensor::full([2, 2], 1.5, options)?,
+        Tensor::eye(2, 2, options)?,
+        Tensor::linspace(0.0, 1.0, 4, options)?,
+        Tensor::arange_with(0, 4, 1, options)?,
+        Tensor::randn([2, 2], options)?,
+    ] {
+        assert!(x.requires_grad() && x.is_leaf());
+        x.square()?.sum_all()?.backward()?;
+        assert!(x.grad().unwrap().allclose(&x.detach().mul(2)?, 0.0, 0.0, false)?);
+    }
+    assert!(!Tensor::zeros([2], DType::F64)?.requires_grad());
+    let text =
+        Tensor::zeros([2], TensorOptions::from(DType::I64).requires_grad(true)).unwrap_err().to_string();
+    assert!(text.contains("i64"), "{text}");
     Ok(())
 }
