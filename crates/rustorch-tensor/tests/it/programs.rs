@@ -183,7 +183,7 @@ fn seed(x: &Tensor, number: usize) -> Result<Tensor> {
 /// How two results differ, none counting as zeros.
 fn difference(what: &str, got: Option<&Tensor>, want: Option<&Tensor>) -> Option<String> {
     let near = |a: f64, b: f64| {
-        a == b || a.is_nan() && b.is_nan() || b.is_finite() && (a - b).abs() <= 1e-9 + 1e-7 * b.abs()
+        a == b || a.is_nan() && b.is_nan() || b.is_finite() && (a - b).abs() <= 1e-9 + 1e-9 * b.abs()
     };
     let model = got.or(want)?;
     if got.zip(want).is_some_and(|(a, b)| a.dims() != b.dims()) {

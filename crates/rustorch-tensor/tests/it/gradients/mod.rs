@@ -85,8 +85,9 @@ impl Lesson {
                 self.case.outputs.len()
             )]);
         }
+        let computed = coarsest(self.case.inputs.iter().chain(&self.case.outputs));
         for (i, (got, want)) in outputs.iter().zip(&self.case.outputs).enumerate() {
-            wrong.extend(difference(&format!("output {i}"), Some(got), Some(want)));
+            wrong.extend(difference(&format!("output {i}"), computed, Some(got), Some(want)));
         }
         let roots: Vec<&Tensor> =
             outputs.iter().zip(&self.seeds).filter_map(|(y, seed)| seed.as_ref().map(|_| y)).collect();
@@ -106,12 +107,12 @@ impl Lesson {
             let plain = grad(&roots, &wanted, &given, options)?;
             for ((got, want), i) in plain.iter().zip(self.needed(&self.grads)).zip(&labels) {
                 let what = format!("gradient {i} without create_graph");
-                wrong.extend(difference(&what, got.as_ref(), want.as_ref()));
+                wrong.extend(difference(&what, computed, got.as_ref(), want.as_ref()));
             }
         }
         let first = grad(&roots, &wanted, &given, options)?;
         for ((got, want), i) in first.iter().zip(self.needed(&self.grads)).zip(&labels) {
-            wrong.extend(difference(&format!("gradient {i}"), got.as_ref(), want.as_ref()));
+            wrong.extend(difference(&format!("gradient {i}"), computed, got.as_ref(), want.as_ref()));
         }
         let Some(second) = &self.second else { return Ok(wrong) };
         // A gradient without a history is constant: it adds nothing.
@@ -132,12 +133,13 @@ impl Lesson {
             }
         };
         for ((got, want), i) in more.iter().zip(self.needed(&second.grads)).zip(&labels) {
-            wrong.extend(difference(&format!("second gradient {i}"), got.as_ref(), want.as_ref()));
+            wrong.extend(difference(&format!("second gradient {i}"), computed, got.as_ref(), want.as_ref()));
         }
         let seeded = (0..self.seeds.len()).filter(|&i| self.seeds[i].is_some());
         for (got, i) in more[wanted.len()..].iter().zip(seeded) {
             wrong.extend(difference(
                 &format!("second gradient of seed {i}"),
+                computed,
                 got.as_ref(),
                 second.of_seeds[i].as_ref(),
             ));
@@ -151,17 +153,27 @@ impl Lesson {
     }
 }
 
-fn tolerance(dtype: DType) -> (f64, f64) {
+/// How far a number may be from one of a size, in a tensor whose largest number is `most`.
+fn bound(dtype: DType, size: f64, most: f64) -> f64 {
     match dtype {
-        DType::F64 | DType::C128 => (1e-7, 1e-9),
-        DType::F32 | DType::C64 => (1.3e-5, 1e-5),
-        DType::F16 | DType::BF16 => (1.6e-2, 1e-5),
-        _ => (0.0, 0.0),
+        DType::F64 | DType::C128 => 1e-9 + 1e-9 * size,
+        DType::F32 | DType::C64 => (1e-5 + 1.3e-5 * size).min(1e-6 + 2e-5 * most),
+        _ => 1e-5 + 1.6e-2 * size,
     }
 }
 
-/// How two tensors differ, of which one that is missing counts as zeros.
-fn difference(what: &str, got: Option<&Tensor>, want: Option<&Tensor>) -> Option<String> {
+/// The dtype with the fewest digits among those of floats: what a case computes in, wherever its numbers come from.
+fn coarsest<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> DType {
+    let digits = |dtype: &DType| match dtype {
+        DType::F16 | DType::BF16 => 0,
+        DType::F32 | DType::C64 => 1,
+        _ => 2,
+    };
+    tensors.into_iter().map(Tensor::dtype).min_by_key(digits).unwrap_or(DType::F64)
+}
+
+/// How two tensors differ that were computed in a dtype, of which one that is missing counts as zeros.
+fn difference(what: &str, computed: DType, got: Option<&Tensor>, want: Option<&Tensor>) -> Option<String> {
     let zeros = |like: &Tensor| like.zeros_like().unwrap();
     let (got, want) = match (got, want) {
         (None, None) => return None,
@@ -177,9 +189,10 @@ fn difference(what: &str, got: Option<&Tensor>, want: Option<&Tensor>) -> Option
         let same = got.to_bytes().unwrap() == want.to_bytes().unwrap();
         return (!same).then(|| format!("{what} is {got}, PyTorch's {want}"));
     }
-    let (rtol, atol) = tolerance(want.dtype());
+    let most = complexes(&want).iter().map(|x| x.norm()).filter(|x| x.is_finite()).fold(0.0, f64::max);
+    let bound = |size: f64| bound(computed, size, most);
     let near = |a: f64, b: f64| {
-        a == b || a.is_nan() && b.is_nan() || b.is_finite() && (a - b).abs() <= atol + rtol * b.abs()
+        a == b || a.is_nan() && b.is_nan() || b.is_finite() && (a - b).abs() <= bound(b.abs())
     };
     let wrong: Vec<String> = complexes(&got)
         .into_iter()
@@ -187,7 +200,7 @@ fn difference(what: &str, got: Option<&Tensor>, want: Option<&Tensor>) -> Option
         .enumerate()
         .filter(|(_, (a, b))| {
             let close = near(a.re, b.re) && near(a.im, b.im)
-                || a.is_finite() && b.is_finite() && (a - b).norm() <= atol + rtol * b.norm();
+                || a.is_finite() && b.is_finite() && (a - b).norm() <= bound(b.norm());
             !close
         })
         .map(|(i, (a, b))| match want.dtype().is_complex() {
