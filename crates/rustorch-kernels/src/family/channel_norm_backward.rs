@@ -3,6 +3,7 @@
 
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::scalars;
 use crate::library::strided::{Grid, MAX_RANK};
 use crate::library::{self, Parts, WorkgroupReduce};
 use crate::plan::parameters::parameters;
@@ -92,11 +93,6 @@ fn check(_: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
         rank if rank > MAX_RANK => Err(Decline::Rank { ndim: rank, limit: MAX_RANK }),
         _ => Ok(()),
     }
-}
-
-/// The dtype of statistics and sums.
-fn computed(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 /// A request, and what its kernels have in common.
@@ -246,10 +242,10 @@ impl Channels {
         let mut list = |there: bool, name| there.then(|| module.elements(name, parameters, false, hardware));
         let lists = [list(reads_mean, "mean"), list(reads_variance, "variance"), list(weighted, "weight")];
         let kept = (products && statistics == Statistics::Kept)
-            .then(|| module.elements("statistics", computed(dtype), false, hardware));
+            .then(|| module.elements("statistics", scalars::wide(dtype), false, hardware));
         let dx = makes[0].then(|| module.places("dx", dtype, hardware));
         let others = [(makes[1], "dweight"), (makes[2], "dbias")]
-            .map(|(made, name)| made.then(|| module.elements(name, computed(dtype), true, hardware)));
+            .map(|(made, name)| made.then(|| module.elements(name, scalars::wide(dtype), true, hardware)));
         let params = module.parameters::<Params>(rank);
         let Params { samples, channels, len, each, grad_start, x_start, out_starts, eps, grid, .. } = &params;
         let ty = grad.value();
@@ -361,7 +357,7 @@ impl Groups {
         let parts = params.samples * groups;
         let mut kept = None;
         if keeps {
-            let bytes = 3 * parts * computed(self.dtype).block_bytes();
+            let bytes = 3 * parts * scalars::wide(self.dtype).block_bytes();
             let place = plan.scratch(bytes);
             step.bytes(place, 0..bytes as u64, true)?;
             kept = Some((place, bytes as u64));
@@ -378,7 +374,7 @@ impl Groups {
         let x = module.elements("x", dtype, false, hardware);
         let weight = weighted.then(|| module.elements("weight", parameters, false, hardware));
         let dx = makes_x.then(|| module.places("dx", dtype, hardware));
-        let kept = keeps.then(|| module.elements("statistics", computed(dtype), true, hardware));
+        let kept = keeps.then(|| module.elements("statistics", scalars::wide(dtype), true, hardware));
         let params = module.parameters::<Params>(rank);
         let Params { samples, channels, len, each, grad_start, x_start, out_starts, eps, grid, .. } = &params;
         let ty = x.value();

@@ -3,6 +3,7 @@
 
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
+use crate::library::scalars;
 use crate::library::strided::{Grid, MAX_RANK};
 use crate::library::{self, Parts, WorkgroupReduce};
 use crate::plan::parameters::parameters;
@@ -188,11 +189,6 @@ fn split(request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
     Ok(Some(axes::beside(request, |d| (d < outer).then(|| [one(d), one(d)].into_iter().collect()))))
 }
 
-/// The dtype of statistics and sums.
-fn computed(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
-}
-
 fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let norm = Norm::of(request.op)?;
     let hardware = request.hardware;
@@ -202,7 +198,7 @@ fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     let outer = dims.len() - norm.dims;
     let (rows, len): (usize, usize) = (dims[..outer].iter().product(), dims[outer..].iter().product());
     let [wants_x, wants_weight, wants_bias] = norm.wanted;
-    let size = computed(x.dtype).block_bytes();
+    let size = scalars::wide(x.dtype).block_bytes();
     let mut statistics = None;
     if wants_x || wants_weight {
         let weight = weight.filter(|_| wants_x);
@@ -314,7 +310,7 @@ impl Rows {
         let x = module.elements("x", dtype, false, hardware);
         let w = weighted.then(|| module.elements("w", dtype, false, hardware));
         let out = makes_x.then(|| module.places("out", dtype, hardware));
-        let kept = keeps.then(|| module.elements("statistics", computed(dtype), true, hardware));
+        let kept = keeps.then(|| module.elements("statistics", scalars::wide(dtype), true, hardware));
         let RowsParams { rows, len, grad_start, x_start, w_start, out_start, eps, outer, inner } =
             module.parameters::<RowsParams>((ranks, 2 + usize::from(weighted)));
         let ty = x.value();
@@ -408,9 +404,9 @@ impl Blocks {
         let grad = module.elements("grad", dtype, false, hardware);
         let measured = weight.then(|| {
             let x = module.elements("x", dtype, false, hardware);
-            (x, module.elements("statistics", computed(dtype), false, hardware))
+            (x, module.elements("statistics", scalars::wide(dtype), false, hardware))
         });
-        let sums = module.elements("sums", computed(dtype), true, hardware);
+        let sums = module.elements("sums", scalars::wide(dtype), true, hardware);
         let BlocksParams { rows, len, block, blocks, grad_start, x_start, outer, inner } =
             module.parameters::<BlocksParams>(ranks);
         let ty = grad.value();
@@ -466,7 +462,7 @@ impl Last {
     fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let Last { dtype, lists } = *self;
         let mut module = Module::new();
-        let sums = module.elements("sums", computed(dtype), false, hardware);
+        let sums = module.elements("sums", scalars::wide(dtype), false, hardware);
         let outs: Vec<_> =
             ["first", "second"][..lists].iter().map(|name| module.places(name, dtype, hardware)).collect();
         let LastParams { len, blocks, starts } = module.parameters::<LastParams>(lists);
