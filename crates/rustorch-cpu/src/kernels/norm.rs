@@ -173,17 +173,18 @@ impl<T: Real> Task for Layer<'_, T> {
         let Layer { eps, x, weight, bias, out } = self;
         let Moments { centre, rest, variance } = Measure(x).run(level);
         let factor = T::ONE / (variance + T::of(eps)).sqrt();
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = (x - centre - rest) * factor;
-        }
-        if let Some(weight) = weight {
-            for (out, &w) in out.iter_mut().zip(weight) {
-                *out = *out * w;
+        let hat = |x: T| (x - centre - rest) * factor;
+        match (weight, bias) {
+            (None, _) => out.iter_mut().zip(x).for_each(|(out, &x)| *out = hat(x)),
+            (Some(weight), None) => {
+                for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight) {
+                    *out = hat(x) * w;
+                }
             }
-        }
-        if let Some(bias) = bias {
-            for (out, &b) in out.iter_mut().zip(bias) {
-                *out = *out + b;
+            (Some(weight), Some(bias)) => {
+                for (((out, &x), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
+                    *out = hat(x) * w + b;
+                }
             }
         }
     }

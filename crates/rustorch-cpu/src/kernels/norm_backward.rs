@@ -2,11 +2,11 @@
 
 use super::measure::{Measure, Moments};
 use super::norm::{squares, wide};
-use super::softmax::weighted_deviations;
+use super::softmax::total;
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
-use crate::simd::{self, Level, Task};
+use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::{Fault, LayerNormBackward, RmsNormBackward, View, ViewMut, dispatch_dtype};
 
 /// The fewest rows whose gradients of weight and bias are added up by one thread, and the most such blocks: results depend on
@@ -16,6 +16,9 @@ const BLOCKS: usize = 256;
 
 /// Elements summed in their own precision; sums of more are sums of such sums in `f64`.
 const RUN: usize = 4096;
+
+/// Lanes of sums over a row.
+const WIDTH: usize = 2 * LANES;
 
 /// What is differentiated, and which gradients are wanted.
 #[derive(Clone, Copy)]
@@ -62,9 +65,12 @@ fn backward(
     let axes: Vec<usize> = (0..x.layout().ndim()).collect();
     let (outer, inner) = axes.split_at(axes.len() - norm.dims);
     dispatch_dtype!(x.dtype(), float, T => {
-        let weight = weight.first().map(wide::<T>).transpose()?;
         let (grad, x) = (Grid::<T>::new(grad, outer, inner)?, Grid::<T>::new(x, outer, inner)?);
-        let rows = Rows { norm, grad, x, weight: weight.as_deref() };
+        let weight = match weight.first() {
+            Some(weight) => wide::<T>(weight)?,
+            None => vec![<T as Wide>::Acc::ONE; x.len()],
+        };
+        let rows = Rows { norm, grad, x, weight: &weight };
         let mut sums = [Vec::new(), Vec::new()];
         match dx {
             Some(dx) => strided::with_slice(pool, dx, |dx: &mut [T]| {
@@ -89,7 +95,8 @@ struct Rows<'a, T: Wide> {
     norm: Norm,
     grad: Grid<'a, T>,
     x: Grid<'a, T>,
-    weight: Option<&'a [T::Acc]>,
+    /// Ones where there is none.
+    weight: &'a [T::Acc],
 }
 
 impl<T: Wide> Rows<'_, T> {
@@ -105,11 +112,14 @@ impl<T: Wide> Rows<'_, T> {
         let (sums, dx) = (Disjoint::new(&mut partial), dx.map(Disjoint::new));
         pool.ranges(blocks, (1 << 13) / (6 * block * len).max(1), |range| {
             let mut scratch = Scratch::default();
-            let mut weighted = vec![T::Acc::ZERO; len];
+            let mut unread = [(); 2].map(|()| vec![T::Acc::ZERO; len]);
             for b in range {
                 // SAFETY: each block belongs to one range.
                 let sums = unsafe { sums.slice(b * lists * len, lists * len) };
                 let (of_weight, of_bias) = sums.split_at_mut(if weight { len } else { 0 });
+                let [unread, unread2] = &mut unread;
+                let of_weight = if weight { of_weight } else { unread };
+                let of_bias = if bias { of_bias } else { unread2 };
                 for i in b * block..((b + 1) * block).min(rows) {
                     let Scratch { gathered, gathered2, wide, wide2, result } = &mut scratch;
                     let grad = T::widen(self.grad.chunk(i, 0, len, gathered), wide);
@@ -120,9 +130,7 @@ impl<T: Wide> Rows<'_, T> {
                             grad,
                             x,
                             weight: self.weight,
-                            weighted: &mut weighted,
-                            of_weight,
-                            of_bias,
+                            sums: [&mut *of_weight, &mut *of_bias],
                             out,
                         });
                     };
@@ -170,12 +178,11 @@ struct Row<'a, T> {
     norm: Norm,
     grad: &'a [T],
     x: &'a [T],
-    weight: Option<&'a [T]>,
-    /// Room for the gradient times the weight.
-    weighted: &'a mut [T],
-    /// What gradients are added to; empty where none is wanted.
-    of_weight: &'a mut [T],
-    of_bias: &'a mut [T],
+    /// Ones where there is none.
+    weight: &'a [T],
+    /// What gradients are added to, of the weight and of the bias: rows that nobody reads where none is wanted.
+    sums: [&'a mut [T]; 2],
+    /// Empty where no gradient of the input is wanted.
     out: &'a mut [T],
 }
 
@@ -183,45 +190,59 @@ impl<T: Real> Task for Row<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<L: Level>(self, level: L) {
-        let Row { norm, grad, x, weight, weighted, of_weight, of_bias, out } = self;
-        let [x_wanted, weight_wanted, _] = norm.wanted;
-        for (sum, &grad) in of_bias.iter_mut().zip(grad) {
-            *sum = *sum + grad;
-        }
-        if !(x_wanted || weight_wanted) {
-            return;
-        }
+        let Row { norm, grad, x, weight, sums: [of_weight, of_bias], out } = self;
         let n = x.len() as f64;
         let Moments { centre, rest, variance } = match norm.centred {
             true => Measure(x).run(level),
             false => Moments { centre: T::ZERO, rest: T::ZERO, variance: T::of(squares(x) / n) },
         };
         let factor = T::ONE / (variance + T::of(norm.eps)).sqrt();
-        for ((sum, &grad), &x) in of_weight.iter_mut().zip(grad).zip(x) {
-            *sum = *sum + grad * ((x - centre - rest) * factor);
-        }
-        if !x_wanted {
-            return;
-        }
-        let weighted: &[T] = match weight {
-            Some(weight) => {
-                for ((weighted, &grad), &weight) in weighted.iter_mut().zip(grad).zip(weight) {
-                    *weighted = grad * weight;
-                }
-                weighted
-            }
-            None => grad,
-        };
+        let deviation = |x: T| x - centre - rest;
         let mut sums = [0.0; 2];
-        for (weighted, x) in weighted.chunks(RUN).zip(x.chunks(RUN)) {
-            let (sum, along) = weighted_deviations(weighted, x, centre, rest);
-            sums = [sums[0] + sum.to_f64(), sums[1] + along.to_f64()];
+        let runs = grad.chunks(RUN).zip(x.chunks(RUN)).zip(weight.chunks(RUN));
+        for (((grad, x), weight), (of_weight, of_bias)) in
+            runs.zip(of_weight.chunks_mut(RUN).zip(of_bias.chunks_mut(RUN)))
+        {
+            let mut lanes = [[T::ZERO; WIDTH]; 2];
+            let add = |[grad, x, weight]: [T; 3], of_weight: &mut T, of_bias: &mut T| {
+                let deviation = deviation(x);
+                let weighted = grad * weight;
+                *of_weight = *of_weight + grad * (deviation * factor);
+                *of_bias = *of_bias + grad;
+                [weighted, weighted * deviation]
+            };
+            let ((grads, grad), (xs, x)) = (grad.as_chunks::<WIDTH>(), x.as_chunks::<WIDTH>());
+            let (weights, weight) = weight.as_chunks::<WIDTH>();
+            let (of_weights, of_weight) = of_weight.as_chunks_mut::<WIDTH>();
+            let (of_biases, of_bias) = of_bias.as_chunks_mut::<WIDTH>();
+            let whole = grads.iter().zip(xs).zip(weights).zip(of_weights.iter_mut().zip(of_biases));
+            for (((grad, x), weight), (of_weight, of_bias)) in whole {
+                // Copies overlap nothing, so that the compiler need not look.
+                let (mut weight_sums, mut bias_sums) = (*of_weight, *of_bias);
+                let (grad, x, weight) = (*grad, *x, *weight);
+                for j in 0..WIDTH {
+                    let terms = add([grad[j], x[j], weight[j]], &mut weight_sums[j], &mut bias_sums[j]);
+                    lanes[0][j] = lanes[0][j] + terms[0];
+                    lanes[1][j] = lanes[1][j] + terms[1];
+                }
+                (*of_weight, *of_bias) = (weight_sums, bias_sums);
+            }
+            // Others than those above, which so are kept in registers.
+            let mut lanes = lanes;
+            let rest = grad.iter().zip(x).zip(weight).zip(of_weight.iter_mut().zip(of_bias));
+            for (j, (((&grad, &x), &weight), (of_weight, of_bias))) in rest.enumerate() {
+                let terms = add([grad, x, weight], of_weight, of_bias);
+                lanes[0][j] = lanes[0][j] + terms[0];
+                lanes[1][j] = lanes[1][j] + terms[1];
+            }
+            let [lanes, products] = lanes;
+            sums = [sums[0] + total(lanes).to_f64(), sums[1] + total(products).to_f64()];
         }
         // `(weighted − mean − hat · along) · factor`, with `hat = (x − centre − rest) · factor`.
         let level = if norm.centred { T::of(sums[0] / n) * factor } else { T::ZERO };
         let along = T::of(sums[1] / n) * factor * factor;
-        for ((out, &weighted), &x) in out.iter_mut().zip(weighted).zip(x) {
-            *out = weighted * factor - level - (x - centre - rest) * factor * along;
+        for (((out, &grad), &weight), &x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
+            *out = grad * weight * factor - level - deviation(x) * factor * along;
         }
     }
 }

@@ -109,12 +109,12 @@ const WIDTH: usize = 4 * LANES;
 pub(super) fn max<T: Real>(x: &[T]) -> T {
     let (chunks, tail) = x.as_chunks::<WIDTH>();
     // NaNs fail the comparison and are noted apart, which keeps the chains of dependent operations short.
-    let mut lanes = [T::NEG_INFINITY; WIDTH];
-    let mut nan = [T::ZERO; WIDTH];
+    let (mut lanes, mut nan) = ([T::NEG_INFINITY; WIDTH], [T::ZERO; WIDTH]);
     for chunk in chunks {
         keep_largest(&mut lanes, chunk);
         keep_nan(&mut nan, chunk);
     }
+    let (mut lanes, mut nan) = (lanes, nan);
     keep_largest(&mut lanes, tail);
     keep_nan(&mut nan, tail);
     let mut width = WIDTH / 2;
@@ -136,6 +136,7 @@ pub(super) fn largest<T: Real>(x: &[T]) -> T {
     for chunk in chunks {
         keep_largest(&mut lanes, chunk);
     }
+    let mut lanes = lanes;
     keep_largest(&mut lanes, tail);
     let mut width = WIDTH / 2;
     while width != 0 {
@@ -169,72 +170,68 @@ pub(super) fn sum<T: Real>(x: &[T]) -> T {
 /// The sum of a function of the elements, by a fixed order of additions.
 #[inline(always)]
 pub(super) fn map_sum<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
-    let (chunks, tail) = x.as_chunks::<WIDTH>();
-    let mut lanes = [T::ZERO; WIDTH];
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = *lane + f(x);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(tail) {
-        *lane = *lane + f(x);
-    }
-    total(lanes)
+    let [sum] = sums([x], |[x]| [f(x)]);
+    sum
 }
 
 /// The sum of the products of corresponding elements, by a fixed order of additions.
 #[inline(always)]
 pub(super) fn dot<T: Real>(x: &[T], y: &[T]) -> T {
-    let ((xs, x_tail), (ys, y_tail)) = (x.as_chunks::<WIDTH>(), y.as_chunks::<WIDTH>());
-    let mut lanes = [T::ZERO; WIDTH];
-    for (x, y) in xs.iter().zip(ys) {
-        for ((lane, &x), &y) in lanes.iter_mut().zip(x).zip(y) {
-            *lane = *lane + x * y;
-        }
-    }
-    for ((lane, &x), &y) in lanes.iter_mut().zip(x_tail).zip(y_tail) {
-        *lane = *lane + x * y;
-    }
-    total(lanes)
+    let [sum] = sums([x, y], |[x, y]| [x * y]);
+    sum
 }
 
 /// The sums of the deviations from a number and of their squares, in one pass, each in the order of [`map_sum`].
 #[inline(always)]
 pub(super) fn deviations<T: Real>(x: &[T], centre: T) -> (T, T) {
-    let (chunks, tail) = x.as_chunks::<WIDTH>();
-    let (mut lanes, mut squares) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
-    let add = |((lane, square), &x): ((&mut T, &mut T), &T)| {
+    let [sum, squares] = sums([x], |[x]| {
         let deviation = x - centre;
-        *lane = *lane + deviation;
-        *square = *square + deviation * deviation;
-    };
-    for chunk in chunks {
-        lanes.iter_mut().zip(&mut squares).zip(chunk).for_each(add);
-    }
-    lanes.iter_mut().zip(&mut squares).zip(tail).for_each(add);
-    (total(lanes), total(squares))
+        [deviation, deviation * deviation]
+    });
+    (sum, squares)
 }
 
 /// The sums of some numbers and of their products with the deviations of others from `centre + rest`, in one pass, each in the order of
 /// [`map_sum`].
 #[inline(always)]
 pub(super) fn weighted_deviations<T: Real>(weights: &[T], x: &[T], centre: T, rest: T) -> (T, T) {
-    let ((ws, w_tail), (xs, x_tail)) = (weights.as_chunks::<WIDTH>(), x.as_chunks::<WIDTH>());
-    let (mut lanes, mut products) = ([T::ZERO; WIDTH], [T::ZERO; WIDTH]);
-    let add = |(((lane, product), &w), &x): (((&mut T, &mut T), &T), &T)| {
-        *lane = *lane + w;
-        *product = *product + w * (x - centre - rest);
-    };
-    for (w, x) in ws.iter().zip(xs) {
-        lanes.iter_mut().zip(&mut products).zip(w).zip(x).for_each(add);
-    }
-    lanes.iter_mut().zip(&mut products).zip(w_tail).zip(x_tail).for_each(add);
-    (total(lanes), total(products))
+    let [sum, products] = sums([weights, x], |[w, x]| [w, w * (x - centre - rest)]);
+    (sum, products)
 }
 
+/// The sums of functions of corresponding elements, in one pass, by a fixed order of additions.
 #[inline(always)]
-fn total<T: Real>(mut lanes: [T; WIDTH]) -> T {
-    let mut width = WIDTH / 2;
+pub(super) fn sums<T: Real, const N: usize, const M: usize>(
+    x: [&[T]; N],
+    f: impl Fn([T; N]) -> [T; M],
+) -> [T; M] {
+    let chunks = x.map(|x| x.as_chunks::<WIDTH>());
+    let mut lanes = [[T::ZERO; WIDTH]; M];
+    for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
+        let chunk = chunks.map(|(whole, _)| &whole[i]);
+        for j in 0..WIDTH {
+            let terms = f(chunk.map(|chunk| chunk[j]));
+            for (lanes, term) in lanes.iter_mut().zip(terms) {
+                lanes[j] = lanes[j] + term;
+            }
+        }
+    }
+    // Lanes that are indexed by a number that is not known before would be kept in memory, not in registers: these are others.
+    let mut lanes = lanes;
+    let tails = chunks.map(|(_, tail)| tail);
+    for j in 0..tails.iter().map(|tail| tail.len()).min().unwrap_or(0) {
+        let terms = f(tails.map(|tail| tail[j]));
+        for (lanes, term) in lanes.iter_mut().zip(terms) {
+            lanes[j] = lanes[j] + term;
+        }
+    }
+    lanes.map(total)
+}
+
+/// The sum of lanes, by a fixed tree.
+#[inline(always)]
+pub(super) fn total<T: Real, const N: usize>(mut lanes: [T; N]) -> T {
+    let mut width = N / 2;
     while width != 0 {
         for i in 0..width {
             lanes[i] = lanes[i] + lanes[i + width];
