@@ -19,6 +19,8 @@ const CACHE: usize = 24 << 10;
 /// The least and the most elements of a block.
 const FEW: usize = 256;
 const MANY: usize = 4096;
+/// Cache lines between two blocks.
+const SKEW: usize = 5;
 
 /// Runs a fused op.
 pub(crate) fn fused(
@@ -64,6 +66,32 @@ struct Program<'c> {
 /// Memory for constants, each a block full of it, and then for the slots.
 struct Workspace(Vec<Line>);
 
+/// The most arguments of a step.
+const MOST_ARGS: usize = 3;
+
+/// A step with its arguments, of which there are `count`, and the place of its result.
+struct Call<'c> {
+    op: &'c Op,
+    args: [Memory; MOST_ARGS],
+    count: usize,
+    out: Memory,
+}
+
+/// Where the first block of a value is, and how many bytes further that of the next element: none where all blocks share one.
+#[derive(Clone, Copy)]
+struct Memory {
+    address: *mut u8,
+    dtype: DType,
+    step: usize,
+}
+
+impl Memory {
+    /// The address of the block that begins at an element, which lies within the memory.
+    fn at(&self, element: usize) -> *mut u8 {
+        self.address.wrapping_add(element * self.step)
+    }
+}
+
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
@@ -82,7 +110,8 @@ impl<'c> Program<'c> {
         let block = 1 << (CACHE / bytes.max(1)).clamp(FEW, MANY).ilog2();
         // Whole cache lines of any dtype, but not more than there is.
         let block = elements.next_multiple_of(64).clamp(64, block);
-        let slot_bytes = block * widest;
+        // CPUs compare the last 12 bits of addresses to find what a load has to wait for: elements of the same index differ in them.
+        let slot_bytes = block * widest + SKEW * size_of::<Line>();
         Ok(Program { fused, inputs, steps, slots, slot_count, block, slot_bytes })
     }
 
@@ -116,6 +145,34 @@ impl<'c> Program<'c> {
         memory.0.as_mut_ptr().cast::<u8>().wrapping_add(i * self.slot_bytes)
     }
 
+    /// The steps with what they read and write, found once for all blocks.
+    fn calls(&self, memory: &mut Workspace, addresses: &[*mut u8]) -> SmallVec<[Call<'c>; 16]> {
+        let constants = self.fused.constants().len();
+        // Inputs and the output go on from block to block.
+        let moving =
+            |address: *mut u8, dtype: DType| Memory { address, dtype, step: dtype.size().unwrap_or(0) };
+        let mut block =
+            |i: usize, dtype: DType| Memory { address: self.block_address(memory, i), dtype, step: 0 };
+        let last = self.steps.len() - 1;
+        let calls = self.fused.steps().iter().enumerate().map(|(i, step)| {
+            let mut args = [moving(addresses[0], DType::Bool); MOST_ARGS];
+            for (place, &arg) in args.iter_mut().zip(step.args()) {
+                let dtype = self.fused.dtype(arg, &self.inputs, &self.steps);
+                *place = match arg {
+                    FusedValue::Input(i) => moving(addresses[1 + i], dtype),
+                    FusedValue::Constant(i) => block(i, dtype),
+                    FusedValue::Step(i) => block(constants + self.slots[i], dtype),
+                };
+            }
+            let out = match i == last {
+                true => moving(addresses[0], self.steps[i]),
+                false => block(constants + self.slots[i], self.steps[i]),
+            };
+            Call { op: step.op(), args, count: step.args().len(), out }
+        });
+        calls.collect()
+    }
+
     /// Runs all steps on `n` elements; the number of the first step that fails, after all were done.
     ///
     /// # Safety
@@ -123,37 +180,16 @@ impl<'c> Program<'c> {
     /// writes them meanwhile, and the output overlaps nothing. `memory` is this program's.
     unsafe fn run(&self, memory: &mut Workspace, addresses: &[*mut u8], n: usize) -> Result<(), usize> {
         let mut failed = None;
-        let last = self.steps.len() - 1;
-        let constants = self.fused.constants().len();
+        let calls = self.calls(memory, addresses);
         let mut at = 0;
         while at < n {
             let len = self.block.min(n - at);
-            let place = |address: *mut u8, dtype: DType| {
-                // In bounds, as `at` is below `n`.
-                address.wrapping_add(at * dtype.size().unwrap_or(0))
-            };
-            for (i, step) in self.fused.steps().iter().enumerate() {
-                let args: SmallVec<[(DType, *const u8); 3]> = step
-                    .args()
-                    .iter()
-                    .map(|&arg| {
-                        let dtype = self.fused.dtype(arg, &self.inputs, &self.steps);
-                        let address = match arg {
-                            FusedValue::Input(i) => place(addresses[1 + i], dtype),
-                            FusedValue::Constant(i) => self.block_address(memory, i),
-                            FusedValue::Step(i) => self.block_address(memory, constants + self.slots[i]),
-                        };
-                        (dtype, address.cast_const())
-                    })
-                    .collect();
-                let out = match i == last {
-                    true => place(addresses[0], self.steps[i]),
-                    false => self.block_address(memory, constants + self.slots[i]),
-                };
+            for (i, Call { op, args, count, out }) in calls.iter().enumerate() {
+                let args = args.map(|arg| (arg.dtype, arg.at(at).cast_const()));
                 // SAFETY: the arguments are inputs by the contract, constants that were filled, or results of earlier
                 // steps, all of `len` elements of these dtypes, which `FusedPointwise::dtypes` has accepted. The slot of a result is
                 // none of its arguments'.
-                if unsafe { run_any(step.op(), &args, out, len) }.is_err() {
+                if unsafe { run_any(op, &args[..*count], out.at(at), len) }.is_err() {
                     failed = Some(failed.map_or(i, |first: usize| first.min(i)));
                 }
             }
