@@ -9,11 +9,12 @@ use super::node::{Input, Kind, Leaf, Meta, Node, NodeRef};
 use super::rule;
 use super::{Autocast, GradMode, anomaly, fit};
 use crate::Tensor;
+use rustc_hash::FxHashMap;
 use rustorch_core::{Error, Result};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BinaryHeap;
 
 /// What a backward pass is asked for.
 pub(crate) struct Pass<'a> {
@@ -27,25 +28,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) accumulate: bool,
 }
 
-/// A hash of addresses, which are their own.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("addresses are hashed as one number")
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-}
-
-type AddressMap<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+type AddressMap<T> = FxHashMap<usize, T>;
 
 fn address(node: &NodeRef) -> usize {
     node.as_ptr().addr()
@@ -79,12 +62,46 @@ struct Task {
     slots: SmallVec<[Slot; 1]>,
 }
 
-struct Engine<'a> {
-    pass: &'a Pass<'a>,
+/// What is to do. Small graphs would spend more time on its memory than on their operations, so each thread keeps that.
+#[derive(Default)]
+struct Schedule {
     tasks: Vec<Option<Task>>,
     /// Where a node's task is.
     places: AddressMap<usize>,
     queue: BinaryHeap<(u64, Reverse<usize>)>,
+}
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Schedule>>> = const { Cell::new(None) };
+}
+
+/// Tasks for which the memory is kept.
+const MOST_KEPT: usize = 1 << 10;
+
+impl Schedule {
+    fn next(&mut self) -> Option<Task> {
+        while let Some((_, Reverse(place))) = self.queue.pop() {
+            if let Some(task) = self.tasks[place].take() {
+                self.places.remove(&address(&task.node));
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// Keeps the memory of a schedule in which nothing is left to do.
+    fn keep(mut self: Box<Schedule>) {
+        if self.tasks.capacity() <= MOST_KEPT {
+            self.tasks.clear();
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+}
+
+struct Engine<'a> {
+    pass: &'a Pass<'a>,
+    schedule: Box<Schedule>,
     /// Nodes from which a path leads to a wanted input; none where all are wanted.
     useful: Option<AddressMap<bool>>,
     /// The gradients of the wanted inputs.
@@ -95,9 +112,7 @@ struct Engine<'a> {
 pub(crate) fn run(roots: Vec<(Edge, Tensor)>, pass: &Pass<'_>) -> Result<Vec<Option<Tensor>>> {
     let mut engine = Engine {
         pass,
-        tasks: Vec::new(),
-        places: AddressMap::default(),
-        queue: BinaryHeap::new(),
+        schedule: SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default(),
         useful: pass.inputs.map(|inputs| useful(&roots, inputs)),
         captured: vec![None; pass.inputs.map_or(0, <[Edge]>::len)],
     };
@@ -107,13 +122,10 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, pass: &Pass<'_>) -> Result<Vec<Opt
     for (edge, grad) in roots {
         engine.push(&edge, grad)?;
     }
-    while let Some((_, Reverse(place))) = engine.queue.pop() {
-        let task = engine.tasks[place].take();
-        if let Some(task) = task {
-            engine.places.remove(&address(&task.node));
-            engine.visit(task)?;
-        }
+    while let Some(task) = engine.schedule.next() {
+        engine.visit(task)?;
     }
+    engine.schedule.keep();
     Ok(engine.captured)
 }
 
@@ -124,14 +136,15 @@ impl Engine<'_> {
 
     fn push(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
         let Edge { node, index } = edge;
-        let place = *self.places.entry(address(node)).or_insert_with(|| {
-            let place = self.tasks.len();
+        let Schedule { tasks, places, queue } = &mut *self.schedule;
+        let place = *places.entry(address(node)).or_insert_with(|| {
+            let place = tasks.len();
             let slots = (0..node.outputs.len()).map(|_| Slot::default()).collect();
-            self.tasks.push(Some(Task { node: node.clone(), slots }));
-            self.queue.push((node.depth, Reverse(place)));
+            tasks.push(Some(Task { node: node.clone(), slots }));
+            queue.push((node.depth, Reverse(place)));
             place
         });
-        match &mut self.tasks[place] {
+        match &mut tasks[place] {
             Some(task) => task.slots[*index].add(grad, self.pass.create_graph),
             None => Ok(()),
         }

@@ -128,14 +128,23 @@ impl Node {
         saved: Saved,
     ) -> NodeRef {
         let depths = inputs.iter().filter_map(|input| input.edge.as_ref()).map(|edge| edge.node.depth);
-        Recycled::new(Node {
-            depth: 1 + depths.max().unwrap_or(0),
-            kind,
-            inputs,
-            outputs,
-            saved: Mutex::new(saved),
-            hooks: OnceLock::new(),
-        })
+        let depth = 1 + depths.max().unwrap_or(0);
+        // A node is large: to put it together elsewhere and move it would cost more than all else here.
+        let write = |place: *mut Node| {
+            // SAFETY: the pointer is to room for a node.
+            unsafe {
+                // Reads nothing, but names every part: another one does not compile until it is written here, too.
+                let Node { depth: _, kind: _, inputs: _, outputs: _, saved: _, hooks: _ } = *place;
+                (&raw mut (*place).depth).write(depth);
+                (&raw mut (*place).kind).write(kind);
+                (&raw mut (*place).inputs).write(inputs);
+                (&raw mut (*place).outputs).write(outputs);
+                (&raw mut (*place).saved).write(Mutex::new(saved));
+                (&raw mut (*place).hooks).write(OnceLock::new());
+            }
+        };
+        // SAFETY: every field is written.
+        unsafe { Recycled::made_by(write) }
     }
 
     /// The operation's name, as in `grad_fn=<mul>`.

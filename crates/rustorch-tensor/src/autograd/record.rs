@@ -50,12 +50,12 @@ fn inputs(args: &[&Tensor]) -> Option<Inputs> {
 }
 
 fn edges(args: &[&Tensor]) -> Inputs {
-    args.iter()
-        .map(|x| Input {
-            meta: Meta::of(x),
-            edge: x.history().edge().filter(|edge| edge.node.requires_grad()),
-        })
-        .collect()
+    let mut inputs = Inputs::new();
+    for x in args {
+        let edge = x.history().edge().filter(|edge| edge.node.requires_grad());
+        inputs.push(Input { meta: Meta::of(x), edge });
+    }
+    inputs
 }
 
 /// Runs an operation and records it. `scalar` is that of a binary operation of a tensor and a scalar.

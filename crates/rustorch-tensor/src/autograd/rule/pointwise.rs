@@ -7,12 +7,12 @@ use crate::autograd::node::Meta;
 use crate::autograd::saved::{Saves, Which};
 use crate::fuse::Partial;
 use crate::{Expr, Tensor};
+use rustc_hash::FxHashMap;
 use rustorch_core::{
     BinaryOp, Cast, Clamp, DType, FusedPointwise, FusedValue, GluOp, Op, Result, Scalar, UnaryOp, Where,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::rc::Rc;
 
@@ -47,7 +47,7 @@ fn bits(number: Scalar) -> ScalarBits {
 const MOST: usize = 512;
 
 thread_local! {
-    static KNOWN: RefCell<HashMap<Key, Rc<Derivative>>> = RefCell::default();
+    static KNOWN: RefCell<FxHashMap<Key, Rc<Derivative>>> = RefCell::default();
 }
 
 /// The dtype in which a gradient is computed: 16 bits are rounded to once, at the end.
