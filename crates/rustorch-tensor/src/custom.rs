@@ -5,7 +5,8 @@ use rustorch_core::{CustomOp, Op, Result};
 
 impl Tensor {
     /// Runs a [custom op](CustomOp) and returns its results. It is placed like any operation: where its arguments are, unless the
-    /// placement says otherwise, and on the next device where one cannot run it.
+    /// placement says otherwise, and on the next device where one cannot run it. Where a gradient is asked for it needs
+    /// [one of its own](crate::autograd::CustomBackward).
     ///
     /// ```
     /// use rustorch_tensor::{CustomOp, OutputMeta, Tensor};
@@ -26,7 +27,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If the op's `infer` refuses the arguments, if its CPU kernel fails or panics, or if no device runs it.
+    /// If the op's `infer` refuses the arguments, if its CPU kernel fails or panics, if no device runs it, or if it would lose a gradient.
     pub fn custom(op: &CustomOp, args: &[&Tensor]) -> Result<Vec<Tensor>> {
         dispatch::run_all(&Op::Custom(op.clone()), args).map(|results| results.into_iter().collect())
     }

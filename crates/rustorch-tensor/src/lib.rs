@@ -71,10 +71,10 @@ pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
-    Attention, Buffer, C64, C128, CustomError, CustomInput, CustomOp, CustomOpBuilder, CustomOutput,
-    CustomParam, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice, Layout, MatrixDefect,
-    Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction,
-    Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,
+    CustomOutput, CustomParam, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice, Layout,
+    MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar,
+    ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{

@@ -1,6 +1,7 @@
-//! A kernel of one's own, for the CPU and in WGSL, on every device of the machine: saxpy, `a · x + y`.
+//! A kernel of one's own, for the CPU and in WGSL, on every device of the machine, with its gradient: saxpy, `a · x + y`.
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 
+use rustorch::autograd::CustomBackward;
 use rustorch::devices::{DiscoveredDevice, discover};
 use rustorch::{CustomOp, DType, OutputMeta, Result, Tensor};
 
@@ -44,6 +45,11 @@ pub fn saxpy() -> Result<CustomOp> {
             // At most 65535 workgroups; each invocation takes several elements where there are more.
             [outs[0].shape().numel().div_ceil(64).min(65535) as u32, 1, 1]
         })
+        .backward(CustomBackward::new(|grads, params| {
+            // In tensor operations, so that it can be differentiated again.
+            let Some(grad) = grads.output(0)? else { return Ok(vec![None, None]) };
+            Ok(vec![Some(grad.mul(params[0].to_f64())?), Some(grad.clone())])
+        }))
         .build()
 }
 
@@ -54,9 +60,12 @@ fn main() -> Result<()> {
         let device = backend.device();
         let x = Tensor::ones([4], (DType::F32, device))?;
         let y = Tensor::full([4], 3.0, (DType::F32, device))?;
+        x.requires_grad_(true)?;
         let results = Tensor::custom(&doubled, &[&x, &y])?;
         println!("{device}: {}", results[0]);
-        assert_eq!(results[0].to_vec::<f32>()?, [5.0; 4]);
+        assert_eq!(results[0].detach().to_vec::<f32>()?, [5.0; 4]);
+        results[0].sum_all()?.backward()?;
+        assert_eq!(x.grad().map(|grad| grad.to_vec::<f32>()).transpose()?, Some(vec![2.0; 4]));
     }
     Ok(())
 }

@@ -24,10 +24,14 @@
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
 //! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
 
-/// The guide's examples.
+/// The guides' examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/autograd.md")]
 mod guide_autograd {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/custom_ops.md")]
+mod guide_custom_ops {}
 
 #[cfg(feature = "profile")]
 pub mod benchmark;

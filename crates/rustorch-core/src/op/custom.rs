@@ -6,6 +6,7 @@
 
 use super::{OpKind, OpType, Operation};
 use crate::{DType, Element, Error, Layout, OutputMeta, Outputs, Result, Shape, TensorMeta, View, ViewMut};
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +19,10 @@ type Cpu = dyn Fn(&[CustomInput<'_>], &mut [CustomOutput<'_>], &[CustomParam]) -
     + Send
     + Sync;
 type Grid = dyn Fn(&[TensorMeta<'_>], &[TensorMeta<'_>], &[CustomParam]) -> [u32; 3] + Send + Sync;
+
+/// The gradient of a custom op, which the op carries for the crate that records operations and does not look at:
+/// `rustorch_tensor::autograd::CustomBackward`.
+pub trait CustomGradient: Any + Send + Sync {}
 
 /// An operation of one's own, and the scalars that it is called with. Cloning is cheap.
 ///
@@ -71,6 +76,7 @@ struct Spec {
     infer: Box<Infer>,
     cpu: Option<Box<Cpu>>,
     wgsl: Option<CustomWgsl>,
+    gradient: Option<Arc<dyn CustomGradient>>,
 }
 
 /// A custom op's compute shader.
@@ -158,6 +164,7 @@ pub struct CustomOpBuilder {
     infer: Option<Box<Infer>>,
     cpu: Option<Box<Cpu>>,
     wgsl: Option<CustomWgsl>,
+    gradient: Option<Arc<dyn CustomGradient>>,
 }
 
 impl CustomOpBuilder {
@@ -213,12 +220,18 @@ impl CustomOpBuilder {
         self
     }
 
+    /// What computes the gradients of the arguments: `rustorch_tensor::autograd::CustomBackward`. Without it the op cannot be recorded.
+    pub fn backward(mut self, gradient: impl CustomGradient) -> CustomOpBuilder {
+        self.gradient = Some(Arc::new(gradient));
+        self
+    }
+
     /// The op. Its WGSL is compiled when a device is first asked to run it.
     ///
     /// # Errors
     /// If there is no `infer` or no kernel, or if the name is empty or that of a built-in operation.
     pub fn build(self) -> Result<CustomOp> {
-        let CustomOpBuilder { kind, infer, cpu, wgsl } = self;
+        let CustomOpBuilder { kind, infer, cpu, wgsl, gradient } = self;
         if kind.name.is_empty() || kind.name.parse::<OpKind>().is_ok() {
             let message = format!("`{}` is empty or a built-in operation; choose another name", kind.name);
             return Err(Error::argument("custom op", message));
@@ -227,14 +240,15 @@ impl CustomOpBuilder {
         if cpu.is_none() && wgsl.is_none() {
             return Err(kind.error("has no kernel: give it `cpu` or `wgsl`"));
         }
-        Ok(CustomOp { spec: Arc::new(Spec { kind, infer, cpu, wgsl }), params: Arc::default() })
+        Ok(CustomOp { spec: Arc::new(Spec { kind, infer, cpu, wgsl, gradient }), params: Arc::default() })
     }
 }
 
 impl CustomOp {
     /// Starts a custom op. The version tells ops of one name apart.
     pub fn builder(name: &'static str, version: u32) -> CustomOpBuilder {
-        CustomOpBuilder { kind: CustomKind { name, version }, infer: None, cpu: None, wgsl: None }
+        let kind = CustomKind { name, version };
+        CustomOpBuilder { kind, infer: None, cpu: None, wgsl: None, gradient: None }
     }
 
     /// The op with these parameters.
@@ -261,6 +275,11 @@ impl CustomOp {
     /// Whether it has a kernel for the CPU.
     pub fn has_cpu(&self) -> bool {
         self.spec.cpu.is_some()
+    }
+
+    /// What computes its gradients, if it was given any.
+    pub fn gradient(&self) -> Option<&Arc<dyn CustomGradient>> {
+        self.spec.gradient.as_ref()
     }
 
     /// Its WGSL, if it has any.

@@ -34,7 +34,8 @@ pub use class::OpType;
 pub use conv::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams};
 pub use create::{Arange, Fill};
 pub use custom::{
-    CustomError, CustomInput, CustomKind, CustomOp, CustomOpBuilder, CustomOutput, CustomParam,
+    CustomError, CustomGradient, CustomInput, CustomKind, CustomOp, CustomOpBuilder, CustomOutput,
+    CustomParam,
 };
 pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
 pub use index::{

@@ -4,10 +4,12 @@ use super::context::{Context, Grads};
 use super::history::Edge;
 use super::is_grad_enabled;
 use super::node::{Input, Kind, Meta};
-use super::record::{self, Inputs};
+use super::record::{Inputs, attach};
 use super::saved::{Saved, Which};
 use crate::Tensor;
 use rustorch_core::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
 
 /// A differentiable function with a gradient of its own, PyTorch's `autograd.Function`.
 ///
@@ -62,7 +64,24 @@ pub trait Function: Sized + Send + Sync + 'static {
     /// # Errors
     /// As [`forward`](Function::forward).
     fn apply(self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        apply(self, inputs)
+        let name = Name { what: "function", name: Self::NAME, once: Self::ONCE_DIFFERENTIABLE };
+        let function = Arc::new(self);
+        let forward = Arc::clone(&function);
+        record(name, inputs, |cx| forward.forward(cx, inputs), move |grads| function.backward(grads))
+    }
+}
+
+/// What errors call a function of the user's, and whether it can be differentiated once only.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    pub(crate) what: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) once: bool,
+}
+
+impl Name {
+    fn error(self, message: impl fmt::Display) -> Error {
+        Error::argument("autograd", format!("{} {}: {message}", self.what, self.name))
     }
 }
 
@@ -96,7 +115,7 @@ impl FunctionContext {
 pub struct Gradients<'a> {
     cx: &'a Context<'a>,
     slots: &'a [Which],
-    name: &'static str,
+    name: Name,
 }
 
 impl Gradients<'_> {
@@ -107,7 +126,7 @@ impl Gradients<'_> {
     pub fn output(&self, result: usize) -> Result<Option<&Tensor>> {
         match self.cx.grads.get(result) {
             Some(grad) => Ok(grad.as_ref()),
-            None => Err(wrong(self.name, format!("has no result {result}"))),
+            None => Err(self.name.error(format_args!("has no result {result}"))),
         }
     }
 
@@ -118,7 +137,10 @@ impl Gradients<'_> {
     pub fn saved(&self, i: usize) -> Result<&Tensor> {
         match self.slots.get(i) {
             Some(&which) => self.cx.tensor(which),
-            None => Err(wrong(self.name, format!("saved {} tensors, and no number {i}", self.slots.len()))),
+            None => {
+                let message = format_args!("saved {} tensors, and no number {i}", self.slots.len());
+                Err(self.name.error(message))
+            }
         }
     }
 
@@ -126,10 +148,6 @@ impl Gradients<'_> {
     pub fn needs_input_grad(&self, input: usize) -> bool {
         self.cx.needs(input)
     }
-}
-
-fn wrong(name: &'static str, message: String) -> Error {
-    Error::argument("autograd", format!("function {name}: {message}"))
 }
 
 /// A function as a node keeps it.
@@ -141,29 +159,33 @@ pub(crate) trait RecordedFunction: Send + Sync {
     fn backward(&self, cx: &Context<'_>, create_graph: bool) -> Result<Grads>;
 }
 
-struct Recorded<F> {
-    function: F,
+struct Recorded<B> {
+    name: Name,
+    backward: B,
     /// Where each saved tensor is.
     slots: Vec<Which>,
 }
 
-impl<F: Function> RecordedFunction for Recorded<F> {
+impl<B> RecordedFunction for Recorded<B>
+where
+    B: Fn(&Gradients<'_>) -> Result<Vec<Option<Tensor>>> + Send + Sync,
+{
     fn name(&self) -> &str {
-        F::NAME
+        self.name.name
     }
 
     fn backward(&self, cx: &Context<'_>, create_graph: bool) -> Result<Grads> {
-        let gradients = Gradients { cx, slots: &self.slots, name: F::NAME };
-        let once = create_graph && F::ONCE_DIFFERENTIABLE;
+        let name = self.name;
+        let gradients = Gradients { cx, slots: &self.slots, name };
+        let once = create_graph && name.once;
         let grads = match once {
-            true => super::no_grad(|| self.function.backward(&gradients))?,
-            false => self.function.backward(&gradients)?,
+            true => super::no_grad(|| (self.backward)(&gradients))?,
+            false => (self.backward)(&gradients)?,
         };
         if grads.len() != cx.inputs() {
-            return Err(wrong(
-                F::NAME,
-                format!("backward returned {} gradients for {} inputs", grads.len(), cx.inputs()),
-            ));
+            let message =
+                format_args!("backward returned {} gradients for {} inputs", grads.len(), cx.inputs());
+            return Err(name.error(message));
         }
         let mut checked = Grads::new();
         for (i, grad) in grads.into_iter().enumerate() {
@@ -171,13 +193,13 @@ impl<F: Function> RecordedFunction for Recorded<F> {
             if let Some(grad) = &grad
                 && (grad.shape() != shape || grad.dtype() != *dtype)
             {
-                return Err(wrong(
-                    F::NAME,
-                    format!("gradient {i} is {}{}, and the input {dtype}{shape}", grad.dtype(), grad.shape()),
-                ));
+                let (is, has) = (grad.dtype(), grad.shape());
+                return Err(
+                    name.error(format_args!("gradient {i} is {is}{has}, and the input {dtype}{shape}"))
+                );
             }
             checked.push(match grad {
-                Some(grad) if once => Some(OnceDifferentiable(F::NAME).mark(&grad, cx)?),
+                Some(grad) if once => Some(OnceDifferentiable(name).mark(&grad, cx)?),
                 grad => grad,
             });
         }
@@ -186,7 +208,7 @@ impl<F: Function> RecordedFunction for Recorded<F> {
 }
 
 /// What a gradient of a [`Function::ONCE_DIFFERENTIABLE`] function becomes under `create_graph`: a second pass through it is an error.
-struct OnceDifferentiable(&'static str);
+struct OnceDifferentiable(Name);
 
 impl OnceDifferentiable {
     fn mark(self, grad: &Tensor, cx: &Context<'_>) -> Result<Tensor> {
@@ -198,12 +220,7 @@ impl OnceDifferentiable {
             .filter(|input| input.edge.is_some())
             .collect();
         if !inputs.is_empty() {
-            record::attach(
-                Kind::Function(Box::new(self)),
-                inputs,
-                Saved::default(),
-                std::slice::from_ref(&marked),
-            )?;
+            attach(Kind::Function(Box::new(self)), inputs, Saved::default(), std::slice::from_ref(&marked))?;
         }
         Ok(marked)
     }
@@ -211,15 +228,21 @@ impl OnceDifferentiable {
 
 impl RecordedFunction for OnceDifferentiable {
     fn name(&self) -> &str {
-        self.0
+        self.0.name
     }
 
     fn backward(&self, _: &Context<'_>, _: bool) -> Result<Grads> {
-        Err(wrong(self.0, "is differentiable once only, and its gradient was differentiated".into()))
+        Err(self.0.error("is differentiable once only, and its gradient was differentiated"))
     }
 }
 
-fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+/// Computes results without recording what is done for them, and records them as those of a function with this backward pass.
+pub(crate) fn record(
+    name: Name,
+    inputs: &[&Tensor],
+    forward: impl FnOnce(&mut FunctionContext) -> Result<Vec<Tensor>>,
+    backward: impl Fn(&Gradients<'_>) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
+) -> Result<Vec<Tensor>> {
     let edges: Inputs = inputs
         .iter()
         .map(|x| Input {
@@ -230,7 +253,7 @@ fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let needed: Vec<bool> = edges.iter().map(|input| input.edge.is_some()).collect();
     let is_recorded = needed.contains(&true);
     let mut cx = FunctionContext { needed, saved: Vec::new(), constant: Vec::new() };
-    let mut results = super::no_grad(|| function.forward(&mut cx, inputs))?;
+    let mut results = super::no_grad(|| forward(&mut cx))?;
     // A result that is an input gets a handle of its own, or the input's history would change.
     for result in &mut results {
         if inputs.iter().any(|x| x.is_same(result)) || result.history().exists() {
@@ -260,17 +283,15 @@ fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         }
         slots.push(which);
     }
-    let recorded = Kind::Function(Box::new(Recorded { function, slots }));
+    let recorded = Kind::Function(Box::new(Recorded { name, backward, slots }));
     let outputs = results.iter().map(Meta::of).collect();
     let node = super::node::Node::new(recorded, edges, outputs, saved);
     for (index, result) in results.iter().enumerate() {
         let has_grad = result.dtype().is_float() || result.dtype().is_complex();
         if has_grad && !cx.constant.contains(&index) {
             if index >= Edge::MOST_RESULTS {
-                return Err(wrong(
-                    F::NAME,
-                    format!("at most {} results can have gradients", Edge::MOST_RESULTS),
-                ));
+                let most = Edge::MOST_RESULTS;
+                return Err(name.error(format_args!("at most {most} results can have gradients")));
             }
             result.history().set(Edge { node: node.clone(), index });
         }

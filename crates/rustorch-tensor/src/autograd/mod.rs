@@ -37,12 +37,13 @@
 //! | `record`, `steps` | from an operation to a node, or to several |
 //! | `engine`, `context`, `fit` | the backward pass |
 //! | `rule` | the gradient of each operation |
-//! | `tensor`, `mode`, `graph`, `function`, `functional`, `checkpoint`, `autocast`, `gradcheck`, `anomaly` | what users see |
+//! | `tensor`, `mode`, `graph`, `function`, `custom`, `functional`, `checkpoint`, `autocast`, `gradcheck`, `anomaly` | what users see |
 
 mod anomaly;
 pub(crate) mod autocast;
 mod checkpoint;
 mod context;
+mod custom;
 mod engine;
 mod fit;
 mod function;
@@ -62,6 +63,7 @@ mod tensor;
 pub use anomaly::DetectAnomaly;
 pub use autocast::{Autocast, autocast};
 pub use checkpoint::{checkpoint, checkpoint_sequential};
+pub use custom::CustomBackward;
 pub use function::{Function, FunctionContext, Gradients};
 pub use functional::{hessian, hvp, jacobian, jvp, value_and_grad, vjp};
 pub use gradcheck::{GradCheck, gradcheck, gradgradcheck};

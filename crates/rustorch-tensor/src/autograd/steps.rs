@@ -1,5 +1,6 @@
 //! Operations that are recorded as others: as the several that they stand for, or in the form that has a gradient.
 
+use super::custom;
 use super::record::Results;
 use crate::Tensor;
 use crate::dispatch::{run_many, run_pair};
@@ -25,6 +26,9 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
             let attention = Attention { lse: true, ..attention.clone() };
             // The log-sum-exp is the recorded operation's own: nobody else asked for it.
             run_pair(&Op::Attention(attention), args)?.0
+        }
+        Op::Custom(op) if let Some(gradient) = custom::backward(op) => {
+            return custom::run(op, gradient, args);
         }
         other => return Err(Error::argument("autograd", format!("{} has no steps", other.name()))),
     };

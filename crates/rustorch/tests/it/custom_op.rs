@@ -89,6 +89,29 @@ fn saxpy_is_five() {
 }
 
 #[test]
+fn the_gradient_of_saxpy_is_where_its_arguments_are() {
+    everywhere("custom_op::the_gradient_of_saxpy_is_where_its_arguments_are", || {
+        let saxpy = example::saxpy().unwrap().with_params([2.0_f32]);
+        let run = |device: Device, executor: &HybridExecutor| {
+            let x = range(300, device);
+            let y = range(300, device);
+            x.requires_grad_(true).unwrap();
+            y.requires_grad_(true).unwrap();
+            executor.scope(|| {
+                let out = Tensor::custom(&saxpy, &[&x, &y]).unwrap().remove(0);
+                out.sum_all().unwrap().backward().unwrap();
+            });
+            for (leaf, expected) in [(&x, 2.0), (&y, 1.0)] {
+                let grad = leaf.grad().unwrap();
+                assert_eq!((grad.device(), grad.to_vec::<f32>().unwrap()), (device, vec![expected; 300]));
+            }
+        };
+        run(Device::CPU, &HybridExecutor::builder().build().unwrap());
+        on_each(run);
+    });
+}
+
+#[test]
 fn arguments_are_contiguous_and_results_are_zero_at_first() {
     everywhere("custom_op::arguments_are_contiguous_and_results_are_zero_at_first", || {
         // Every other element is written, and added to what is there.

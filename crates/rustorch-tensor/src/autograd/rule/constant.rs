@@ -3,6 +3,7 @@
 use super::{Gradient, Recording, Rule, nothing};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
+use crate::autograd::custom;
 use crate::autograd::saved::Saves;
 use rustorch_core::{Arange, CompareOp, CustomOp, Fill, Random, Result};
 
@@ -27,8 +28,14 @@ macro_rules! without_gradient {
 without_gradient!(Fill, Arange, Random, CompareOp);
 
 impl Rule for CustomOp {
+    /// Recorded as a function of the user's.
     fn gradient(&self, _: &[&Tensor]) -> Gradient {
-        Gradient::Refused("is a custom op without a gradient (an autograd::Function around it has one)")
+        match custom::backward(self) {
+            Some(_) => Gradient::Steps,
+            None => Gradient::Refused(
+                "is a custom op without a backward (CustomOpBuilder::backward gives it one, or an autograd::Function around it)",
+            ),
+        }
     }
 
     fn saves(&self, _: &Recording<'_>) -> Saves {

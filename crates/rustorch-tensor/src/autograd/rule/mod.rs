@@ -41,7 +41,7 @@ pub(crate) enum Gradient {
     /// They would have one, which cannot be computed: the error says so.
     Refused(&'static str),
     /// The steps of a fused operation do, one by one: it is too long for an operation of its gradient. Or the operation does in
-    /// another form, which also returns what its gradient is computed from.
+    /// another form, which also returns what its gradient is computed from; a custom op does as a function of the user's.
     Steps,
 }
 
