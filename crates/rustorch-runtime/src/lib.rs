@@ -60,5 +60,5 @@ pub use scope::{
     DeviceGuard, ExecutorGuard, PlacementGuard, default_device, set_device, set_placement, with_device,
     with_placement,
 };
-pub use storage::{PassiveStorage, Storage};
+pub use storage::{NotedWrite, PassiveStorage, Storage};
 pub use transfers::{TransferCount, TransferMethod, Transfers};

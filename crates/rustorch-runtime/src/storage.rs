@@ -3,6 +3,7 @@
 mod copies;
 mod guard;
 mod last_handle;
+mod noted_write;
 
 use crate::device_state::DeviceState;
 use crate::memory::thread_cache;
@@ -10,6 +11,8 @@ use copies::Copies;
 pub(crate) use copies::{CopyKey, DeviceCopies};
 use guard::Guard;
 use last_handle::is_last;
+use noted_write::Note;
+pub use noted_write::NotedWrite;
 use rustorch_core::{Backend, Buffer, DType, Device};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -95,6 +98,8 @@ pub(crate) struct Block {
     origin: OnceLock<Box<Origin>>,
     /// Copies of it on other devices, once there are any.
     copies: OnceLock<Box<Copies>>,
+    /// The last write in place that was noted, with the version that it led to.
+    noted: OnceLock<Box<Note>>,
     /// The device that made the memory; none for host memory that something else owns.
     state: Option<Arc<DeviceState>>,
 }
@@ -290,6 +295,7 @@ impl Block {
             passive: AtomicUsize::new(0),
             origin: OnceLock::new(),
             copies: OnceLock::new(),
+            noted: OnceLock::new(),
             state,
         }
     }

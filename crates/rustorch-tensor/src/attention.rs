@@ -142,6 +142,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As for [`rope`](Self::rope); and if the shapes differ, the memory is read-only, or `place` reaches an element twice.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn rope_into(
         &self,
         positions: &Tensor,

@@ -213,6 +213,7 @@ macro_rules! binary_methods {
             }
 
             #[doc = out_doc!($name)]
+            #[cfg_attr(debug_assertions, track_caller)]
             pub fn $into<'a>(&self, other: impl Into<TensorOrScalar<'a>>, out: &Tensor) -> Result<()> {
                 binary_into(BinaryOp::$op, self.into(), other.into(), out)
             }
@@ -281,6 +282,7 @@ macro_rules! compare_methods {
             }
 
             #[doc = out_doc!($name)]
+            #[cfg_attr(debug_assertions, track_caller)]
             pub fn $into<'a>(&self, other: impl Into<TensorOrScalar<'a>>, out: &Tensor) -> Result<()> {
                 compare_into(CompareOp::$op, self, other.into(), out)
             }

@@ -6,7 +6,7 @@ use crate::autograd::autocast;
 use crate::autograd::record::{self, Results, is_tracked};
 use crate::{Tensor, TensorOptions};
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
-use rustorch_runtime::{FromOutput, HybridExecutor, Operand, OutputVec, TargetDevice};
+use rustorch_runtime::{FromOutput, HybridExecutor, NotedWrite, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -136,10 +136,21 @@ pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Results> {
 }
 
 /// Runs an operation that writes its one result into a tensor.
+#[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
+    // No closure, which would be its own caller.
+    #[cfg(debug_assertions)]
+    let caller = Some(std::panic::Location::caller());
+    #[cfg(not(debug_assertions))]
+    let caller = None;
     let execute = || {
         let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
-        HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))
+        HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))?;
+        // Saved tensors have passive handles.
+        if out.storage().passive_handles() != 0 {
+            out.storage().note_write(NotedWrite { op: op.name(), caller });
+        }
+        Ok(())
     };
     if is_tracked(args) || is_tracked(&[out]) {
         return record::run_into(op, args, out, execute);

@@ -22,6 +22,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the shapes do not broadcast, the memory is read-only, or this view reaches an element twice.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn copy_(&self, source: &Tensor) -> Result<()> {
         let mut source = transfer(source, self.storage())?;
         if source.shape() != self.shape() {
@@ -42,6 +43,7 @@ impl Tensor {
     /// # Errors
     /// If the scalar is outside the range of an integer dtype, the memory is read-only, or this view reaches an element
     /// twice.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<()> {
         let value = value.into();
         crate::binary::expect_fits("fill_", value, self.dtype())?;
@@ -50,6 +52,7 @@ impl Tensor {
     }
 
     /// Writes zero everywhere.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn zero_(&self) -> Result<()> {
         self.fill_(0)
     }
@@ -58,26 +61,31 @@ impl Tensor {
     ///
     /// # Errors
     /// If the result has another shape, or a dtype of a higher family (a float for an integer tensor).
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn add_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
         self.add_into(other, self)
     }
 
     /// As [`sub`](Self::sub), written back in place; see [`add_`](Self::add_).
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn sub_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
         self.sub_into(other, self)
     }
 
     /// As [`mul`](Self::mul), written back in place; see [`add_`](Self::add_).
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn mul_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
         self.mul_into(other, self)
     }
 
     /// As [`div`](Self::div), written back in place; see [`add_`](Self::add_).
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn div_<'a>(&self, other: impl Into<TensorOrScalar<'a>>) -> Result<()> {
         self.div_into(other, self)
     }
 
     /// Writes a scalar wherever the `Bool` mask, which broadcasts, holds.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<()> {
         let value = TensorOrScalar::Scalar(value.into()).to_tensor("masked_fill", self.dtype(), self)?;
         run_into(&Op::Where(Where), &[mask, &value, self], self)
@@ -87,6 +95,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If an index is out of range, or the shapes do not fit. Nothing is written then.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn index_copy_(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<()> {
         let (op, index, source) = self.index_copied(dim, index, source)?;
         run_into(&op, &[self, &index, &source], self)

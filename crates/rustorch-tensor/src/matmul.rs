@@ -56,6 +56,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As for [`matmul`](Self::matmul); and if `out` has another shape or dtype, is read-only, or reaches an element twice.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn matmul_into(&self, other: &Tensor, out: &Tensor) -> Result<()> {
         self.expect_one_dtype("matmul", other, "convert one with to_dtype")?;
         let (a, b) = matrices(self, other)?;

@@ -27,6 +27,7 @@ macro_rules! out_doc {
 pub(crate) use out_doc;
 
 /// Writes a binary op. At least one operand is a tensor.
+#[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn binary_into(
     op: BinaryOp,
     a: TensorOrScalar<'_>,
@@ -38,6 +39,7 @@ pub(crate) fn binary_into(
 }
 
 /// Writes a comparison.
+#[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn compare_into(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>, out: &Tensor) -> Result<()> {
     let a = TensorOrScalar::from(a);
     let compute = promote(op.name(), &[a.side(), b.side()].map(Side::with_category))?;
@@ -45,6 +47,7 @@ pub(crate) fn compare_into(op: CompareOp, a: &Tensor, b: TensorOrScalar<'_>, out
 }
 
 /// Writes a function of two operands that meet in `compute`; it gives the first dtype of `results`, which becomes the second.
+#[cfg_attr(debug_assertions, track_caller)]
 fn pair_into(
     op: &Op,
     compute: DType,
@@ -87,6 +90,7 @@ fn pair_into(
 }
 
 /// Writes a unary op.
+#[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn unary_into(op: UnaryOp, x: &Tensor, out: &Tensor) -> Result<()> {
     let compute = match unary_promotion(op, x.dtype()) {
         UnaryPromotion::Direct => x.dtype(),

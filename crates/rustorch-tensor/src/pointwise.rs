@@ -66,6 +66,7 @@ macro_rules! unary_methods {
             }
 
             #[doc = out_doc!($name)]
+            #[cfg_attr(debug_assertions, track_caller)]
             pub fn $into(&self, out: &Tensor) -> Result<()> {
                 unary_into(UnaryOp::$op, self, out)
             }

@@ -33,6 +33,7 @@ pub(crate) fn reduce(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool) -> Re
 }
 
 /// Runs a reduction and writes its result.
+#[cfg_attr(debug_assertions, track_caller)]
 fn reduce_into(op: ReduceOp, x: &Tensor, axes: &Axes, keepdim: bool, out: &Tensor) -> Result<()> {
     if is_byte_logic(op, x) {
         return out.copy_(&reduce(op, x, axes, keepdim)?);
@@ -50,6 +51,7 @@ macro_rules! reductions {
             }
 
             #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), written to `out`, which has the result's shape and dtype.")]
+            #[cfg_attr(debug_assertions, track_caller)]
             pub fn $into(&self, dims: impl Into<Axes>, keepdim: bool, out: &Tensor) -> Result<()> {
                 reduce_into($op, self, &dims.into(), keepdim, out)
             }

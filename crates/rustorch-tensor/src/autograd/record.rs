@@ -121,6 +121,7 @@ pub(crate) fn attach(kind: Kind, inputs: Inputs, saved: Saved, results: &[Tensor
 
 /// Runs an operation that writes its one result into a tensor, and records it: the tensor's history is then the operation's.
 #[inline(never)]
+#[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn run_into(
     op: &Op,
     args: &[&Tensor],

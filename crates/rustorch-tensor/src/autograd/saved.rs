@@ -4,7 +4,7 @@ use super::history::Edge;
 use super::node::{Node, NodeRef};
 use crate::Tensor;
 use rustorch_core::{DType, Error, Layout, Result, Shape};
-use rustorch_runtime::PassiveStorage;
+use rustorch_runtime::{PassiveStorage, Storage};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::RefCell;
@@ -85,9 +85,8 @@ impl SavedTensor {
     fn unpack(&self, node: &Node, which: Which) -> Result<Tensor> {
         match self {
             SavedTensor::Memory { storage, dtype, layout, version } => {
-                let now = storage.storage().version();
-                if now != *version {
-                    return Err(changed(node, which, *version, now));
+                if storage.storage().version() != *version {
+                    return Err(changed(node, which, *version, storage.storage()));
                 }
                 Ok(Tensor::from_parts(storage.storage().clone(), *dtype, layout.clone()))
             }
@@ -117,11 +116,13 @@ impl SavedTensor {
 }
 
 #[cold]
-fn changed(node: &Node, which: Which, version: u64, now: u64) -> Error {
+fn changed(node: &Node, which: Which, version: u64, storage: &Storage) -> Error {
+    let now = storage.version();
+    let last = storage.noted_write().map_or_else(String::new, |write| format!(", last by {write}"));
     Error::argument(
         "backward",
         format!(
-            "{which} of {} was written in place after it was saved for its gradient: its memory is at version {now}, and was at \
+            "{which} of {} was written in place after it was saved for its gradient{last}: its memory is at version {now}, and was at \
              {version}; write out of place, or to a copy",
             node.name()
         ),
@@ -203,7 +204,7 @@ impl Saved {
     }
 
     /// The memory of the saved tensors, with an address that tells pieces apart.
-    pub(crate) fn storages(&self) -> impl Iterator<Item = &rustorch_runtime::Storage> {
+    pub(crate) fn storages(&self) -> impl Iterator<Item = &Storage> {
         self.tensors.iter().filter_map(|(_, saved)| match saved {
             SavedTensor::Memory { storage, .. } => Some(storage.storage()),
             SavedTensor::Packed { .. } => None,
