@@ -1,5 +1,6 @@
 //! Checkpoints: the bits of the run without, in less memory.
 
+use crate::common::process_generator;
 use rustorch_tensor::autograd::{GradOptions, checkpoint, checkpoint_sequential, grad};
 use rustorch_tensor::{DType, Generator, Result, Tensor, manual_seed};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,6 +66,7 @@ fn nothing_is_kept_between_the_passes() -> Result<()> {
 
 #[test]
 fn random_numbers_are_drawn_again() -> Result<()> {
+    let _draws = process_generator();
     let x = leaf(Tensor::ones([64], DType::F32)?);
     let noisy = |x: &Tensor| x.mul(&Tensor::rand([64], DType::F32)?)?.exp();
     manual_seed(11);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+use crate::common::process_generator;
 use rustorch_core::{Dropout, Op};
 use rustorch_tensor::autograd::{BackwardOptions, GradOptions, apply, checkpoint, grad, no_grad};
 use rustorch_tensor::{DType, Generator, PhiloxKey, Result, Tensor};
@@ -74,6 +75,7 @@ fn the_gradient_has_the_mask_and_nothing_is_saved() -> Result<()> {
 
 #[test]
 fn edges_and_errors() -> Result<()> {
+    let _draws = process_generator();
     let x = Tensor::new([1.0f32, -2.0, f32::INFINITY])?;
     assert_eq!(x.dropout(0.0, true)?.to_vec::<f32>()?, [1.0, -2.0, f32::INFINITY]);
     assert_eq!(x.dropout(0.5, false)?.to_vec::<f32>()?, [1.0, -2.0, f32::INFINITY]);
@@ -131,6 +133,7 @@ fn layouts_and_writes_in_place_have_the_same_mask() -> Result<()> {
 
 #[test]
 fn checkpoints_draw_the_mask_again() -> Result<()> {
+    let _draws = process_generator();
     let x = Generator::new(2).uniform(1.0, 2.0, [1000], DType::F64)?;
     x.requires_grad_(true)?;
     let y = checkpoint(|x| Ok(vec![x[0].exp()?.dropout(0.5, true)?.square()?]), &[&x])?;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+use crate::common::process_generator;
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{
     Attention, C64, DType, Device, Generator, Numerics, QuantType, Result, Scalar, Tensor, bf16, f16,
@@ -196,6 +197,7 @@ fn attention_with_a_cache_continues_where_it_was() -> Result<()> {
 
 #[test]
 fn random_numbers_repeat_by_seed_and_follow_their_laws() -> Result<()> {
+    let _draws = process_generator();
     let g = Generator::new(7);
     let first = g.rand([1000], DType::F32)?;
     let second = g.rand([1000], DType::F32)?;

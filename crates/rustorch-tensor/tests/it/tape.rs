@@ -1,6 +1,7 @@
 //! Recording and the backward pass: what users of PyTorch's autograd expect of it.
 
 #[cfg(not(miri))]
+use crate::common::process_generator;
 use rustorch_tensor::autograd::DetectAnomaly;
 use rustorch_tensor::autograd::{self, BackwardOptions, GradMode, GradOptions, grad};
 use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
@@ -203,6 +204,7 @@ fn second_derivatives_and_grad_walk_only_what_is_asked_for() -> Result<()> {
 
 #[test]
 fn new_tensors_may_require_gradients() -> Result<()> {
+    let _draws = process_generator();
     let options = TensorOptions::from(DType::F64).requires_grad(true);
     for x in [
         Tensor::zeros([2, 2], options)?,

@@ -1,9 +1,17 @@
-//! Reading the fixtures that PyTorch wrote (`tools/oracle/tensor_ops.py`), and comparing with them.
+//! Reading the fixtures that PyTorch wrote (`tools/oracle/tensor_ops.py`), and comparing with them; the process's random generator.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use rustorch_tensor::{C64, C128, DType, Scalar, Tensor, bf16, f16};
 use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// To be held by tests that seed the process's own generator or draw from it, so that none draws in between of another's draws.
+#[must_use = "others draw when it is dropped"]
+pub fn process_generator() -> MutexGuard<'static, ()> {
+    static DRAWS: Mutex<()> = Mutex::new(());
+    DRAWS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One line of a fixture.
 pub struct Case {
