@@ -171,6 +171,7 @@ fn attention(c: &mut Criterion) {
             softcap: None,
             numerics: Numerics::F32,
             lse: false,
+            dropout: None,
         })
     };
     let f = DType::F32;

@@ -2,8 +2,23 @@
 
 use crate::Tensor;
 use crate::dispatch::{run, run_into};
+use crate::random::dropout_mask;
 use rustorch_core::{Attention, DType, Dims, Error, Numerics, Op, Result, Rope, RopeParams, Shape};
 use std::borrow::Cow;
+
+/// What attention does beside `softmax(q · kᵀ) · v`: the optional arguments of PyTorch's function. By default there is no mask and no
+/// dropout, and the scale is 1/√d.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionOptions<'a> {
+    /// Broadcasts to `[.., heads, m, n]`: where `Bool`, true takes part; else it is added to the scores.
+    pub mask: Option<&'a Tensor>,
+    /// The probability with which a weight is set to zero.
+    pub dropout_p: f64,
+    /// Whether query `i` sees only the keys `j ≤ i`.
+    pub is_causal: bool,
+    /// The factor of the scores; 1/√d if not given.
+    pub scale: Option<f64>,
+}
 
 impl Tensor {
     /// `softmax(q · kᵀ · scale + mask) · v`, as `torch.nn.functional.scaled_dot_product_attention`.
@@ -31,8 +46,41 @@ impl Tensor {
         is_causal: bool,
         scale: Option<f64>,
     ) -> Result<Tensor> {
+        let options = AttentionOptions { mask, is_causal, scale, dropout_p: 0.0 };
+        Tensor::scaled_dot_product_attention_with(query, key, value, &options)
+    }
+
+    /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with dropout of the weights: each is set to zero with
+    /// probability `dropout_p`, and the others times `1 / (1 − dropout_p)`. The matrix of weights is not stored, nor is the mask: it
+    /// follows from the key that the call draws, as that of [`dropout`](Self::dropout). As in PyTorch there is no argument for training:
+    /// pass 0 otherwise.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{AttentionOptions, DType, Tensor};
+    /// let x = Tensor::ones([1, 2, 3, 4], DType::F32)?;
+    /// let options = AttentionOptions { is_causal: true, dropout_p: 0.5, ..Default::default() };
+    /// let y = Tensor::scaled_dot_product_attention_with(&x, &x, &x, &options)?;
+    /// // Query 0 sees one key: twice its value, or nothing.
+    /// let first = y.select(-2, 0)?.to_vec::<f32>()?;
+    /// assert!(first.iter().all(|&y| y == 0.0 || y == 2.0));
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit, or `dropout_p` is no probability.
+    pub fn scaled_dot_product_attention_with(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        options: &AttentionOptions<'_>,
+    ) -> Result<Tensor> {
+        let AttentionOptions { mask, dropout_p, is_causal, scale } = *options;
         let width = query.dims().last().copied().unwrap_or(1).max(1);
         let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
+        let dropout = match dropout_p == 0.0 {
+            true => None,
+            false => Some(dropout_mask(dropout_p, weights(query, key, value)?)),
+        };
         let plain = |scale| Attention {
             scale,
             causal: is_causal.then_some(0),
@@ -40,6 +88,7 @@ impl Tensor {
             softcap: None,
             numerics: Numerics::F32,
             lse: false,
+            dropout,
         };
         if query.dtype() == DType::F64 {
             // The operation's own factor is single precision.
@@ -49,7 +98,8 @@ impl Tensor {
     }
 
     /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with everything that [`Attention`] can
-    /// say: an offset of the causal mask for cached keys, sliding windows, and a soft cap of the scores.
+    /// say: an offset of the causal mask for cached keys, sliding windows, a soft cap of the scores, and dropout with a mask that a
+    /// [generator](crate::Generator::dropout_mask) has drawn.
     ///
     /// # Errors
     /// If shapes or dtypes do not fit, or the log-sum-exp is asked for: of two results this returns one. Use
@@ -165,6 +215,17 @@ impl Tensor {
             None => run_into(&op, &[self, &positions], place),
         }
     }
+}
+
+/// How many weights there are, of operands whose leading dimensions broadcast.
+fn weights(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<usize> {
+    let batch = |x: &Tensor| Shape::new(&x.dims()[..x.ndim().saturating_sub(3)]);
+    let shared = batch(query)?.broadcast(&batch(key)?, Attention::NAME)?;
+    let mut dims: Dims = shared.broadcast(&batch(value)?, Attention::NAME)?.dims().into();
+    let ndim = query.ndim();
+    dims.extend_from_slice(&query.dims()[ndim.saturating_sub(3)..ndim.saturating_sub(1)]);
+    dims.extend(key.dims().iter().rev().nth(1).copied());
+    Ok(Shape::new(dims)?.numel())
 }
 
 fn call(attention: &Attention, q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {

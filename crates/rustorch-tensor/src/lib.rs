@@ -63,6 +63,7 @@ mod vector_norm;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
+pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
@@ -72,9 +73,9 @@ pub use random::{Generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
     Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,
-    CustomOutput, CustomParam, DType, Device, DeviceKind, Element, Error, FusedPointwise, IntoDevice, Layout,
-    MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams, RopeStyle, Scalar,
-    ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FusedPointwise,
+    IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams,
+    RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{

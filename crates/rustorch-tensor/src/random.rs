@@ -197,13 +197,24 @@ impl Generator {
         if p == 0.0 {
             return Ok(x.clone());
         }
-        run(&Op::Dropout(Dropout { p, key: self.draw(Dropout::blocks(x.numel())) }), &[x])
+        run(&Op::Dropout(self.dropout_mask(p, x.numel())), &[x])
+    }
+
+    /// The mask of dropout for as many elements, drawn from the stream, for operations that apply it themselves:
+    /// [`Attention::dropout`](crate::Attention), of weights `[.., heads, m, n]`.
+    pub fn dropout_mask(&self, p: f64, elements: usize) -> Dropout {
+        Dropout { p, key: self.draw(Dropout::blocks(elements)) }
     }
 
     /// The integers 0 … n − 1 in random order, as `I64`.
     pub fn randperm(&self, n: usize) -> Result<Tensor> {
         self.rand(n, DType::F64)?.argsort(0, false)
     }
+}
+
+/// The mask of dropout for as many elements, from the process's own generator.
+pub(crate) fn dropout_mask(p: f64, elements: usize) -> Dropout {
+    DEFAULT.dropout_mask(p, elements)
 }
 
 /// From the process's own generator, which [`manual_seed`] seeds; see [`Generator`] for the methods' errors.

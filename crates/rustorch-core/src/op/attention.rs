@@ -1,6 +1,6 @@
 //! Scaled dot-product attention.
 
-use super::{OpType, Operation, dense, expect_args, float};
+use super::{Dropout, OpType, Operation, dense, expect_args, float};
 use crate::{DType, Dims, Error, Numerics, OutputMeta, Outputs, Result, Shape, TensorMeta};
 use smallvec::smallvec;
 
@@ -11,7 +11,7 @@ use smallvec::smallvec;
 /// Keys and values have the queries' dtype, or are `F16`/`BF16` under `F32` queries (a 16-bit cache).
 /// The mask broadcasts to `[.., heads, m, n]`: `Bool` (true takes part) or of the queries' dtype (added to the scores).
 /// A query with no key left gives zeros. Scores and sums are `f32` at least, and a query's result does not depend on
-/// the other queries in the call.
+/// the other queries in the call, unless there is dropout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
     /// The factor of the scores, usually 1/√d.
@@ -30,6 +30,9 @@ pub struct Attention {
     /// [`AttentionBackward`] computes the weights again from. It is `F32`, or `F64` for `F64` queries, and −∞ for a query with
     /// no key left.
     pub lse: bool,
+    /// If given, weights are multiplied with the mask that this operation has for a tensor `[.., heads, m, n]`. The log-sum-exp is that
+    /// of all scores. Refused where queries are rounded to `F16`.
+    pub dropout: Option<Dropout>,
 }
 
 impl Attention {
@@ -39,6 +42,20 @@ impl Attention {
     /// Whether queries and running sums are rounded to `F16`, for operands of these dtypes.
     pub fn rounds_to_f16(&self, queries: DType, keys: DType) -> bool {
         self.numerics == Numerics::Ggml && (queries, keys) == (DType::F32, DType::F16)
+    }
+
+    /// Checks the dropout of weights of queries and keys, whose shapes fit.
+    fn check_dropout(&self, dropout: &Dropout, q: &TensorMeta<'_>, k: &TensorMeta<'_>) -> Result<()> {
+        dropout.check_p(Self::NAME)?;
+        if self.rounds_to_f16(q.dtype, k.dtype) {
+            let message = "attention that rounds to f16 has no dropout; take Numerics::F32";
+            return Err(Error::argument(Self::NAME, message));
+        }
+        // The positions of weights are counted in one number.
+        let ndim = q.shape().ndim();
+        let mut dims: Dims = q.dims()[..ndim - 1].into();
+        dims.push(k.dims()[ndim - 2]);
+        Shape::new(dims).map(|_| ())
     }
 
     /// The dtype of the log-sum-exp, for queries of a dtype.
@@ -110,6 +127,9 @@ impl Operation for Attention {
                 "scale must be finite, softcap positive, window at least 1",
             ));
         }
+        if let Some(dropout) = &self.dropout {
+            self.check_dropout(dropout, q, k)?;
+        }
         let mut dims: Dims = qd[..ndim - 1].into();
         let lse = OutputMeta { dtype: self.lse_dtype(q.dtype), shape: Shape::new(&dims[..])? };
         dims.push(vd[ndim - 1]);
@@ -132,7 +152,8 @@ impl Operation for Attention {
 ///
 /// With `s` for the scores behind all masks, the weights are `p = exp(s − lse)` and the gradient of the scores is
 /// `ds = p · (grad · vᵀ − Σ grad · out)`: `dv = pᵀ · grad`, and `dq` and `dk` are `ds` times the keys and the queries. Keys and values
-/// that several heads of queries share get the sum over these. Sums are `f32` at least.
+/// that several heads of queries share get the sum over these. Sums are `f32` at least. With dropout `grad · vᵀ` and the weights in `dv`
+/// are multiplied with its mask.
 ///
 /// Dao: *FlashAttention-2*, 2023.
 #[derive(Clone, Debug, PartialEq)]

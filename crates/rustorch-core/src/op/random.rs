@@ -142,6 +142,14 @@ impl Dropout {
     pub fn threshold(&self) -> u64 {
         ((1.0 - self.p) * 4_294_967_296.0).round() as u64
     }
+
+    /// Checks the probability, for an operation.
+    pub(super) fn check_p(&self, op: &'static str) -> Result<()> {
+        match (0.0..=1.0).contains(&self.p) {
+            true => Ok(()),
+            false => Err(Error::argument(op, format!("p of dropout must be from 0 to 1, and is {}", self.p))),
+        }
+    }
 }
 
 impl Operation for Dropout {
@@ -150,9 +158,7 @@ impl Operation for Dropout {
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
         let dtype = same_dense(Self::NAME, args, 1..=1)?;
         float(Self::NAME, dtype)?;
-        if !(0.0..=1.0).contains(&self.p) {
-            return Err(Error::argument(Self::NAME, format!("p must be from 0 to 1, and is {}", self.p)));
-        }
+        self.check_p(Self::NAME)?;
         one(dtype, args[0].shape().clone())
     }
 

@@ -30,6 +30,19 @@ pub(super) fn run(
     }, _ => Err(unreachable_memory()))
 }
 
+/// The masks of elements from a position on: what each is multiplied with.
+pub(super) fn masks<T: Real>(dropout: &Dropout, mut at: usize, mut out: &mut [T]) {
+    let ones = [T::ONE; GROUP];
+    let (key, below, scale) = (dropout.key, dropout.threshold(), T::of(1.0 / (1.0 - dropout.p)));
+    while !out.is_empty() {
+        let n = out.len().min(GROUP - at % GROUP);
+        let (now, later) = out.split_at_mut(n);
+        simd::run(Masked { key, below, scale, at, x: &ones[..n], out: now });
+        at += n;
+        out = later;
+    }
+}
+
 /// Elements from a position on, times their masks.
 struct Masked<'a, T> {
     key: PhiloxKey,

@@ -37,14 +37,20 @@ pub struct Attention {
 /// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
     .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(|_, args, _| {
+    .check(|op, args, _| {
+        if let Op::Attention(Parameters { dropout: Some(_), .. }) = op {
+            return Err(DROPOUT);
+        }
         let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
         match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
             true => Err(Decline::Attr("heads wider than 512")),
             false => Ok(()),
         }
     })
-    .remark("heads of up to 512 columns")];
+    .remark("heads of up to 512 columns, without dropout")];
+
+/// Kernels draw no masks of weights.
+pub(super) const DROPOUT: Decline = Decline::Attr("dropout inside attention");
 
 parameters! {
     /// Kernel parameters.

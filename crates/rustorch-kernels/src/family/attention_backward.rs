@@ -5,6 +5,7 @@
 //! Each thread computes what one of them has to do with its own row; then each adds the rows of the block, with these factors, in
 //! order, to its columns.
 
+use super::attention::DROPOUT;
 use super::matmul::leading;
 use crate::family::{Kernels, Plan, StepBuilder};
 use crate::library::strided::{Grid, MAX_RANK, rows};
@@ -45,10 +46,13 @@ pub const ROWS: &[Row] =
     &[row(OpType::Attention, &[OpKind::AttentionBackward], DTypes::always(&[DType::F32]))
         .beside(&[DType::F32, DType::Bool])
         .check(check)
-        .remark("`f32` throughout; heads of up to 512 columns")];
+        .remark("`f32` throughout; heads of up to 512 columns, without dropout")];
 
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     let Op::AttentionBackward(backward) = op else { return Err(Decline::Op(op.name())) };
+    if backward.attention.dropout.is_some() {
+        return Err(DROPOUT);
+    }
     if args.iter().any(|x| x.layout.numel() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }

@@ -232,6 +232,7 @@ fn attention_is_cut_by_the_heads_of_its_keys() {
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     };
     let keys = packed(&[1, 4, 200, 64]);
     let args = [(DType::F32, packed(&[1, 8, 3, 64])), (DType::F16, keys.clone()), (DType::F16, keys)];

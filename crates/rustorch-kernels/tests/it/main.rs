@@ -8,6 +8,7 @@
 
 mod common;
 mod compilers;
+mod declines;
 mod dialects;
 mod docs;
 mod forks;

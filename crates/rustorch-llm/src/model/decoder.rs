@@ -148,6 +148,7 @@ impl ForwardPass<'_> {
             softcap: None,
             numerics: self.numerics,
             lse: false,
+            dropout: None,
         };
         let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
         let attended = attended.transpose(0, 1)?.reshape([rows, heads * h.value_length])?;

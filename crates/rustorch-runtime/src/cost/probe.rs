@@ -213,6 +213,7 @@ fn attention(dtype: DType, level: u32) -> Case {
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     };
     let arg = || plain(dtype, [1, 8, 16 << level, 64]);
     Case { op: Op::Attention(attention), args: vec![arg(), arg(), arg()] }

@@ -161,6 +161,7 @@ fn transformer(exec: &HybridExecutor, tokens: usize, weights: Device, start: Dev
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     };
     let mut devices = Vec::new();
     let mut x = Value::f32(&[tokens, 2048], start);

@@ -1,12 +1,20 @@
 //! Gradients of attention, and their own gradients, against the formula written as tensor operations; and how attention is recorded.
 
 use crate::norm_backward::same_gradients;
-use rustorch_core::{AttentionBackward, Op};
+use rustorch_core::{AttentionBackward, Dropout, Op, PhiloxKey};
 use rustorch_tensor::autograd::{GradOptions, apply, autocast, checkpoint, grad, no_grad};
 use rustorch_tensor::{Attention, DType, Generator, Numerics, Result, Tensor};
 
 fn plain() -> Attention {
-    Attention { scale: 0.4, causal: None, window: None, softcap: None, numerics: Numerics::F32, lse: false }
+    Attention {
+        scale: 0.4,
+        causal: None,
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+        dropout: None,
+    }
 }
 
 fn leaf(random: &Generator, dims: &[usize], dtype: DType) -> Result<Tensor> {
@@ -26,7 +34,11 @@ fn definition(attention: &Attention, x: &[Tensor], added: Option<&Tensor>) -> Re
     if let Some(added) = added {
         scores = scores.add(added)?;
     }
-    scores.softmax(-1)?.matmul(&v?)
+    let weights = scores.softmax(-1)?;
+    match &attention.dropout {
+        Some(dropout) => apply(&Op::Dropout(dropout.clone()), &[&weights])?[0].matmul(&v?),
+        None => weights.matmul(&v?),
+    }
 }
 
 #[test]
@@ -56,6 +68,50 @@ fn first_and_second_gradients() -> Result<()> {
             |x| Tensor::attention(&x[0], &x[1], &x[2], None, &causal),
             |x| definition(&attention, x, Some(&hidden)),
         )?;
+    }
+    Ok(())
+}
+
+/// Weights are dropped as by the operation itself, behind every kind of mask.
+#[test]
+fn dropout_is_that_of_the_weights() -> Result<()> {
+    let random = Generator::new(10);
+    for (heads, kv_heads, m, n) in [(1, 1, 3, 5), (4, 2, 7, 9), (2, 1, 40, 150)] {
+        let args = [
+            leaf(&random, &[heads, m, 4], DType::F64)?,
+            leaf(&random, &[kv_heads, n, 4], DType::F64)?,
+            leaf(&random, &[kv_heads, n, 2], DType::F64)?,
+            leaf(&random, &[m, n], DType::F64)?,
+        ];
+        let dropout = Dropout { p: 0.3, key: PhiloxKey { seed: 21, offset: 7 } };
+        let dropped = Attention { dropout: Some(dropout), ..plain() };
+        let capped = Attention { softcap: Some(1.5), ..dropped.clone() };
+        for attention in [dropped, capped] {
+            let run = |x: &[Tensor], mask: Option<&Tensor>, attention: &Attention| {
+                Tensor::attention(&x[0], &x[1], &x[2], mask, attention)
+            };
+            let plain = |x: &[Tensor]| run(x, None, &attention);
+            same_gradients(&args[..3], plain, |x| definition(&attention, x, None))?;
+            // A mask that needs a gradient, one that does not, and one of booleans.
+            let with_mask = |x: &[Tensor]| run(x, Some(&x[3]), &attention);
+            same_gradients(&args, with_mask, |x| definition(&attention, x, Some(&x[3])))?;
+            let mask = args[3].detach();
+            let with_mask = |x: &[Tensor]| run(x, Some(&mask), &attention);
+            same_gradients(&args[..3], with_mask, |x| definition(&attention, x, Some(&mask)))?;
+            let keep = mask.gt(-1.0)?;
+            let hidden = Tensor::zeros([m, n], DType::F64)?;
+            let hidden = hidden.masked_fill(&keep.logical_not()?, f64::NEG_INFINITY)?;
+            let with_mask = |x: &[Tensor]| run(x, Some(&keep), &attention);
+            same_gradients(&args[..3], with_mask, |x| definition(&attention, x, Some(&hidden)))?;
+            // Query i sees keys up to i + 2, and two before that.
+            let limited = Attention { causal: Some(2), window: Some(3), ..attention.clone() };
+            let last = Tensor::arange(2, 2 + m as i64, 1)?.unsqueeze(-1)?;
+            let key = Tensor::arange(0, n as i64, 1)?;
+            let outside = key.gt(&last)?.logical_or(&key.le(&last.sub(3)?)?)?;
+            let hidden = Tensor::zeros([m, n], DType::F64)?.masked_fill(&outside, f64::NEG_INFINITY)?;
+            let with_limits = |x: &[Tensor]| run(x, None, &limited);
+            same_gradients(&args[..3], with_limits, |x| definition(&limited, x, Some(&hidden)))?;
+        }
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use crate::common::process_generator;
-use rustorch_core::{Dropout, Op};
+use rustorch_core::{Attention, Dropout, Numerics, Op};
 use rustorch_tensor::autograd::{BackwardOptions, GradOptions, apply, checkpoint, grad, no_grad};
-use rustorch_tensor::{DType, Generator, PhiloxKey, Result, Tensor};
+use rustorch_tensor::{AttentionOptions, DType, Generator, PhiloxKey, Result, Tensor};
 
 fn kept(x: &Tensor) -> Vec<bool> {
     let values = x.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
@@ -144,5 +144,101 @@ fn checkpoints_draw_the_mask_again() -> Result<()> {
         assert!((got - want).abs() <= 1e-12 * want.abs(), "{got} instead of {want}");
     }
     assert!(want.contains(&0.0));
+    Ok(())
+}
+
+#[test]
+fn attention_drops_weights() -> Result<()> {
+    let _draws = process_generator();
+    // Values are the unit vectors, so that results are the weights: as many as queries, heads and batches say.
+    let (q, k) = (Tensor::zeros([3, 2, 40, 4], DType::F32)?, Tensor::zeros([3, 1, 60, 4], DType::F32)?);
+    let v = Tensor::eye(60, 60, DType::F32)?;
+    let options = AttentionOptions { dropout_p: 0.25, ..Default::default() };
+    let run = || Tensor::scaled_dot_product_attention_with(&q, &k, &v, &options)?.to_vec::<f32>();
+    let (weights, other) = (run()?, run()?);
+    assert_eq!(weights.len(), 3 * 2 * 40 * 60);
+    let scale = 1.0 / 60.0 / 0.75;
+    assert!(weights.iter().all(|&w| w == 0.0 || (w - scale).abs() < 1e-7));
+    let kept = weights.iter().filter(|&&w| w != 0.0).count() as f64;
+    let (mean, sigma) = (14400.0 * 0.75, (14400.0f64 * 0.75 * 0.25).sqrt());
+    assert!((kept - mean).abs() < 5.0 * sigma, "{kept} of 14400 are kept");
+    assert_ne!(weights, other, "two calls have one mask");
+    Ok(())
+}
+
+#[test]
+fn attention_takes_its_mask_from_the_stream() -> Result<()> {
+    let generator = Generator::new(9);
+    let x = generator.randn([2, 5, 4], DType::F64)?;
+    let (q, before) = (generator.randn([2, 3, 4], DType::F64)?, generator.state());
+    // Of 2 · 3 · 5 weights: one group of 16 blocks.
+    let dropout = generator.dropout_mask(0.5, 30);
+    assert_eq!((dropout.key, generator.state().offset), (before, before.offset + 16));
+    let op = Attention {
+        scale: 0.5,
+        causal: None,
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+        dropout: Some(dropout),
+    };
+    let got = Tensor::attention(&q, &x, &x, None, &op)?;
+    generator.set_state(before);
+    let weights = q.matmul(&x.transpose(-2, -1)?)?.mul(0.5)?.softmax(-1)?;
+    let want = generator.dropout(&weights, 0.5)?.matmul(&x)?;
+    assert!(got.allclose(&want, 1e-12, 1e-12, false)?);
+    Ok(())
+}
+
+#[test]
+fn attention_in_checkpoints_draws_the_mask_again() -> Result<()> {
+    let _draws = process_generator();
+    let random = Generator::new(3);
+    let (q, k) = (random.randn([2, 9, 4], DType::F64)?, random.randn([2, 9, 4], DType::F64)?);
+    // Values are the unit vectors, so that the result is the dropped weights.
+    let v = Tensor::eye(9, 9, DType::F64)?.expand([2, 9, 9])?;
+    let direction = random.randn([2, 9, 9], DType::F64)?;
+    q.requires_grad_(true)?;
+    k.requires_grad_(true)?;
+    let function = |x: &[Tensor]| {
+        let options = AttentionOptions { dropout_p: 0.5, scale: Some(0.7), ..Default::default() };
+        Ok(vec![Tensor::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], &options)?])
+    };
+    let y = checkpoint(function, &[&q, &k, &v])?.remove(0);
+    let got = grad(&[&y.mul(&direction)?.sum_all()?], &[&q, &k], &[], GradOptions::default())?;
+    let weights = q.matmul(&k.transpose(-2, -1)?)?.mul(0.7)?.softmax(-1)?;
+    let mask = y.detach().div(&weights.detach())?;
+    assert!(kept(&mask).contains(&true) && kept(&mask).contains(&false));
+    let want = weights.mul(&mask)?.mul(&direction)?.sum_all()?;
+    let want = grad(&[&want], &[&q, &k], &[], GradOptions::default())?;
+    for (got, want) in got.iter().zip(&want) {
+        let (got, want) = (got.as_ref().unwrap(), want.as_ref().unwrap());
+        assert!(got.allclose(want, 1e-10, 1e-10, false)?, "{got} instead of {want}");
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_says_what_is_wrong_with_its_dropout() -> Result<()> {
+    let _draws = process_generator();
+    let x = Tensor::zeros([1, 3, 4], DType::F32)?;
+    for dropout_p in [-0.1, 1.1, f64::NAN] {
+        let options = AttentionOptions { dropout_p, ..Default::default() };
+        let error = Tensor::scaled_dot_product_attention_with(&x, &x, &x, &options).unwrap_err().to_string();
+        assert!(error.contains("attention: p of dropout must be from 0 to 1"), "{error}");
+    }
+    let op = Attention {
+        scale: 0.5,
+        causal: None,
+        window: None,
+        softcap: None,
+        numerics: Numerics::Ggml,
+        lse: false,
+        dropout: Some(Generator::new(0).dropout_mask(0.5, 9)),
+    };
+    let cache = x.to_dtype(DType::F16)?;
+    let error = Tensor::attention(&x, &cache, &cache, None, &op).unwrap_err().to_string();
+    assert!(error.contains("rounds to f16 has no dropout; take Numerics::F32"), "{error}");
     Ok(())
 }

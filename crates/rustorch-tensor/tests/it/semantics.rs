@@ -186,6 +186,7 @@ fn attention_with_a_cache_continues_where_it_was() -> Result<()> {
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     };
     let last = Tensor::attention(&q.narrow(2, 4, 2)?, &k, &v, None, &attention)?;
     assert!(last.allclose(&full.narrow(2, 4, 2)?, 1e-5, 1e-6, false)?);

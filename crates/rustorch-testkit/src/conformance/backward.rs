@@ -2,8 +2,8 @@
 
 use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
 use rustorch_core::{
-    Attention, AttentionBackward, BatchNormBackward, DType, GroupNormBackward, LayerNormBackward, Numerics,
-    Op, RmsNormBackward, SoftmaxBackward,
+    Attention, AttentionBackward, BatchNormBackward, DType, Dropout, GroupNormBackward, LayerNormBackward,
+    Numerics, Op, PhiloxKey, RmsNormBackward, SoftmaxBackward,
 };
 
 impl Cases {
@@ -166,9 +166,12 @@ impl Cases {
             softcap: None,
             numerics: Numerics::F32,
             lse: true,
+            dropout: None,
         };
         let causal = Attention { causal: Some(1), ..plain.clone() };
         let limited = Attention { window: Some(2), softcap: Some(1.5), ..causal.clone() };
+        let key = PhiloxKey { seed: 5, offset: 3 };
+        let dropped = Attention { dropout: Some(Dropout { p: 0.4, key }), ..limited.clone() };
         // Heads of queries and of keys, queries, keys; and the dtype of a mask.
         let sizes = [
             (&plain, [2, 2, 5, 5], None, Arrangement::Transposed),
@@ -176,6 +179,8 @@ impl Cases {
             (&causal, [4, 2, 3, 5], None, Arrangement::Packed),
             (&limited, [2, 1, 4, 5], Some(DType::Bool), Arrangement::Stepped),
             (&plain, [2, 1, 3, 70], Some(DType::F32), Arrangement::Packed),
+            // GPUs decline it.
+            (&dropped, [2, 1, 4, 5], Some(DType::Bool), Arrangement::Stepped),
         ];
         for (dtype, keys) in [
             (DType::F32, DType::F32),

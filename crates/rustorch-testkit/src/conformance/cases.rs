@@ -359,6 +359,7 @@ impl Cases {
                             softcap: None,
                             numerics: Numerics::F32,
                             lse: false,
+                            dropout: None,
                         };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
                     }

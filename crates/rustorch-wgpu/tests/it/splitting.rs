@@ -206,6 +206,7 @@ fn rows() -> Vec<Case> {
             softcap: None,
             numerics: Numerics::F32,
             lse: false,
+            dropout: None,
         };
         cases.push(case(Op::Attention(attention), [q, keys.clone(), keys]));
     }
@@ -275,6 +276,7 @@ fn scattered() -> Vec<Case> {
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     };
     cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
     let x = transposed(argument(F32, &[64, 90], 519));

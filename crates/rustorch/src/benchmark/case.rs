@@ -119,6 +119,7 @@ fn attention(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
         softcap: None,
         numerics: Numerics::F32,
         lse: false,
+        dropout: None,
     });
     Ok(Case { size: format!("{HEADS} heads, {n} x {WIDTH}"), op, args: vec![part()?, part()?, part()?] })
 }

@@ -6,6 +6,7 @@
 use super::chunks::{self, Lines, QUERIES, Spans, Wanted, Weights, zero};
 use super::{Mask, Sizes};
 use crate::ThreadPool;
+use crate::kernels::dropout;
 use crate::kernels::matmul::{Same, Scalar};
 use crate::kernels::strided::{self, Disjoint, Matrices, Matrix, unreachable_memory};
 use crate::math::{Real, Wide};
@@ -230,7 +231,7 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
         let spans = Spans { d, e, keys: seen.clone(), wanted };
         chunks::with_keys(&spans, k, v, |work| {
             let mut wide = [const { Vec::new() }; 3];
-            let (mut gathered, mut delta) = (Vec::new(), Vec::new());
+            let (mut scratch, mut delta) = (Scratch::default(), Vec::new());
             for own in group {
                 let q_head = head * self.sizes.group + own;
                 let mut start = queries.start;
@@ -250,7 +251,7 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
                             q_head,
                             (rows.start + at.start..rows.start + at.end, keys),
                             weights,
-                            &mut gathered,
+                            &mut scratch,
                         )
                     });
                     let Some(dq) = &results.q else { continue };
@@ -293,7 +294,7 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
         q_head: usize,
         (queries, keys): (Range<usize>, Range<usize>),
         weights: &mut Weights<'_, Q::Acc>,
-        gathered: &mut Vec<Q::Acc>,
+        Scratch { gathered, masks }: &mut Scratch<Q::Acc>,
     ) -> bool {
         let attention = &self.op.attention;
         let seen = |i: usize| self.sizes.visible(attention, i);
@@ -302,7 +303,15 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
         if last.end <= keys.start || first.start >= keys.end {
             return false;
         }
-        weights.compute();
+        weights.compute(attention.dropout.is_some());
+        if let Some(dropout) = &attention.dropout {
+            masks.resize(queries.len() * keys.len(), zero());
+            for (row, i) in queries.clone().enumerate() {
+                let masks = &mut masks[row * keys.len()..][..keys.len()];
+                dropout::masks(dropout, (q_head * self.sizes.m + i) * self.sizes.n + keys.start, masks);
+                weights.drop_gradients(row, masks);
+            }
+        }
         let mut factor = Q::Acc::of(f64::from(attention.scale));
         if let Some(cap) = attention.softcap {
             weights.cap(factor, Q::Acc::of(f64::from(cap)));
@@ -317,6 +326,11 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
             factor = Q::Acc::ONE;
         }
         weights.exponentiate(factor, attention.softcap.is_some());
+        if attention.dropout.is_some() {
+            for row in 0..queries.len() {
+                weights.drop_weights(row, &masks[row * keys.len()..][..keys.len()]);
+            }
+        }
         let whole = last.start <= keys.start && first.end >= keys.end;
         let keep = self.mask.as_ref().filter(|mask| matches!(mask, Mask::Keep(_)));
         if whole && keep.is_none() {
@@ -332,6 +346,18 @@ impl<Q: Operand, K: Operand<Acc = Q::Acc>> Inputs<'_, Q, K> {
             }
         }
         true
+    }
+}
+
+/// Room for rows of masks: those that are added, converted, and those of dropout for a chunk of weights.
+struct Scratch<E> {
+    gathered: Vec<E>,
+    masks: Vec<E>,
+}
+
+impl<E> Default for Scratch<E> {
+    fn default() -> Scratch<E> {
+        Scratch { gathered: Vec::new(), masks: Vec::new() }
     }
 }
 

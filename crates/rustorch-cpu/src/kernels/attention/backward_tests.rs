@@ -1,8 +1,18 @@
 use crate::kernels::testing::{Tensor, close, noise, run, run1};
-use rustorch_core::{Attention, AttentionBackward, DType, Numerics, Op, Shape, bf16, f16};
+use rustorch_core::{
+    Attention, AttentionBackward, DType, Dropout, Numerics, Op, PhiloxKey, Shape, bf16, f16,
+};
 
 fn plain() -> Attention {
-    Attention { scale: 0.3, causal: None, window: None, softcap: None, numerics: Numerics::F32, lse: true }
+    Attention {
+        scale: 0.3,
+        causal: None,
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: true,
+        dropout: None,
+    }
 }
 
 /// Operands, and a mask `[heads, m, n]` of what is added to scores.
@@ -45,11 +55,22 @@ impl Example {
         !hidden
     }
 
+    /// What dropout multiplies weights with: as it does ones.
+    fn masks(&self) -> Vec<f64> {
+        let [heads, _, m, n, ..] = self.sizes;
+        let ones = vec![1.0; heads * m * n];
+        match &self.attention.dropout {
+            Some(dropout) => run1(&Op::Dropout(dropout.clone()), &[&Tensor::new(&[heads, m, n], &ones)]),
+            None => ones,
+        }
+    }
+
     /// The definition and its derivative, in f64, with whole rows of weights.
     fn definition(&self) -> Results {
         let [heads, kv, m, n, d, e] = self.sizes;
         let at = |x: &[f32], i: usize| f64::from(x[i]);
         let scale = f64::from(self.attention.scale);
+        let masks = self.masks();
         let (mut out, mut lse) = (Vec::new(), Vec::new());
         let mut grads = [vec![0.0; heads * m * d], vec![0.0; kv * n * d], vec![0.0; kv * n * e]];
         for h in 0..heads {
@@ -78,10 +99,12 @@ impl Example {
                 let weights: Vec<f64> =
                     (0..n).map(|j| if total == 0.0 { 0.0 } else { weight(j) / total }).collect();
                 let value = |j: usize, x: usize| at(&self.v, (g * n + j) * e + x);
-                out.extend((0..e).map(|x| (0..n).map(|j| weights[j] * value(j, x)).sum::<f64>()));
+                let masks = &masks[row * n..][..n];
+                let dropped: Vec<f64> = weights.iter().zip(masks).map(|(w, mask)| w * mask).collect();
+                out.extend((0..e).map(|x| (0..n).map(|j| dropped[j] * value(j, x)).sum::<f64>()));
                 let grad = |x: usize| at(&self.grad, row * e + x);
                 let of_weights: Vec<f64> =
-                    (0..n).map(|j| (0..e).map(|x| grad(x) * value(j, x)).sum()).collect();
+                    (0..n).map(|j| masks[j] * (0..e).map(|x| grad(x) * value(j, x)).sum::<f64>()).collect();
                 let along: f64 = weights.iter().zip(&of_weights).map(|(w, g)| w * g).sum();
                 for j in 0..n {
                     let of_product = weights[j] * (of_weights[j] - along) * scores[j].1;
@@ -90,7 +113,7 @@ impl Example {
                         grads[1][(g * n + j) * d + x] += of_product * at(&self.q, row * d + x);
                     }
                     for x in 0..e {
-                        grads[2][(g * n + j) * e + x] += weights[j] * grad(x);
+                        grads[2][(g * n + j) * e + x] += dropped[j] * grad(x);
                     }
                 }
             }
@@ -193,6 +216,41 @@ fn masks_hide_or_add() {
 }
 
 #[test]
+fn dropout_has_the_masks_of_its_own_operation() {
+    let dropout = |p| Some(Dropout { p, key: PhiloxKey { seed: 77, offset: 5 } });
+    let cases = [
+        ([2, 2, 3, 5, 8, 8], Attention { dropout: dropout(0.5), ..plain() }),
+        ([1, 1, 2, 128, 4, 4], Attention { dropout: dropout(0.1), ..plain() }),
+        ([4, 2, 37, 333, 20, 12], Attention { causal: Some(163), dropout: dropout(0.3), ..plain() }),
+        (
+            [4, 1, 40, 300, 16, 80],
+            Attention {
+                causal: Some(260),
+                window: Some(37),
+                softcap: Some(1.5),
+                dropout: dropout(0.25),
+                ..plain()
+            },
+        ),
+        ([1, 1, 450, 130, 3, 2], Attention { dropout: dropout(0.6), ..plain() }),
+        (
+            [2, 1, 9, 4, 3, 1],
+            Attention { causal: Some(0), window: Some(2), dropout: dropout(0.2), ..plain() },
+        ),
+        ([2, 1, 9, 40, 3, 1], Attention { dropout: dropout(1.0), ..plain() }),
+    ];
+    for (sizes, attention) in cases {
+        let mut example = Example::new(sizes, attention);
+        example.check(None);
+        let [_, _, m, n, ..] = sizes;
+        let keep: Vec<bool> = (0..m * n).map(|i| i % 3 != 1 && i / n != 4).collect();
+        let hidden = |i: usize| if keep[i % (m * n)] { 0.0 } else { f64::NEG_INFINITY };
+        example.mask = (0..example.mask.len()).map(hidden).collect();
+        example.check(Some(Tensor::new(&[m, n], &keep)));
+    }
+}
+
+#[test]
 fn no_queries_keys_or_columns() {
     for sizes in [[2, 1, 0, 3, 4, 5], [2, 2, 3, 0, 4, 5], [2, 1, 3, 4, 0, 5], [2, 1, 3, 4, 5, 0]] {
         Example::new(sizes, plain()).check(None);
@@ -272,8 +330,14 @@ fn sixteen_bits_are_summed_in_f32() {
 
 #[test]
 fn doubles_have_double_precision() {
-    let example =
-        Example::new([4, 2, 30, 70, 12, 9], Attention { causal: Some(40), softcap: Some(3.0), ..plain() });
+    let attention = Attention { causal: Some(40), softcap: Some(3.0), ..plain() };
+    let dropout = Some(Dropout { p: 0.3, key: PhiloxKey { seed: 6, offset: 0 } });
+    for attention in [Attention { dropout, ..attention.clone() }, attention] {
+        expect_double_precision(&Example::new([4, 2, 30, 70, 12, 9], attention));
+    }
+}
+
+fn expect_double_precision(example: &Example) {
     let [heads, kv, m, n, d, e] = example.sizes;
     let want = example.definition();
     let double =

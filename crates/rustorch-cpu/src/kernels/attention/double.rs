@@ -2,6 +2,7 @@
 
 use super::{Mask, MaskRow, Outputs, Sizes, backward};
 use crate::ThreadPool;
+use crate::kernels::dropout;
 use crate::kernels::strided::{self, Disjoint, Matrices};
 use rustorch_core::{Attention, Fault, View};
 
@@ -60,6 +61,11 @@ pub(super) fn run(
                 }
                 let total: f64 = scores.iter().sum();
                 keep(largest + total.ln());
+                if let Some(dropout) = &attention.dropout {
+                    let mut masks = vec![0.0; scores.len()];
+                    dropout::masks(dropout, row * sizes.n + keys.start, &mut masks);
+                    scores.iter_mut().zip(masks).for_each(|(weight, mask)| *weight *= mask);
+                }
                 for (j, weight) in keys.zip(&scores) {
                     for (out, v) in out.iter_mut().zip(v.row(j)) {
                         *out += weight / total * v;

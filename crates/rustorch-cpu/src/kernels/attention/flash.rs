@@ -31,13 +31,15 @@ pub(super) struct Rows {
     largest: Vec<f32>,
     /// The sum of each row's weights relative to its largest.
     total: Vec<f32>,
+    /// What weights are multiplied with behind that sum, where there is dropout: `KEYS` of each row.
+    masks: Option<Vec<f32>>,
     /// Whether queries and sums are kept in half precision.
     half: bool,
 }
 
 impl Rows {
     /// Up to [`MOST_ROWS`] rows.
-    pub(super) fn new(rows: usize, d: usize, e: usize, half: bool) -> Rows {
+    pub(super) fn new(rows: usize, d: usize, e: usize, half: bool, dropout: bool) -> Rows {
         assert!(rows <= MOST_ROWS, "too many rows for one pass");
         let widths = (d, e);
         let (d, e) = (d.next_multiple_of(LANES), e.next_multiple_of(LANES));
@@ -53,6 +55,7 @@ impl Rows {
             acc: vec![0.0; rows * e],
             largest: vec![f32::NEG_INFINITY; rows],
             total: vec![0.0; rows],
+            masks: dropout.then(|| vec![0.0; rows * KEYS]),
             half,
         }
     }
@@ -82,6 +85,11 @@ impl Rows {
     /// The scores of query `slot` against the block.
     pub(super) fn row_scores(&mut self, slot: usize) -> &mut [f32] {
         &mut self.s[slot * KEYS..][..KEYS]
+    }
+
+    /// The masks of query `slot` for the block, where there is dropout.
+    pub(super) fn row_masks(&mut self, slot: usize) -> Option<&mut [f32]> {
+        self.masks.as_mut().map(|masks| &mut masks[slot * KEYS..][..KEYS])
     }
 
     /// The sums of query `slot`: its result after [`finish`](Self::finish).
@@ -270,6 +278,11 @@ impl Task for Absorb<'_> {
                         *x *= factor;
                     }
                 }
+            }
+        }
+        if let Some(masks) = &work.masks {
+            for (weight, mask) in work.s.iter_mut().zip(masks) {
+                *weight *= mask;
             }
         }
         let mut row = 0;

@@ -7,6 +7,7 @@
 mod backward;
 mod chunks;
 mod double;
+mod drawn;
 mod flash;
 mod half;
 
@@ -16,6 +17,7 @@ use super::strided::{self, Matrices, Matrix, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Half;
 use crate::simd::{self, Level, Task, from_bf16};
+use drawn::DrawnMasks;
 use flash::{KEYS, MOST_ROWS, Rows};
 use rustorch_core::{Attention, DType, Element, Fault, Layout, View, ViewMut, bf16, f16};
 use std::ops::Range;
@@ -240,7 +242,11 @@ fn single<Q: Load, K: Load>(
             // SAFETY: tasks have different heads or disjoint ranges of rows.
             let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
             let (k, v) = (k.matrix(head), v.matrix(head));
-            let mut work = Rows::new(range.len(), sizes.d, sizes.e, rounds_to_f16);
+            let mut work =
+                Rows::new(range.len(), sizes.d, sizes.e, rounds_to_f16, attention.dropout.is_some());
+            let mut drawn = attention.dropout.as_ref().map(|dropout| {
+                DrawnMasks::new(dropout, head * rows + range.start..head * rows + range.end, sizes.n)
+            });
             for (slot, row) in range.clone().enumerate() {
                 let from = q.matrix(head * sizes.group + row / sizes.m);
                 let i = row % sizes.m;
@@ -283,6 +289,14 @@ fn single<Q: Load, K: Load>(
                             for (score, add) in scores[from..to].iter_mut().zip(&add[from..to]) {
                                 *score += add;
                             }
+                        }
+                    }
+                }
+                if let Some(drawn) = &mut drawn {
+                    drawn.draw(start);
+                    for slot in 0..range.len() {
+                        if let Some(masks) = work.row_masks(slot) {
+                            masks[..count].copy_from_slice(drawn.row(slot, start, count));
                         }
                     }
                 }

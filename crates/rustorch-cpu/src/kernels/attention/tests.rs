@@ -2,7 +2,15 @@ use crate::kernels::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{Attention, DType, Numerics, Op, f16};
 
 fn plain() -> Attention {
-    Attention { scale: 0.3, causal: None, window: None, softcap: None, numerics: Numerics::F32, lse: false }
+    Attention {
+        scale: 0.3,
+        causal: None,
+        window: None,
+        softcap: None,
+        numerics: Numerics::F32,
+        lse: false,
+        dropout: None,
+    }
 }
 
 /// The definition, in f64. `q: [heads, m, d], k: [kv, n, d], v: [kv, n, e]`.

@@ -10,8 +10,8 @@ use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
 use crate::autograd::record::is_tracked;
 use crate::autograd::saved::Which;
-use crate::dispatch::run_all;
-use rustorch_core::{Attention, AttentionBackward, DType, Op, Result};
+use crate::dispatch::{run, run_all};
+use rustorch_core::{Attention, AttentionBackward, DType, Dropout, Op, Result};
 use smallvec::SmallVec;
 
 impl Rule for Attention {
@@ -63,7 +63,7 @@ fn composed(attention: &Attention, cx: &Context<'_>, of_lse: Option<&Tensor>) ->
     };
     let mut of_scores = match &grad {
         Some(grad) => {
-            let of_weights = grad.matmul(&scores.v.transpose(-2, -1)?)?;
+            let of_weights = scores.drop_out(&grad.matmul(&scores.v.transpose(-2, -1)?)?)?;
             let along = of_weights.mul(&weights)?.sum(-1, true)?;
             weights.mul(&of_weights.sub(&along)?)?
         }
@@ -80,7 +80,7 @@ fn composed(attention: &Attention, cx: &Context<'_>, of_lse: Option<&Tensor>) ->
             0 => of_raw.matmul(&scores.k)?.reshape_to(shape)?,
             1 => of_raw.transpose(-2, -1)?.matmul(&scores.q)?.sum(-3, false)?,
             2 => match &grad {
-                Some(grad) => weights.transpose(-2, -1)?.matmul(grad)?.sum(-3, false)?,
+                Some(grad) => scores.drop_out(&weights)?.transpose(-2, -1)?.matmul(grad)?.sum(-3, false)?,
                 None => return Ok(None),
             },
             // The mask was broadcast over heads: the pass sums.
@@ -102,6 +102,7 @@ pub(super) struct Scores {
     /// The hyperbolic tangent in a capped score.
     pub(super) tanh: Option<Tensor>,
     scale: f32,
+    dropout: Option<Dropout>,
     heads: usize,
     kv_heads: usize,
 }
@@ -124,6 +125,7 @@ impl Scores {
             slope: None,
             tanh: None,
             scale: attention.scale,
+            dropout: attention.dropout.clone(),
             heads,
             kv_heads,
         };
@@ -168,6 +170,14 @@ impl Scores {
         let at = dims.len() - 4;
         dims.splice(at..at + 2, [self.heads]);
         x.reshape(dims)
+    }
+
+    /// Weights, or their gradients, times the mask of dropout. Elements have the positions that they have with heads not in groups.
+    pub(super) fn drop_out(&self, x: &Tensor) -> Result<Tensor> {
+        match &self.dropout {
+            Some(dropout) => run(&Op::Dropout(dropout.clone()), &[x]),
+            None => Ok(x.clone()),
+        }
     }
 
     /// The gradient of products of queries and keys, from that of scores.

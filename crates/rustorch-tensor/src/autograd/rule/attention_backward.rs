@@ -35,8 +35,8 @@ impl Rule for AttentionBackward {
     }
 
     /// With `z` for the scores behind all masks, `c` for the derivative of scores by the products `q · kᵀ`, `p = exp(z − lse)`,
-    /// `u = grad · vᵀ − Σ grad · out`, `s = p · u` and `r = s · c` the results are `dq = r · k`, `dk = rᵀ · q` and `dv = pᵀ · grad`. For
-    /// their gradients `gq`, `gk` and `gv`:
+    /// `u = grad · vᵀ − Σ grad · out`, `s = p · u` and `r = s · c` the results are `dq = r · k`, `dk = rᵀ · q` and `dv = pᵀ · grad`, where
+    /// dropout multiplies `grad · vᵀ`, and `p` in `dv`, with its mask. For their gradients `gq`, `gk` and `gv`:
     ///
     /// - of `r`: `gq · kᵀ + q · gkᵀ`; of `s`: that times `c`; of `u`: that of `s` times `p`; of `p`: that of `s` times `u`, and
     ///   `grad · gvᵀ`; of `z`: that of `p` times `p`,
@@ -55,14 +55,16 @@ impl Rule for AttentionBackward {
         let gv = next(self.v)?.map(|gv| gv.unsqueeze(-3)).transpose()?;
 
         let p = z.weights(cx.arg(5)?)?;
-        let u = grad.matmul(&z.v.transpose(-2, -1)?)?.sub(&grad.mul(&out)?.sum(-1, true)?)?;
+        let of_weights = z.drop_out(&grad.matmul(&z.v.transpose(-2, -1)?)?)?;
+        let u = of_weights.sub(&grad.mul(&out)?.sum(-1, true)?)?;
         let s = p.mul(&u)?;
         let r = z.times_slope(&s)?;
         let of_keys = transposed(&gk)?.map(|gk| z.q.matmul(&gk)).transpose()?;
         let of_r = total([matmul(&gq, Some(&z.k.transpose(-2, -1)?))?, of_keys])?;
         let of_s = of_r.as_ref().map(|of_r| z.times_slope(of_r)).transpose()?;
         let of_u = times(&of_s, &p)?;
-        let of_values = transposed(&gv)?.map(|gv| grad.matmul(&gv)).transpose()?;
+        let of_values = transposed(&gv)?.map(|gv| z.drop_out(&grad.matmul(&gv)?)).transpose()?;
+        let of_products = of_u.as_ref().map(|of_u| z.drop_out(of_u)).transpose()?;
         let of_z = times(&total([times(&of_s, &u)?, of_values])?, &p)?;
         let through_scores = of_z.as_ref().map(|of_z| z.times_slope(of_z)).transpose()?;
         let through_slope = match (&z.tanh, self.attention.softcap, &of_r) {
@@ -80,8 +82,8 @@ impl Rule for AttentionBackward {
             let flat = |x: Option<Tensor>| x.map(|x| x.reshape_to(shape)).transpose();
             match arg {
                 0 => flat(total([
-                    gv.as_ref().map(|gv| p.matmul(gv)).transpose()?,
-                    matmul(&of_u, Some(&z.v))?,
+                    gv.as_ref().map(|gv| z.drop_out(&p)?.matmul(gv)).transpose()?,
+                    matmul(&of_products, Some(&z.v))?,
                     times(&along, &out)?,
                 ])?),
                 1 => flat(total([
@@ -93,7 +95,9 @@ impl Rule for AttentionBackward {
                     let sum = total([matmul(&Some(r.transpose(-2, -1)?), gq.as_ref())?, through_products])?;
                     sum.map(|sum| sum.sum(-3, false)).transpose()
                 }
-                3 => matmul(&transposed(&of_u)?, Some(&grad))?.map(|sum| sum.sum(-3, false)).transpose(),
+                3 => {
+                    matmul(&transposed(&of_products)?, Some(&grad))?.map(|sum| sum.sum(-3, false)).transpose()
+                }
                 4 => flat(times(&along, &grad)?),
                 5 => flat(of_z.as_ref().map(|of_z| of_z.sum(-1, false)?.neg()).transpose()?),
                 // The mask was broadcast over heads: the pass sums.

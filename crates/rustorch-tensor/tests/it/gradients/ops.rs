@@ -98,6 +98,7 @@ fn others(case: &Case) -> Result<Vec<Tensor>> {
                 softcap: case.float("softcap").map(|cap| cap as f32),
                 numerics: Numerics::F32,
                 lse: false,
+                dropout: None,
             };
             Tensor::attention(x, second.unwrap(), third.unwrap(), case.inputs.get(3), &options)?
         }

@@ -6,8 +6,8 @@ use super::draw::{Draw, Numbers, Rng, Special};
 use super::pointwise::any;
 use rustorch_core::{
     Attention, AttentionBackward, Cast, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, DType, Dims,
-    Embedding, Layout, MatMul, MulMatId, Numerics, Op, QuantType, Rope, RopeParams, RopeStyle, Shape,
-    UnaryOp, Yarn,
+    Dropout, Embedding, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Rope, RopeParams,
+    RopeStyle, Shape, UnaryOp, Yarn,
 };
 
 /// Numbers whose sums of so many products are the same in any order, or whose rounding the suite's tolerance allows: see
@@ -219,7 +219,14 @@ pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
         softcap: draw.kind.chance(25).then_some(5.0),
         numerics: numerics(!(keys == DType::F16 && dtype == DType::F32 && draw.kind.chance(50))),
         lse: draw.kind.chance(30),
+        dropout: None,
     };
+    let rounds = attention.rounds_to_f16(dtype, keys);
+    let dropout = (!rounds && draw.kind.chance(15)).then(|| {
+        let key = PhiloxKey { seed: draw.fine.next(), offset: draw.fine.next() };
+        Dropout { p: 0.3, key }
+    });
+    let attention = Attention { dropout, ..attention };
     draw.case(Op::Attention(attention), args)
 }
 

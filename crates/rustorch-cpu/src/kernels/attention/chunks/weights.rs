@@ -37,8 +37,9 @@ impl<E: Sum> Weights<'_, E> {
             .map(|part| unsafe { std::slice::from_raw_parts_mut(part.add(at + row * c), len) })
     }
 
-    /// Computes scores without their factor, and the gradients of weights less Σ grad · out.
-    pub(in crate::kernels::attention) fn compute(&mut self) {
+    /// Computes scores without their factor, and the gradients of weights less Σ grad · out; with dropout [`drop_gradients`](Self::drop_gradients)
+    /// subtracts it.
+    pub(in crate::kernels::attention) fn compute(&mut self, dropout: bool) {
         let work = self.work;
         let Spans { d, e, .. } = *work.spans;
         let (c, rows) = (work.tiles.columns, self.rows.clone());
@@ -53,11 +54,32 @@ impl<E: Sum> Weights<'_, E> {
                 if self.with_gradients() {
                     let grads = work.of_scores.add(at);
                     for (row, &delta) in self.lines.delta[rows.clone()].iter().enumerate() {
-                        fill(grads.add(row * c), c, -delta);
+                        fill(grads.add(row * c), c, if dropout { zero() } else { -delta });
                     }
                     let left = work.grad_rows.add(rows.start * e);
                     work.multiply(rows.len(), e, left, work.v_panels.add(key * e), grads);
                 }
+            }
+        }
+    }
+
+    /// Multiplies the gradients of a query's weights with the masks of dropout, and subtracts Σ grad · out.
+    pub(in crate::kernels::attention) fn drop_gradients(&mut self, row: usize, masks: &[E]) {
+        let delta = self.lines.delta[self.rows.start + row];
+        for (at, keys) in self.panels() {
+            let [_, grads, _] = self.row(at, row, keys.len());
+            for (grad, &mask) in grads.iter_mut().zip(&masks[keys]) {
+                *grad = *grad * mask - delta;
+            }
+        }
+    }
+
+    /// Multiplies the weights of a query with the masks of dropout.
+    pub(in crate::kernels::attention) fn drop_weights(&mut self, row: usize, masks: &[E]) {
+        for (at, keys) in self.panels() {
+            let [weights, ..] = self.row(at, row, keys.len());
+            for (weight, &mask) in weights.iter_mut().zip(&masks[keys]) {
+                *weight = *weight * mask;
             }
         }
     }
