@@ -27,12 +27,17 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
             // The log-sum-exp is the recorded operation's own: nobody else asked for it.
             run_pair(&Op::Attention(attention), args)?.0
         }
-        Op::Custom(op) if let Some(gradient) = custom::backward(op) => {
-            return custom::run(op, gradient, args);
-        }
-        other => return Err(Error::argument("autograd", format!("{} has no steps", other.name()))),
+        Op::Custom(custom_op) => match custom::backward(custom_op) {
+            Some(gradient) => return custom::run(custom_op, gradient, args),
+            None => return Err(no_steps(op)),
+        },
+        other => return Err(no_steps(other)),
     };
     Ok([result].into_iter().collect())
+}
+
+fn no_steps(op: &Op) -> Error {
+    Error::argument("autograd", format!("{} has no steps", op.name()))
 }
 
 fn pointwise(program: &FusedPointwise, args: &[&Tensor]) -> Result<Tensor> {
