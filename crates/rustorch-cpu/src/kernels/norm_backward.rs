@@ -203,7 +203,7 @@ impl<T: Real> Task for Row<'_, T> {
         for (((grad, x), weight), (of_weight, of_bias)) in
             runs.zip(of_weight.chunks_mut(RUN).zip(of_bias.chunks_mut(RUN)))
         {
-            let mut lanes = [[T::ZERO; WIDTH]; 2];
+            let mut whole = [[T::ZERO; WIDTH]; 2];
             let add = |[grad, x, weight]: [T; 3], of_weight: &mut T, of_bias: &mut T| {
                 let deviation = deviation(x);
                 let weighted = grad * weight;
@@ -215,20 +215,20 @@ impl<T: Real> Task for Row<'_, T> {
             let (weights, weight) = weight.as_chunks::<WIDTH>();
             let (of_weights, of_weight) = of_weight.as_chunks_mut::<WIDTH>();
             let (of_biases, of_bias) = of_bias.as_chunks_mut::<WIDTH>();
-            let whole = grads.iter().zip(xs).zip(weights).zip(of_weights.iter_mut().zip(of_biases));
-            for (((grad, x), weight), (of_weight, of_bias)) in whole {
+            let chunks = grads.iter().zip(xs).zip(weights).zip(of_weights.iter_mut().zip(of_biases));
+            for (((grad, x), weight), (of_weight, of_bias)) in chunks {
                 // Copies overlap nothing, so that the compiler need not look.
                 let (mut weight_sums, mut bias_sums) = (*of_weight, *of_bias);
                 let (grad, x, weight) = (*grad, *x, *weight);
                 for j in 0..WIDTH {
                     let terms = add([grad[j], x[j], weight[j]], &mut weight_sums[j], &mut bias_sums[j]);
-                    lanes[0][j] = lanes[0][j] + terms[0];
-                    lanes[1][j] = lanes[1][j] + terms[1];
+                    whole[0][j] = whole[0][j] + terms[0];
+                    whole[1][j] = whole[1][j] + terms[1];
                 }
                 (*of_weight, *of_bias) = (weight_sums, bias_sums);
             }
             // Others than those above, which so are kept in registers.
-            let mut lanes = lanes;
+            let mut lanes = whole;
             let rest = grad.iter().zip(x).zip(weight).zip(of_weight.iter_mut().zip(of_bias));
             for (j, (((&grad, &x), &weight), (of_weight, of_bias))) in rest.enumerate() {
                 let terms = add([grad, x, weight], of_weight, of_bias);

@@ -109,12 +109,13 @@ const WIDTH: usize = 4 * LANES;
 pub(super) fn max<T: Real>(x: &[T]) -> T {
     let (chunks, tail) = x.as_chunks::<WIDTH>();
     // NaNs fail the comparison and are noted apart, which keeps the chains of dependent operations short.
-    let (mut lanes, mut nan) = ([T::NEG_INFINITY; WIDTH], [T::ZERO; WIDTH]);
+    let (mut largest, mut nans) = ([T::NEG_INFINITY; WIDTH], [T::ZERO; WIDTH]);
     for chunk in chunks {
-        keep_largest(&mut lanes, chunk);
-        keep_nan(&mut nan, chunk);
+        keep_largest(&mut largest, chunk);
+        keep_nan(&mut nans, chunk);
     }
-    let (mut lanes, mut nan) = (lanes, nan);
+    // See `sums`.
+    let (mut lanes, mut nan) = (largest, nans);
     keep_largest(&mut lanes, tail);
     keep_nan(&mut nan, tail);
     let mut width = WIDTH / 2;
@@ -132,11 +133,12 @@ pub(super) fn max<T: Real>(x: &[T]) -> T {
 #[inline(always)]
 pub(super) fn largest<T: Real>(x: &[T]) -> T {
     let (chunks, tail) = x.as_chunks::<WIDTH>();
-    let mut lanes = [T::NEG_INFINITY; WIDTH];
+    let mut whole = [T::NEG_INFINITY; WIDTH];
     for chunk in chunks {
-        keep_largest(&mut lanes, chunk);
+        keep_largest(&mut whole, chunk);
     }
-    let mut lanes = lanes;
+    // See `sums`.
+    let mut lanes = whole;
     keep_largest(&mut lanes, tail);
     let mut width = WIDTH / 2;
     while width != 0 {
@@ -206,18 +208,18 @@ pub(super) fn sums<T: Real, const N: usize, const M: usize>(
     f: impl Fn([T; N]) -> [T; M],
 ) -> [T; M] {
     let chunks = x.map(|x| x.as_chunks::<WIDTH>());
-    let mut lanes = [[T::ZERO; WIDTH]; M];
+    let mut whole = [[T::ZERO; WIDTH]; M];
     for i in 0..chunks.iter().map(|(whole, _)| whole.len()).min().unwrap_or(0) {
         let chunk = chunks.map(|(whole, _)| &whole[i]);
         for j in 0..WIDTH {
             let terms = f(chunk.map(|chunk| chunk[j]));
-            for (lanes, term) in lanes.iter_mut().zip(terms) {
+            for (lanes, term) in whole.iter_mut().zip(terms) {
                 lanes[j] = lanes[j] + term;
             }
         }
     }
     // Lanes that are indexed by a number that is not known before would be kept in memory, not in registers: these are others.
-    let mut lanes = lanes;
+    let mut lanes = whole;
     let tails = chunks.map(|(_, tail)| tail);
     for j in 0..tails.iter().map(|tail| tail.len()).min().unwrap_or(0) {
         let terms = f(tails.map(|tail| tail[j]));
