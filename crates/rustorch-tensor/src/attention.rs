@@ -1,9 +1,13 @@
 //! Scaled dot-product attention and rotary position embedding.
 
 use crate::Tensor;
-use crate::dispatch::{run, run_into};
+use crate::autograd::record::Results;
+use crate::dispatch::{run, run_into, run_many};
 use crate::random::dropout_mask;
-use rustorch_core::{Attention, DType, Dims, Error, Numerics, Op, Result, Rope, RopeParams, Shape};
+use rustorch_core::{
+    Attention, DType, Dims, Error, Numerics, Op, OutputMeta, Result, Rope, RopeParams, Shape, TensorMeta,
+};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// What attention does beside `softmax(q · kᵀ) · v`: the optional arguments of PyTorch's function. By default there is no mask and no
@@ -228,10 +232,44 @@ fn weights(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<usize> {
     Ok(Shape::new(dims)?.numel())
 }
 
+/// Room for the results of attention whose queries' heads are columns of one matrix, on the CPU: as in PyTorch, those of the result
+/// then are, too, and a model merges heads without a copy.
+pub(crate) fn places(op: &Op, args: &[&Tensor]) -> Result<Option<Results>> {
+    let Some(q) = args.first() else { return Ok(None) };
+    let ndim = q.ndim();
+    let are_columns = ndim >= 3 && {
+        let (dims, strides) = (q.dims(), q.strides());
+        let [heads, rows] = [ndim - 3, ndim - 2];
+        dims[heads] > 1 && dims[rows] > 1 && strides[heads] < strides[rows]
+    };
+    if !are_columns || !q.device().is_cpu() {
+        return Ok(None);
+    }
+    let metas: SmallVec<[TensorMeta<'_>; 4]> = args
+        .iter()
+        .map(|x| TensorMeta { dtype: x.dtype(), layout: x.layout(), device: x.device() })
+        .collect();
+    // Whoever runs the operation tells what is wrong.
+    let Ok(outs) = op.infer(&metas) else { return Ok(None) };
+    let mut places = Results::new();
+    for (i, OutputMeta { dtype, shape }) in outs.into_iter().enumerate() {
+        let options = (dtype, q.device());
+        places.push(match i {
+            0 => {
+                let mut dims: Dims = shape.dims().into();
+                dims.swap(ndim - 3, ndim - 2);
+                Tensor::zeros(Shape::new(dims)?, options)?.transpose(-3, -2)?
+            }
+            _ => Tensor::zeros(shape, options)?,
+        });
+    }
+    Ok(Some(places))
+}
+
 fn call(attention: &Attention, q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
     let op = Op::Attention(attention.clone());
     match mask {
-        None => run(&op, &[q, k, v]),
+        None => run_many(&op, &[q, k, v]),
         Some(mask) => {
             // A mask of another float type is added in the queries' type.
             let mask = if mask.dtype().is_float() && mask.dtype() != q.dtype() {
@@ -239,7 +277,7 @@ fn call(attention: &Attention, q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<
             } else {
                 Cow::Borrowed(mask)
             };
-            run(&op, &[q, k, v, &mask])
+            run_many(&op, &[q, k, v, &mask])
         }
     }
 }

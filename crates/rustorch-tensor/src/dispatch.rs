@@ -4,7 +4,7 @@
 
 use crate::autograd::autocast;
 use crate::autograd::record::{self, Results, is_tracked};
-use crate::{Tensor, TensorOptions};
+use crate::{Tensor, TensorOptions, attention};
 use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
 use rustorch_runtime::{FromOutput, HybridExecutor, NotedWrite, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
@@ -123,6 +123,15 @@ pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Results> {
     }
     let execute = || {
         let operands: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+        if let Op::Attention(_) = op
+            && let Some(places) = attention::places(op, args)?
+        {
+            {
+                let places: SmallVec<[Operand<'_>; 2]> = places.iter().map(Tensor::operand).collect();
+                HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &places))?;
+            }
+            return Ok(places);
+        }
         let outs = HybridExecutor::with_current(|exec| match &operands[..] {
             [] => exec.run_on(None, op, &[]),
             operands => exec.run(op, operands),

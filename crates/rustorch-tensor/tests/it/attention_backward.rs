@@ -247,3 +247,21 @@ fn arguments_that_do_not_fit_are_named() -> Result<()> {
     assert_eq!(x.grad().expect("used").to_vec::<f32>()?, vec![0.0; 96]);
     Ok(())
 }
+
+/// Merging the heads of a result is a view where those of the queries were columns of a matrix.
+#[test]
+fn heads_are_merged_without_a_copy() -> Result<()> {
+    for dtype in [DType::F32, DType::BF16] {
+        let x = Generator::new(7).randn([2, 5, 3 * 4], DType::F32)?.to_dtype(dtype)?;
+        let q = x.reshape([2, 5, 3, 4])?.transpose(1, 2)?;
+        let attend = |q: &Tensor| Tensor::scaled_dot_product_attention(q, q, q, None, true, None);
+        let (result, packed) = (attend(&q)?, attend(&q.contiguous()?)?);
+        assert_eq!(
+            result.to_dtype(DType::F64)?.to_vec::<f64>()?,
+            packed.to_dtype(DType::F64)?.to_vec::<f64>()?
+        );
+        let merged = result.transpose(1, 2)?.reshape([2, 5, 12])?;
+        assert_eq!(merged.storage().identity(), result.storage().identity());
+    }
+    Ok(())
+}

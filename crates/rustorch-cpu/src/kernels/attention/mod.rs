@@ -13,7 +13,7 @@ mod half;
 
 pub(super) use backward::{Args as BackwardArgs, run as run_backward};
 
-use super::strided::{self, Matrices, Matrix, unreachable_memory};
+use super::strided::{self, Matrices, Matrix, RowsMut, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Half;
 use crate::simd::{self, Level, Task, from_bf16};
@@ -234,13 +234,14 @@ fn single<Q: Load, K: Load>(
     };
     let share = share.min(MOST_ROWS).min(rows);
     let chunks = rows.div_ceil(share);
-    let fill = |out: &mut [Q], lse: Option<&mut [f32]>| {
-        let (shared, shared_lse) = (strided::Disjoint::new(out), lse.map(strided::Disjoint::new));
+    // Rows of the result may be anywhere: those of a head in the columns of a matrix of all heads.
+    let last = out.layout().ndim() - 1;
+    let results = RowsMut::<Q>::new(out, last)?;
+    let fill = |lse: Option<&mut [f32]>| {
+        let shared_lse = lse.map(strided::Disjoint::new);
         pool.run(sizes.kv_heads * chunks, |task| {
             let (head, chunk) = (task / chunks, task % chunks);
             let range = chunk * share..rows.min((chunk + 1) * share);
-            // SAFETY: tasks have different heads or disjoint ranges of rows.
-            let out = unsafe { shared.slice((head * rows + range.start) * sizes.e, range.len() * sizes.e) };
             let (k, v) = (k.matrix(head), v.matrix(head));
             let mut work =
                 Rows::new(range.len(), sizes.d, sizes.e, rounds_to_f16, attention.dropout.is_some());
@@ -303,8 +304,11 @@ fn single<Q: Load, K: Load>(
                 work.absorb(count);
             }
             work.finish();
-            for (slot, out) in out.chunks_exact_mut(sizes.e.max(1)).enumerate() {
-                Q::save(work.result(slot), out);
+            let mut scattered = Vec::new();
+            for slot in 0..range.len() {
+                let row = head * rows + range.start + slot;
+                // SAFETY: tasks have different heads or disjoint ranges of rows; what is written is not read.
+                unsafe { results.with_row(row, &mut scattered, |out| Q::save(work.result(slot), out)) };
             }
             if let Some(shared) = &shared_lse {
                 // SAFETY: as above.
@@ -313,7 +317,7 @@ fn single<Q: Load, K: Load>(
         });
         Ok(())
     };
-    strided::with_slice(pool, out, |out| backward::with_slice(pool, lse, |lse| fill(out, lse)))
+    backward::with_slice(pool, lse, fill)
 }
 
 #[cfg(test)]
