@@ -61,6 +61,12 @@ def cases():
     yield "cross_entropy_forward/2048x32000", [], lambda: F.cross_entropy(constant, target), True
 
 
+CONVOLUTIONS = "lenet_1 lenet_2 vgg_first resnet_stem resnet_1 resnet_2 resnet_3 resnet_4 pointwise depthwise grouped audio".split()
+
+# Cases that are timed against another of our own: convolutions against their three kernels, and checkpoints against a pass without.
+OWN = [(f"conv_{name}/autograd", f"conv_{name}/kernels") for name in CONVOLUTIONS] + [("gpt/checkpointed", "gpt/plain")]
+
+
 def theirs(leaves, forward, is_scalar, seconds):
     """The median time of both passes, in µs."""
     grad = None if is_scalar else torch.ones_like(forward())
@@ -114,6 +120,16 @@ def main():
             ratio = statistics.median(mine / other for other, mine in rounds)
             other, mine = (statistics.median(column) for column in zip(*rounds))
             rows.append({"case": name, "threads": threads, "torch_us": other, "rustorch_us": mine, "ratio": ratio})
+            print(f"{name:<30} {threads:>7} {other:>12.2f} {mine:>12.2f} {ratio:>7.2f}", flush=True)
+    print(f"\n{'case':<30} {'threads':>7} {'base µs':>12} {'RusTorch µs':>12} {'ratio':>7}")
+    for threads in args.threads:
+        for name, base in OWN:
+            if not re.search(args.only, name):
+                continue
+            rounds = [[ours(program, case, args.seconds, threads) for case in (base, name)] for _ in range(args.rounds)]
+            ratio = statistics.median(mine / other for other, mine in rounds)
+            other, mine = (statistics.median(column) for column in zip(*rounds))
+            rows.append({"case": name, "threads": threads, "base": base, "base_us": other, "rustorch_us": mine, "ratio": ratio})
             print(f"{name:<30} {threads:>7} {other:>12.2f} {mine:>12.2f} {ratio:>7.2f}", flush=True)
     if args.json:
         with open(args.json, "w") as file:

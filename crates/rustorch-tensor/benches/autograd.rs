@@ -1,8 +1,14 @@
 //! Forward and backward passes: what `benches/peers/torch_autograd.py` runs beside PyTorch.
 
+#[path = "../tests/it/models/definitions.rs"]
+#[allow(dead_code, reason = "the tests have more models")]
+mod definitions;
+
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{CrossEntropyOptions, DType, Generator, Result, Tensor};
+use rustorch_core::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, Op};
+use rustorch_tensor::autograd::{apply, no_grad};
+use rustorch_tensor::{ConvOptions, CrossEntropyOptions, DType, Generator, Result, Tensor};
+use smallvec::smallvec;
 use std::hint::black_box;
 
 fn leaf(generator: &Generator, dims: &[usize]) -> Result<Tensor> {
@@ -87,10 +93,68 @@ fn cases(c: &mut Criterion) -> Result<()> {
     let target = generator.randint(0, 32_000, [2048], DType::I64)?;
     let options = CrossEntropyOptions::default();
     pass(c, "cross_entropy/2048x32000", std::slice::from_ref(&x), || x.cross_entropy(&target, &options));
+    convolutions(c, &generator)?;
+    for (name, checkpointed) in [("gpt/plain", false), ("gpt/checkpointed", true)] {
+        let model = definitions::gpt(DType::F32, checkpointed)?;
+        short_pass(c, name, &model.parameters, || model.loss());
+    }
     let logits = x.detach();
     c.bench_function("cross_entropy_forward/2048x32000", |b| {
         b.iter(|| black_box(&logits).cross_entropy(&target, &options));
     });
+    Ok(())
+}
+
+/// Input, weight, stride, padding and groups of a convolution.
+type Convolution = (&'static str, &'static [usize], &'static [usize], usize, usize, usize);
+
+/// Of networks for images and sound.
+const CONVOLUTIONS: [Convolution; 12] = [
+    ("lenet_1", &[64, 1, 28, 28], &[6, 1, 5, 5], 1, 2, 1),
+    ("lenet_2", &[64, 6, 14, 14], &[16, 6, 5, 5], 1, 0, 1),
+    ("vgg_first", &[1, 3, 224, 224], &[64, 3, 3, 3], 1, 1, 1),
+    ("resnet_stem", &[1, 3, 224, 224], &[64, 3, 7, 7], 2, 3, 1),
+    ("resnet_1", &[1, 64, 56, 56], &[64, 64, 3, 3], 1, 1, 1),
+    ("resnet_2", &[1, 128, 28, 28], &[128, 128, 3, 3], 1, 1, 1),
+    ("resnet_3", &[1, 256, 14, 14], &[256, 256, 3, 3], 1, 1, 1),
+    ("resnet_4", &[1, 512, 7, 7], &[512, 512, 3, 3], 1, 1, 1),
+    ("pointwise", &[1, 256, 56, 56], &[64, 256, 1, 1], 1, 0, 1),
+    ("depthwise", &[1, 128, 56, 56], &[128, 1, 3, 3], 1, 1, 128),
+    ("grouped", &[1, 128, 28, 28], &[128, 4, 3, 3], 1, 1, 32),
+    ("audio", &[4, 80, 1000], &[256, 80, 3], 1, 1, 1),
+];
+
+/// Convolutions with both gradients, and the three operations that these are, run by themselves.
+fn convolutions(c: &mut Criterion, generator: &Generator) -> Result<()> {
+    for (name, x, weight, stride, padding, groups) in CONVOLUTIONS {
+        let (x, w) = (leaf(generator, x)?, leaf(generator, weight)?);
+        let options = ConvOptions::new().stride(stride).padding(padding).groups(groups);
+        let forward = |x: &Tensor, w: &Tensor| match x.ndim() {
+            3 => x.conv1d(w, None, &options),
+            _ => x.conv2d(w, None, &options),
+        };
+        pass(c, &format!("conv_{name}/autograd"), &[x.clone(), w.clone()], || forward(&x, &w));
+        let spatial = x.ndim() - 2;
+        let params = ConvParams {
+            stride: smallvec![stride; spatial],
+            padding: smallvec![(padding, padding); spatial],
+            dilation: smallvec![1; spatial],
+            groups,
+        };
+        let (x, w) = (x.detach(), w.detach());
+        let forward_op = Op::Conv(Conv { params: params.clone(), activation: None });
+        let grad = apply(&forward_op, &[&x, &w])?[0].ones_like()?;
+        let data =
+            Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: x.dims()[2..].into() });
+        let weight = Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: w.dims()[2..].into() });
+        c.bench_function(&format!("conv_{name}/kernels"), |b| {
+            b.iter_with_large_drop(|| {
+                let y = apply(&forward_op, &[&x, &w]).expect("the operation runs");
+                let dx = apply(&data, &[&grad, &w]).expect("the operation runs");
+                (y, dx, apply(&weight, &[&x, &grad]).expect("the operation runs"))
+            });
+        });
+    }
     Ok(())
 }
 
