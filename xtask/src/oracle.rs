@@ -167,6 +167,12 @@ const SCRIPTS: &[Script] = &[
         runs: &[&["--digest", "DATA", "DATA/archs/*.gguf", "DATA/models/*.gguf", "DATA/vocab/*.gguf"]],
         stdout: Some("crates/rustorch-formats/tests/data/shared_digests.tsv"),
     },
+    Script {
+        name: "safetensors_files",
+        about: "safetensors: files to read; with --check it reads ours",
+        runs: &[&["crates/rustorch-formats/tests/data/safetensors"]],
+        stdout: None,
+    },
     Script { name: "chat_templates", about: "Jinja2: rendered chat templates", runs: &[&[]], stdout: None },
     Script {
         name: "sampling",

@@ -1,4 +1,5 @@
-//! Model file formats: [`gguf`], read or mapped into memory, and written atomically.
+//! File formats of tensors and models, read or mapped into memory, and written atomically: [`gguf`], `safetensors`, `numpy`
+//! (`.npy`, `.npz`) and `torch` (`.pt`), the last three by Cargo features of these names, which are on by default.
 //!
 //! Files come from strangers. Every parser here checks each count, length, offset and size before it uses it, allocates
 //! no more than the file's own size warrants, and reports each malformation as its own error.
@@ -22,6 +23,11 @@
 
 mod atomic;
 mod bytes;
+mod error;
 pub mod gguf;
+mod load;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
 
 pub use bytes::SharedBytes;
+pub use error::Error;

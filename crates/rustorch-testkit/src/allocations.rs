@@ -9,6 +9,7 @@ pub struct CountingAllocator;
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
 /// How often the thread allocated, or made an allocation larger or smaller.
@@ -21,10 +22,19 @@ pub fn allocated_bytes() -> isize {
     BYTES.get()
 }
 
+/// What `f` gives, and the most bytes that the thread held at once in its course beyond those that it held before.
+pub fn peak_bytes<T>(f: impl FnOnce() -> T) -> (T, usize) {
+    let before = BYTES.get();
+    PEAK.set(before);
+    let result = f();
+    (result, (PEAK.get() - before).unsigned_abs())
+}
+
 fn record(count: usize, bytes: isize) {
     // A thread that ends frees what it had after its counters are gone.
     let _ = COUNT.try_with(|total| total.set(total.get() + count));
     let _ = BYTES.try_with(|total| total.set(total.get() + bytes));
+    let _ = PEAK.try_with(|peak| peak.set(peak.get().max(allocated_bytes())));
 }
 
 // SAFETY: the system's allocator does it all.

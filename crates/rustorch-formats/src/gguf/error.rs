@@ -1,62 +1,13 @@
 //! What can be wrong with a GGUF file, a look-up in one, or what is asked of the writer.
 
 use rustorch_core::DType;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// The result of reading or writing GGUF.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error with the file that it happened in, where there is one.
-#[derive(Debug)]
-pub struct Error {
-    path: Option<PathBuf>,
-    // Boxed so that results stay small on the good path.
-    kind: Box<ErrorKind>,
-}
-
-impl Error {
-    /// What went wrong.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.kind
-    }
-
-    /// What went wrong, taken out of the error.
-    pub fn into_kind(self) -> ErrorKind {
-        *self.kind
-    }
-
-    /// The file that it went wrong in; `None` for bytes in memory.
-    pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    pub(super) fn at(path: Option<&Path>, kind: ErrorKind) -> Self {
-        Self { path: path.map(Path::to_path_buf), kind: Box::new(kind) }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self::at(None, kind)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{}: {}", path.display(), self.kind),
-            None => self.kind.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.kind)
-    }
-}
+pub type Error = crate::Error<ErrorKind>;
 
 /// What went wrong: one variant for each malformation.
 #[derive(Debug, thiserror::Error)]

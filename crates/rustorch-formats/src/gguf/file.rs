@@ -5,9 +5,8 @@ use super::split;
 use super::tensor::TensorInfo;
 use super::{Error, ErrorKind, Metadata, Result, Summary, TensorRef};
 use crate::SharedBytes;
-use memmap2::Mmap;
+use crate::load::{Load, contents, map};
 use std::collections::HashMap;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,9 +53,6 @@ impl Part {
     }
 }
 
-/// How the bytes of a file, of which there are so many, come into memory.
-type Load = fn(std::fs::File, usize) -> io::Result<SharedBytes>;
-
 impl File {
     /// Reads the file at `path`.
     ///
@@ -79,12 +75,8 @@ impl File {
     /// truncates it, be it another process. The mapping shows such a change in the midst of a computation: values that Rust's
     /// rules take for constant become others, and reading a page that is gone ends the process (`SIGBUS`).
     pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), |file, _| {
-            // SAFETY: the mapping is read-only, and that nobody else writes to the file is this function's contract. What is
-            // needed later (metadata, names, ranges) is copied out, and ranges are checked against the length of the
-            // mapping, which does not change: a broken promise could not lead beyond it.
-            Ok(unsafe { Mmap::map(&file)? }.into())
-        })
+        // SAFETY: that nobody changes the file is this function's contract.
+        Self::open_by(path.as_ref(), |file, len| unsafe { map(file, len) })
     }
 
     fn open_by(path: &Path, bytes: Load) -> Result<Self> {
@@ -200,7 +192,9 @@ pub(super) struct Opened {
 
 impl Opened {
     fn open(path: &Path, bytes: Load) -> Result<Self> {
-        let bytes = contents(path, bytes).map_err(|kind| Error::at(Some(path), kind))?;
+        let at = |kind| Error::at(Some(path), kind);
+        let bytes =
+            contents(path, bytes).map_err(|e| at(e.into()))?.ok_or_else(|| at(ErrorKind::NotAFile))?;
         Self::parse(Some(path), bytes)
     }
 
@@ -214,18 +208,4 @@ impl Opened {
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
         Error::at(self.path.as_deref(), kind)
     }
-}
-
-fn contents(path: &Path, bytes: Load) -> Result<SharedBytes, ErrorKind> {
-    // Asked of the path, since opening a pipe would wait for a writer.
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(ErrorKind::NotAFile);
-    }
-    let len = usize::try_from(metadata.len()).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    if len == 0 {
-        // Some systems refuse to map nothing; the parser has the right error for it.
-        return Ok(SharedBytes::from(&[]));
-    }
-    Ok(bytes(std::fs::File::open(path)?, len)?)
 }

@@ -1,4 +1,4 @@
-//! Tests of reading and writing GGUF by the public interface alone.
+//! Tests of reading and writing files by the public interface alone.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -11,5 +11,10 @@ mod common;
 mod malformed;
 mod mutations;
 mod reader;
+mod safetensors;
 mod split;
 mod writer;
+
+#[global_allocator]
+static ALLOCATOR: rustorch_testkit::allocations::CountingAllocator =
+    rustorch_testkit::allocations::CountingAllocator;

@@ -187,3 +187,32 @@ pub(crate) fn floats(file: &File, name: &str) -> Vec<f32> {
     assert_eq!(tensor.dtype(), DType::F32);
     tensor.bytes().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
 }
+
+/// Where tests leave files for the oracles' `--check`.
+pub(crate) fn output(folder: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A tensor: name, dtype, shape, bytes.
+pub(crate) type Listed = (String, String, Vec<usize>, Vec<u8>);
+
+/// The tensors that an oracle lists, by name.
+pub(crate) fn listed(path: &Path) -> Vec<Listed> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut all: Vec<_> = text
+        .lines()
+        .map(|line| {
+            let columns: Vec<_> = line.split('\t').collect();
+            let [name, dtype, shape, hex] = columns[..] else { panic!("{line}") };
+            let shape =
+                shape.split('x').filter(|dim| !dim.is_empty()).map(|dim| dim.parse().unwrap()).collect();
+            let digits: Vec<_> = hex.chars().map(|c| c.to_digit(16).unwrap() as u8).collect();
+            let bytes = digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
+            (name.to_owned(), dtype.to_owned(), shape, bytes)
+        })
+        .collect();
+    all.sort();
+    all
+}
