@@ -173,6 +173,12 @@ const SCRIPTS: &[Script] = &[
         runs: &[&["crates/rustorch-formats/tests/data/safetensors"]],
         stdout: None,
     },
+    Script {
+        name: "numpy_files",
+        about: "NumPy: .npy and .npz files to read; with --check it reads ours",
+        runs: &[&["crates/rustorch-formats/tests/data/numpy"]],
+        stdout: None,
+    },
     Script { name: "chat_templates", about: "Jinja2: rendered chat templates", runs: &[&[]], stdout: None },
     Script {
         name: "sampling",

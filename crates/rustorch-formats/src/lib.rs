@@ -26,8 +26,14 @@ mod bytes;
 mod error;
 pub mod gguf;
 mod load;
+#[cfg(feature = "numpy")]
+pub mod numpy;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "numpy", feature = "torch"))]
+mod zip;
 
 pub use bytes::SharedBytes;
 pub use error::Error;
+#[cfg(any(feature = "numpy", feature = "torch"))]
+pub use zip::ZipError;

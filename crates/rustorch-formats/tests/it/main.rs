@@ -10,10 +10,12 @@
 mod common;
 mod malformed;
 mod mutations;
+mod numpy;
 mod reader;
 mod safetensors;
 mod split;
 mod writer;
+mod zip;
 
 #[global_allocator]
 static ALLOCATOR: rustorch_testkit::allocations::CountingAllocator =
