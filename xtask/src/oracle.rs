@@ -179,6 +179,12 @@ const SCRIPTS: &[Script] = &[
         runs: &[&["crates/rustorch-formats/tests/data/numpy"]],
         stdout: None,
     },
+    Script {
+        name: "torch_files",
+        about: "PyTorch: .pt files to read; with --check it reads ours",
+        runs: &[&["crates/rustorch-formats/tests/data/torch"]],
+        stdout: None,
+    },
     Script { name: "chat_templates", about: "Jinja2: rendered chat templates", runs: &[&[]], stdout: None },
     Script {
         name: "sampling",

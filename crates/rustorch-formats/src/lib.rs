@@ -30,6 +30,8 @@ mod load;
 pub mod numpy;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(feature = "torch")]
+pub mod torch;
 #[cfg(any(feature = "numpy", feature = "torch"))]
 mod zip;
 

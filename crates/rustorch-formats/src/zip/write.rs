@@ -1,10 +1,9 @@
 //! Writing archives.
 
 use super::{
-    CENTRAL_LEN, CENTRAL_SIGNATURE, DEFLATED, END_SIGNATURE, END64_LEN, END64_SIGNATURE, LOCAL_LEN,
-    LOCAL_SIGNATURE, LOCATOR64_SIGNATURE, STORED, UTF8, ZIP64_ID,
+    CENTRAL_LEN, CENTRAL_SIGNATURE, END_SIGNATURE, END64_LEN, END64_SIGNATURE, LOCAL_LEN, LOCAL_SIGNATURE,
+    LOCATOR64_SIGNATURE, STORED, UTF8, ZIP64_ID,
 };
-use flate2::write::DeflateEncoder;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -29,6 +28,7 @@ pub(crate) enum Compression {
     #[default]
     Stored,
     /// By deflate.
+    #[cfg(feature = "numpy")]
     Deflated,
 }
 
@@ -60,10 +60,12 @@ impl<W: Write> ZipWriter<W> {
         crc.update(data);
         let (method, packed) = match compression {
             Compression::Stored => (STORED, Cow::Borrowed(data)),
+            #[cfg(feature = "numpy")]
             Compression::Deflated => {
-                let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+                let mut encoder =
+                    flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
                 encoder.write_all(data)?;
-                (DEFLATED, encoder.finish()?.into())
+                (super::DEFLATED, encoder.finish()?.into())
             }
         };
         let flags = if name.is_ascii() { 0 } else { UTF8 };

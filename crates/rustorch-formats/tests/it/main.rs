@@ -14,6 +14,7 @@ mod numpy;
 mod reader;
 mod safetensors;
 mod split;
+mod torch;
 mod writer;
 mod zip;
 

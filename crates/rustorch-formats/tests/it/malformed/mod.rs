@@ -3,6 +3,7 @@
 mod gguf;
 mod numpy;
 mod safetensors;
+mod torch;
 
 use rustorch_formats::{Error, SharedBytes};
 use rustorch_testkit::allocations::peak_bytes;
