@@ -144,6 +144,8 @@ def check(ours, fixtures):
             model.load_state_dict(found["model"])
             torch.optim.AdamW(model.parameters(), amsgrad=True).load_state_dict(found["adam"])
             torch.optim.SGD(model.parameters()).load_state_dict(found["sgd"])
+    odd = torch.load(ours / "odd.pt", weights_only=True)
+    assert (odd.dtype, odd.shape, odd.untyped_storage().nbytes()) == (torch.float32, (1,), 7)
     print("PyTorch reads the same in", *sorted(path.name for path in ours.iterdir()))
 
 

@@ -22,6 +22,9 @@
 //! | `opencl` | OpenCL devices |
 //! | `gguf` | `gguf`: reading and writing GGUF files |
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
+//! | `safetensors` | `safetensors`: safetensors files; their tensors in `files` |
+//! | `numpy` | `numpy`: `.npy` and `.npz` files; their arrays in `files` |
+//! | `torch` | `torch`: PyTorch's `.pt` files; their tensors in `files` |
 //! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
 
 /// The guides' examples.
@@ -33,9 +36,16 @@ mod guide_autograd {}
 #[doc = include_str!("../../../docs/custom_ops.md")]
 mod guide_custom_ops {}
 
+/// The guide's examples.
+#[cfg(all(doctest, feature = "numpy", feature = "safetensors", feature = "torch"))]
+#[doc = include_str!("../../../docs/files.md")]
+mod guide_files {}
+
 #[cfg(feature = "profile")]
 pub mod benchmark;
 pub mod devices;
+#[cfg(any(feature = "numpy", feature = "safetensors", feature = "torch"))]
+pub mod files;
 #[cfg(feature = "profile")]
 pub mod metrics;
 
@@ -44,6 +54,15 @@ pub use rustorch_core::DeviceType;
 #[cfg(feature = "gguf")]
 #[doc(inline)]
 pub use rustorch_formats::gguf;
+#[cfg(feature = "numpy")]
+#[doc(inline)]
+pub use rustorch_formats::numpy;
+#[cfg(feature = "safetensors")]
+#[doc(inline)]
+pub use rustorch_formats::safetensors;
+#[cfg(feature = "torch")]
+#[doc(inline)]
+pub use rustorch_formats::torch;
 #[doc(inline)]
 pub use rustorch_tensor::*;
 

@@ -171,6 +171,9 @@ impl<'a> Pickler<'a> {
         if first != dtype {
             return Err(ErrorKind::TwoDTypes { first, second: dtype });
         }
+        // A storage without a type is for dtypes that have none, and for bytes that are no whole elements.
+        let size = dtype.block_bytes();
+        let storage_type = storage_type.filter(|_| storage.bytes().len().is_multiple_of(size));
         let typed = storage_type.is_some();
         self.global("torch._utils", if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" });
         self.out.extend([MARK, MARK]);
@@ -181,7 +184,7 @@ impl<'a> Pickler<'a> {
         }
         self.string(&key.to_string())?;
         self.string("cpu")?;
-        let unit = if typed { dtype.block_bytes() } else { 1 };
+        let unit = if typed { size } else { 1 };
         self.integer(integer(storage.bytes().len() / unit)?);
         self.out.extend([TUPLE, BINPERSID]);
         self.integer(integer(tensor.offset())?);

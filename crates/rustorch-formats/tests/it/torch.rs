@@ -189,6 +189,11 @@ fn the_writer_says_what_it_cannot_write() {
     let view = |dtype| Value::Tensor(TensorView::new(Arc::clone(&storage), dtype, &[1], &[1], 0).unwrap());
     let error = Writer::new(&Value::List(vec![view(DType::F32), view(DType::I32)])).to_bytes().unwrap_err();
     assert!(error.to_string().contains("tensors of dtypes f32 and i32 view one storage"), "{error}");
+    // Bytes that are no whole elements are written as a storage without a type.
+    let odd = Value::Tensor(TensorView::new(Storage::new(vec![1; 7]), DType::F32, &[1], &[1], 0).unwrap());
+    let again = File::from_bytes(Writer::new(&odd).to_bytes().unwrap()).unwrap();
+    assert_eq!(show(again.value()), show(&odd));
+    Writer::new(&odd).write_file(output("torch").join("odd.pt")).unwrap();
     let deep = |levels| (0..levels).fold(Value::None, |inner, _| Value::List(vec![inner]));
     assert!(matches!(Writer::new(&deep(101)).to_bytes().unwrap_err().kind(), ErrorKind::TooDeep));
     let bytes = Writer::new(&deep(100)).to_bytes().unwrap();

@@ -11,6 +11,7 @@ mod common;
 mod custom_op;
 mod devices;
 mod devices_at_work;
+mod files;
 mod hybrid;
 mod hybrid_f32_on_devices;
 mod launches;

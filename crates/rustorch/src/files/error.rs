@@ -1,0 +1,25 @@
+//! What can go wrong between tensors and files.
+
+/// The result of loading or saving tensors.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of loading or saving tensors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A tensor could not be made of what a file holds, or its values could not be had.
+    #[error(transparent)]
+    Tensor(#[from] crate::Error),
+    /// A `.npy` or `.npz` file.
+    #[cfg(feature = "numpy")]
+    #[error(transparent)]
+    Numpy(#[from] rustorch_formats::numpy::Error),
+    /// A safetensors file.
+    #[cfg(feature = "safetensors")]
+    #[error(transparent)]
+    Safetensors(#[from] rustorch_formats::safetensors::Error),
+    /// A PyTorch file.
+    #[cfg(feature = "torch")]
+    #[error(transparent)]
+    Torch(#[from] rustorch_formats::torch::Error),
+}
