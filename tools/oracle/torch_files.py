@@ -81,7 +81,7 @@ def checkpoint():
     model(values(torch.float32, (4, 3), 1)).square().sum().backward()
     adam.step()
     sgd.step()
-    scheduler = torch.optim.lr_scheduler.StepLR(sgd, 10)
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(sgd, [10, 20])
     attributes = values(torch.float32, (2,), 9)
     attributes.note = "an attribute"
     return {

@@ -81,9 +81,9 @@ fn parse(file: SharedBytes) -> Result<Value<TensorView>, ErrorKind> {
         return Err(ErrorKind::NotAnArchive { found: file[..file.len().min(9)].to_vec() });
     }
     let archive = Archive::parse(file)?;
-    // Everything is in one folder, whose name is the file's first one.
-    let root = archive.members().find_map(|member| member.name.strip_suffix(PICKLE));
-    let root = root.filter(|root| !root.contains('/')).ok_or(ErrorKind::NoPickle)?.to_owned();
+    // Everything is in one folder, which is called as the file was.
+    let mut roots = archive.members().filter_map(|member| member.name.strip_suffix(PICKLE));
+    let root = roots.find(|root| !root.contains('/')).ok_or(ErrorKind::NoPickle)?.to_owned();
     if archive.find(&format!("{root}/constants.pkl")).is_some() {
         return Err(ErrorKind::TorchScript);
     }

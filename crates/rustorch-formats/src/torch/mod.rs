@@ -3,8 +3,8 @@
 //! Such a file is a zip archive of a pickle, which describes objects, and the bytes of storages. The pickle is a program for a
 //! stack machine; [`File`] has a machine of its own, which knows containers, scalars and tensors, and refuses by name whatever
 //! else a file asks for (`os.system`). It reads tensors of all dense dtypes with the storages that they share, parameters, nested
-//! dicts, lists, tuples and sets, and with these the checkpoints of models and optimizers. An `OrderedDict` and its attributes
-//! become a dict without attributes.
+//! dicts, lists, tuples and sets, and with these the checkpoints of models and optimizers. An `OrderedDict` or a `Counter`
+//! becomes a dict without attributes.
 //!
 //! Files from before PyTorch 1.6, which are no archives, and TorchScript are refused with an error that says how to convert them.
 //!

@@ -11,7 +11,7 @@ pub(super) fn call(machine: &mut Machine<'_>, function: Global, arguments: &Item
     let bad = |machine: &Machine<'_>, message| machine.bad_arguments(function, message);
     let Some(items) = machine.items(arguments) else { return Err(bad(machine, "they are no tuple")) };
     match (function, items) {
-        (Global::OrderedDict, []) => Ok(machine.add(Container::Dict(Vec::new()))),
+        (Global::OrderedDict | Global::Counter, []) => Ok(machine.add(Container::Dict(Vec::new()))),
         (Global::OrderedDict, [pairs]) => {
             let pairs = machine.items(pairs).ok_or_else(|| bad(machine, "its entries are no list"))?;
             let entry = |pair| match machine.items(pair) {
@@ -20,6 +20,11 @@ pub(super) fn call(machine: &mut Machine<'_>, function: Global, arguments: &Item
             };
             let entries = pairs.iter().map(entry).collect::<Result<_, _>>()?;
             Ok(machine.add(Container::Dict(entries)))
+        }
+        (Global::Counter, [counts]) => {
+            let counts =
+                machine.entries(counts).ok_or_else(|| bad(machine, "its counts are no dict"))?.to_vec();
+            Ok(machine.add(Container::Dict(counts)))
         }
         (Global::Set, []) => Ok(machine.add(Container::Set(Vec::new()))),
         (Global::Set, [items]) => {

@@ -7,6 +7,7 @@ use rustorch_core::DType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
     OrderedDict,
+    Counter,
     Set,
     /// `_codecs.encode`, as which protocol 2 writes bytes.
     Encode,
@@ -36,6 +37,7 @@ impl Global {
     fn known(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Global::OrderedDict,
+            ("collections", "Counter") => Global::Counter,
             ("__builtin__" | "builtins", "set") => Global::Set,
             ("_codecs", "encode") => Global::Encode,
             ("torch", "Size") => Global::Size,
@@ -60,6 +62,7 @@ impl Global {
     pub(super) fn name(self) -> &'static str {
         match self {
             Global::OrderedDict => "OrderedDict",
+            Global::Counter => "Counter",
             Global::Set => "set",
             Global::Encode => "_codecs.encode",
             Global::Size => "torch.Size",

@@ -101,6 +101,7 @@ fn cases() -> Vec<Case> {
         ("a function as a value", "WrongType", "a value is needed, a function", file("ccollections\nOrderedDict\n.")),
         ("a call of a dtype", "BadArguments", "calls a dtype with wrong arguments", file("ctorch\nfloat32\n)R.")),
         ("no tuple of arguments", "BadArguments", "calls OrderedDict with wrong arguments at byte 26: they are no tuple", file("ccollections\nOrderedDict\nNR.")),
+        ("a count of a list", "BadArguments", "calls Counter with wrong arguments", call("collections\nCounter", b"]")),
         ("a parameter of a number", "BadArguments", "_rebuild_parameter with", call("torch._utils\n_rebuild_parameter", b"K\x01\x88N")),
         ("a tensor without a storage", "BadArguments", "the first is no storage", file(b"ctorch._utils\n_rebuild_tensor\n(NK\x00))tR.")),
         ("a negative size", "BadArguments", "a size is negative", file(tensor("FloatStorage", "0", 4, b"J\xff\xff\xff\xff", b"K\x01", 0, b""))),
