@@ -11,7 +11,7 @@ use std::ops::Range;
 /// A member of an archive, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    pub(crate) name: String,
+    pub(crate) name: Box<str>,
     deflated: bool,
     crc: u32,
     /// Where the member with the header before it begins.
@@ -65,14 +65,15 @@ impl Archive {
             return Err(ZipError::LongDirectory { len: rest.len() });
         }
         check_expansion(&members, bytes.len() as u64)?;
-        members.sort_by_key(|member| member.start);
+        // In place: there may be many.
+        members.sort_unstable_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
         if let Some(pair) = members.windows(2).find(|pair| pair[0].range.end > pair[1].start) {
-            let (first, second) = (pair[0].name.clone(), pair[1].name.clone());
+            let (first, second) = (pair[0].name.to_string(), pair[1].name.to_string());
             return Err(ZipError::OverlappingMembers { first, second });
         }
-        members.sort_by(|a, b| a.name.cmp(&b.name));
+        members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
-            return Err(ZipError::DuplicateMember { name: pair[0].name.clone() });
+            return Err(ZipError::DuplicateMember { name: pair[0].name.to_string() });
         }
         Ok(Self { bytes, members })
     }
@@ -101,7 +102,7 @@ impl Archive {
             crc.update(&data);
             let (expected, actual) = (member.crc, crc.sum());
             if actual != expected {
-                return Err(ZipError::BadChecksum { name: member.name.clone(), expected, actual });
+                return Err(ZipError::BadChecksum { name: member.name.to_string(), expected, actual });
             }
         }
         Ok(data)
@@ -219,7 +220,7 @@ fn entry(before: &[u8], directory: &[u8], index: usize) -> Result<(Member, usize
         return Err(ZipError::OutOfArchive { name });
     };
     let crc = u32_at(directory, 16);
-    Ok((Member { name, deflated, crc, start, range: data_start..end, size }, len))
+    Ok((Member { name: name.into(), deflated, crc, start, range: data_start..end, size }, len))
 }
 
 /// Takes fields that do not fit 32 bits from the extra field that has them, in its order: size, compressed size, offset.

@@ -74,6 +74,16 @@ fn deflated(size: u32, data: &[u8]) -> RawMember {
     RawMember { method: 8, size: Some(size), ..member("a.npy", data) }
 }
 
+/// An archive of one member, which its directory has 60000 times.
+fn many() -> Vec<u8> {
+    let one = RawZip::new([member("a", "")]).bytes();
+    let (header, entry) = one[..one.len() - 22].split_at(31);
+    let mut end = one[one.len() - 22..].to_vec();
+    end[8..12].copy_from_slice(&[60_000u16, 60_000].map(u16::to_le_bytes).concat());
+    end[12..16].copy_from_slice(&(60_000 * entry.len() as u32).to_le_bytes());
+    [header, &entry.repeat(60_000), &end].concat()
+}
+
 /// `abc`, deflated.
 const ABC: [u8; 5] = [0x4b, 0x4c, 0x4a, 0x06, 0x00];
 
@@ -107,6 +117,7 @@ fn archives() -> Vec<Case> {
         ("data behind the end", "Zip", "`c.npy` is not within", RawZip::new([RawMember { compressed: Some(1 << 30), ..member("c.npy", "") }]).bytes()),
         ("two members in one place", "Zip", "`a.npy` and `b.npy` overlap", RawZip::new([
             RawMember { compressed: Some(120), ..member("a.npy", valid()) }, member("b.npy", valid())]).bytes()),
+        ("one member 60000 times", "Zip", "`a` and `a` overlap", many()),
         ("stored with another size", "Zip", "is stored, but has", one(|m| m.size = Some(5))),
         ("4 GiB of 5 bytes", "Zip", "claims to expand from 5 bytes to 4294967294", RawZip::new([deflated(u32::MAX - 1, &ABC)]).bytes()),
         ("3 GiB of 3 MB", "Zip", "members expand to 3221225472 bytes, the limit for its size is 1073741824", RawZip::new([deflated(3 << 30, &vec![0; 3_200_000])]).bytes()),
