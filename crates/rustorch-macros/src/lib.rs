@@ -1,0 +1,13 @@
+//! `#[derive(Module)]` of `rustorch-nn`.
+
+mod module;
+
+/// Implements `Module` for a struct or an enum: every field is a member by its name, or by its position in a tuple struct.
+///
+/// Fields are parameters, buffers, modules, and `Option`, `Vec`, `Box`, arrays, tuples and maps of them; numbers, strings and the like are
+/// no part of a module. `#[module(skip)]` leaves a field out, `#[module(rename = "..")]` gives it another name.
+#[proc_macro_derive(Module, attributes(module))]
+pub fn derive_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    module::derive(input).unwrap_or_else(syn::Error::into_compile_error).into()
+}

@@ -1,0 +1,2 @@
+//! Tests of `rustorch-nn` by its public interface.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
