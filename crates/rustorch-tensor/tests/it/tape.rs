@@ -1,7 +1,7 @@
 //! Recording and the backward pass: what users of PyTorch's autograd expect of it.
 
-#[cfg(not(miri))]
 use crate::common::process_generator;
+#[cfg(not(miri))]
 use rustorch_tensor::autograd::DetectAnomaly;
 use rustorch_tensor::autograd::{self, BackwardOptions, GradMode, GradOptions, grad};
 use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
