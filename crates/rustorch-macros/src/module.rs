@@ -85,10 +85,10 @@ fn fields(fields: &Fields, nn: &TokenStream) -> Result<(TokenStream, TokenStream
             patterns.push(quote!(#place: _));
             continue;
         }
-        let binding = format_ident!("member_{i}");
+        // A type that is no part of a module is told of at the field.
+        let binding = format_ident!("member_{i}", span = field.ty.span());
         patterns.push(quote!(#place: #binding));
         let name = attributes.rename.map_or(default, |rename| rename.value());
-        // A type that is no part of a module is told of at the field.
         visits.push(quote_spanned! { field.ty.span() => #nn::Part::visit(#binding, #name, visit); });
     }
     // Tuple structs, too, can be taken apart by position.
@@ -117,7 +117,8 @@ impl Attributes {
                 } else if meta.path.is_ident("rename") {
                     let name: LitStr = meta.value()?.parse()?;
                     if name.value().is_empty() || name.value().contains('.') {
-                        let message = "a member's name is not empty and has no dot, which separates names in a path";
+                        let message =
+                            "a member's name is not empty and has no dot, which separates names in a path";
                         return Err(Error::new(name.span(), message));
                     }
                     attributes.rename = Some(name);

@@ -1,2 +1,7 @@
 //! Tests of `rustorch-nn` by its public interface.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
+
+mod derive;
+mod init;
+mod module;
+mod state_dict;

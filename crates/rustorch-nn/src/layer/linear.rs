@@ -1,0 +1,88 @@
+//! A matrix of weights.
+
+use crate::{Layer, Module, Parameter, init};
+use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
+
+/// `x · weightᵀ + bias`, as `torch.nn.Linear`: `[.., in_features] → [.., out_features]`.
+///
+/// `weight: [out_features, in_features]` and `bias: [out_features]` start uniformly within ±1/√in_features.
+///
+/// ```
+/// use rustorch_nn::{Layer, Linear, Module, StateDict};
+/// use rustorch_tensor::Tensor;
+/// let linear = Linear::new(2, 1)?;
+/// let state = [("weight", Tensor::new([[3.0f32, 4.0]])?), ("bias", Tensor::new([0.5f32])?)];
+/// linear.load_state_dict(&state.map(|(name, tensor)| (name.to_owned(), tensor)).into_iter().collect())?;
+/// let y = linear.forward(&Tensor::new([[1.0f32, 1.0], [2.0, -1.0]])?)?;
+/// assert_eq!(y.to_vec::<f32>()?, [7.5, 2.5]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[derive(Debug, rustorch_macros::Module)]
+pub struct Linear {
+    /// `[out_features, in_features]`
+    pub weight: Parameter,
+    /// `[out_features]`
+    pub bias: Option<Parameter>,
+}
+
+/// How a [`Linear`] is made. By default it has a bias, and `F32` on the device of new tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearOptions {
+    bias: bool,
+    tensor: TensorOptions,
+}
+
+impl Default for LinearOptions {
+    fn default() -> LinearOptions {
+        LinearOptions { bias: true, tensor: DType::F32.into() }
+    }
+}
+
+impl LinearOptions {
+    /// Whether it has a bias.
+    pub fn bias(self, bias: bool) -> LinearOptions {
+        LinearOptions { bias, ..self }
+    }
+
+    /// Dtype and device of its parameters.
+    pub fn tensor(self, options: impl Into<TensorOptions>) -> LinearOptions {
+        LinearOptions { tensor: options.into(), ..self }
+    }
+}
+
+impl Linear {
+    /// A linear layer with a bias, of `F32` on the device of new tensors.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(in_features: usize, out_features: usize) -> Result<Linear> {
+        Linear::with(in_features, out_features, LinearOptions::default())
+    }
+
+    /// A linear layer.
+    ///
+    /// # Errors
+    /// If the dtype is none of floats, or memory does not suffice.
+    pub fn with(in_features: usize, out_features: usize, options: LinearOptions) -> Result<Linear> {
+        let LinearOptions { bias, tensor } = options;
+        let bound = 1.0 / (in_features.max(1) as f64).sqrt();
+        let weight = init::uniform([out_features, in_features], -bound, bound, tensor)?;
+        let bias = match bias {
+            true => Some(Parameter::new(init::uniform([out_features], -bound, bound, tensor)?)?),
+            false => None,
+        };
+        Ok(Linear { weight: Parameter::new(weight)?, bias })
+    }
+}
+
+impl Layer for Linear {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let weight = self.weight.tensor();
+        let in_features = weight.dims()[1];
+        if x.dims().last() != Some(&in_features) {
+            let message = format!("its last dimension must have {in_features} features");
+            return Err(Error::shape(self.type_name(), message, [x.shape(), weight.shape()]));
+        }
+        x.linear(&weight, self.bias.as_ref().map(Parameter::tensor).as_ref())
+    }
+}

@@ -1,0 +1,185 @@
+//! What has parameters: the trait, and the walk over members by their paths.
+
+mod part;
+mod state_dict;
+mod walk;
+
+pub use part::{Part, Training};
+pub use state_dict::StateDict;
+
+use crate::{Buffer, Parameter};
+use rustorch_tensor::{DType, IntoDevice, Result, Tensor};
+
+/// A part of a module.
+#[derive(Clone, Copy)]
+pub enum Member<'a> {
+    /// What it learns.
+    Parameter(&'a Parameter),
+    /// A tensor that it does not learn.
+    Buffer(&'a Buffer),
+    /// Whether it trains.
+    Training(&'a Training),
+    /// Another module.
+    Module(&'a dyn Module),
+}
+
+/// A thing with parameters, as `torch.nn.Module`: a layer, a model.
+///
+/// `#[derive(Module)]` implements it. Names of parameters are PyTorch's: those of fields, joined by dots, with positions in lists.
+///
+/// ```
+/// use rustorch_nn::{Layer, Linear, Module};
+/// use rustorch_tensor::{DType, Result, Tensor};
+///
+/// #[derive(Module)]
+/// struct Net {
+///     hidden: Linear,
+///     out: Linear,
+/// }
+///
+/// impl Layer for Net {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         self.out.forward(&self.hidden.forward(x)?.relu()?)
+///     }
+/// }
+///
+/// let net = Net { hidden: Linear::new(2, 8)?, out: Linear::new(8, 1)? };
+/// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["hidden.weight", "hidden.bias", "out.weight", "out.bias"]);
+/// assert_eq!(net.num_parameters(), 33);
+/// assert_eq!(net.forward(&Tensor::zeros([5, 2], DType::F32)?)?.dims(), [5, 1]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+pub trait Module {
+    /// The name of its type, without path and generics.
+    fn type_name(&self) -> &'static str;
+
+    /// Calls a function with each direct member and its name, in the order of fields.
+    fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>));
+
+    /// Its parameters and those of all modules in it, by path. One that is reached by several paths has the first.
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let mut seen = Vec::new();
+        let mut all = Vec::new();
+        walk::members(self, &mut |path, member| {
+            if let Member::Parameter(parameter) = member
+                && !seen.contains(&parameter.identity())
+            {
+                seen.push(parameter.identity());
+                all.push((path.to_owned(), parameter.clone()));
+            }
+        });
+        all
+    }
+
+    /// As [`named_parameters`](Self::named_parameters), of buffers.
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        let mut seen = Vec::new();
+        let mut all = Vec::new();
+        walk::members(self, &mut |path, member| {
+            if let Member::Buffer(buffer) = member
+                && !seen.contains(&buffer.identity())
+            {
+                seen.push(buffer.identity());
+                all.push((path.to_owned(), buffer.clone()));
+            }
+        });
+        all
+    }
+
+    /// The parameters without their names.
+    fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters().into_iter().map(|(_, parameter)| parameter).collect()
+    }
+
+    /// How many numbers it learns, shared ones counted once.
+    fn num_parameters(&self) -> usize {
+        self.parameters().iter().map(|parameter| parameter.tensor().numel()).sum()
+    }
+
+    /// Forgets the gradients of all parameters.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(Parameter::zero_grad);
+    }
+
+    /// The names of parameters that require a gradient and have none: those that the last backward pass did not reach.
+    fn params_without_grad(&self) -> Vec<String> {
+        let without = |parameter: &Parameter| {
+            let tensor = parameter.tensor();
+            tensor.requires_grad() && tensor.grad().is_none()
+        };
+        let all = self.named_parameters().into_iter();
+        all.filter(|(_, parameter)| without(parameter)).map(|(name, _)| name).collect()
+    }
+
+    /// Tells it and all modules in it that they train: dropout drops, batch normalization takes the statistics of the batch.
+    fn train(&self) {
+        walk::set_training(self, true);
+    }
+
+    /// Tells it and all modules in it that they do not train.
+    fn eval(&self) {
+        walk::set_training(self, false);
+    }
+
+    /// Moves parameters, their gradients and buffers to a device. They stay the parameters that optimizers hold.
+    ///
+    /// # Errors
+    /// If there is no such device, or its memory does not suffice; what was moved before stays there.
+    fn to_device(&self, device: impl IntoDevice) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let device = device.into_device()?;
+        walk::convert(self, &|x| x.to_device(device))
+    }
+
+    /// Converts parameters of floats, their gradients and buffers of floats to a dtype. They stay the parameters that optimizers hold.
+    ///
+    /// # Errors
+    /// If the dtype is none of floats.
+    fn to_dtype(&self, dtype: DType) -> Result<()>
+    where
+        Self: Sized,
+    {
+        walk::to_dtype(self, dtype)
+    }
+
+    /// Parameters and persistent buffers by PyTorch's names; see [`StateDict`].
+    fn state_dict(&self) -> StateDict {
+        StateDict::of(self)
+    }
+
+    /// Copies the tensors of a state dict into the parameters and buffers of their names, which have to be the same.
+    ///
+    /// # Errors
+    /// One that lists all missing, unexpected and wrongly shaped entries; nothing is changed then.
+    fn load_state_dict(&self, state: &StateDict) -> Result<()> {
+        state.load(self, true)
+    }
+}
+
+/// A module with a tensor as its argument and a tensor as its result.
+pub trait Layer: Module {
+    /// The result.
+    ///
+    /// # Errors
+    /// If the argument does not fit, as the layer says.
+    fn forward(&self, x: &Tensor) -> Result<Tensor>;
+}
+
+impl<M: Module + ?Sized> Module for Box<M> {
+    fn type_name(&self) -> &'static str {
+        (**self).type_name()
+    }
+
+    fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {
+        (**self).visit_members(visit);
+    }
+}
+
+impl<L: Layer + ?Sized> Layer for Box<L> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        (**self).forward(x)
+    }
+}

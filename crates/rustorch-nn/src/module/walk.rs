@@ -1,0 +1,40 @@
+//! The walk over the members of modules in modules.
+
+use super::{Member, Module};
+use rustorch_tensor::{DType, Error, Result, Tensor};
+
+/// Calls a function with every parameter, buffer and training flag, by path, in the order of fields.
+pub(super) fn members<M: Module + ?Sized>(module: &M, visit: &mut dyn FnMut(&str, Member<'_>)) {
+    module.visit_members(&mut |name, member| match member {
+        Member::Module(module) => {
+            members(module, &mut |path, member| visit(&format!("{name}.{path}"), member));
+        }
+        member => visit(name, member),
+    });
+}
+
+pub(super) fn set_training<M: Module + ?Sized>(module: &M, training: bool) {
+    members(module, &mut |_, member| {
+        if let Member::Training(flag) = member {
+            flag.set(training);
+        }
+    });
+}
+
+/// Gives every parameter and buffer what a function makes of its tensor.
+pub(super) fn convert<M: Module + ?Sized>(module: &M, f: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+    for (_, parameter) in module.named_parameters() {
+        parameter.replace(&f(&parameter.tensor().detach())?, f)?;
+    }
+    for (_, buffer) in module.named_buffers() {
+        buffer.set(&f(&buffer.tensor())?);
+    }
+    Ok(())
+}
+
+pub(super) fn to_dtype<M: Module + ?Sized>(module: &M, dtype: DType) -> Result<()> {
+    if !dtype.is_float() {
+        return Err(Error::dtype("Module::to_dtype", "parameters are converted to floats", [dtype]));
+    }
+    convert(module, &|x| if x.dtype().is_float() { x.to_dtype(dtype) } else { Ok(x.clone()) })
+}

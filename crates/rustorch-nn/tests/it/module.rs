@@ -1,0 +1,92 @@
+//! Walks over members: gradients, modes, dtypes; shared parameters.
+
+use rustorch_nn::{
+    Dropout, Embedding, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, Sequential,
+};
+use rustorch_tensor::{DType, Result, Tensor};
+
+#[derive(Module)]
+struct Tied {
+    embedding: Embedding,
+    head: Linear,
+}
+
+/// A head whose weight is the embedding's.
+fn tied() -> Result<Tied> {
+    let embedding = Embedding::new(5, 3, DType::F32)?;
+    let head = Linear { weight: embedding.weight.clone(), bias: None };
+    Ok(Tied { embedding, head })
+}
+
+#[test]
+fn shared_parameters_are_found_once() -> Result<()> {
+    let model = tied()?;
+    let names: Vec<String> = model.named_parameters().into_iter().map(|(name, _)| name).collect();
+    assert_eq!((names, model.num_parameters()), (vec!["embedding.weight".to_owned()], 15));
+    // As in PyTorch, the state dict has both names.
+    assert_eq!(model.state_dict().len(), 2);
+    let ids = Tensor::new([1i64, 4])?;
+    model.head.forward(&model.embedding.forward(&ids)?)?.sum_all()?.backward()?;
+    // Of both uses: every row is a column's weight, rows 1 and 4 are looked up as well.
+    let grad = model.embedding.weight.grad().unwrap().to_vec::<f32>()?;
+    assert_eq!(grad.len(), 15);
+    assert!(grad[3..6] != grad[0..3]);
+    Ok(())
+}
+
+#[test]
+fn parameters_without_gradient_are_named() -> Result<()> {
+    let model = Sequential::new().push(Linear::new(2, 2)?).push(Dropout::new(0.0)?);
+    let unused = Linear::new(2, 2)?;
+    #[derive(Module)]
+    struct Both {
+        used: Sequential,
+        unused: Linear,
+    }
+    let model = Both { used: model, unused };
+    model.used.forward(&Tensor::ones([1, 2], DType::F32)?)?.sum_all()?.backward()?;
+    assert_eq!(model.params_without_grad(), ["unused.weight", "unused.bias"]);
+    model.zero_grad();
+    assert_eq!(model.params_without_grad().len(), 4);
+    Ok(())
+}
+
+#[test]
+fn modes_reach_modules_in_modules() -> Result<()> {
+    let model = Sequential::new().push(Sequential::new().push(Dropout::new(0.9)?));
+    let x = Tensor::ones([64], DType::F32)?;
+    let zeros = |y: Tensor| -> Result<usize> { Ok(y.to_vec::<f32>()?.iter().filter(|y| **y == 0.0).count()) };
+    assert!(zeros(model.forward(&x)?)? > 20);
+    model.eval();
+    assert_eq!(zeros(model.forward(&x)?)?, 0);
+    model.train();
+    assert!(zeros(model.forward(&x)?)? > 20);
+    Ok(())
+}
+
+#[test]
+fn another_dtype_keeps_parameters_and_gradients() -> Result<()> {
+    let linear = Linear::new(2, 1)?;
+    let held: Vec<Parameter> = linear.parameters();
+    linear.forward(&Tensor::new([[1.0f32, 2.0]])?)?.sum_all()?.backward()?;
+    linear.to_dtype(DType::F64)?;
+    assert_eq!(held[0].tensor().dtype(), DType::F64);
+    assert!(held[0].tensor().requires_grad());
+    assert_eq!(held[0].grad().unwrap().to_vec::<f64>()?, [1.0, 2.0]);
+    assert_eq!(linear.forward(&Tensor::new([[1.0f64, 2.0]])?)?.dtype(), DType::F64);
+    let error = linear.to_dtype(DType::I32).unwrap_err().to_string();
+    assert!(error.contains("floats"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn wrong_widths_are_named() -> Result<()> {
+    let linear = Linear::with(4, 2, LinearOptions::default().bias(false))?;
+    assert!(linear.bias.is_none());
+    let error = linear.forward(&Tensor::ones([3, 5], DType::F32)?).unwrap_err().to_string();
+    assert!(error.contains("Linear") && error.contains("4 features"), "{error}");
+    assert!(Dropout::new(1.5).unwrap_err().to_string().contains("1.5"));
+    let norm = LayerNorm::new([3], 1e-5, DType::F32)?;
+    assert!(norm.forward(&Tensor::ones([2, 4], DType::F32)?).is_err());
+    Ok(())
+}
