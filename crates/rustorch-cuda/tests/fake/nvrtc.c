@@ -128,7 +128,7 @@ static int emulated(Program *p, const char *headers, const char *architecture) {
     const char *compiler = getenv("CXX");
     int capability = atoi(strchr(architecture, '_') + 1);
     snprintf(command, sizeof command,
-             "%s -std=c++17 -O1 -w -D__CUDA_ARCH__=%d0 %s -ffp-contract=off -fno-fast-math -fno-math-errno -fwrapv "
+             "%s -std=c++17 -O0 -w -D__CUDA_ARCH__=%d0 %s -ffp-contract=off -fno-fast-math -fno-math-errno -fwrapv "
              "-fno-strict-aliasing -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fvisibility=hidden -fPIC -shared "
              "-nostartfiles -nodefaultlibs -fsanitize=thread --param tsan-distinguish-volatile=1 -Wno-narrowing -Wl,-z,defs -I '%s' -include kernel.h -o %s %s "
              "-lm -lc -lgcc > %s 2>&1",

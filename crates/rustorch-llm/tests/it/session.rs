@@ -58,7 +58,7 @@ fn a_prompt_in_any_pieces_gives_the_same_logits_bit_for_bit() {
         let ids = tokens(&model, 40);
         let mut whole = new(&model, options(&model));
         let expected = bits(whole.feed(&ids).unwrap());
-        for batch in [1, 3, 16, 33] {
+        for batch in [1, 33] {
             let mut pieces = new(&model, SessionOptions { batch, ..options(&model) });
             let name = model.file().parts()[0].path().map(|p| p.display().to_string());
             assert_eq!(bits(pieces.feed(&ids).unwrap()), expected, "{name:?} in pieces of {batch}");
