@@ -92,6 +92,15 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_optim",
+        about: "PyTorch: parameters after each step of its optimizers",
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/optim.jsonl",
+            "crates/rustorch-nn/tests/fixtures/optim.bin",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "torch_scatter_reduce",
         about: "PyTorch: scatter_reduce with every reduction",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/scatter_reduce.jsonl"]],

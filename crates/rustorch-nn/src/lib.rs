@@ -29,6 +29,7 @@ extern crate self as rustorch_nn;
 pub mod init;
 mod layer;
 mod module;
+pub mod optim;
 mod parameter;
 
 pub use layer::{

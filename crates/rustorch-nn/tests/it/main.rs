@@ -4,4 +4,5 @@
 mod derive;
 mod init;
 mod module;
+mod optimizers;
 mod state_dict;

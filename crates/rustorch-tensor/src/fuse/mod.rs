@@ -7,10 +7,10 @@ mod operators;
 pub use expr::{Expr, ExprOrScalar};
 
 use crate::Tensor;
-use crate::dispatch::{run, run_many};
+use crate::dispatch::{run, run_into, run_many};
 use expr::{Node, Tape};
 use lower::{Input, Program};
-use rustorch_core::{DType, Error, FusedPointwise, Op, PromotionCategory, Result};
+use rustorch_core::{CopyOp, DType, Error, FusedPointwise, Op, PromotionCategory, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -174,6 +174,27 @@ impl Fused {
         match self.program(inputs)? {
             Program::Input(i) => inputs[i].copy(),
             Program::FusedPointwise(fused) => run_fused(fused, inputs),
+        }
+    }
+
+    /// As [`apply`](Self::apply), written into a tensor of the result's dtype and shape, which may be one of the inputs.
+    ///
+    /// ```
+    /// use rustorch_tensor::{Tensor, fuse};
+    /// let step = fuse(|[x, grad, lr]| x - lr * grad)?;
+    /// let (x, grad) = (Tensor::new([1.0f32, 2.0])?, Tensor::new([10.0f32, -10.0])?);
+    /// step.apply_into(&[&x, &grad, &Tensor::scalar(0.1)?], &x)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 3.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); if the result has another dtype or shape, or the memory is read-only.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn apply_into(&self, inputs: &[&Tensor], out: &Tensor) -> Result<()> {
+        match self.program(inputs)? {
+            Program::Input(i) => run_into(&Op::Copy(CopyOp), &[inputs[i]], out),
+            Program::FusedPointwise(fused) => run_into(&Op::FusedPointwise(fused), inputs, out),
         }
     }
 

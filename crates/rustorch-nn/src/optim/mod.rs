@@ -1,0 +1,55 @@
+//! Optimizers: what changes parameters by their gradients.
+//!
+//! An optimizer holds parameters **by name**, in groups with options of their own. Its options are structs with PyTorch's names and
+//! defaults, whose fields may change between steps.
+//!
+//! ```
+//! use rustorch_nn::optim::{SGD, SGDOptions};
+//! use rustorch_nn::{Layer, Linear};
+//! use rustorch_tensor::{Tensor, manual_seed};
+//!
+//! manual_seed(0);
+//! let model = Linear::new(1, 1)?;
+//! let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, momentum: 0.5, ..Default::default() })?;
+//! // y = 2 x + 1
+//! let (x, y) = (Tensor::new([[0.0f32], [1.0], [2.0]])?, Tensor::new([[1.0f32], [3.0], [5.0]])?);
+//! for _ in 0..200 {
+//!     optimizer.zero_grad();
+//!     (model.forward(&x)? - &y).square()?.mean_all()?.backward()?;
+//!     optimizer.step()?;
+//! }
+//! assert!((model.weight.tensor().to_vec::<f32>()?[0] - 2.0).abs() < 1e-3);
+//! # Ok::<(), rustorch_tensor::Error>(())
+//! ```
+
+mod adadelta;
+mod adagrad;
+mod adam;
+mod adamax;
+mod asgd;
+mod clip;
+mod group;
+mod nadam;
+mod options;
+mod radam;
+mod rmsprop;
+mod rprop;
+mod rule;
+mod sgd;
+mod state;
+
+pub use adadelta::{Adadelta, AdadeltaOptions};
+pub use adagrad::{Adagrad, AdagradOptions};
+pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
+pub use adamax::{Adamax, AdamaxOptions};
+pub use asgd::{ASGD, ASGDOptions};
+pub use clip::{clip_grad_norm_, clip_grad_value_};
+pub use group::{Group, NamedParameters, Optimizer};
+pub use nadam::{NAdam, NAdamOptions};
+pub use options::{OptionValue, Options};
+pub use radam::{RAdam, RAdamOptions};
+pub use rmsprop::{RMSprop, RMSpropOptions};
+pub use rprop::{Rprop, RpropOptions};
+pub use rule::{Rule, Step};
+pub use sgd::{SGD, SGDOptions};
+pub use state::{OptimizerState, ParameterState};

@@ -1,0 +1,190 @@
+//! What an optimizer does to one parameter.
+
+use super::Options;
+use super::state::ParameterState;
+use rustorch_tensor::{DType, Error, Result, Tensor};
+
+/// How an optimizer changes a parameter by its gradient. To write one of your own, implement it for its options:
+/// [`Optimizer`](super::Optimizer) brings groups, names, states and checkpoints.
+///
+/// ```
+/// use rustorch_nn::optim::{Optimizer, Options, Rule, Step};
+/// use rustorch_nn::Parameter;
+/// use rustorch_tensor::{Result, Tensor};
+///
+/// /// Steps of one length, up or down.
+/// #[derive(Clone, Debug, Default)]
+/// struct SignOptions {
+///     lr: f64,
+/// }
+///
+/// impl Options for SignOptions {
+///     fn numbers(&self) -> Vec<(String, f64)> {
+///         vec![("lr".to_owned(), self.lr)]
+///     }
+///     fn set_number(&mut self, name: &str, number: f64) -> bool {
+///         if name == "lr" {
+///             self.lr = number;
+///         }
+///         name == "lr"
+///     }
+/// }
+///
+/// impl Rule for SignOptions {
+///     const NAME: &'static str = "Sign";
+///     fn update(&self, step: &mut Step<'_>) -> Result<()> {
+///         step.parameter().sub_(&step.grad().sign()?.mul(self.lr)?)
+///     }
+/// }
+///
+/// let weight = Parameter::new(Tensor::new([1.0f32, 2.0])?)?;
+/// let mut optimizer = Optimizer::new(vec![("weight".to_owned(), weight.clone())], SignOptions { lr: 0.5 })?;
+/// weight.tensor().square()?.sum_all()?.backward()?;
+/// optimizer.step()?;
+/// assert_eq!(weight.tensor().to_vec::<f32>()?, [0.5, 1.5]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+pub trait Rule: Options {
+    /// The optimizer's name.
+    const NAME: &'static str;
+
+    /// Whether the options make sense.
+    ///
+    /// # Errors
+    /// One that names an option that does not, and its range.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Changes the parameter and its state.
+    ///
+    /// # Errors
+    /// As operations on tensors.
+    fn update(&self, step: &mut Step<'_>) -> Result<()>;
+}
+
+/// One parameter in one step of an optimizer, under `no_grad`: floats of 32 or 64 bits. Parameters of 16 bits are updated as `F32` and
+/// rounded after that; complex numbers are pairs in a last dimension.
+pub struct Step<'a> {
+    pub(super) parameter: Tensor,
+    pub(super) grad: Tensor,
+    pub(super) state: &'a mut ParameterState,
+}
+
+impl Step<'_> {
+    /// The parameter, to be written in place.
+    pub fn parameter(&self) -> &Tensor {
+        &self.parameter
+    }
+
+    /// Its gradient, of the parameter's shape, dtype and device.
+    pub fn grad(&self) -> &Tensor {
+        &self.grad
+    }
+
+    /// What takes the gradient's place.
+    pub fn set_grad(&mut self, grad: Tensor) {
+        self.grad = grad;
+    }
+
+    /// Counts this step: 1 in the parameter's first.
+    pub fn count(&mut self) -> f64 {
+        let count = self.state.number("step", 0.0) + 1.0;
+        self.state.set_number("step", count);
+        count
+    }
+
+    /// A number that the state keeps; `first` before it is set.
+    pub fn number(&self, name: &str, first: f64) -> f64 {
+        self.state.number(name, first)
+    }
+
+    /// Sets a number that the state keeps.
+    pub fn set_number(&mut self, name: &'static str, number: f64) {
+        self.state.set_number(name, number);
+    }
+
+    /// Whether the state has a tensor of a name.
+    pub fn has(&self, name: &str) -> bool {
+        self.state.tensor(name).is_some()
+    }
+
+    /// A tensor that the state keeps, of the parameter's shape, to be written in place; `first` everywhere before it is.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn tensor(&mut self, name: &'static str, first: f64) -> Result<Tensor> {
+        if let Some(tensor) = self.state.tensor(name) {
+            return Ok(tensor.clone());
+        }
+        let tensor = self.parameter.full_like(first)?;
+        self.state.set_tensor(name, tensor.clone());
+        Ok(tensor)
+    }
+
+    /// A number as an operand beside the parameter: a tensor of no dimensions, so that an expression is the same in every step.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn operand(&self, number: f64) -> Result<Tensor> {
+        Tensor::full((), number, (self.parameter.dtype(), self.parameter.device()))
+    }
+
+    /// Negates the gradient if the loss is to grow, and adds the decay of weights that is one of the loss's terms.
+    pub(super) fn prepare(&mut self, maximize: bool, weight_decay: f64) -> Result<()> {
+        if maximize {
+            self.grad = self.grad.neg()?;
+        }
+        if weight_decay != 0.0 {
+            self.grad = self.grad.add(&self.parameter.mul(weight_decay)?)?;
+        }
+        Ok(())
+    }
+
+    /// Shrinks the parameter apart from its gradient (Loshchilov, Hutter: *Decoupled Weight Decay Regularization*, 2019).
+    pub(super) fn decay(&self, lr: f64, weight_decay: f64) -> Result<()> {
+        if weight_decay != 0.0 { self.parameter.mul_(1.0 - lr * weight_decay) } else { Ok(()) }
+    }
+}
+
+/// An expression of all optimizers of a kind, made when the first of them steps. It has to use all its inputs.
+macro_rules! expression {
+    ($name:ident, |[$($input:ident),+]| $value:expr) => {
+        static $name: std::sync::LazyLock<rustorch_tensor::Fused> = std::sync::LazyLock::new(|| {
+            rustorch_tensor::fuse(|[$($input),+]| $value).expect("the expression uses each input")
+        });
+    };
+}
+
+pub(super) use expression;
+
+/// An error if an option is outside its range.
+pub(super) fn expect(optimizer: &'static str, name: &str, value: f64, fits: bool, range: &str) -> Result<()> {
+    match fits {
+        true => Ok(()),
+        false => {
+            Err(Error::argument(optimizer, format!("the option `{name}` is {value}, it must be {range}")))
+        }
+    }
+}
+
+/// An error if an option is negative or NaN.
+pub(super) fn expect_not_negative(optimizer: &'static str, options: &[(&str, f64)]) -> Result<()> {
+    options.iter().try_for_each(|&(name, value)| expect(optimizer, name, value, value >= 0.0, "0 or more"))
+}
+
+/// An error if an option is not at least 0 and less than 1.
+pub(super) fn expect_below_one(optimizer: &'static str, options: &[(&str, f64)]) -> Result<()> {
+    let fits = |value: f64| (0.0..1.0).contains(&value);
+    options
+        .iter()
+        .try_for_each(|&(name, value)| expect(optimizer, name, value, fits(value), "from 0 to less than 1"))
+}
+
+/// The dtype in which parameters of a dtype are updated.
+pub(super) fn compute_dtype(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        dtype => dtype,
+    }
+}
