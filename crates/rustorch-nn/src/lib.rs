@@ -26,6 +26,7 @@
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
 
+pub mod data;
 pub mod init;
 mod layer;
 mod module;

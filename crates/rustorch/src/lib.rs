@@ -22,6 +22,7 @@
 //! | `opencl` | OpenCL devices |
 //! | `gguf` | `gguf`: reading and writing GGUF files |
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
+//! | `nn` | `nn`: modules, layers, losses, data; `optim`: optimizers |
 //! | `safetensors` | `safetensors`: safetensors files; their tensors in `files` |
 //! | `numpy` | `numpy`: `.npy` and `.npz` files; their arrays in `files` |
 //! | `torch` | `torch`: PyTorch's `.pt` files; their tensors in `files` |
@@ -40,6 +41,16 @@ mod guide_custom_ops {}
 #[cfg(all(doctest, feature = "numpy", feature = "safetensors", feature = "torch"))]
 #[doc = include_str!("../../../docs/files.md")]
 mod guide_files {}
+
+/// The guide's examples.
+#[cfg(all(doctest, feature = "nn", feature = "safetensors"))]
+#[doc = include_str!("../../../docs/training.md")]
+mod guide_training {}
+
+/// The examples of the first page.
+#[cfg(all(doctest, feature = "llm", feature = "nn", feature = "numpy"))]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 #[cfg(feature = "profile")]
 pub mod benchmark;
@@ -65,6 +76,22 @@ pub use rustorch_formats::safetensors;
 pub use rustorch_formats::torch;
 #[doc(inline)]
 pub use rustorch_tensor::*;
+
+/// Modules: layers, models of layers, their parameters and state dicts.
+#[cfg(feature = "nn")]
+#[doc(inline)]
+pub use rustorch_nn as nn;
+#[cfg(feature = "nn")]
+#[doc(inline)]
+pub use rustorch_nn::optim;
+
+/// What a training takes, in one line: `use rustorch::prelude::*`.
+pub mod prelude {
+    #[cfg(feature = "nn")]
+    pub use rustorch_nn::{Layer, Module};
+    #[doc(no_inline)]
+    pub use rustorch_tensor::{DType, Result, Tensor, autograd::no_grad, manual_seed};
+}
 
 /// The vocabulary: operations, layouts, the contract of a device.
 #[doc(inline)]
