@@ -101,6 +101,15 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_schedules",
+        about: "PyTorch: learning rates and momenta of its schedules",
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/schedules.jsonl",
+            "crates/rustorch-nn/tests/fixtures/schedules.bin",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "torch_scatter_reduce",
         about: "PyTorch: scatter_reduce with every reduction",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/scatter_reduce.jsonl"]],

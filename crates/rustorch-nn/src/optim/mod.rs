@@ -35,6 +35,7 @@ mod radam;
 mod rmsprop;
 mod rprop;
 mod rule;
+pub mod schedule;
 mod sgd;
 mod state;
 

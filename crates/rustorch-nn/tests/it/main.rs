@@ -5,4 +5,5 @@ mod derive;
 mod init;
 mod module;
 mod optimizers;
+mod schedules;
 mod state_dict;

@@ -1,0 +1,162 @@
+//! Schedules: learning rates that change from step to step.
+//!
+//! A schedule is a function of the step and of the rate that the optimizer had at first; a [`Scheduler`] counts steps and sets rates.
+//!
+//! ```
+//! use rustorch_nn::Linear;
+//! use rustorch_nn::optim::schedule::{CosineAnnealingLR, LinearLR, Scheduler, SequentialLR};
+//! use rustorch_nn::optim::{AdamW, AdamWOptions};
+//!
+//! let mut optimizer = AdamW::new(&Linear::new(2, 2)?, AdamWOptions { lr: 1.0, ..Default::default() })?;
+//! // Ten steps of warm-up, then a cosine.
+//! let schedule = SequentialLR::new(LinearLR::new(0.1, 1.0, 10)?)
+//!     .then(10, CosineAnnealingLR::new(100, 0.0)?)?;
+//! let mut scheduler = Scheduler::new(schedule, &mut optimizer)?;
+//! assert_eq!(optimizer.groups()[0].options.lr, 0.1);
+//! for _ in 0..60 {
+//!     // optimizer.step()?;
+//!     scheduler.step(&mut optimizer)?;
+//! }
+//! assert!((optimizer.groups()[0].options.lr - 0.5).abs() < 1e-12);
+//! # Ok::<(), rustorch_tensor::Error>(())
+//! ```
+
+mod composed;
+mod cosine;
+mod cycles;
+mod decays;
+mod plateau;
+
+pub use composed::{ChainedScheduler, SequentialLR};
+pub use cosine::{CosineAnnealingLR, CosineAnnealingWarmRestarts, WarmupStableDecay};
+pub use cycles::{CyclicLR, CyclicMode, OneCycleLR};
+pub use decays::{
+    ConstantLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, MultiplicativeLR, PolynomialLR, StepLR,
+};
+pub use plateau::{PlateauMode, ReduceLROnPlateau, ThresholdMode};
+
+use super::{Optimizer, Rule};
+use rustorch_tensor::{Error, Result};
+
+/// The learning rate as a function of the step.
+pub trait Schedule {
+    /// The rate at a step, the first of which is 0, of a group whose rate was `base` before there was a schedule.
+    fn rate(&self, step: u64, base: f64) -> f64;
+
+    /// The momentum at a step (of optimizers like Adam the first of the betas), if the schedule sets it.
+    fn momentum(&self, _step: u64) -> Option<f64> {
+        None
+    }
+}
+
+impl<S: Schedule + ?Sized> Schedule for Box<S> {
+    fn rate(&self, step: u64, base: f64) -> f64 {
+        (**self).rate(step, base)
+    }
+
+    fn momentum(&self, step: u64) -> Option<f64> {
+        (**self).momentum(step)
+    }
+}
+
+/// A schedule at work on an optimizer: it counts steps and sets the rates of all groups.
+pub struct Scheduler<S> {
+    schedule: S,
+    step: u64,
+    base: Vec<f64>,
+}
+
+/// What a [`Scheduler`] remembers, beside what its schedule was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedulerState {
+    /// How many steps there were.
+    pub step: u64,
+    /// The rate of each group before there was a schedule.
+    pub base: Vec<f64>,
+}
+
+/// An option of a group.
+fn option<R: Rule>(optimizer: &Optimizer<R>, group: usize, name: &str) -> Option<f64> {
+    let numbers = optimizer.groups()[group].options.numbers();
+    numbers.into_iter().find(|(have, _)| have == name).map(|(_, number)| number)
+}
+
+/// The learning rate of each group.
+fn rates<R: Rule>(optimizer: &Optimizer<R>) -> Result<Vec<f64>> {
+    let rate = |group| {
+        option(optimizer, group, "lr")
+            .ok_or_else(|| Error::argument(R::NAME, "it has no option `lr` to schedule"))
+    };
+    (0..optimizer.groups().len()).map(rate).collect()
+}
+
+impl<S: Schedule> Scheduler<S> {
+    /// Sets the rates of the first step.
+    ///
+    /// # Errors
+    /// If the optimizer has no learning rate, or the schedule sets a momentum that it has not.
+    pub fn new<R: Rule>(schedule: S, optimizer: &mut Optimizer<R>) -> Result<Scheduler<S>> {
+        let scheduler = Scheduler { schedule, step: 0, base: rates(optimizer)? };
+        scheduler.apply(optimizer)?;
+        Ok(scheduler)
+    }
+
+    /// Sets the rates of the next step.
+    ///
+    /// # Errors
+    /// If the optimizer has another number of groups than at first.
+    pub fn step<R: Rule>(&mut self, optimizer: &mut Optimizer<R>) -> Result<()> {
+        self.step += 1;
+        self.apply(optimizer)
+    }
+
+    /// What it remembers.
+    pub fn state_dict(&self) -> SchedulerState {
+        SchedulerState { step: self.step, base: self.base.clone() }
+    }
+
+    /// Goes on where another one was. The rates themselves are in the optimizer's state.
+    ///
+    /// # Errors
+    /// If the state has another number of groups.
+    pub fn load_state_dict(&mut self, state: &SchedulerState) -> Result<()> {
+        if state.base.len() != self.base.len() {
+            let message =
+                format!("the state has {} groups, the optimizer {}", state.base.len(), self.base.len());
+            return Err(Error::argument("Scheduler", message));
+        }
+        self.step = state.step;
+        self.base.clone_from(&state.base);
+        Ok(())
+    }
+
+    fn apply<R: Rule>(&self, optimizer: &mut Optimizer<R>) -> Result<()> {
+        if optimizer.groups().len() != self.base.len() {
+            let message = format!(
+                "the optimizer has {} groups, it had {} when it got its schedule",
+                optimizer.groups().len(),
+                self.base.len()
+            );
+            return Err(Error::argument("Scheduler", message));
+        }
+        let momentum = self.schedule.momentum(self.step);
+        for (group, &base) in optimizer.groups_mut().iter_mut().zip(&self.base) {
+            group.options.set_number("lr", self.schedule.rate(self.step, base));
+            if let Some(momentum) = momentum
+                && !group.options.set_number("betas.0", momentum)
+                && !group.options.set_number("momentum", momentum)
+            {
+                return Err(Error::argument(R::NAME, "it has neither `momentum` nor `betas` to schedule"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error if a number of steps is 0.
+fn expect_steps(schedule: &'static str, name: &str, steps: u64) -> Result<()> {
+    match steps {
+        0 => Err(Error::argument(schedule, format!("`{name}` must be at least 1"))),
+        _ => Ok(()),
+    }
+}
