@@ -26,11 +26,18 @@
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
 
+mod activation;
+pub mod functional;
 pub mod init;
 mod layer;
 mod module;
 mod parameter;
 
+pub use activation::{
+    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax,
+    Mish, PReLU, RReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink,
+    Softsign, Tanh, Tanhshrink, Threshold,
+};
 pub use layer::{
     Dropout, Embedding, Function, IntoLayer, LayerNorm, Linear, LinearOptions, OfFunction, OfLayer,
     Sequential,

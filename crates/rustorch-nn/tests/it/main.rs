@@ -1,6 +1,8 @@
 //! Tests of `rustorch-nn` by its public interface.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
+mod activations;
+mod common;
 mod derive;
 mod init;
 mod module;
