@@ -51,16 +51,19 @@ def stored(x):
     return fields | ({"dtype": "i64"} if x.dtype == torch.int64 else {})
 
 
-def case(op, inputs, constant=(), call=None, **args):
+def case(op, inputs, constant=(), call=None, is_refused=False, **args):
     """A line. Inputs at the positions `constant` have no gradient; `call` stands for the function of the name."""
     f = call or getattr(F, op)
     leaves = [x.clone().requires_grad_(x.is_floating_point() and i not in constant) for i, x in enumerate(inputs)]
     line = {"op": op, "args": args, "inputs": [stored(x) for x in inputs]}
-    try:
-        output = f(*leaves, **args)
-    except (RuntimeError, ValueError, IndexError):
-        lines.append(line | {"refused": True})
-        return
+    if is_refused:
+        try:
+            f(*leaves, **args)
+        except (RuntimeError, ValueError, IndexError):
+            lines.append(line | {"refused": True})
+            return
+        raise AssertionError(f"PyTorch takes {line}")
+    output = f(*leaves, **args)
     weights = (torch.arange(output.numel(), dtype=torch.float64) % 5 - 2) * 0.5 + 0.25
     wanted = [x for x in leaves if x.requires_grad]
     grads = iter(torch.autograd.grad(output, wanted, weights.reshape(output.shape), allow_unused=True) if wanted else ())
@@ -101,28 +104,147 @@ def activations():
     case("prelu", [special, tensor(-0.5)])
     case("prelu", [tensor(-1.5)[0], tensor(0.25)])
     case("prelu", [tensor(INF, -1.0), tensor(0.25)])
-    case("prelu", [x, normal(3)])
-    case("prelu", [normal(4), normal(4)])
-    case("prelu", [x, normal(1, 4)])
+    case("prelu", [x, normal(3)], is_refused=True)
+    case("prelu", [normal(4), normal(4)], is_refused=True)
+    case("prelu", [x, normal(1, 4)], is_refused=True)
     for op in ("softmax", "softmin", "log_softmax"):
         for dim in (0, 1, -1):
             case(op, [normal(2, 3, 2)], dim=dim)
         case(op, [tensor(1000.0, -1000.0, 999.0)], dim=0)
-        case(op, [tensor(1.0, 2.0)], dim=1)
+        case(op, [tensor(1.0, 2.0)], dim=1, is_refused=True)
     case("softmax2d", [normal(2, 3, 2, 2)], call=torch.nn.Softmax2d())
     case("softmax2d", [normal(3, 2, 2)], call=torch.nn.Softmax2d())
-    case("softmax2d", [normal(3, 2)], call=torch.nn.Softmax2d())
+    case("softmax2d", [normal(3, 2)], call=torch.nn.Softmax2d(), is_refused=True)
     case("glu", [normal(3, 4)], dim=-1)
     case("glu", [normal(2, 4, 3)], dim=1)
-    case("glu", [normal(3, 4)], dim=0)
-    case("hardtanh", [x], min_val=1.0, max_val=-1.0)
-    case("softshrink", [x], lambd=-0.5)
-    case("celu", [x], alpha=0.0)
+    case("glu", [normal(3, 4)], dim=0, is_refused=True)
+    case("hardtanh", [x], min_val=1.0, max_val=-1.0, is_refused=True)
+    case("softshrink", [x], lambd=-0.5, is_refused=True)
+    case("celu", [x], alpha=0.0, is_refused=True)
+
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def weighted(op, inputs, names=("weight",), constant=(), is_refused=False, **args):
+    """A loss with weights, inputs that have no gradient, which follow the others; "weights" has their names."""
+    n = len(inputs) - len(names)
+
+    def call(*inputs, weights, **args):
+        return getattr(F, op)(*inputs[:n], **dict(zip(weights, inputs[n:])), **args)
+
+    constant = (*constant, *range(n, len(inputs)))
+    case(op, inputs, constant, call, is_refused, weights=list(names), **args)
+
+
+def regression():
+    x, y = normal(3, 4), normal(3, 4)
+    steps, zeros = tensor(0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 1000.0, -1000.0), torch.zeros(9, dtype=torch.float64)
+    pairs = [(x, y), (steps, zeros), (tensor(1.5)[0], tensor(0.25)[0]), (torch.zeros(0, 2, dtype=torch.float64),) * 2]
+    endless = (tensor(INF, -INF, NAN, 1.0), tensor(0.0, 0.0, 0.0, INF))
+    for op, variants in (("l1_loss", ({},)), ("mse_loss", ({},)), ("smooth_l1_loss", ({"beta": 1.0}, {"beta": 0.5}, {"beta": 0.0})),
+                         ("huber_loss", ({"delta": 1.0}, {"delta": 0.5}))):
+        for args in variants:
+            for reduction in REDUCTIONS:
+                for pair in pairs:
+                    case(op, pair, **args, reduction=reduction)
+            case(op, endless, (0, 1), **args, reduction="none")
+    case("smooth_l1_loss", (tensor(INF, -INF, 2.0**100), tensor(0.0, 0.0, 0.0)), beta=1.0, reduction="none")
+    case("smooth_l1_loss", (x, y), beta=-1.0, reduction="mean", is_refused=True)
+    case("huber_loss", (x, y), delta=0.0, reduction="mean", is_refused=True)
+
+
+def binary():
+    p, y, x = uniform(0, 1, 3, 4), uniform(0, 1, 3, 4), normal(3, 4)
+    classes = integers(0, 2, 3, 4).double()
+    edges = tensor(0.0, 0.0, 1.0, 1.0, 0.5, 0.5), tensor(0.0, 1.0, 0.0, 1.0, 0.0, 0.25)
+    far, ends = tensor(1000.0, -1000.0, 1000.0, -1000.0, 0.0, -0.0), tensor(1.0, 1.0, 0.0, 0.0, 1.0, 0.0)
+    for reduction in REDUCTIONS:
+        op = "binary_cross_entropy"
+        weighted(op, (p, y), (), reduction=reduction)
+        weighted(op, edges, (), constant=(1,), reduction=reduction)
+        for shape in ([3, 4], [4], [3, 1]):
+            weighted(op, (p, y, uniform(0, 2, *shape)), reduction=reduction)
+        op = "binary_cross_entropy_with_logits"
+        weighted(op, (x, y), (), reduction=reduction)
+        weighted(op, (far, ends), (), reduction=reduction)
+        for shape in ([3, 4], [4]):
+            weighted(op, (x, y, uniform(0, 2, *shape)), reduction=reduction)
+            weighted(op, (x, y, uniform(0, 3, *shape)), ("pos_weight",), reduction=reduction)
+        weighted(op, (far, ends, tensor(2.5)), ("pos_weight",), reduction=reduction)
+        weighted(op, (x, y, uniform(0, 2, 3, 1), uniform(0, 3, 4)), ("weight", "pos_weight"), reduction=reduction)
+        case("soft_margin_loss", (x, classes * 2 - 1), (1,), reduction=reduction)
+        # PyTorch's overflows from 710 on.
+        case("soft_margin_loss", (tensor(100.0, -100.0, 0.0), tensor(1.0, 1.0, -1.0)), (1,), reduction=reduction)
+        op = "multilabel_soft_margin_loss"
+        weighted(op, (x, classes), (), constant=(1,), reduction=reduction)
+        weighted(op, (x, y), (), reduction=reduction)
+        weighted(op, (x, classes, uniform(0, 2, 4)), constant=(1,), reduction=reduction)
+        weighted(op, (normal(4), tensor(0.0, 1.0, 1.0, 0.0)), (), reduction=reduction)
+    for op in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+        weighted(op, (p, normal(4)), (), reduction="mean", is_refused=True)
+        weighted(op, (p, y, normal(5)), reduction="mean", is_refused=True)
+    for bad in (-0.5, 1.5, NAN):
+        weighted("binary_cross_entropy", (tensor(0.5, bad), tensor(0.0, 1.0)), (), reduction="mean", is_refused=True)
+    for bad in (-0.5, 1.5):
+        weighted("binary_cross_entropy", (tensor(0.5, 0.5), tensor(0.0, bad)), (), reduction="mean", is_refused=True)
+    weighted("binary_cross_entropy_with_logits", (x, y, normal(5)), ("pos_weight",), reduction="mean", is_refused=True)
+    case("soft_margin_loss", (x, normal(5)), reduction="mean", is_refused=True)
+
+
+def likelihood():
+    for reduction in REDUCTIONS:
+        for op, more in (("nll_loss", {}), ("cross_entropy", {"label_smoothing": 0.0}), ("cross_entropy", {"label_smoothing": 0.25})):
+            for ignore_index in (-100, 1):
+                args = {"ignore_index": ignore_index, "reduction": reduction} | more
+                for shape, target in (([4, 3], [4]), ([3], []), ([2, 3, 2], [2, 2]), ([2, 3, 2, 2], [2, 2, 2])):
+                    target = integers(0, 3, *target)
+                    weighted(op, (normal(*shape), target), (), **args)
+                    if len(shape) < 4:
+                        weighted(op, (normal(*shape), target, uniform(0, 2, 3)), **args)
+        ignored = torch.tensor([1, -100, 1, -100])
+        weighted("nll_loss", (normal(4, 3), ignored), (), ignore_index=-100, reduction=reduction)
+        infinite = torch.full((4, 3), -INF, dtype=torch.float64)
+        weighted("nll_loss", (infinite, torch.full((4,), -100)), (), ignore_index=-100, reduction=reduction)
+        probabilities = uniform(0, 1, 4, 3)
+        weighted("cross_entropy", (normal(4, 3), probabilities), (), constant=(1,), ignore_index=-100, label_smoothing=0.0, reduction=reduction)
+    args = {"ignore_index": -100, "reduction": "mean"}
+    for target in (torch.tensor([0, 3, 1, 1]), torch.tensor([0, -1, 1, 1]), torch.tensor([0, 1]), torch.tensor([[0, 1, 1, 2]]), normal(4)):
+        weighted("nll_loss", (normal(4, 3), target), (), **args, is_refused=True)
+    weighted("nll_loss", (normal(4, 3), integers(0, 3, 4), normal(4)), **args, is_refused=True)
+    for reduction in (*REDUCTIONS, "batchmean"):
+        x, y = normal(3, 4), uniform(0, 1, 3, 4)
+        for pair in ((x, y), (x, uniform(0, 1, 4)), (normal(4), uniform(0, 1, 4))):
+            case("kl_div", pair, log_target=False, reduction=reduction)
+        case("kl_div", (x, normal(3, 4)), log_target=True, reduction=reduction)
+        case("kl_div", (tensor(-1.0, -2.0, -0.5), tensor(0.0, 1.0, 0.5)), (1,), log_target=False, reduction=reduction)
+    case("kl_div", (x, normal(5)), log_target=False, reduction="mean", is_refused=True)
+    for reduction in REDUCTIONS:
+        x, rate, counts = normal(3, 4), uniform(0, 5, 3, 4), integers(0, 5, 3, 4).double()
+        for full in (False, True):
+            for log_input, input in ((True, x), (False, rate)):
+                args = {"log_input": log_input, "full": full, "eps": 1e-8, "reduction": reduction}
+                case("poisson_nll_loss", (input, counts), (1,), **args)
+                case("poisson_nll_loss", (input, rate.flip(0)), **args)
+            args = {"full": full, "eps": 1e-6, "reduction": reduction}
+            for shape in ([3, 4], [3], [3, 1]):
+                case("gaussian_nll_loss", (x, rate, uniform(0, 3, *shape)), **args)
+            case("gaussian_nll_loss", (tensor(0.5, 1.0), tensor(0.25, 1.0), tensor(0.0, 1.0)), **args)
+            case("gaussian_nll_loss", (tensor(0.5, 1.0), tensor(0.25, 1.0), tensor(0.25, 2.0)), full=full, eps=0.5, reduction=reduction)
+    case("poisson_nll_loss", (tensor(0.0), tensor(2.0)), log_input=False, full=False, eps=1e-8, reduction="sum")
+    case("gaussian_nll_loss", (x, rate, uniform(0, 3, 4)), **args, is_refused=True)
+    case("gaussian_nll_loss", (x, rate, -rate), **args, is_refused=True)
+
+
+def losses():
+    regression()
+    binary()
+    likelihood()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for name, cases in (("activations", activations),):
+    for name, cases in (("activations", activations), ("losses", losses)):
         lines.clear()
         cases()
         with open(os.path.join(sys.argv[1], name + ".jsonl"), "w") as out:

@@ -30,6 +30,7 @@ mod activation;
 pub mod functional;
 pub mod init;
 mod layer;
+mod loss;
 mod module;
 mod parameter;
 
@@ -41,6 +42,10 @@ pub use activation::{
 pub use layer::{
     Dropout, Embedding, Function, IntoLayer, LayerNorm, Linear, LinearOptions, OfFunction, OfLayer,
     Sequential,
+};
+pub use loss::{
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss,
+    MultiLabelSoftMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
 };
 pub use module::{Layer, Member, Module, Part, StateDict, Training};
 pub use parameter::{Buffer, Parameter};

@@ -1,4 +1,4 @@
-//! Activations as functions of tensors, as `torch.nn.functional`.
+//! Activations and losses as functions of tensors, as `torch.nn.functional`.
 //!
 //! ```
 //! use rustorch_nn::functional as F;
@@ -11,12 +11,18 @@
 
 mod hard;
 mod linear_unit;
+mod loss;
 mod smooth;
 mod softmax;
 
 pub use hard::{hardshrink, hardsigmoid, hardswish, hardtanh, softshrink, threshold};
 pub(crate) use linear_unit::expect_slopes;
 pub use linear_unit::{celu, elu, leaky_relu, prelu, relu, relu6, rrelu, selu};
+pub use loss::{
+    KLDivReduction, binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, gaussian_nll_loss,
+    huber_loss, kl_div, l1_loss, mse_loss, multilabel_soft_margin_loss, nll_loss, poisson_nll_loss,
+    smooth_l1_loss, soft_margin_loss,
+};
 pub use smooth::{
     GeluApproximation, gelu, logsigmoid, mish, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
 };

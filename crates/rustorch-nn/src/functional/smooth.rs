@@ -96,5 +96,10 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
 /// # Errors
 /// If the dtype is none of floats.
 pub fn logsigmoid(x: &Tensor) -> Result<Tensor> {
-    pointwise("logsigmoid", x, |x| x.minimum(0) - log1p_exp_neg_abs(x))
+    pointwise("logsigmoid", x, log_sigmoid)
+}
+
+/// `log(sigmoid(x))`.
+pub(super) fn log_sigmoid(x: Expr<'_>) -> Expr<'_> {
+    x.minimum(0) - log1p_exp_neg_abs(x)
 }

@@ -5,5 +5,6 @@ mod activations;
 mod common;
 mod derive;
 mod init;
+mod losses;
 mod module;
 mod state_dict;

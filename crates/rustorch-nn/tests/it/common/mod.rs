@@ -22,6 +22,11 @@ impl Case<'_> {
         self.args[name].as_bool().unwrap_or_else(|| panic!("{} has no boolean {name}", self.op))
     }
 
+    /// Empty where there is none.
+    pub(crate) fn list(&self, name: &str) -> &[Value] {
+        self.args[name].as_array().map_or(&[], Vec::as_slice)
+    }
+
     pub(crate) fn text(&self, name: &str) -> &str {
         self.args[name].as_str().unwrap_or_else(|| panic!("{} has no text {name}", self.op))
     }

@@ -1,0 +1,44 @@
+//! Losses as functions.
+
+mod binary;
+mod likelihood;
+mod regression;
+
+pub use binary::{
+    binary_cross_entropy, binary_cross_entropy_with_logits, multilabel_soft_margin_loss, soft_margin_loss,
+};
+pub use likelihood::{KLDivReduction, cross_entropy, gaussian_nll_loss, kl_div, nll_loss, poisson_nll_loss};
+pub use regression::{huber_loss, l1_loss, mse_loss, smooth_l1_loss};
+
+use super::expect_float;
+use rustorch_tensor::{Error, Expr, Reduction, Result, Tensor, fuse};
+
+/// What becomes of losses.
+fn reduce(losses: Tensor, reduction: Reduction) -> Result<Tensor> {
+    match reduction {
+        Reduction::None => Ok(losses),
+        Reduction::Mean => losses.mean_all(),
+        Reduction::Sum => losses.sum_all(),
+    }
+}
+
+/// Checks that a target has the shape of the input.
+fn expect_same_shape(name: &'static str, input: &Tensor, target: &Tensor) -> Result<()> {
+    if input.shape() == target.shape() {
+        return Ok(());
+    }
+    let message = format!("the target must have the input's shape {}", input.shape());
+    Err(Error::shape(name, message, [input.shape(), target.shape()]))
+}
+
+/// The losses of elements of an input of floats and a target of its shape, by a pointwise expression, and what becomes of them.
+fn pointwise(
+    name: &'static str,
+    [input, target]: [&Tensor; 2],
+    reduction: Reduction,
+    f: impl for<'t> FnOnce([Expr<'t>; 2]) -> Expr<'t>,
+) -> Result<Tensor> {
+    expect_float(name, input)?;
+    expect_same_shape(name, input, target)?;
+    reduce(fuse(f)?.apply(&[input, target])?, reduction)
+}

@@ -1,0 +1,191 @@
+//! Losses and their gradients against PyTorch's, as functions and as modules.
+//!
+//! The fixture was made by `tools/oracle/torch_nn_functional.py` with PyTorch 2.
+
+use crate::common::{Case, check};
+use rustorch_nn::functional::{self as F, KLDivReduction};
+use rustorch_nn::{
+    BCELoss, BCEWithLogitsLoss, Buffer, CrossEntropyLoss, GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss,
+    MSELoss, Module, MultiLabelSoftMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
+};
+use rustorch_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor};
+
+/// The results of the function and of the module.
+fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
+    let reduction = || match case.text("reduction") {
+        "none" => Reduction::None,
+        "mean" => Reduction::Mean,
+        "sum" => Reduction::Sum,
+        other => panic!("reduction {other}"),
+    };
+    let (x, y) = (&inputs[0], &inputs[1]);
+    // Weights follow the other inputs.
+    let weight = |name: &str| {
+        let names = case.list("weights");
+        let at = names.iter().position(|weight| weight.as_str() == Some(name))?;
+        Some(&inputs[inputs.len() - names.len() + at])
+    };
+    let buffer = |name: &str| weight(name).map(Buffer::new);
+    Ok(match case.op {
+        "l1_loss" => {
+            let reduction = reduction();
+            [F::l1_loss(x, y, reduction)?, L1Loss { reduction }.forward(x, y)?]
+        }
+        "mse_loss" => {
+            let reduction = reduction();
+            [F::mse_loss(x, y, reduction)?, MSELoss { reduction }.forward(x, y)?]
+        }
+        "smooth_l1_loss" => {
+            let (beta, reduction) = (case.float("beta"), reduction());
+            [F::smooth_l1_loss(x, y, beta, reduction)?, SmoothL1Loss { beta, reduction }.forward(x, y)?]
+        }
+        "huber_loss" => {
+            let (delta, reduction) = (case.float("delta"), reduction());
+            [F::huber_loss(x, y, delta, reduction)?, HuberLoss { delta, reduction }.forward(x, y)?]
+        }
+        "binary_cross_entropy" => {
+            let reduction = reduction();
+            [
+                F::binary_cross_entropy(x, y, weight("weight"), reduction)?,
+                BCELoss { weight: buffer("weight"), reduction }.forward(x, y)?,
+            ]
+        }
+        "binary_cross_entropy_with_logits" => {
+            let (weight, pos_weight, reduction) = (weight("weight"), weight("pos_weight"), reduction());
+            let (of_module, pos) = (buffer("weight"), buffer("pos_weight"));
+            [
+                F::binary_cross_entropy_with_logits(x, y, weight, pos_weight, reduction)?,
+                BCEWithLogitsLoss { weight: of_module, pos_weight: pos, reduction }.forward(x, y)?,
+            ]
+        }
+        "soft_margin_loss" => {
+            let reduction = reduction();
+            [F::soft_margin_loss(x, y, reduction)?, SoftMarginLoss { reduction }.forward(x, y)?]
+        }
+        "multilabel_soft_margin_loss" => {
+            let reduction = reduction();
+            [
+                F::multilabel_soft_margin_loss(x, y, weight("weight"), reduction)?,
+                MultiLabelSoftMarginLoss { weight: buffer("weight"), reduction }.forward(x, y)?,
+            ]
+        }
+        "nll_loss" => {
+            let (ignore_index, reduction) = (case.int("ignore_index"), reduction());
+            [
+                F::nll_loss(x, y, weight("weight"), ignore_index, reduction)?,
+                NLLLoss { weight: buffer("weight"), ignore_index, reduction }.forward(x, y)?,
+            ]
+        }
+        "cross_entropy" => {
+            let (ignore_index, reduction) = (case.int("ignore_index"), reduction());
+            let label_smoothing = case.float("label_smoothing");
+            let given = weight("weight").cloned();
+            let options = CrossEntropyOptions { weight: given, ignore_index, reduction, label_smoothing };
+            let weight = buffer("weight");
+            [
+                F::cross_entropy(x, y, &options)?,
+                CrossEntropyLoss { weight, ignore_index, reduction, label_smoothing }.forward(x, y)?,
+            ]
+        }
+        "kl_div" => {
+            let reduction = match case.text("reduction") {
+                "batchmean" => KLDivReduction::BatchMean,
+                "none" => KLDivReduction::None,
+                "mean" => KLDivReduction::Mean,
+                "sum" => KLDivReduction::Sum,
+                other => panic!("reduction {other}"),
+            };
+            let log_target = case.flag("log_target");
+            [F::kl_div(x, y, reduction, log_target)?, KLDivLoss { reduction, log_target }.forward(x, y)?]
+        }
+        "poisson_nll_loss" => {
+            let (log_input, full) = (case.flag("log_input"), case.flag("full"));
+            let (eps, reduction) = (case.float("eps"), reduction());
+            [
+                F::poisson_nll_loss(x, y, log_input, full, eps, reduction)?,
+                PoissonNLLLoss { log_input, full, eps, reduction }.forward(x, y)?,
+            ]
+        }
+        "gaussian_nll_loss" => {
+            let (var, full, eps, reduction) = (&inputs[2], case.flag("full"), case.float("eps"), reduction());
+            [
+                F::gaussian_nll_loss(x, y, var, full, eps, reduction)?,
+                GaussianNLLLoss { full, eps, reduction }.forward(x, y, var)?,
+            ]
+        }
+        other => panic!("no loss {other}"),
+    })
+}
+
+#[test]
+fn results_and_gradients_equal_pytorch() {
+    check("losses.jsonl", call);
+}
+
+/// What the error of a result says.
+#[track_caller]
+fn refused<T>(result: Result<T>, parts: &[&str]) {
+    let text = result.err().expect("this should be refused").to_string();
+    for part in parts {
+        assert!(text.contains(part), "`{text}` does not say `{part}`");
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() -> Result<()> {
+    let (x, y) = (Tensor::zeros([3, 4], DType::F32)?, Tensor::zeros([4], DType::F32)?);
+    let integers = x.to_dtype(DType::I64)?;
+    refused(L1Loss::default().forward(&x, &y), &["l1_loss", "[3, 4]", "[4]"]);
+    refused(MSELoss::default().forward(&integers, &integers), &["mse_loss", "floating-point", "i64"]);
+    let negative = SmoothL1Loss { beta: -1.0, ..Default::default() };
+    refused(negative.forward(&x, &x), &["smooth_l1_loss", "beta", "-1"]);
+    refused(HuberLoss { delta: 0.0, ..Default::default() }.forward(&x, &x), &["huber_loss", "delta", "0"]);
+    let bce = BCELoss::default();
+    refused(bce.forward(&x, &y), &["binary_cross_entropy", "[3, 4]", "[4]"]);
+    refused(bce.forward(&x, &x.to_dtype(DType::F64)?), &["binary_cross_entropy", "f32", "f64"]);
+    refused(bce.forward(&x.add(1.5)?, &x), &["binary_cross_entropy", "input", "from 0 to 1", "logits"]);
+    refused(bce.forward(&x, &x.sub(0.5)?), &["binary_cross_entropy", "target", "from 0 to 1"]);
+    let wide = Some(Buffer::new(&Tensor::ones([5], DType::F32)?));
+    let weighted = BCEWithLogitsLoss { pos_weight: wide.clone(), ..Default::default() };
+    refused(weighted.forward(&x, &x), &["binary_cross_entropy_with_logits", "pos_weight", "[3, 4]", "[5]"]);
+    let scalar = Tensor::zeros([], DType::F32)?;
+    refused(MultiLabelSoftMarginLoss::default().forward(&scalar, &scalar), &["multilabel_soft_margin_loss"]);
+    let nll = NLLLoss::default();
+    refused(nll.forward(&x, &Tensor::new([0i64, 4, 1])?), &["nll_loss", "class 4", "4 classes"]);
+    refused(nll.forward(&x, &Tensor::new([0i64, 1])?), &["nll_loss", "shape [3]", "[2]"]);
+    refused(nll.forward(&x, &Tensor::zeros([3], DType::F32)?), &["nll_loss", "integers", "f32"]);
+    let weighted = NLLLoss { weight: wide, ..Default::default() };
+    refused(weighted.forward(&x, &Tensor::new([0i64, 1, 2])?), &["nll_loss", "weight", "4 classes", "[5]"]);
+    let kl_div = KLDivLoss::default();
+    refused(kl_div.forward(&x, &Tensor::zeros([3], DType::F32)?), &["kl_div", "[3, 4]", "[3]"]);
+    let gaussian = GaussianNLLLoss::default();
+    refused(gaussian.forward(&x, &x, &y), &["gaussian_nll_loss", "var", "[3, 4]", "[4]"]);
+    refused(gaussian.forward(&x, &x, &x.sub(1)?), &["gaussian_nll_loss", "negative"]);
+    let eps = GaussianNLLLoss { eps: 0.0, ..Default::default() };
+    refused(eps.forward(&x, &x, &x), &["gaussian_nll_loss", "eps"]);
+    Ok(())
+}
+
+#[test]
+fn weights_are_in_state_dicts() -> Result<()> {
+    let weight = Some(Buffer::new(&Tensor::new([1.0f32, 3.0])?));
+    let loss = CrossEntropyLoss { weight, ..Default::default() };
+    assert_eq!(loss.named_buffers()[0].0, "weight");
+    assert_eq!(loss.state_dict().len(), 1);
+    Ok(())
+}
+
+/// Gradients of gradients, also of the functions that have gradients of their own.
+#[test]
+fn second_gradients_equal_finite_differences() -> Result<()> {
+    use rustorch_tensor::autograd::{GradCheck, gradgradcheck};
+    let x = Tensor::new([0.25f64, 0.5, 0.875])?;
+    let y = Tensor::new([0.125f64, 0.75, 0.5])?;
+    let mean = Reduction::Mean;
+    gradgradcheck(
+        |x| Ok(vec![F::binary_cross_entropy(&x[0], &x[1], None, mean)?]),
+        &[&x, &y],
+        GradCheck::default(),
+    )?;
+    gradgradcheck(|x| Ok(vec![F::huber_loss(&x[0], &x[1], 0.5, mean)?]), &[&x, &y], GradCheck::default())
+}
