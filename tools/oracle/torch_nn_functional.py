@@ -194,10 +194,13 @@ def binary():
 
 def likelihood():
     for reduction in REDUCTIONS:
-        for op, more in (("nll_loss", {}), ("cross_entropy", {"label_smoothing": 0.0}), ("cross_entropy", {"label_smoothing": 0.25})):
+        # Cross entropy has a fixture of its own, torch_cross_entropy.py's: here is that arguments arrive.
+        for op, more in (("nll_loss", {}), ("cross_entropy", {"label_smoothing": 0.25})):
             for ignore_index in (-100, 1):
                 args = {"ignore_index": ignore_index, "reduction": reduction} | more
                 for shape, target in (([4, 3], [4]), ([3], []), ([2, 3, 2], [2, 2]), ([2, 3, 2, 2], [2, 2, 2])):
+                    if op == "cross_entropy" and shape != [4, 3]:
+                        continue
                     target = integers(0, 3, *target)
                     weighted(op, (normal(*shape), target), (), **args)
                     if len(shape) < 4:
@@ -236,10 +239,66 @@ def likelihood():
     case("gaussian_nll_loss", (x, rate, -rate), **args, is_refused=True)
 
 
+def margins():
+    a, b, sides = normal(3, 4), normal(3, 4), integers(0, 2, 3, 4).double() * 2 - 1
+    x = normal(3, 4)
+    for reduction in REDUCTIONS:
+        for margin in (0.0, 0.5):
+            args = {"margin": margin, "reduction": reduction}
+            case("margin_ranking_loss", (a, b, sides), (2,), **args)
+            # At the margin.
+            case("margin_ranking_loss", (tensor(1.0, 2.0, 1.5), tensor(1.0, 1.5, 2.0), tensor(1.0, 1.0, -1.0)), (2,), **args)
+            case("margin_ranking_loss", (a, normal(3, 1), sides[:1]), (2,), **args)
+            case("cosine_embedding_loss", (a, b, tensor(1.0, -1.0, -1.0)), (2,), **args)
+            case("cosine_embedding_loss", (a, a, tensor(1.0, -1.0, 0.0)), (2,), **args)
+            case("cosine_embedding_loss", (a[0], b[0], tensor(-1.0)[0]), (2,), **args)
+            case("cosine_embedding_loss", (a * 0, b, tensor(1.0, -1.0, 1.0)), (2,), **args)
+            case("hinge_embedding_loss", (x, sides), (1,), margin=margin + 0.5, reduction=reduction)
+        case("hinge_embedding_loss", (tensor(1.0, 1.0, 0.0, 0.25), tensor(1.0, -1.0, -1.0, 0.0)), (1,), margin=1.0, reduction=reduction)
+        for p in (1, 2):
+            for margin in (1.0, 0.5):
+                args = {"p": p, "margin": margin, "reduction": reduction}
+                weighted("multi_margin_loss", (x, integers(0, 4, 3)), (), **args)
+                weighted("multi_margin_loss", (x, integers(0, 4, 3), uniform(0, 2, 4)), **args)
+                # At the margin.
+                weighted("multi_margin_loss", (tensor(1.0, 0.5, 0.0), torch.tensor(0)), (), **args)
+            weighted("multi_margin_loss", (tensor(1.0, 0.5, 0.0), torch.tensor([2])), (), **args)
+        for lists in ([[0, 2, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]], [[0, 1, 2, 3], [3, 2, -1, -1], [1, -1, -1, -1]],
+                      [[2, 2, 0, -1], [0, 0, 0, 0], [-1, -1, -1, -1]]):
+            case("multilabel_margin_loss", (x, torch.tensor(lists)), reduction=reduction)
+        case("multilabel_margin_loss", (tensor(1.0, 0.5, 0.0), torch.tensor([0, -1, 2])), reduction=reduction)
+        for swap in (False, True):
+            for p, margin in ((1.0, 1.0), (3.0, 1.0), (2.0, 2.5)):
+                args = {"margin": margin, "p": p, "eps": 1e-6, "swap": swap, "reduction": reduction}
+                case("triplet_margin_loss", (a, b, x), **args)
+            case("triplet_margin_loss", (a[0], b[0], x[0]), **args)
+            case("triplet_margin_loss", (a, b, x[:1]), **args)
+            op, distance = "triplet_margin_with_distance_loss", lambda x, y: (x - y).square().sum(-1)
+            call = lambda *x, **args: F.triplet_margin_with_distance_loss(*x, distance_function=distance, **args)
+            case(op, (a, b, x), (), call, margin=2.0, swap=swap, reduction=reduction)
+    mean = {"reduction": "mean"}
+    case("margin_ranking_loss", (a, b, sides[0]), (2,), margin=0.0, **mean, is_refused=True)
+    case("margin_ranking_loss", (a, normal(3, 5), sides), (2,), margin=0.0, **mean, is_refused=True)
+    case("hinge_embedding_loss", (a, normal(5)), (1,), margin=1.0, **mean, is_refused=True)
+    case("cosine_embedding_loss", (a, b, sides), (2,), margin=0.0, **mean, is_refused=True)
+    case("cosine_embedding_loss", (a, b[0], sides[0]), (2,), margin=0.0, **mean, is_refused=True)
+    case("cosine_embedding_loss", (a, b, normal(4)), (2,), margin=0.0, **mean, is_refused=True)
+    for bad in ([0, 4, 1], [0, -1, 1], [0, 1], [[0, 1, 2]]):
+        weighted("multi_margin_loss", (x, torch.tensor(bad)), (), p=1, margin=1.0, **mean, is_refused=True)
+    weighted("multi_margin_loss", (x, torch.tensor([0, 1, 2])), (), p=3, margin=1.0, **mean, is_refused=True)
+    weighted("multi_margin_loss", (x, torch.tensor([0, 1, 2]), normal(5)), p=1, margin=1.0, **mean, is_refused=True)
+    for bad in ([[0, 4, 1, 1]] * 3, [[0, -2, 1, 1]] * 3, [0, 1, 2, 3]):
+        case("multilabel_margin_loss", (x, torch.tensor(bad)), **mean, is_refused=True)
+    args |= {"margin": 1.0, "reduction": "mean"}
+    case("triplet_margin_loss", (a, b[0], x), **args, is_refused=True)
+    case("triplet_margin_loss", (a, b, x), **args | {"margin": -1.0}, is_refused=True)
+
+
 def losses():
     regression()
     binary()
     likelihood()
+    margins()
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ pub use hard::{hardshrink, hardsigmoid, hardswish, hardtanh, softshrink, thresho
 pub(crate) use linear_unit::expect_slopes;
 pub use linear_unit::{celu, elu, leaky_relu, prelu, relu, relu6, rrelu, selu};
 pub use loss::{
-    KLDivReduction, binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, gaussian_nll_loss,
-    huber_loss, kl_div, l1_loss, mse_loss, multilabel_soft_margin_loss, nll_loss, poisson_nll_loss,
-    smooth_l1_loss, soft_margin_loss,
+    KLDivReduction, TripletMarginOptions, binary_cross_entropy, binary_cross_entropy_with_logits,
+    cosine_embedding_loss, cross_entropy, gaussian_nll_loss, hinge_embedding_loss, huber_loss, kl_div,
+    l1_loss, margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss,
+    multilabel_soft_margin_loss, nll_loss, pairwise_distance, poisson_nll_loss, smooth_l1_loss,
+    soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss,
 };
 pub use smooth::{
     GeluApproximation, gelu, logsigmoid, mish, sigmoid, silu, softplus, softsign, tanh, tanhshrink,

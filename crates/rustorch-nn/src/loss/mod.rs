@@ -38,9 +38,13 @@ macro_rules! losses {
 
 // After the macro, which they use.
 mod binary;
+mod embedding;
 mod likelihood;
+mod margin;
 mod regression;
 
 pub use binary::{BCELoss, BCEWithLogitsLoss, MultiLabelSoftMarginLoss, SoftMarginLoss};
+pub use embedding::{CosineEmbeddingLoss, TripletMarginLoss, TripletMarginWithDistanceLoss};
 pub use likelihood::{CrossEntropyLoss, GaussianNLLLoss, KLDivLoss, NLLLoss, PoissonNLLLoss};
+pub use margin::{HingeEmbeddingLoss, MarginRankingLoss, MultiLabelMarginLoss, MultiMarginLoss};
 pub use regression::{HuberLoss, L1Loss, MSELoss, SmoothL1Loss};

@@ -3,10 +3,12 @@
 //! The fixture was made by `tools/oracle/torch_nn_functional.py` with PyTorch 2.
 
 use crate::common::{Case, check};
-use rustorch_nn::functional::{self as F, KLDivReduction};
+use rustorch_nn::functional::{self as F, KLDivReduction, TripletMarginOptions};
 use rustorch_nn::{
-    BCELoss, BCEWithLogitsLoss, Buffer, CrossEntropyLoss, GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss,
-    MSELoss, Module, MultiLabelSoftMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
+    BCELoss, BCEWithLogitsLoss, Buffer, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, Module,
+    MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss,
+    SoftMarginLoss, TripletMarginLoss, TripletMarginWithDistanceLoss,
 };
 use rustorch_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor};
 
@@ -113,6 +115,62 @@ fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
                 GaussianNLLLoss { full, eps, reduction }.forward(x, y, var)?,
             ]
         }
+        "margin_ranking_loss" => {
+            let (target, margin, reduction) = (&inputs[2], case.float("margin"), reduction());
+            [
+                F::margin_ranking_loss(x, y, target, margin, reduction)?,
+                MarginRankingLoss { margin, reduction }.forward(x, y, target)?,
+            ]
+        }
+        "cosine_embedding_loss" => {
+            let (target, margin, reduction) = (&inputs[2], case.float("margin"), reduction());
+            [
+                F::cosine_embedding_loss(x, y, target, margin, reduction)?,
+                CosineEmbeddingLoss { margin, reduction }.forward(x, y, target)?,
+            ]
+        }
+        "hinge_embedding_loss" => {
+            let (margin, reduction) = (case.float("margin"), reduction());
+            [
+                F::hinge_embedding_loss(x, y, margin, reduction)?,
+                HingeEmbeddingLoss { margin, reduction }.forward(x, y)?,
+            ]
+        }
+        "multi_margin_loss" => {
+            let (p, margin, reduction) = (case.int("p"), case.float("margin"), reduction());
+            [
+                F::multi_margin_loss(x, y, p, margin, weight("weight"), reduction)?,
+                MultiMarginLoss { p, margin, weight: buffer("weight"), reduction }.forward(x, y)?,
+            ]
+        }
+        "multilabel_margin_loss" => {
+            let reduction = reduction();
+            [F::multilabel_margin_loss(x, y, reduction)?, MultiLabelMarginLoss { reduction }.forward(x, y)?]
+        }
+        "triplet_margin_loss" => {
+            let (margin, p, eps) = (case.float("margin"), case.float("p"), case.float("eps"));
+            let (negative, swap, reduction) = (&inputs[2], case.flag("swap"), reduction());
+            let options = TripletMarginOptions { margin, p, eps, swap, reduction };
+            [
+                F::triplet_margin_loss(x, y, negative, &options)?,
+                TripletMarginLoss { options }.forward(x, y, negative)?,
+            ]
+        }
+        "triplet_margin_with_distance_loss" => {
+            let distance = |a: &Tensor, b: &Tensor| a.sub(b)?.square()?.sum(-1, false);
+            let (negative, margin) = (&inputs[2], case.float("margin"));
+            let (swap, reduction) = (case.flag("swap"), reduction());
+            let module = TripletMarginWithDistanceLoss {
+                margin,
+                swap,
+                reduction,
+                ..TripletMarginWithDistanceLoss::new(distance)
+            };
+            [
+                F::triplet_margin_with_distance_loss(x, y, negative, distance, margin, swap, reduction)?,
+                module.forward(x, y, negative)?,
+            ]
+        }
         other => panic!("no loss {other}"),
     })
 }
@@ -163,6 +221,33 @@ fn errors_say_what_is_wrong() -> Result<()> {
     refused(gaussian.forward(&x, &x, &x.sub(1)?), &["gaussian_nll_loss", "negative"]);
     let eps = GaussianNLLLoss { eps: 0.0, ..Default::default() };
     refused(eps.forward(&x, &x, &x), &["gaussian_nll_loss", "eps"]);
+    Ok(())
+}
+
+#[test]
+fn errors_of_margins_say_what_is_wrong() -> Result<()> {
+    let (x, y) = (Tensor::zeros([3, 4], DType::F32)?, Tensor::zeros([4], DType::F32)?);
+    let classes = Tensor::new([0i64, 1, 2])?;
+    refused(MarginRankingLoss::default().forward(&x, &x, &y), &["margin_ranking_loss", "dimensions", "[4]"]);
+    let wide = Tensor::zeros([3, 5], DType::F32)?;
+    refused(HingeEmbeddingLoss::default().forward(&x, &wide), &["hinge_embedding_loss", "[3, 4]", "[3, 5]"]);
+    let cosine = CosineEmbeddingLoss::default();
+    refused(cosine.forward(&x, &x, &x), &["cosine_embedding_loss", "[n, features]", "[3, 4]"]);
+    let multi = MultiMarginLoss::default();
+    refused(multi.forward(&x, &Tensor::new([0i64, 4, 1])?), &["multi_margin_loss", "class 4", "4 classes"]);
+    refused(multi.forward(&x, &Tensor::new([0i64, 1])?), &["multi_margin_loss", "[3]", "[2]"]);
+    refused(multi.forward(&x, &x), &["multi_margin_loss", "integers", "f32"]);
+    refused(
+        MultiMarginLoss { p: 3, ..multi }.forward(&x, &classes),
+        &["multi_margin_loss", "p must be", "3"],
+    );
+    let lists = Tensor::full([3, 4], -2, DType::I64)?;
+    refused(MultiLabelMarginLoss::default().forward(&x, &lists), &["multilabel_margin_loss", "class -2"]);
+    let triplet = TripletMarginLoss::default();
+    refused(triplet.forward(&x, &x, &y), &["triplet_margin_loss", "dimensions", "[4]"]);
+    let options = TripletMarginOptions { margin: 0.0, ..Default::default() };
+    refused(TripletMarginLoss { options }.forward(&x, &x, &x), &["triplet_margin_loss", "margin", "0"]);
+    refused(F::pairwise_distance(&x, &wide, 2.0, 1e-6), &["pairwise_distance", "[3, 4]", "[3, 5]"]);
     Ok(())
 }
 

@@ -1,13 +1,20 @@
 //! Losses as functions.
 
 mod binary;
+mod embedding;
 mod likelihood;
+mod margin;
 mod regression;
 
 pub use binary::{
     binary_cross_entropy, binary_cross_entropy_with_logits, multilabel_soft_margin_loss, soft_margin_loss,
 };
+pub use embedding::{
+    TripletMarginOptions, cosine_embedding_loss, pairwise_distance, triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+};
 pub use likelihood::{KLDivReduction, cross_entropy, gaussian_nll_loss, kl_div, nll_loss, poisson_nll_loss};
+pub use margin::{hinge_embedding_loss, margin_ranking_loss, multi_margin_loss, multilabel_margin_loss};
 pub use regression::{huber_loss, l1_loss, mse_loss, smooth_l1_loss};
 
 use super::expect_float;
