@@ -294,11 +294,47 @@ def margins():
     case("triplet_margin_loss", (a, b, x), **args | {"margin": -1.0}, is_refused=True)
 
 
+def ctc():
+    def call(logits, targets, input_lengths, target_lengths, **args):
+        """Of logits: PyTorch's gradient of log-probabilities is right only before log_softmax."""
+        lengths = [torch.tensor(x if logits.dim() == 3 else x[0]) for x in (input_lengths, target_lengths)]
+        return F.ctc_loss(logits.log_softmax(-1), targets, *lengths, **args)
+
+    def add(logits, targets, inputs, outputs, constant=(), is_refused=False, **args):
+        args = {"blank": 0, "reduction": "none", "zero_infinity": False} | args
+        case("ctc_loss", (logits, torch.tensor(targets)), constant, call, is_refused, input_lengths=inputs, target_lengths=outputs, **args)
+
+    x = normal(6, 3, 4)
+    for reduction in REDUCTIONS:
+        add(x, [[1, 2, 3], [1, 1, 2], [3, 3, 3]], [6, 6, 6], [3, 3, 3], reduction=reduction)
+        add(x, [[1, 2, 3, 9], [2, 2, -1, 0], [3, 9, 9, 9]], [6, 4, 1], [3, 2, 1], reduction=reduction)
+        add(x, [1, 2, 3, 1], [6, 4, 5], [3, 0, 1], reduction=reduction)
+        add(x[:, 0], [1, 3], [6], [2], reduction=reduction)
+        # Without an alignment: 2 2 needs three times.
+        args = {"zero_infinity": True, "reduction": reduction}
+        add(x, [[1, 2, 3], [2, 2, 1], [3, 1, 1]], [6, 2, 0], [3, 2, 2], **args)
+        add(x, [[1, 2, 3], [2, 2, 1], [3, 1, 1]], [6, 2, 0], [3, 2, 2], (0,), **args | {"zero_infinity": False})
+    add(x, [[0, 1], [1, 2], [2, 2]], [6, 6, 5], [2, 2, 2], blank=3)
+    add(x, [[1, 2, 3]] * 3, [6, 0, 2], [0, 0, 0])
+    add(normal(1, 1, 2), [[1]], [1], [1])
+    # Logits that are far apart.
+    add(x * 64, [[1, 2], [1, 1], [2, 3]], [6, 6, 6], [2, 2, 2])
+    good = ([[1, 2], [1, 1], [2, 3]], [6, 6, 6], [2, 2, 2])
+    add(x, *good, blank=4, is_refused=True)
+    add(x, good[0], [7, 6, 6], good[2], is_refused=True)
+    add(x, good[0], [6, 6], good[2], is_refused=True)
+    add(x, *good[:2], [2, 2], is_refused=True)
+    add(x, *good[:2], [3, 2, 2], is_refused=True)
+    add(x, [1, 2, 3], *good[1:], is_refused=True)
+    add(normal(6), *good, is_refused=True)
+
+
 def losses():
     regression()
     binary()
     likelihood()
     margins()
+    ctc()
 
 
 if __name__ == "__main__":

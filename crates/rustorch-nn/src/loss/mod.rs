@@ -38,12 +38,14 @@ macro_rules! losses {
 
 // After the macro, which they use.
 mod binary;
+mod ctc;
 mod embedding;
 mod likelihood;
 mod margin;
 mod regression;
 
 pub use binary::{BCELoss, BCEWithLogitsLoss, MultiLabelSoftMarginLoss, SoftMarginLoss};
+pub use ctc::CTCLoss;
 pub use embedding::{CosineEmbeddingLoss, TripletMarginLoss, TripletMarginWithDistanceLoss};
 pub use likelihood::{CrossEntropyLoss, GaussianNLLLoss, KLDivLoss, NLLLoss, PoissonNLLLoss};
 pub use margin::{HingeEmbeddingLoss, MarginRankingLoss, MultiLabelMarginLoss, MultiMarginLoss};

@@ -5,12 +5,12 @@
 use crate::common::{Case, check};
 use rustorch_nn::functional::{self as F, KLDivReduction, TripletMarginOptions};
 use rustorch_nn::{
-    BCELoss, BCEWithLogitsLoss, Buffer, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    BCELoss, BCEWithLogitsLoss, Buffer, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
     HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, Module,
     MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss,
     SoftMarginLoss, TripletMarginLoss, TripletMarginWithDistanceLoss,
 };
-use rustorch_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor};
+use rustorch_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor, manual_seed};
 
 /// The results of the function and of the module.
 fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
@@ -171,6 +171,21 @@ fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
                 module.forward(x, y, negative)?,
             ]
         }
+        "ctc_loss" => {
+            // PyTorch's gradient is that before log_softmax.
+            let log_probs = F::log_softmax(x, -1)?;
+            let lengths = |name: &str| -> Vec<usize> {
+                case.list(name).iter().map(|length| length.as_u64().unwrap() as usize).collect()
+            };
+            let (of_inputs, of_targets) = (lengths("input_lengths"), lengths("target_lengths"));
+            let (blank, reduction) = (case.int("blank") as usize, reduction());
+            let zero_infinity = case.flag("zero_infinity");
+            let module = CTCLoss { blank, reduction, zero_infinity };
+            [
+                F::ctc_loss(&log_probs, y, &of_inputs, &of_targets, blank, reduction, zero_infinity)?,
+                module.forward(&log_probs, y, &of_inputs, &of_targets)?,
+            ]
+        }
         other => panic!("no loss {other}"),
     })
 }
@@ -248,6 +263,52 @@ fn errors_of_margins_say_what_is_wrong() -> Result<()> {
     let options = TripletMarginOptions { margin: 0.0, ..Default::default() };
     refused(TripletMarginLoss { options }.forward(&x, &x, &x), &["triplet_margin_loss", "margin", "0"]);
     refused(F::pairwise_distance(&x, &wide, 2.0, 1e-6), &["pairwise_distance", "[3, 4]", "[3, 5]"]);
+    Ok(())
+}
+
+#[test]
+fn errors_of_ctc_say_what_is_wrong() -> Result<()> {
+    let x = F::log_softmax(&Tensor::zeros([5, 2, 4], DType::F32)?, -1)?;
+    let y = Tensor::new([[1i64, 2], [3, 3]])?;
+    let ctc = CTCLoss::default();
+    assert!(ctc.forward(&x, &y, &[5, 5], &[2, 2]).is_ok());
+    refused(ctc.forward(&x.to_dtype(DType::F16)?, &y, &[5, 5], &[2, 2]), &["ctc_loss", "f32 or f64", "f16"]);
+    refused(ctc.forward(&x, &y, &[5, 6], &[2, 2]), &["ctc_loss", "input length is 6", "5 times"]);
+    refused(ctc.forward(&x, &y, &[5], &[2, 2]), &["ctc_loss", "input_lengths", "2 sequences, not 1"]);
+    refused(ctc.forward(&x, &y, &[5, 5], &[2, 3]), &["ctc_loss", "targets", "[2, 3 or more]", "[2, 2]"]);
+    let wrong = |y| ctc.forward(&x, &Tensor::new(y)?, &[5, 5], &[2, 1]);
+    refused(wrong([[1i64, 4], [1, 1]]), &["ctc_loss", "class 4", "4 classes"]);
+    refused(wrong([[1i64, -1], [1, 1]]), &["ctc_loss", "class -1"]);
+    refused(wrong([[1i64, 0], [1, 1]]), &["ctc_loss", "blank"]);
+    // Padding may be anything.
+    assert!(wrong([[1i64, 2], [1, 0]]).is_ok() && wrong([[1i64, 2], [1, 99]]).is_ok());
+    refused(CTCLoss { blank: 4, ..ctc }.forward(&x, &y, &[5, 5], &[2, 2]), &["ctc_loss", "blank is 4"]);
+    Ok(())
+}
+
+/// Sums over all alignments, counted one by one.
+#[test]
+fn ctc_sums_over_all_alignments() -> Result<()> {
+    manual_seed(3);
+    let log_probs = F::log_softmax(&Tensor::randn([5, 1, 3], DType::F64)?, -1)?;
+    let p: Vec<f64> = log_probs.exp()?.to_vec()?;
+    let mut total = 0.0;
+    for path in 0..3usize.pow(5) {
+        let classes: Vec<usize> = (0..5).map(|t| path / 3usize.pow(t) % 3).collect();
+        let mut labels = classes.clone();
+        labels.dedup();
+        labels.retain(|&class| class != 0);
+        if labels == [2, 1, 1] {
+            total += classes.iter().enumerate().map(|(t, &class)| p[t * 3 + class]).product::<f64>();
+        }
+    }
+    let loss = CTCLoss { reduction: Reduction::Sum, ..Default::default() }.forward(
+        &log_probs,
+        &Tensor::new([[2i64, 1, 1]])?,
+        &[5],
+        &[3],
+    )?;
+    assert!((loss.item()?.to_f64() + total.ln()).abs() < 1e-12);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Losses as functions.
 
 mod binary;
+mod ctc;
 mod embedding;
 mod likelihood;
 mod margin;
@@ -9,6 +10,7 @@ mod regression;
 pub use binary::{
     binary_cross_entropy, binary_cross_entropy_with_logits, multilabel_soft_margin_loss, soft_margin_loss,
 };
+pub use ctc::ctc_loss;
 pub use embedding::{
     TripletMarginOptions, cosine_embedding_loss, pairwise_distance, triplet_margin_loss,
     triplet_margin_with_distance_loss,
