@@ -1,7 +1,7 @@
 //! Rectified linear units and their variants: the identity above 0.
 
-use super::{expect_float, hardtanh, pointwise};
-use rustorch_tensor::{Error, Expr, Result, Tensor, fuse};
+use super::{expect_float, hardtanh, pointwise, rounded};
+use rustorch_tensor::{Error, Expr, Result, Tensor};
 
 /// `max(x, 0)`, as `torch.nn.functional.relu`. NaN stays.
 ///
@@ -68,11 +68,10 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 /// `x` where it is positive, else `slope · x`.
 fn sloped(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     // Where x is positive the slope has no gradient, also if x is infinite.
-    let sloped = fuse(|[x, slope]| {
+    rounded([x, slope], |[x, slope]| {
         let positive = x.gt(0);
         positive.where_cond(x, positive.where_cond(0, x) * slope)
-    })?;
-    sloped.apply(&[x, slope])
+    })
 }
 
 /// `x` where it is positive, else `weight · x`, as `torch.nn.functional.prelu`: with one weight, or one for each index of

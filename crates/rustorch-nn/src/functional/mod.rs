@@ -1,5 +1,7 @@
 //! Activations and losses as functions of tensors, as `torch.nn.functional`.
 //!
+//! Of 16-bit floats they are computed in `F32` and rounded once.
+//!
 //! ```
 //! use rustorch_nn::functional as F;
 //! use rustorch_tensor::Tensor;
@@ -30,12 +32,50 @@ pub use smooth::{
 };
 pub use softmax::{glu, log_softmax, softmax, softmax2d, softmin};
 
-use rustorch_tensor::{Error, Expr, Result, Tensor, fuse};
+use rustorch_tensor::{DType, Error, Expr, Result, Tensor, fuse};
 
-/// Applies a pointwise expression to a tensor of floats, in one pass over memory.
+/// Applies a pointwise expression to a tensor of floats, in one pass over memory, and rounds its result once.
 fn pointwise(name: &'static str, x: &Tensor, f: impl for<'t> FnOnce(Expr<'t>) -> Expr<'t>) -> Result<Tensor> {
     expect_float(name, x)?;
-    fuse(|[x]| f(x))?.apply(&[x])
+    rounded([x], |[x]| f(x))
+}
+
+/// The value of a pointwise expression in the dtype of its inputs, rounded once.
+fn rounded<const N: usize>(
+    inputs: [&Tensor; N],
+    f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>,
+) -> Result<Tensor> {
+    let half = half_dtype(&inputs);
+    wide(inputs, |inputs| match half {
+        Some(dtype) => f(inputs).to_dtype(dtype),
+        None => f(inputs),
+    })
+}
+
+/// The value of a pointwise expression that is computed in `F32` where inputs are 16-bit floats: those would be rounded at each step.
+fn wide<const N: usize>(
+    inputs: [&Tensor; N],
+    f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>,
+) -> Result<Tensor> {
+    let half = inputs.map(|x| is_half(x.dtype()));
+    let fused = fuse(|mut inputs: [Expr<'_>; N]| {
+        for (x, _) in inputs.iter_mut().zip(half).filter(|(_, half)| *half) {
+            *x = x.to_dtype(DType::F32);
+        }
+        f(inputs)
+    })?;
+    fused.apply(&inputs)
+}
+
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// The 16-bit float that all inputs are which are floats.
+fn half_dtype(inputs: &[&Tensor]) -> Option<DType> {
+    let mut floats = inputs.iter().map(|x| x.dtype()).filter(|dtype| dtype.is_float());
+    let first = floats.next().filter(|&dtype| is_half(dtype))?;
+    floats.all(|dtype| dtype == first).then_some(first)
 }
 
 /// Checks that the input of a function has real floats.

@@ -1,6 +1,6 @@
 //! Activations along a dimension.
 
-use super::expect_float;
+use super::{expect_float, rounded};
 use rustorch_tensor::{Error, Result, Tensor};
 
 /// `exp(x) / Σ exp(x)` along a dimension, as `torch.nn.functional.softmax`.
@@ -57,5 +57,5 @@ pub fn glu(x: &Tensor, dim: isize) -> Result<Tensor> {
         return Err(Error::shape(NAME, message, [x.shape()]));
     }
     let half = length / 2;
-    x.narrow(dim, 0, half)?.mul(&x.narrow(dim, half, half)?.sigmoid()?)
+    rounded([&x.narrow(dim, 0, half)?, &x.narrow(dim, half, half)?], |[a, b]| a * b.sigmoid())
 }

@@ -2,7 +2,7 @@
 //!
 //! The fixture was made by `tools/oracle/torch_nn_functional.py` with PyTorch 2.
 
-use crate::common::{Case, check};
+use crate::common::{Case, check, check_half};
 use rustorch_nn::functional::{self as F, GeluApproximation};
 use rustorch_nn::{
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Layer, LeakyReLU, LogSigmoid,
@@ -91,6 +91,11 @@ fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
 #[test]
 fn results_and_gradients_equal_pytorch() {
     check("activations.jsonl", call);
+}
+
+#[test]
+fn half_precision_is_rounded_once() {
+    check_half("activations.jsonl", &[], call);
 }
 
 #[test]

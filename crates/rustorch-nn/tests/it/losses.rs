@@ -2,7 +2,7 @@
 //!
 //! The fixture was made by `tools/oracle/torch_nn_functional.py` with PyTorch 2.
 
-use crate::common::{Case, check};
+use crate::common::{Case, check, check_half};
 use rustorch_nn::functional::{self as F, KLDivReduction, TripletMarginOptions};
 use rustorch_nn::{
     BCELoss, BCEWithLogitsLoss, Buffer, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
@@ -193,6 +193,12 @@ fn call(case: &Case<'_>, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
 #[test]
 fn results_and_gradients_equal_pytorch() {
     check("losses.jsonl", call);
+}
+
+#[test]
+fn half_precision_is_rounded_once() {
+    // The distance of the test is of 16 bits.
+    check_half("losses.jsonl", &["ctc_loss", "triplet_margin_with_distance_loss"], call);
 }
 
 /// What the error of a result says.

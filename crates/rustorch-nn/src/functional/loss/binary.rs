@@ -1,9 +1,10 @@
 //! Losses of decisions between two classes.
 
-use super::{expect_same_shape, pointwise, reduce};
-use crate::functional::{expect_float, smooth::log_sigmoid, smooth::log1p_exp_neg_abs};
+use super::{elements, expect_same_shape, pointwise, reduce};
+use crate::functional::smooth::{log_sigmoid, log1p_exp_neg_abs};
+use crate::functional::{expect_float, wide};
 use rustorch_tensor::autograd::{Function, FunctionContext, Gradients};
-use rustorch_tensor::{Error, Expr, Reduction, Result, Tensor, fuse};
+use rustorch_tensor::{Error, Reduction, Result, Tensor, fuse};
 
 /// `−(target · log(input) + (1 − target) · log(1 − input))` with logarithms not below −100, times a weight that broadcasts, as
 /// `torch.nn.functional.binary_cross_entropy`.
@@ -36,14 +37,14 @@ pub fn binary_cross_entropy(
         }
     }
     let losses = BinaryCrossEntropy.apply(&[input, target])?.remove(0);
-    reduce(weighted(NAME, losses, weight)?, reduction)
+    reduce(weighted(NAME, losses, weight)?, reduction, &[input, target])
 }
 
 /// Losses times a weight that broadcasts to them.
 fn weighted(name: &'static str, losses: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(losses) };
     expect_weight(name, "weight", &losses, weight)?;
-    losses.mul(weight)
+    wide([&losses, weight], |[loss, weight]| loss * weight)
 }
 
 /// Checks that a weight broadcasts to a shape.
@@ -61,26 +62,23 @@ struct BinaryCrossEntropy;
 /// The least `input · (1 − input)` in the gradient: PyTorch's, which has it in single precision.
 const EPSILON: f64 = 1e-12f32 as f64;
 
-/// A logarithm that is not below −100.
-fn bounded_log(x: Expr<'_>) -> Expr<'_> {
-    x.log().clamp_min(-100)
-}
-
 impl Function for BinaryCrossEntropy {
     const NAME: &'static str = "binary_cross_entropy";
 
     fn forward(&self, cx: &mut FunctionContext, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         cx.save(inputs);
-        let losses = fuse(|[x, y]| (y - 1) * (-x).log1p().clamp_min(-100) - y * bounded_log(x))?;
-        Ok(vec![losses.apply(inputs)?])
+        let losses = wide([inputs[0], inputs[1]], |[x, y]| {
+            (y - 1) * (-x).log1p().clamp_min(-100) - y * x.log().clamp_min(-100)
+        })?;
+        Ok(vec![losses])
     }
 
     fn backward(&self, grads: &Gradients<'_>) -> Result<Vec<Option<Tensor>>> {
         let Some(grad) = grads.output(0)? else { return Ok(vec![None, None]) };
         let (x, y) = (grads.saved(0)?, grads.saved(1)?);
-        let of_input = fuse(|[g, x, y]| g * (x - y) / ((1 - x) * x).clamp_min(EPSILON))?;
-        let of_target = fuse(|[g, x]| g * ((-x).log1p() - x.log()))?;
-        Ok(vec![Some(of_input.apply(&[grad, x, y])?), Some(of_target.apply(&[grad, x])?)])
+        let of_input = wide([grad, x, y], |[g, x, y]| g * (x - y) / ((1 - x) * x).clamp_min(EPSILON))?;
+        let of_target = wide([grad, x], |[g, x]| g * ((-x).log1p() - x.log()))?;
+        Ok(vec![Some(of_input.to_dtype(x.dtype())?), Some(of_target.to_dtype(y.dtype())?)])
     }
 }
 
@@ -98,16 +96,15 @@ pub fn binary_cross_entropy_with_logits(
 ) -> Result<Tensor> {
     const NAME: &str = "binary_cross_entropy_with_logits";
     let losses = match pos_weight {
-        None => pointwise(NAME, [input, target], Reduction::None, |[x, y]| (1 - y) * x - log_sigmoid(x))?,
+        None => elements(NAME, [input, target], |[x, y]| (1 - y) * x - log_sigmoid(x))?,
         Some(pos_weight) => {
             expect_float(NAME, input)?;
             expect_same_shape(NAME, input, target)?;
             expect_weight(NAME, "pos_weight", input, pos_weight)?;
-            let losses = fuse(|[x, y, p]| (1 - y) * x - ((p - 1) * y + 1) * log_sigmoid(x))?;
-            losses.apply(&[input, target, pos_weight])?
+            wide([input, target, pos_weight], |[x, y, p]| (1 - y) * x - ((p - 1) * y + 1) * log_sigmoid(x))?
         }
     };
-    reduce(weighted(NAME, losses, weight)?, reduction)
+    reduce(weighted(NAME, losses, weight)?, reduction, &[input, target])
 }
 
 /// `log(1 + exp(−target · input))` with targets of −1 and 1, as `torch.nn.functional.soft_margin_loss`, but without overflow.
@@ -136,6 +133,6 @@ pub fn multilabel_soft_margin_loss(
     if input.ndim() == 0 {
         return Err(Error::shape(NAME, "the input needs a dimension of classes", [input.shape()]));
     }
-    let losses = pointwise(NAME, [input, target], Reduction::None, |[x, y]| (1 - y) * x - log_sigmoid(x))?;
-    reduce(weighted(NAME, losses, weight)?.mean(-1, false)?, reduction)
+    let losses = elements(NAME, [input, target], |[x, y]| (1 - y) * x - log_sigmoid(x))?;
+    reduce(weighted(NAME, losses, weight)?.mean(-1, false)?, reduction, &[input, target])
 }

@@ -83,7 +83,7 @@ pub fn ctc_loss(
             losses.div(&beside(&losses, Tensor::from_vec::<f64>(lengths, [n])?)?)?.mean_all()
         }
         Reduction::None if !is_batch => losses.squeeze(0),
-        other => reduce(losses, other),
+        other => reduce(losses, other, &[log_probs]),
     }
 }
 

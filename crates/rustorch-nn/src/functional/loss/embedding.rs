@@ -1,21 +1,34 @@
 //! Losses of distances between vectors.
 
-use super::reduce;
-use crate::functional::expect_float;
-use rustorch_tensor::{Error, Reduction, Result, Tensor, fuse};
+use super::{finish, reduce};
+use crate::functional::{expect_float, wide};
+use rustorch_tensor::{Error, Reduction, Result, Tensor};
 
 /// The p-norm of `x1 − x2 + eps` over the last dimension, as `torch.nn.functional.pairwise_distance`. The two broadcast.
+///
+/// ```
+/// use rustorch_nn::functional as F;
+/// use rustorch_tensor::Tensor;
+/// let (a, b) = (Tensor::new([[3.0f32, 4.0], [1.0, 1.0]])?, Tensor::new([0.0f32, 0.0])?);
+/// assert_eq!(F::pairwise_distance(&a, &b, 1.0, 0.0)?.to_vec::<f32>()?, [7.0, 2.0]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
 ///
 /// # Errors
 /// If they do not broadcast or have no dimension, or are none of floats.
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
+    finish(wide_distance(x1, x2, p, eps)?, &[x1, x2])
+}
+
+/// The [`pairwise_distance`], in `F32` of 16-bit floats.
+fn wide_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
     const NAME: &str = "pairwise_distance";
     expect_float(NAME, x1)?;
     expect_float(NAME, x2)?;
     if x1.shape().broadcast(x2.shape(), NAME)?.ndim() == 0 {
         return Err(Error::shape(NAME, "vectors need a dimension", [x1.shape(), x2.shape()]));
     }
-    fuse(|[a, b]| a - b + eps)?.apply(&[x1, x2])?.norm(p, -1, false)
+    wide([x1, x2], |[a, b]| a - b + eps)?.norm(p, -1, false)
 }
 
 /// With the cosine `c` of the angle between rows: `1 − c` where the target is 1, `max(0, c − margin)` where it is −1, as
@@ -42,13 +55,13 @@ pub fn cosine_embedding_loss(
     }
     let rows = input1.shape().broadcast(input2.shape(), NAME)?.reduced(&[target.ndim()], false);
     rows.broadcast(target.shape(), NAME)?;
-    let [dot, square1, square2] =
-        [(input1, input2), (input1, input1), (input2, input2)].map(|(a, b)| a.mul(b)?.sum(-1, false));
-    let losses = fuse(|[dot, a, b, y]| {
+    let [dot, square1, square2] = [(input1, input2), (input1, input1), (input2, input2)]
+        .map(|(a, b)| wide([a, b], |[a, b]| a * b)?.sum(-1, false));
+    let losses = wide([&dot?, &square1?, &square2?, target], |[dot, a, b, y]| {
         let cosine = dot / ((a + EPSILON) * (b + EPSILON)).sqrt();
         y.eq(1).where_cond(1 - cosine, y.eq(-1).where_cond((cosine - margin).clamp_min(0), 0))
     })?;
-    reduce(losses.apply(&[&dot?, &square1?, &square2?, target])?, reduction)
+    reduce(losses, reduction, &[input1, input2])
 }
 
 /// The arguments of [`triplet_margin_loss`], with PyTorch's names and defaults.
@@ -84,7 +97,7 @@ pub fn triplet_margin_loss(
     options: &TripletMarginOptions,
 ) -> Result<Tensor> {
     let &TripletMarginOptions { margin, p, eps, swap, reduction } = options;
-    let distance = |a: &Tensor, b: &Tensor| pairwise_distance(a, b, p, eps);
+    let distance = |a: &Tensor, b: &Tensor| wide_distance(a, b, p, eps);
     triplets("triplet_margin_loss", [anchor, positive, negative], distance, margin, swap, reduction)
 }
 
@@ -129,5 +142,6 @@ fn triplets(
     if swap {
         far = far.minimum(&distance(positive, negative)?)?;
     }
-    reduce(fuse(|[near, far]| (near - far + margin).clamp_min(0))?.apply(&[&near, &far])?, reduction)
+    let losses = wide([&near, &far], |[near, far]| (near - far + margin).clamp_min(0))?;
+    reduce(losses, reduction, &inputs)
 }

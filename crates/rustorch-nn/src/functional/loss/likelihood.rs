@@ -1,8 +1,8 @@
 //! Negative log likelihoods and divergences.
 
-use super::{expect_same_shape, reduce};
-use crate::functional::expect_float;
-use rustorch_tensor::{CrossEntropyOptions, Error, Reduction, Result, Shape, Tensor, fuse};
+use super::{expect_same_shape, finish, pointwise, reduce};
+use crate::functional::{expect_float, wide};
+use rustorch_tensor::{CrossEntropyOptions, Error, Reduction, Result, Shape, Tensor};
 use std::f64::consts::PI;
 
 /// The negative log likelihood of classes whose logits are `input`, as `torch.nn.functional.cross_entropy`: see
@@ -54,10 +54,13 @@ pub fn nll_loss(
     };
     // The log likelihood of what is ignored may be infinite.
     let losses =
-        fuse(|[l, w, i]| (-l * w).masked_fill(i, 0))?.apply(&[&log_likelihood, &weights, &ignored])?;
+        wide([&log_likelihood, &weights, &ignored], |[l, w, ignored]| (-l * w).masked_fill(ignored, 0))?;
     match reduction {
-        Reduction::Mean => losses.sum_all()?.div(&weights.sum_all()?),
-        other => reduce(losses, other),
+        Reduction::Mean => {
+            let divisor = weights.to_dtype(losses.dtype())?.sum_all()?;
+            finish(losses.sum_all()?.div(&divisor)?, &[input, &weights])
+        }
+        other => reduce(losses, other, &[input, &weights]),
     }
 }
 
@@ -118,21 +121,22 @@ pub fn kl_div(
     expect_float(NAME, input)?;
     let both = [input, target];
     input.shape().broadcast(target.shape(), NAME)?;
-    let terms = if log_target {
-        fuse(|[x, y]| y.exp() * (y - x))?.apply(&both)?
-    } else {
+    let terms = match log_target {
+        true => wide(both, |[x, y]| y.exp() * (y - x))?,
         // 0 · log 0 is 0.
-        fuse(|[x, y]| y * y.masked_fill(y.eq(0), 1).log() - y * x)?.apply(&both)?
+        false => wide(both, |[x, y]| y * y.masked_fill(y.eq(0), 1).log() - y * x)?,
     };
-    match reduction {
-        KLDivReduction::None => Ok(terms),
-        KLDivReduction::Mean => terms.mean_all(),
-        KLDivReduction::Sum => terms.sum_all(),
+    let reduction = match reduction {
+        KLDivReduction::None => Reduction::None,
+        KLDivReduction::Mean => Reduction::Mean,
+        KLDivReduction::Sum => Reduction::Sum,
         KLDivReduction::BatchMean => {
             // Of a tensor without dimensions, the batch is one element.
-            terms.sum_all()?.div(input.dims().first().copied().unwrap_or(1) as f64)
+            let batch = input.dims().first().copied().unwrap_or(1);
+            return finish(terms.sum_all()?.div(batch as f64)?, &both);
         }
-    }
+    };
+    reduce(terms, reduction, &both)
 }
 
 /// `exp(input) − target · input` if `log_input`, else `input − target · log(input + eps)`, as
@@ -149,7 +153,7 @@ pub fn poisson_nll_loss(
     eps: f64,
     reduction: Reduction,
 ) -> Result<Tensor> {
-    super::pointwise("poisson_nll_loss", [input, target], reduction, |[x, y]| {
+    pointwise("poisson_nll_loss", [input, target], reduction, |[x, y]| {
         let losses = if log_input { x.exp() - y * x } else { x - y * (x + eps).log() };
         if !full {
             return losses;
@@ -188,13 +192,13 @@ pub fn gaussian_nll_loss(
     if var.detach().lt(0)?.any_all()?.item()?.to_bool() {
         return Err(Error::argument(NAME, "var has a negative element; it is a variance, not its logarithm"));
     }
-    let raised = fuse(|[v]| v.clamp_min(eps) - v)?.apply(&[&var.detach()])?;
+    let raised = wide([&var.detach()], |[v]| v.clamp_min(eps) - v)?;
     let constant = if full { 0.5 * (2.0 * PI).ln() } else { 0.0 };
-    let losses = fuse(|[x, y, var, raised]| {
+    let losses = wide([input, target, &var, &raised], |[x, y, var, raised]| {
         let v = var + raised;
         (v.log() + (x - y).square() / v) * 0.5 + constant
     })?;
-    reduce(losses.apply(&[input, target, &var, &raised])?, reduction)
+    reduce(losses, reduction, &[input, target, &var])
 }
 
 /// The variance with as many dimensions as the input.

@@ -2,8 +2,8 @@
 
 use super::likelihood::{expect_class_weight, expect_classes};
 use super::{expect_same_shape, reduce};
-use crate::functional::expect_float;
-use rustorch_tensor::{DType, Error, Reduction, Result, Tensor, fuse};
+use crate::functional::{expect_float, wide};
+use rustorch_tensor::{DType, Error, Reduction, Result, Tensor};
 
 /// `max(0, −target · (input1 − input2) + margin)` with targets of −1 and 1, as `torch.nn.functional.margin_ranking_loss`. The three
 /// broadcast, and have as many dimensions.
@@ -25,8 +25,8 @@ pub fn margin_ranking_loss(
         return Err(Error::shape(NAME, message, [input1.shape(), input2.shape(), target.shape()]));
     }
     input1.shape().broadcast(input2.shape(), NAME)?.broadcast(target.shape(), NAME)?;
-    let losses = fuse(|[a, b, y]| (-y * (a - b) + margin).clamp_min(0))?;
-    reduce(losses.apply(&[input1, input2, target])?, reduction)
+    let inputs = [input1, input2, target];
+    reduce(wide(inputs, |[a, b, y]| (-y * (a - b) + margin).clamp_min(0))?, reduction, &inputs)
 }
 
 /// `input` where the target is 1, and `max(0, margin − input)` where it is −1, as `torch.nn.functional.hinge_embedding_loss`. Other
@@ -43,8 +43,10 @@ pub fn hinge_embedding_loss(
     const NAME: &str = "hinge_embedding_loss";
     expect_float(NAME, input)?;
     input.shape().broadcast(target.shape(), NAME)?;
-    let losses = fuse(|[x, y]| y.ne(1).where_cond((margin - x).clamp_min(0), 0) + y.ne(-1).where_cond(x, 0))?;
-    reduce(losses.apply(&[input, target])?, reduction)
+    let losses = wide([input, target], |[x, y]| {
+        y.ne(1).where_cond((margin - x).clamp_min(0), 0) + y.ne(-1).where_cond(x, 0)
+    })?;
+    reduce(losses, reduction, &[input, target])
 }
 
 /// The classes of a matrix of scores, or of a vector of those of one row.
@@ -105,18 +107,17 @@ pub fn multi_margin_loss(
     expect_in_range(NAME, target, 0, classes)?;
     let y = target.reshape(rows.dims())?.unsqueeze(-1)?;
     let others = Tensor::arange(0, classes as i64, 1)?.to_device(input.device())?.ne(&y)?;
-    let excess = fuse(|[x, of_target, other]| {
+    let excess = wide([input, &input.gather(-1, &y)?, &others], |[x, of_target, other]| {
         let z = (margin - of_target + x).clamp_min(0);
         other.where_cond(if p == 1 { z } else { z.square() }, 0)
     })?;
-    let mut losses =
-        excess.apply(&[input, &input.gather(-1, &y)?, &others])?.sum(-1, false)?.div(classes as f64)?;
+    let mut losses = excess.sum(-1, false)?.div(classes as f64)?;
     if let Some(weight) = weight {
         expect_class_weight(NAME, weight, classes)?;
         let of_rows = weight.index_select(0, &target.flatten(0, -1)?)?.reshape(rows.dims())?;
-        losses = losses.mul(&of_rows)?;
+        losses = wide([&losses, &of_rows], |[loss, weight]| loss * weight)?;
     }
-    reduce(losses.reshape(target.dims())?, reduction)
+    reduce(losses.reshape(target.dims())?, reduction, &[input])
 }
 
 /// `Σ max(0, 1 − input[y] + input[i]) / classes` over the classes `y` of a row's target and the classes `i` that it has not, as
@@ -145,8 +146,9 @@ pub fn multilabel_margin_loss(input: &Tensor, target: &Tensor, reduction: Reduct
     let (target, listed) = (target?, listed?.to_dtype(DType::Bool)?);
     // [n, listed, classes]
     let counts = listed.unsqueeze(-1)?.logical_and(&has.unsqueeze(-2)?)?;
-    let excess = fuse(|[x, y, counts]| counts.where_cond((1 - y + x).clamp_min(0), 0))?;
-    let excess =
-        excess.apply(&[&input.unsqueeze(-2)?, &input.gather(-1, &target)?.unsqueeze(-1)?, &counts])?;
-    reduce(excess.sum([-2, -1], false)?.div(classes as f64)?, reduction)
+    let (scores, of_target) = (input.unsqueeze(-2)?, input.gather(-1, &target)?.unsqueeze(-1)?);
+    let excess = wide([&scores, &of_target, &counts], |[x, of_target, counts]| {
+        counts.where_cond((1 - of_target + x).clamp_min(0), 0)
+    })?;
+    reduce(excess.sum([-2, -1], false)?.div(classes as f64)?, reduction, &[input])
 }

@@ -19,15 +19,24 @@ pub use likelihood::{KLDivReduction, cross_entropy, gaussian_nll_loss, kl_div, n
 pub use margin::{hinge_embedding_loss, margin_ranking_loss, multi_margin_loss, multilabel_margin_loss};
 pub use regression::{huber_loss, l1_loss, mse_loss, smooth_l1_loss};
 
-use super::expect_float;
-use rustorch_tensor::{Error, Expr, Reduction, Result, Tensor, fuse};
+use super::{expect_float, half_dtype, wide};
+use rustorch_tensor::{Error, Expr, Reduction, Result, Tensor};
 
-/// What becomes of losses.
-fn reduce(losses: Tensor, reduction: Reduction) -> Result<Tensor> {
-    match reduction {
-        Reduction::None => Ok(losses),
-        Reduction::Mean => losses.mean_all(),
-        Reduction::Sum => losses.sum_all(),
+/// What becomes of losses, in the dtype of the inputs that they were computed of.
+fn reduce(losses: Tensor, reduction: Reduction, inputs: &[&Tensor]) -> Result<Tensor> {
+    let loss = match reduction {
+        Reduction::None => losses,
+        Reduction::Mean => losses.mean_all()?,
+        Reduction::Sum => losses.sum_all()?,
+    };
+    finish(loss, inputs)
+}
+
+/// A loss in the dtype of the inputs that it was computed of: those of 16 bits are computed in `F32`.
+fn finish(loss: Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
+    match half_dtype(inputs) {
+        Some(dtype) => loss.to_dtype(dtype),
+        None => Ok(loss),
     }
 }
 
@@ -40,14 +49,23 @@ fn expect_same_shape(name: &'static str, input: &Tensor, target: &Tensor) -> Res
     Err(Error::shape(name, message, [input.shape(), target.shape()]))
 }
 
-/// The losses of elements of an input of floats and a target of its shape, by a pointwise expression, and what becomes of them.
-fn pointwise(
+/// The losses of elements of an input of floats and a target of its shape, by a pointwise expression.
+fn elements(
     name: &'static str,
     [input, target]: [&Tensor; 2],
-    reduction: Reduction,
     f: impl for<'t> FnOnce([Expr<'t>; 2]) -> Expr<'t>,
 ) -> Result<Tensor> {
     expect_float(name, input)?;
     expect_same_shape(name, input, target)?;
-    reduce(fuse(f)?.apply(&[input, target])?, reduction)
+    wide([input, target], f)
+}
+
+/// What becomes of the losses of elements.
+fn pointwise(
+    name: &'static str,
+    inputs: [&Tensor; 2],
+    reduction: Reduction,
+    f: impl for<'t> FnOnce([Expr<'t>; 2]) -> Expr<'t>,
+) -> Result<Tensor> {
+    reduce(elements(name, inputs, f)?, reduction, &inputs)
 }

@@ -32,25 +32,95 @@ impl Case<'_> {
     }
 }
 
+fn lines(name: &str) -> Vec<Value> {
+    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 /// Runs every line of a fixture in `F64` and `F32`. `call` gives the results of a function and of the module of it, which have to be
 /// the same.
 pub(crate) fn check(name: &str, call: impl Fn(&Case<'_>, &[Tensor]) -> Result<[Tensor; 2]>) {
-    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for line in text.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+    for line in &lines(name) {
         let case = Case { op: line["op"].as_str().unwrap(), args: &line["args"] };
         for dtype in [DType::F64, DType::F32] {
             count += 1;
-            if let Err(message) = compare_line(&line, &case, dtype, &call) {
+            if let Err(message) = compare_line(line, &case, dtype, &call) {
                 let shapes: Vec<_> = list(&line["inputs"]).iter().map(|x| x["shape"].to_string()).collect();
                 wrong.push(format!("{} {} of {}, {dtype}: {message}", case.op, case.args, shapes.join(", ")));
             }
         }
     }
-    assert!(count > 0, "{path} is empty");
+    assert!(count > 0, "{name} is empty");
     assert!(wrong.is_empty(), "{} of {count} cases differ from PyTorch:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Runs every line of a fixture, but those of some functions, in 16-bit floats: results have to be those of the same inputs in `F32`,
+/// rounded once, and gradients within two roundings of 1, or of the tensor's largest.
+pub(crate) fn check_half(
+    name: &str,
+    but: &[&str],
+    call: impl Fn(&Case<'_>, &[Tensor]) -> Result<[Tensor; 2]>,
+) {
+    let mut wrong = Vec::new();
+    for line in &lines(name) {
+        let case = Case { op: line["op"].as_str().unwrap(), args: &line["args"] };
+        if line["refused"] == true || but.contains(&case.op) {
+            continue;
+        }
+        for dtype in [DType::BF16, DType::F16] {
+            if let Err(message) = compare_half(line, &case, dtype, &call) {
+                wrong.push(format!("{} {}, {dtype}: {message}", case.op, case.args));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} cases are rounded otherwise:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn compare_half(
+    line: &Value,
+    case: &Case<'_>,
+    dtype: DType,
+    call: impl Fn(&Case<'_>, &[Tensor]) -> Result<[Tensor; 2]>,
+) -> Result<(), String> {
+    let half: Vec<Tensor> = list(&line["inputs"]).iter().map(|x| tensor(x, dtype)).collect();
+    let exact = |x: &Tensor| if x.dtype().is_float() { x.to_dtype(DType::F32).unwrap() } else { x.clone() };
+    let wide: Vec<Tensor> = half.iter().map(exact).collect();
+    let mut results = Vec::new();
+    for inputs in [&half, &wide] {
+        for (x, grad) in inputs.iter().zip(list(&line["grads"])) {
+            x.requires_grad_(!grad.is_null()).unwrap();
+        }
+        let [output, _] = call(case, inputs).map_err(|error| error.to_string())?;
+        if output.requires_grad() {
+            output.sum_all().unwrap().backward().map_err(|error| error.to_string())?;
+        }
+        results.push(output);
+    }
+    let values =
+        |x: &Tensor| x.to_dtype(dtype).unwrap().to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    if results[0].dtype() != dtype {
+        return Err(format!("the result is {}", results[0].dtype()));
+    }
+    for (i, (got, want)) in values(&results[0]).into_iter().zip(values(&results[1])).enumerate() {
+        if !(got == want || got.is_nan() && want.is_nan()) {
+            return Err(format!("element {i} is {got}, and {want} of f32"));
+        }
+    }
+    for (i, (half, wide)) in half.iter().zip(&wide).enumerate() {
+        let (Some(got), Some(want)) = (half.grad(), wide.grad()) else { continue };
+        let (got, want) = (values(&got), values(&want));
+        let largest = want.iter().filter(|x| x.is_finite()).fold(1.0f64, |largest, x| largest.max(x.abs()));
+        let epsilon = if dtype == DType::BF16 { 2f64.powi(-8) } else { 2f64.powi(-11) };
+        for (got, want) in got.into_iter().zip(want) {
+            let same = got == want || got.is_nan() && want.is_nan();
+            if !(same || (got - want).abs() <= 2.0 * epsilon * largest) {
+                return Err(format!("a gradient of input {i} is {got}, and {want} of f32"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn compare_line(
