@@ -1,6 +1,7 @@
 //! Activations and losses as functions of tensors, as `torch.nn.functional`.
 //!
-//! Of 16-bit floats they are computed in `F32` and rounded once.
+//! Of 16-bit floats they are computed in `F32` and rounded once; in the scope of [`autocast`](rustorch_tensor::autograd::autocast), losses
+//! stay `F32`.
 //!
 //! ```
 //! use rustorch_nn::functional as F;

@@ -10,6 +10,7 @@ use rustorch_nn::{
     MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss,
     SoftMarginLoss, TripletMarginLoss, TripletMarginWithDistanceLoss,
 };
+use rustorch_tensor::autograd::autocast;
 use rustorch_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor, manual_seed};
 
 /// The results of the function and of the module.
@@ -199,6 +200,19 @@ fn results_and_gradients_equal_pytorch() {
 fn half_precision_is_rounded_once() {
     // The distance of the test is of 16 bits.
     check_half("losses.jsonl", &["ctc_loss", "triplet_margin_with_distance_loss"], call);
+}
+
+/// PyTorch's autocast computes and returns losses in single precision.
+#[test]
+fn losses_stay_in_single_precision_with_autocast() -> Result<()> {
+    let x = Tensor::new([[0.1f32, 0.7], [0.3, -0.9]])?.to_dtype(DType::BF16)?;
+    let y = Tensor::new([[0.0f32, 1.0], [1.0, 1.0]])?;
+    let exact = F::mse_loss(&x.to_dtype(DType::F32)?, &y, Reduction::Mean)?;
+    let half = y.to_dtype(DType::BF16)?;
+    let loss = autocast(DType::BF16, || F::mse_loss(&x, &half, Reduction::Mean))??;
+    assert_eq!((loss.dtype(), loss.item()?), (DType::F32, exact.item()?));
+    assert_eq!(F::mse_loss(&x, &half, Reduction::Mean)?.dtype(), DType::BF16);
+    Ok(())
 }
 
 /// What the error of a result says.

@@ -20,6 +20,7 @@ pub use margin::{hinge_embedding_loss, margin_ranking_loss, multi_margin_loss, m
 pub use regression::{huber_loss, l1_loss, mse_loss, smooth_l1_loss};
 
 use super::{expect_float, half_dtype, wide};
+use rustorch_tensor::autograd::Autocast;
 use rustorch_tensor::{Error, Expr, Reduction, Result, Tensor};
 
 /// What becomes of losses, in the dtype of the inputs that they were computed of.
@@ -32,11 +33,11 @@ fn reduce(losses: Tensor, reduction: Reduction, inputs: &[&Tensor]) -> Result<Te
     finish(loss, inputs)
 }
 
-/// A loss in the dtype of the inputs that it was computed of: those of 16 bits are computed in `F32`.
+/// A loss in the dtype of the inputs that it was computed of: those of 16 bits are computed in `F32`, where mixed precision leaves them.
 fn finish(loss: Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
     match half_dtype(inputs) {
-        Some(dtype) => loss.to_dtype(dtype),
-        None => Ok(loss),
+        Some(dtype) if Autocast::current().is_none() => loss.to_dtype(dtype),
+        _ => Ok(loss),
     }
 }
 
