@@ -51,7 +51,7 @@ activations! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     Hardshrink {
-        /// 0.5.
+        /// The bound λ: 0.5.
         lambd: f64 = 0.5,
     } => hardshrink;
 
@@ -65,7 +65,7 @@ activations! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     Softshrink {
-        /// 0.5; not negative.
+        /// The bound λ, not negative: 0.5.
         lambd: f64 = 0.5,
     } => softshrink;
 

@@ -50,7 +50,7 @@ activations! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ELU {
-        /// What the result is above the negative of: 1.
+        /// The result tends to −alpha: 1.
         alpha: f64 = 1.0,
     } => elu;
 
@@ -79,7 +79,7 @@ activations! {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     CELU {
-        /// What the result is above the negative of: 1.
+        /// The result tends to −alpha: 1.
         alpha: f64 = 1.0,
     } => celu;
 }

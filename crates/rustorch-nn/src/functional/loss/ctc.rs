@@ -142,12 +142,11 @@ fn with_blanks(targets: &Tensor, lengths: &[usize], blank: usize, is_batch: bool
 }
 
 /// log Σ eˣ. Where all terms are −∞, so is the result, and its gradient is zero.
-fn logsumexp<'t, const N: usize>(terms: [Expr<'t>; N]) -> Expr<'t> {
-    let [first, rest @ ..] = terms.as_slice() else { unreachable!("there are terms") };
-    let largest = rest.iter().fold(*first, |largest, &term| largest.maximum(term));
+fn logsumexp<'t>(first: Expr<'t>, rest: &[Expr<'t>]) -> Expr<'t> {
+    let largest = rest.iter().fold(first, |largest, &term| largest.maximum(term));
     let never = largest.eq(f64::NEG_INFINITY);
     let largest = never.where_cond(0, largest);
-    let sum = rest.iter().fold((*first - largest).exp(), |sum, &term| sum + (term - largest).exp());
+    let sum = rest.iter().fold((first - largest).exp(), |sum, &term| sum + (term - largest).exp());
     never.where_cond(f64::NEG_INFINITY, never.where_cond(1, sum).log() + largest)
 }
 
@@ -157,7 +156,7 @@ fn forward(emissions: &Tensor, labels: &Tensor, input_lengths: &[usize]) -> Resu
     // A blank between different labels may be passed over: from two states before.
     let skips = labels.pad([2, 0], -1)?.narrow(1, 0, states)?.ne(labels)?;
     let step: Fused = fuse(|[stay, next, skip, may_skip, emission]| {
-        logsumexp([stay, next, may_skip.where_cond(skip, f64::NEG_INFINITY)]) + emission
+        logsumexp(stay, &[next, may_skip.where_cond(skip, f64::NEG_INFINITY)]) + emission
     })?;
     // Before the first time, only the first state can be left or kept.
     let before = (0..n * states).map(|i| if i % states == 0 { 0.0 } else { f64::NEG_INFINITY }).collect();
@@ -190,7 +189,7 @@ fn at_the_ends(alpha: &Tensor, target_lengths: &[usize]) -> Result<Tensor> {
     let has_label = target_lengths.iter().map(|&length| length > 0).collect();
     let has_label = Tensor::from_vec::<bool>(has_label, [n])?.to_device(alpha.device())?;
     let loss = fuse(|[blank, label, has_label]| {
-        -logsumexp([blank, has_label.where_cond(label, f64::NEG_INFINITY)])
+        -logsumexp(blank, &[has_label.where_cond(label, f64::NEG_INFINITY)])
     })?;
     loss.apply(&[&blank, &label, &has_label])
 }
