@@ -329,12 +329,31 @@ def ctc():
     add(normal(6), *good, is_refused=True)
 
 
+def empty():
+    """Batches of no rows, and rows without labels."""
+    none, rows, x = torch.zeros(0, 4, dtype=torch.float64), torch.zeros(0, dtype=torch.int64), normal(2, 4)
+    for reduction in REDUCTIONS:
+        args = {"reduction": reduction}
+        weighted("nll_loss", (none, rows), (), ignore_index=-100, **args)
+        weighted("binary_cross_entropy", (none, none), (), **args)
+        weighted("multilabel_soft_margin_loss", (none, none), (), **args)
+        if reduction == "none":
+            # PyTorch's sums and means of these are memory that nothing was written to.
+            weighted("multi_margin_loss", (none, rows), (), p=1, margin=1.0, **args)
+            case("multilabel_margin_loss", (none, none.long()), **args)
+        case("multilabel_margin_loss", (x, torch.full((2, 4), -1)), **args)
+        case("cosine_embedding_loss", (none, none, rows.double()), (2,), margin=0.0, **args)
+        case("gaussian_nll_loss", (none, none, none), full=False, eps=1e-6, **args)
+        case("triplet_margin_loss", (none, none, none), margin=1.0, p=2.0, eps=1e-6, swap=True, **args)
+
+
 def losses():
     regression()
     binary()
     likelihood()
     margins()
     ctc()
+    empty()
 
 
 if __name__ == "__main__":
