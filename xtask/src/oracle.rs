@@ -134,6 +134,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_nn_functional",
+        about: "PyTorch: activations and losses, and their gradients",
+        runs: &[&["crates/rustorch-nn/tests/fixtures"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_models",
         about: "PyTorch: losses of an MLP, LeNet and a GPT, and the bytes that they save, printed for the test that holds them",
         runs: &[&[]],

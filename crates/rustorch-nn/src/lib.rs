@@ -26,16 +26,30 @@
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
 
+mod activation;
 pub mod data;
+pub mod functional;
 pub mod init;
 mod layer;
+mod loss;
 mod module;
 pub mod optim;
 mod parameter;
 
+pub use activation::{
+    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax,
+    Mish, PReLU, RReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink,
+    Softsign, Tanh, Tanhshrink, Threshold,
+};
 pub use layer::{
     Dropout, Embedding, Function, IntoLayer, LayerNorm, Linear, LinearOptions, OfFunction, OfLayer,
     Sequential,
+};
+pub use loss::{
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
+    TripletMarginLoss, TripletMarginWithDistanceLoss,
 };
 pub use module::{Layer, Member, Module, Part, StateDict, Training};
 pub use parameter::{Buffer, Parameter};

@@ -183,10 +183,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         seconds += began.elapsed().as_secs_f64();
         if step % 250 == 0 {
             let (loss, held_out) = (loss.to_vec::<f32>()?[0], evaluate(&model, &validation)?);
-            println!(
-                "step {step}: loss {loss:.3}, validation {held_out:.3}, {:.0} s",
-                began.elapsed().as_secs_f64()
-            );
+            println!("step {step}: loss {loss:.3}, validation {held_out:.3}, {seconds:.0} s");
         }
     }
 

@@ -1,8 +1,11 @@
 //! Tests of `rustorch-nn` by its public interface.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
+mod activations;
+mod common;
 mod derive;
 mod init;
+mod losses;
 mod module;
 mod optimizers;
 mod schedules;
