@@ -69,7 +69,7 @@ pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
-pub use random::{Generator, manual_seed};
+pub use random::{Generator, default_generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
     Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,

@@ -30,6 +30,11 @@ pub fn manual_seed(seed: u64) {
     DEFAULT.manual_seed(seed);
 }
 
+/// The process's own generator, whose state a checkpoint keeps.
+pub fn default_generator() -> &'static Generator {
+    &DEFAULT
+}
+
 thread_local! {
     /// The keys that scopes of this thread drew from the process's generator, the innermost last.
     static LOGS: RefCell<Vec<Vec<PhiloxKey>>> = const { RefCell::new(Vec::new()) };

@@ -18,6 +18,15 @@ pub enum Error {
     #[cfg(feature = "safetensors")]
     #[error(transparent)]
     Safetensors(#[from] rustorch_formats::safetensors::Error),
+    /// A checkpoint that is damaged, or a file that is none.
+    #[cfg(all(feature = "nn", feature = "safetensors"))]
+    #[error("{}: {what}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// A PyTorch file.
     #[cfg(feature = "torch")]
     #[error(transparent)]

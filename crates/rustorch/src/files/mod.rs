@@ -7,6 +7,8 @@
 //! The formats themselves, with metadata and without tensors, are in the modules `safetensors`, `numpy` and `torch` of the crate.
 //! [The guide](https://github.com/rustorch/rustorch/blob/main/docs/files.md) has examples.
 
+#[cfg(all(feature = "nn", feature = "safetensors"))]
+mod checkpoint;
 mod error;
 #[cfg(feature = "numpy")]
 mod numpy;
@@ -19,6 +21,8 @@ mod torch;
 #[cfg(feature = "torch")]
 mod view;
 
+#[cfg(all(feature = "nn", feature = "safetensors"))]
+pub use checkpoint::Checkpoint;
 pub use error::{Error, Result};
 #[cfg(feature = "numpy")]
 pub use numpy::{load_npy, load_npy_mapped, load_npz, save_npy, save_npz, save_npz_compressed};

@@ -7,6 +7,7 @@
 )]
 
 mod benchmark;
+mod checkpoint;
 mod common;
 mod custom_op;
 mod devices;
