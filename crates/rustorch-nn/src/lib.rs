@@ -31,10 +31,7 @@ mod layer;
 mod module;
 mod parameter;
 
-pub use layer::{
-    Dropout, Embedding, Function, IntoLayer, LayerNorm, Linear, LinearOptions, OfFunction, OfLayer,
-    Sequential,
-};
+pub use layer::*;
 pub use module::{Layer, Member, Module, Part, StateDict, Training};
 pub use parameter::{Buffer, Parameter};
 pub use rustorch_macros::Module;

@@ -1,13 +1,39 @@
-//! Layers with PyTorch's arguments and defaults, one file for each.
+//! Layers with PyTorch's arguments and defaults, one file for each or for those of one to three spatial dimensions.
 
+mod conv;
+mod conv_transpose;
 mod dropout;
 mod embedding;
 mod layer_norm;
 mod linear;
+mod options;
+mod padding;
+mod pool;
+mod reshape;
 mod sequential;
 
+pub use conv::{
+    Conv, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvNdOptions, ConvPadding,
+};
+pub use conv_transpose::{
+    ConvTranspose, ConvTranspose1d, ConvTranspose1dOptions, ConvTranspose2d, ConvTranspose2dOptions,
+    ConvTranspose3d, ConvTranspose3dOptions,
+};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use layer_norm::LayerNorm;
 pub use linear::{Linear, LinearOptions};
+pub use options::ExpandingArray;
+pub use padding::{
+    CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d,
+    ConstantPad3d, PaddingMode, PaddingSides, ReflectionPad, ReflectionPad1d, ReflectionPad2d,
+    ReflectionPad3d, ReplicationPad, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad,
+    ZeroPad1d, ZeroPad2d, ZeroPad3d,
+};
+pub use pool::{
+    AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool,
+    AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool, AvgPool1d, AvgPool2d, AvgPool3d,
+    MaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
+};
+pub use reshape::{Flatten, Identity, Unflatten};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};

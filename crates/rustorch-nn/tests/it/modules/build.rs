@@ -1,0 +1,165 @@
+//! Our modules of the fixture's constructors.
+
+use super::fixture::{Case, each};
+use rustorch_nn::*;
+use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
+use serde_json::Value;
+use std::rc::Rc;
+
+/// A module's call: arguments and results may be left out.
+type Forward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>>;
+
+/// A module and how it is called.
+pub(super) struct Built {
+    pub(super) module: Rc<dyn Module>,
+    pub(super) forward: Forward,
+}
+
+fn layer(layer: impl Layer + 'static) -> Result<Built> {
+    called(layer, |layer, x| Ok(vec![Some(layer.forward(x)?)]))
+}
+
+/// A module of one argument with several results.
+fn called<M: Module + 'static>(
+    module: M,
+    forward: impl Fn(&M, &Tensor) -> Result<Vec<Option<Tensor>>> + 'static,
+) -> Result<Built> {
+    called_with(module, move |module, inputs| forward(module, inputs[0].as_ref().unwrap()))
+}
+
+/// A module of several arguments.
+fn called_with<M: Module + 'static>(
+    module: M,
+    forward: impl Fn(&M, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + 'static,
+) -> Result<Built> {
+    let module = Rc::new(module);
+    let same = module.clone();
+    Ok(Built { module, forward: Box::new(move |inputs| forward(&same, inputs)) })
+}
+
+fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
+    Ok(vec![Some(a), Some(b)])
+}
+
+pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
+    match case.module.strip_suffix('d').and_then(|name| name.split_at_checked(name.len() - 1)) {
+        Some((name, "1")) => spatial::<1>(name, case, dtype),
+        Some((name, "2")) => spatial::<2>(name, case, dtype),
+        Some((name, "3")) => spatial::<3>(name, case, dtype),
+        _ => other(case, dtype),
+    }
+}
+
+/// Modules that there are for one to three spatial dimensions.
+fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Built> {
+    let args = &case.args;
+    let indices = case.option_bool("return_indices") == Some(true);
+    match name {
+        "Conv" => layer(Conv::<N>::with(case.size(0), case.size(1), each(&args[2]), conv(case, dtype))?),
+        "ConvTranspose" => {
+            layer(ConvTranspose::<N>::with(case.size(0), case.size(1), each(&args[2]), conv(case, dtype))?)
+        }
+        "MaxPool" => {
+            let pool = MaxPool::<N>::with(each(&args[0]), max_pool(case));
+            match indices {
+                true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
+                false => layer(pool),
+            }
+        }
+        "AvgPool" => layer(AvgPool::<N>::with(each(&args[0]), avg_pool(case))),
+        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(each::<N>(&args[0]))),
+        "AdaptiveMaxPool" => {
+            let pool = AdaptiveMaxPool::<N>::new(each::<N>(&args[0]));
+            match indices {
+                true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
+                false => layer(pool),
+            }
+        }
+        "ZeroPad" => layer(ZeroPad::<N>::new(sides(&args[0]))),
+        "ReflectionPad" => layer(ReflectionPad::<N>::new(sides(&args[0]))),
+        "ReplicationPad" => layer(ReplicationPad::<N>::new(sides(&args[0]))),
+        "CircularPad" => layer(CircularPad::<N>::new(sides(&args[0]))),
+        "ConstantPad" => layer(ConstantPad::<N>::new(sides(&args[0]), args[1].as_f64().unwrap())),
+        other => panic!("no module {other}"),
+    }
+}
+
+fn other(case: &Case, _: DType) -> Result<Built> {
+    let args = &case.args;
+    let int = |i: usize| args[i].as_i64().unwrap() as isize;
+    match case.module.as_str() {
+        "Flatten" if args.is_empty() => layer(Flatten::default()),
+        "Flatten" => layer(Flatten::new(int(0), int(1))),
+        "Unflatten" => layer(Unflatten::new(int(0), ints(&args[1]))),
+        "Identity" => layer(Identity),
+        other => panic!("no module {other}"),
+    }
+}
+
+fn ints(value: &Value) -> Vec<isize> {
+    value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap() as isize).collect()
+}
+
+/// PyTorch lists the last dimension first.
+fn sides<const N: usize>(value: &Value) -> PaddingSides<N> {
+    match value {
+        Value::Array(_) => {
+            let list = ints(value);
+            let of = |i: usize| (list[2 * (N - 1 - i)], list[2 * (N - 1 - i) + 1]);
+            PaddingSides::from(std::array::from_fn(of))
+        }
+        all => (all.as_i64().unwrap() as isize).into(),
+    }
+}
+
+fn conv<const N: usize>(case: &Case, dtype: DType) -> ConvNdOptions<N> {
+    let mut options = ConvNdOptions::default().tensor(dtype);
+    for (name, value) in case.options.as_object().unwrap() {
+        options = match (name.as_str(), value.as_str()) {
+            ("stride", _) => options.stride(each(value)),
+            ("dilation", _) => options.dilation(each(value)),
+            ("output_padding", _) => options.output_padding(each(value)),
+            ("padding", Some("same")) => options.padding(ConvPadding::Same),
+            ("padding", Some("valid")) => options.padding(ConvPadding::Valid),
+            ("padding", _) => options.padding(each(value)),
+            ("groups", _) => options.groups(value.as_u64().unwrap() as usize),
+            ("bias", _) => options.bias(value.as_bool().unwrap()),
+            ("padding_mode", Some("reflect")) => options.padding_mode(PaddingMode::Reflect),
+            ("padding_mode", Some("replicate")) => options.padding_mode(PaddingMode::Replicate),
+            ("padding_mode", Some("circular")) => options.padding_mode(PaddingMode::Circular),
+            other => panic!("option {other:?}"),
+        };
+    }
+    options
+}
+
+fn max_pool(case: &Case) -> MaxPoolOptions {
+    let mut options = MaxPoolOptions::new();
+    for (name, value) in case.options.as_object().unwrap() {
+        options = match name.as_str() {
+            "stride" => options.stride(each::<1>(value)),
+            "padding" => options.padding(each::<1>(value)),
+            "dilation" => options.dilation(each::<1>(value)),
+            "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
+            "return_indices" => options,
+            other => panic!("option {other}"),
+        };
+    }
+    options
+}
+
+fn avg_pool(case: &Case) -> AvgPoolOptions {
+    let mut options = AvgPoolOptions::new();
+    for (name, value) in case.options.as_object().unwrap() {
+        options = match name.as_str() {
+            "stride" if value.is_array() => options.stride(each::<2>(value)),
+            "stride" => options.stride(each::<1>(value)),
+            "padding" => options.padding(each::<1>(value)),
+            "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
+            "count_include_pad" => options.count_include_pad(value.as_bool().unwrap()),
+            "divisor_override" => options.divisor_override(value.as_u64().unwrap() as usize),
+            other => panic!("option {other}"),
+        };
+    }
+    options
+}

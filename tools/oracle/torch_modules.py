@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Write what PyTorch's modules compute, and their gradients, as JSON lines.
+
+    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl
+
+One line is one call of one module:
+
+    {"module": NAME, "args": [...], "options": {...}, "call": {...}, "train": bool, "state": [[NAME, TENSOR]...], "inputs": [TENSOR or null...],
+     "outputs": [TENSOR or null...], "c": [TENSOR...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
+
+`args` and `options` are those of the module's constructor, `call` the named arguments of the call. Gradients are those of the sum of all outputs
+of floats times `c`; `buffers` are those of the state dict after the call. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
+has values of f32, and is stored as such.
+"""
+
+import json
+import sys
+
+import numpy as np
+import torch
+from tensor_ops import encode
+
+torch.use_deterministic_algorithms(True)
+rng = np.random.default_rng(20251123)
+lines: list[str] = []
+
+
+def values(*shape, scale=1.0):
+    """Normal values of f32, in f64."""
+    return torch.tensor((rng.standard_normal(shape) * scale).astype(np.float32).astype(np.float64))
+
+
+def ints(low, high, *shape):
+    return torch.tensor(rng.integers(low, high, shape))
+
+
+def store(t):
+    return None if t is None else encode(t.float() if t.dtype == torch.float64 else t)
+
+
+def exact(t):
+    return None if t is None else encode(t)
+
+
+def randomize(module):
+    """Other values than ones and zeros everywhere."""
+    with torch.no_grad():
+        for name, t in module.state_dict().items():
+            if t.is_floating_point():
+                new = values(*t.shape, scale=0.5)
+                t.copy_(new.abs() + 0.5 if name.endswith("running_var") else new)
+
+
+def flat(out):
+    if isinstance(out, (tuple, list)):
+        return [t for part in out for t in flat(part)]
+    return [out]
+
+
+def nested(inputs, fold):
+    """The inputs of a call; `fold` inputs from the second on are one tuple, as a state of an LSTM."""
+    if not fold:
+        return inputs
+    return [inputs[0], None if inputs[1] is None else tuple(inputs[1:])]
+
+
+def case(name, args, options, inputs, train=True, call=None, fold=False, both=False):
+    if both:
+        case(name, args, options, [None if t is None else t.clone() for t in inputs], not train, call, fold)
+    module = getattr(torch.nn, name)(*args, **options).double()
+    randomize(module)
+    module.train(train)
+    state = [[k, store(v)] for k, v in module.state_dict().items()]
+    leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
+    outputs = flat(module(*nested(leaves, fold), **(call or {})))
+    floats = [t for t in outputs if t is not None and t.is_floating_point()]
+    c = [values(*t.shape) for t in floats]
+    loss = sum((t * w).sum() for t, w in zip(floats, c))
+    if loss.requires_grad:
+        loss.backward()
+    row = {
+        "module": name, "args": args, "options": options, "call": call or {}, "train": train, "state": state,
+        "inputs": [store(t) for t in inputs], "outputs": [exact(t) for t in outputs], "c": [store(t) for t in c],
+        "input_grads": [exact(t.grad) if t is not None and t.is_floating_point() else None for t in leaves],
+        "grads": [[k, exact(p.grad)] for k, p in module.named_parameters()], "buffers": [[k, exact(b)] for k, b in module.named_buffers()],
+    }
+    lines.append(json.dumps(row, separators=(",", ":")))
+
+
+def convolutions():
+    for n in (1, 2, 3):
+        size = [6, 4, 5][:n]
+        name, transposed = f"Conv{n}d", f"ConvTranspose{n}d"
+        case(name, [2, 3, 3], {}, [values(2, 2, *size)])
+        case(name, [2, 3, 2], {"stride": 2, "padding": 1, "bias": False}, [values(2, *size)])
+        case(name, [2, 4, 2], {"groups": 2, "dilation": 2}, [values(1, 2, *size)])
+        case(name, [1, 2, 2], {"padding": "same", "dilation": [1, 2, 3][:n]}, [values(1, 1, *size)])
+        case(name, [1, 1, 2], {"padding": "valid"}, [values(1, 1, *size)])
+        case(transposed, [2, 2, 3], {}, [values(1, 2, *size[-n:][:1], *[3, 2][: n - 1])])
+        case(transposed, [2, 4, 2], {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}, [values(2, *[3, 4, 2][:n])])
+        case(transposed, [1, 2, 2], {"dilation": 2, "bias": False}, [values(1, 1, *[4, 3, 2][:n])])
+        for mode in ("reflect", "replicate", "circular"):
+            case(name, [1, 2, 3], {"padding_mode": mode, "padding": [2, 1, 2][:n]}, [values(1, 1, *[4, 3, 3][:n])])
+        case(name, [1, 1, 2], {"padding_mode": "reflect", "padding": "same"}, [values(1, 1, *[4, 3, 3][:n])])
+
+
+def pools():
+    for n in (1, 2, 3):
+        size = [7, 5, 4][:n]
+        x = lambda: [values(1, max(1, 3 - n), *size)]
+        case(f"MaxPool{n}d", [2], {}, x())
+        case(f"MaxPool{n}d", [3], {"stride": 2, "padding": 1, "ceil_mode": True}, x())
+        case(f"MaxPool{n}d", [2], {"stride": 1, "dilation": 2, "return_indices": True}, [values(1, *size)])
+        case(f"AvgPool{n}d", [2], {}, x())
+        case(f"AvgPool{n}d", [3], {"stride": 2, "padding": 1, "count_include_pad": False, "ceil_mode": True}, x())
+        case(f"AdaptiveAvgPool{n}d", [3], {}, x())
+        case(f"AdaptiveMaxPool{n}d", [2], {"return_indices": True}, x())
+        case(f"AdaptiveMaxPool{n}d", [[3, 2, 2][:n]], {}, x())
+    case("AvgPool2d", [[2, 3]], {"stride": [1, 2], "divisor_override": 5}, [values(1, 4, 5)])
+
+
+def paddings():
+    for n in (1, 2, 3):
+        size = [4, 3, 5][:n]
+        for name, more in (("ZeroPad", []), ("ReflectionPad", []), ("ReplicationPad", []), ("CircularPad", []), ("ConstantPad", [0.75])):
+            case(f"{name}{n}d", [1] + more, {}, [values(1, 1, *size)])
+            # PyTorch's pairs are those of the last dimension first.
+            case(f"{name}{n}d", [[2, 1, 1, 2, 0, 2][: 2 * n]] + more, {}, [values(1, *size)])
+    case("ZeroPad2d", [[-1, 1, 2, -1]], {}, [values(1, 3, 4)])
+
+
+def shapes():
+    case("Flatten", [], {}, [values(2, 3, 2)])
+    case("Flatten", [0, -2], {}, [values(2, 3, 2)])
+    case("Unflatten", [1, [2, -1]], {}, [values(2, 6)])
+    case("Identity", [], {}, [values(3)])
+
+
+FAMILIES = [convolutions, pools, paddings, shapes]
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for i, family in enumerate(FAMILIES):
+        # One family more changes no other.
+        rng = np.random.default_rng(20251123 + i)
+        family()
+    with open(sys.argv[1], "w") as f:
+        f.write("\n".join(lines) + "\n")
+    print(f"{len(lines)} cases")
