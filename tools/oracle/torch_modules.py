@@ -35,6 +35,7 @@ def ints(low, high, *shape):
 
 
 def store(t):
+    assert t is None or t.dtype != torch.float64 or torch.equal(t, t.float().double()), "what goes in has values of f32"
     return None if t is None else encode(t.float() if t.dtype == torch.float64 else t)
 
 
@@ -48,7 +49,7 @@ def randomize(module):
         for name, t in module.state_dict().items():
             if t.is_floating_point():
                 new = values(*t.shape, scale=0.5)
-                t.copy_(new.abs() + 0.5 if name.endswith("running_var") else new)
+                t.copy_((new.abs() + 0.5).float() if name.endswith("running_var") else new)
 
 
 def flat(out):
@@ -136,7 +137,34 @@ def shapes():
     case("Identity", [], {}, [values(3)])
 
 
-FAMILIES = [convolutions, pools, paddings, shapes]
+def norms():
+    for n in (1, 2, 3):
+        size = [3, 2, 2][:n]
+        name = f"BatchNorm{n}d"
+        case(name, [2], {}, [(values(2, 2, *size) + 1).float().double()], both=True)
+        case(name, [2], {"momentum": None, "eps": 1e-3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": False, "momentum": 0.3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"track_running_stats": False}, [values(2, 2, *size)], both=True)
+        name = f"InstanceNorm{n}d"
+        case(name, [2], {}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": True, "track_running_stats": True, "momentum": 0.3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": True, "eps": 1e-3}, [values(2, *size)])
+    case("BatchNorm1d", [3], {}, [values(4, 3)], both=True)
+    case("GroupNorm", [2, 4], {}, [values(2, 4, 3)])
+    case("GroupNorm", [2, 4], {"eps": 1e-3, "affine": False}, [values(2, 4, 2, 2)])
+    case("GroupNorm", [1, 4], {}, [values(3, 4)])
+    for options in ({}, {"eps": 1e-3}, {"elementwise_affine": False}, {"bias": False}):
+        case("LayerNorm", [[3]], options, [values(2, 3)])
+        case("LayerNorm", [[2, 3]], options, [values(2, 2, 3)])
+    for options in ({}, {"eps": 1e-3}, {"elementwise_affine": False, "eps": 1e-2}):
+        case("RMSNorm", [[3]], options, [values(2, 3)])
+        case("RMSNorm", [[2, 3]], options, [values(2, 2, 3)])
+    case("LocalResponseNorm", [2], {}, [values(2, 4, 3)])
+    case("LocalResponseNorm", [3], {"alpha": 0.5, "beta": 0.6, "k": 2.0}, [values(1, 5, 2, 2)])
+    case("LocalResponseNorm", [5], {"alpha": 0.5}, [values(1, 3, 2, 1, 2)])
+
+
+FAMILIES = [convolutions, pools, paddings, shapes, norms]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

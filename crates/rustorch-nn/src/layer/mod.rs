@@ -1,9 +1,11 @@
 //! Layers with PyTorch's arguments and defaults, one file for each or for those of one to three spatial dimensions.
 
+mod batch_norm;
 mod conv;
 mod conv_transpose;
 mod dropout;
 mod embedding;
+mod group_norm;
 mod layer_norm;
 mod linear;
 mod options;
@@ -12,6 +14,10 @@ mod pool;
 mod reshape;
 mod sequential;
 
+pub use batch_norm::{
+    BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, InstanceNorm, InstanceNorm1d,
+    InstanceNorm2d, InstanceNorm3d, InstanceNormOptions,
+};
 pub use conv::{
     Conv, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvNdOptions, ConvPadding,
 };
@@ -21,7 +27,8 @@ pub use conv_transpose::{
 };
 pub use dropout::Dropout;
 pub use embedding::Embedding;
-pub use layer_norm::LayerNorm;
+pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
+pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
 pub use options::ExpandingArray;
 pub use padding::{

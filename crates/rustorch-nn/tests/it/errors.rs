@@ -1,8 +1,9 @@
 //! What layers say of arguments that do not fit: the layer, what it takes, and what it got.
 
 use rustorch_nn::{
-    Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvPadding, ConvTranspose2d, ConvTranspose2dOptions,
-    Flatten, Layer, MaxPool2d, PaddingMode, ReflectionPad1d,
+    BatchNorm1d, BatchNorm2d, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvPadding, ConvTranspose2d,
+    ConvTranspose2dOptions, Flatten, GroupNorm, InstanceNorm1d, Layer, LayerNorm, LocalResponseNorm,
+    MaxPool2d, PaddingMode, RMSNorm, ReflectionPad1d,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -56,5 +57,24 @@ fn paddings_pools_and_shapes() -> Result<()> {
     );
     expect(MaxPool2d::new(2).forward(&zeros(&[4, 4])), &["MaxPool2d", "3 without a batch", "[4, 4]"]);
     expect(Flatten::default().forward(&zeros(&[4])), &["Flatten"]);
+    Ok(())
+}
+
+#[test]
+fn norms() -> Result<()> {
+    let x = zeros(&[2, 3, 4]);
+    expect(BatchNorm2d::new(3)?.forward(&x), &["BatchNorm2d", "[n, c, h, w] with c = 3", "[2, 3, 4]"]);
+    expect(BatchNorm1d::new(4)?.forward(&x), &["BatchNorm1d", "c = 4", "[2, 3, 4]"]);
+    expect(BatchNorm1d::new(3)?.forward(&zeros(&[1, 3])), &["BatchNorm1d", "variance", "[1, 3]"]);
+    expect(InstanceNorm1d::new(4)?.forward(&x), &["InstanceNorm1d", "[n, 4, l]", "[2, 3, 4]"]);
+    expect(GroupNorm::new(2, 3), &["GroupNorm", "num_channels 3", "groups 2"]);
+    expect(GroupNorm::new(2, 4)?.forward(&x), &["GroupNorm", "[n, 4, ..]", "[2, 3, 4]"]);
+    expect(LayerNorm::new([3], 1e-5, DType::F32)?.forward(&x), &["LayerNorm", "[3]", "[2, 3, 4]"]);
+    expect(RMSNorm::new([3])?.forward(&x), &["RMSNorm", "[3]", "[2, 3, 4]"]);
+    expect(LocalResponseNorm::new(0), &["LocalResponseNorm", "size"]);
+    expect(
+        LocalResponseNorm::new(2)?.forward(&zeros(&[2, 3])),
+        &["LocalResponseNorm", "[n, c, size..]", "[2, 3]"],
+    );
     Ok(())
 }

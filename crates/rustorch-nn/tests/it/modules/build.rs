@@ -75,6 +75,8 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
                 false => layer(pool),
             }
         }
+        "BatchNorm" => layer(BatchNorm::<N>::with(case.size(0), batch_norm(case, dtype))?),
+        "InstanceNorm" => layer(InstanceNorm::<N>::with(case.size(0), instance_norm(case, dtype))?),
         "ZeroPad" => layer(ZeroPad::<N>::new(sides(&args[0]))),
         "ReflectionPad" => layer(ReflectionPad::<N>::new(sides(&args[0]))),
         "ReplicationPad" => layer(ReplicationPad::<N>::new(sides(&args[0]))),
@@ -84,7 +86,7 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
     }
 }
 
-fn other(case: &Case, _: DType) -> Result<Built> {
+fn other(case: &Case, dtype: DType) -> Result<Built> {
     let args = &case.args;
     let int = |i: usize| args[i].as_i64().unwrap() as isize;
     match case.module.as_str() {
@@ -92,12 +94,42 @@ fn other(case: &Case, _: DType) -> Result<Built> {
         "Flatten" => layer(Flatten::new(int(0), int(1))),
         "Unflatten" => layer(Unflatten::new(int(0), ints(&args[1]))),
         "Identity" => layer(Identity),
+        "GroupNorm" => {
+            let options = GroupNormOptions::default()
+                .eps(case.option_f64("eps").unwrap_or(1e-5))
+                .affine(case.option_bool("affine").unwrap_or(true));
+            layer(GroupNorm::with(case.size(0), case.size(1), options.tensor(dtype))?)
+        }
+        "LayerNorm" => {
+            let options = LayerNormOptions::default()
+                .eps(case.option_f64("eps").unwrap_or(1e-5))
+                .elementwise_affine(case.option_bool("elementwise_affine").unwrap_or(true))
+                .bias(case.option_bool("bias").unwrap_or(true));
+            layer(LayerNorm::with(sizes(&args[0]), options.tensor(dtype))?)
+        }
+        // The machine epsilon that PyTorch adds is that of its f64.
+        "RMSNorm" => {
+            let options = RMSNormOptions::default()
+                .eps(case.option_f64("eps"))
+                .elementwise_affine(case.option_bool("elementwise_affine").unwrap_or(true));
+            layer(RMSNorm::with(sizes(&args[0]), options.tensor(dtype))?)
+        }
+        "LocalResponseNorm" => layer(
+            LocalResponseNorm::new(case.size(0))?
+                .alpha(case.option_f64("alpha").unwrap_or(1e-4))
+                .beta(case.option_f64("beta").unwrap_or(0.75))
+                .k(case.option_f64("k").unwrap_or(1.0)),
+        ),
         other => panic!("no module {other}"),
     }
 }
 
 fn ints(value: &Value) -> Vec<isize> {
     value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap() as isize).collect()
+}
+
+fn sizes(value: &Value) -> Vec<usize> {
+    ints(value).into_iter().map(isize::unsigned_abs).collect()
 }
 
 /// PyTorch lists the last dimension first.
@@ -162,4 +194,26 @@ fn avg_pool(case: &Case) -> AvgPoolOptions {
         };
     }
     options
+}
+
+fn batch_norm(case: &Case, dtype: DType) -> BatchNormOptions {
+    let momentum = match case.options.get("momentum") {
+        Some(momentum) => momentum.as_f64(),
+        None => Some(0.1),
+    };
+    BatchNormOptions::default()
+        .eps(case.option_f64("eps").unwrap_or(1e-5))
+        .momentum(momentum)
+        .affine(case.option_bool("affine").unwrap_or(true))
+        .track_running_stats(case.option_bool("track_running_stats").unwrap_or(true))
+        .tensor(dtype)
+}
+
+fn instance_norm(case: &Case, dtype: DType) -> InstanceNormOptions {
+    InstanceNormOptions::default()
+        .eps(case.option_f64("eps").unwrap_or(1e-5))
+        .momentum(case.option_f64("momentum").unwrap_or(0.1))
+        .affine(case.option_bool("affine").unwrap_or(false))
+        .track_running_stats(case.option_bool("track_running_stats").unwrap_or(false))
+        .tensor(dtype)
 }

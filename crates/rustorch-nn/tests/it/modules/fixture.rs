@@ -38,6 +38,10 @@ impl Case {
         self.args[arg].as_u64().unwrap_or_else(|| panic!("{}: argument {arg}", self.label)) as usize
     }
 
+    pub(super) fn option_f64(&self, name: &str) -> Option<f64> {
+        self.options[name].as_f64()
+    }
+
     pub(super) fn option_bool(&self, name: &str) -> Option<bool> {
         self.options[name].as_bool()
     }

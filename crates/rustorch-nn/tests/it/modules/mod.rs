@@ -87,6 +87,11 @@ fn check(case: &Case, dtype: DType) -> Result<(), String> {
         let want = case.grads.iter().find(|(have, _)| *have == name).unwrap().1.as_ref();
         compare_maybe(&format!("gradient of {name}"), parameter.grad().as_ref(), want)?;
     }
+    for (name, buffer) in module.named_buffers() {
+        if buffer.tensor().requires_grad() {
+            return Err(format!("buffer {name} requires a gradient"));
+        }
+    }
     for (name, want) in &case.buffers {
         let state = module.state_dict();
         compare(&format!("buffer {name}"), state.get(name).unwrap(), want)?;
