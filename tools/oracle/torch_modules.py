@@ -164,7 +164,29 @@ def norms():
     case("LocalResponseNorm", [5], {"alpha": 0.5}, [values(1, 3, 2, 1, 2)])
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms]
+def recurrent():
+    for name in ("RNN", "GRU", "LSTM"):
+        states = 2 if name == "LSTM" else 1
+        fold = name == "LSTM"
+
+        def state(*shape, width=2):
+            return [values(*shape, width)] + [values(*shape, 2)] * (states - 1)
+
+        none = [None] * states
+        case(f"{name}Cell", [3, 2], {}, [values(2, 3)] + state(2), fold=fold)
+        case(f"{name}Cell", [3, 2], {"bias": False}, [values(3)] + none, fold=fold)
+        case(name, [3, 2], {}, [values(4, 2, 3)] + none, fold=fold)
+        case(name, [3, 2], {"bias": False}, [values(4, 2, 3)] + state(1, 2), fold=fold)
+        case(name, [3, 2], {"num_layers": 2, "bidirectional": True, "batch_first": True}, [values(2, 3, 3)] + state(4, 2), fold=fold)
+        case(name, [3, 2], {"bidirectional": True}, [values(3, 3)] + state(2), fold=fold)
+        case(name, [1, 2], {"num_layers": 2, "dropout": 0.5}, [values(2, 1)] + none, train=False, fold=fold)
+    case("RNN", [3, 2], {"nonlinearity": "relu", "num_layers": 2}, [values(3, 2, 3), None])
+    case("RNNCell", [3, 2], {"nonlinearity": "relu"}, [values(2, 3), values(2, 2)])
+    case("LSTM", [3, 3], {"proj_size": 2, "num_layers": 2, "bidirectional": True}, [values(3, 2, 3), values(4, 2, 2), values(4, 2, 3)], fold=True)
+    case("LSTM", [3, 2], {"proj_size": 1}, [values(3, 3), None, None], fold=True)
+
+
+FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

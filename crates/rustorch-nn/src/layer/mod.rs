@@ -12,6 +12,8 @@ mod options;
 mod padding;
 mod pool;
 mod reshape;
+mod rnn;
+mod rnn_cell;
 mod sequential;
 
 pub use batch_norm::{
@@ -43,4 +45,6 @@ pub use pool::{
     MaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
 };
 pub use reshape::{Flatten, Identity, Unflatten};
+pub use rnn::{GRU, LSTM, RNN, RNNOptions};
+pub use rnn_cell::{GRUCell, LSTMCell, Nonlinearity, RNNCell, RNNCellOptions};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};

@@ -2,8 +2,9 @@
 
 use rustorch_nn::{
     BatchNorm1d, BatchNorm2d, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvPadding, ConvTranspose2d,
-    ConvTranspose2dOptions, Flatten, GroupNorm, InstanceNorm1d, Layer, LayerNorm, LocalResponseNorm,
-    MaxPool2d, PaddingMode, RMSNorm, ReflectionPad1d,
+    ConvTranspose2dOptions, Flatten, GRU, GRUCell, GroupNorm, InstanceNorm1d, LSTM, LSTMCell, Layer,
+    LayerNorm, LocalResponseNorm, MaxPool2d, Nonlinearity, PaddingMode, RMSNorm, RNN, RNNCell,
+    RNNCellOptions, RNNOptions, ReflectionPad1d,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -76,5 +77,31 @@ fn norms() -> Result<()> {
         LocalResponseNorm::new(2)?.forward(&zeros(&[2, 3])),
         &["LocalResponseNorm", "[n, c, size..]", "[2, 3]"],
     );
+    Ok(())
+}
+
+#[test]
+fn recurrent_networks() -> Result<()> {
+    let options = RNNOptions::default;
+    expect(RNN::new(3, 2)?.forward(&zeros(&[4, 2, 5]), None), &["RNN", "[l, n, 3]", "[4, 2, 5]"]);
+    let batch_first = GRU::with(3, 2, options().batch_first(true))?;
+    expect(batch_first.forward(&zeros(&[3]), None), &["GRU", "[n, l, 3]", "[3]"]);
+    let x = zeros(&[4, 2, 3]);
+    expect(GRU::new(3, 2)?.forward(&x, Some(&zeros(&[2, 2, 2]))), &["GRU", "[1, 2, 2]", "[2, 2, 2]"]);
+    let (hidden, cell) = (zeros(&[1, 2, 1]), zeros(&[1, 2, 1]));
+    let projected = LSTM::with(3, 2, options().proj_size(1))?;
+    expect(projected.forward(&x, Some((&hidden, &cell))), &["LSTM", "[1, 2, 2]", "[1, 2, 1]"]);
+    expect(RNN::new(3, 2)?.forward(&zeros(&[0, 2, 3]), None), &["RNN", "one step"]);
+    let wide = Tensor::zeros([4, 2, 3], DType::F64)?;
+    expect(LSTM::new(3, 2)?.forward(&wide, None), &["LSTM", "f32", "f64"]);
+    expect(LSTM::with(3, 2, options().proj_size(2)), &["LSTM", "proj_size 2", "hidden_size 2"]);
+    expect(GRU::with(3, 2, options().proj_size(1)), &["GRU", "proj_size 1"]);
+    expect(GRU::with(3, 2, options().nonlinearity(Nonlinearity::Relu)), &["GRU", "Relu"]);
+    expect(RNN::with(3, 2, options().num_layers(0)), &["RNN", "num_layers"]);
+    expect(RNN::with(3, 2, options().dropout(1.5)), &["RNN", "1.5"]);
+    expect(RNNCell::new(3, 2)?.forward(&zeros(&[2, 4]), None), &["RNNCell", "[n, 3]", "[2, 4]"]);
+    expect(GRUCell::new(3, 2)?.forward(&zeros(&[3]), Some(&zeros(&[3]))), &["GRUCell", "[2]", "[3]"]);
+    let relu = RNNCellOptions::default().nonlinearity(Nonlinearity::Relu);
+    expect(LSTMCell::with(3, 2, relu), &["LSTMCell", "Relu"]);
     Ok(())
 }

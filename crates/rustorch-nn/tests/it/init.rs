@@ -1,6 +1,6 @@
 //! First values: PyTorch's distributions, whose bounds and moments follow from its documentation.
 
-use rustorch_nn::{Conv2d, Conv2dOptions, ConvTranspose1d, Embedding, Linear, init};
+use rustorch_nn::{Conv2d, Conv2dOptions, ConvTranspose1d, Embedding, LSTM, Linear, Module, init};
 use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
 
 /// Mean and variance.
@@ -44,6 +44,17 @@ fn convolutions_start_within_their_bounds() -> Result<()> {
     }
     let bias: Vec<f32> = conv.bias.unwrap().tensor().to_vec()?;
     assert!(bias.iter().all(|x| f64::from(x.abs()) <= 1.0 / 240f64.sqrt()) && bias.iter().any(|x| *x != 0.0));
+    Ok(())
+}
+
+#[test]
+fn recurrent_networks_start_within_their_bounds() -> Result<()> {
+    let lstm = LSTM::new(100, 64)?;
+    for parameter in lstm.parameters() {
+        let (values, bound) = (parameter.tensor().detach(), 1.0 / 8.0);
+        assert!(values.to_vec::<f32>()?.iter().all(|x| x.abs() <= 0.125));
+        expect_moments(&values, bound * bound / 3.0, 1.8)?;
+    }
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! Walks over members: gradients, modes, dtypes; shared parameters.
 
 use rustorch_nn::{
-    Dropout, Embedding, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, Sequential,
+    Dropout, Embedding, GRU, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, RNNOptions,
+    Sequential,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -61,6 +62,19 @@ fn modes_reach_modules_in_modules() -> Result<()> {
     assert_eq!(zeros(model.forward(&x)?)?, 0);
     model.train();
     assert!(zeros(model.forward(&x)?)? > 20);
+    Ok(())
+}
+
+#[test]
+fn states_are_dropped_between_layers_while_training() -> Result<()> {
+    let gru = GRU::with(2, 3, RNNOptions::default().num_layers(2).dropout(1.0).bias(false))?;
+    let x = Tensor::ones([4, 1, 2], DType::F32)?;
+    let (y, h) = gru.forward(&x, None)?;
+    // The second layer gets zeros, and without biases stays at zero; the first one does not.
+    assert_eq!(y.to_vec::<f32>()?, [0.0; 12]);
+    assert!(h.select(0, 0)?.to_vec::<f32>()?.iter().all(|h| *h != 0.0));
+    gru.eval();
+    assert!(gru.forward(&x, None)?.0.to_vec::<f32>()?.iter().all(|y| *y != 0.0));
     Ok(())
 }
 

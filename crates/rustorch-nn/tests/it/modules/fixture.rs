@@ -42,6 +42,10 @@ impl Case {
         self.options[name].as_f64()
     }
 
+    pub(super) fn option_usize(&self, name: &str) -> Option<usize> {
+        self.options[name].as_u64().map(|n| n as usize)
+    }
+
     pub(super) fn option_bool(&self, name: &str) -> Option<bool> {
         self.options[name].as_bool()
     }
