@@ -8,7 +8,8 @@ One line is one call of one module:
     {"module": NAME, "args": [...], "options": {...}, "call": {...}, "train": bool, "state": [[NAME, TENSOR]...], "inputs": [TENSOR or null...],
      "outputs": [TENSOR or null...], "c": [TENSOR...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
 
-`args` and `options` are those of the module's constructor, `call` the named arguments of the call. Gradients are those of the sum of all outputs
+`args` and `options` are those of the module's constructor (but see BUILDERS), `call` the named arguments of the call that are no tensors. Masks
+are the last inputs. Gradients are those of the sum of all outputs
 of floats times `c`; `buffers` are those of the state dict after the call. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
 has values of f32, and is stored as such.
 """
@@ -52,6 +53,12 @@ def randomize(module):
                 t.copy_((new.abs() + 0.5).float() if name.endswith("running_var") else new)
 
 
+def masked(inputs, masks):
+    """The last inputs as named arguments."""
+    first = len(inputs) - len(masks)
+    return inputs[:first], {name: t for name, t in zip(masks, inputs[first:]) if t is not None}
+
+
 def flat(out):
     if isinstance(out, (tuple, list)):
         return [t for part in out for t in flat(part)]
@@ -65,15 +72,25 @@ def nested(inputs, fold):
     return [inputs[0], None if inputs[1] is None else tuple(inputs[1:])]
 
 
-def case(name, args, options, inputs, train=True, call=None, fold=False, both=False):
+def encoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
+    layer = torch.nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward, **options)
+    return torch.nn.TransformerEncoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None, enable_nested_tensor=False)
+
+
+# What is made of other arguments than those of its constructor.
+BUILDERS = {"TransformerEncoder": encoder}
+
+
+def case(name, args, options, inputs, train=True, call=None, fold=False, both=False, masks=()):
     if both:
-        case(name, args, options, [None if t is None else t.clone() for t in inputs], not train, call, fold)
-    module = getattr(torch.nn, name)(*args, **options).double()
+        case(name, args, options, [None if t is None else t.clone() for t in inputs], not train, call, fold, False, masks)
+    module = (BUILDERS.get(name) or getattr(torch.nn, name))(*args, **options).double()
     randomize(module)
     module.train(train)
     state = [[k, store(v)] for k, v in module.state_dict().items()]
     leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
-    outputs = flat(module(*nested(leaves, fold), **(call or {})))
+    positional, named = masked(leaves, masks)
+    outputs = flat(module(*nested(positional, fold), **named, **(call or {})))
     floats = [t for t in outputs if t is not None and t.is_floating_point()]
     c = [values(*t.shape) for t in floats]
     loss = sum((t * w).sum() for t, w in zip(floats, c))
@@ -186,7 +203,32 @@ def recurrent():
     case("LSTM", [3, 2], {"proj_size": 1}, [values(3, 3), None, None], fold=True)
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent]
+def attention():
+    masks = ("key_padding_mask", "attn_mask")
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    seen = torch.tensor([[False, True, True], [False, False, True], [False, False, False], [False, True, False]])
+    for call in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+        q, k = values(4, 2, 4), values(3, 2, 4)
+        case("MultiheadAttention", [4, 2], {}, [q, k, k.clone(), None, None], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"batch_first": True}, [values(2, 4, 4), values(2, 3, 4), values(2, 3, 4), padding, None], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"bias": False}, [q, k, values(3, 2, 4), None, seen], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {}, [q, k, values(3, 2, 4), values(2, 3), values(4, 4, 3)], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"kdim": 3, "vdim": 2}, [values(4, 4), values(3, 3), values(3, 2), None, values(4, 3)], call=call, masks=masks)
+    case("MultiheadAttention", [4, 4], {"dropout": 0.5}, [q, k, values(3, 2, 4), None, None], train=False, masks=masks)
+    masks = ("src_mask", "src_key_padding_mask")
+    for norm_first in (False, True):
+        for activation in ("relu", "gelu"):
+            options = {"norm_first": norm_first, "activation": activation, "dropout": 0.0}
+            case("TransformerEncoderLayer", [4, 2, 3], options, [values(3, 2, 4), None, None], masks=masks)
+            options |= {"batch_first": True, "bias": False, "layer_norm_eps": 1e-3}
+            case("TransformerEncoderLayer", [4, 2, 3], options, [values(2, 3, 4), seen[:3], padding], masks=masks)
+    case("TransformerEncoderLayer", [4, 2, 3], {}, [values(3, 4), values(3, 3), None], train=False, masks=masks)
+    masks = ("mask", "src_key_padding_mask")
+    case("TransformerEncoder", [4, 2, 3, 2, True], {"dropout": 0.0}, [values(3, 2, 4), values(3, 3), None], masks=masks)
+    case("TransformerEncoder", [4, 2, 3, 2, False], {"batch_first": True, "norm_first": True}, [values(2, 3, 4), None, padding], train=False, masks=masks)
+
+
+FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

@@ -8,6 +8,7 @@ mod embedding;
 mod group_norm;
 mod layer_norm;
 mod linear;
+mod multihead_attention;
 mod options;
 mod padding;
 mod pool;
@@ -15,6 +16,7 @@ mod reshape;
 mod rnn;
 mod rnn_cell;
 mod sequential;
+mod transformer;
 
 pub use batch_norm::{
     BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, InstanceNorm, InstanceNorm1d,
@@ -32,6 +34,7 @@ pub use embedding::Embedding;
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
+pub use multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
 pub use options::ExpandingArray;
 pub use padding::{
     CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d,
@@ -48,3 +51,6 @@ pub use reshape::{Flatten, Identity, Unflatten};
 pub use rnn::{GRU, LSTM, RNN, RNNOptions};
 pub use rnn_cell::{GRUCell, LSTMCell, Nonlinearity, RNNCell, RNNCellOptions};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
+pub use transformer::{
+    TransformerActivation, TransformerEncoder, TransformerEncoderLayer, TransformerEncoderLayerOptions,
+};

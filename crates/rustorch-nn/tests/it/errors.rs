@@ -3,8 +3,9 @@
 use rustorch_nn::{
     BatchNorm1d, BatchNorm2d, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvPadding, ConvTranspose2d,
     ConvTranspose2dOptions, Flatten, GRU, GRUCell, GroupNorm, InstanceNorm1d, LSTM, LSTMCell, Layer,
-    LayerNorm, LocalResponseNorm, MaxPool2d, Nonlinearity, PaddingMode, RMSNorm, RNN, RNNCell,
-    RNNCellOptions, RNNOptions, ReflectionPad1d,
+    LayerNorm, LocalResponseNorm, MaxPool2d, MultiheadAttention, MultiheadAttentionCall,
+    MultiheadAttentionOptions, Nonlinearity, PaddingMode, RMSNorm, RNN, RNNCell, RNNCellOptions, RNNOptions,
+    ReflectionPad1d, TransformerEncoder, TransformerEncoderLayer,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -103,5 +104,32 @@ fn recurrent_networks() -> Result<()> {
     expect(GRUCell::new(3, 2)?.forward(&zeros(&[3]), Some(&zeros(&[3]))), &["GRUCell", "[2]", "[3]"]);
     let relu = RNNCellOptions::default().nonlinearity(Nonlinearity::Relu);
     expect(LSTMCell::with(3, 2, relu), &["LSTMCell", "Relu"]);
+    Ok(())
+}
+
+#[test]
+fn attention() -> Result<()> {
+    let attention = MultiheadAttention::with(4, 2, MultiheadAttentionOptions::default().kdim(3))?;
+    let (q, k, v) = (zeros(&[5, 2, 4]), zeros(&[6, 2, 3]), zeros(&[6, 2, 4]));
+    expect(
+        attention.forward(&q, &q, &v),
+        &["MultiheadAttention", "4, 3 and 4", "[5, 2, 4], [5, 2, 4], [6, 2, 4]"],
+    );
+    expect(attention.forward(&q, &zeros(&[6, 3]), &v), &["MultiheadAttention", "[6, 3]"]);
+    expect(attention.forward(&q, &k, &zeros(&[5, 2, 4])), &["MultiheadAttention"]);
+    let with = |key_padding_mask: Option<&Tensor>, attn_mask: Option<&Tensor>| {
+        let call = MultiheadAttentionCall { key_padding_mask, attn_mask, ..Default::default() };
+        attention.forward_with(&q, &k, &v, &call)
+    };
+    expect(with(Some(&zeros(&[2, 5])), None), &["key_padding_mask", "[2, 6]", "[2, 5]"]);
+    expect(with(None, Some(&zeros(&[6, 5]))), &["attn_mask", "[5, 6] or [4, 5, 6]", "[6, 5]"]);
+    expect(with(None, Some(&Tensor::zeros([5, 6], DType::I64)?)), &["bool or floats", "i64"]);
+    expect(MultiheadAttention::new(4, 3), &["MultiheadAttention", "embed_dim 4", "num_heads 3"]);
+    expect(TransformerEncoderLayer::new(4, 3), &["TransformerEncoderLayer", "embed_dim 4", "num_heads 3"]);
+    expect(
+        TransformerEncoderLayer::new(4, 2)?.forward(&zeros(&[5, 3])),
+        &["TransformerEncoderLayer", "[5, 3]"],
+    );
+    expect(TransformerEncoder::new(Vec::new(), None), &["TransformerEncoder", "one layer"]);
     Ok(())
 }

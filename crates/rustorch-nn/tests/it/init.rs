@@ -1,6 +1,8 @@
 //! First values: PyTorch's distributions, whose bounds and moments follow from its documentation.
 
-use rustorch_nn::{Conv2d, Conv2dOptions, ConvTranspose1d, Embedding, LSTM, Linear, Module, init};
+use rustorch_nn::{
+    Conv2d, Conv2dOptions, ConvTranspose1d, Embedding, LSTM, Linear, Module, MultiheadAttention, init,
+};
 use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
 
 /// Mean and variance.
@@ -55,6 +57,20 @@ fn recurrent_networks_start_within_their_bounds() -> Result<()> {
         assert!(values.to_vec::<f32>()?.iter().all(|x| x.abs() <= 0.125));
         expect_moments(&values, bound * bound / 3.0, 1.8)?;
     }
+    Ok(())
+}
+
+#[test]
+fn attention_starts_by_xavier() -> Result<()> {
+    let attention = MultiheadAttention::new(64, 4)?;
+    // Of the packed matrix, as in PyTorch.
+    let bound = f64::sqrt(6.0 / (64.0 + 192.0));
+    let weight = attention.in_proj_weight.unwrap().tensor().detach();
+    assert!(weight.to_vec::<f32>()?.iter().all(|x| f64::from(x.abs()) <= bound));
+    expect_moments(&weight, bound * bound / 3.0, 1.8)?;
+    expect_moments(&attention.out_proj.weight.tensor().detach(), 1.0 / 64.0 / 3.0, 1.8)?;
+    assert_eq!(attention.in_proj_bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 192]);
+    assert_eq!(attention.out_proj.bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 64]);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Walks over members: gradients, modes, dtypes; shared parameters.
 
 use rustorch_nn::{
-    Dropout, Embedding, GRU, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, RNNOptions,
-    Sequential,
+    Dropout, Embedding, GRU, Layer, LayerNorm, Linear, LinearOptions, Module, MultiheadAttention,
+    MultiheadAttentionCall, MultiheadAttentionOptions, Parameter, RNNOptions, Sequential,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -75,6 +75,24 @@ fn states_are_dropped_between_layers_while_training() -> Result<()> {
     assert!(h.select(0, 0)?.to_vec::<f32>()?.iter().all(|h| *h != 0.0));
     gru.eval();
     assert!(gru.forward(&x, None)?.0.to_vec::<f32>()?.iter().all(|y| *y != 0.0));
+    Ok(())
+}
+
+#[test]
+fn weights_of_attention_are_dropped_while_training() -> Result<()> {
+    let attention = MultiheadAttention::with(4, 2, MultiheadAttentionOptions::default().dropout(1.0))?;
+    let x = Tensor::randn([3, 2, 4], DType::F32)?;
+    let call = MultiheadAttentionCall { need_weights: false, ..Default::default() };
+    let (y, weights) = attention.forward(&x, &x, &x)?;
+    let (fused, none) = attention.forward_with(&x, &x, &x, &call)?;
+    // Of no values there is the bias of the output projection, zeros at first.
+    assert_eq!((y.to_vec::<f32>()?, fused.to_vec::<f32>()?), (vec![0.0; 24], vec![0.0; 24]));
+    assert_eq!(weights.to_vec::<f32>()?, [0.0; 18]);
+    assert!(none.is_none());
+    attention.eval();
+    let (y, _) = attention.forward(&x, &x, &x)?;
+    assert!(y.to_vec::<f32>()?.iter().all(|y| *y != 0.0));
+    assert!(y.allclose(&attention.forward_with(&x, &x, &x, &call)?.0, 1e-5, 1e-6, false)?);
     Ok(())
 }
 

@@ -115,6 +115,22 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
             layer(RMSNorm::with(sizes(&args[0]), options.tensor(dtype))?)
         }
         "RNNCell" | "GRUCell" | "LSTMCell" | "RNN" | "GRU" | "LSTM" => recurrent(case, dtype),
+        "MultiheadAttention" => attention(case, dtype),
+        "TransformerEncoderLayer" => called_with(encoder_layer(case, dtype)?, |layer, inputs| {
+            let [x, mask, padding] = [0, 1, 2].map(|i| inputs[i].as_ref());
+            Ok(vec![Some(layer.forward_with(x.unwrap(), mask, padding)?)])
+        }),
+        "TransformerEncoder" => {
+            let layers = (0..case.size(3)).map(|_| encoder_layer(case, dtype)).collect::<Result<_>>()?;
+            let norm = match args[4].as_bool() {
+                Some(true) => Some(LayerNorm::new(case.size(0), 1e-5, dtype)?),
+                _ => None,
+            };
+            called_with(TransformerEncoder::new(layers, norm)?, |encoder, inputs| {
+                let [x, mask, padding] = [0, 1, 2].map(|i| inputs[i].as_ref());
+                Ok(vec![Some(encoder.forward_with(x.unwrap(), mask, padding)?)])
+            })
+        }
         "LocalResponseNorm" => layer(
             LocalResponseNorm::new(case.size(0))?
                 .alpha(case.option_f64("alpha").unwrap_or(1e-4))
@@ -123,6 +139,46 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
         ),
         other => panic!("no module {other}"),
     }
+}
+
+fn attention(case: &Case, dtype: DType) -> Result<Built> {
+    let options = MultiheadAttentionOptions::default()
+        .dropout(case.option_f64("dropout").unwrap_or(0.0))
+        .bias(case.option_bool("bias").unwrap_or(true))
+        .kdim(case.option_usize("kdim"))
+        .vdim(case.option_usize("vdim"))
+        .batch_first(case.option_bool("batch_first").unwrap_or(false))
+        .tensor(dtype);
+    let is_default = case.call.as_object().unwrap().is_empty();
+    let flag = |name: &str| case.call[name].as_bool().unwrap_or(true);
+    let (need_weights, average_attn_weights) = (flag("need_weights"), flag("average_attn_weights"));
+    called_with(MultiheadAttention::with(case.size(0), case.size(1), options)?, move |attention, inputs| {
+        let [q, k, v] = [0, 1, 2].map(|i| inputs[i].as_ref().unwrap());
+        let [key_padding_mask, attn_mask] = [3, 4].map(|i| inputs[i].as_ref());
+        if is_default && key_padding_mask.is_none() && attn_mask.is_none() {
+            return pair(attention.forward(q, k, v)?);
+        }
+        let call = MultiheadAttentionCall { key_padding_mask, attn_mask, need_weights, average_attn_weights };
+        let (y, weights) = attention.forward_with(q, k, v, &call)?;
+        Ok(vec![Some(y), weights])
+    })
+}
+
+fn encoder_layer(case: &Case, dtype: DType) -> Result<TransformerEncoderLayer> {
+    let activation = match case.options["activation"].as_str() {
+        Some("gelu") => TransformerActivation::Gelu,
+        _ => TransformerActivation::Relu,
+    };
+    let options = TransformerEncoderLayerOptions::default()
+        .dim_feedforward(case.size(2))
+        .dropout(case.option_f64("dropout").unwrap_or(0.1))
+        .activation(activation)
+        .layer_norm_eps(case.option_f64("layer_norm_eps").unwrap_or(1e-5))
+        .batch_first(case.option_bool("batch_first").unwrap_or(false))
+        .norm_first(case.option_bool("norm_first").unwrap_or(false))
+        .bias(case.option_bool("bias").unwrap_or(true))
+        .tensor(dtype);
+    TransformerEncoderLayer::with(case.size(0), case.size(1), options)
 }
 
 fn recurrent(case: &Case, dtype: DType) -> Result<Built> {

@@ -8,6 +8,7 @@ pub(super) struct Case {
     pub(super) module: String,
     pub(super) args: Vec<Value>,
     pub(super) options: Value,
+    pub(super) call: Value,
     pub(super) train: bool,
     pub(super) state: Vec<(String, Tensor)>,
     inputs: Vec<Option<Tensor>>,
@@ -78,6 +79,7 @@ fn case(line: &Value) -> Case {
         module: line["module"].as_str().unwrap().into(),
         args: line["args"].as_array().unwrap().clone(),
         options: line["options"].clone(),
+        call: line["call"].clone(),
         train: line["train"].as_bool().unwrap(),
         state: there(named("state")),
         inputs: list("inputs"),
@@ -86,7 +88,10 @@ fn case(line: &Value) -> Case {
         input_grads: list("input_grads"),
         grads: named("grads"),
         buffers: there(named("buffers")),
-        label: format!("{}({}, {}) train {}", line["module"], line["args"], line["options"], line["train"]),
+        label: format!(
+            "{}({}, {}), call {}, train {}",
+            line["module"], line["args"], line["options"], line["call"], line["train"]
+        ),
     }
 }
 
