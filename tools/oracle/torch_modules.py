@@ -228,7 +228,66 @@ def attention():
     case("TransformerEncoder", [4, 2, 3, 2, False], {"batch_first": True, "norm_first": True}, [values(2, 3, 4), None, padding], train=False, masks=masks)
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention]
+def dropouts():
+    """Without training: what is drawn is no matter of an oracle."""
+    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+        n = int(name[-2]) if name.endswith("d") else 1
+        case(name, [0.5], {}, [values(2, 2, *[2, 1, 2][:n])], train=False)
+
+
+def tables():
+    case("Embedding", [5, 3], {}, [ints(0, 5, 2, 4)])
+    named = ("offsets", "per_sample_weights")
+    for mode in ("sum", "mean", "max"):
+        options = {"mode": mode}
+        case("EmbeddingBag", [5, 3], options, [ints(0, 5, 2, 4), None, None], masks=named)
+        case("EmbeddingBag", [5, 3], options, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), None], masks=named)
+        case("EmbeddingBag", [5, 3], options | {"include_last_offset": True}, [ints(0, 5, 6), torch.tensor([0, 4, 6]), None], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), values(6)], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 2, 3), None, values(2, 3)], masks=named)
+
+
+def pairs():
+    case("Linear", [3, 2], {}, [values(2, 2, 3)])
+    case("Bilinear", [3, 2, 4], {}, [values(2, 3), values(2, 2)])
+    case("Bilinear", [3, 2, 1], {"bias": False}, [values(2, 2, 3), values(2, 2, 2)])
+    case("Bilinear", [2, 2, 2], {}, [values(2), values(2)])
+    case("CosineSimilarity", [], {}, [values(2, 3, 2), values(2, 3, 2)])
+    case("CosineSimilarity", [], {"dim": -1, "eps": 2.0}, [values(3), values(2, 3) * 4])
+    case("CosineSimilarity", [], {}, [torch.zeros(1, 3, dtype=torch.float64), values(1, 3)])
+    for p in (1.0, 2.0, 3.0):
+        case("PairwiseDistance", [], {"p": p}, [values(2, 3), values(2, 3)])
+    case("PairwiseDistance", [], {"p": 2.0, "eps": 0.5, "keepdim": True}, [values(3), values(2, 3)])
+
+
+def images():
+    case("PixelShuffle", [2], {}, [values(2, 8, 2, 3)])
+    case("PixelShuffle", [3], {}, [values(9, 1, 2)])
+    case("PixelUnshuffle", [2], {}, [values(2, 2, 4, 2)])
+    case("PixelUnshuffle", [2], {}, [values(1, 2, 4)])
+    case("ChannelShuffle", [3], {}, [values(2, 6, 2)])
+    case("ChannelShuffle", [2], {}, [values(1, 4, 2, 2)])
+    for options in ({"scale_factor": 2.0}, {"size": 3}, {"scale_factor": 1.5, "mode": "linear"}, {"size": 5, "mode": "linear", "align_corners": True}):
+        case("Upsample", [], options, [values(1, 2, 4)])
+    for options in ({"scale_factor": 1.5, "mode": "bilinear"}, {"size": 5, "mode": "bicubic", "align_corners": True}):
+        case("Upsample", [], options, [values(1, 1, 3, 4)])
+    case("Upsample", [], {"scale_factor": 2.0, "mode": "trilinear"}, [values(1, 1, 2, 2, 2)])
+    case("Unfold", [2], {}, [values(2, 2, 3, 4)])
+    case("Unfold", [[2, 3]], {"dilation": 2, "padding": [1, 2], "stride": [2, 1]}, [values(2, 5, 4)])
+    case("Fold", [[3, 4], 2], {}, [values(2, 8, 6)])
+    case("Fold", [[5, 4], [2, 3]], {"dilation": 2, "padding": [1, 2], "stride": [2, 1]}, [values(12, 12)])
+    # Windows that overlap write one element several times, so that the order does not matter.
+    torch.use_deterministic_algorithms(False)
+    for n in (1, 2, 3):
+        size = [5, 5, 3][:n]
+        for kernel, options in ((2, {}), (2, {"stride": 1}), (3, {"stride": 2, "padding": 1})):
+            pool = getattr(torch.nn.functional, f"max_pool{n}d")
+            y, indices = pool(values(1, 1, *size), kernel, **options, return_indices=True)
+            case(f"MaxUnpool{n}d", [kernel], options, [y, indices], call={} if options else {"output_size": size})
+    torch.use_deterministic_algorithms(True)
+
+
+FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

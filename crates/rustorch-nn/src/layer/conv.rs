@@ -156,7 +156,7 @@ impl<const N: usize> Conv<N> {
             ConvPadding::Each(each) => each.0.iter().map(|&n| (n, n)).collect(),
             ConvPadding::Same => (0..N)
                 .map(|i| {
-                    let total = options.dilation.0[i] * kernel[i].saturating_sub(1);
+                    let total = options.dilation.0[i].saturating_mul(kernel[i].saturating_sub(1));
                     (total / 2, total - total / 2)
                 })
                 .collect(),

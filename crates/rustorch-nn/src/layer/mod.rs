@@ -1,13 +1,18 @@
 //! Layers with PyTorch's arguments and defaults, one file for each or for those of one to three spatial dimensions.
 
 mod batch_norm;
+mod bilinear;
 mod conv;
 mod conv_transpose;
+mod distance;
 mod dropout;
 mod embedding;
+mod embedding_bag;
+mod fold;
 mod group_norm;
 mod layer_norm;
 mod linear;
+mod max_unpool;
 mod multihead_attention;
 mod options;
 mod padding;
@@ -16,12 +21,15 @@ mod reshape;
 mod rnn;
 mod rnn_cell;
 mod sequential;
+mod shuffle;
 mod transformer;
+mod upsample;
 
 pub use batch_norm::{
     BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, InstanceNorm, InstanceNorm1d,
     InstanceNorm2d, InstanceNorm3d, InstanceNormOptions,
 };
+pub use bilinear::{Bilinear, BilinearOptions};
 pub use conv::{
     Conv, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvNdOptions, ConvPadding,
 };
@@ -29,11 +37,15 @@ pub use conv_transpose::{
     ConvTranspose, ConvTranspose1d, ConvTranspose1dOptions, ConvTranspose2d, ConvTranspose2dOptions,
     ConvTranspose3d, ConvTranspose3dOptions,
 };
-pub use dropout::Dropout;
+pub use distance::{CosineSimilarity, PairwiseDistance};
+pub use dropout::{AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d};
 pub use embedding::Embedding;
+pub use embedding_bag::{EmbeddingBag, EmbeddingBagMode, EmbeddingBagOptions};
+pub use fold::{Fold, FoldOptions, Unfold};
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
+pub use max_unpool::{MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d};
 pub use multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
 pub use options::ExpandingArray;
 pub use padding::{
@@ -51,6 +63,8 @@ pub use reshape::{Flatten, Identity, Unflatten};
 pub use rnn::{GRU, LSTM, RNN, RNNOptions};
 pub use rnn_cell::{GRUCell, LSTMCell, Nonlinearity, RNNCell, RNNCellOptions};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
+pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle};
 pub use transformer::{
     TransformerActivation, TransformerEncoder, TransformerEncoderLayer, TransformerEncoderLayerOptions,
 };
+pub use upsample::Upsample;

@@ -92,6 +92,7 @@ pub(super) fn of_layer(layer: &'static str) -> impl Fn(Error) -> Error {
         Error::DType { message, dtypes, .. } => Error::dtype(layer, message, dtypes),
         Error::Argument { message, .. } => Error::argument(layer, message),
         Error::Axis { axis, ndim, .. } => Error::Axis { op: layer, axis, ndim },
+        Error::Index { index, len, .. } => Error::Index { op: layer, index, len },
         other => other,
     }
 }

@@ -1,13 +1,15 @@
 //! What layers say of arguments that do not fit: the layer, what it takes, and what it got.
 
 use rustorch_nn::{
-    BatchNorm1d, BatchNorm2d, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvPadding, ConvTranspose2d,
-    ConvTranspose2dOptions, Flatten, GRU, GRUCell, GroupNorm, InstanceNorm1d, LSTM, LSTMCell, Layer,
-    LayerNorm, LocalResponseNorm, MaxPool2d, MultiheadAttention, MultiheadAttentionCall,
-    MultiheadAttentionOptions, Nonlinearity, PaddingMode, RMSNorm, RNN, RNNCell, RNNCellOptions, RNNOptions,
-    ReflectionPad1d, TransformerEncoder, TransformerEncoderLayer,
+    AlphaDropout, BatchNorm1d, BatchNorm2d, Bilinear, ChannelShuffle, Conv1d, Conv1dOptions, Conv2d,
+    Conv2dOptions, ConvPadding, ConvTranspose2d, ConvTranspose2dOptions, CosineSimilarity, Dropout2d,
+    EmbeddingBag, Flatten, Fold, FoldOptions, GRU, GRUCell, GroupNorm, InstanceNorm1d, LSTM, LSTMCell, Layer,
+    LayerNorm, LocalResponseNorm, MaxPool2d, MaxUnpool2d, MultiheadAttention, MultiheadAttentionCall,
+    MultiheadAttentionOptions, Nonlinearity, PaddingMode, PixelShuffle, PixelUnshuffle, RMSNorm, RNN,
+    RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d, TransformerEncoder, TransformerEncoderLayer,
+    Unfold, Upsample,
 };
-use rustorch_tensor::{DType, Result, Tensor};
+use rustorch_tensor::{DType, InterpolateOptions, Result, Tensor};
 
 fn zeros(dims: &[usize]) -> Tensor {
     Tensor::zeros(dims, DType::F32).unwrap()
@@ -132,4 +134,57 @@ fn attention() -> Result<()> {
     );
     expect(TransformerEncoder::new(Vec::new(), None), &["TransformerEncoder", "one layer"]);
     Ok(())
+}
+
+#[test]
+fn tables_and_modules_of_two_arguments() -> Result<()> {
+    let bag = EmbeddingBag::new(5, 3)?;
+    let (flat, factors) = (Tensor::new([0i64, 1, 2])?, zeros(&[3]));
+    let offsets = |offsets: [i64; 2]| Tensor::new(offsets);
+    expect(bag.forward(&flat), &["EmbeddingBag", "with offsets", "[3]"]);
+    expect(bag.forward_with(&flat, Some(&offsets([1, 2])?), None), &["EmbeddingBag", "ascends from 0"]);
+    expect(bag.forward_with(&flat, Some(&offsets([0, 4])?), None), &["EmbeddingBag", "at most 3"]);
+    let weighted = bag.forward_with(&flat, Some(&offsets([0, 2])?), Some(&factors));
+    expect(weighted, &["EmbeddingBag", "Sum", "Mean"]);
+    let bilinear = Bilinear::new(3, 2, 1)?;
+    expect(
+        bilinear.forward(&zeros(&[4, 3]), &zeros(&[5, 2])),
+        &["Bilinear", "[.., 3] and [.., 2]", "[5, 2]"],
+    );
+    expect(bilinear.forward(&zeros(&[4, 2]), &zeros(&[4, 2])), &["Bilinear", "[4, 2], [4, 2]"]);
+    expect(
+        CosineSimilarity::default().forward(&zeros(&[3]), &zeros(&[3])),
+        &["CosineSimilarity", "dimension 1"],
+    );
+    expect(
+        CosineSimilarity::default().forward(&zeros(&[2, 3]), &zeros(&[2, 4])),
+        &["CosineSimilarity", "[2, 4]"],
+    );
+    Ok(())
+}
+
+#[test]
+fn images() {
+    expect(PixelShuffle::new(2).forward(&zeros(&[6, 1, 1])), &["PixelShuffle", "factor 2", "[6, 1, 1]"]);
+    expect(PixelShuffle::new(0).forward(&zeros(&[6, 1, 1])), &["PixelShuffle", "factor 0"]);
+    expect(PixelUnshuffle::new(2).forward(&zeros(&[4, 3])), &["PixelUnshuffle", "[.., c, h, w]", "[4, 3]"]);
+    expect(PixelUnshuffle::new(2).forward(&zeros(&[1, 4, 3])), &["PixelUnshuffle", "2", "[1, 4, 3]"]);
+    expect(ChannelShuffle::new(2).forward(&zeros(&[1, 3, 2])), &["ChannelShuffle", "groups 2", "[1, 3, 2]"]);
+    expect(Unfold::new(FoldOptions::new(3)).forward(&zeros(&[1, 2, 4])), &["Unfold", "[3, 3]", "[1, 2, 4]"]);
+    expect(Unfold::new(FoldOptions::new(1).stride(0)).forward(&zeros(&[1, 2, 4])), &["Unfold", "stride"]);
+    expect(Fold::new(3, FoldOptions::new(2)).forward(&zeros(&[4, 5])), &["Fold", "[n, c · 4, 4]", "[4, 5]"]);
+    expect(Fold::new(1, FoldOptions::new(2)).forward(&zeros(&[4, 5])), &["Fold", "[2, 2]", "[1, 1]"]);
+    expect(Upsample::new(InterpolateOptions::size(0)).forward(&zeros(&[1, 1, 4])), &["Upsample"]);
+    let outside = Tensor::full([1, 1, 1], 4i64, DType::I64).unwrap();
+    expect(MaxUnpool2d::new(2).forward(&zeros(&[1, 1, 1]), &outside), &["MaxUnpool2d"]);
+    expect(
+        MaxUnpool2d::new(2).forward(&zeros(&[1, 1, 2]), &outside),
+        &["MaxUnpool2d", "[1, 1, 2], [1, 1, 1]"],
+    );
+    expect(Dropout2d::new(-0.5), &["Dropout2d", "-0.5"]);
+    expect(
+        Dropout2d::new(0.5).unwrap().forward(&zeros(&[2, 3])),
+        &["Dropout2d", "3 without a batch", "[2, 3]"],
+    );
+    expect(AlphaDropout::new(2.0), &["AlphaDropout", "2"]);
 }

@@ -1,5 +1,6 @@
 //! Our modules of the fixture's constructors.
 
+use super::build_misc;
 use super::fixture::{Case, each};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
@@ -15,7 +16,7 @@ pub(super) struct Built {
     pub(super) forward: Forward,
 }
 
-fn layer(layer: impl Layer + 'static) -> Result<Built> {
+pub(super) fn layer(layer: impl Layer + 'static) -> Result<Built> {
     called(layer, |layer, x| Ok(vec![Some(layer.forward(x)?)]))
 }
 
@@ -28,7 +29,7 @@ fn called<M: Module + 'static>(
 }
 
 /// A module of several arguments.
-fn called_with<M: Module + 'static>(
+pub(super) fn called_with<M: Module + 'static>(
     module: M,
     forward: impl Fn(&M, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + 'static,
 ) -> Result<Built> {
@@ -37,7 +38,7 @@ fn called_with<M: Module + 'static>(
     Ok(Built { module, forward: Box::new(move |inputs| forward(&same, inputs)) })
 }
 
-fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
+pub(super) fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
     Ok(vec![Some(a), Some(b)])
 }
 
@@ -77,6 +78,21 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
         }
         "BatchNorm" => layer(BatchNorm::<N>::with(case.size(0), batch_norm(case, dtype))?),
         "InstanceNorm" => layer(InstanceNorm::<N>::with(case.size(0), instance_norm(case, dtype))?),
+        "MaxUnpool" => {
+            let kernel = case.size(0);
+            let options = [("stride", kernel), ("padding", 0)]
+                .map(|(name, default)| case.option_usize(name).unwrap_or(default));
+            let unpool = MaxUnpool::<N>::new(kernel).stride(options[0]).padding(options[1]);
+            let size = case.call.get("output_size").map(each::<N>);
+            called_with(unpool, move |unpool, inputs| {
+                let [x, indices] = [0, 1].map(|i| inputs[i].as_ref().unwrap());
+                Ok(vec![Some(match size {
+                    Some(size) => unpool.forward_to(x, indices, size)?,
+                    None => unpool.forward(x, indices)?,
+                })])
+            })
+        }
+        "Dropout" => layer(ChannelDropout::<N>::new(args[0].as_f64().unwrap())?),
         "ZeroPad" => layer(ZeroPad::<N>::new(sides(&args[0]))),
         "ReflectionPad" => layer(ReflectionPad::<N>::new(sides(&args[0]))),
         "ReplicationPad" => layer(ReplicationPad::<N>::new(sides(&args[0]))),
@@ -137,7 +153,7 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
                 .beta(case.option_f64("beta").unwrap_or(0.75))
                 .k(case.option_f64("k").unwrap_or(1.0)),
         ),
-        other => panic!("no module {other}"),
+        _ => build_misc::build(case, dtype),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The fixture was made by `tools/oracle/torch_modules.py` with PyTorch 2, in `f64`.
 
 mod build;
+mod build_misc;
 mod fixture;
 
 use build::{Built, build};
