@@ -1,4 +1,4 @@
-//! Layers with PyTorch's arguments and defaults, one file for each or for those of one to three spatial dimensions.
+//! Layers with PyTorch's arguments and defaults, one file for each or for a family.
 
 mod batch_norm;
 mod bilinear;
@@ -19,7 +19,6 @@ mod padding;
 mod pool;
 mod reshape;
 mod rnn;
-mod rnn_cell;
 mod sequential;
 mod shuffle;
 mod transformer;
@@ -60,8 +59,7 @@ pub use pool::{
     MaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
 };
 pub use reshape::{Flatten, Identity, Unflatten};
-pub use rnn::{GRU, LSTM, RNN, RNNOptions};
-pub use rnn_cell::{GRUCell, LSTMCell, Nonlinearity, RNNCell, RNNCellOptions};
+pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RNNCellOptions, RNNOptions};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle};
 pub use transformer::{

@@ -1,49 +1,12 @@
 //! Attention with several heads.
 
-use super::options::{of_layer, options};
+mod call;
+
+pub use call::{MultiheadAttentionCall, MultiheadAttentionOptions};
+
+use super::options::of_layer;
 use crate::{Linear, LinearOptions, Module, Parameter, Training, init};
-use rustorch_tensor::{AttentionOptions, DType, Error, Result, Tensor, TensorOptions};
-
-options! {
-    /// How a [`MultiheadAttention`] is made: the optional arguments of `torch.nn.MultiheadAttention` with their defaults.
-    MultiheadAttentionOptions {
-        /// The probability with which a weight becomes zero while training.
-        dropout: plain f64 = 0.0;
-        /// Whether the projections have biases.
-        bias: plain bool = true;
-        /// The width of keys; `None` is `embed_dim`.
-        kdim: into Option<usize> = None;
-        /// The width of values; `None` is `embed_dim`.
-        vdim: into Option<usize> = None;
-        /// Whether the batch is the first dimension of arguments and result, and the sequence the second.
-        batch_first: plain bool = false;
-    }
-}
-
-/// The optional arguments of [`MultiheadAttention::forward_with`], with PyTorch's names and defaults. Masks are `Bool`, where true is what does
-/// **not** take part, or floats, which are added to the scores.
-#[derive(Clone, Copy, Debug)]
-pub struct MultiheadAttentionCall<'a> {
-    /// `[n, keys]`, or `[keys]` without a batch: which keys are padding.
-    pub key_padding_mask: Option<&'a Tensor>,
-    /// `[queries, keys]`, or `[n · heads, queries, keys]`: which keys each query sees.
-    pub attn_mask: Option<&'a Tensor>,
-    /// Whether the weights are returned, too.
-    pub need_weights: bool,
-    /// Whether these are the means over all heads.
-    pub average_attn_weights: bool,
-}
-
-impl Default for MultiheadAttentionCall<'_> {
-    fn default() -> Self {
-        MultiheadAttentionCall {
-            key_padding_mask: None,
-            attn_mask: None,
-            need_weights: true,
-            average_attn_weights: true,
-        }
-    }
-}
+use rustorch_tensor::{AttentionOptions, Error, Result, Tensor, TensorOptions};
 
 /// `Concat(head₁, ..) · out_projᵀ` with `headᵢ = softmax(qᵢ · kᵢᵀ / √head_dim) · vᵢ`, where qᵢ, kᵢ and vᵢ are parts of the projected queries, keys
 /// and values, as `torch.nn.MultiheadAttention`: `[queries, n, embed_dim]`, `[keys, n, kdim]` and `[keys, n, vdim]` → `[queries, n, embed_dim]`,
@@ -190,7 +153,7 @@ impl MultiheadAttention {
         let [q, k, v] = self.heads(arguments)?;
         let scale = 1.0 / ((self.embed_dim / self.num_heads) as f64).sqrt();
         let mut scores = q.mul(scale)?.matmul(&k.transpose(-2, -1)?)?;
-        if let Some(mask) = self.mask(&q, &k, call)? {
+        if let Some(mask) = call.mask(&q, &k)? {
             scores = scores.add(&mask)?;
         }
         let mut weights = scores.softmax(-1)?;
@@ -206,7 +169,7 @@ impl MultiheadAttention {
     fn attend_fused(&self, arguments: [&Tensor; 3], call: &MultiheadAttentionCall<'_>) -> Result<Tensor> {
         let is_single = arguments[0].ndim() == 2;
         let [q, k, v] = self.heads(arguments)?;
-        let mask = self.mask(&q, &k, call)?;
+        let mask = call.mask(&q, &k)?;
         let dropout_p = if self.training.get() { self.dropout } else { 0.0 };
         let options = AttentionOptions { mask: mask.as_ref(), dropout_p, ..Default::default() };
         self.join(&Tensor::scaled_dot_product_attention_with(&q, &k, &v, &options)?, is_single)
@@ -252,45 +215,6 @@ impl MultiheadAttention {
                 let message = "needs in_proj_weight, or q_proj_weight, k_proj_weight and v_proj_weight";
                 Err(Error::argument(self.type_name(), message))
             }
-        }
-    }
-
-    /// What is added to the scores `[n, heads, queries, keys]`.
-    fn mask(&self, q: &Tensor, k: &Tensor, call: &MultiheadAttentionCall<'_>) -> Result<Option<Tensor>> {
-        let (n, heads, queries, keys) = (q.dims()[0], self.num_heads, q.dims()[2], k.dims()[2]);
-        let added = |mask: &Tensor| match mask.dtype() {
-            DType::Bool => {
-                Tensor::zeros(mask.dims(), (q.dtype(), q.device()))?.masked_fill(mask, f64::NEG_INFINITY)
-            }
-            dtype if dtype.is_float() => mask.to_dtype(q.dtype()),
-            dtype => Err(Error::dtype(self.type_name(), "masks are bool or floats", [dtype])),
-        };
-        let wrong = |what: &str, mask: &Tensor, message: String| {
-            Err(Error::shape(self.type_name(), format!("{what} must have shape {message}"), [mask.shape()]))
-        };
-        let padding = match call.key_padding_mask {
-            None => None,
-            Some(mask) if mask.dims() == [n, keys] || n == 1 && mask.dims() == [keys] => {
-                Some(added(mask)?.reshape([n, 1, 1, keys])?)
-            }
-            Some(mask) => return wrong("key_padding_mask", mask, format!("[{n}, {keys}]")),
-        };
-        let attention = match call.attn_mask {
-            None => None,
-            Some(mask) if mask.dims() == [queries, keys] => {
-                Some(added(mask)?.reshape([1, 1, queries, keys])?)
-            }
-            Some(mask) if mask.dims() == [n * heads, queries, keys] => {
-                Some(added(mask)?.reshape([n, heads, queries, keys])?)
-            }
-            Some(mask) => {
-                let message = format!("[{queries}, {keys}] or [{}, {queries}, {keys}]", n * heads);
-                return wrong("attn_mask", mask, message);
-            }
-        };
-        match (padding, attention) {
-            (Some(padding), Some(attention)) => padding.add(&attention).map(Some),
-            (padding, attention) => Ok(padding.or(attention)),
         }
     }
 
