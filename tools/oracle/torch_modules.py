@@ -45,12 +45,14 @@ def exact(t):
 
 
 def randomize(module):
-    """Other values than ones and zeros everywhere."""
+    """Other values than ones and zeros everywhere, and some batches that were tracked."""
     with torch.no_grad():
         for name, t in module.state_dict().items():
             if t.is_floating_point():
                 new = values(*t.shape, scale=0.5)
                 t.copy_((new.abs() + 0.5).float() if name.endswith("running_var") else new)
+            else:
+                t.fill_(3)
 
 
 def masked(inputs, masks):
@@ -237,12 +239,16 @@ def dropouts():
 
 def tables():
     case("Embedding", [5, 3], {}, [ints(0, 5, 2, 4)])
+    case("Embedding", [5, 3], {"padding_idx": 2}, [torch.tensor([[1, 2], [2, 4]])])
     named = ("offsets", "per_sample_weights")
     for mode in ("sum", "mean", "max"):
         options = {"mode": mode}
         case("EmbeddingBag", [5, 3], options, [ints(0, 5, 2, 4), None, None], masks=named)
         case("EmbeddingBag", [5, 3], options, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), None], masks=named)
         case("EmbeddingBag", [5, 3], options | {"include_last_offset": True}, [ints(0, 5, 6), torch.tensor([0, 4, 6]), None], masks=named)
+        padded = torch.tensor([1, 2, 2, 2, 4, 1])
+        case("EmbeddingBag", [5, 3], options | {"padding_idx": 2}, [padded, torch.tensor([0, 2, 4]), None], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum", "padding_idx": 2}, [padded, torch.tensor([0, 2, 4]), values(6)], masks=named)
     case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), values(6)], masks=named)
     case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 2, 3), None, values(2, 3)], masks=named)
 

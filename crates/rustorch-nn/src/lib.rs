@@ -22,6 +22,21 @@
 //! assert_eq!(model.forward(&x)?.argmax(-1, false)?.to_vec::<i64>()?, [0, 1, 1, 0]);
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
+//!
+//! | family | layers |
+//! |---|---|
+//! | linear | [`Linear`], [`Bilinear`], [`Identity`] |
+//! | convolution, for one to three spatial dimensions | [`Conv`], [`ConvTranspose`], [`Unfold`], [`Fold`] |
+//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
+//! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
+//! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
+//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
+//! | attention | [`MultiheadAttention`], [`TransformerEncoderLayer`], [`TransformerEncoder`] |
+//! | tables | [`Embedding`], [`EmbeddingBag`] |
+//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
+//! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
+//! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
+//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] |
 
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;

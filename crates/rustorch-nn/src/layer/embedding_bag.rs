@@ -1,7 +1,8 @@
 //! Sums, means or maxima of rows of a table.
 
+use super::embedding::table;
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter, init};
+use crate::{Layer, Module, Parameter};
 use rustorch_tensor::{DType, Error, Result, ScatterReduction, Tensor};
 
 /// What an [`EmbeddingBag`] makes of a bag's rows, by PyTorch's names.
@@ -21,6 +22,8 @@ options! {
     EmbeddingBagOptions {
         /// What becomes of a bag's rows.
         mode: plain EmbeddingBagMode = EmbeddingBagMode::Mean;
+        /// A row that counts in no bag and gets no gradient; zeros at first.
+        padding_idx: into Option<usize> = None;
         /// Whether the last offset is the end of the last bag, and not the start of another one.
         include_last_offset: plain bool = false;
     }
@@ -47,6 +50,8 @@ pub struct EmbeddingBag {
     pub weight: Parameter,
     #[module(skip)]
     mode: EmbeddingBagMode,
+    #[module(skip)]
+    padding_idx: Option<usize>,
     include_last_offset: bool,
 }
 
@@ -62,15 +67,15 @@ impl EmbeddingBag {
     /// Sums, means or maxima of bags.
     ///
     /// # Errors
-    /// If the dtype is none of floats, or memory does not suffice.
+    /// If there is no row `padding_idx`, the dtype is none of floats, or memory does not suffice.
     pub fn with(
         num_embeddings: usize,
         embedding_dim: usize,
         options: EmbeddingBagOptions,
     ) -> Result<EmbeddingBag> {
-        let weight = init::normal([num_embeddings, embedding_dim], 0.0, 1.0, options.tensor)?;
-        let EmbeddingBagOptions { mode, include_last_offset, .. } = options;
-        Ok(EmbeddingBag { weight: Parameter::new(weight)?, mode, include_last_offset })
+        let EmbeddingBagOptions { mode, include_last_offset, padding_idx, tensor } = options;
+        let weight = table("EmbeddingBag", [num_embeddings, embedding_dim], padding_idx, tensor)?;
+        Ok(EmbeddingBag { weight, mode, padding_idx, include_last_offset })
     }
 
     /// The result for `[bags, n]`, or for `[indices]` with the positions at which bags start; sums may be weighted by as many factors as
@@ -124,27 +129,34 @@ impl EmbeddingBag {
     fn reduce(&self, x: &Tensor, starts: &[usize], factors: Option<&Tensor>) -> Result<Tensor> {
         let weight = self.weight.tensor();
         let device = weight.device();
-        let mut rows = weight.embedding(&x.reshape([x.numel()])?)?;
+        let x = x.reshape([x.numel()])?;
+        let mut rows = weight.embedding(&x)?;
         if let Some(factors) = factors {
             rows = rows.mul(&factors.reshape([x.numel(), 1])?)?;
         }
         let bags = starts.len() - 1;
-        let len = |bag: usize| starts[bag + 1] - starts[bag];
-        let ids: Vec<i64> = (0..bags).flat_map(|bag| std::iter::repeat_n(bag as i64, len(bag))).collect();
-        let ids = Tensor::from_slice(&ids, ids.len())?.to_device(device)?;
-        let zeros = Tensor::zeros([bags, weight.dims()[1]], (rows.dtype(), device))?;
-        match self.mode {
-            EmbeddingBagMode::Sum => zeros.index_add(0, &ids, &rows),
+        let of_bag = |bag: usize| std::iter::repeat_n(bag as i64, starts[bag + 1] - starts[bag]);
+        let ids: Vec<i64> = (0..bags).flat_map(of_bag).collect();
+        let mut ids = Tensor::from_slice(&ids, ids.len())?.to_device(device)?;
+        if let Some(padding) = self.padding_idx {
+            // One more bag, which nobody asks for.
+            ids = ids.masked_fill(&x.to_device(device)?.eq(padding as i64)?, bags as i64)?;
+        }
+        let zeros = |width| Tensor::zeros([bags + 1, width], (rows.dtype(), device));
+        let reduced = zeros(weight.dims()[1])?;
+        let reduced = match self.mode {
+            EmbeddingBagMode::Sum => reduced.index_add(0, &ids, &rows)?,
             EmbeddingBagMode::Mean => {
-                let lengths: Vec<f64> = (0..bags).map(|bag| len(bag).max(1) as f64).collect();
-                let lengths = Tensor::from_slice(&lengths, [bags, 1])?.to_dtype(rows.dtype())?;
-                zeros.index_add(0, &ids, &rows)?.div(&lengths.to_device(device)?)
+                let ones = Tensor::ones([x.numel(), 1], (rows.dtype(), device))?;
+                let lengths = zeros(1)?.index_add(0, &ids, &ones)?.clamp_min(1)?;
+                reduced.index_add(0, &ids, &rows)?.div(&lengths)?
             }
             EmbeddingBagMode::Max => {
                 let ids = ids.unsqueeze(1)?.expand_as(&rows)?;
-                zeros.scatter_reduce(0, &ids, &rows, ScatterReduction::Max, false)
+                reduced.scatter_reduce(0, &ids, &rows, ScatterReduction::Max, false)?
             }
-        }
+        };
+        reduced.narrow(0, 0, bags)
     }
 }
 

@@ -38,7 +38,7 @@ pub use conv_transpose::{
 };
 pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::{AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d};
-pub use embedding::Embedding;
+pub use embedding::{Embedding, EmbeddingOptions};
 pub use embedding_bag::{EmbeddingBag, EmbeddingBagMode, EmbeddingBagOptions};
 pub use fold::{Fold, FoldOptions, Unfold};
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};

@@ -3,11 +3,11 @@
 use rustorch_nn::{
     AlphaDropout, BatchNorm1d, BatchNorm2d, Bilinear, ChannelShuffle, Conv1d, Conv1dOptions, Conv2d,
     Conv2dOptions, ConvPadding, ConvTranspose2d, ConvTranspose2dOptions, CosineSimilarity, Dropout2d,
-    EmbeddingBag, Flatten, Fold, FoldOptions, GRU, GRUCell, GroupNorm, InstanceNorm1d, LSTM, LSTMCell, Layer,
-    LayerNorm, LocalResponseNorm, MaxPool2d, MaxUnpool2d, MultiheadAttention, MultiheadAttentionCall,
-    MultiheadAttentionOptions, Nonlinearity, PaddingMode, PixelShuffle, PixelUnshuffle, RMSNorm, RNN,
-    RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d, TransformerEncoder, TransformerEncoderLayer,
-    Unfold, Upsample,
+    Embedding, EmbeddingBag, EmbeddingBagOptions, Flatten, Fold, FoldOptions, GRU, GRUCell, GroupNorm,
+    InstanceNorm1d, LSTM, LSTMCell, Layer, LayerNorm, LocalResponseNorm, MaxPool2d, MaxUnpool2d,
+    MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Nonlinearity, PaddingMode,
+    PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d,
+    TransformerEncoder, TransformerEncoderLayer, Unfold, Upsample,
 };
 use rustorch_tensor::{DType, InterpolateOptions, Result, Tensor};
 
@@ -146,6 +146,9 @@ fn tables_and_modules_of_two_arguments() -> Result<()> {
     expect(bag.forward_with(&flat, Some(&offsets([0, 4])?), None), &["EmbeddingBag", "at most 3"]);
     let weighted = bag.forward_with(&flat, Some(&offsets([0, 2])?), Some(&factors));
     expect(weighted, &["EmbeddingBag", "Sum", "Mean"]);
+    let padded = EmbeddingBagOptions::default().padding_idx(5);
+    expect(EmbeddingBag::with(5, 3, padded), &["EmbeddingBag", "padding_idx 5", "5 rows"]);
+    expect(Embedding::new(5, 3, DType::F32)?.forward(&Tensor::new([5i64])?), &["Embedding", "5"]);
     let bilinear = Bilinear::new(3, 2, 1)?;
     expect(
         bilinear.forward(&zeros(&[4, 3]), &zeros(&[5, 2])),

@@ -23,7 +23,10 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "Dropout" => layer(Dropout::new(p())?),
         "AlphaDropout" => layer(AlphaDropout::new(p())?),
         "Linear" => layer(Linear::with(case.size(0), case.size(1), LinearOptions::default().tensor(dtype))?),
-        "Embedding" => layer(Embedding::new(case.size(0), case.size(1), dtype)?),
+        "Embedding" => {
+            let options = EmbeddingOptions::default().padding_idx(case.option_usize("padding_idx"));
+            layer(Embedding::with(case.size(0), case.size(1), options.tensor(dtype))?)
+        }
         "EmbeddingBag" => embedding_bag(case, dtype),
         "Bilinear" => {
             let bias = case.option_bool("bias").unwrap_or(true);
@@ -59,6 +62,7 @@ fn embedding_bag(case: &Case, dtype: DType) -> Result<Built> {
     };
     let options = EmbeddingBagOptions::default()
         .mode(mode)
+        .padding_idx(case.option_usize("padding_idx"))
         .include_last_offset(case.option_bool("include_last_offset").unwrap_or(false))
         .tensor(dtype);
     called_with(EmbeddingBag::with(case.size(0), case.size(1), options)?, |bag, inputs| {
