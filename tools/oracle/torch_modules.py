@@ -79,8 +79,13 @@ def encoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
     return torch.nn.TransformerEncoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None, enable_nested_tensor=False)
 
 
+def decoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
+    layer = torch.nn.TransformerDecoderLayer(d_model, nhead, dim_feedforward, **options)
+    return torch.nn.TransformerDecoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None)
+
+
 # What is made of other arguments than those of its constructor.
-BUILDERS = {"TransformerEncoder": encoder}
+BUILDERS = {"TransformerEncoder": encoder, "TransformerDecoder": decoder}
 
 
 def case(name, args, options, inputs, train=True, call=None, fold=False, both=False, masks=()):
@@ -230,6 +235,20 @@ def attention():
     case("TransformerEncoder", [4, 2, 3, 2, False], {"batch_first": True, "norm_first": True}, [values(2, 3, 4), None, padding], train=False, masks=masks)
 
 
+def decoders():
+    masks = ("tgt_mask", "memory_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
+    none = [None] * 4
+    causal = torch.ones(3, 3, dtype=torch.bool).triu(1)
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    for norm_first in (False, True):
+        options = {"norm_first": norm_first, "dropout": 0.0}
+        case("TransformerDecoderLayer", [4, 2, 3], options, [values(3, 2, 4), values(2, 2, 4)] + none, masks=masks)
+        options |= {"batch_first": True, "bias": False, "activation": "gelu"}
+        case("TransformerDecoderLayer", [4, 2, 3], options, [values(2, 3, 4), values(2, 3, 4), causal, values(3, 3), None, padding], masks=masks)
+    case("TransformerDecoder", [4, 2, 3, 2, True], {"dropout": 0.0}, [values(3, 4), values(2, 4), causal, None, None, None], masks=masks)
+    case("TransformerDecoder", [4, 2, 3, 2, False], {}, [values(3, 2, 4), values(2, 2, 4), None, None, padding, None], train=False, masks=masks)
+
+
 def dropouts():
     """Without training: what is drawn is no matter of an oracle."""
     for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d"):
@@ -293,7 +312,7 @@ def images():
     torch.use_deterministic_algorithms(True)
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images]
+FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

@@ -31,7 +31,7 @@
 //! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
 //! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
 //! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
-//! | attention | [`MultiheadAttention`], [`TransformerEncoderLayer`], [`TransformerEncoder`] |
+//! | attention | [`MultiheadAttention`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
 //! | tables | [`Embedding`], [`EmbeddingBag`] |
 //! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |

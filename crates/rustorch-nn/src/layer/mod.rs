@@ -63,6 +63,7 @@ pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RNNCellO
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle};
 pub use transformer::{
-    TransformerActivation, TransformerEncoder, TransformerEncoderLayer, TransformerEncoderLayerOptions,
+    TransformerActivation, TransformerDecoder, TransformerDecoderCall, TransformerDecoderLayer,
+    TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions,
 };
 pub use upsample::Upsample;

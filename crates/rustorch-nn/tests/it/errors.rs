@@ -7,7 +7,8 @@ use rustorch_nn::{
     InstanceNorm1d, LSTM, LSTMCell, Layer, LayerNorm, LocalResponseNorm, MaxPool2d, MaxUnpool2d,
     MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Nonlinearity, PaddingMode,
     PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d,
-    TransformerEncoder, TransformerEncoderLayer, Unfold, Upsample,
+    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unfold,
+    Upsample,
 };
 use rustorch_tensor::{DType, InterpolateOptions, Result, Tensor};
 
@@ -132,6 +133,9 @@ fn attention() -> Result<()> {
         TransformerEncoderLayer::new(4, 2)?.forward(&zeros(&[5, 3])),
         &["TransformerEncoderLayer", "[5, 3]"],
     );
+    let decoder = TransformerDecoderLayer::new(4, 2)?;
+    expect(decoder.forward(&zeros(&[5, 4]), &zeros(&[5, 3])), &["TransformerDecoderLayer", "[5, 4], [5, 3]"]);
+    expect(TransformerDecoder::new(Vec::new(), None), &["TransformerDecoder", "one layer"]);
     expect(TransformerEncoder::new(Vec::new(), None), &["TransformerEncoder", "one layer"]);
     Ok(())
 }

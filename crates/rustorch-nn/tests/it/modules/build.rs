@@ -138,13 +138,19 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
         }),
         "TransformerEncoder" => {
             let layers = (0..case.size(3)).map(|_| encoder_layer(case, dtype)).collect::<Result<_>>()?;
-            let norm = match args[4].as_bool() {
-                Some(true) => Some(LayerNorm::new(case.size(0), 1e-5, dtype)?),
-                _ => None,
-            };
-            called_with(TransformerEncoder::new(layers, norm)?, |encoder, inputs| {
+            called_with(TransformerEncoder::new(layers, last_norm(case, dtype)?)?, |encoder, inputs| {
                 let [x, mask, padding] = [0, 1, 2].map(|i| inputs[i].as_ref());
                 Ok(vec![Some(encoder.forward_with(x.unwrap(), mask, padding)?)])
+            })
+        }
+        "TransformerDecoderLayer" => called_with(decoder_layer(case, dtype)?, |layer, inputs| {
+            decode(inputs, |x, memory, call| layer.forward_with(x, memory, call))
+        }),
+        "TransformerDecoder" => {
+            let layers = (0..case.size(3)).map(|_| decoder_layer(case, dtype)).collect::<Result<_>>()?;
+            let decoder = TransformerDecoder::new(layers, last_norm(case, dtype)?)?;
+            called_with(decoder, |decoder, inputs| {
+                decode(inputs, |x, memory, call| decoder.forward_with(x, memory, call))
             })
         }
         "LocalResponseNorm" => layer(
@@ -181,11 +187,40 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
 }
 
 fn encoder_layer(case: &Case, dtype: DType) -> Result<TransformerEncoderLayer> {
+    TransformerEncoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+}
+
+fn decoder_layer(case: &Case, dtype: DType) -> Result<TransformerDecoderLayer> {
+    TransformerDecoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+}
+
+/// The masks of a decoder are the last arguments.
+fn decode(
+    inputs: &[Option<Tensor>],
+    forward: impl FnOnce(&Tensor, &Tensor, &TransformerDecoderCall<'_>) -> Result<Tensor>,
+) -> Result<Vec<Option<Tensor>>> {
+    let [x, memory] = [0, 1].map(|i| inputs[i].as_ref().unwrap());
+    let [tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask] =
+        [2, 3, 4, 5].map(|i| inputs[i].as_ref());
+    let call =
+        TransformerDecoderCall { tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask };
+    Ok(vec![Some(forward(x, memory, &call)?)])
+}
+
+/// A norm after the last layer, if the constructor asks for one.
+fn last_norm(case: &Case, dtype: DType) -> Result<Option<LayerNorm>> {
+    match case.args[4].as_bool() {
+        Some(true) => LayerNorm::new(case.size(0), 1e-5, dtype).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn transformer_options(case: &Case, dtype: DType) -> TransformerLayerOptions {
     let activation = match case.options["activation"].as_str() {
         Some("gelu") => TransformerActivation::Gelu,
         _ => TransformerActivation::Relu,
     };
-    let options = TransformerEncoderLayerOptions::default()
+    TransformerLayerOptions::default()
         .dim_feedforward(case.size(2))
         .dropout(case.option_f64("dropout").unwrap_or(0.1))
         .activation(activation)
@@ -193,8 +228,7 @@ fn encoder_layer(case: &Case, dtype: DType) -> Result<TransformerEncoderLayer> {
         .batch_first(case.option_bool("batch_first").unwrap_or(false))
         .norm_first(case.option_bool("norm_first").unwrap_or(false))
         .bias(case.option_bool("bias").unwrap_or(true))
-        .tensor(dtype);
-    TransformerEncoderLayer::with(case.size(0), case.size(1), options)
+        .tensor(dtype)
 }
 
 fn recurrent(case: &Case, dtype: DType) -> Result<Built> {

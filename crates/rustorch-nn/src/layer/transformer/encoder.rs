@@ -1,39 +1,9 @@
 //! Encoders of transformers.
 
-use super::multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
-use super::options::{of_layer, options};
-use crate::{Dropout, Layer, LayerNorm, LayerNormOptions, Linear, LinearOptions, Module};
+use super::{FeedForward, TransformerActivation, TransformerLayerOptions, attend};
+use crate::layer::options::of_layer;
+use crate::{Dropout, Layer, LayerNorm, Linear, Module, MultiheadAttention};
 use rustorch_tensor::{Error, Result, Tensor};
-
-/// The activation between the two linear layers of a transformer's layer, by PyTorch's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TransformerActivation {
-    /// max(x, 0).
-    #[default]
-    Relu,
-    /// x·Φ(x), by the error function.
-    Gelu,
-}
-
-options! {
-    /// How a [`TransformerEncoderLayer`] is made: the optional arguments of `torch.nn.TransformerEncoderLayer` with their defaults.
-    TransformerEncoderLayerOptions {
-        /// The width between the two linear layers.
-        dim_feedforward: plain usize = 2048;
-        /// The probability with which elements become zero while training.
-        dropout: plain f64 = 0.1;
-        /// The activation between the two linear layers.
-        activation: plain TransformerActivation = TransformerActivation::Relu;
-        /// What the norms add to variances.
-        layer_norm_eps: plain f64 = 1e-5;
-        /// Whether the batch is the first dimension of argument and result, and the sequence the second.
-        batch_first: plain bool = false;
-        /// Whether norms come before attention and linear layers, or after them.
-        norm_first: plain bool = false;
-        /// Whether norms and linear layers have biases.
-        bias: plain bool = true;
-    }
-}
 
 /// Self-attention and a feed-forward network, each with dropout, a residual connection and a norm, as
 /// `torch.nn.TransformerEncoderLayer`: `[l, n, d_model] → [l, n, d_model]`, or without `n`.
@@ -44,9 +14,9 @@ options! {
 /// Vaswani et al.: *Attention Is All You Need*, 2017.
 ///
 /// ```
-/// use rustorch_nn::{Layer, TransformerEncoderLayer, TransformerEncoderLayerOptions};
+/// use rustorch_nn::{Layer, TransformerEncoderLayer, TransformerLayerOptions};
 /// use rustorch_tensor::{DType, Tensor};
-/// let options = TransformerEncoderLayerOptions::default().dim_feedforward(8).batch_first(true);
+/// let options = TransformerLayerOptions::default().dim_feedforward(8).batch_first(true);
 /// let layer = TransformerEncoderLayer::with(4, 2, options)?;
 /// let y = layer.forward(&Tensor::randn([2, 3, 4], DType::F32)?)?;
 /// assert_eq!(y.dims(), [2, 3, 4]);
@@ -83,7 +53,7 @@ impl TransformerEncoderLayer {
     /// # Errors
     /// If the width is no multiple of the number of heads, or memory does not suffice.
     pub fn new(d_model: usize, nhead: usize) -> Result<TransformerEncoderLayer> {
-        TransformerEncoderLayer::with(d_model, nhead, TransformerEncoderLayerOptions::default())
+        TransformerEncoderLayer::with(d_model, nhead, TransformerLayerOptions::default())
     }
 
     /// A layer.
@@ -94,32 +64,24 @@ impl TransformerEncoderLayer {
     pub fn with(
         d_model: usize,
         nhead: usize,
-        options: TransformerEncoderLayerOptions,
+        options: TransformerLayerOptions,
     ) -> Result<TransformerEncoderLayer> {
-        let TransformerEncoderLayerOptions { dim_feedforward, dropout, bias, tensor, .. } = options;
-        let attention = MultiheadAttentionOptions::default()
-            .dropout(dropout)
-            .bias(bias)
-            .batch_first(options.batch_first)
-            .tensor(tensor);
-        let linear = LinearOptions::default().bias(bias).tensor(tensor);
-        let norm = LayerNormOptions::default().eps(options.layer_norm_eps).bias(bias).tensor(tensor);
+        let name = "TransformerEncoderLayer";
         Ok(TransformerEncoderLayer {
-            self_attn: MultiheadAttention::with(d_model, nhead, attention)
-                .map_err(of_layer("TransformerEncoderLayer"))?,
-            linear1: Linear::with(d_model, dim_feedforward, linear)?,
-            dropout: Dropout::new(dropout)?,
-            linear2: Linear::with(dim_feedforward, d_model, linear)?,
-            norm1: LayerNorm::with(d_model, norm.clone())?,
-            norm2: LayerNorm::with(d_model, norm)?,
-            dropout1: Dropout::new(dropout)?,
-            dropout2: Dropout::new(dropout)?,
+            self_attn: options.attention(d_model, nhead).map_err(of_layer(name))?,
+            linear1: options.linear(d_model, options.dim_feedforward)?,
+            dropout: Dropout::new(options.dropout)?,
+            linear2: options.linear(options.dim_feedforward, d_model)?,
+            norm1: options.norm(d_model)?,
+            norm2: options.norm(d_model)?,
+            dropout1: Dropout::new(options.dropout)?,
+            dropout2: Dropout::new(options.dropout)?,
             activation: options.activation,
             norm_first: options.norm_first,
         })
     }
 
-    /// The result with masks, as those of [`MultiheadAttentionCall`]: which positions each position sees, and which are padding.
+    /// The result with masks, as those of [`MultiheadAttentionCall`](crate::MultiheadAttentionCall): which positions each position sees, and which are padding.
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
@@ -129,24 +91,16 @@ impl TransformerEncoderLayer {
         src_mask: Option<&Tensor>,
         src_key_padding_mask: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let call = MultiheadAttentionCall {
-            key_padding_mask: src_key_padding_mask,
-            attn_mask: src_mask,
-            need_weights: false,
-            average_attn_weights: true,
-        };
         let attention = |x: &Tensor| {
-            let (y, _) = self.self_attn.forward_with(x, x, x, &call)?;
-            self.dropout1.forward(&y)
+            self.dropout1.forward(&attend(&self.self_attn, x, x, src_mask, src_key_padding_mask)?)
         };
-        let feed_forward = |x: &Tensor| {
-            let hidden = self.linear1.forward(x)?;
-            let hidden = match self.activation {
-                TransformerActivation::Relu => hidden.relu()?,
-                TransformerActivation::Gelu => hidden.gelu()?,
-            };
-            self.dropout2.forward(&self.linear2.forward(&self.dropout.forward(&hidden)?)?)
+        let feed_forward = FeedForward {
+            linear1: &self.linear1,
+            activation: self.activation,
+            dropout: &self.dropout,
+            linear2: &self.linear2,
         };
+        let feed_forward = |x: &Tensor| self.dropout2.forward(&feed_forward.forward(x)?);
         let forward = || match self.norm_first {
             true => {
                 let x = x.add(&attention(&self.norm1.forward(x)?)?)?;
@@ -171,8 +125,8 @@ impl Layer for TransformerEncoderLayer {
 /// here each is made on its own.
 ///
 /// ```
-/// use rustorch_nn::{Module, TransformerEncoder, TransformerEncoderLayer, TransformerEncoderLayerOptions};
-/// let options = TransformerEncoderLayerOptions::default().dim_feedforward(8).bias(false);
+/// use rustorch_nn::{Module, TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions};
+/// let options = TransformerLayerOptions::default().dim_feedforward(8).bias(false);
 /// let layer = || TransformerEncoderLayer::with(4, 2, options.clone());
 /// let encoder = TransformerEncoder::new(vec![layer()?, layer()?], None)?;
 /// assert_eq!(encoder.named_parameters()[0].0, "layers.0.self_attn.in_proj_weight");
