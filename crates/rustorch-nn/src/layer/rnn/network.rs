@@ -187,8 +187,9 @@ impl Network {
             }
             x = Tensor::cat(&outputs, -1)?;
         }
-        let [hidden, cell] = last;
-        Ok((x, [Tensor::stack(&hidden, 0)?, Tensor::stack(&cell, 0)?]))
+        let hidden = Tensor::stack(&last[0], 0)?;
+        let cell = if self.cell == Cell::Lstm { Tensor::stack(&last[1], 0)? } else { hidden.clone() };
+        Ok((x, [hidden, cell]))
     }
 
     /// One layer in one direction: its hidden states in the order of the sequence, and its last state.
