@@ -146,6 +146,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_modules",
+        about: "PyTorch: results and gradients of modules, and their buffers after the call",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/modules.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_programs",
         about: "PyTorch: first and second gradients of random programs with views and writes in place",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/programs.jsonl"]],

@@ -6,6 +6,7 @@ mod module;
 ///
 /// Fields are parameters, buffers, modules, and `Option`, `Vec`, `Box`, arrays, tuples and maps of them; numbers, strings and the like are
 /// no part of a module. `#[module(skip)]` leaves a field out, `#[module(rename = "..")]` gives it another name.
+/// `#[module(type_name = ..)]` before the type is an expression for its name, where that is not the identifier's: `Conv<2>` is a `Conv2d`.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

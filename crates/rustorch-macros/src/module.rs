@@ -9,7 +9,7 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, LitStr, Result}
 pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
     let nn = path()?;
     let name = &input.ident;
-    let type_name = name.to_string();
+    let type_name = type_name(&input)?;
     let members = match &input.data {
         Data::Struct(data) => {
             let (pattern, visits) = fields(&data.fields, &nn)?;
@@ -48,6 +48,23 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
             }
         }
     })
+}
+
+/// What `type_name` returns: the value of `#[module(type_name = ..)]` before the type, or the type's own name.
+fn type_name(input: &DeriveInput) -> Result<TokenStream> {
+    let own = input.ident.to_string();
+    let mut type_name = quote!(#own);
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("module")) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("type_name") {
+                return Err(meta.error("unknown attribute of a type: there is `type_name = ..`"));
+            }
+            // All to the end: the compiler parses the expression.
+            type_name = meta.value()?.parse()?;
+            Ok(())
+        })?;
+    }
+    Ok(type_name)
 }
 
 /// The crate with the trait, as its user calls it: by itself, or as a module of the facade.

@@ -22,6 +22,21 @@
 //! assert_eq!(model.forward(&x)?.argmax(-1, false)?.to_vec::<i64>()?, [0, 1, 1, 0]);
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
+//!
+//! | family | layers |
+//! |---|---|
+//! | linear | [`Linear`], [`Bilinear`], [`Identity`] |
+//! | convolution, for one to three spatial dimensions | [`Conv`], [`ConvTranspose`], [`Unfold`], [`Fold`] |
+//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
+//! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
+//! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
+//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
+//! | attention | [`MultiheadAttention`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
+//! | tables | [`Embedding`], [`EmbeddingBag`] |
+//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
+//! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
+//! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
+//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] |
 
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
@@ -36,21 +51,9 @@ mod module;
 pub mod optim;
 mod parameter;
 
-pub use activation::{
-    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax,
-    Mish, PReLU, RReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink,
-    Softsign, Tanh, Tanhshrink, Threshold,
-};
-pub use layer::{
-    Dropout, Embedding, Function, IntoLayer, LayerNorm, Linear, LinearOptions, OfFunction, OfLayer,
-    Sequential,
-};
-pub use loss::{
-    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
-    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
-    TripletMarginLoss, TripletMarginWithDistanceLoss,
-};
+pub use activation::*;
+pub use layer::*;
+pub use loss::*;
 pub use module::{Layer, Member, Module, Part, StateDict, Training};
 pub use parameter::{Buffer, Parameter};
 pub use rustorch_macros::Module;

@@ -211,7 +211,7 @@ fn expect_channels(name: &'static str, x: &Tensor, channels: usize, statistics: 
     }
 }
 
-/// Moves running statistics towards those of a batch of `n` elements for each channel.
+/// Moves running statistics towards those of a batch of `n` elements for each channel. They are no part of the graph.
 fn update(
     (mean, variance): (&Tensor, &Tensor),
     batch_mean: &Tensor,
@@ -219,10 +219,11 @@ fn update(
     momentum: f64,
     n: usize,
 ) -> Result<()> {
-    let towards = |running: &Tensor, batch: Tensor| {
+    let towards = |running: &Tensor, batch: &Tensor| {
+        let (running, batch) = (running.detach(), batch.detach());
         let wide = running.to_dtype(batch.dtype())?;
         running.copy_(&wide.mul(1.0 - momentum)?.add(&batch.mul(momentum)?)?)
     };
-    towards(mean, batch_mean.clone())?;
-    towards(variance, batch_variance.mul(n as f64 / (n as f64 - 1.0))?)
+    towards(mean, batch_mean)?;
+    towards(variance, &batch_variance.detach().mul(n as f64 / (n as f64 - 1.0))?)
 }

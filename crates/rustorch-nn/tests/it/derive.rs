@@ -105,6 +105,15 @@ enum Block {
     None,
 }
 
+#[derive(Module)]
+#[module(type_name = ["Narrow", "Wide"][W])]
+struct Named<const W: usize>;
+
+#[test]
+fn a_type_may_have_another_name() {
+    assert_eq!((Named::<0>.type_name(), Named::<1>.type_name()), ("Narrow", "Wide"));
+}
+
 /// The macro adds no bound; a module in a generic one has to be one.
 #[derive(Module)]
 struct Bounded<M: Module> {

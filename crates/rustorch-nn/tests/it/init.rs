@@ -1,6 +1,8 @@
 //! First values: PyTorch's distributions, whose bounds and moments follow from its documentation.
 
-use rustorch_nn::{Embedding, Linear, init};
+use rustorch_nn::{
+    Conv2d, Conv2dOptions, ConvTranspose1d, Embedding, LSTM, Linear, Module, MultiheadAttention, init,
+};
 use rustorch_tensor::{DType, Result, Tensor, TensorOptions};
 
 /// Mean and variance.
@@ -29,6 +31,47 @@ fn linear_layers_start_within_their_bounds() -> Result<()> {
     let values: Vec<f32> = weight.to_vec()?;
     assert!(values.iter().all(|x| f64::from(x.abs()) <= bound));
     expect_moments(&weight, bound * bound / 3.0, 1.8)
+}
+
+#[test]
+fn convolutions_start_within_their_bounds() -> Result<()> {
+    // fan_in counts what is behind the first dimension: the channels of a group and the kernel.
+    let conv = Conv2d::with(32, 64, [3, 5], Conv2dOptions::default().groups(2))?;
+    let transposed = ConvTranspose1d::new(50, 40, 5)?;
+    for (weight, fan_in) in [(&conv.weight, 16.0 * 15.0), (&transposed.weight, 40.0 * 5.0)] {
+        let (weight, bound) = (weight.tensor().detach(), 1.0 / f64::sqrt(fan_in));
+        let values: Vec<f32> = weight.to_vec()?;
+        assert!(values.iter().all(|x| f64::from(x.abs()) <= bound));
+        expect_moments(&weight, bound * bound / 3.0, 1.8)?;
+    }
+    let bias: Vec<f32> = conv.bias.unwrap().tensor().to_vec()?;
+    assert!(bias.iter().all(|x| f64::from(x.abs()) <= 1.0 / 240f64.sqrt()) && bias.iter().any(|x| *x != 0.0));
+    Ok(())
+}
+
+#[test]
+fn recurrent_networks_start_within_their_bounds() -> Result<()> {
+    let lstm = LSTM::new(100, 64)?;
+    for parameter in lstm.parameters() {
+        let (values, bound) = (parameter.tensor().detach(), 1.0 / 8.0);
+        assert!(values.to_vec::<f32>()?.iter().all(|x| x.abs() <= 0.125));
+        expect_moments(&values, bound * bound / 3.0, 1.8)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_starts_by_xavier() -> Result<()> {
+    let attention = MultiheadAttention::new(64, 4)?;
+    // Of the packed matrix, as in PyTorch.
+    let bound = f64::sqrt(6.0 / (64.0 + 192.0));
+    let weight = attention.in_proj_weight.unwrap().tensor().detach();
+    assert!(weight.to_vec::<f32>()?.iter().all(|x| f64::from(x.abs()) <= bound));
+    expect_moments(&weight, bound * bound / 3.0, 1.8)?;
+    expect_moments(&attention.out_proj.weight.tensor().detach(), 1.0 / 64.0 / 3.0, 1.8)?;
+    assert_eq!(attention.in_proj_bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 192]);
+    assert_eq!(attention.out_proj.bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 64]);
+    Ok(())
 }
 
 #[test]

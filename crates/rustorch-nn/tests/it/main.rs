@@ -4,9 +4,11 @@
 mod activations;
 mod common;
 mod derive;
+mod errors;
 mod init;
 mod losses;
 mod module;
+mod modules;
 mod optimizers;
 mod schedules;
 mod state_dict;

@@ -1,7 +1,9 @@
 //! Walks over members: gradients, modes, dtypes; shared parameters.
 
 use rustorch_nn::{
-    Dropout, Embedding, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, Sequential,
+    AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, GRU, Layer, LayerNorm, Linear,
+    LinearOptions, Module, MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Parameter,
+    RNNOptions, Sequential,
 };
 use rustorch_tensor::{DType, Result, Tensor};
 
@@ -61,6 +63,77 @@ fn modes_reach_modules_in_modules() -> Result<()> {
     assert_eq!(zeros(model.forward(&x)?)?, 0);
     model.train();
     assert!(zeros(model.forward(&x)?)? > 20);
+    Ok(())
+}
+
+#[test]
+fn states_are_dropped_between_layers_while_training() -> Result<()> {
+    let gru = GRU::with(2, 3, RNNOptions::default().num_layers(2).dropout(1.0).bias(false))?;
+    let x = Tensor::ones([4, 1, 2], DType::F32)?;
+    let (y, h) = gru.forward(&x, None)?;
+    // The second layer gets zeros, and without biases stays at zero; the first one does not.
+    assert_eq!(y.to_vec::<f32>()?, [0.0; 12]);
+    assert!(h.select(0, 0)?.to_vec::<f32>()?.iter().all(|h| *h != 0.0));
+    gru.eval();
+    assert!(gru.forward(&x, None)?.0.to_vec::<f32>()?.iter().all(|y| *y != 0.0));
+    Ok(())
+}
+
+#[test]
+fn weights_of_attention_are_dropped_while_training() -> Result<()> {
+    let attention = MultiheadAttention::with(4, 2, MultiheadAttentionOptions::default().dropout(1.0))?;
+    let x = Tensor::randn([3, 2, 4], DType::F32)?;
+    let call = MultiheadAttentionCall { need_weights: false, ..Default::default() };
+    let (y, weights) = attention.forward(&x, &x, &x)?;
+    let (fused, none) = attention.forward_with(&x, &x, &x, &call)?;
+    // Of no values there is the bias of the output projection, zeros at first.
+    assert_eq!((y.to_vec::<f32>()?, fused.to_vec::<f32>()?), (vec![0.0; 24], vec![0.0; 24]));
+    assert_eq!(weights.to_vec::<f32>()?, [0.0; 18]);
+    assert!(none.is_none());
+    attention.eval();
+    let (y, _) = attention.forward(&x, &x, &x)?;
+    assert!(y.to_vec::<f32>()?.iter().all(|y| *y != 0.0));
+    assert!(y.allclose(&attention.forward_with(&x, &x, &x, &call)?.0, 1e-5, 1e-6, false)?);
+    Ok(())
+}
+
+#[test]
+fn channels_are_dropped_as_a_whole() -> Result<()> {
+    // Of [n, c, l], which is also what three dimensions are to Dropout2d; without n, of [c, d, h, w].
+    let layers: [(Box<dyn Layer>, &[usize], usize); 3] = [
+        (Box::new(Dropout1d::new(0.25)?), &[40, 25, 3], 3),
+        (Box::new(Dropout2d::new(0.25)?), &[40, 25, 3], 3),
+        (Box::new(Dropout3d::new(0.25)?), &[1000, 1, 3, 2], 6),
+    ];
+    for (layer, dims, channel) in layers {
+        let x = Tensor::ones(dims, DType::F32)?;
+        let y = layer.forward(&x)?.to_vec::<f32>()?;
+        let (dropped, kept): (Vec<_>, Vec<_>) = y.chunks(channel).partition(|y| y[0] == 0.0);
+        assert!(dropped.iter().flat_map(|y| y.iter()).all(|y| *y == 0.0));
+        assert!(kept.iter().flat_map(|y| y.iter()).all(|y| *y == 1.0 / 0.75));
+        // Within 4 standard deviations of 250.
+        assert!((195..=305).contains(&dropped.len()), "{} {}", layer.type_name(), dropped.len());
+        layer.eval();
+        assert_eq!(layer.forward(&x)?.to_vec::<f32>()?, x.to_vec::<f32>()?);
+    }
+    Ok(())
+}
+
+#[test]
+fn alpha_dropout_takes_two_values_for_one() -> Result<()> {
+    let (dropout, x) = (AlphaDropout::new(0.5)?, Tensor::full([1000], 2.0, DType::F64)?);
+    x.requires_grad_(true)?;
+    let y = dropout.forward(&x)?;
+    y.sum_all()?.backward()?;
+    // a = 1/√((α²p + 1)(1 − p)) with SELU's α: kept elements are a·x + α·a·p, others −α·a·(1 − p).
+    let alpha: f64 = 1.0507009873554805 * 1.6732632423543772;
+    let a = 1.0 / ((alpha * alpha * 0.5 + 1.0) * 0.5).sqrt();
+    let near = |y: f64, want: f64| (y - want).abs() < 1e-12;
+    for (y, slope) in y.detach().to_vec::<f64>()?.into_iter().zip(x.grad().unwrap().to_vec::<f64>()?) {
+        let is_kept = near(y, a * 2.0 + alpha * a * 0.5) && near(slope, a);
+        assert!(is_kept || near(y, -alpha * a * 0.5) && slope == 0.0, "{y} {slope}");
+    }
+    assert_eq!(AlphaDropout::new(1.0)?.forward(&x)?.to_vec::<f64>()?, [0.0; 1000]);
     Ok(())
 }
 

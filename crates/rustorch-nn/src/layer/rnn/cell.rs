@@ -1,0 +1,90 @@
+//! What one step of a recurrent network computes.
+
+use crate::{Parameter, init};
+use rustorch_tensor::{Result, Tensor, TensorOptions};
+
+/// What an [`RNN`](crate::RNN) or an [`RNNCell`](crate::RNNCell) does with its sums, by PyTorch's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Nonlinearity {
+    /// The hyperbolic tangent.
+    #[default]
+    Tanh,
+    /// max(x, 0).
+    Relu,
+}
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    Rnn(Nonlinearity),
+    Lstm,
+    Gru,
+}
+
+impl Cell {
+    /// How many rows of weights there are for each hidden feature.
+    pub(super) fn gates(self) -> usize {
+        match self {
+            Cell::Rnn(_) => 1,
+            Cell::Gru => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    /// One step: the sums of the argument with weights and bias `[n, gates · hidden]`, and the hidden and the cell state, give the next of
+    /// both. Cells other than those of an LSTM have no cell state: the hidden one stands for it.
+    pub(super) fn step(
+        self,
+        input: &Tensor,
+        [hidden, cell]: &[Tensor; 2],
+        weights: &Recurrent,
+    ) -> Result<[Tensor; 2]> {
+        let recurrent = hidden.linear(&weights.hh, weights.bias_hh.as_ref())?;
+        let hidden = match self {
+            Cell::Rnn(Nonlinearity::Tanh) => input.add(&recurrent)?.tanh()?,
+            Cell::Rnn(Nonlinearity::Relu) => input.add(&recurrent)?.relu()?,
+            Cell::Gru => {
+                let [reset, update, new] = parts(input)?;
+                let [reset_hidden, update_hidden, new_hidden] = parts(&recurrent)?;
+                let reset = reset.add(&reset_hidden)?.sigmoid()?;
+                let update = update.add(&update_hidden)?.sigmoid()?;
+                let new = new.add(&reset.mul(&new_hidden)?)?.tanh()?;
+                // (1 − update) · new + update · hidden
+                new.add(&update.mul(&hidden.sub(&new)?)?)?
+            }
+            Cell::Lstm => {
+                let [input, forget, candidate, output] = parts(&input.add(&recurrent)?)?;
+                let kept = forget.sigmoid()?.mul(cell)?;
+                let cell = kept.add(&input.sigmoid()?.mul(&candidate.tanh()?)?)?;
+                let hidden = output.sigmoid()?.mul(&cell.tanh()?)?;
+                return Ok(match &weights.hr {
+                    Some(projection) => [hidden.linear(projection, None)?, cell],
+                    None => [hidden, cell],
+                });
+            }
+        };
+        Ok([hidden.clone(), hidden])
+    }
+}
+
+/// Equal parts of the last dimension.
+fn parts<const K: usize>(x: &Tensor) -> Result<[Tensor; K]> {
+    let ndim = x.ndim() - 1;
+    let width = x.dims()[ndim] / K;
+    let part = |i| x.narrow(ndim as isize, i * width, width);
+    let all = (0..K).map(part).collect::<Result<Vec<_>>>()?;
+    Ok(std::array::from_fn(|i| all[i].clone()))
+}
+
+/// The weights that a step multiplies the hidden state with.
+pub(super) struct Recurrent {
+    pub(super) hh: Tensor,
+    pub(super) bias_hh: Option<Tensor>,
+    pub(super) hr: Option<Tensor>,
+}
+
+/// A parameter uniform within ±1/√hidden_size.
+pub(super) fn uniform(shape: &[usize], hidden_size: usize, options: TensorOptions) -> Result<Parameter> {
+    let bound = if hidden_size == 0 { 0.0 } else { 1.0 / (hidden_size as f64).sqrt() };
+    Parameter::new(init::uniform(shape, -bound, bound, options)?)
+}

@@ -1,0 +1,223 @@
+//! What the kinds of recurrent networks have in common: layers, directions, steps.
+
+use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
+use crate::layer::options::{of_layer, options};
+use crate::{Member, Parameter, Training};
+use rustorch_tensor::{Error, Result, Tensor};
+
+options! {
+    /// How an [`RNN`](crate::RNN), an [`LSTM`](crate::LSTM) or a [`GRU`](crate::GRU) is made: the optional arguments of PyTorch's with their defaults.
+    RNNOptions {
+        /// How many layers there are, each of which gets the hidden states of the one before.
+        num_layers: plain usize = 1;
+        /// What an [`RNN`](crate::RNN) does with its sums; the others have nonlinearities of their own.
+        nonlinearity: plain Nonlinearity = Nonlinearity::Tanh;
+        /// Whether it has biases.
+        bias: plain bool = true;
+        /// Whether the batch is the first dimension of argument and result, and the sequence the second. States are not concerned.
+        batch_first: plain bool = false;
+        /// The probability with which hidden states become zero between layers while training.
+        dropout: plain f64 = 0.0;
+        /// Whether each layer also reads the sequence from its end.
+        bidirectional: plain bool = false;
+        /// The width to which an [`LSTM`](crate::LSTM) projects its hidden states; 0 for none.
+        proj_size: plain usize = 0;
+    }
+}
+
+/// The parameters of one layer in one direction.
+#[derive(Debug)]
+struct Weights {
+    weight_ih: Parameter,
+    weight_hh: Parameter,
+    bias_ih: Option<Parameter>,
+    bias_hh: Option<Parameter>,
+    weight_hr: Option<Parameter>,
+}
+
+/// A network of several layers, each in one or two directions.
+#[derive(Debug)]
+pub(super) struct Network {
+    name: &'static str,
+    cell: Cell,
+    /// By layer, the direction from the start first.
+    weights: Vec<Weights>,
+    input_size: usize,
+    hidden_size: usize,
+    options: RNNOptions,
+    training: Training,
+}
+
+impl Network {
+    pub(super) fn new(
+        name: &'static str,
+        cell: Cell,
+        input_size: usize,
+        hidden_size: usize,
+        options: RNNOptions,
+    ) -> Result<Network> {
+        let wrong = |message: String| Err(Error::argument(name, message));
+        let RNNOptions { num_layers, dropout, proj_size, nonlinearity, .. } = options;
+        if num_layers == 0 {
+            return wrong("num_layers must be at least 1".into());
+        }
+        if !(0.0..=1.0).contains(&dropout) {
+            return wrong(format!("dropout must be a probability, from 0 to 1, and is {dropout}"));
+        }
+        if proj_size != 0 && (cell != Cell::Lstm || proj_size >= hidden_size) {
+            return wrong(format!(
+                "proj_size {proj_size} is for LSTM and smaller than hidden_size {hidden_size}"
+            ));
+        }
+        if nonlinearity != Nonlinearity::Tanh && !matches!(cell, Cell::Rnn(_)) {
+            return wrong(format!("nonlinearity {nonlinearity:?} is for RNN"));
+        }
+        let directions = if options.bidirectional { 2 } else { 1 };
+        let width = if proj_size == 0 { hidden_size } else { proj_size };
+        let rows = cell.gates() * hidden_size;
+        let parameter = |shape: &[usize]| uniform(shape, hidden_size, options.tensor);
+        let maybe = |there: bool, shape: &[usize]| if there { parameter(shape).map(Some) } else { Ok(None) };
+        let mut weights = Vec::new();
+        for layer in 0..num_layers {
+            let input = if layer == 0 { input_size } else { width * directions };
+            for _ in 0..directions {
+                weights.push(Weights {
+                    weight_ih: parameter(&[rows, input])?,
+                    weight_hh: parameter(&[rows, width])?,
+                    bias_ih: maybe(options.bias, &[rows])?,
+                    bias_hh: maybe(options.bias, &[rows])?,
+                    weight_hr: maybe(proj_size != 0, &[proj_size, hidden_size])?,
+                });
+            }
+        }
+        Ok(Network { name, cell, weights, input_size, hidden_size, options, training: Training::default() })
+    }
+
+    pub(super) fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {
+        let directions = if self.options.bidirectional { 2 } else { 1 };
+        for (i, weights) in self.weights.iter().enumerate() {
+            let reverse = if i % directions == 1 { "_reverse" } else { "" };
+            let place = format!("l{}{reverse}", i / directions);
+            visit(&format!("weight_ih_{place}"), Member::Parameter(&weights.weight_ih));
+            visit(&format!("weight_hh_{place}"), Member::Parameter(&weights.weight_hh));
+            for (name, parameter) in [
+                ("bias_ih", &weights.bias_ih),
+                ("bias_hh", &weights.bias_hh),
+                ("weight_hr", &weights.weight_hr),
+            ] {
+                if let Some(parameter) = parameter {
+                    visit(&format!("{name}_{place}"), Member::Parameter(parameter));
+                }
+            }
+        }
+        visit("training", Member::Training(&self.training));
+    }
+
+    /// The hidden states of the last layer, and the last states of all layers.
+    pub(super) fn forward(&self, x: &Tensor, state: Option<[&Tensor; 2]>) -> Result<(Tensor, [Tensor; 2])> {
+        if !matches!(x.ndim(), 2 | 3) || x.dims().last() != Some(&self.input_size) {
+            let order = if self.options.batch_first { "n, l" } else { "l, n" };
+            let width = self.input_size;
+            let message = format!("takes [{order}, {width}], or [l, {width}] for a single sequence");
+            return Err(Error::shape(self.name, message, [x.shape()]));
+        }
+        let is_single = x.ndim() == 2;
+        let batch_first = self.options.batch_first && !is_single;
+        let x = match (is_single, batch_first) {
+            (true, _) => x.unsqueeze(1)?,
+            (false, true) => x.transpose(0, 1)?,
+            (false, false) => x.clone(),
+        };
+        if x.dims()[0] == 0 {
+            return Err(Error::shape(self.name, "needs a sequence of one step at least", [x.shape()]));
+        }
+        let state = self.first_state(&x, state, is_single)?;
+        let (y, state) = self.layers(x, &state).map_err(of_layer(self.name))?;
+        let y = match (is_single, batch_first) {
+            (true, _) => y.squeeze(1)?,
+            (false, true) => y.transpose(0, 1)?,
+            (false, false) => y,
+        };
+        let [hidden, cell] = state;
+        let state = if is_single { [hidden.squeeze(1)?, cell.squeeze(1)?] } else { [hidden, cell] };
+        Ok((y, state))
+    }
+
+    /// The given state or zeros, `[layers · directions, n, width]`.
+    fn first_state(&self, x: &Tensor, state: Option<[&Tensor; 2]>, is_single: bool) -> Result<[Tensor; 2]> {
+        let hidden_size = self.hidden_size;
+        let width = if self.options.proj_size == 0 { hidden_size } else { self.options.proj_size };
+        // Cells other than an LSTM's keep their hidden state in both places.
+        let cell_width = if self.cell == Cell::Lstm { hidden_size } else { width };
+        let (count, n) = (self.weights.len(), x.dims()[1]);
+        let Some([hidden, cell]) = state else {
+            let zeros = |width| Tensor::zeros([count, n, width], (x.dtype(), x.device()));
+            return Ok([zeros(width)?, zeros(cell_width)?]);
+        };
+        for (part, width) in [(hidden, width), (cell, cell_width)] {
+            let whole = [count, n, width];
+            let expected = if is_single { &[count, width][..] } else { &whole[..] };
+            if part.dims() != expected {
+                let message = format!("a state must have shape {expected:?}");
+                return Err(Error::shape(self.name, message, [x.shape(), part.shape()]));
+            }
+        }
+        if is_single {
+            Ok([hidden.unsqueeze(1)?, cell.unsqueeze(1)?])
+        } else {
+            Ok([hidden.clone(), cell.clone()])
+        }
+    }
+
+    fn layers(&self, mut x: Tensor, [hidden, cell]: &[Tensor; 2]) -> Result<(Tensor, [Tensor; 2])> {
+        let directions = if self.options.bidirectional { 2 } else { 1 };
+        let mut last = [Vec::new(), Vec::new()];
+        for (layer, weights) in self.weights.chunks(directions).enumerate() {
+            if layer > 0 {
+                x = x.dropout(self.options.dropout, self.training.get())?;
+            }
+            let mut outputs = Vec::new();
+            for (direction, weights) in weights.iter().enumerate() {
+                let i = (layer * directions + direction) as isize;
+                let state = [hidden.select(0, i)?, cell.select(0, i)?];
+                let (output, [hidden, cell]) = self.scan(&x, state, weights, direction == 1)?;
+                outputs.push(output);
+                last[0].push(hidden);
+                last[1].push(cell);
+            }
+            x = Tensor::cat(&outputs, -1)?;
+        }
+        let hidden = Tensor::stack(&last[0], 0)?;
+        let cell = if self.cell == Cell::Lstm { Tensor::stack(&last[1], 0)? } else { hidden.clone() };
+        Ok((x, [hidden, cell]))
+    }
+
+    /// One layer in one direction: its hidden states in the order of the sequence, and its last state.
+    fn scan(
+        &self,
+        x: &Tensor,
+        mut state: [Tensor; 2],
+        weights: &Weights,
+        is_reverse: bool,
+    ) -> Result<(Tensor, [Tensor; 2])> {
+        let tensor = |parameter: &Option<Parameter>| parameter.as_ref().map(Parameter::tensor);
+        // The sums with the argument do not depend on the state: one matmul for all steps.
+        let inputs = x.linear(&weights.weight_ih.tensor(), tensor(&weights.bias_ih).as_ref())?;
+        let recurrent = Recurrent {
+            hh: weights.weight_hh.tensor(),
+            bias_hh: tensor(&weights.bias_hh),
+            hr: tensor(&weights.weight_hr),
+        };
+        let steps = x.dims()[0];
+        let mut outputs = Vec::with_capacity(steps);
+        for step in 0..steps {
+            let at = if is_reverse { steps - 1 - step } else { step };
+            state = self.cell.step(&inputs.select(0, at as isize)?, &state, &recurrent)?;
+            outputs.push(state[0].clone());
+        }
+        if is_reverse {
+            outputs.reverse();
+        }
+        Ok((Tensor::stack(&outputs, 0)?, state))
+    }
+}

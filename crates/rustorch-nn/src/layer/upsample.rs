@@ -1,0 +1,33 @@
+//! Interpolation.
+
+use super::options::of_layer;
+use crate::{Layer, Module};
+use rustorch_tensor::{InterpolateOptions, Result, Tensor};
+
+/// Spatial dimensions of another size, as `torch.nn.Upsample`: `[n, c, l]`, `[n, c, h, w]` or `[n, c, d, h, w]`.
+///
+/// ```
+/// use rustorch_nn::{Layer, Upsample};
+/// use rustorch_tensor::{InterpolateOptions, Interpolation, Tensor};
+/// let x = Tensor::new([[[0.0f32, 2.0]]])?;
+/// let nearest = Upsample::new(InterpolateOptions::scale_factor(2.0));
+/// assert_eq!(nearest.forward(&x)?.to_vec::<f32>()?, [0.0, 0.0, 2.0, 2.0]);
+/// let linear = Upsample::new(InterpolateOptions::size(4).mode(Interpolation::Linear));
+/// assert_eq!(linear.forward(&x)?.to_vec::<f32>()?, [0.0, 0.5, 1.5, 2.0]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[derive(Clone, Debug, rustorch_macros::Module)]
+pub struct Upsample(#[module(skip)] InterpolateOptions);
+
+impl Upsample {
+    /// To a size or by a factor, with PyTorch's modes.
+    pub fn new(options: InterpolateOptions) -> Upsample {
+        Upsample(options)
+    }
+}
+
+impl Layer for Upsample {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.interpolate(&self.0).map_err(of_layer(self.type_name()))
+    }
+}

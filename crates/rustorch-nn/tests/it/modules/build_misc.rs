@@ -1,0 +1,101 @@
+//! Tables, modules of two arguments, dropout, and those that move elements of images.
+
+use super::build::{Built, called_with, layer};
+use super::fixture::{Case, each};
+use rustorch_nn::*;
+use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, Tensor};
+
+/// A module of two tensors.
+fn of_two<M: Module + 'static>(
+    module: M,
+    forward: impl Fn(&M, &Tensor, &Tensor) -> Result<Tensor> + 'static,
+) -> Result<Built> {
+    called_with(module, move |module, inputs| {
+        let [x1, x2] = [0, 1].map(|i| inputs[i].as_ref().unwrap());
+        Ok(vec![Some(forward(module, x1, x2)?)])
+    })
+}
+
+pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
+    let args = &case.args;
+    let p = || args[0].as_f64().unwrap();
+    match case.module.as_str() {
+        "Dropout" => layer(Dropout::new(p())?),
+        "AlphaDropout" => layer(AlphaDropout::new(p())?),
+        "Linear" => layer(Linear::with(case.size(0), case.size(1), LinearOptions::default().tensor(dtype))?),
+        "Embedding" => {
+            let options = EmbeddingOptions::default().padding_idx(case.option_usize("padding_idx"));
+            layer(Embedding::with(case.size(0), case.size(1), options.tensor(dtype))?)
+        }
+        "EmbeddingBag" => embedding_bag(case, dtype),
+        "Bilinear" => {
+            let bias = case.option_bool("bias").unwrap_or(true);
+            let options = BilinearOptions::default().bias(bias).tensor(dtype);
+            let bilinear = Bilinear::with(case.size(0), case.size(1), case.size(2), options)?;
+            of_two(bilinear, Bilinear::forward)
+        }
+        "CosineSimilarity" => {
+            let dim = case.options["dim"].as_i64().unwrap_or(1) as isize;
+            let eps = case.option_f64("eps").unwrap_or(1e-8);
+            of_two(CosineSimilarity::new(dim, eps), CosineSimilarity::forward)
+        }
+        "PairwiseDistance" => {
+            let (p, eps) = (case.option_f64("p").unwrap(), case.option_f64("eps").unwrap_or(1e-6));
+            let keepdim = case.option_bool("keepdim").unwrap_or(false);
+            of_two(PairwiseDistance::new(p, eps, keepdim), PairwiseDistance::forward)
+        }
+        "PixelShuffle" => layer(PixelShuffle::new(case.size(0))),
+        "PixelUnshuffle" => layer(PixelUnshuffle::new(case.size(0))),
+        "ChannelShuffle" => layer(ChannelShuffle::new(case.size(0))),
+        "Upsample" => layer(Upsample::new(interpolate(case))),
+        "Unfold" => layer(Unfold::new(fold(case, 0))),
+        "Fold" => layer(Fold::new(each(&args[0]), fold(case, 1))),
+        other => panic!("no module {other}"),
+    }
+}
+
+fn embedding_bag(case: &Case, dtype: DType) -> Result<Built> {
+    let mode = match case.options["mode"].as_str().unwrap() {
+        "sum" => EmbeddingBagMode::Sum,
+        "max" => EmbeddingBagMode::Max,
+        _ => EmbeddingBagMode::Mean,
+    };
+    let options = EmbeddingBagOptions::default()
+        .mode(mode)
+        .padding_idx(case.option_usize("padding_idx"))
+        .include_last_offset(case.option_bool("include_last_offset").unwrap_or(false))
+        .tensor(dtype);
+    called_with(EmbeddingBag::with(case.size(0), case.size(1), options)?, |bag, inputs| {
+        let [x, offsets, factors] = [0, 1, 2].map(|i| inputs[i].as_ref());
+        Ok(vec![Some(bag.forward_with(x.unwrap(), offsets, factors)?)])
+    })
+}
+
+fn interpolate(case: &Case) -> InterpolateOptions {
+    let options = match case.option_f64("scale_factor") {
+        Some(factor) => InterpolateOptions::scale_factor(factor),
+        None => InterpolateOptions::size(case.option_usize("size").unwrap()),
+    };
+    let mode = match case.options["mode"].as_str() {
+        None => Interpolation::Nearest,
+        Some("linear") => Interpolation::Linear,
+        Some("bilinear") => Interpolation::Bilinear,
+        Some("bicubic") => Interpolation::Bicubic,
+        Some("trilinear") => Interpolation::Trilinear,
+        Some(other) => panic!("mode {other}"),
+    };
+    options.mode(mode).align_corners(case.option_bool("align_corners").unwrap_or(false))
+}
+
+fn fold(case: &Case, kernel: usize) -> FoldOptions {
+    let mut options = FoldOptions::new(each::<2>(&case.args[kernel]));
+    for (name, value) in case.options.as_object().unwrap() {
+        options = match name.as_str() {
+            "dilation" => options.dilation(each::<2>(value)),
+            "padding" => options.padding(each::<2>(value)),
+            "stride" => options.stride(each::<2>(value)),
+            other => panic!("option {other}"),
+        };
+    }
+    options
+}

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Write what PyTorch's modules compute, and their gradients, as JSON lines.
+
+    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl
+
+One line is one call of one module:
+
+    {"module": NAME, "args": [...], "options": {...}, "call": {...}, "train": bool, "state": [[NAME, TENSOR]...], "inputs": [TENSOR or null...],
+     "outputs": [TENSOR or null...], "c": [TENSOR...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
+
+`args` and `options` are those of the module's constructor (but see BUILDERS), `call` the named arguments of the call that are no tensors. Masks
+are the last inputs. Gradients are those of the sum of all outputs
+of floats times `c`; `buffers` are those of the state dict after the call. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
+has values of f32, and is stored as such.
+"""
+
+import json
+import sys
+
+import numpy as np
+import torch
+from tensor_ops import encode
+
+torch.use_deterministic_algorithms(True)
+rng = np.random.default_rng(20251123)
+lines: list[str] = []
+
+
+def values(*shape, scale=1.0):
+    """Normal values of f32, in f64."""
+    return torch.tensor((rng.standard_normal(shape) * scale).astype(np.float32).astype(np.float64))
+
+
+def ints(low, high, *shape):
+    return torch.tensor(rng.integers(low, high, shape))
+
+
+def store(t):
+    assert t is None or t.dtype != torch.float64 or torch.equal(t, t.float().double()), "what goes in has values of f32"
+    return None if t is None else encode(t.float() if t.dtype == torch.float64 else t)
+
+
+def exact(t):
+    return None if t is None else encode(t)
+
+
+def randomize(module):
+    """Other values than ones and zeros everywhere, and some batches that were tracked."""
+    with torch.no_grad():
+        for name, t in module.state_dict().items():
+            if t.is_floating_point():
+                new = values(*t.shape, scale=0.5)
+                t.copy_((new.abs() + 0.5).float() if name.endswith("running_var") else new)
+            else:
+                t.fill_(3)
+
+
+def masked(inputs, masks):
+    """The last inputs as named arguments."""
+    first = len(inputs) - len(masks)
+    return inputs[:first], {name: t for name, t in zip(masks, inputs[first:]) if t is not None}
+
+
+def flat(out):
+    if isinstance(out, (tuple, list)):
+        return [t for part in out for t in flat(part)]
+    return [out]
+
+
+def nested(inputs, fold):
+    """The inputs of a call; `fold` inputs from the second on are one tuple, as a state of an LSTM."""
+    if not fold:
+        return inputs
+    return [inputs[0], None if inputs[1] is None else tuple(inputs[1:])]
+
+
+def encoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
+    layer = torch.nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward, **options)
+    return torch.nn.TransformerEncoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None, enable_nested_tensor=False)
+
+
+def decoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
+    layer = torch.nn.TransformerDecoderLayer(d_model, nhead, dim_feedforward, **options)
+    return torch.nn.TransformerDecoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None)
+
+
+# What is made of other arguments than those of its constructor.
+BUILDERS = {"TransformerEncoder": encoder, "TransformerDecoder": decoder}
+
+
+def case(name, args, options, inputs, train=True, call=None, fold=False, both=False, masks=()):
+    if both:
+        case(name, args, options, [None if t is None else t.clone() for t in inputs], not train, call, fold, False, masks)
+    module = (BUILDERS.get(name) or getattr(torch.nn, name))(*args, **options).double()
+    randomize(module)
+    module.train(train)
+    state = [[k, store(v)] for k, v in module.state_dict().items()]
+    leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
+    positional, named = masked(leaves, masks)
+    outputs = flat(module(*nested(positional, fold), **named, **(call or {})))
+    floats = [t for t in outputs if t is not None and t.is_floating_point()]
+    c = [values(*t.shape) for t in floats]
+    loss = sum((t * w).sum() for t, w in zip(floats, c))
+    if loss.requires_grad:
+        loss.backward()
+    row = {
+        "module": name, "args": args, "options": options, "call": call or {}, "train": train, "state": state,
+        "inputs": [store(t) for t in inputs], "outputs": [exact(t) for t in outputs], "c": [store(t) for t in c],
+        "input_grads": [exact(t.grad) if t is not None and t.is_floating_point() else None for t in leaves],
+        "grads": [[k, exact(p.grad)] for k, p in module.named_parameters()], "buffers": [[k, exact(b)] for k, b in module.named_buffers()],
+    }
+    lines.append(json.dumps(row, separators=(",", ":")))
+
+
+def convolutions():
+    for n in (1, 2, 3):
+        size = [6, 4, 5][:n]
+        name, transposed = f"Conv{n}d", f"ConvTranspose{n}d"
+        case(name, [2, 3, 3], {}, [values(2, 2, *size)])
+        case(name, [2, 3, 2], {"stride": 2, "padding": 1, "bias": False}, [values(2, *size)])
+        case(name, [2, 4, 2], {"groups": 2, "dilation": 2}, [values(1, 2, *size)])
+        case(name, [1, 2, 2], {"padding": "same", "dilation": [1, 2, 3][:n]}, [values(1, 1, *size)])
+        case(name, [1, 1, 2], {"padding": "valid"}, [values(1, 1, *size)])
+        case(transposed, [2, 2, 3], {}, [values(1, 2, *size[-n:][:1], *[3, 2][: n - 1])])
+        case(transposed, [2, 4, 2], {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}, [values(2, *[3, 4, 2][:n])])
+        case(transposed, [1, 2, 2], {"dilation": 2, "bias": False}, [values(1, 1, *[4, 3, 2][:n])])
+        for mode in ("reflect", "replicate", "circular"):
+            case(name, [1, 2, 3], {"padding_mode": mode, "padding": [2, 1, 2][:n]}, [values(1, 1, *[4, 3, 3][:n])])
+        case(name, [1, 1, 2], {"padding_mode": "reflect", "padding": "same"}, [values(1, 1, *[4, 3, 3][:n])])
+
+
+def pools():
+    for n in (1, 2, 3):
+        size = [7, 5, 4][:n]
+        x = lambda: [values(1, max(1, 3 - n), *size)]
+        case(f"MaxPool{n}d", [2], {}, x())
+        case(f"MaxPool{n}d", [3], {"stride": 2, "padding": 1, "ceil_mode": True}, x())
+        case(f"MaxPool{n}d", [2], {"stride": 1, "dilation": 2, "return_indices": True}, [values(1, *size)])
+        case(f"AvgPool{n}d", [2], {}, x())
+        case(f"AvgPool{n}d", [3], {"stride": 2, "padding": 1, "count_include_pad": False, "ceil_mode": True}, x())
+        case(f"AdaptiveAvgPool{n}d", [3], {}, x())
+        case(f"AdaptiveMaxPool{n}d", [2], {"return_indices": True}, x())
+        case(f"AdaptiveMaxPool{n}d", [[3, 2, 2][:n]], {}, x())
+    case("AvgPool2d", [[2, 3]], {"stride": [1, 2], "divisor_override": 5}, [values(1, 4, 5)])
+
+
+def paddings():
+    for n in (1, 2, 3):
+        size = [4, 3, 5][:n]
+        for name, more in (("ZeroPad", []), ("ReflectionPad", []), ("ReplicationPad", []), ("CircularPad", []), ("ConstantPad", [0.75])):
+            case(f"{name}{n}d", [1] + more, {}, [values(1, 1, *size)])
+            # PyTorch's pairs are those of the last dimension first.
+            case(f"{name}{n}d", [[2, 1, 1, 2, 0, 2][: 2 * n]] + more, {}, [values(1, *size)])
+    case("ZeroPad2d", [[-1, 1, 2, -1]], {}, [values(1, 3, 4)])
+
+
+def shapes():
+    case("Flatten", [], {}, [values(2, 3, 2)])
+    case("Flatten", [0, -2], {}, [values(2, 3, 2)])
+    case("Unflatten", [1, [2, -1]], {}, [values(2, 6)])
+    case("Identity", [], {}, [values(3)])
+
+
+def norms():
+    for n in (1, 2, 3):
+        size = [3, 2, 2][:n]
+        name = f"BatchNorm{n}d"
+        case(name, [2], {}, [(values(2, 2, *size) + 1).float().double()], both=True)
+        case(name, [2], {"momentum": None, "eps": 1e-3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": False, "momentum": 0.3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"track_running_stats": False}, [values(2, 2, *size)], both=True)
+        name = f"InstanceNorm{n}d"
+        case(name, [2], {}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": True, "track_running_stats": True, "momentum": 0.3}, [values(2, 2, *size)], both=True)
+        case(name, [2], {"affine": True, "eps": 1e-3}, [values(2, *size)])
+    case("BatchNorm1d", [3], {}, [values(4, 3)], both=True)
+    case("GroupNorm", [2, 4], {}, [values(2, 4, 3)])
+    case("GroupNorm", [2, 4], {"eps": 1e-3, "affine": False}, [values(2, 4, 2, 2)])
+    case("GroupNorm", [1, 4], {}, [values(3, 4)])
+    for options in ({}, {"eps": 1e-3}, {"elementwise_affine": False}, {"bias": False}):
+        case("LayerNorm", [[3]], options, [values(2, 3)])
+        case("LayerNorm", [[2, 3]], options, [values(2, 2, 3)])
+    for options in ({}, {"eps": 1e-3}, {"elementwise_affine": False, "eps": 1e-2}):
+        case("RMSNorm", [[3]], options, [values(2, 3)])
+        case("RMSNorm", [[2, 3]], options, [values(2, 2, 3)])
+    case("LocalResponseNorm", [2], {}, [values(2, 4, 3)])
+    case("LocalResponseNorm", [3], {"alpha": 0.5, "beta": 0.6, "k": 2.0}, [values(1, 5, 2, 2)])
+    case("LocalResponseNorm", [5], {"alpha": 0.5}, [values(1, 3, 2, 1, 2)])
+
+
+def recurrent():
+    for name in ("RNN", "GRU", "LSTM"):
+        states = 2 if name == "LSTM" else 1
+        fold = name == "LSTM"
+
+        def state(*shape, width=2):
+            return [values(*shape, width)] + [values(*shape, 2)] * (states - 1)
+
+        none = [None] * states
+        case(f"{name}Cell", [3, 2], {}, [values(2, 3)] + state(2), fold=fold)
+        case(f"{name}Cell", [3, 2], {"bias": False}, [values(3)] + none, fold=fold)
+        case(name, [3, 2], {}, [values(4, 2, 3)] + none, fold=fold)
+        case(name, [3, 2], {"bias": False}, [values(4, 2, 3)] + state(1, 2), fold=fold)
+        case(name, [3, 2], {"num_layers": 2, "bidirectional": True, "batch_first": True}, [values(2, 3, 3)] + state(4, 2), fold=fold)
+        case(name, [3, 2], {"bidirectional": True}, [values(3, 3)] + state(2), fold=fold)
+        case(name, [1, 2], {"num_layers": 2, "dropout": 0.5}, [values(2, 1)] + none, train=False, fold=fold)
+    case("RNN", [3, 2], {"nonlinearity": "relu", "num_layers": 2}, [values(3, 2, 3), None])
+    case("RNNCell", [3, 2], {"nonlinearity": "relu"}, [values(2, 3), values(2, 2)])
+    case("LSTM", [3, 3], {"proj_size": 2, "num_layers": 2, "bidirectional": True}, [values(3, 2, 3), values(4, 2, 2), values(4, 2, 3)], fold=True)
+    case("LSTM", [3, 2], {"proj_size": 1}, [values(3, 3), None, None], fold=True)
+
+
+def attention():
+    masks = ("key_padding_mask", "attn_mask")
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    seen = torch.tensor([[False, True, True], [False, False, True], [False, False, False], [False, True, False]])
+    for call in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+        q, k = values(4, 2, 4), values(3, 2, 4)
+        case("MultiheadAttention", [4, 2], {}, [q, k, k.clone(), None, None], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"batch_first": True}, [values(2, 4, 4), values(2, 3, 4), values(2, 3, 4), padding, None], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"bias": False}, [q, k, values(3, 2, 4), None, seen], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {}, [q, k, values(3, 2, 4), values(2, 3), values(4, 4, 3)], call=call, masks=masks)
+        case("MultiheadAttention", [4, 2], {"kdim": 3, "vdim": 2}, [values(4, 4), values(3, 3), values(3, 2), None, values(4, 3)], call=call, masks=masks)
+    case("MultiheadAttention", [4, 4], {"dropout": 0.5}, [q, k, values(3, 2, 4), None, None], train=False, masks=masks)
+    masks = ("src_mask", "src_key_padding_mask")
+    for norm_first in (False, True):
+        for activation in ("relu", "gelu"):
+            options = {"norm_first": norm_first, "activation": activation, "dropout": 0.0}
+            case("TransformerEncoderLayer", [4, 2, 3], options, [values(3, 2, 4), None, None], masks=masks)
+            options |= {"batch_first": True, "bias": False, "layer_norm_eps": 1e-3}
+            case("TransformerEncoderLayer", [4, 2, 3], options, [values(2, 3, 4), seen[:3], padding], masks=masks)
+    case("TransformerEncoderLayer", [4, 2, 3], {}, [values(3, 4), values(3, 3), None], train=False, masks=masks)
+    masks = ("mask", "src_key_padding_mask")
+    case("TransformerEncoder", [4, 2, 3, 2, True], {"dropout": 0.0}, [values(3, 2, 4), values(3, 3), None], masks=masks)
+    case("TransformerEncoder", [4, 2, 3, 2, False], {"batch_first": True, "norm_first": True}, [values(2, 3, 4), None, padding], train=False, masks=masks)
+
+
+def decoders():
+    masks = ("tgt_mask", "memory_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
+    none = [None] * 4
+    causal = torch.ones(3, 3, dtype=torch.bool).triu(1)
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    for norm_first in (False, True):
+        options = {"norm_first": norm_first, "dropout": 0.0}
+        case("TransformerDecoderLayer", [4, 2, 3], options, [values(3, 2, 4), values(2, 2, 4)] + none, masks=masks)
+        options |= {"batch_first": True, "bias": False, "activation": "gelu"}
+        case("TransformerDecoderLayer", [4, 2, 3], options, [values(2, 3, 4), values(2, 3, 4), causal, values(3, 3), None, padding], masks=masks)
+    case("TransformerDecoder", [4, 2, 3, 2, True], {"dropout": 0.0}, [values(3, 4), values(2, 4), causal, None, None, None], masks=masks)
+    case("TransformerDecoder", [4, 2, 3, 2, False], {}, [values(3, 2, 4), values(2, 2, 4), None, None, padding, None], train=False, masks=masks)
+
+
+def dropouts():
+    """Without training: what is drawn is no matter of an oracle."""
+    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+        n = int(name[-2]) if name.endswith("d") else 1
+        case(name, [0.5], {}, [values(2, 2, *[2, 1, 2][:n])], train=False)
+
+
+def tables():
+    case("Embedding", [5, 3], {}, [ints(0, 5, 2, 4)])
+    case("Embedding", [5, 3], {"padding_idx": 2}, [torch.tensor([[1, 2], [2, 4]])])
+    named = ("offsets", "per_sample_weights")
+    for mode in ("sum", "mean", "max"):
+        options = {"mode": mode}
+        case("EmbeddingBag", [5, 3], options, [ints(0, 5, 2, 4), None, None], masks=named)
+        case("EmbeddingBag", [5, 3], options, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), None], masks=named)
+        case("EmbeddingBag", [5, 3], options | {"include_last_offset": True}, [ints(0, 5, 6), torch.tensor([0, 4, 6]), None], masks=named)
+        padded = torch.tensor([1, 2, 2, 2, 4, 1])
+        case("EmbeddingBag", [5, 3], options | {"padding_idx": 2}, [padded, torch.tensor([0, 2, 4]), None], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum", "padding_idx": 2}, [padded, torch.tensor([0, 2, 4]), values(6)], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 6), torch.tensor([0, 2, 2, 5]), values(6)], masks=named)
+    case("EmbeddingBag", [5, 3], {"mode": "sum"}, [ints(0, 5, 2, 3), None, values(2, 3)], masks=named)
+
+
+def pairs():
+    case("Linear", [3, 2], {}, [values(2, 2, 3)])
+    case("Bilinear", [3, 2, 4], {}, [values(2, 3), values(2, 2)])
+    case("Bilinear", [3, 2, 1], {"bias": False}, [values(2, 2, 3), values(2, 2, 2)])
+    case("Bilinear", [2, 2, 2], {}, [values(2), values(2)])
+    case("CosineSimilarity", [], {}, [values(2, 3, 2), values(2, 3, 2)])
+    case("CosineSimilarity", [], {"dim": -1, "eps": 2.0}, [values(3), values(2, 3) * 4])
+    case("CosineSimilarity", [], {}, [torch.zeros(1, 3, dtype=torch.float64), values(1, 3)])
+    for p in (1.0, 2.0, 3.0):
+        case("PairwiseDistance", [], {"p": p}, [values(2, 3), values(2, 3)])
+    case("PairwiseDistance", [], {"p": 2.0, "eps": 0.5, "keepdim": True}, [values(3), values(2, 3)])
+
+
+def images():
+    case("PixelShuffle", [2], {}, [values(2, 8, 2, 3)])
+    case("PixelShuffle", [3], {}, [values(9, 1, 2)])
+    case("PixelUnshuffle", [2], {}, [values(2, 2, 4, 2)])
+    case("PixelUnshuffle", [2], {}, [values(1, 2, 4)])
+    case("ChannelShuffle", [3], {}, [values(2, 6, 2)])
+    case("ChannelShuffle", [2], {}, [values(1, 4, 2, 2)])
+    for options in ({"scale_factor": 2.0}, {"size": 3}, {"scale_factor": 1.5, "mode": "linear"}, {"size": 5, "mode": "linear", "align_corners": True}):
+        case("Upsample", [], options, [values(1, 2, 4)])
+    for options in ({"scale_factor": 1.5, "mode": "bilinear"}, {"size": 5, "mode": "bicubic", "align_corners": True}):
+        case("Upsample", [], options, [values(1, 1, 3, 4)])
+    case("Upsample", [], {"scale_factor": 2.0, "mode": "trilinear"}, [values(1, 1, 2, 2, 2)])
+    case("Unfold", [2], {}, [values(2, 2, 3, 4)])
+    case("Unfold", [[2, 3]], {"dilation": 2, "padding": [1, 2], "stride": [2, 1]}, [values(2, 5, 4)])
+    case("Fold", [[3, 4], 2], {}, [values(2, 8, 6)])
+    case("Fold", [[5, 4], [2, 3]], {"dilation": 2, "padding": [1, 2], "stride": [2, 1]}, [values(12, 12)])
+    # Windows that overlap write one element several times, so that the order does not matter.
+    torch.use_deterministic_algorithms(False)
+    for n in (1, 2, 3):
+        size = [5, 5, 3][:n]
+        for kernel, options in ((2, {}), (2, {"stride": 1}), (3, {"stride": 2, "padding": 1})):
+            pool = getattr(torch.nn.functional, f"max_pool{n}d")
+            y, indices = pool(values(1, 1, *size), kernel, **options, return_indices=True)
+            case(f"MaxUnpool{n}d", [kernel], options, [y, indices], call={} if options else {"output_size": size})
+    torch.use_deterministic_algorithms(True)
+
+
+FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders]
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for i, family in enumerate(FAMILIES):
+        # One family more changes no other.
+        rng = np.random.default_rng(20251123 + i)
+        family()
+    with open(sys.argv[1], "w") as f:
+        f.write("\n".join(lines) + "\n")
+    print(f"{len(lines)} cases")
