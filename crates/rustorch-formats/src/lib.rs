@@ -1,5 +1,5 @@
 //! File formats of tensors and models, read or mapped into memory, and written atomically: [`gguf`], `safetensors`, `numpy`
-//! (`.npy`, `.npz`) and `torch` (`.pt`), the last three by Cargo features of these names, which are on by default.
+//! (`.npy`, `.npz`), `torch` (`.pt`) and, read only, `idx` (MNIST's), the last four by Cargo features of these names, which are on by default.
 //!
 //! Files come from strangers. Every parser here checks each count, length, offset and size before it uses it, allocates
 //! no more than the file's own size warrants, and reports each malformation as its own error.
@@ -25,6 +25,8 @@ mod atomic;
 mod bytes;
 mod error;
 pub mod gguf;
+#[cfg(feature = "idx")]
+pub mod idx;
 mod load;
 #[cfg(feature = "numpy")]
 pub mod numpy;

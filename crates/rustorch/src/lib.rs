@@ -21,6 +21,7 @@
 //! | `wgpu` | devices of Vulkan, Metal and Direct3D 12 |
 //! | `opencl` | OpenCL devices |
 //! | `gguf` | `gguf`: reading and writing GGUF files |
+//! | `idx` | `idx`: IDX files, in which MNIST comes; `files::load_idx` |
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
 //! | `nn` | `nn`: modules, layers, losses, data; `optim`: optimizers |
 //! | `safetensors` | `safetensors`: safetensors files; their tensors in `files` |
@@ -55,7 +56,7 @@ mod readme {}
 #[cfg(feature = "profile")]
 pub mod benchmark;
 pub mod devices;
-#[cfg(any(feature = "numpy", feature = "safetensors", feature = "torch"))]
+#[cfg(any(feature = "idx", feature = "numpy", feature = "safetensors", feature = "torch"))]
 pub mod files;
 #[cfg(feature = "profile")]
 pub mod metrics;
@@ -65,6 +66,9 @@ pub use rustorch_core::DeviceType;
 #[cfg(feature = "gguf")]
 #[doc(inline)]
 pub use rustorch_formats::gguf;
+#[cfg(feature = "idx")]
+#[doc(inline)]
+pub use rustorch_formats::idx;
 #[cfg(feature = "numpy")]
 #[doc(inline)]
 pub use rustorch_formats::numpy;

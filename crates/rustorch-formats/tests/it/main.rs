@@ -8,6 +8,7 @@
 
 // Everything here is a test, but clippy only knows functions that are marked as one.
 mod common;
+mod idx;
 mod malformed;
 mod mutations;
 mod numpy;

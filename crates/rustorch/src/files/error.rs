@@ -10,6 +10,10 @@ pub enum Error {
     /// A tensor could not be made of what a file holds, or its values could not be had.
     #[error(transparent)]
     Tensor(#[from] crate::Error),
+    /// An IDX file.
+    #[cfg(feature = "idx")]
+    #[error(transparent)]
+    Idx(#[from] rustorch_formats::idx::Error),
     /// A `.npy` or `.npz` file.
     #[cfg(feature = "numpy")]
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`.
+//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`, MNIST's IDX.
 //!
 //! Functions that load tensors copy them from the file to where new tensors are made (see [`set_device`](crate::set_device)), so
 //! they can be written. Functions whose names end in `_mapped` copy nothing: their tensors are read-only memory of the CPU, whose
@@ -10,6 +10,10 @@
 #[cfg(all(feature = "nn", feature = "safetensors"))]
 mod checkpoint;
 mod error;
+#[cfg(feature = "idx")]
+mod idx;
+#[cfg(any(feature = "numpy", feature = "safetensors", feature = "torch"))]
+mod load;
 #[cfg(feature = "numpy")]
 mod numpy;
 #[cfg(feature = "safetensors")]
@@ -24,6 +28,8 @@ mod view;
 #[cfg(all(feature = "nn", feature = "safetensors"))]
 pub use checkpoint::Checkpoint;
 pub use error::{Error, Result};
+#[cfg(feature = "idx")]
+pub use idx::load_idx;
 #[cfg(feature = "numpy")]
 pub use numpy::{load_npy, load_npy_mapped, load_npz, save_npy, save_npz, save_npz_compressed};
 #[cfg(feature = "safetensors")]
@@ -33,30 +39,3 @@ pub use safetensors::{
 };
 #[cfg(feature = "torch")]
 pub use torch::{Value, load_torch, load_torch_mapped, save_torch};
-
-use rustorch_formats::SharedBytes;
-use rustorch_tensor::{Buffer, DType, Tensor};
-use std::sync::Arc;
-
-/// How tensors come out of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Load {
-    /// Copied to the current device.
-    Copied,
-    /// As read-only memory that the file keeps.
-    Mapped,
-}
-
-impl Load {
-    /// A tensor of these bytes, row by row.
-    fn tensor(self, bytes: SharedBytes, dtype: DType, shape: &[usize]) -> rustorch_tensor::Result<Tensor> {
-        match self {
-            Load::Copied => Tensor::from_bytes(&bytes, dtype, shape),
-            Load::Mapped => {
-                // SAFETY: `SharedBytes` holds its owner, which neither moves nor writes its bytes, by a reference count.
-                let buffer = unsafe { Buffer::shared(Arc::new(bytes)) };
-                Tensor::from_buffer(buffer, dtype, shape, 0)
-            }
-        }
-    }
-}

@@ -1,6 +1,7 @@
 //! NumPy's files.
 
-use super::{Load, Result};
+use super::Result;
+use super::load::Load;
 use rustorch_formats::numpy::{Array, Npz, NpzWriter};
 use rustorch_tensor::Tensor;
 use std::collections::BTreeMap;

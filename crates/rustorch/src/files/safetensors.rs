@@ -1,7 +1,8 @@
 //! safetensors files.
 
+use super::Result;
+use super::load::Load;
 use super::sharing::{span, storage_id};
-use super::{Load, Result};
 use rustorch_formats::safetensors::{ErrorKind, File, Region, Writer, deduplicate, find_shared};
 use rustorch_tensor::Tensor;
 use std::collections::BTreeMap;

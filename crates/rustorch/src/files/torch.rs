@@ -1,8 +1,9 @@
 //! PyTorch's files.
 
+use super::Result;
+use super::load::Load;
 use super::sharing::{span, storage_id};
 use super::view::strided;
-use super::{Load, Result};
 use rustorch_formats::torch::{File, Storage, TensorView, Writer};
 use rustorch_tensor::{DType, Tensor};
 use std::collections::HashMap;
