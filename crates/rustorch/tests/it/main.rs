@@ -21,3 +21,4 @@ mod models_on_devices;
 mod nvml;
 mod policies_on_devices;
 mod profile_devices;
+mod train_on_devices;

@@ -1,0 +1,141 @@
+//! Small models train on devices: every operation of a step runs there, and the losses are the CPU's.
+
+use crate::common::executor;
+use rustorch::core::Device;
+use rustorch::nn::{
+    Conv2d, Embedding, Flatten, LSTM, Layer, LayerNorm, Linear, MaxPool2d, Module, Sequential,
+    TransformerEncoderLayer, TransformerLayerOptions,
+};
+use rustorch::optim::{AdamW, AdamWOptions, clip_grad_norm_};
+use rustorch::{DType, Generator, Result, Tensor};
+use std::collections::BTreeSet;
+
+/// A model, and data for it: its argument and the classes.
+type Case = (Box<dyn Layer>, Tensor, Tensor);
+
+fn mlp() -> Result<Case> {
+    let model = Sequential::new().push(Linear::new(12, 32)?).push(Tensor::tanh).push(Linear::new(32, 3)?);
+    Ok((Box::new(model), Generator::new(1).randn([16, 12], DType::F32)?, classes(16)?))
+}
+
+fn cnn() -> Result<Case> {
+    let convolution =
+        Sequential::new().push(Conv2d::new(1, 4, 3)?).push(Tensor::relu).push(MaxPool2d::new(2));
+    let model = convolution.push(Flatten::default()).push(Linear::new(36, 3)?);
+    Ok((Box::new(model), Generator::new(2).randn([8, 1, 8, 8], DType::F32)?, classes(8)?))
+}
+
+#[derive(Module)]
+struct Gpt {
+    embedding: Embedding,
+    block: TransformerEncoderLayer,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Layer for Gpt {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = self.block.forward(&self.embedding.forward(x)?)?;
+        self.head.forward(&self.norm.forward(&y)?)?.reshape([x.numel(), 3])
+    }
+}
+
+fn gpt() -> Result<Case> {
+    let options = TransformerLayerOptions::default().dim_feedforward(32).dropout(0.0).batch_first(true);
+    let model = Gpt {
+        embedding: Embedding::new(11, 16, DType::F32)?,
+        block: TransformerEncoderLayer::with(16, 2, options)?,
+        norm: LayerNorm::new([16], 1e-5, DType::F32)?,
+        head: Linear::new(16, 3)?,
+    };
+    Ok((Box::new(model), Generator::new(3).randint(0, 11, [4, 6], DType::I64)?, classes(24)?))
+}
+
+#[derive(Module)]
+struct Recurrent {
+    lstm: LSTM,
+    head: Linear,
+}
+
+impl Layer for Recurrent {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (_, (last, _)) = self.lstm.forward(x, None)?;
+        self.head.forward(&last.select(0, 0)?)
+    }
+}
+
+fn lstm() -> Result<Case> {
+    let model = Recurrent { lstm: LSTM::new(5, 8)?, head: Linear::new(8, 3)? };
+    Ok((Box::new(model), Generator::new(4).randn([7, 4, 5], DType::F32)?, classes(4)?))
+}
+
+fn classes(n: i64) -> Result<Tensor> {
+    let all: Vec<i64> = (0..n).map(|i| i % 3).collect();
+    Tensor::from_slice(&all, [all.len()])
+}
+
+/// A model and its data on a device.
+fn on(device: Device, (model, x, y): Case) -> Result<Case> {
+    // The trait object has no generic methods.
+    for (_, parameter) in model.named_parameters() {
+        parameter.replace(&parameter.tensor().detach().to_device(device)?, |grad| grad.to_device(device))?;
+    }
+    Ok((model, x.to_device(device)?, y.to_device(device)?))
+}
+
+/// The losses of ten steps.
+fn losses((model, x, y): &Case) -> Result<Vec<Tensor>> {
+    let mut optimizer = AdamW::new(&**model, AdamWOptions { lr: 0.01, ..Default::default() })?;
+    let mut losses = Vec::new();
+    for _ in 0..10 {
+        optimizer.zero_grad();
+        let loss = model.forward(x)?.cross_entropy(y, &Default::default())?;
+        loss.backward()?;
+        clip_grad_norm_(&**model, 1.0, 2.0)?;
+        optimizer.step()?;
+        losses.push(loss.detach());
+    }
+    Ok(losses)
+}
+
+fn numbers(losses: &[Tensor]) -> Vec<f32> {
+    losses.iter().map(|loss| loss.to_vec::<f32>().unwrap()[0]).collect()
+}
+
+fn train_on(name: &str) {
+    let Some((device, executor)) = executor(name) else { return };
+    for (model, make) in [("mlp", mlp as fn() -> Result<Case>), ("cnn", cnn), ("gpt", gpt), ("lstm", lstm)] {
+        let (case, twin) = (make().unwrap(), make().unwrap());
+        twin.0.load_state_dict(&case.0.state_dict()).unwrap();
+        let expected = numbers(&losses(&case).unwrap());
+        let (found, elsewhere) = executor.scope(|| {
+            let case = on(device, twin).unwrap();
+            let (found, explanation) = executor.explain(|| losses(&case));
+            let records = explanation.records().iter();
+            let elsewhere = records.filter(|record| record.device == Some(Device::CPU));
+            (numbers(&found.unwrap()), elsewhere.map(|record| record.op.to_string()).collect::<BTreeSet<_>>())
+        });
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() <= 1e-4 * b.abs(), "{model} on {device}: {found:?} for {expected:?}");
+        }
+        assert!(expected[9] < expected[0], "{model}: {expected:?}");
+        assert!(elsewhere.is_empty(), "{model}: on the CPU ran {elsewhere:?}");
+    }
+}
+
+#[test]
+fn models_train_on_vulkan() {
+    train_on("vulkan");
+}
+
+#[test]
+fn models_train_on_opencl() {
+    train_on("opencl");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn models_train_on_an_emulated_gpu() {
+    let name = "train_on_devices::models_train_on_an_emulated_gpu";
+    crate::common::fakes::emulated(name, &[], || train_on("cuda"));
+}
