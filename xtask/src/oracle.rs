@@ -94,10 +94,14 @@ const SCRIPTS: &[Script] = &[
     Script {
         name: "torch_optim",
         about: "PyTorch: parameters after each step of its optimizers",
-        runs: &[&[
-            "crates/rustorch-nn/tests/fixtures/optim.jsonl",
-            "crates/rustorch-nn/tests/fixtures/optim.bin",
-        ]],
+        runs: &[
+            &["crates/rustorch-nn/tests/fixtures/optim.jsonl", "crates/rustorch-nn/tests/fixtures/optim.bin"],
+            &[
+                "crates/rustorch-nn/tests/fixtures/optim_real.jsonl",
+                "crates/rustorch-nn/tests/fixtures/optim_real.bin",
+                "real",
+            ],
+        ],
         stdout: None,
     },
     Script {
