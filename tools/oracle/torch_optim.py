@@ -5,7 +5,7 @@
     python tools/oracle/torch_optim.py crates/rustorch-nn/tests/fixtures/optim_real.jsonl crates/rustorch-nn/tests/fixtures/optim_real.bin real
 
 The second set is of optimizers that take real parameters only, in 20 steps. The first line names the parameters with shapes and dtypes; every other one
-is a configuration: "optimizer", "parameters" that it has, "options" by name with pairs as lists. The binary file has, as little-endian doubles, the parameters' first values, the gradients of all steps, and for each configuration the parameters
+is a configuration: "optimizer", "parameters" that it has, "options" by name with pairs as lists and words as numbers. The binary file has, as little-endian doubles, the parameters' first values, the gradients of all steps, and for each configuration the parameters
 after each step. Complex numbers are pairs.
 """
 
@@ -17,14 +17,16 @@ import torch
 from torch.testing._internal.common_optimizers import optim_db
 
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "Adadelta", "ASGD"]
-REAL_OPTIMIZERS = ["Adafactor"]
+REAL_OPTIMIZERS = ["Adafactor", "Muon"]
 PARAMETERS = {"matrix": ((2, 3), "f64"), "vector": ((3,), "f64"), "scalar": ((), "f64"), "complex": ((2,), "c128")}
 REAL_PARAMETERS = {"matrix": ((2, 3), "f64"), "vector": ((3,), "f64"), "scalar": ((), "f64"), "tall": ((4, 3), "f64"), "volume": ((2, 3, 2), "f64")}
 STEPS, REAL_STEPS = 50, 20
 # Options that `optim_db` leaves alone.
-MORE = {"Adam": [{"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.8, 0.9), "eps": 1e-3}], "SGD": [{"lr": 0.1, "momentum": 0.5, "dampening": 0.1, "weight_decay": 0.2}], "RMSprop": [{"alpha": 0.5, "momentum": 0.9}], "Adafactor": [{"eps": (0.5, 2.0), "lr": 0.5}]}
+MORE = {"Adam": [{"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.8, 0.9), "eps": 1e-3}], "SGD": [{"lr": 0.1, "momentum": 0.5, "dampening": 0.1, "weight_decay": 0.2}], "RMSprop": [{"alpha": 0.5, "momentum": 0.9}], "Adafactor": [{"eps": (0.5, 2.0), "lr": 0.5}], "Muon": [{"nesterov": False}]}
 # How it computes, not what.
 HOW = {"foreach", "fused", "capturable", "differentiable"}
+# The numbers of options that are words.
+WORDS = {"original": 0, "match_rms_adamw": 1, "spectral_unclamped": 2}
 
 
 def draw(rng, scale, parameters):
@@ -82,7 +84,7 @@ def main(lines, binary, kind="all"):
                 parameter.grad = grad[key].clone()
             optimizer.step()
             data.append(flat(parameters))
-        heads.append({"optimizer": name, "parameters": list(own), "options": options})
+        heads.append({"optimizer": name, "parameters": list(own), "options": {key: WORDS.get(value, value) if isinstance(value, str) else value for key, value in options.items()}})
     with open(lines, "w") as file:
         file.writelines(json.dumps(head) + "\n" for head in heads)
     np.concatenate(data).astype("<f8").tofile(binary)

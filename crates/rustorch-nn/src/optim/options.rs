@@ -40,6 +40,18 @@ impl OptionValue for bool {
     }
 }
 
+impl OptionValue for usize {
+    fn numbers(&self) -> Vec<(String, f64)> {
+        vec![(String::new(), *self as f64)]
+    }
+
+    fn set_number(&mut self, rest: &str, number: f64) -> bool {
+        let fits = rest.is_empty() && number >= 0.0 && number.fract() == 0.0;
+        *self = if fits { number as usize } else { *self };
+        fits
+    }
+}
+
 /// The number −1 is `None`.
 impl<V: OptionValue + Default> OptionValue for Option<V> {
     fn numbers(&self) -> Vec<(String, f64)> {
@@ -73,6 +85,22 @@ impl<A: OptionValue, B: OptionValue> OptionValue for (A, B) {
             (_, Some(rest)) => self.1.set_number(rest, number),
             _ => false,
         }
+    }
+}
+
+impl OptionValue for (f64, f64, f64) {
+    fn numbers(&self) -> Vec<(String, f64)> {
+        vec![(".0".to_owned(), self.0), (".1".to_owned(), self.1), (".2".to_owned(), self.2)]
+    }
+
+    fn set_number(&mut self, rest: &str, number: f64) -> bool {
+        match rest {
+            ".0" => self.0 = number,
+            ".1" => self.1 = number,
+            ".2" => self.2 = number,
+            _ => return false,
+        }
+        true
     }
 }
 
