@@ -92,6 +92,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_lbfgs",
+        about: "PyTorch: parameters after each step of L-BFGS",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/lbfgs.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_optim",
         about: "PyTorch: parameters after each step of its optimizers",
         runs: &[

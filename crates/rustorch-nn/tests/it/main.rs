@@ -5,6 +5,7 @@ mod activations;
 mod common;
 mod derive;
 mod init;
+mod lbfgs;
 mod losses;
 mod module;
 mod optimizers;
