@@ -92,12 +92,22 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_lbfgs",
+        about: "PyTorch: parameters after each step of L-BFGS",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/lbfgs.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_optim",
         about: "PyTorch: parameters after each step of its optimizers",
-        runs: &[&[
-            "crates/rustorch-nn/tests/fixtures/optim.jsonl",
-            "crates/rustorch-nn/tests/fixtures/optim.bin",
-        ]],
+        runs: &[
+            &["crates/rustorch-nn/tests/fixtures/optim.jsonl", "crates/rustorch-nn/tests/fixtures/optim.bin"],
+            &[
+                "crates/rustorch-nn/tests/fixtures/optim_real.jsonl",
+                "crates/rustorch-nn/tests/fixtures/optim_real.bin",
+                "real",
+            ],
+        ],
         stdout: None,
     },
     Script {

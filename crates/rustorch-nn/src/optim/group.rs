@@ -59,7 +59,7 @@ impl<R: Rule> Optimizer<R> {
     /// An optimizer of one group: all parameters of a module, or a list of them with their names.
     ///
     /// # Errors
-    /// If there is no parameter, one stands twice, or an option is out of its range.
+    /// If there is no parameter, one stands twice, the rule does not change such a one, or an option is out of its range.
     pub fn new(parameters: impl NamedParameters, options: R) -> Result<Optimizer<R>> {
         Optimizer::with_groups(vec![(parameters.into_named_parameters(), options)])
     }
@@ -118,6 +118,9 @@ impl<R: Rule> Optimizer<R> {
         if parameters.is_empty() {
             return Err(Error::argument(R::NAME, "a group has no parameters"));
         }
+        parameters
+            .iter()
+            .try_for_each(|(name, parameter)| options.check_parameter(name, &parameter.tensor()))?;
         let own = self.groups.len();
         let mut seen: Vec<(usize, &str, &Parameter)> = Vec::new();
         for (i, group) in self.groups.iter().enumerate() {
@@ -216,13 +219,13 @@ impl<R: Rule> Optimizer<R> {
                     Some(numbers) => {
                         for (name, &number) in numbers {
                             if !own.set_number(name, number) {
-                                wrong.push(format!("there is no option `{name}`"));
+                                wrong.push(format!("there is no option `{name}` that can be {number}"));
                             }
                         }
                     }
                 }
                 let new = state.parameters.get(&slot.name).cloned().unwrap_or_default();
-                wrong.extend(slot.misfits(&new));
+                wrong.extend(slot.misfits::<R>(&new));
                 states.push(new);
             }
             loaded.push((own, states));
@@ -257,7 +260,8 @@ impl Slot {
         let dtype = compute_dtype(parameter.dtype());
         if dtype == parameter.dtype() {
             let grad = grad.to_dtype(dtype)?;
-            return options.update(&mut Step { parameter, grad, state: &mut self.state });
+            let state = &mut self.state;
+            return options.update(&mut Step { parameter, grad, state, state_shape: R::state_shape });
         }
         // What the parameter was set to since the last step counts, not what was remembered.
         let master = match self.state.tensor(MASTER) {
@@ -268,24 +272,22 @@ impl Slot {
         };
         self.state.set_tensor(MASTER, master.clone());
         let grad = grad.to_dtype(dtype)?;
-        options.update(&mut Step { parameter: master.clone(), grad, state: &mut self.state })?;
+        let (x, state, state_shape) = (master.clone(), &mut self.state, R::state_shape);
+        options.update(&mut Step { parameter: x, grad, state, state_shape })?;
         parameter.copy_(&master)
     }
 
-    /// What of a state is of another shape than the parameter's.
-    fn misfits(&self, state: &ParameterState) -> Vec<String> {
+    /// What of a state is of another shape than the rule gives it.
+    fn misfits<R: Rule>(&self, state: &ParameterState) -> Vec<String> {
         let Ok(own) = Slot::real(&self.parameter.tensor()) else { return Vec::new() };
-        let wrong = state.tensors().filter(|(_, tensor)| tensor.shape() != own.shape());
         let tell = |(key, tensor): (&str, &Tensor)| {
-            format!(
-                "`{}` of `{}` has shape {}, the parameter has {}",
-                key,
-                self.name,
-                tensor.shape(),
-                own.shape()
-            )
+            let shape = if key == MASTER { own.dims().to_vec() } else { R::state_shape(key, own.dims()) };
+            let fits = tensor.dims() == shape;
+            let wrong =
+                || format!("`{key}` of `{}` has shape {}, it must be {shape:?}", self.name, tensor.shape());
+            (!fits).then(wrong)
         };
-        wrong.map(tell).collect()
+        state.tensors().filter_map(tell).collect()
     }
 
     /// A copy of a state in the dtype and on the device of the parameter.

@@ -23,12 +23,15 @@
 //! ```
 
 mod adadelta;
+mod adafactor;
 mod adagrad;
 mod adam;
 mod adamax;
 mod asgd;
 mod clip;
 mod group;
+mod lbfgs;
+mod muon;
 mod nadam;
 mod options;
 mod radam;
@@ -40,12 +43,15 @@ mod sgd;
 mod state;
 
 pub use adadelta::{Adadelta, AdadeltaOptions};
+pub use adafactor::{Adafactor, AdafactorOptions};
 pub use adagrad::{Adagrad, AdagradOptions};
 pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
 pub use adamax::{Adamax, AdamaxOptions};
 pub use asgd::{ASGD, ASGDOptions};
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use group::{Group, NamedParameters, Optimizer};
+pub use lbfgs::{LBFGS, LBFGSOptions, LineSearch};
+pub use muon::{AdjustLr, Muon, MuonOptions};
 pub use nadam::{NAdam, NAdamOptions};
 pub use options::{OptionValue, Options};
 pub use radam::{RAdam, RAdamOptions};

@@ -40,15 +40,64 @@ impl OptionValue for bool {
     }
 }
 
-impl OptionValue for (f64, f64) {
+impl OptionValue for usize {
     fn numbers(&self) -> Vec<(String, f64)> {
-        vec![(".0".to_owned(), self.0), (".1".to_owned(), self.1)]
+        vec![(String::new(), *self as f64)]
+    }
+
+    fn set_number(&mut self, rest: &str, number: f64) -> bool {
+        let fits = rest.is_empty() && number >= 0.0 && number.fract() == 0.0;
+        *self = if fits { number as usize } else { *self };
+        fits
+    }
+}
+
+/// The number −1 is `None`.
+impl<V: OptionValue + Default> OptionValue for Option<V> {
+    fn numbers(&self) -> Vec<(String, f64)> {
+        self.as_ref().map_or_else(|| vec![(String::new(), -1.0)], V::numbers)
+    }
+
+    fn set_number(&mut self, rest: &str, number: f64) -> bool {
+        if rest.is_empty() && number == -1.0 {
+            *self = None;
+            return true;
+        }
+        let mut value = V::default();
+        let fits = value.set_number(rest, number);
+        if fits {
+            *self = Some(value);
+        }
+        fits
+    }
+}
+
+impl<A: OptionValue, B: OptionValue> OptionValue for (A, B) {
+    fn numbers(&self) -> Vec<(String, f64)> {
+        let first = self.0.numbers().into_iter().map(|(rest, number)| (format!(".0{rest}"), number));
+        let second = self.1.numbers().into_iter().map(|(rest, number)| (format!(".1{rest}"), number));
+        first.chain(second).collect()
+    }
+
+    fn set_number(&mut self, rest: &str, number: f64) -> bool {
+        match (rest.strip_prefix(".0"), rest.strip_prefix(".1")) {
+            (Some(rest), _) => self.0.set_number(rest, number),
+            (_, Some(rest)) => self.1.set_number(rest, number),
+            _ => false,
+        }
+    }
+}
+
+impl OptionValue for (f64, f64, f64) {
+    fn numbers(&self) -> Vec<(String, f64)> {
+        vec![(".0".to_owned(), self.0), (".1".to_owned(), self.1), (".2".to_owned(), self.2)]
     }
 
     fn set_number(&mut self, rest: &str, number: f64) -> bool {
         match rest {
             ".0" => self.0 = number,
             ".1" => self.1 = number,
+            ".2" => self.2 = number,
             _ => return false,
         }
         true

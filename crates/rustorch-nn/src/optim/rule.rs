@@ -56,6 +56,19 @@ pub trait Rule: Options {
         Ok(())
     }
 
+    /// Whether the rule changes parameters such as this one.
+    ///
+    /// # Errors
+    /// One that names the parameter and what it would have to be.
+    fn check_parameter(&self, _name: &str, _parameter: &Tensor) -> Result<()> {
+        Ok(())
+    }
+
+    /// The shape of a tensor that the state keeps, given its name and the parameter's shape, which it has unless the rule says otherwise.
+    fn state_shape(_name: &str, parameter: &[usize]) -> Vec<usize> {
+        parameter.to_vec()
+    }
+
     /// Changes the parameter and its state.
     ///
     /// # Errors
@@ -69,6 +82,8 @@ pub struct Step<'a> {
     pub(super) parameter: Tensor,
     pub(super) grad: Tensor,
     pub(super) state: &'a mut ParameterState,
+    /// [`Rule::state_shape`].
+    pub(super) state_shape: fn(&str, &[usize]) -> Vec<usize>,
 }
 
 impl Step<'_> {
@@ -109,7 +124,8 @@ impl Step<'_> {
         self.state.tensor(name).is_some()
     }
 
-    /// A tensor that the state keeps, of the parameter's shape, to be written in place; `first` everywhere before it is.
+    /// A tensor that the state keeps, of the shape that [`Rule::state_shape`] gives it, to be written in place; `first` everywhere before
+    /// it is.
     ///
     /// # Errors
     /// If memory does not suffice.
@@ -117,7 +133,8 @@ impl Step<'_> {
         if let Some(tensor) = self.state.tensor(name) {
             return Ok(tensor.clone());
         }
-        let tensor = self.parameter.full_like(first)?;
+        let shape = (self.state_shape)(name, self.parameter.dims());
+        let tensor = Tensor::full(shape, first, (self.parameter.dtype(), self.parameter.device()))?;
         self.state.set_tensor(name, tensor.clone());
         Ok(tensor)
     }
@@ -179,6 +196,17 @@ pub(super) fn expect_below_one(optimizer: &'static str, options: &[(&str, f64)])
     options
         .iter()
         .try_for_each(|&(name, value)| expect(optimizer, name, value, fits(value), "from 0 to less than 1"))
+}
+
+/// An error if a parameter is complex.
+pub(super) fn expect_real(optimizer: &'static str, name: &str, parameter: &Tensor) -> Result<()> {
+    match parameter.dtype().is_complex() {
+        true => {
+            let message = format!("the parameter `{name}` is {}, it must be real", parameter.dtype());
+            Err(Error::argument(optimizer, message))
+        }
+        false => Ok(()),
+    }
 }
 
 /// The dtype in which parameters of a dtype are updated.

@@ -6,6 +6,7 @@ mod common;
 mod derive;
 mod errors;
 mod init;
+mod lbfgs;
 mod losses;
 mod module;
 mod modules;
