@@ -87,6 +87,81 @@ pub trait Module {
         all
     }
 
+    /// The modules that it holds itself, by name.
+    fn named_children(&self) -> Vec<(String, &dyn Module)> {
+        let mut children = Vec::new();
+        self.visit_members(&mut |name, member| {
+            if let Member::Module(module) = member {
+                children.push((name.to_owned(), module));
+            }
+        });
+        children
+    }
+
+    /// Itself, with an empty path, and all modules in it by path, each before those in it.
+    fn named_modules(&self) -> Vec<(String, &dyn Module)>
+    where
+        Self: Sized,
+    {
+        let mut modules = Vec::new();
+        walk::modules(String::new(), self, &mut modules);
+        modules
+    }
+
+    /// Calls a function with all modules in it, by path, then with itself: each after those in it. To start layers otherwise than they do:
+    ///
+    /// ```
+    /// use rustorch_nn::{Linear, Module, Sequential};
+    /// use rustorch_tensor::autograd::no_grad;
+    /// let model = Sequential::new().push(Linear::new(2, 8)?).push(Linear::new(8, 1)?);
+    /// model.apply(&mut |_, module| {
+    ///     for (name, parameter) in module.named_parameters() {
+    ///         if module.type_name() == "Linear" && name == "bias" {
+    ///             no_grad(|| parameter.tensor().fill_(0.0))?;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(model.parameters()[1].tensor().to_vec::<f32>()?, [0.0; 8]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first one of the function, which is not called again.
+    fn apply(&self, f: &mut dyn FnMut(&str, &dyn Module) -> Result<()>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        walk::apply("", self, f)
+    }
+
+    /// Tells the parameters of which a function of the path says yes whether they require a gradient; those that do not forget the one
+    /// they have and are frozen: optimizers leave them as they are. How many parameters were told.
+    ///
+    /// ```
+    /// use rustorch_nn::{Linear, Module, Sequential};
+    /// let model = Sequential::new().push(Linear::new(2, 8)?).push(Linear::new(8, 1)?);
+    /// assert_eq!(model.requires_grad_(false, &|path| path.starts_with("0."))?, 2);
+    /// assert!(!model.parameters()[0].tensor().requires_grad() && model.parameters()[2].tensor().requires_grad());
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::requires_grad_`].
+    fn requires_grad_(&self, requires_grad: bool, which: &dyn Fn(&str) -> bool) -> Result<usize> {
+        let all = self.named_parameters().into_iter();
+        let chosen: Vec<Parameter> =
+            all.filter(|(path, _)| which(path)).map(|(_, parameter)| parameter).collect();
+        for parameter in &chosen {
+            let tensor = parameter.tensor();
+            tensor.requires_grad_(requires_grad)?;
+            if !requires_grad {
+                tensor.zero_grad();
+            }
+        }
+        Ok(chosen.len())
+    }
+
     /// The parameters without their names.
     fn parameters(&self) -> Vec<Parameter> {
         self.named_parameters().into_iter().map(|(_, parameter)| parameter).collect()

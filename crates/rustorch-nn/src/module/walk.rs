@@ -13,6 +13,31 @@ pub(super) fn members<M: Module + ?Sized>(module: &M, visit: &mut dyn FnMut(&str
     });
 }
 
+/// The path of what a module at a path holds.
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Adds a module at a path, and those in it after it.
+pub(super) fn modules<'a>(path: String, module: &'a dyn Module, all: &mut Vec<(String, &'a dyn Module)>) {
+    let children = module.named_children().into_iter().map(|(name, child)| (joined(&path, &name), child));
+    let children: Vec<_> = children.collect();
+    all.push((path, module));
+    children.into_iter().for_each(|(path, child)| modules(path, child, all));
+}
+
+/// Calls a function with a module at a path, after those in it.
+pub(super) fn apply(
+    path: &str,
+    module: &dyn Module,
+    f: &mut dyn FnMut(&str, &dyn Module) -> Result<()>,
+) -> Result<()> {
+    for (name, child) in module.named_children() {
+        apply(&joined(path, &name), child, f)?;
+    }
+    f(path, module)
+}
+
 pub(super) fn set_training<M: Module + ?Sized>(module: &M, training: bool) {
     members(module, &mut |_, member| {
         if let Member::Training(flag) = member {

@@ -1,5 +1,6 @@
 //! Walks over members: gradients, modes, dtypes; shared parameters.
 
+use rustorch_nn::optim::{SGD, SGDOptions};
 use rustorch_nn::{
     AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, GRU, Layer, LayerNorm, Linear,
     LinearOptions, Module, MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Parameter,
@@ -50,6 +51,73 @@ fn parameters_without_gradient_are_named() -> Result<()> {
     assert_eq!(model.params_without_grad(), ["unused.weight", "unused.bias"]);
     model.zero_grad();
     assert_eq!(model.params_without_grad().len(), 4);
+    Ok(())
+}
+
+/// Two layers in a sequence beside one.
+#[derive(Module)]
+struct Nested {
+    body: Sequential,
+    head: Linear,
+}
+
+fn nested() -> Result<Nested> {
+    let body = Sequential::new().push(Linear::new(2, 2)?).push(Dropout::new(0.0)?);
+    Ok(Nested { body, head: Linear::new(2, 1)? })
+}
+
+#[test]
+fn modules_in_modules_are_found_by_path() -> Result<()> {
+    let model = nested()?;
+    let names = |modules: Vec<(String, &dyn Module)>| {
+        modules
+            .into_iter()
+            .map(|(path, module)| format!("{path}: {}", module.type_name()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(model.named_children()), ["body: Sequential", "head: Linear"]);
+    let all = [": Nested", "body: Sequential", "body.0: Linear", "body.1: Dropout", "head: Linear"];
+    assert_eq!(names(model.named_modules()), all);
+    let mut applied = Vec::new();
+    model.apply(&mut |path, _| {
+        applied.push(path.to_owned());
+        Ok(())
+    })?;
+    // In PyTorch's order: every module after those in it.
+    assert_eq!(applied, ["body.0", "body.1", "body", "head", ""]);
+    let mut calls = 0;
+    let failed = model.apply(&mut |_, _| {
+        calls += 1;
+        Tensor::new([1.0f32, 2.0])?.reshape([3]).map(|_| ())
+    });
+    assert!(failed.is_err());
+    assert_eq!(calls, 1);
+    Ok(())
+}
+
+#[test]
+fn frozen_parameters_stay_as_they_are() -> Result<()> {
+    let model = nested()?;
+    let loss = || model.head.forward(&model.body.forward(&Tensor::ones([1, 2], DType::F32)?)?)?.sum_all();
+    let values = || -> Result<Vec<Vec<f32>>> {
+        model.parameters().iter().map(|parameter| parameter.tensor().detach().to_vec()).collect()
+    };
+    loss()?.backward()?;
+    assert_eq!(model.requires_grad_(false, &|path| path.starts_with("body."))?, 2);
+    // The gradients that they had are forgotten.
+    assert!(model.parameters()[0].grad().is_none() && model.parameters()[2].grad().is_some());
+    let before = values()?;
+    let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..SGDOptions::default() })?;
+    model.zero_grad();
+    loss()?.backward()?;
+    assert_eq!(model.params_without_grad(), [""; 0]);
+    optimizer.step()?;
+    let after = values()?;
+    assert_eq!(before[..2], after[..2]);
+    assert!(before[2] != after[2] && before[3] != after[3]);
+    assert_eq!(model.requires_grad_(true, &|_| true)?, 4);
+    loss()?.backward()?;
+    assert!(model.parameters().iter().all(|parameter| parameter.grad().is_some()));
     Ok(())
 }
 

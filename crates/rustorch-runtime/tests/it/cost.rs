@@ -401,11 +401,11 @@ fn measurements_beside_a_busy_program_agree_or_are_not_kept() {
     for (a, b) in kept.iter().flat_map(|a| kept.iter().map(move |b| (a, b))) {
         assert!(a <= &(1.25 * b), "{a} {b}");
     }
-    // Memory is shared with all that runs on the machine, whether or not a core is.
+    // Other programs, and other guests of the same host, take of the memory's bandwidth what no core's time tells.
     let bandwidth = |c: &Calibration| c.model.rates(ADD.kind(), OpType::Elementwise, DType::F32).1;
     let kept: Vec<f64> = runs.iter().filter(|run| run.disturbed.is_none()).map(bandwidth).collect();
     for (a, b) in kept.iter().flat_map(|a| kept.iter().map(move |b| (a, b))) {
-        assert!(a <= &(2.5 * b), "{a} {b}");
+        assert!(a <= &(4.0 * b), "{a} {b}");
     }
     let places = |calibration: &Calibration| {
         let gpu = Arc::new(fake(CUDA));
@@ -415,8 +415,8 @@ fn measurements_beside_a_busy_program_agree_or_are_not_kept() {
         };
         let discrete = recorded("discrete");
         let exec = beside(discrete.clone());
-        // A quarter of the recorded bus, which takes about as long as this machine's memory: a tie says nothing about a measurement.
-        let upload = Link { bandwidth: discrete.upload.bandwidth / 4.0, ..discrete.upload };
+        // The recorded bus takes about as long as a memory that others use too: near a tie, places say nothing about a measurement.
+        let upload = Link { bandwidth: discrete.upload.bandwidth / 32.0, ..discrete.upload };
         let narrow = beside(CostModel { upload, ..discrete });
         let vector = |n: usize, at| Value::f32(&[n], at);
         let mut places = vec![
