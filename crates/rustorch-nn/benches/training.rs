@@ -90,9 +90,9 @@ fn normal(shape: &[usize]) -> Result<Tensor> {
     Generator::new(0).randn(shape, DType::F32)
 }
 
-/// Integers from 0 to less than a number.
+/// Integers from 0 to less than a number, other ones for each shape.
 fn classes(count: i64, shape: &[usize]) -> Result<Tensor> {
-    Generator::new(1).randint(0, count, shape, DType::I64)
+    Generator::new(shape.len() as u64).randint(0, count, shape, DType::I64)
 }
 
 fn repeat(f: impl Fn() -> Result<Tensor> + 'static) -> Result<Case> {
