@@ -122,13 +122,11 @@ impl Plane {
                             let from = from.add(j * self.from_stride).cast();
                             std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), TILE);
                         }
+                        let mut to = to;
                         for i in 0..TILE {
-                            let line: [MaybeUninit<W>; TILE] = std::array::from_fn(|j| tile[j][i]);
-                            std::ptr::copy_nonoverlapping(
-                                line.as_ptr(),
-                                to.add(i * self.to_stride).cast(),
-                                TILE,
-                            );
+                            let line = tile.each_ref().map(|line| line[i]);
+                            std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), TILE);
+                            to = to.wrapping_add(self.to_stride);
                         }
                         continue;
                     }

@@ -143,9 +143,9 @@ unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(
 ) {
     // Rows of a transposed matrix lie beside each other: so do those of a line.
     let beside = (1..H).all(|i| rows[i] == rows[0].wrapping_add(i));
-    // SAFETY, of both: this function's contract.
     if beside && stride != 1 {
         for p in 0..k {
+            // SAFETY: this function's contract.
             unsafe {
                 let line: [A::E; H] = (*rows[0].add(p * stride).cast::<[A::X; H]>()).map(A::x);
                 out.add(p * H).cast::<[A::E; H]>().write_unaligned(line);
@@ -154,6 +154,7 @@ unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(
         return;
     }
     for p in 0..k {
+        // SAFETY: this function's contract.
         unsafe {
             for i in 0..H {
                 *out.add(p * H + i) = A::x(*rows[i].add(p * stride));
