@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::options::options;
-use super::rule::{expect_below_one, expect_not_negative, expression};
+use super::rule::{decay, expect_below_one, expect_not_negative, expression, in_parts};
 use super::{Optimizer, Rule, Step};
 use rustorch_tensor::{Result, Tensor};
 
@@ -93,22 +93,26 @@ impl Rule for AdamOptions {
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
         let coupled = if self.decoupled_weight_decay { 0.0 } else { self.weight_decay };
-        if self.decoupled_weight_decay {
-            step.decay(self.lr, self.weight_decay)?;
-        }
         step.prepare(self.maximize, coupled)?;
         let t = step.count();
-        let mean = running_mean(step, "exp_avg", self.betas.0)?;
-        let mut squares = running_squares(step, "exp_avg_sq", self.betas.1)?;
-        if self.amsgrad {
-            let largest = step.tensor("max_exp_avg_sq", 0.0)?;
-            LARGER.apply_into(&[&largest, &squares], &largest)?;
-            squares = largest;
-        }
+        let [mean, squares] = [step.tensor("exp_avg", 0.0)?, step.tensor("exp_avg_sq", 0.0)?];
+        let largest = if self.amsgrad { step.tensor("max_exp_avg_sq", 0.0)? } else { squares.clone() };
+        let (beta, eps) = (step.operand(self.betas.1)?, step.operand(self.eps)?);
+        let [of_grad, of_square] = [step.operand(1.0 - self.betas.0)?, step.operand(1.0 - self.betas.1)?];
         let rate = step.operand(self.lr / (1.0 - self.betas.0.powf(t)))?;
         let root = step.operand((1.0 - self.betas.1.powf(t)).sqrt())?;
-        let x = step.parameter();
-        STEP.apply_into(&[x, &mean, &squares, &rate, &root, &step.operand(self.eps)?], x)
+        let tensors = [step.parameter(), step.grad(), &mean, &squares, &largest];
+        in_parts(tensors, |[x, grad, mean, squares, largest]| {
+            if self.decoupled_weight_decay {
+                decay(x, self.lr, self.weight_decay)?;
+            }
+            MEAN.apply_into(&[mean, grad, &of_grad], mean)?;
+            MEAN_OF_SQUARES.apply_into(&[squares, grad, &beta, &of_square], squares)?;
+            if self.amsgrad {
+                LARGER.apply_into(&[largest, squares], largest)?;
+            }
+            STEP.apply_into(&[x, mean, largest, &rate, &root, &eps], x)
+        })
     }
 }
 

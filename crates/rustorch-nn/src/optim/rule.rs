@@ -158,10 +158,37 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Shrinks the parameter apart from its gradient (Loshchilov, Hutter: *Decoupled Weight Decay Regularization*, 2019).
+    /// Shrinks the parameter apart from its gradient.
     pub(super) fn decay(&self, lr: f64, weight_decay: f64) -> Result<()> {
-        if weight_decay != 0.0 { self.parameter.mul_(1.0 - lr * weight_decay) } else { Ok(()) }
+        decay(&self.parameter, lr, weight_decay)
     }
+}
+
+/// Shrinks a parameter apart from its gradient (Loshchilov, Hutter: *Decoupled Weight Decay Regularization*, 2019).
+pub(super) fn decay(parameter: &Tensor, lr: f64, weight_decay: f64) -> Result<()> {
+    if weight_decay != 0.0 { parameter.mul_(1.0 - lr * weight_decay) } else { Ok(()) }
+}
+
+/// Elements of a tensor of which several stay in a core's cache.
+const PART: usize = 1 << 16;
+
+/// Calls a function that goes over tensors of one shape several times, writing to some of them: with one part after the other, which
+/// stay in a CPU's cache meanwhile, or on other devices with all of them.
+pub(super) fn in_parts<const N: usize>(
+    tensors: [&Tensor; N],
+    mut update: impl FnMut([&Tensor; N]) -> Result<()>,
+) -> Result<()> {
+    let numel = tensors.first().map_or(0, |x| x.numel());
+    if numel <= 2 * PART || tensors.iter().any(|x| !x.device().is_cpu() || !x.is_contiguous()) {
+        return update(tensors);
+    }
+    let flat = tensors.iter().map(|x| x.reshape([-1])).collect::<Result<Vec<_>>>()?;
+    for start in (0..numel).step_by(PART) {
+        let len = PART.min(numel - start);
+        let parts = flat.iter().map(|x| x.narrow(0, start, len)).collect::<Result<Vec<_>>>()?;
+        update(std::array::from_fn(|i| &parts[i]))?;
+    }
+    Ok(())
 }
 
 pub(super) use crate::expression::expression;

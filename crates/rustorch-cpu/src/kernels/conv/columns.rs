@@ -149,13 +149,33 @@ unsafe fn copy<E: Copy>(from: *const E, step: usize, to: *mut E, n: usize) {
     unsafe {
         let mut i = 0;
         if step == 1 {
+            /// `N` elements at a place of both.
+            #[inline(always)]
+            unsafe fn block<E: Copy, const N: usize>(from: *const E, to: *mut E, at: usize) {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    to.add(at)
+                        .cast::<[E; N]>()
+                        .write_unaligned(from.add(at).cast::<[E; N]>().read_unaligned())
+                };
+            }
             while i + 16 <= n {
-                to.add(i).cast::<[E; 16]>().write_unaligned(from.add(i).cast::<[E; 16]>().read_unaligned());
+                block::<E, 16>(from, to, i);
                 i += 16;
             }
-            if i + 8 <= n {
-                to.add(i).cast::<[E; 8]>().write_unaligned(from.add(i).cast::<[E; 8]>().read_unaligned());
-                i += 8;
+            // The last blocks overlap those before them.
+            match n - i {
+                0 => return,
+                _ if n >= 16 => return block::<E, 16>(from, to, n - 16),
+                8.. => {
+                    block::<E, 8>(from, to, 0);
+                    return block::<E, 8>(from, to, n - 8);
+                }
+                4.. => {
+                    block::<E, 4>(from, to, 0);
+                    return block::<E, 4>(from, to, n - 4);
+                }
+                _ => {}
             }
         }
         while i < n {

@@ -42,6 +42,19 @@ impl Axis {
         Axis { results: 1, step: 1, len: 1, taps, source_stride: 0, kernel_stride: 0, result_stride: 0 }
     }
 
+    /// How many taps there are.
+    pub(super) fn taps(&self) -> usize {
+        self.taps.len()
+    }
+
+    /// How many positions before the first and behind the last that exist are seen by some result.
+    pub(super) fn margins(&self) -> (usize, usize) {
+        let first = self.taps.iter().map(|tap| tap.source).min().unwrap_or(0);
+        let last = self.taps.iter().map(|tap| tap.source).max().unwrap_or(0);
+        let last = last + (self.results.max(1) - 1).saturating_mul(self.step) as isize;
+        ((-first).max(0) as usize, (last + 1 - self.len as isize).max(0) as usize)
+    }
+
     /// Whether each result sees its own position alone.
     fn is_pointwise(&self) -> bool {
         self.taps == [Tap { source: 0, kernel: 0 }] && self.step == 1 && self.results == self.len
@@ -203,6 +216,21 @@ impl Geometry {
             }
         }
         Ok(())
+    }
+
+    /// Gives the source positions around those that exist, and the layout of a contiguous tensor.
+    pub(super) fn pad(&mut self, margins: [(usize, usize); 3]) {
+        let mut stride = 1;
+        for (axis, (before, after)) in self.axes.iter_mut().zip(margins).rev() {
+            axis.len += before + after;
+            for tap in &mut axis.taps {
+                tap.source += before as isize;
+            }
+            axis.source_stride = stride;
+            stride *= axis.len;
+        }
+        let group = stride * self.channels;
+        self.source = Steps { image: group * self.groups, group, channel: stride };
     }
 
     /// Makes one axis of neighbours along which results see their own position only, where one step leads through both.

@@ -15,6 +15,7 @@ mod direct;
 mod gemm;
 mod geometry;
 mod number;
+mod padded;
 mod weight;
 
 use super::strided::unreachable_memory;
@@ -104,7 +105,10 @@ pub(super) fn backward_weight(
             if geometry.rows <= direct::MOST_ROWS {
                 weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
             } else {
-                weight::run::<T>(pool, &geometry, x, dy, &gradient);
+                padded::with_padding(pool, &geometry, x, |geometry, x| {
+                    weight::run::<T>(pool, geometry, x, dy, &gradient);
+                    Ok(())
+                })?;
             }
         }
         Ok(())
@@ -136,7 +140,9 @@ unsafe fn sum<T: Number>(
             direct::run(pool, geometry, source, kernel, results);
             Ok(())
         } else {
-            gemm::run(pool, geometry, source, kernel, results)
+            padded::with_padding(pool, geometry, source, |geometry, source| {
+                gemm::run(pool, geometry, source, kernel, results)
+            })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Fused pointwise ops: the steps' own kernels, one after another on blocks that stay in the CPU's first cache.
+//! Fused pointwise ops: the steps' own kernels, one after another on blocks that stay in the CPU's cache.
 //!
 //! A step is run by the kernel that runs it alone, on as many elements as fit: so a fused op gives the bits that its steps
 //! give one after another, and memory is read and written once.
@@ -14,11 +14,12 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of all blocks that a step may touch: most of the first cache, which has 32 KiB and more.
-const CACHE: usize = 24 << 10;
+/// Bytes of all blocks that a step may touch: they stay in the second cache, which has 512 KiB and more. In shorter blocks, what is
+/// read ahead of memory would begin anew too often.
+const CACHE: usize = 192 << 10;
 /// The least and the most elements of a block.
 const FEW: usize = 256;
-const MANY: usize = 4096;
+const MANY: usize = 1 << 14;
 /// Cache lines between two blocks.
 const SKEW: usize = 5;
 

@@ -3,8 +3,9 @@
 use super::{Gradient, Recording, Rule, if_needed};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
+use crate::autograd::node::{Input, Kind};
 use crate::autograd::saved::{Saves, Which};
-use rustorch_core::{DType, MatMul, MulMatId, Numerics, Result};
+use rustorch_core::{DType, MatMul, MulMatId, Numerics, Result, ViewOp};
 
 impl Rule for MatMul {
     fn gradient(&self, _: &[&Tensor]) -> Gradient {
@@ -21,11 +22,26 @@ impl Rule for MatMul {
         cx.each(|arg| {
             Ok(Some(match arg {
                 0 => grad.matmul(&adjoint(cx.arg(1)?, grad.dtype())?)?,
+                // Of a transposed matrix, such as a layer's weight, the gradient lies as the matrix does, not as its view.
+                1 if is_transposed(cx, 1) => {
+                    let x = adjoint(cx.arg(0)?, grad.dtype())?.transpose(-2, -1)?;
+                    grad.transpose(-2, -1)?.matmul(&x)?.transpose(-2, -1)?
+                }
                 1 => adjoint(cx.arg(0)?, grad.dtype())?.matmul(grad)?,
                 // The bias was broadcast over rows, over which the pass sums.
                 _ => grad.clone(),
             }))
         })
+    }
+}
+
+/// Whether an argument's matrices are transposed views.
+fn is_transposed(cx: &Context<'_>, arg: usize) -> bool {
+    let Input { meta, edge } = &cx.node.inputs[arg];
+    let ndim = meta.shape.ndim();
+    match edge.as_ref().map(|edge| &edge.node.kind) {
+        Some(Kind::View(ViewOp::Transpose { axes: [a, b] })) => a.min(b) + 2 == ndim && a.max(b) + 1 == ndim,
+        _ => false,
     }
 }
 
