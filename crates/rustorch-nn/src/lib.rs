@@ -54,6 +54,6 @@ mod parameter;
 pub use activation::*;
 pub use layer::*;
 pub use loss::*;
-pub use module::{Layer, Member, Module, Part, StateDict, Training};
+pub use module::{ExtraRepr, Layer, Member, Module, Part, Repr, StateDict, Training};
 pub use parameter::{Buffer, Parameter};
 pub use rustorch_macros::Module;

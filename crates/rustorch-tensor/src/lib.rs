@@ -66,7 +66,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
-pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
+pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, default_generator, manual_seed};

@@ -1,7 +1,7 @@
 //! Dropout of elements and of channels.
 
 use super::options::{of_layer, spatial_name};
-use crate::{Layer, Module, Training};
+use crate::{ExtraRepr, Layer, Module, Training};
 use rustorch_tensor::{Error, Result, Tensor};
 
 /// Checks a probability.
@@ -10,6 +10,11 @@ fn expect_probability(layer: &'static str, p: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(layer, format!("p must be a probability, from 0 to 1, and is {p}")))
+}
+
+/// What PyTorch's layers say and ours never are.
+fn not_inplace<M>(_: &M, extra: &mut ExtraRepr) {
+    extra.named("inplace", &false);
 }
 
 /// While training, elements become zero with probability `p` and the others are divided by 1 − p, as `torch.nn.Dropout`.
@@ -26,7 +31,9 @@ fn expect_probability(layer: &'static str, p: f64) -> Result<()> {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
 pub struct Dropout {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -60,7 +67,9 @@ impl Layer for Dropout {
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["Dropout1d", "Dropout2d", "Dropout3d"]))]
+#[module(extra_repr = not_inplace)]
 pub struct ChannelDropout<const N: usize> {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -114,7 +123,9 @@ impl<const N: usize> Layer for ChannelDropout<N> {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
 pub struct AlphaDropout {
+    #[module(repr)]
     p: f64,
     training: Training,
 }

@@ -2,7 +2,7 @@
 
 use super::embedding::table;
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{DType, Error, Result, ScatterReduction, Tensor};
 
 /// What an [`EmbeddingBag`] makes of a bag's rows, by PyTorch's names.
@@ -15,6 +15,17 @@ pub enum EmbeddingBagMode {
     Mean,
     /// The largest element of each column.
     Max,
+}
+
+impl EmbeddingBagMode {
+    /// PyTorch's name.
+    fn name(self) -> &'static str {
+        match self {
+            EmbeddingBagMode::Sum => "sum",
+            EmbeddingBagMode::Mean => "mean",
+            EmbeddingBagMode::Max => "max",
+        }
+    }
 }
 
 options! {
@@ -45,6 +56,7 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct EmbeddingBag {
     /// `[num_embeddings, embedding_dim]`
     pub weight: Parameter,
@@ -76,6 +88,12 @@ impl EmbeddingBag {
         let EmbeddingBagOptions { mode, include_last_offset, padding_idx, tensor } = options;
         let weight = table("EmbeddingBag", [num_embeddings, embedding_dim], padding_idx, tensor)?;
         Ok(EmbeddingBag { weight, mode, padding_idx, include_last_offset })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        extra.value(&weight.dims()[0]).value(&weight.dims()[1]).named("mode", self.mode.name());
+        extra.named_unless("padding_idx", &self.padding_idx, &None);
     }
 
     /// The result for `[bags, n]`, or for `[indices]` with the positions at which bags start; sums may be weighted by as many factors as

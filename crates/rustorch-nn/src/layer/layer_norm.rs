@@ -1,7 +1,7 @@
 //! Normalization over trailing dimensions.
 
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{DType, IntoShape, Result, Shape, Tensor, TensorOptions};
 
 options! {
@@ -39,13 +39,15 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct LayerNorm {
     /// Of the shape that is normalized; ones at first.
     pub weight: Option<Parameter>,
     /// Of the shape that is normalized; zeros at first.
     pub bias: Option<Parameter>,
-    #[module(skip)]
+    #[module(skip, repr = value)]
     shape: Shape,
+    #[module(repr)]
     eps: f64,
 }
 
@@ -72,6 +74,10 @@ impl LayerNorm {
         let bias = parameter(options.elementwise_affine && options.bias, 0.0)?;
         Ok(LayerNorm { weight, bias, shape, eps: options.eps })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("elementwise_affine", &self.weight.is_some()).named("bias", &self.bias.is_some());
+    }
 }
 
 impl Layer for LayerNorm {
@@ -95,12 +101,13 @@ impl Layer for LayerNorm {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct RMSNorm {
     /// Of the shape that is normalized; ones at first.
     pub weight: Option<Parameter>,
-    #[module(skip)]
+    #[module(skip, repr = value)]
     shape: Shape,
-    #[module(skip)]
+    #[module(skip, repr)]
     eps: Option<f64>,
 }
 
@@ -124,6 +131,10 @@ impl RMSNorm {
             false => None,
         };
         Ok(RMSNorm { weight, shape, eps: options.eps })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("elementwise_affine", &self.weight.is_some());
     }
 }
 

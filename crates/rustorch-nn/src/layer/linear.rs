@@ -1,6 +1,6 @@
 //! A matrix of weights.
 
-use crate::{Layer, Module, Parameter, init};
+use crate::{ExtraRepr, Layer, Module, Parameter, init};
 use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
 
 /// `x · weightᵀ + bias`, as `torch.nn.Linear`: `[.., in_features] → [.., out_features]`.
@@ -18,6 +18,7 @@ use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Linear {
     /// `[out_features, in_features]`
     pub weight: Parameter,
@@ -72,6 +73,12 @@ impl Linear {
             false => None,
         };
         Ok(Linear { weight: Parameter::new(weight)?, bias })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        extra.named("in_features", &weight.dims()[1]).named("out_features", &weight.dims()[0]);
+        extra.named("bias", &self.bias.is_some());
     }
 }
 

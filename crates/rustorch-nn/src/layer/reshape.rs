@@ -16,7 +16,9 @@ use rustorch_tensor::{Result, Sizes, Tensor};
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct Flatten {
+    #[module(repr)]
     start_dim: isize,
+    #[module(repr)]
     end_dim: isize,
 }
 
@@ -50,8 +52,9 @@ impl Layer for Flatten {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct Unflatten {
+    #[module(repr)]
     dim: isize,
-    #[module(skip)]
+    #[module(skip, repr)]
     unflattened_size: Sizes,
 }
 

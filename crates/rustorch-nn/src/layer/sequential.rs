@@ -1,5 +1,6 @@
 //! Layers one after another.
 
+use crate::module::display;
 use crate::{Layer, Member, Module};
 use rustorch_tensor::{Result, Tensor};
 
@@ -85,6 +86,8 @@ impl<F: Fn(&Tensor) -> Result<Tensor>> Layer for Function<F> {
         (self.0)(x)
     }
 }
+
+display! { [] Sequential, [F] Function<F> }
 
 /// What [`Sequential::push`] takes: layers, and functions of a tensor. `K` tells the two apart and is never named.
 pub trait IntoLayer<K> {

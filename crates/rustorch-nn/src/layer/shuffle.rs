@@ -18,6 +18,7 @@ use rustorch_tensor::{Error, Result, Tensor};
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct PixelShuffle {
+    #[module(repr)]
     upscale_factor: usize,
 }
 
@@ -32,6 +33,7 @@ pub struct PixelShuffle {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct PixelUnshuffle {
+    #[module(repr)]
     downscale_factor: usize,
 }
 
@@ -48,6 +50,7 @@ pub struct PixelUnshuffle {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct ChannelShuffle {
+    #[module(repr)]
     groups: usize,
 }
 

@@ -1,10 +1,13 @@
 //! What has parameters: the trait, and the walk over members by their paths.
 
 mod part;
+mod repr;
 mod state_dict;
 mod walk;
 
 pub use part::{Part, Training};
+pub(crate) use repr::display;
+pub use repr::{ExtraRepr, Repr};
 pub use state_dict::StateDict;
 
 use crate::{Buffer, Parameter};
@@ -47,6 +50,13 @@ pub enum Member<'a> {
 /// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
 /// assert_eq!(names, ["hidden.weight", "hidden.bias", "out.weight", "out.bias"]);
 /// assert_eq!(net.num_parameters(), 33);
+/// assert_eq!(
+///     net.to_string(),
+///     "Net(
+///   (hidden): Linear(in_features=2, out_features=8, bias=True)
+///   (out): Linear(in_features=8, out_features=1, bias=True)
+/// )"
+/// );
 /// assert_eq!(net.forward(&Tensor::zeros([5, 2], DType::F32)?)?.dims(), [5, 1]);
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
@@ -56,6 +66,21 @@ pub trait Module {
 
     /// Calls a function with each direct member and its name, in the order of fields.
     fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>));
+
+    /// What [`Display`](std::fmt::Display), which prints modules as PyTorch does, says of this one beside its children. `#[module(repr)]`
+    /// before a field of a derived module says `field=value`, `#[module(repr = value)]` the value alone, and `#[module(extra_repr =
+    /// function)]` before the type calls a function of the module and of this argument.
+    ///
+    /// ```
+    /// use rustorch_nn::Module;
+    /// #[derive(Module)]
+    /// struct Scale {
+    ///     #[module(repr)]
+    ///     factor: f64,
+    /// }
+    /// assert_eq!(Scale { factor: 0.5 }.to_string(), "Scale(factor=0.5)");
+    /// ```
+    fn extra_repr(&self, _extra: &mut ExtraRepr) {}
 
     /// Its parameters and those of all modules in it, by path. One that is reached by several paths has the first.
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
@@ -246,6 +271,10 @@ pub trait Layer: Module {
 impl<M: Module + ?Sized> Module for Box<M> {
     fn type_name(&self) -> &'static str {
         (**self).type_name()
+    }
+
+    fn extra_repr(&self, extra: &mut ExtraRepr) {
+        (**self).extra_repr(extra);
     }
 
     fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {

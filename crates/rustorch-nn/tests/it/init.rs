@@ -70,7 +70,7 @@ fn attention_starts_by_xavier() -> Result<()> {
     expect_moments(&weight, bound * bound / 3.0, 1.8)?;
     expect_moments(&attention.out_proj.weight.tensor().detach(), 1.0 / 64.0 / 3.0, 1.8)?;
     assert_eq!(attention.in_proj_bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 192]);
-    assert_eq!(attention.out_proj.bias.unwrap().tensor().to_vec::<f32>()?, [0.0; 64]);
+    assert_eq!(attention.out_proj.bias.as_ref().unwrap().tensor().to_vec::<f32>()?, [0.0; 64]);
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 mod activations;
 mod common;
 mod derive;
+mod display;
 mod errors;
 mod init;
 mod lbfgs;

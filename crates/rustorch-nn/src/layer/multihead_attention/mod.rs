@@ -1,8 +1,10 @@
 //! Attention with several heads.
 
 mod call;
+mod out_proj;
 
 pub use call::{MultiheadAttentionCall, MultiheadAttentionOptions};
+pub use out_proj::NonDynamicallyQuantizableLinear;
 
 use super::options::of_layer;
 use crate::{Linear, LinearOptions, Module, Parameter, Training, init};
@@ -41,7 +43,7 @@ pub struct MultiheadAttention {
     /// `[3 · embed_dim]`
     pub in_proj_bias: Option<Parameter>,
     /// `[embed_dim, embed_dim]`, and its bias.
-    pub out_proj: Linear,
+    pub out_proj: NonDynamicallyQuantizableLinear,
     embed_dim: usize,
     num_heads: usize,
     widths: [usize; 3],
@@ -108,7 +110,7 @@ impl MultiheadAttention {
             v_proj_weight: v_proj_weight?,
             in_proj_weight,
             in_proj_bias: if bias { Some(zeros(3 * embed_dim)?) } else { None },
-            out_proj,
+            out_proj: NonDynamicallyQuantizableLinear(out_proj),
             embed_dim,
             num_heads,
             widths,

@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
 use crate::layer::options::{of_layer, options};
-use crate::{Module, Parameter};
+use crate::{ExtraRepr, Module, Parameter};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -20,6 +20,7 @@ macro_rules! cell {
     ($(#[$doc:meta])* $cell:ident, $gates:literal, $options:ident => $step:expr) => {
         $(#[$doc])*
         #[derive(Debug, rustorch_macros::Module)]
+        #[module(extra_repr = Self::describe)]
         pub struct $cell {
             #[doc = concat!("`[", $gates, "hidden_size, input_size]`")]
             pub weight_ih: Parameter,
@@ -58,6 +59,15 @@ macro_rules! cell {
                     bias_hh: bias()?,
                     cell,
                 })
+            }
+
+            fn describe(&self, extra: &mut ExtraRepr) {
+                let (weight_ih, weight_hh) = (self.weight_ih.tensor(), self.weight_hh.tensor());
+                extra.value(&weight_ih.dims()[1]).value(&weight_hh.dims()[1]);
+                extra.named_unless("bias", &self.bias_ih.is_some(), &true);
+                if self.cell == Cell::Rnn(Nonlinearity::Relu) {
+                    extra.text("nonlinearity=relu");
+                }
             }
 
             /// One step from a hidden and a cell state.

@@ -8,7 +8,8 @@ pub use cell::Nonlinearity;
 pub use cells::{GRUCell, LSTMCell, RNNCell, RNNCellOptions};
 pub use network::RNNOptions;
 
-use crate::{Member, Module};
+use crate::module::display;
+use crate::{ExtraRepr, Member, Module};
 use cell::Cell;
 use network::Network;
 use rustorch_tensor::{Result, Tensor};
@@ -46,7 +47,13 @@ macro_rules! network {
             fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {
                 self.0.visit_members(visit);
             }
+
+            fn extra_repr(&self, extra: &mut ExtraRepr) {
+                self.0.describe(extra);
+            }
         }
+
+        display! { [] $network }
     };
 }
 

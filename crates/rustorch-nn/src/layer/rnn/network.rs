@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
 use crate::layer::options::{of_layer, options};
-use crate::{Member, Parameter, Training};
+use crate::{ExtraRepr, Member, Parameter, Training};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -91,6 +91,15 @@ impl Network {
             }
         }
         Ok(Network { name, cell, weights, input_size, hidden_size, options, training: Training::default() })
+    }
+
+    pub(super) fn describe(&self, extra: &mut ExtraRepr) {
+        let RNNOptions { num_layers, bias, batch_first, dropout, bidirectional, proj_size, .. } =
+            &self.options;
+        extra.value(&self.input_size).value(&self.hidden_size).named_unless("proj_size", proj_size, &0);
+        extra.named_unless("num_layers", num_layers, &1).named_unless("bias", bias, &true);
+        extra.named_unless("batch_first", batch_first, &false).named_unless("dropout", dropout, &0.0);
+        extra.named_unless("bidirectional", bidirectional, &false);
     }
 
     pub(super) fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {
