@@ -54,8 +54,7 @@ impl Bilinear {
         out_features: usize,
         options: BilinearOptions,
     ) -> Result<Bilinear> {
-        let bound = 1.0 / (in1_features.max(1) as f64).sqrt();
-        let uniform = |shape: &[usize]| Parameter::new(init::uniform(shape, -bound, bound, options.tensor)?);
+        let uniform = |shape: &[usize]| init::default_parameter(shape, in1_features, options.tensor);
         let weight = uniform(&[out_features, in1_features, in2_features])?;
         let bias = if options.bias { Some(uniform(&[out_features])?) } else { None };
         Ok(Bilinear { weight, bias })

@@ -79,12 +79,9 @@ pub(super) fn parameters(
     options: TensorOptions,
 ) -> Result<(Parameter, Option<Parameter>)> {
     let fan_in: usize = shape.dims()[1..].iter().product();
-    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
-    let uniform =
-        |shape: rustorch_tensor::Shape| Parameter::new(init::uniform(shape, -bound, bound, options)?);
-    let weight = uniform(shape.clone())?;
+    let weight = init::default_parameter(shape, fan_in, options)?;
     let bias = match bias {
-        true => Some(Parameter::new(init::uniform([out_channels], -bound, bound, options)?)?),
+        true => Some(init::default_parameter([out_channels], fan_in, options)?),
         false => None,
     };
     Ok((weight, bias))

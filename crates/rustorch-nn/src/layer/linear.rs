@@ -66,13 +66,12 @@ impl Linear {
     /// If the dtype is none of floats, or memory does not suffice.
     pub fn with(in_features: usize, out_features: usize, options: LinearOptions) -> Result<Linear> {
         let LinearOptions { bias, tensor } = options;
-        let bound = 1.0 / (in_features.max(1) as f64).sqrt();
-        let weight = init::uniform([out_features, in_features], -bound, bound, tensor)?;
+        let weight = init::default_parameter([out_features, in_features], in_features, tensor)?;
         let bias = match bias {
-            true => Some(Parameter::new(init::uniform([out_features], -bound, bound, tensor)?)?),
+            true => Some(init::default_parameter([out_features], in_features, tensor)?),
             false => None,
         };
-        Ok(Linear { weight: Parameter::new(weight)?, bias })
+        Ok(Linear { weight, bias })
     }
 
     fn describe(&self, extra: &mut ExtraRepr) {

@@ -54,8 +54,9 @@ pub struct MultiheadAttention {
 
 /// A matrix uniform within ±√(6 / (rows + columns)).
 fn xavier_uniform(rows: usize, columns: usize, options: TensorOptions) -> Result<Parameter> {
-    let bound = (6.0 / (rows + columns).max(1) as f64).sqrt();
-    Parameter::new(init::uniform([rows, columns], -bound, bound, options)?)
+    let weight = Tensor::zeros([rows, columns], options)?;
+    init::xavier_uniform_(&weight, 1.0)?;
+    Parameter::new(weight)
 }
 
 /// The parts of what is packed for queries, keys and values.

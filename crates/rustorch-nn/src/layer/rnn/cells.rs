@@ -1,8 +1,8 @@
 //! Recurrent cells as modules.
 
-use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
+use super::cell::{Cell, Nonlinearity, Recurrent};
 use crate::layer::options::{of_layer, options};
-use crate::{ExtraRepr, Module, Parameter};
+use crate::{ExtraRepr, Module, Parameter, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -50,7 +50,7 @@ macro_rules! cell {
             pub fn with(input_size: usize, hidden_size: usize, $options: RNNCellOptions) -> Result<$cell> {
                 let cell = $step;
                 let rows = cell.gates() * hidden_size;
-                let parameter = |shape: &[usize]| uniform(shape, hidden_size, $options.tensor);
+                let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, $options.tensor);
                 let bias = || if $options.bias { parameter(&[rows]).map(Some) } else { Ok(None) };
                 Ok($cell {
                     weight_ih: parameter(&[rows, input_size])?,

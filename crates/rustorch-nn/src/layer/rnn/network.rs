@@ -1,8 +1,8 @@
 //! What the kinds of recurrent networks have in common: layers, directions, steps.
 
-use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
+use super::cell::{Cell, Nonlinearity, Recurrent};
 use crate::layer::options::{of_layer, options};
-use crate::{ExtraRepr, Member, Parameter, Training};
+use crate::{ExtraRepr, Member, Parameter, Training, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -75,7 +75,7 @@ impl Network {
         let directions = if options.bidirectional { 2 } else { 1 };
         let width = if proj_size == 0 { hidden_size } else { proj_size };
         let rows = cell.gates() * hidden_size;
-        let parameter = |shape: &[usize]| uniform(shape, hidden_size, options.tensor);
+        let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, options.tensor);
         let maybe = |there: bool, shape: &[usize]| if there { parameter(shape).map(Some) } else { Ok(None) };
         let mut weights = Vec::new();
         for layer in 0..num_layers {
