@@ -262,6 +262,13 @@ impl TensorOptions {
     }
 }
 
+impl Default for TensorOptions {
+    /// Of the default dtype ([`with_default_dtype`](crate::with_default_dtype)), on the device of new tensors.
+    fn default() -> TensorOptions {
+        rustorch_runtime::default_dtype().into()
+    }
+}
+
 impl From<DType> for TensorOptions {
     fn from(dtype: DType) -> TensorOptions {
         TensorOptions { dtype, device: None, requires_grad: false }

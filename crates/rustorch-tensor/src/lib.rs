@@ -79,7 +79,7 @@ pub use rustorch_core::{
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{
-    DeviceGuard, Placement, PlacementGuard, default_device, set_device, set_placement, with_device,
-    with_placement,
+    DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,
+    set_placement, with_default_dtype, with_device, with_placement,
 };
 pub use tensor::Tensor;

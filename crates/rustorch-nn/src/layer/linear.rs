@@ -1,7 +1,7 @@
 //! A matrix of weights.
 
 use crate::{ExtraRepr, Layer, Module, Parameter, init};
-use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
+use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
 /// `x · weightᵀ + bias`, as `torch.nn.Linear`: `[.., in_features] → [.., out_features]`.
 ///
@@ -26,7 +26,7 @@ pub struct Linear {
     pub bias: Option<Parameter>,
 }
 
-/// How a [`Linear`] is made. By default it has a bias, and `F32` on the device of new tensors.
+/// How a [`Linear`] is made. By default it has a bias, and the default dtype on the device of new tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearOptions {
     bias: bool,
@@ -35,7 +35,7 @@ pub struct LinearOptions {
 
 impl Default for LinearOptions {
     fn default() -> LinearOptions {
-        LinearOptions { bias: true, tensor: DType::F32.into() }
+        LinearOptions { bias: true, tensor: TensorOptions::default() }
     }
 }
 
@@ -52,7 +52,7 @@ impl LinearOptions {
 }
 
 impl Linear {
-    /// A linear layer with a bias, of `F32` on the device of new tensors.
+    /// A linear layer with a bias, of the default dtype on the device of new tensors.
     ///
     /// # Errors
     /// If memory does not suffice.

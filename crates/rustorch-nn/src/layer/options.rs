@@ -62,14 +62,14 @@ macro_rules! options {
 
         impl $(<const $n: usize>)? Default for $name $(<$n>)? {
             fn default() -> Self {
-                $name { $($field: $default,)* tensor: rustorch_tensor::DType::F32.into() }
+                $name { $($field: $default,)* tensor: Default::default() }
             }
         }
 
         impl $(<const $n: usize>)? $name $(<$n>)? {
             $(options! { @setter $kind, $(#[$field_doc])* $field: $ty })*
 
-            /// Dtype and device of its parameters: by default `F32` on the device of new tensors.
+            /// Dtype and device of its parameters: by default the default dtype, on the device of new tensors.
             #[must_use]
             pub fn tensor(self, options: impl Into<rustorch_tensor::TensorOptions>) -> Self {
                 $name { tensor: options.into(), ..self }

@@ -2,11 +2,17 @@
 
 use rustorch_nn::optim::{SGD, SGDOptions};
 use rustorch_nn::{
-    AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, GRU, Layer, LayerNorm, Linear,
-    LinearOptions, Module, MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Parameter,
-    RNNOptions, Sequential,
+    AlphaDropout, BatchNorm2d, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, GRU, Layer, LayerNorm,
+    Linear, LinearOptions, Module, MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions,
+    Parameter, RNNOptions, Sequential,
 };
-use rustorch_tensor::{DType, Result, Tensor};
+use rustorch_runtime::HybridExecutor;
+use rustorch_tensor::{
+    DType, DefaultDTypeGuard, Device, DeviceGuard, Result, Tensor, default_dtype, with_default_dtype,
+    with_device,
+};
+use rustorch_testkit::FakeDevice;
+use std::sync::Arc;
 
 #[derive(Module)]
 struct Tied {
@@ -230,4 +236,56 @@ fn wrong_widths_are_named() -> Result<()> {
     let norm = LayerNorm::new([3], 1e-5, DType::F32)?;
     assert!(norm.forward(&Tensor::ones([2, 4], DType::F32)?).is_err());
     Ok(())
+}
+
+/// Dtype and device of a layer's weight and of what a norm keeps.
+fn kinds() -> Result<[(DType, Device); 2]> {
+    let norm = BatchNorm2d::new(3)?.running_var.unwrap().tensor();
+    Ok([Linear::new(2, 2)?.weight.tensor(), norm].map(|x| (x.dtype(), x.device())))
+}
+
+#[test]
+fn layers_have_the_default_dtype_of_their_thread() -> Result<()> {
+    let of = |dtype| [(dtype, Device::CPU); 2];
+    assert_eq!(kinds()?, of(DType::F32));
+    with_default_dtype(DType::F64, || -> Result<()> {
+        assert_eq!(kinds()?, of(DType::F64));
+        // Nested, and of this thread alone.
+        with_default_dtype(DType::BF16, || assert_eq!(default_dtype(), DType::BF16))?;
+        assert_eq!(std::thread::scope(|scope| scope.spawn(default_dtype).join().unwrap()), DType::F32);
+        assert_eq!(kinds()?, of(DType::F64));
+        // What is said goes before.
+        let linear = Linear::with(2, 2, LinearOptions::default().tensor(DType::F32))?;
+        assert_eq!(linear.weight.tensor().dtype(), DType::F32);
+        Ok(())
+    })??;
+    let panicked = std::panic::catch_unwind(|| with_default_dtype(DType::F64, || panic!("on purpose")));
+    assert!(panicked.is_err());
+    assert_eq!(kinds()?, of(DType::F32));
+    // Guards end in any order.
+    let (outer, inner) = (DefaultDTypeGuard::new(DType::F64)?, DefaultDTypeGuard::new(DType::F16)?);
+    drop(outer);
+    assert_eq!(default_dtype(), DType::F16);
+    drop(inner);
+    assert_eq!(default_dtype(), DType::F32);
+    let message = with_default_dtype(DType::I64, || ()).unwrap_err().to_string();
+    assert!(message.contains("default_dtype") && message.contains("i64"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn layers_are_made_on_the_default_device_of_their_thread() -> Result<()> {
+    let gpu = Device::vulkan(0);
+    let fake = FakeDevice::new(gpu, Arc::new(rustorch_cpu::CpuBackend::new(1)));
+    let executor = HybridExecutor::builder().threads(1).backend(Arc::new(fake)).build()?;
+    executor.scope(|| {
+        let guard = DeviceGuard::new(gpu)?;
+        assert_eq!(kinds()?, [(DType::F32, gpu); 2]);
+        with_device(Device::CPU, || assert_eq!(kinds().unwrap(), [(DType::F32, Device::CPU); 2]))?;
+        let both = with_default_dtype(DType::F64, kinds)??;
+        assert_eq!(both, [(DType::F64, gpu); 2]);
+        drop(guard);
+        assert_eq!(kinds()?, [(DType::F32, Device::CPU); 2]);
+        Ok(())
+    })
 }
