@@ -36,12 +36,15 @@
 //! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
 //! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
-//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] |
+//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] ([`seq!`]) |
+//! | lists and maps | [`ModuleList`], [`ModuleDict`], [`ParameterList`] |
+//! | forward hooks | [`Hooked`] |
 
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
 
 mod activation;
+mod container;
 pub mod data;
 pub mod functional;
 pub mod init;
@@ -52,6 +55,7 @@ pub mod optim;
 mod parameter;
 
 pub use activation::*;
+pub use container::{Hooked, ModuleDict, ModuleList, ParameterList};
 pub use layer::*;
 pub use loss::*;
 pub use module::{ExtraRepr, Layer, Member, Module, Part, Repr, StateDict, Training};

@@ -127,6 +127,11 @@ impl ExtraRepr {
         self.parts.push(text.to_string());
         self
     }
+
+    /// Prints children that follow each other and print the same as one: `(0-5): 6 x ..`.
+    pub(crate) fn fold_equal_children(&mut self) {
+        self.folds = true;
+    }
 }
 
 /// A module's children, or those under one field of it: by the rest of their names.

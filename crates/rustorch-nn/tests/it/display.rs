@@ -6,7 +6,7 @@ use crate::modules::build::build;
 use crate::modules::fixture::{Case, cases};
 use rustorch_nn::functional::GeluApproximation;
 use rustorch_nn::*;
-use rustorch_tensor::{DType, Result};
+use rustorch_tensor::{DType, Result, Tensor};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -125,7 +125,51 @@ fn models_print_as_pytorch_s() -> Result<()> {
     // As a trait object, too.
     assert_eq!((Box::new(net) as Box<dyn Module>).to_string(), theirs("Net"));
     assert_eq!(Scaled { factor: 0.5, inner: Identity }.to_string(), theirs("Scaled"));
-    assert_eq!(Sequential::new().to_string(), theirs("Sequential"));
+    Ok(())
+}
+
+#[test]
+fn containers_print_as_pytorch_s() -> Result<()> {
+    let expected: Vec<String> = cases("display.jsonl")
+        .into_iter()
+        .filter(|case| case.is_model)
+        .filter_map(|case| case.repr)
+        .skip(2)
+        .collect();
+    let floats = ParameterList::new([Tensor::zeros([2, 3], DType::F32)?, Tensor::zeros((), DType::F64)?])?;
+    let half = ParameterList::new([Tensor::zeros([1], DType::F16)?])?;
+    let empty = ParameterList::default();
+    let (list, dict): (ModuleList, ModuleDict) = Default::default();
+    let ours: [&dyn std::fmt::Display; 6] = [&floats, &half, &Sequential::new(), &list, &dict, &empty];
+    assert_eq!(ours.map(ToString::to_string), expected[..]);
+    Ok(())
+}
+
+/// `Net` with lists and maps that are modules of their own.
+#[derive(Module)]
+#[module(type_name = "Net")]
+struct NetOfContainers {
+    embedding: Embedding,
+    blocks: ModuleList<Block>,
+    mixed: ModuleList,
+    heads: ModuleDict,
+}
+
+#[test]
+fn fields_of_containers_print_as_pytorch_s() -> Result<()> {
+    let block = |_| -> Result<Block> {
+        Ok(Block {
+            norm: LayerNorm::new(4, 1e-5, DType::F32)?,
+            body: seq![Linear::new(4, 8)?, GELU::default(), Linear::new(8, 4)?],
+        })
+    };
+    let mut mixed = ModuleList::new();
+    mixed.push_layer(ReLU).push_layer(Linear::new(4, 2)?).push_layer(Linear::new(4, 2)?).push_layer(ReLU);
+    let mut heads = ModuleDict::new();
+    heads.insert_layer("a", Linear::new(4, 1)?)?.insert_layer("b", Identity)?;
+    let blocks = (0..4).map(block).collect::<Result<_>>()?;
+    let net = NetOfContainers { embedding: Embedding::new(10, 4, DType::F32)?, blocks, mixed, heads };
+    assert_eq!(net.to_string(), theirs("Net"));
     Ok(())
 }
 
