@@ -1,6 +1,7 @@
 //! `#[derive(Module)]` of `rustorch-nn`.
 
 mod module;
+mod observed;
 
 /// Implements `Module` and `Display` for a struct or an enum: every field is a member by its name, or by its position in a tuple struct.
 ///
@@ -15,4 +16,11 @@ mod module;
 pub fn derive_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     module::derive(input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Of a module's method in `rustorch-nn`: its calls are rows of summaries.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn observed(_: proc_macro::TokenStream, method: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    observed::wrap(method.into()).into()
 }

@@ -58,6 +58,8 @@ pub use activation::*;
 pub use container::{Hooked, ModuleDict, ModuleList, ParameterList};
 pub use layer::*;
 pub use loss::*;
-pub use module::{ExtraRepr, Layer, Member, Module, Part, Repr, StateDict, Training};
+pub use module::{
+    ExtraRepr, Layer, Member, Module, Outputs, Part, Repr, StateDict, Summary, SummaryRow, Training,
+};
 pub use parameter::{Buffer, Parameter};
 pub use rustorch_macros::Module;

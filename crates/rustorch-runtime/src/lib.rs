@@ -38,7 +38,8 @@ pub mod registry;
 mod scope;
 mod storage;
 mod sync;
-mod text;
+#[doc(hidden)]
+pub mod text;
 mod transfers;
 
 pub use cost::{Calibration, CostCache, cache_dir, cost_of, measure_again};

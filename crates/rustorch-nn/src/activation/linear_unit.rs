@@ -127,6 +127,7 @@ impl PReLU {
 }
 
 impl Layer for PReLU {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::prelu(x, &self.weight.tensor())
     }
@@ -175,6 +176,7 @@ impl Default for RReLU {
 }
 
 impl Layer for RReLU {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::rrelu(x, self.lower, self.upper, self.training.get())
     }

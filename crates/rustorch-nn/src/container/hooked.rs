@@ -139,6 +139,10 @@ impl<L: Layer> Module for Hooked<L> {
     fn extra_repr(&self, extra: &mut ExtraRepr) {
         self.layer.extra_repr(extra);
     }
+
+    fn address(&self) -> usize {
+        self.layer.address()
+    }
 }
 
 impl<L: Layer + 'static> Layer for Hooked<L> {

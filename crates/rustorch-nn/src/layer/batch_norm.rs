@@ -169,6 +169,7 @@ impl<const N: usize> BatchNorm<N> {
 }
 
 impl<const N: usize> Layer for BatchNorm<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, channels) = (self.type_name(), self.num_features);
         let is_flat = N == 1 && x.ndim() == 2;
@@ -213,6 +214,7 @@ channel_norm! {
 }
 
 impl<const N: usize> Layer for InstanceNorm<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         super::options::expect_channels(name, x, self.num_features, N)?;

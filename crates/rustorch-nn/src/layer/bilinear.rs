@@ -71,6 +71,7 @@ impl Bilinear {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         let weight = self.weight.tensor();
         let [out, in1, in2] = [0, 1, 2].map(|i| weight.dims()[i]);

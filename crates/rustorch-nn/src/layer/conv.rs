@@ -199,6 +199,7 @@ impl<const N: usize> Conv<N> {
 }
 
 impl<const N: usize> Layer for Conv<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         expect_channels(name, x, self.in_channels, N)?;

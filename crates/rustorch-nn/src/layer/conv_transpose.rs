@@ -102,6 +102,7 @@ impl<const N: usize> ConvTranspose<N> {
 }
 
 impl<const N: usize> Layer for ConvTranspose<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Parameter::tensor));

@@ -48,6 +48,7 @@ impl Dropout {
 }
 
 impl Layer for Dropout {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.dropout(self.p, self.training.get()).map_err(of_layer(self.type_name()))
     }
@@ -91,6 +92,7 @@ impl<const N: usize> ChannelDropout<N> {
 }
 
 impl<const N: usize> Layer for ChannelDropout<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let ndim = x.ndim();
         if ndim != N + 1 && ndim != N + 2 {
@@ -140,6 +142,7 @@ impl AlphaDropout {
 }
 
 impl Layer for AlphaDropout {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         // The product of SELU's two constants.
         const ALPHA: f64 = 1.758_099_340_847_376_6;

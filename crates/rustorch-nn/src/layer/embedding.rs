@@ -84,6 +84,7 @@ impl Embedding {
 }
 
 impl Layer for Embedding {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let forward = || {
             let rows = self.weight.tensor().embedding(x)?;

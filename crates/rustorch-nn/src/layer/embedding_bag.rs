@@ -101,6 +101,7 @@ impl EmbeddingBag {
     ///
     /// # Errors
     /// If offsets are missing, not wanted, or do not ascend from 0, or factors are given for another mode than sums.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -179,6 +180,7 @@ impl EmbeddingBag {
 }
 
 impl Layer for EmbeddingBag {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None, None)
     }

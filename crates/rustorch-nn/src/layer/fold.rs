@@ -109,6 +109,7 @@ impl Unfold {
 }
 
 impl Layer for Unfold {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, options) = (self.type_name(), &self.0);
         let (batch, [c, h, w]) = match *x.dims() {
@@ -167,6 +168,7 @@ impl Fold {
 }
 
 impl Layer for Fold {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, options, size) = (self.type_name(), &self.options, self.output_size.0);
         let positions = options.positions(size).zip(options.padded(size));

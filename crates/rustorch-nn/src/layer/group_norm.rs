@@ -70,6 +70,7 @@ impl GroupNorm {
 }
 
 impl Layer for GroupNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if x.dims().get(1) != Some(&self.num_channels) {
             let message = format!("takes [n, {}, ..]", self.num_channels);
@@ -138,6 +139,7 @@ impl LocalResponseNorm {
 }
 
 impl Layer for LocalResponseNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if x.ndim() < 3 {
             return Err(Error::shape(self.type_name(), "takes [n, c, size..]", [x.shape()]));

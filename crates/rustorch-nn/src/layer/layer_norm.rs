@@ -81,6 +81,7 @@ impl LayerNorm {
 }
 
 impl Layer for LayerNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor);
         let bias = self.bias.as_ref().map(Parameter::tensor);
@@ -149,6 +150,7 @@ fn machine_epsilon(dtype: DType) -> f64 {
 }
 
 impl Layer for RMSNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor);
         let eps = self.eps.unwrap_or_else(|| machine_epsilon(x.dtype()));

@@ -82,6 +82,7 @@ impl Linear {
 }
 
 impl Layer for Linear {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.tensor();
         let in_features = weight.dims()[1];

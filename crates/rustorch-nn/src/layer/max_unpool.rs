@@ -75,6 +75,7 @@ impl<const N: usize> MaxUnpool<N> {
     ///
     /// # Errors
     /// If there are other dimensions, the indices have another shape, or one is outside of the result.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
         self.expect(x, indices)?;
         let spatial = &x.dims()[x.ndim() - N..];
@@ -91,6 +92,7 @@ impl<const N: usize> MaxUnpool<N> {
     ///
     /// # Errors
     /// If there are other dimensions, the indices have another shape, or one is outside of the result.
+    #[rustorch_macros::observed]
     pub fn forward_to(&self, x: &Tensor, indices: &Tensor, output_size: [usize; N]) -> Result<Tensor> {
         self.expect(x, indices)?;
         let unpool = || {

@@ -126,6 +126,7 @@ macro_rules! pads {
         }
 
         impl<const N: usize> Layer for $pad<N> {
+            #[rustorch_macros::observed]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 let name = self.type_name();
                 expect_spatial::<N>(name, x)?;
@@ -184,6 +185,7 @@ impl<const N: usize> ConstantPad<N> {
 }
 
 impl<const N: usize> Layer for ConstantPad<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         expect_spatial::<N>(self.type_name(), x)?;
         fill(x, &self.padding.0, self.value).map_err(of_layer(self.type_name()))

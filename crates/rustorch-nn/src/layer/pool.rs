@@ -70,6 +70,7 @@ impl<const N: usize> MaxPool<N> {
     ///
     /// # Errors
     /// If the argument has another number of dimensions, or no window fits.
+    #[rustorch_macros::observed]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(
@@ -85,6 +86,7 @@ impl<const N: usize> MaxPool<N> {
 }
 
 impl<const N: usize> Layer for MaxPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(N, x, max_pool1d, max_pool2d, max_pool3d, (kernel, options))
@@ -143,6 +145,7 @@ impl<const N: usize> AvgPool<N> {
 }
 
 impl<const N: usize> Layer for AvgPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(N, x, avg_pool1d, avg_pool2d, avg_pool3d, (kernel, options))
@@ -194,6 +197,7 @@ impl<const N: usize> AdaptiveMaxPool<N> {
     ///
     /// # Errors
     /// If the argument has another number of dimensions, or the output size has.
+    #[rustorch_macros::observed]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let size = self.output_size.clone();
         spatial!(
@@ -209,6 +213,7 @@ impl<const N: usize> AdaptiveMaxPool<N> {
 }
 
 impl<const N: usize> Layer for AdaptiveMaxPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(self.forward_with_indices(x)?.0)
     }
@@ -222,6 +227,7 @@ impl<const N: usize> AdaptiveAvgPool<N> {
 }
 
 impl<const N: usize> Layer for AdaptiveAvgPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let size = self.output_size.clone();
         spatial!(N, x, adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, (size))

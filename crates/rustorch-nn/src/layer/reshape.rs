@@ -36,6 +36,7 @@ impl Default for Flatten {
 }
 
 impl Layer for Flatten {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.flatten(self.start_dim, self.end_dim).map_err(of_layer(self.type_name()))
     }
@@ -66,6 +67,7 @@ impl Unflatten {
 }
 
 impl Layer for Unflatten {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.unflatten(self.dim, self.unflattened_size.clone()).map_err(of_layer(self.type_name()))
     }
@@ -83,6 +85,7 @@ impl Layer for Unflatten {
 pub struct Identity;
 
 impl Layer for Identity {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.clone())
     }

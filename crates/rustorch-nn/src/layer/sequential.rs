@@ -76,6 +76,7 @@ impl Module for Sequential {
 }
 
 impl Layer for Sequential {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))
     }
@@ -103,6 +104,7 @@ impl<F> Module for Function<F> {
 }
 
 impl<F: Fn(&Tensor) -> Result<Tensor>> Layer for Function<F> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         (self.0)(x)
     }

@@ -39,6 +39,7 @@ impl Upsample {
 }
 
 impl Layer for Upsample {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.interpolate(&self.0).map_err(of_layer(self.type_name()))
     }

@@ -1,14 +1,19 @@
 //! What has parameters: the trait, and the walk over members by their paths.
 
+mod observe;
 mod part;
 mod repr;
 mod state_dict;
+mod summary;
 mod walk;
 
+pub use observe::Outputs;
+pub(crate) use observe::observe;
 pub use part::{Part, Training};
 pub(crate) use repr::display;
 pub use repr::{ExtraRepr, Repr};
 pub use state_dict::StateDict;
+pub use summary::{Summary, SummaryRow};
 
 use crate::{Buffer, Parameter};
 use rustorch_tensor::{DType, IntoDevice, Result, Tensor};
@@ -81,6 +86,12 @@ pub trait Module {
     /// assert_eq!(Scale { factor: 0.5 }.to_string(), "Scale(factor=0.5)");
     /// ```
     fn extra_repr(&self, _extra: &mut ExtraRepr) {}
+
+    /// What tells it apart while it stays where it is, with its type; modules without a size share it with others.
+    #[doc(hidden)]
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
 
     /// Its parameters and those of all modules in it, by path. One that is reached by several paths has the first.
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
@@ -266,6 +277,17 @@ pub trait Layer: Module {
     /// # Errors
     /// If the argument does not fit, as the layer says.
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
+
+    /// Calls [`forward`](Self::forward) once and says what its layers did; see [`Summary`], also for modules of several arguments.
+    ///
+    /// # Errors
+    /// Those of `forward`.
+    fn summary(&self, x: &Tensor) -> Result<Summary>
+    where
+        Self: Sized,
+    {
+        Summary::of(self, || self.forward(x))
+    }
 }
 
 impl<M: Module + ?Sized> Module for Box<M> {
@@ -275,6 +297,10 @@ impl<M: Module + ?Sized> Module for Box<M> {
 
     fn extra_repr(&self, extra: &mut ExtraRepr) {
         (**self).extra_repr(extra);
+    }
+
+    fn address(&self) -> usize {
+        (**self).address()
     }
 
     fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {

@@ -14,3 +14,4 @@ mod modules;
 mod optimizers;
 mod schedules;
 mod state_dict;
+mod summary;

@@ -125,6 +125,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> Result<(Tensor, Tensor)> {
         let call = MultiheadAttentionCall::default();
         self.attend([query, key, value], &call).map_err(of_layer(self.type_name()))
@@ -135,6 +136,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         query: &Tensor,

@@ -172,6 +172,7 @@ macro_rules! hidden_state_only {
             ///
             /// # Errors
             /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
             pub fn forward(&self, x: &Tensor, hidden: Option<&Tensor>) -> Result<Tensor> {
                 let [hidden, _] = self.step(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok(hidden)
@@ -187,6 +188,7 @@ impl LSTMCell {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, state: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, Tensor)> {
         let [hidden, cell] = self.step(x, state.map(|(hidden, cell)| [hidden, cell]))?;
         Ok((hidden, cell))

@@ -120,6 +120,7 @@ macro_rules! hidden_state_only {
             ///
             /// # Errors
             /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
             pub fn forward(&self, x: &Tensor, hidden: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
                 let (y, [hidden, _]) = self.0.forward(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok((y, hidden))
@@ -136,6 +137,7 @@ impl LSTM {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(
         &self,
         x: &Tensor,
