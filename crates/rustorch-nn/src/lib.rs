@@ -46,6 +46,7 @@ extern crate self as rustorch_nn;
 mod activation;
 mod container;
 pub mod data;
+mod expression;
 pub mod functional;
 pub mod init;
 mod layer;
