@@ -45,7 +45,9 @@ pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
 pub use max_unpool::{MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d};
-pub use multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
+pub use multihead_attention::{
+    MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, NonDynamicallyQuantizableLinear,
+};
 pub use options::ExpandingArray;
 pub use padding::{
     CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d,

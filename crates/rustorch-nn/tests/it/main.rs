@@ -4,6 +4,7 @@
 mod activations;
 mod common;
 mod derive;
+mod display;
 mod errors;
 mod init;
 mod lbfgs;
@@ -13,3 +14,4 @@ mod modules;
 mod optimizers;
 mod schedules;
 mod state_dict;
+mod summary;

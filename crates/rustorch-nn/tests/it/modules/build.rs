@@ -1,7 +1,7 @@
 //! Our modules of the fixture's constructors.
 
 use super::build_misc;
-use super::fixture::{Case, each};
+use super::fixture::{Case, each, expanding, numbers};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
 use serde_json::Value;
@@ -11,8 +11,8 @@ use std::rc::Rc;
 type Forward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>>;
 
 /// A module and how it is called.
-pub(super) struct Built {
-    pub(super) module: Rc<dyn Module>,
+pub(crate) struct Built {
+    pub(crate) module: Rc<dyn Module>,
     pub(super) forward: Forward,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
     Ok(vec![Some(a), Some(b)])
 }
 
-pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
+pub(crate) fn build(case: &Case, dtype: DType) -> Result<Built> {
     match case.module.strip_suffix('d').and_then(|name| name.split_at_checked(name.len() - 1)) {
         Some((name, "1")) => spatial::<1>(name, case, dtype),
         Some((name, "2")) => spatial::<2>(name, case, dtype),
@@ -61,16 +61,16 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
             layer(ConvTranspose::<N>::with(case.size(0), case.size(1), each(&args[2]), conv(case, dtype))?)
         }
         "MaxPool" => {
-            let pool = MaxPool::<N>::with(each(&args[0]), max_pool(case));
+            let pool = MaxPool::<N>::with(expanding(&args[0]), max_pool(case));
             match indices {
                 true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
                 false => layer(pool),
             }
         }
-        "AvgPool" => layer(AvgPool::<N>::with(each(&args[0]), avg_pool(case))),
-        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(each::<N>(&args[0]))),
+        "AvgPool" => layer(AvgPool::<N>::with(expanding(&args[0]), avg_pool(case))),
+        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(numbers(&args[0]))),
         "AdaptiveMaxPool" => {
-            let pool = AdaptiveMaxPool::<N>::new(each::<N>(&args[0]));
+            let pool = AdaptiveMaxPool::<N>::new(numbers(&args[0]));
             match indices {
                 true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
                 false => layer(pool),
@@ -171,7 +171,7 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
         .vdim(case.option_usize("vdim"))
         .batch_first(case.option_bool("batch_first").unwrap_or(false))
         .tensor(dtype);
-    let is_default = case.call.as_object().unwrap().is_empty();
+    let is_default = case.call.as_object().is_none_or(|call| call.is_empty());
     let flag = |name: &str| case.call[name].as_bool().unwrap_or(true);
     let (need_weights, average_attn_weights) = (flag("need_weights"), flag("average_attn_weights"));
     called_with(MultiheadAttention::with(case.size(0), case.size(1), options)?, move |attention, inputs| {
@@ -327,9 +327,9 @@ fn max_pool(case: &Case) -> MaxPoolOptions {
     let mut options = MaxPoolOptions::new();
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" => options.stride(each::<1>(value)),
-            "padding" => options.padding(each::<1>(value)),
-            "dilation" => options.dilation(each::<1>(value)),
+            "stride" => options.stride(numbers(value)),
+            "padding" => options.padding(numbers(value)),
+            "dilation" => options.dilation(numbers(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "return_indices" => options,
             other => panic!("option {other}"),
@@ -342,9 +342,8 @@ fn avg_pool(case: &Case) -> AvgPoolOptions {
     let mut options = AvgPoolOptions::new();
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" if value.is_array() => options.stride(each::<2>(value)),
-            "stride" => options.stride(each::<1>(value)),
-            "padding" => options.padding(each::<1>(value)),
+            "stride" => options.stride(numbers(value)),
+            "padding" => options.padding(numbers(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "count_include_pad" => options.count_include_pad(value.as_bool().unwrap()),
             "divisor_override" => options.divisor_override(value.as_u64().unwrap() as usize),

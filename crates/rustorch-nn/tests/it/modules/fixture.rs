@@ -1,29 +1,34 @@
 //! Reading what `tools/oracle/torch_modules.py` wrote.
 
-use rustorch_tensor::{DType, Tensor};
+use rustorch_nn::ExpandingArray;
+use rustorch_tensor::{DType, Sizes, Tensor};
 use serde_json::Value;
 
 /// One line of the fixture.
-pub(super) struct Case {
-    pub(super) module: String,
-    pub(super) args: Vec<Value>,
-    pub(super) options: Value,
-    pub(super) call: Value,
-    pub(super) train: bool,
-    pub(super) state: Vec<(String, Tensor)>,
+pub(crate) struct Case {
+    pub(crate) module: String,
+    pub(crate) args: Vec<Value>,
+    pub(crate) options: Value,
+    pub(crate) call: Value,
+    pub(crate) train: bool,
+    pub(crate) state: Vec<(String, Tensor)>,
     inputs: Vec<Option<Tensor>>,
-    pub(super) outputs: Vec<Option<Tensor>>,
-    pub(super) c: Vec<Tensor>,
-    pub(super) input_grads: Vec<Option<Tensor>>,
-    pub(super) grads: Vec<(String, Option<Tensor>)>,
-    pub(super) buffers: Vec<(String, Tensor)>,
+    pub(crate) outputs: Vec<Option<Tensor>>,
+    pub(crate) c: Vec<Tensor>,
+    pub(crate) input_grads: Vec<Option<Tensor>>,
+    pub(crate) grads: Vec<(String, Option<Tensor>)>,
+    pub(crate) buffers: Vec<(String, Tensor)>,
+    /// Whether it is a model, which the test of `Display` builds by hand.
+    pub(crate) is_model: bool,
+    /// How the module prints, of lines that say it.
+    pub(crate) repr: Option<String>,
     /// The line, without tensors, for messages.
-    pub(super) label: String,
+    pub(crate) label: String,
 }
 
 impl Case {
     /// The arguments of the call: those of floats are leaves of a dtype.
-    pub(super) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
+    pub(crate) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
         let leaf = |x: &Tensor| {
             if !x.dtype().is_float() {
                 return x.clone();
@@ -35,42 +40,59 @@ impl Case {
         self.inputs.iter().map(|x| x.as_ref().map(leaf)).collect()
     }
 
-    pub(super) fn size(&self, arg: usize) -> usize {
+    pub(crate) fn size(&self, arg: usize) -> usize {
         self.args[arg].as_u64().unwrap_or_else(|| panic!("{}: argument {arg}", self.label)) as usize
     }
 
-    pub(super) fn option_f64(&self, name: &str) -> Option<f64> {
+    pub(crate) fn option_f64(&self, name: &str) -> Option<f64> {
         self.options[name].as_f64()
     }
 
-    pub(super) fn option_usize(&self, name: &str) -> Option<usize> {
+    pub(crate) fn option_usize(&self, name: &str) -> Option<usize> {
         self.options[name].as_u64().map(|n| n as usize)
     }
 
-    pub(super) fn option_bool(&self, name: &str) -> Option<bool> {
+    pub(crate) fn option_bool(&self, name: &str) -> Option<bool> {
         self.options[name].as_bool()
     }
 }
 
+/// As [`each`], and as it was given.
+pub(crate) fn expanding<const N: usize>(value: &Value) -> ExpandingArray<N> {
+    match value {
+        Value::Array(_) => each::<N>(value).into(),
+        all => (all.as_u64().unwrap() as usize).into(),
+    }
+}
+
+/// One number, or several.
+pub(crate) fn numbers(value: &Value) -> Sizes {
+    match value {
+        Value::Array(list) => list.iter().map(|n| n.as_i64().unwrap()).collect::<Vec<i64>>().into(),
+        one => one.as_i64().unwrap().into(),
+    }
+}
+
 /// A number for all, or one for each.
-pub(super) fn each<const N: usize>(value: &Value) -> [usize; N] {
+pub(crate) fn each<const N: usize>(value: &Value) -> [usize; N] {
     match value {
         Value::Array(list) => std::array::from_fn(|i| list[i].as_u64().unwrap() as usize),
         all => [all.as_u64().unwrap() as usize; N],
     }
 }
 
-pub(super) fn cases(name: &str) -> Vec<Case> {
+pub(crate) fn cases(name: &str) -> Vec<Case> {
     let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     text.lines().map(|line| case(&serde_json::from_str(line).unwrap())).collect()
 }
 
 fn case(line: &Value) -> Case {
-    let list = |key: &str| line[key].as_array().unwrap().iter().map(maybe).collect();
+    // Lines of `display.jsonl` have no tensors.
+    let array = |key: &str| line[key].as_array().into_iter().flatten();
+    let list = |key: &str| array(key).map(maybe).collect();
     let named = |key: &str| -> Vec<(String, Option<Tensor>)> {
-        let pairs = line[key].as_array().unwrap().iter();
-        pairs.map(|pair| (pair[0].as_str().unwrap().into(), maybe(&pair[1]))).collect()
+        array(key).map(|pair| (pair[0].as_str().unwrap().into(), maybe(&pair[1]))).collect()
     };
     let there = |named: Vec<(String, Option<Tensor>)>| {
         named.into_iter().map(|(name, t)| (name, t.unwrap())).collect()
@@ -80,14 +102,16 @@ fn case(line: &Value) -> Case {
         args: line["args"].as_array().unwrap().clone(),
         options: line["options"].clone(),
         call: line["call"].clone(),
-        train: line["train"].as_bool().unwrap(),
+        train: line["train"].as_bool().unwrap_or(true),
         state: there(named("state")),
         inputs: list("inputs"),
         outputs: list("outputs"),
-        c: line["c"].as_array().unwrap().iter().map(tensor).collect(),
+        c: array("c").map(tensor).collect(),
         input_grads: list("input_grads"),
         grads: named("grads"),
         buffers: there(named("buffers")),
+        is_model: line["model"].as_bool() == Some(true),
+        repr: line["repr"].as_str().map(str::to_owned),
         label: format!(
             "{}({}, {}), call {}, train {}",
             line["module"], line["args"], line["options"], line["call"], line["train"]

@@ -2,9 +2,9 @@
 //!
 //! The fixture was made by `tools/oracle/torch_modules.py` with PyTorch 2, in `f64`.
 
-mod build;
+pub(crate) mod build;
 mod build_misc;
-mod fixture;
+pub(crate) mod fixture;
 
 use build::{Built, build};
 use fixture::{Case, cases};
