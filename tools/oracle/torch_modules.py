@@ -10,7 +10,7 @@ One line is one call of one module:
 
 `args` and `options` are those of the module's constructor (but see BUILDERS), `call` the named arguments of the call that are no tensors. Masks
 are the last inputs. Gradients are those of the sum of all outputs
-of floats times `c`; `buffers` are those of the state dict after the call. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
+of floats times `c`; `buffers` are those of the state dict after the call, and parameters that the call wrote. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
 has values of f32, and is stored as such.
 """
 
@@ -94,7 +94,8 @@ def case(name, args, options, inputs, train=True, call=None, fold=False, both=Fa
     module = (BUILDERS.get(name) or getattr(torch.nn, name))(*args, **options).double()
     randomize(module)
     module.train(train)
-    state = [[k, store(v)] for k, v in module.state_dict().items()]
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    state = [[k, store(v)] for k, v in before.items()]
     leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
     positional, named = masked(leaves, masks)
     outputs = flat(module(*nested(positional, fold), **named, **(call or {})))
@@ -109,6 +110,7 @@ def case(name, args, options, inputs, train=True, call=None, fold=False, both=Fa
         "input_grads": [exact(t.grad) if t is not None and t.is_floating_point() else None for t in leaves],
         "grads": [[k, exact(p.grad)] for k, p in module.named_parameters()], "buffers": [[k, exact(b)] for k, b in module.named_buffers()],
     }
+    row["buffers"] += [[k, exact(p)] for k, p in module.named_parameters() if not torch.equal(p, before[k])]
     lines.append(json.dumps(row, separators=(",", ":")))
 
 
@@ -251,7 +253,7 @@ def decoders():
 
 def dropouts():
     """Without training: what is drawn is no matter of an oracle."""
-    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"):
         n = int(name[-2]) if name.endswith("d") else 1
         case(name, [0.5], {}, [values(2, 2, *[2, 1, 2][:n])], train=False)
 
@@ -312,7 +314,53 @@ def images():
     torch.use_deterministic_algorithms(True)
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders]
+def keys_and_values():
+    """Attention to more than the given keys."""
+    masks = ("key_padding_mask", "attn_mask")
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    for call in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+        for options in ({"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True}):
+            case("MultiheadAttention", [4, 2], options, [values(4, 2, 4), values(3, 2, 4), values(3, 2, 4), None, None], call=call, masks=masks)
+            options = options | {"batch_first": True, "kdim": 3, "vdim": 2, "bias": False}
+            case("MultiheadAttention", [4, 2], options, [values(2, 4, 4), values(2, 3, 3), values(2, 3, 2), padding, values(4, 4, 3)], call=call, masks=masks)
+
+
+def transformers():
+    masks = ("src_mask", "tgt_mask", "memory_mask", "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
+    none = [None] * 6
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(3).isinf()
+    source_padding = torch.tensor([[False, True], [False, False]])
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    case("Transformer", [4, 2, 1, 2, 3], {"dropout": 0.0}, [values(2, 2, 4), values(3, 2, 4)] + none, masks=masks)
+    case("Transformer", [4, 2, 2, 1, 3], {}, [values(2, 4), values(3, 4), values(2, 2), causal, values(3, 2), None, None, None], train=False, masks=masks)
+    options = {"dropout": 0.0, "norm_first": True, "batch_first": True, "bias": False, "activation": "gelu", "layer_norm_eps": 1e-3}
+    inputs = [values(2, 2, 4), values(2, 3, 4), None, causal, None, source_padding, padding, source_padding]
+    case("Transformer", [4, 2, 1, 1, 3], options, inputs, masks=masks)
+
+
+def power_pools():
+    for n in (1, 2, 3):
+        size = [7, 5, 4][:n]
+        case(f"LPPool{n}d", [2.0, 2], {}, [values(1, 2, *size)])
+        case(f"LPPool{n}d", [1.5, 3], {"stride": 2, "ceil_mode": True}, [values(2, *size).abs()])
+        # Negative sums and windows of zeros give NaN.
+        case(f"LPPool{n}d", [3.0, 3 if n == 1 else [3, 2, 2][:n]], {"stride": 1}, [values(1, 1, *size)])
+        case(f"LPPool{n}d", [2.0, 2], {}, [values(1, 2, *size).clamp(min=0).floor()])
+
+
+def table_options():
+    x = torch.tensor([[1, 2, 1], [4, 1, 3]])
+    for p in (2.0, 1.0, 3.5):
+        case("Embedding", [5, 3], {"max_norm": 0.75, "norm_type": p} if p != 2.0 else {"max_norm": 0.75}, [x])
+    case("Embedding", [5, 3], {"max_norm": 100.0, "padding_idx": 4}, [x])
+    case("Embedding", [5, 3], {"scale_grad_by_freq": True}, [x])
+    case("Embedding", [5, 3], {"scale_grad_by_freq": True, "padding_idx": 1, "max_norm": 0.5}, [x])
+
+
+FAMILIES = [
+    convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders, keys_and_values, transformers,
+    power_pools, table_options,
+]
 
 if __name__ == "__main__":
     torch.manual_seed(0)

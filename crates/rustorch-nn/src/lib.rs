@@ -27,13 +27,13 @@
 //! |---|---|
 //! | linear | [`Linear`], [`Bilinear`], [`Identity`] |
 //! | convolution, for one to three spatial dimensions | [`Conv`], [`ConvTranspose`], [`Unfold`], [`Fold`] |
-//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
+//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`LPPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
 //! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
 //! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
 //! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
-//! | attention | [`MultiheadAttention`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
+//! | attention | [`MultiheadAttention`], [`Transformer`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
 //! | tables | [`Embedding`], [`EmbeddingBag`] |
-//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
+//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`], [`FeatureAlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
 //! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
 //! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] |

@@ -12,6 +12,7 @@ mod fold;
 mod group_norm;
 mod layer_norm;
 mod linear;
+mod lp_pool;
 mod max_unpool;
 mod multihead_attention;
 mod options;
@@ -37,13 +38,16 @@ pub use conv_transpose::{
     ConvTranspose3d, ConvTranspose3dOptions,
 };
 pub use distance::{CosineSimilarity, PairwiseDistance};
-pub use dropout::{AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d};
+pub use dropout::{
+    AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout,
+};
 pub use embedding::{Embedding, EmbeddingOptions};
 pub use embedding_bag::{EmbeddingBag, EmbeddingBagMode, EmbeddingBagOptions};
 pub use fold::{Fold, FoldOptions, Unfold};
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
+pub use lp_pool::{LPPool, LPPool1d, LPPool2d, LPPool3d};
 pub use max_unpool::{MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d};
 pub use multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
 pub use options::ExpandingArray;
@@ -63,7 +67,7 @@ pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RNNCellO
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle};
 pub use transformer::{
-    TransformerActivation, TransformerDecoder, TransformerDecoderCall, TransformerDecoderLayer,
-    TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions,
+    Transformer, TransformerActivation, TransformerCall, TransformerDecoder, TransformerDecoderCall,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions,
 };
 pub use upsample::Upsample;

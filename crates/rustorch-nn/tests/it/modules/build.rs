@@ -92,6 +92,14 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
                 })])
             })
         }
+        "LPPool" => {
+            let mut pool = LPPool::<N>::new(args[0].as_f64().unwrap(), each(&args[1]))
+                .ceil_mode(case.option_bool("ceil_mode").unwrap_or(false));
+            if let Some(stride) = case.options.get("stride") {
+                pool = pool.stride(each::<N>(stride));
+            }
+            layer(pool)
+        }
         "Dropout" => layer(ChannelDropout::<N>::new(args[0].as_f64().unwrap())?),
         "ZeroPad" => layer(ZeroPad::<N>::new(sides(&args[0]))),
         "ReflectionPad" => layer(ReflectionPad::<N>::new(sides(&args[0]))),
@@ -153,6 +161,11 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
                 decode(inputs, |x, memory, call| decoder.forward_with(x, memory, call))
             })
         }
+        "Transformer" => {
+            let options = transformer_options(case, 4, dtype);
+            let [d_model, nhead, encoders, decoders] = [0, 1, 2, 3].map(|i| case.size(i));
+            called_with(Transformer::with(d_model, nhead, encoders, decoders, options)?, transform)
+        }
         "LocalResponseNorm" => layer(
             LocalResponseNorm::new(case.size(0))?
                 .alpha(case.option_f64("alpha").unwrap_or(1e-4))
@@ -167,6 +180,8 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
     let options = MultiheadAttentionOptions::default()
         .dropout(case.option_f64("dropout").unwrap_or(0.0))
         .bias(case.option_bool("bias").unwrap_or(true))
+        .add_bias_kv(case.option_bool("add_bias_kv").unwrap_or(false))
+        .add_zero_attn(case.option_bool("add_zero_attn").unwrap_or(false))
         .kdim(case.option_usize("kdim"))
         .vdim(case.option_usize("vdim"))
         .batch_first(case.option_bool("batch_first").unwrap_or(false))
@@ -187,11 +202,11 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
 }
 
 fn encoder_layer(case: &Case, dtype: DType) -> Result<TransformerEncoderLayer> {
-    TransformerEncoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+    TransformerEncoderLayer::with(case.size(0), case.size(1), transformer_options(case, 2, dtype))
 }
 
 fn decoder_layer(case: &Case, dtype: DType) -> Result<TransformerDecoderLayer> {
-    TransformerDecoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+    TransformerDecoderLayer::with(case.size(0), case.size(1), transformer_options(case, 2, dtype))
 }
 
 /// The masks of a decoder are the last arguments.
@@ -207,6 +222,18 @@ fn decode(
     Ok(vec![Some(forward(x, memory, &call)?)])
 }
 
+/// The masks are the last arguments.
+fn transform(model: &Transformer, inputs: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let [src, tgt] = [0, 1].map(|i| inputs[i].as_ref().unwrap());
+    let [src_mask, tgt_mask, memory_mask] = [2, 3, 4].map(|i| inputs[i].as_ref());
+    let [src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask] =
+        [5, 6, 7].map(|i| inputs[i].as_ref());
+    let decoder =
+        TransformerDecoderCall { tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask };
+    let call = TransformerCall { src_mask, src_key_padding_mask, decoder };
+    Ok(vec![Some(model.forward_with(src, tgt, &call)?)])
+}
+
 /// A norm after the last layer, if the constructor asks for one.
 fn last_norm(case: &Case, dtype: DType) -> Result<Option<LayerNorm>> {
     match case.args[4].as_bool() {
@@ -215,13 +242,14 @@ fn last_norm(case: &Case, dtype: DType) -> Result<Option<LayerNorm>> {
     }
 }
 
-fn transformer_options(case: &Case, dtype: DType) -> TransformerLayerOptions {
+/// `width` is the position of `dim_feedforward` among the arguments.
+fn transformer_options(case: &Case, width: usize, dtype: DType) -> TransformerLayerOptions {
     let activation = match case.options["activation"].as_str() {
         Some("gelu") => TransformerActivation::Gelu,
         _ => TransformerActivation::Relu,
     };
     TransformerLayerOptions::default()
-        .dim_feedforward(case.size(2))
+        .dim_feedforward(case.size(width))
         .dropout(case.option_f64("dropout").unwrap_or(0.1))
         .activation(activation)
         .layer_norm_eps(case.option_f64("layer_norm_eps").unwrap_or(1e-5))

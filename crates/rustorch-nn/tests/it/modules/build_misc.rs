@@ -21,10 +21,15 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
     let p = || args[0].as_f64().unwrap();
     match case.module.as_str() {
         "Dropout" => layer(Dropout::new(p())?),
+        "FeatureAlphaDropout" => layer(FeatureAlphaDropout::new(p())?),
         "AlphaDropout" => layer(AlphaDropout::new(p())?),
         "Linear" => layer(Linear::with(case.size(0), case.size(1), LinearOptions::default().tensor(dtype))?),
         "Embedding" => {
-            let options = EmbeddingOptions::default().padding_idx(case.option_usize("padding_idx"));
+            let options = EmbeddingOptions::default()
+                .padding_idx(case.option_usize("padding_idx"))
+                .max_norm(case.option_f64("max_norm"))
+                .norm_type(case.option_f64("norm_type").unwrap_or(2.0))
+                .scale_grad_by_freq(case.option_bool("scale_grad_by_freq").unwrap_or(false));
             layer(Embedding::with(case.size(0), case.size(1), options.tensor(dtype))?)
         }
         "EmbeddingBag" => embedding_bag(case, dtype),
