@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Write what PyTorch's modules compute, and their gradients, as JSON lines.
+"""Write what PyTorch's modules compute, and their gradients, as JSON lines and a file of their numbers.
 
-    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl
+    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl crates/rustorch-nn/tests/fixtures/modules.bin
 
 One line is one call of one module:
 
     {"module": NAME, "args": [...], "options": {...}, "call": {...}, "train": bool, "state": [[NAME, TENSOR]...], "inputs": [TENSOR or null...],
-     "outputs": [TENSOR or null...], "c": [TENSOR...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
+     "outputs": [TENSOR or null...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
 
 `args` and `options` are those of the module's constructor (but see BUILDERS), `call` the named arguments of the call that are no tensors. Masks
-are the last inputs. Gradients are those of the sum of all outputs
-of floats times `c`; `buffers` are those of the state dict after the call, and parameters that the call wrote. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
-has values of f32, and is stored as such.
+are the last inputs. Gradients are those of the sum of all outputs of floats times `factors`; inputs without one need none. `buffers` are those of
+the state dict after the call, and parameters that the call wrote. TENSOR is [DTYPE, SHAPE, OFFSET]: its bytes stand in the second file, little
+endian. All is computed in f64; what goes in has values of f32, and is stored as such. torch_module_db.py writes the same format.
 """
 
 import json
@@ -19,11 +19,35 @@ import sys
 
 import numpy as np
 import torch
-from tensor_ops import encode
+from tensor_ops import NAMES
 
 torch.use_deterministic_algorithms(True)
 rng = np.random.default_rng(20251123)
 lines: list[str] = []
+numbers = bytearray()
+# Equal tensors are stored once.
+places: dict[bytes, int] = {}
+
+
+def encode(t):
+    raw = t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    if raw not in places:
+        places[raw] = len(numbers)
+        numbers.extend(raw)
+    return [NAMES[t.dtype], list(t.shape), places[raw]]
+
+
+def factors(t):
+    """What an output is multiplied with, for a gradient that differs between elements."""
+    return (0.25 + 0.5 * (torch.arange(t.numel(), dtype=t.dtype) % 5 - 2)).reshape(t.shape)
+
+
+def write(path, numbers_path):
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    with open(numbers_path, "wb") as f:
+        f.write(numbers)
+    print(f"{len(lines)} cases, {len(numbers)} bytes")
 
 
 def values(*shape, scale=1.0):
@@ -36,8 +60,10 @@ def ints(low, high, *shape):
 
 
 def store(t):
-    assert t is None or t.dtype != torch.float64 or torch.equal(t, t.float().double()), "what goes in has values of f32"
-    return None if t is None else encode(t.float() if t.dtype == torch.float64 else t)
+    if t is None or t.dtype != torch.float64:
+        return exact(t)
+    assert torch.equal(t.nan_to_num(), t.float().double().nan_to_num()), f"what goes in has values of f32: {t}"
+    return encode(t.float())
 
 
 def exact(t):
@@ -94,20 +120,23 @@ def case(name, args, options, inputs, train=True, call=None, fold=False, both=Fa
     module = (BUILDERS.get(name) or getattr(torch.nn, name))(*args, **options).double()
     randomize(module)
     module.train(train)
-    before = {k: v.clone() for k, v in module.state_dict().items()}
-    state = [[k, store(v)] for k, v in before.items()]
     leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
     positional, named = masked(leaves, masks)
-    outputs = flat(module(*nested(positional, fold), **named, **(call or {})))
+    row = {"module": name, "args": args, "options": options, "call": call or {}}
+    record(row, module, leaves, lambda: module(*nested(positional, fold), **named, **(call or {})))
+
+
+def record(row, module, inputs, run, store=store):
+    """Adds what a module computes to a line. `run` calls it with the inputs, of which some are leaves."""
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    row |= {"train": module.training, "state": [[k, store(v)] for k, v in before.items()], "inputs": [store(t) for t in inputs]}
+    outputs = flat(run())
     floats = [t for t in outputs if t is not None and t.is_floating_point()]
-    c = [values(*t.shape) for t in floats]
-    loss = sum((t * w).sum() for t, w in zip(floats, c))
+    loss = sum((t * factors(t)).sum() for t in floats)
     if loss.requires_grad:
         loss.backward()
-    row = {
-        "module": name, "args": args, "options": options, "call": call or {}, "train": train, "state": state,
-        "inputs": [store(t) for t in inputs], "outputs": [exact(t) for t in outputs], "c": [store(t) for t in c],
-        "input_grads": [exact(t.grad) if t is not None and t.is_floating_point() else None for t in leaves],
+    row |= {
+        "outputs": [exact(t) for t in outputs], "input_grads": [exact(None if t is None else t.grad) for t in inputs],
         "grads": [[k, exact(p.grad)] for k, p in module.named_parameters()], "buffers": [[k, exact(b)] for k, b in module.named_buffers()],
     }
     row["buffers"] += [[k, exact(p)] for k, p in module.named_parameters() if not torch.equal(p, before[k])]
@@ -368,6 +397,4 @@ if __name__ == "__main__":
         # One family more changes no other.
         rng = np.random.default_rng(20251123 + i)
         family()
-    with open(sys.argv[1], "w") as f:
-        f.write("\n".join(lines) + "\n")
-    print(f"{len(lines)} cases")
+    write(sys.argv[1], sys.argv[2])

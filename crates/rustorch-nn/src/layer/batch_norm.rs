@@ -14,6 +14,8 @@ options! {
         momentum: into Option<f64> = Some(0.1);
         /// Whether it has a weight and a bias.
         affine: plain bool = true;
+        /// Whether it has a bias beside the weight.
+        bias: plain bool = true;
         /// Whether it keeps running statistics; without, it takes those of the batch outside of training, too.
         track_running_stats: plain bool = true;
     }
@@ -28,6 +30,8 @@ options! {
         momentum: plain f64 = 0.1;
         /// Whether it has a weight and a bias.
         affine: plain bool = false;
+        /// Whether it has a bias beside the weight.
+        bias: plain bool = true;
         /// Whether it keeps running statistics, which it uses outside of training.
         track_running_stats: plain bool = false;
     }
@@ -78,7 +82,7 @@ macro_rules! channel_norm {
             /// If the dtype is none of floats, or memory does not suffice.
             pub fn with(num_features: usize, options: $options) -> Result<Self> {
                 let tensor = options.tensor;
-                let parameter = |value| match options.affine {
+                let parameter = |there, value| match there {
                     true => Parameter::new(Tensor::full([num_features], value, tensor)?).map(Some),
                     false => Ok(None),
                 };
@@ -98,8 +102,8 @@ macro_rules! channel_norm {
                     false => None,
                 };
                 Ok($norm {
-                    weight: parameter(1.0)?,
-                    bias: parameter(0.0)?,
+                    weight: parameter(options.affine, 1.0)?,
+                    bias: parameter(options.affine && options.bias, 0.0)?,
                     running_mean: buffer(0.0)?,
                     running_var: buffer(1.0)?,
                     num_batches_tracked: count,
@@ -168,6 +172,10 @@ impl<const N: usize> Layer for BatchNorm<N> {
             let lengths = ["l] or [n, c", "h, w", "d, h, w"][N - 1];
             let message = format!("takes [n, c, {lengths}] with c = {channels}");
             return Err(Error::shape(name, message, [x.shape()]));
+        }
+        let eps = self.options.eps;
+        if eps.is_nan() || eps <= 0.0 {
+            return Err(Error::argument(name, format!("eps must be positive, and is {eps}")));
         }
         let training = self.training.get();
         let running = self.running();

@@ -58,8 +58,12 @@ impl Network {
     ) -> Result<Network> {
         let wrong = |message: String| Err(Error::argument(name, message));
         let RNNOptions { num_layers, dropout, proj_size, nonlinearity, .. } = options;
-        if num_layers == 0 {
-            return wrong("num_layers must be at least 1".into());
+        for (what, count) in
+            [("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)]
+        {
+            if count == 0 {
+                return wrong(format!("{what} must be at least 1"));
+            }
         }
         if !(0.0..=1.0).contains(&dropout) {
             return wrong(format!("dropout must be a probability, from 0 to 1, and is {dropout}"));

@@ -1,7 +1,7 @@
 //! Our modules of the fixture's constructors.
 
 use super::build_misc;
-use super::fixture::{Case, each};
+use super::fixture::{Case, each, sizes_or_same};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
 use serde_json::Value;
@@ -44,6 +44,7 @@ pub(super) fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
 
 pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
     match case.module.strip_suffix('d').and_then(|name| name.split_at_checked(name.len() - 1)) {
+        Some(("Softmax", _)) => other(case, dtype),
         Some((name, "1")) => spatial::<1>(name, case, dtype),
         Some((name, "2")) => spatial::<2>(name, case, dtype),
         Some((name, "3")) => spatial::<3>(name, case, dtype),
@@ -68,9 +69,9 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
             }
         }
         "AvgPool" => layer(AvgPool::<N>::with(each(&args[0]), avg_pool(case))),
-        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(each::<N>(&args[0]))),
+        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(sizes_or_same(&args[0]))),
         "AdaptiveMaxPool" => {
-            let pool = AdaptiveMaxPool::<N>::new(each::<N>(&args[0]));
+            let pool = AdaptiveMaxPool::<N>::new(sizes_or_same(&args[0]));
             match indices {
                 true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
                 false => layer(pool),
@@ -121,7 +122,8 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
         "GroupNorm" => {
             let options = GroupNormOptions::default()
                 .eps(case.option_f64("eps").unwrap_or(1e-5))
-                .affine(case.option_bool("affine").unwrap_or(true));
+                .affine(case.option_bool("affine").unwrap_or(true))
+                .bias(case.option_bool("bias").unwrap_or(true));
             layer(GroupNorm::with(case.size(0), case.size(1), options.tensor(dtype))?)
         }
         "LayerNorm" => {
@@ -269,7 +271,9 @@ fn recurrent(case: &Case, dtype: DType) -> Result<Built> {
     let cell =
         RNNCellOptions::default().bias(flag("bias").unwrap_or(true)).nonlinearity(nonlinearity).tensor(dtype);
     let network = RNNOptions::default()
-        .num_layers(case.option_usize("num_layers").unwrap_or(1))
+        .num_layers(
+            case.args.get(2).map_or_else(|| case.option_usize("num_layers").unwrap_or(1), |_| case.size(2)),
+        )
         .nonlinearity(nonlinearity)
         .bias(flag("bias").unwrap_or(true))
         .batch_first(flag("batch_first").unwrap_or(false))
@@ -353,11 +357,12 @@ fn conv<const N: usize>(case: &Case, dtype: DType) -> ConvNdOptions<N> {
 
 fn max_pool(case: &Case) -> MaxPoolOptions {
     let mut options = MaxPoolOptions::new();
+    let each = sizes_or_same;
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" => options.stride(each::<1>(value)),
-            "padding" => options.padding(each::<1>(value)),
-            "dilation" => options.dilation(each::<1>(value)),
+            "stride" => options.stride(each(value)),
+            "padding" => options.padding(each(value)),
+            "dilation" => options.dilation(each(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "return_indices" => options,
             other => panic!("option {other}"),
@@ -368,11 +373,11 @@ fn max_pool(case: &Case) -> MaxPoolOptions {
 
 fn avg_pool(case: &Case) -> AvgPoolOptions {
     let mut options = AvgPoolOptions::new();
+    let each = sizes_or_same;
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" if value.is_array() => options.stride(each::<2>(value)),
-            "stride" => options.stride(each::<1>(value)),
-            "padding" => options.padding(each::<1>(value)),
+            "stride" => options.stride(each(value)),
+            "padding" => options.padding(each(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "count_include_pad" => options.count_include_pad(value.as_bool().unwrap()),
             "divisor_override" => options.divisor_override(value.as_u64().unwrap() as usize),
@@ -391,6 +396,7 @@ fn batch_norm(case: &Case, dtype: DType) -> BatchNormOptions {
         .eps(case.option_f64("eps").unwrap_or(1e-5))
         .momentum(momentum)
         .affine(case.option_bool("affine").unwrap_or(true))
+        .bias(case.option_bool("bias").unwrap_or(true))
         .track_running_stats(case.option_bool("track_running_stats").unwrap_or(true))
         .tensor(dtype)
 }
@@ -400,6 +406,7 @@ fn instance_norm(case: &Case, dtype: DType) -> InstanceNormOptions {
         .eps(case.option_f64("eps").unwrap_or(1e-5))
         .momentum(case.option_f64("momentum").unwrap_or(0.1))
         .affine(case.option_bool("affine").unwrap_or(false))
+        .bias(case.option_bool("bias").unwrap_or(true))
         .track_running_stats(case.option_bool("track_running_stats").unwrap_or(false))
         .tensor(dtype)
 }

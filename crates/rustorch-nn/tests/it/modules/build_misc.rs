@@ -1,12 +1,13 @@
 //! Tables, modules of two arguments, dropout, and those that move elements of images.
 
 use super::build::{Built, called_with, layer};
+use super::build_functions;
 use super::fixture::{Case, each};
 use rustorch_nn::*;
 use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, Tensor};
 
 /// A module of two tensors.
-fn of_two<M: Module + 'static>(
+pub(super) fn of_two<M: Module + 'static>(
     module: M,
     forward: impl Fn(&M, &Tensor, &Tensor) -> Result<Tensor> + 'static,
 ) -> Result<Built> {
@@ -23,7 +24,14 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "Dropout" => layer(Dropout::new(p())?),
         "FeatureAlphaDropout" => layer(FeatureAlphaDropout::new(p())?),
         "AlphaDropout" => layer(AlphaDropout::new(p())?),
-        "Linear" => layer(Linear::with(case.size(0), case.size(1), LinearOptions::default().tensor(dtype))?),
+        "Linear" => {
+            let bias = case.option_bool("bias").unwrap_or(true);
+            layer(Linear::with(
+                case.size(0),
+                case.size(1),
+                LinearOptions::default().bias(bias).tensor(dtype),
+            )?)
+        }
         "Embedding" => {
             let options = EmbeddingOptions::default()
                 .padding_idx(case.option_usize("padding_idx"))
@@ -55,7 +63,7 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "Upsample" => layer(Upsample::new(interpolate(case))),
         "Unfold" => layer(Unfold::new(fold(case, 0))),
         "Fold" => layer(Fold::new(each(&args[0]), fold(case, 1))),
-        other => panic!("no module {other}"),
+        _ => build_functions::build(case, dtype),
     }
 }
 

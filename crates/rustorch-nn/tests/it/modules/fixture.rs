@@ -1,9 +1,9 @@
-//! Reading what `tools/oracle/torch_modules.py` wrote.
+//! Reading what `tools/oracle/torch_modules.py` and `torch_module_db.py` wrote.
 
 use rustorch_tensor::{DType, Tensor};
 use serde_json::Value;
 
-/// One line of the fixture.
+/// One line of a fixture.
 pub(super) struct Case {
     pub(super) module: String,
     pub(super) args: Vec<Value>,
@@ -11,28 +11,33 @@ pub(super) struct Case {
     pub(super) call: Value,
     pub(super) train: bool,
     pub(super) state: Vec<(String, Tensor)>,
-    inputs: Vec<Option<Tensor>>,
+    /// As they are stored: those of floats in `F32`, but those that PyTorch refuses in their own dtype.
+    pub(super) inputs: Vec<Option<Tensor>>,
     pub(super) outputs: Vec<Option<Tensor>>,
-    pub(super) c: Vec<Tensor>,
     pub(super) input_grads: Vec<Option<Tensor>>,
     pub(super) grads: Vec<(String, Option<Tensor>)>,
     pub(super) buffers: Vec<(String, Tensor)>,
+    /// PyTorch's message, if it refuses this.
+    pub(super) raises: Option<String>,
     /// The line, without tensors, for messages.
     pub(super) label: String,
 }
 
 impl Case {
-    /// The arguments of the call: those of floats are leaves of a dtype.
+    /// The arguments of the call in a dtype. Those that have a gradient are leaves.
     pub(super) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
-        let leaf = |x: &Tensor| {
+        let converted = |(x, has_grad): (&Tensor, bool)| {
             if !x.dtype().is_float() {
                 return x.clone();
             }
             let x = x.to_dtype(dtype).unwrap().copy().unwrap();
-            x.requires_grad_(true).unwrap();
+            if has_grad {
+                x.requires_grad_(true).unwrap();
+            }
             x
         };
-        self.inputs.iter().map(|x| x.as_ref().map(leaf)).collect()
+        let inputs = self.inputs.iter().zip(&self.input_grads);
+        inputs.map(|(x, grad)| x.as_ref().map(|x| converted((x, grad.is_some())))).collect()
     }
 
     pub(super) fn size(&self, arg: usize) -> usize {
@@ -52,78 +57,84 @@ impl Case {
     }
 }
 
+/// Lengths of which those that are null are the argument's.
+pub(super) fn sizes_or_same(value: &Value) -> Vec<isize> {
+    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    list.iter().map(|n| n.as_i64().map_or(-1, |n| n as isize)).collect()
+}
+
 /// A number for all, or one for each.
 pub(super) fn each<const N: usize>(value: &Value) -> [usize; N] {
     match value {
+        Value::Array(list) if list.len() == 1 => each(&list[0]),
         Value::Array(list) => std::array::from_fn(|i| list[i].as_u64().unwrap() as usize),
         all => [all.as_u64().unwrap() as usize; N],
     }
 }
 
-pub(super) fn cases(name: &str) -> Vec<Case> {
-    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.lines().map(|line| case(&serde_json::from_str(line).unwrap())).collect()
+/// A fixture's lines and numbers.
+pub(super) struct Fixture {
+    lines: Vec<Value>,
+    numbers: Vec<u8>,
 }
 
-fn case(line: &Value) -> Case {
-    let list = |key: &str| line[key].as_array().unwrap().iter().map(maybe).collect();
-    let named = |key: &str| -> Vec<(String, Option<Tensor>)> {
-        let pairs = line[key].as_array().unwrap().iter();
-        pairs.map(|pair| (pair[0].as_str().unwrap().into(), maybe(&pair[1]))).collect()
-    };
-    let there = |named: Vec<(String, Option<Tensor>)>| {
-        named.into_iter().map(|(name, t)| (name, t.unwrap())).collect()
-    };
-    Case {
-        module: line["module"].as_str().unwrap().into(),
-        args: line["args"].as_array().unwrap().clone(),
-        options: line["options"].clone(),
-        call: line["call"].clone(),
-        train: line["train"].as_bool().unwrap(),
-        state: there(named("state")),
-        inputs: list("inputs"),
-        outputs: list("outputs"),
-        c: line["c"].as_array().unwrap().iter().map(tensor).collect(),
-        input_grads: list("input_grads"),
-        grads: named("grads"),
-        buffers: there(named("buffers")),
-        label: format!(
-            "{}({}, {}), call {}, train {}",
-            line["module"], line["args"], line["options"], line["call"], line["train"]
-        ),
+impl Fixture {
+    pub(super) fn read(name: &str) -> Fixture {
+        let file = |ending: &str| {
+            let path = format!("{}/tests/fixtures/{name}.{ending}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let text = String::from_utf8(file("jsonl")).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Fixture { lines, numbers: file("bin") }
     }
-}
 
-fn maybe(value: &Value) -> Option<Tensor> {
-    (!value.is_null()).then(|| tensor(value))
-}
+    pub(super) fn lines(&self) -> &[Value] {
+        &self.lines
+    }
 
-fn tensor(value: &Value) -> Tensor {
-    let name = value["dtype"].as_str().unwrap();
-    let dtype = *DType::DENSE.iter().find(|dtype| dtype.name() == name).unwrap();
-    let shape: Vec<usize> =
-        value["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
-    Tensor::from_bytes(&base64(value["data"].as_str().unwrap()), dtype, shape).unwrap()
-}
+    pub(super) fn cases(&self) -> impl Iterator<Item = Case> {
+        self.lines.iter().filter(|line| line.get("inputs").is_some()).map(|line| self.case(line))
+    }
 
-fn base64(text: &str) -> Vec<u8> {
-    let digits = text.bytes().filter(|&c| c != b'=').map(|c| match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => panic!("not base64: {c}"),
-    });
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0u32, 0);
-    for digit in digits {
-        bits = bits << 6 | u32::from(digit);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
+    fn case(&self, line: &Value) -> Case {
+        // What is not there is empty.
+        let array = |key: &str| line[key].as_array().map_or(&[][..], Vec::as_slice);
+        let list = |key: &str| array(key).iter().map(|value| self.tensor(value)).collect();
+        let named = |key: &str| -> Vec<(String, Option<Tensor>)> {
+            array(key).iter().map(|pair| (pair[0].as_str().unwrap().into(), self.tensor(&pair[1]))).collect()
+        };
+        let there = |named: Vec<(String, Option<Tensor>)>| {
+            named.into_iter().map(|(name, t)| (name, t.unwrap())).collect()
+        };
+        Case {
+            module: line["module"].as_str().unwrap().into(),
+            args: array("args").to_vec(),
+            options: line["options"].clone(),
+            call: line["call"].clone(),
+            train: line["train"].as_bool().unwrap_or(true),
+            state: there(named("state")),
+            inputs: list("inputs"),
+            outputs: list("outputs"),
+            input_grads: list("input_grads"),
+            grads: named("grads"),
+            buffers: there(named("buffers")),
+            raises: line["raises"].as_str().map(str::to_owned),
+            label: format!(
+                "{}({}, {}), call {}, train {}",
+                line["module"], line["args"], line["options"], line["call"], line["train"]
+            ),
         }
     }
-    bytes
+
+    /// `[DTYPE, SHAPE, OFFSET]`, or null.
+    fn tensor(&self, value: &Value) -> Option<Tensor> {
+        let [name, shape, at] = value.as_array()?.as_slice() else { panic!("not a tensor: {value}") };
+        let dtype = *DType::DENSE.iter().find(|dtype| Some(dtype.name()) == name.as_str()).unwrap();
+        let shape: Vec<usize> =
+            shape.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
+        let bytes = &self.numbers[at.as_u64().unwrap() as usize..];
+        let len = shape.iter().product::<usize>() * dtype.size().unwrap();
+        Some(Tensor::from_bytes(&bytes[..len], dtype, shape).unwrap())
+    }
 }
