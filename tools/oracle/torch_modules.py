@@ -386,9 +386,39 @@ def table_options():
     case("Embedding", [5, 3], {"scale_grad_by_freq": True, "padding_idx": 1, "max_norm": 0.5}, [x])
 
 
+def packed(name, args, options, x, state, lengths, call):
+    """A recurrent network over packed sequences, from padded ones to padded ones."""
+    module = getattr(torch.nn, name)(*args, **options).double()
+    randomize(module)
+    x, *state = [t.clone().requires_grad_(True) if t is not None else None for t in [x] + state]
+    batch_first = options.get("batch_first", False)
+
+    def run():
+        sequences = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first, call["enforce_sorted"])
+        y, last = module(sequences, *nested([sequences] + state, name == "LSTM")[1:])
+        pad = {k: v for k, v in call.items() if k != "enforce_sorted"}
+        return torch.nn.utils.rnn.pad_packed_sequence(y, batch_first, **pad)[0], last
+
+    record({"module": name, "args": args, "options": options, "call": call | {"lengths": lengths}}, module, [x] + state, run)
+
+
+def packed_sequences():
+    for name in ("RNN", "GRU", "LSTM"):
+        none = [None] * (2 if name == "LSTM" else 1)
+        state = lambda *shape: [values(*shape) for _ in none]
+        packed(name, [3, 2], {}, values(4, 3, 3), none, [4, 2, 1], {"enforce_sorted": True})
+        packed(name, [3, 2], {}, values(4, 3, 3), state(1, 3, 2), [1, 4, 2], {"enforce_sorted": False, "padding_value": -0.5, "total_length": 6})
+        options = {"num_layers": 2, "bidirectional": True, "batch_first": True, "bias": False}
+        packed(name, [3, 2], options, values(4, 5, 3), state(4, 4, 2), [2, 4, 4, 1], {"enforce_sorted": False})
+        packed(name, [3, 2], {"bidirectional": True}, values(2, 3, 3), state(2, 3, 2), [2, 2, 2], {"enforce_sorted": True})
+    packed("RNN", [3, 2], {"nonlinearity": "relu", "num_layers": 2}, values(3, 2, 3), [None], [3, 1], {"enforce_sorted": True})
+    options = {"proj_size": 2, "num_layers": 2, "bidirectional": True}
+    packed("LSTM", [3, 3], options, values(4, 3, 3), [values(4, 3, 2), values(4, 3, 3)], [1, 2, 4], {"enforce_sorted": False})
+
+
 FAMILIES = [
     convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders, keys_and_values, transformers,
-    power_pools, table_options,
+    power_pools, table_options, packed_sequences,
 ]
 
 if __name__ == "__main__":

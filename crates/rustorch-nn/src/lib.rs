@@ -30,7 +30,7 @@
 //! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`LPPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
 //! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
 //! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
-//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
+//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`], over [packed sequences](utils::rnn), too |
 //! | attention | [`MultiheadAttention`], [`Transformer`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
 //! | tables | [`Embedding`], [`EmbeddingBag`] |
 //! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`], [`FeatureAlphaDropout`] |
@@ -50,6 +50,7 @@ mod loss;
 mod module;
 pub mod optim;
 mod parameter;
+pub mod utils;
 
 pub use activation::*;
 pub use layer::*;

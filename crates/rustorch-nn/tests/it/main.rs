@@ -11,5 +11,6 @@ mod losses;
 mod module;
 mod modules;
 mod optimizers;
+mod packed;
 mod schedules;
 mod state_dict;

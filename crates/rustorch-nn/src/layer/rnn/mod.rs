@@ -3,11 +3,13 @@
 mod cell;
 mod cells;
 mod network;
+mod scan;
 
 pub use cell::Nonlinearity;
 pub use cells::{GRUCell, LSTMCell, RNNCell, RNNCellOptions};
 pub use network::RNNOptions;
 
+use crate::utils::rnn::PackedSequence;
 use crate::{Member, Module};
 use cell::Cell;
 use network::Network;
@@ -117,6 +119,20 @@ macro_rules! hidden_state_only {
                 let (y, [hidden, _]) = self.0.forward(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok((y, hidden))
             }
+
+            /// As [`forward`](Self::forward), of sequences of several lengths. States are in the order that the sequences had before they
+            /// were packed.
+            ///
+            /// # Errors
+            /// If shapes or dtypes do not fit.
+            pub fn forward_packed(
+                &self,
+                x: &PackedSequence,
+                hidden: Option<&Tensor>,
+            ) -> Result<(PackedSequence, Tensor)> {
+                let (y, [hidden, _]) = self.0.forward_packed(x, hidden.map(|hidden| [hidden, hidden]))?;
+                Ok((y, hidden))
+            }
         }
     )*};
 }
@@ -135,6 +151,18 @@ impl LSTM {
         state: Option<(&Tensor, &Tensor)>,
     ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (y, [hidden, cell]) = self.0.forward(x, state.map(|(hidden, cell)| [hidden, cell]))?;
+        Ok((y, (hidden, cell)))
+    }
+    /// As [`forward`](Self::forward), of sequences of several lengths. States are in the order that the sequences had before they were packed.
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit.
+    pub fn forward_packed(
+        &self,
+        x: &PackedSequence,
+        state: Option<(&Tensor, &Tensor)>,
+    ) -> Result<(PackedSequence, (Tensor, Tensor))> {
+        let (y, [hidden, cell]) = self.0.forward_packed(x, state.map(|(hidden, cell)| [hidden, cell]))?;
         Ok((y, (hidden, cell)))
     }
 }

@@ -1,7 +1,7 @@
 //! Our modules of the fixture's constructors.
 
-use super::build_misc;
 use super::fixture::{Case, each, sizes_or_same};
+use super::{build_misc, build_recurrent};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
 use serde_json::Value;
@@ -140,7 +140,7 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
                 .elementwise_affine(case.option_bool("elementwise_affine").unwrap_or(true));
             layer(RMSNorm::with(sizes(&args[0]), options.tensor(dtype))?)
         }
-        "RNNCell" | "GRUCell" | "LSTMCell" | "RNN" | "GRU" | "LSTM" => recurrent(case, dtype),
+        "RNNCell" | "GRUCell" | "LSTMCell" | "RNN" | "GRU" | "LSTM" => build_recurrent::build(case, dtype),
         "MultiheadAttention" => attention(case, dtype),
         "TransformerEncoderLayer" => called_with(encoder_layer(case, dtype)?, |layer, inputs| {
             let [x, mask, padding] = [0, 1, 2].map(|i| inputs[i].as_ref());
@@ -259,59 +259,6 @@ fn transformer_options(case: &Case, width: usize, dtype: DType) -> TransformerLa
         .norm_first(case.option_bool("norm_first").unwrap_or(false))
         .bias(case.option_bool("bias").unwrap_or(true))
         .tensor(dtype)
-}
-
-fn recurrent(case: &Case, dtype: DType) -> Result<Built> {
-    let (input, hidden) = (case.size(0), case.size(1));
-    let flag = |name| case.option_bool(name);
-    let nonlinearity = match case.options["nonlinearity"].as_str() {
-        Some("relu") => Nonlinearity::Relu,
-        _ => Nonlinearity::Tanh,
-    };
-    let cell =
-        RNNCellOptions::default().bias(flag("bias").unwrap_or(true)).nonlinearity(nonlinearity).tensor(dtype);
-    let network = RNNOptions::default()
-        .num_layers(
-            case.args.get(2).map_or_else(|| case.option_usize("num_layers").unwrap_or(1), |_| case.size(2)),
-        )
-        .nonlinearity(nonlinearity)
-        .bias(flag("bias").unwrap_or(true))
-        .batch_first(flag("batch_first").unwrap_or(false))
-        .dropout(case.option_f64("dropout").unwrap_or(0.0))
-        .bidirectional(flag("bidirectional").unwrap_or(false))
-        .proj_size(case.option_usize("proj_size").unwrap_or(0))
-        .tensor(dtype);
-    macro_rules! state {
-        ($inputs:ident) => {
-            $inputs[1].as_ref().map(|hidden| (hidden, $inputs[2].as_ref().unwrap()))
-        };
-    }
-    macro_rules! x {
-        ($inputs:ident) => {
-            $inputs[0].as_ref().unwrap()
-        };
-    }
-    match case.module.as_str() {
-        "RNNCell" => called_with(RNNCell::with(input, hidden, cell)?, |cell, inputs| {
-            Ok(vec![Some(cell.forward(x!(inputs), inputs[1].as_ref())?)])
-        }),
-        "GRUCell" => called_with(GRUCell::with(input, hidden, cell)?, |cell, inputs| {
-            Ok(vec![Some(cell.forward(x!(inputs), inputs[1].as_ref())?)])
-        }),
-        "LSTMCell" => called_with(LSTMCell::with(input, hidden, cell)?, |cell, inputs| {
-            pair(cell.forward(x!(inputs), state!(inputs))?)
-        }),
-        "RNN" => called_with(RNN::with(input, hidden, network)?, |rnn, inputs| {
-            pair(rnn.forward(x!(inputs), inputs[1].as_ref())?)
-        }),
-        "GRU" => called_with(GRU::with(input, hidden, network)?, |gru, inputs| {
-            pair(gru.forward(x!(inputs), inputs[1].as_ref())?)
-        }),
-        _ => called_with(LSTM::with(input, hidden, network)?, |lstm, inputs| {
-            let (y, (hidden, cell)) = lstm.forward(x!(inputs), state!(inputs))?;
-            Ok(vec![Some(y), Some(hidden), Some(cell)])
-        }),
-    }
 }
 
 fn ints(value: &Value) -> Vec<isize> {

@@ -6,6 +6,7 @@
 mod build;
 mod build_functions;
 mod build_misc;
+mod build_recurrent;
 mod fixture;
 
 use build::{Built, build};
