@@ -110,8 +110,67 @@ def decoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
     return torch.nn.TransformerDecoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None)
 
 
+class RotaryEmbedding(torch.nn.Module):
+    """Su et al.: RoFormer, 2021, equations 14 and 15: a matrix of rotations for each position, with the pairs of other styles, and scaled."""
+
+    def __init__(self, dim, halves=False, base=10000.0, position_scaling=1.0, base_scaling=1.0):
+        super().__init__()
+        self.dim, self.halves, self.position_scaling = dim, halves, position_scaling
+        # It is computed with as f32.
+        self.base = float(np.float32(base * base_scaling ** (dim / (dim - 2)) if dim > 2 else base))
+
+    def forward(self, x, start=0):
+        d = self.dim
+        theta = [self.base ** (-2 * (i - 1) / d) for i in range(1, d // 2 + 1)]
+        rows = []
+        for m in range(x.shape[-2]):
+            rotation = torch.eye(x.shape[-1], dtype=torch.float64)
+            for i, frequency in enumerate(theta):
+                a, b = (i, i + d // 2) if self.halves else (2 * i, 2 * i + 1)
+                angle = torch.tensor((start + m) / self.position_scaling * frequency, dtype=torch.float64)
+                rotation[a, a] = rotation[b, b] = angle.cos()
+                rotation[b, a] = angle.sin()
+                rotation[a, b] = -angle.sin()
+            rows.append(x[..., m, :] @ rotation.T)
+        return torch.stack(rows, -2)
+
+
+class SwiGLU(torch.nn.Module):
+    """Shazeer: GLU Variants Improve Transformer, 2020, equation 6: FFN_SwiGLU."""
+
+    def __init__(self, features, hidden_features, bias=False):
+        super().__init__()
+        self.gate_proj = torch.nn.Linear(features, hidden_features, bias)
+        self.up_proj = torch.nn.Linear(features, hidden_features, bias)
+        self.down_proj = torch.nn.Linear(hidden_features, features, bias)
+
+    def forward(self, x):
+        return self.down_proj(torch.nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class GroupedQueryAttention(torch.nn.Module):
+    """PyTorch's function between projections."""
+
+    def __init__(self, embed_dim, num_heads, num_kv_heads, head_dim=None, bias=False, is_causal=True, rotary=None):
+        super().__init__()
+        self.head_dim, self.is_causal = head_dim or embed_dim // num_heads, is_causal
+        self.q_proj = torch.nn.Linear(embed_dim, num_heads * self.head_dim, bias)
+        self.k_proj = torch.nn.Linear(embed_dim, num_kv_heads * self.head_dim, bias)
+        self.v_proj = torch.nn.Linear(embed_dim, num_kv_heads * self.head_dim, bias)
+        self.o_proj = torch.nn.Linear(num_heads * self.head_dim, embed_dim, bias)
+        self.rotary = RotaryEmbedding(rotary) if rotary else torch.nn.Identity()
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        attention = torch.nn.functional.scaled_dot_product_attention
+        y = attention(self.rotary(q), self.rotary(k), v, attn_mask=mask, is_causal=self.is_causal, enable_gqa=True)
+        return self.o_proj(y.transpose(-3, -2).flatten(-2))
+
+
 # What is made of other arguments than those of its constructor.
 BUILDERS = {"TransformerEncoder": encoder, "TransformerDecoder": decoder}
+# What PyTorch has not.
+BUILDERS |= {"RotaryEmbedding": RotaryEmbedding, "SwiGLU": SwiGLU, "GroupedQueryAttention": GroupedQueryAttention}
 
 
 def case(name, args, options, inputs, train=True, call=None, fold=False, both=False, masks=()):
@@ -416,9 +475,24 @@ def packed_sequences():
     packed("LSTM", [3, 3], options, values(4, 3, 3), [values(4, 3, 2), values(4, 3, 3)], [1, 2, 4], {"enforce_sorted": False})
 
 
+def language_models():
+    for options in ({}, {"halves": True}, {"base": 500000.0, "position_scaling": 4.0}, {"base_scaling": 8.0, "halves": True}):
+        case("RotaryEmbedding", [6], options, [values(5, 6)])
+        case("RotaryEmbedding", [4], options, [values(2, 3, 4, 6)], call={"start": 1000})
+    case("SwiGLU", [4, 6], {}, [values(2, 3, 4)])
+    case("SwiGLU", [3, 2], {"bias": True}, [values(3)])
+    masks = ("mask",)
+    case("GroupedQueryAttention", [8, 4, 2], {}, [values(2, 5, 8), None], masks=masks)
+    case("GroupedQueryAttention", [8, 4, 1], {"bias": True, "rotary": 2}, [values(5, 8), None], masks=masks)
+    case("GroupedQueryAttention", [6, 2, 2], {"head_dim": 4, "rotary": 4}, [values(2, 4, 6), None], masks=masks)
+    case("GroupedQueryAttention", [8, 4, 2], {"is_causal": False}, [values(2, 3, 8), values(2, 1, 3, 3)], masks=masks)
+    seen = torch.tensor([[True, False, True], [True, True, False], [False, True, True]])
+    case("GroupedQueryAttention", [8, 4, 2], {"is_causal": False, "rotary": 2}, [values(2, 3, 8), seen], masks=masks)
+
+
 FAMILIES = [
     convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders, keys_and_values, transformers,
-    power_pools, table_options, packed_sequences,
+    power_pools, table_options, packed_sequences, language_models,
 ]
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@
 //! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
 //! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`], over [packed sequences](utils::rnn), too |
 //! | attention | [`MultiheadAttention`], [`Transformer`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
+//! | language models | [`GroupedQueryAttention`], [`RotaryEmbedding`], [`SwiGLU`] |
 //! | tables | [`Embedding`], [`EmbeddingBag`] |
 //! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`], [`FeatureAlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |

@@ -10,6 +10,7 @@ mod embedding;
 mod embedding_bag;
 mod fold;
 mod group_norm;
+mod grouped_query_attention;
 mod layer_norm;
 mod linear;
 mod linear_cross_entropy;
@@ -21,8 +22,10 @@ mod padding;
 mod pool;
 mod reshape;
 mod rnn;
+mod rotary;
 mod sequential;
 mod shuffle;
+mod swiglu;
 mod transformer;
 mod upsample;
 
@@ -46,6 +49,7 @@ pub use embedding::{Embedding, EmbeddingOptions};
 pub use embedding_bag::{EmbeddingBag, EmbeddingBagMode, EmbeddingBagOptions};
 pub use fold::{Fold, FoldOptions, Unfold};
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
+pub use grouped_query_attention::{GroupedQueryAttention, GroupedQueryAttentionOptions, KeyValueCache};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
 pub use linear_cross_entropy::{LinearCrossEntropyLoss, LinearCrossEntropyLossOptions};
@@ -66,8 +70,10 @@ pub use pool::{
 };
 pub use reshape::{Flatten, Identity, Unflatten};
 pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RNNCellOptions, RNNOptions};
+pub use rotary::{RotaryEmbedding, RotaryEmbeddingOptions};
 pub use sequential::{Function, IntoLayer, OfFunction, OfLayer, Sequential};
 pub use shuffle::{ChannelShuffle, PixelShuffle, PixelUnshuffle};
+pub use swiglu::SwiGLU;
 pub use transformer::{
     Transformer, TransformerActivation, TransformerCall, TransformerDecoder, TransformerDecoderCall,
     TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, TransformerLayerOptions,

@@ -6,6 +6,7 @@ mod common;
 mod derive;
 mod errors;
 mod init;
+mod key_value_cache;
 mod lbfgs;
 mod losses;
 mod module;

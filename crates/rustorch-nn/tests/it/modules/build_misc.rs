@@ -1,10 +1,10 @@
-//! Tables, modules of two arguments, dropout, and those that move elements of images.
+//! Tables, modules of two arguments, dropout, those that move elements of images, and those that PyTorch has not.
 
 use super::build::{Built, called_with, layer};
 use super::build_functions;
 use super::fixture::{Case, each};
 use rustorch_nn::*;
-use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, Tensor};
+use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, RopeStyle, Tensor};
 
 /// A module of two tensors.
 pub(super) fn of_two<M: Module + 'static>(
@@ -24,6 +24,37 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "Dropout" => layer(Dropout::new(p())?),
         "FeatureAlphaDropout" => layer(FeatureAlphaDropout::new(p())?),
         "AlphaDropout" => layer(AlphaDropout::new(p())?),
+        "RotaryEmbedding" => {
+            let float = |name, default| case.option_f64(name).unwrap_or(default);
+            let halves = case.option_bool("halves") == Some(true);
+            let options = RotaryEmbeddingOptions {
+                style: if halves { RopeStyle::Halves } else { RopeStyle::Adjacent },
+                base: float("base", 10_000.0),
+                position_scaling: float("position_scaling", 1.0),
+                base_scaling: float("base_scaling", 1.0),
+            };
+            let start = case.call["start"].as_u64().unwrap_or(0) as usize;
+            called_with(RotaryEmbedding::with(case.size(0), options)?, move |rotary, inputs| {
+                Ok(vec![Some(rotary.forward_from(inputs[0].as_ref().unwrap(), start)?)])
+            })
+        }
+        "SwiGLU" => {
+            let bias = case.option_bool("bias").unwrap_or(false);
+            let options = LinearOptions::default().bias(bias).tensor(dtype);
+            layer(SwiGLU::with(case.size(0), case.size(1), options)?)
+        }
+        "GroupedQueryAttention" => {
+            let options = GroupedQueryAttentionOptions::default()
+                .head_dim(case.option_usize("head_dim"))
+                .bias(case.option_bool("bias").unwrap_or(false))
+                .is_causal(case.option_bool("is_causal").unwrap_or(true))
+                .rotary(case.option_usize("rotary").map(RotaryEmbedding::new).transpose()?)
+                .tensor(dtype);
+            let attention = GroupedQueryAttention::with(case.size(0), case.size(1), case.size(2), options)?;
+            called_with(attention, |attention, inputs| {
+                Ok(vec![Some(attention.forward_with(inputs[0].as_ref().unwrap(), inputs[1].as_ref())?)])
+            })
+        }
         "Linear" => {
             let bias = case.option_bool("bias").unwrap_or(true);
             layer(Linear::with(
