@@ -11,6 +11,7 @@ mod embedding_bag;
 mod fold;
 mod group_norm;
 mod grouped_query_attention;
+mod instance_norm;
 mod layer_norm;
 mod linear;
 mod linear_cross_entropy;
@@ -29,10 +30,7 @@ mod swiglu;
 mod transformer;
 mod upsample;
 
-pub use batch_norm::{
-    BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, InstanceNorm, InstanceNorm1d,
-    InstanceNorm2d, InstanceNorm3d, InstanceNormOptions,
-};
+pub use batch_norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions};
 pub use bilinear::{Bilinear, BilinearOptions};
 pub use conv::{
     Conv, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvNdOptions, ConvPadding,
@@ -50,6 +48,7 @@ pub use embedding_bag::{EmbeddingBag, EmbeddingBagMode, EmbeddingBagOptions};
 pub use fold::{Fold, FoldOptions, Unfold};
 pub use group_norm::{GroupNorm, GroupNormOptions, LocalResponseNorm};
 pub use grouped_query_attention::{GroupedQueryAttention, GroupedQueryAttentionOptions, KeyValueCache};
+pub use instance_norm::{InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormOptions};
 pub use layer_norm::{LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions};
 pub use linear::{Linear, LinearOptions};
 pub use linear_cross_entropy::{LinearCrossEntropyLoss, LinearCrossEntropyLossOptions};
