@@ -9,17 +9,13 @@ takes the median of each; the ratio is taken round by round, and the median of t
 
 import argparse
 import json
-import os
 import re
 import statistics
-import subprocess
-import tempfile
 import time
 
 import torch
 import torch.nn.functional as F
-
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+from side_by_side import build, in_turn, samples
 
 
 def leaf(*dims, scale=1.0):
@@ -86,16 +82,7 @@ def theirs(leaves, forward, is_scalar, seconds):
 
 def ours(program, name, seconds, threads):
     """The median time of both passes, in µs."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [program, "--bench", f"^{name}$", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
-        environment = os.environ | {"CRITERION_HOME": folder, "RUSTORCH_THREADS": str(threads)}
-        subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
-        for path, _, files in os.walk(folder):
-            if path.endswith("new") and "sample.json" in files:
-                with open(os.path.join(path, "sample.json")) as file:
-                    sample = json.load(file)
-                return statistics.median(t / n for t, n in zip(sample["times"], sample["iters"])) / 1e3
-    raise SystemExit(f"the benchmark has no case {name}")
+    return statistics.median(samples(program, name, seconds, threads)) * 1e6
 
 
 def main():
@@ -106,9 +93,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose names match this pattern")
     parser.add_argument("--json", help="a file for the figures")
     args = parser.parse_args()
-    build = ["cargo", "bench", "-p", "rustorch-tensor", "--bench", "autograd", "--no-run"]
-    said = subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT).stderr
-    program = os.path.join(ROOT, re.search(r"\((target/\S+)\)", said).group(1))
+    program = build("rustorch-tensor", "autograd")
     rows = []
     print(f"{'case':<30} {'threads':>7} {'PyTorch µs':>12} {'RusTorch µs':>12} {'ratio':>7}")
     for threads in args.threads:
@@ -116,9 +101,8 @@ def main():
         for name, leaves, forward, is_scalar in cases():
             if not re.search(args.only, name):
                 continue
-            rounds = [(theirs(leaves, forward, is_scalar, args.seconds), ours(program, name, args.seconds, threads)) for _ in range(args.rounds)]
-            ratio = statistics.median(mine / other for other, mine in rounds)
-            other, mine = (statistics.median(column) for column in zip(*rounds))
+            peer = lambda: theirs(leaves, forward, is_scalar, args.seconds)
+            other, mine, ratio = in_turn(args.rounds, peer, lambda: ours(program, name, args.seconds, threads))
             rows.append({"case": name, "threads": threads, "torch_us": other, "rustorch_us": mine, "ratio": ratio})
             print(f"{name:<30} {threads:>7} {other:>12.2f} {mine:>12.2f} {ratio:>7.2f}", flush=True)
     print(f"\n{'case':<30} {'threads':>7} {'base µs':>12} {'RusTorch µs':>12} {'ratio':>7}")
@@ -126,9 +110,8 @@ def main():
         for name, base in OWN:
             if not re.search(args.only, name):
                 continue
-            rounds = [[ours(program, case, args.seconds, threads) for case in (base, name)] for _ in range(args.rounds)]
-            ratio = statistics.median(mine / other for other, mine in rounds)
-            other, mine = (statistics.median(column) for column in zip(*rounds))
+            own = lambda case: lambda: ours(program, case, args.seconds, threads)
+            other, mine, ratio = in_turn(args.rounds, own(base), own(name))
             rows.append({"case": name, "threads": threads, "base": base, "base_us": other, "rustorch_us": mine, "ratio": ratio})
             print(f"{name:<30} {threads:>7} {other:>12.2f} {mine:>12.2f} {ratio:>7.2f}", flush=True)
     if args.json:

@@ -101,6 +101,11 @@ impl ViewOp {
         }
     }
 
+    /// Whether the view has some of the tensor's elements, each once, as they are.
+    pub fn is_slice(&self) -> bool {
+        matches!(self, ViewOp::Slice { .. } | ViewOp::Select { .. })
+    }
+
     /// Dtype and layout of the view of a tensor of this dtype and layout.
     ///
     /// # Errors

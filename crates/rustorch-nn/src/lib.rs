@@ -44,6 +44,7 @@ extern crate self as rustorch_nn;
 
 mod activation;
 pub mod data;
+mod expression;
 pub mod functional;
 pub mod init;
 mod layer;

@@ -12,6 +12,9 @@ pub(super) fn copy(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Re
     if let DType::Quant(_) = x.dtype() {
         return copy_blocks(x, out);
     }
+    if strided::copy_rows(pool, x, out)? {
+        return Ok(());
+    }
     dispatch_dtype!(x.dtype(), all, T => {
         map1(pool, out, x, GRAIN, &|x: &[T], out: &mut [T]| out.copy_from_slice(x))
     }, _ => Err(unreachable_memory()))

@@ -2,7 +2,7 @@
 
 use super::copy::copy;
 use super::index::{covered, lines};
-use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
+use super::strided::{self, Rows, RowsMut, for_slices, indices, unreachable_memory};
 use crate::ThreadPool;
 use crate::math::Real;
 use rustorch_core::{
@@ -13,8 +13,6 @@ use std::ops::Mul;
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
-/// The elements of a slice across the axis from which on slices are copied as a whole.
-const WIDE: usize = 64;
 
 /// `x` with `src` written or added at `index`. Lines along the axis are independent; inside one, sources go in order. Over `x`
 /// itself, nothing but the chosen elements is touched.
@@ -26,16 +24,18 @@ pub(super) fn run(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let Some(lines) = Lines::of(pool, mode.name(), axis, [x, index, src], out)? else { return Ok(()) };
-    let (from, to, n) = (&lines.from, &lines.to, lines.n);
-    if mode == ScatterMode::Replace && lines.starts.len() == 1 && axis < to.ndim() && from.numel() / n >= WIDE
-    {
-        for (k, &at) in lines.chosen.iter().enumerate() {
-            let (from, to) = (from.select(axis, k)?, to.select(axis, at)?);
-            copy(pool, &strided::part(src, &from), &mut strided::part_mut(out, &to))?;
-        }
-        return Ok(());
-    }
     dispatch_dtype!(x.dtype(), all, T => {
+        if lines.starts.len() == 1 && axis < lines.to.ndim() {
+            // Every line has the same indices: whole slices go to their places.
+            let (from, mut to) = (strided::part(src, &lines.from), strided::part_mut(out, &lines.to));
+            let done = for_slices(pool, axis, &lines.chosen, &from, &mut to, &|x: &[T], out: &mut [T]| match mode {
+                ScatterMode::Replace => out.copy_from_slice(x),
+                ScatterMode::Add => out.iter_mut().zip(x).for_each(|(out, &x)| *out = out.plus(x)),
+            })?;
+            if done {
+                return Ok(());
+            }
+        }
         // SAFETY: each line belongs to one range, and holds the elements of `x`.
         lines.each(pool, axis, src, out, || (), |target: &RowsMut<'_, T>, i, changes, ()| unsafe {
             match mode {

@@ -164,16 +164,7 @@ impl Step<'_> {
     }
 }
 
-/// An expression of all optimizers of a kind, made when the first of them steps. It has to use all its inputs.
-macro_rules! expression {
-    ($name:ident, |[$($input:ident),+]| $value:expr) => {
-        static $name: std::sync::LazyLock<rustorch_tensor::Fused> = std::sync::LazyLock::new(|| {
-            rustorch_tensor::fuse(|[$($input),+]| $value).expect("the expression uses each input")
-        });
-    };
-}
-
-pub(super) use expression;
+pub(super) use crate::expression::expression;
 
 /// An error if an option is outside its range.
 pub(super) fn expect(optimizer: &'static str, name: &str, value: f64, fits: bool, range: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use super::rule;
 use super::{Autocast, GradMode, anomaly, fit};
 use crate::Tensor;
 use rustc_hash::FxHashMap;
-use rustorch_core::{Error, Result};
+use rustorch_core::{Error, Result, ViewOp};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -53,6 +53,18 @@ impl Slot {
             }
         }
         Ok(())
+    }
+
+    /// Adds the gradient of a view of part of the result.
+    fn add_part(&mut self, op: &ViewOp, grad: &Tensor, result: &Meta) -> Result<()> {
+        let (sum, fresh) = match self.sum.take() {
+            Some(sum) if self.owned => (sum, false),
+            Some(sum) => (sum.copy()?, false),
+            None => (Tensor::zeros(result.shape.clone(), (grad.dtype(), grad.device()))?, true),
+        };
+        self.owned = true;
+        let part = crate::dispatch::view(self.sum.insert(sum), op)?;
+        if fresh { part.copy_(grad) } else { part.add_(grad) }
     }
 }
 
@@ -135,6 +147,12 @@ impl Engine<'_> {
     }
 
     fn push(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
+        let create_graph = self.pass.create_graph;
+        self.slot(edge).map_or(Ok(()), |slot| slot.add(grad, create_graph))
+    }
+
+    /// Where the gradient of a result is summed.
+    fn slot(&mut self, edge: &Edge) -> Option<&mut Slot> {
         let Edge { node, index } = edge;
         let Schedule { tasks, places, queue } = &mut *self.schedule;
         let place = *places.entry(address(node)).or_insert_with(|| {
@@ -144,10 +162,7 @@ impl Engine<'_> {
             queue.push((node.depth, Reverse(place)));
             place
         });
-        match &mut tasks[place] {
-            Some(task) => task.slots[*index].add(grad, self.pass.create_graph),
-            None => Ok(()),
-        }
+        tasks[place].as_mut().map(|task| &mut task.slots[*index])
     }
 
     fn visit(&mut self, Task { node, slots }: Task) -> Result<()> {
@@ -182,6 +197,16 @@ impl Engine<'_> {
         let needed: SmallVec<[bool; 4]> = node.inputs.iter().map(wanted).collect();
         if !needed.contains(&true) {
             return Ok(());
+        }
+        if let (Kind::View(op), Some(Some(grad)), [Input { edge: Some(edge), meta }]) =
+            (&node.kind, grads.first(), &node.inputs[..])
+            && op.is_slice()
+            && grad.dtype() == meta.dtype
+            && !self.pass.create_graph
+            && !anomaly::is_enabled()
+        {
+            // Without zeros around it: many parts of one tensor would take time by their square.
+            return self.slot(edge).map_or(Ok(()), |slot| slot.add_part(op, grad, meta));
         }
         let results = self.differentiate(&node, &grads, &needed)?;
         drop(grads);

@@ -18,12 +18,21 @@ const MOST_OF_ALL: usize = FusedPointwise::MAX_INPUTS + 1;
 /// Room for a block of elements of up to 16 bytes.
 type Scratch = [MaybeUninit<u128>; BLOCK];
 
+/// How a function treats elements of aliased arguments.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum InPlace {
+    /// It makes references to them: it gets a copy.
+    Copied,
+    /// It makes none while it makes one to the output's: it gets them where they are.
+    Direct,
+}
+
 /// One view in a joint loop.
 #[derive(Clone)]
-struct Operand {
-    base: *mut u8,
-    size: usize,
-    strides: Dims,
+pub(super) struct Operand {
+    pub(super) base: *mut u8,
+    pub(super) size: usize,
+    pub(super) strides: Dims,
     /// Whether the elements lie in the order of the loop without gaps.
     packed: bool,
     /// Whether the output has the same elements, so that they are gathered before those are written.
@@ -31,16 +40,16 @@ struct Operand {
 }
 
 /// Dimensions shared by several views, as few as possible. The output comes first.
-struct Loop {
-    dims: Dims,
-    operands: SmallVec<[Operand; MOST]>,
+pub(super) struct Loop {
+    pub(super) dims: Dims,
+    pub(super) operands: SmallVec<[Operand; MOST]>,
 }
 
-// SAFETY: the addresses are those of views that outlive the loop; see the documentation of `strided`.
-unsafe impl Sync for Loop {}
+// SAFETY: the address is that of a view that outlives the loop; see the documentation of `strided`.
+unsafe impl Sync for Operand {}
 
 impl Loop {
-    fn new(out: &mut ViewMut<'_>, args: &[View<'_>]) -> Result<Loop, Fault> {
+    pub(super) fn new(out: &mut ViewMut<'_>, args: &[View<'_>], in_place: InPlace) -> Result<Loop, Fault> {
         let shape = out.layout().shape();
         let size = |dtype: DType| dtype.size().ok_or_else(super::unreachable_memory);
         let operand = |base, size, layout: &Layout, aliased| Operand {
@@ -53,7 +62,8 @@ impl Loop {
         let mut operands = SmallVec::new();
         operands.push(operand(base_mut(out)?, size(out.dtype())?, out.layout(), false));
         for x in args {
-            let (at, size, aliased) = (base(x)?.cast_mut(), size(x.dtype())?, x.is_aliased());
+            let (at, size) = (base(x)?.cast_mut(), size(x.dtype())?);
+            let aliased = x.is_aliased() && in_place == InPlace::Copied;
             if x.layout().shape() == shape {
                 operands.push(operand(at, size, x.layout(), aliased));
             } else {
@@ -125,7 +135,7 @@ impl Loop {
         }
     }
 
-    fn numel(&self) -> usize {
+    pub(super) fn numel(&self) -> usize {
         self.dims.iter().product()
     }
 
@@ -240,7 +250,11 @@ impl Loop {
 impl Operand {
     #[inline]
     fn at(&self, position: &Dims) -> *mut u8 {
-        let index: usize = position.iter().zip(&self.strides).map(|(p, s)| p * s).sum();
+        self.at_index(position.iter().zip(&self.strides).map(|(p, s)| p * s).sum())
+    }
+
+    #[inline]
+    pub(super) fn at_index(&self, index: usize) -> *mut u8 {
         // `wrapping_add`: computing the address is no access; those that are accessed are inside the view.
         self.base.wrapping_add(index * self.size)
     }
@@ -251,7 +265,7 @@ impl Operand {
 /// # Safety
 /// All elements are valid for reading and writing, and the two sides do not overlap.
 #[inline]
-pub(super) unsafe fn copy_run(
+pub(crate) unsafe fn copy_run(
     from: *const u8,
     step: usize,
     to: *mut u8,
@@ -315,7 +329,7 @@ fn for_runs(
     if !fits {
         return Err(super::unreachable_memory());
     }
-    for_parts(pool, out, args, grain, &|| (), &|(), addresses, n| f(addresses, n))
+    for_parts(pool, out, args, InPlace::Copied, grain, &|| (), &|(), addresses, n| f(addresses, n))
 }
 
 /// Runs `f` on addresses of runs at equal positions of up to [`FusedPointwise::MAX_INPUTS`] arguments, which broadcast, the output's
@@ -324,6 +338,7 @@ pub(crate) fn for_parts<S>(
     pool: &ThreadPool,
     out: &mut ViewMut<'_>,
     args: &[View<'_>],
+    in_place: InPlace,
     grain: usize,
     start: &(dyn Fn() -> S + Sync),
     f: &(dyn Fn(&mut S, &[*mut u8], usize) + Sync),
@@ -333,7 +348,8 @@ pub(crate) fn for_parts<S>(
     let n = out.layout().numel();
     let alike = |layout: &Layout| layout.numel() == n && layout.is_contiguous();
     let numbers = args.iter().filter(|x| n > 1 && x.layout().numel() == 1).count();
-    let buffered = numbers != 0 || args.iter().any(View::is_aliased);
+    let copied = |x: &View<'_>| x.is_aliased() && in_place == InPlace::Copied;
+    let buffered = numbers != 0 || args.iter().any(copied);
     if numbers <= 1
         && n <= if buffered { BLOCK } else { grain }
         && alike(out.layout())
@@ -346,7 +362,7 @@ pub(crate) fn for_parts<S>(
         for x in args {
             let (at, size) = (base(x)?, x.dtype().size().ok_or_else(super::unreachable_memory)?);
             let is_number = n > 1 && x.layout().numel() == 1;
-            let buffer = match (x.is_aliased(), is_number) {
+            let buffer = match (copied(x), is_number) {
                 (false, false) => {
                     addresses.push(at.cast_mut());
                     continue;
@@ -361,7 +377,7 @@ pub(crate) fn for_parts<S>(
         f(&mut start(), &addresses, n);
         return Ok(());
     }
-    let joint = Loop::new(out, args)?;
+    let joint = Loop::new(out, args, in_place)?;
     pool.ranges(joint.numel(), grain, |range| {
         let mut state = start();
         let mut each = |_: usize, addresses: &[*mut u8], n: usize| f(&mut state, addresses, n);

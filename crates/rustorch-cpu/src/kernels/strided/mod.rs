@@ -14,15 +14,20 @@
 //! An aliased view has the elements of an output. No reference to those is made but the output's: loops copy a block of them
 //! to a buffer of the thread before they write the same block, which no other thread reads.
 
+mod copy;
 mod grid;
 mod map;
 mod matrices;
+mod outer;
 mod rows;
+mod slices;
 
+pub(crate) use copy::copy_rows;
 pub(crate) use grid::Grid;
-pub(crate) use map::{fill_with, for_parts, map1, map1_at, map2, map3};
+pub(crate) use map::{InPlace, copy_run, fill_with, for_parts, map1, map1_at, map2, map3};
 pub(crate) use matrices::{Matrices, Matrix};
 pub(crate) use rows::{Rows, RowsMut, for_row_pairs, for_rows, for_rows2};
+pub(crate) use slices::for_slices;
 
 use crate::ThreadPool;
 use rustorch_core::{DType, Dims, Element, Error, Fault, Layout, Shape, View, ViewMut};

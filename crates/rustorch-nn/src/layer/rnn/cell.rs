@@ -1,5 +1,6 @@
 //! What one step of a recurrent network computes.
 
+use crate::expression::expression;
 use crate::{Parameter, init};
 use rustorch_tensor::{Result, Tensor, TensorOptions};
 
@@ -46,17 +47,13 @@ impl Cell {
             Cell::Gru => {
                 let [reset, update, new] = parts(input)?;
                 let [reset_hidden, update_hidden, new_hidden] = parts(&recurrent)?;
-                let reset = reset.add(&reset_hidden)?.sigmoid()?;
-                let update = update.add(&update_hidden)?.sigmoid()?;
-                let new = new.add(&reset.mul(&new_hidden)?)?.tanh()?;
-                // (1 − update) · new + update · hidden
-                new.add(&update.mul(&hidden.sub(&new)?)?)?
+                let new = GRU_NEW.apply(&[&reset, &reset_hidden, &new, &new_hidden])?;
+                GRU_HIDDEN.apply(&[&update, &update_hidden, &new, hidden])?
             }
             Cell::Lstm => {
                 let [input, forget, candidate, output] = parts(&input.add(&recurrent)?)?;
-                let kept = forget.sigmoid()?.mul(cell)?;
-                let cell = kept.add(&input.sigmoid()?.mul(&candidate.tanh()?)?)?;
-                let hidden = output.sigmoid()?.mul(&cell.tanh()?)?;
+                let cell = LSTM_CELL.apply(&[&forget, cell, &input, &candidate])?;
+                let hidden = LSTM_HIDDEN.apply(&[&output, &cell])?;
                 return Ok(match &weights.hr {
                     Some(projection) => [hidden.linear(projection, None)?, cell],
                     None => [hidden, cell],
@@ -66,6 +63,16 @@ impl Cell {
         Ok([hidden.clone(), hidden])
     }
 }
+
+expression!(LSTM_CELL, |[forget, cell, input, candidate]| forget.sigmoid() * cell
+    + input.sigmoid() * candidate.tanh());
+expression!(LSTM_HIDDEN, |[output, cell]| output.sigmoid() * cell.tanh());
+expression!(GRU_NEW, |[reset, reset_hidden, new, new_hidden]| (new
+    + (reset + reset_hidden).sigmoid() * new_hidden)
+    .tanh());
+// (1 − update) · new + update · hidden
+expression!(GRU_HIDDEN, |[update, update_hidden, new, hidden]| new
+    + (update + update_hidden).sigmoid() * (hidden - new));
 
 /// Equal parts of the last dimension.
 fn parts<const K: usize>(x: &Tensor) -> Result<[Tensor; K]> {

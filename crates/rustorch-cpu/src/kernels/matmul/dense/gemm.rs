@@ -201,21 +201,29 @@ unsafe fn pack_stacks<A: Arithmetic>(
         let stacks = x.count.div_ceil(most);
         let first = range.start.clamp(stacks_before, stacks_before + stacks) - stacks_before;
         let end = range.end.clamp(stacks_before, stacks_before + stacks) - stacks_before;
-        for (row, height, _) in tiles.over(first * most..(end * most).min(x.count)) {
-            let mut rows = [std::ptr::null(); HIGHEST];
-            for (i, address) in rows[..height].iter_mut().enumerate() {
-                *address = x.address(row + i);
-            }
-            // SAFETY: this function's contract.
-            unsafe {
-                let to = packed.address((rows_before + row) * x.len());
-                pack_rows::<A>(&rows[..height], x.len(), x.stride(), to);
+        // Where a row's elements lie apart, a cache line has those of several stacks, which are packed while it is at hand.
+        let depth = if x.stride() == 1 { x.len().max(1) } else { SPREAD };
+        for p in (0..x.len()).step_by(depth) {
+            let depth = depth.min(x.len() - p);
+            for (row, height, _) in tiles.over(first * most..(end * most).min(x.count)) {
+                let mut rows = [std::ptr::null(); HIGHEST];
+                for (i, address) in rows[..height].iter_mut().enumerate() {
+                    *address = x.address(row + i).wrapping_add(p * x.stride());
+                }
+                // SAFETY: this function's contract.
+                unsafe {
+                    let to = packed.address((rows_before + row) * x.len() + p * height);
+                    pack_rows::<A>(&rows[..height], depth, x.stride(), to);
+                }
             }
         }
         stacks_before += stacks;
         rows_before += x.count;
     }
 }
+
+/// Values of rows that are packed before the next stack's, where they lie apart.
+const SPREAD: usize = 64;
 
 /// Elements for a thread to pack at least.
 const PACK_GRAIN: usize = 16 << 10;

@@ -112,14 +112,14 @@ pub(crate) unsafe fn pack_rows<A: Arithmetic>(rows: &[*const A::X], k: usize, st
     // SAFETY: this function's contract.
     unsafe {
         match *rows {
-            [a, b, c, d, e, f, g, h, i, j, l, m] if stride == 1 => {
-                pack_side_by_side::<A, 12>([a, b, c, d, e, f, g, h, i, j, l, m], k, out);
+            [a, b, c, d, e, f, g, h, i, j, l, m] => {
+                pack_side_by_side::<A, 12>([a, b, c, d, e, f, g, h, i, j, l, m], k, stride, out);
             }
-            [a, b, c, d, e, f, g, h] if stride == 1 => {
-                pack_side_by_side::<A, 8>([a, b, c, d, e, f, g, h], k, out);
+            [a, b, c, d, e, f, g, h] => {
+                pack_side_by_side::<A, 8>([a, b, c, d, e, f, g, h], k, stride, out);
             }
-            [a, b, c, d, e, f] if stride == 1 => pack_side_by_side::<A, 6>([a, b, c, d, e, f], k, out),
-            [a, b, c, d] if stride == 1 => pack_side_by_side::<A, 4>([a, b, c, d], k, out),
+            [a, b, c, d, e, f] => pack_side_by_side::<A, 6>([a, b, c, d, e, f], k, stride, out),
+            [a, b, c, d] => pack_side_by_side::<A, 4>([a, b, c, d], k, stride, out),
             _ => {
                 for (i, &row) in rows.iter().enumerate() {
                     for p in 0..k {
@@ -134,13 +134,30 @@ pub(crate) unsafe fn pack_rows<A: Arithmetic>(rows: &[*const A::X], k: usize, st
 /// [`pack_rows`] for a height known beforehand, which fills each line of the result at once.
 ///
 /// # Safety
-/// As there, with a stride of 1.
-unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(rows: [*const A::X; H], k: usize, out: *mut A::E) {
+/// As there.
+unsafe fn pack_side_by_side<A: Arithmetic, const H: usize>(
+    rows: [*const A::X; H],
+    k: usize,
+    stride: usize,
+    out: *mut A::E,
+) {
+    // Rows of a transposed matrix lie beside each other: so do those of a line.
+    let beside = (1..H).all(|i| rows[i] == rows[0].wrapping_add(i));
+    if beside && stride != 1 {
+        for p in 0..k {
+            // SAFETY: this function's contract.
+            unsafe {
+                let line: [A::E; H] = (*rows[0].add(p * stride).cast::<[A::X; H]>()).map(A::x);
+                out.add(p * H).cast::<[A::E; H]>().write_unaligned(line);
+            }
+        }
+        return;
+    }
     for p in 0..k {
         // SAFETY: this function's contract.
         unsafe {
             for i in 0..H {
-                *out.add(p * H + i) = A::x(*rows[i].add(p));
+                *out.add(p * H + i) = A::x(*rows[i].add(p * stride));
             }
         }
     }

@@ -1,0 +1,38 @@
+"""What the comparisons with other libraries share: RusTorch's benchmark programs, built and run one case at a time."""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def build(package, bench):
+    """The path of a benchmark's program."""
+    command = ["cargo", "bench", "-p", package, "--bench", bench, "--no-run"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stderr
+    return os.path.join(ROOT, re.search(r"Executable .* \((\S+)\)", said).group(1))
+
+
+def samples(program, name, seconds, threads):
+    """The times of a benchmark's samples, in seconds for one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "--bench", f"^{name}$", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
+        environment = os.environ | {"CRITERION_HOME": folder, "RUSTORCH_THREADS": str(threads)}
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
+        for path, _, files in os.walk(folder):
+            if path.endswith("new") and "sample.json" in files:
+                with open(os.path.join(path, "sample.json")) as file:
+                    sample = json.load(file)
+                return [t / n / 1e9 for t, n in zip(sample["times"], sample["iters"])]
+    raise SystemExit(f"the benchmark has no case {name}")
+
+
+def in_turn(rounds, theirs, ours):
+    """Medians of both and of the ratios ours / theirs, which are taken round by round: machines drift."""
+    times = [(theirs(), ours()) for _ in range(rounds)]
+    ratio = statistics.median(mine / other for other, mine in times)
+    return *(statistics.median(column) for column in zip(*times)), ratio

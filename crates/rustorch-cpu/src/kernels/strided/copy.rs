@@ -1,0 +1,142 @@
+//! Copies between layouts of one shape.
+
+use super::map::{InPlace, Loop};
+use super::outer::Outer;
+use super::{base, base_mut, unreachable_memory};
+use crate::ThreadPool;
+use rustorch_core::{Fault, View, ViewMut};
+use std::mem::MaybeUninit;
+
+/// Bytes for a thread to copy at least.
+const GRAIN: usize = 1 << 17;
+/// Elements of a tile of a transposition, of each dimension: a cache line of `f32`.
+const TILE: usize = 16;
+/// Elements of each dimension of what one thread transposes at a time: tiles of which share pages.
+const BLOCK: usize = 64;
+
+/// Copies elements between any layouts of one shape: rows that are contiguous on both sides as a whole, others by tiles of the
+/// dimensions that are contiguous on either side, so that whole cache lines are read and written. `false` where neither helps.
+pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Result<bool, Fault> {
+    if x.dtype() != out.dtype() || x.is_aliased() {
+        return Ok(false);
+    }
+    if x.layout().is_contiguous() && out.layout().is_contiguous() {
+        let (from, to) = (Start(base(x)?.cast_mut()), Start(base_mut(out)?));
+        let size = x.dtype().size().ok_or_else(unreachable_memory)?;
+        pool.ranges(x.layout().numel() * size, GRAIN, |range| {
+            // SAFETY: bytes of elements that the views have, of different memory.
+            unsafe { std::ptr::copy_nonoverlapping(from.at(range.start), to.at(range.start), range.len()) };
+        });
+        return Ok(true);
+    }
+    let joint = Loop::new(out, std::slice::from_ref(x), InPlace::Direct)?;
+    let (to, from) = (&joint.operands[0], &joint.operands[1]);
+    let last = joint.dims.len() - 1;
+    if joint.numel() == 0 || to.strides[last] != 1 {
+        return Ok(false);
+    }
+    let size = to.size;
+    if from.strides[last] == 1 {
+        let outer = Outer::new(&joint, &[last]);
+        let row = joint.dims[last] * size;
+        pool.ranges(outer.count(), (GRAIN / row).max(1), |range| {
+            outer.each(range, |[to_index, from_index]| {
+                let (from, to) = (from.at_index(from_index), to.at_index(to_index));
+                // SAFETY: as above, of one row.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, row) };
+            });
+        });
+        return Ok(true);
+    }
+    let Some(across) = (0..last).find(|&axis| from.strides[axis] == 1) else { return Ok(false) };
+    let (rows, cols) = (joint.dims[across], joint.dims[last]);
+    if rows < 4 || cols < 4 {
+        return Ok(false);
+    }
+    let outer = Outer::new(&joint, &[across, last]);
+    let blocks = [rows.div_ceil(BLOCK), cols.div_ceil(BLOCK)];
+    let plane = Plane { from_stride: from.strides[last], to_stride: to.strides[across] };
+    let grain = (GRAIN / (BLOCK * BLOCK * size)).max(1);
+    pool.ranges(outer.count() * blocks[0] * blocks[1], grain, |range| {
+        for i in range {
+            let (at, block) = (i / (blocks[0] * blocks[1]), i % (blocks[0] * blocks[1]));
+            let (row, col) = (block % blocks[0] * BLOCK, block / blocks[0] * BLOCK);
+            let area = [BLOCK.min(rows - row), BLOCK.min(cols - col)];
+            outer.each(at..at + 1, |[to_index, from_index]| {
+                let from = from.at_index(from_index + row + col * plane.from_stride);
+                let to = to.at_index(to_index + row * plane.to_stride + col);
+                // SAFETY: elements that the views have, of different memory; each block is copied by one thread. Words have the
+                // size of the elements and at most their alignment.
+                unsafe {
+                    match size {
+                        1 => plane.transpose::<u8>(from.cast(), to.cast(), area),
+                        2 => plane.transpose::<u16>(from.cast(), to.cast(), area),
+                        4 => plane.transpose::<u32>(from.cast(), to.cast(), area),
+                        // Complex numbers are aligned like their parts.
+                        8 => plane.transpose::<[u32; 2]>(from.cast(), to.cast(), area),
+                        _ => plane.transpose::<[u64; 2]>(from.cast(), to.cast(), area),
+                    }
+                }
+            });
+        }
+    });
+    Ok(true)
+}
+
+/// The address of a view's first element.
+struct Start(*mut u8);
+
+// SAFETY: that of a view that outlives it; see the documentation of `strided`.
+unsafe impl Sync for Start {}
+
+impl Start {
+    fn at(&self, byte: usize) -> *mut u8 {
+        self.0.wrapping_add(byte)
+    }
+}
+
+/// Two dimensions, the first contiguous in the source and the second in the target.
+struct Plane {
+    from_stride: usize,
+    to_stride: usize,
+}
+
+impl Plane {
+    /// Copies `rows` by `cols` elements, tile by tile.
+    ///
+    /// # Safety
+    /// Element `(i, j)` can be read at `i + j * from_stride` and written at `i * to_stride + j`, and the two sides do not overlap.
+    unsafe fn transpose<W: Copy>(&self, from: *const W, to: *mut W, [rows, cols]: [usize; 2]) {
+        let mut tile = [const { [const { MaybeUninit::<W>::uninit() }; TILE] }; TILE];
+        for col in (0..cols).step_by(TILE) {
+            let width = TILE.min(cols - col);
+            for row in (0..rows).step_by(TILE) {
+                let height = TILE.min(rows - row);
+                // SAFETY: this function's contract; elements of the tile are written before they are read.
+                unsafe {
+                    let from = from.add(row + col * self.from_stride);
+                    let to = to.add(row * self.to_stride + col);
+                    if height == TILE && width == TILE {
+                        // Loops of known length, which the compiler unrolls.
+                        for (j, line) in tile.iter_mut().enumerate() {
+                            let from = from.add(j * self.from_stride).cast();
+                            std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), TILE);
+                        }
+                        let mut to = to;
+                        for i in 0..TILE {
+                            let line = tile.each_ref().map(|line| line[i]);
+                            std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), TILE);
+                            to = to.wrapping_add(self.to_stride);
+                        }
+                        continue;
+                    }
+                    for i in 0..height {
+                        for j in 0..width {
+                            *to.add(i * self.to_stride + j) = *from.add(i + j * self.from_stride);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
