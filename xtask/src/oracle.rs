@@ -174,6 +174,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_repr",
+        about: "PyTorch: how modules print",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/display.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_programs",
         about: "PyTorch: first and second gradients of random programs with views and writes in place",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/programs.jsonl"]],

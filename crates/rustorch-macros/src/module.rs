@@ -3,34 +3,31 @@
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
+use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, LitStr, Result};
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, LitStr, Result, Token};
 
 pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
     let nn = path()?;
     let name = &input.ident;
-    let type_name = type_name(&input)?;
-    let members = match &input.data {
-        Data::Struct(data) => {
-            let (pattern, visits) = fields(&data.fields, &nn)?;
-            quote! { let Self #pattern = self; #visits }
-        }
-        Data::Enum(data) => {
-            let arms = data
-                .variants
-                .iter()
-                .map(|variant| {
-                    let (pattern, visits) = fields(&variant.fields, &nn)?;
-                    let variant = &variant.ident;
-                    Ok(quote! { Self::#variant #pattern => { #visits } })
-                })
-                .collect::<Result<Vec<_>>>()?;
-            quote! { match self { #(#arms)* } }
-        }
+    let TypeAttributes { type_name, extra_repr } = TypeAttributes::of(&input)?;
+    let arms = match &input.data {
+        Data::Struct(data) => vec![Arm::of(quote!(Self), &data.fields, &nn)?],
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .map(|variant| {
+                let ident = &variant.ident;
+                Arm::of(quote!(Self::#ident), &variant.fields, &nn)
+            })
+            .collect::<Result<Vec<_>>>()?,
         Data::Union(_) => {
             return Err(Error::new_spanned(name, "a union is no module: its fields share their memory"));
         }
     };
+    let visits = arms.iter().map(|Arm { visited, visits, .. }| quote!(#visited => { #visits }));
+    let reprs = arms.iter().map(|Arm { printed, reprs, .. }| quote!(#printed => { #reprs }));
+    let extra_repr = extra_repr.map(|function| quote!((#function)(self, extra);));
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     Ok(quote! {
         #[automatically_derived]
@@ -44,27 +41,54 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
                 visit: &mut dyn ::core::ops::FnMut(&str, #nn::Member<'module>),
             ) {
                 let _ = &visit;
-                #members
+                match self { #(#visits)* }
+            }
+
+            fn extra_repr(&self, extra: &mut #nn::ExtraRepr) {
+                let _ = &extra;
+                match self { #(#reprs)* }
+                #extra_repr
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::fmt::Display for #name #arguments #bounds {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self as &dyn #nn::Module, f)
             }
         }
     })
 }
 
-/// What `type_name` returns: the value of `#[module(type_name = ..)]` before the type, or the type's own name.
-fn type_name(input: &DeriveInput) -> Result<TokenStream> {
-    let own = input.ident.to_string();
-    let mut type_name = quote!(#own);
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("module")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("type_name") {
-                return Err(meta.error("unknown attribute of a type: there is `type_name = ..`"));
-            }
-            // All to the end: the compiler parses the expression.
-            type_name = meta.value()?.parse()?;
-            Ok(())
-        })?;
+/// `#[module(type_name = ..)]` and `#[module(extra_repr = ..)]` before the type.
+struct TypeAttributes {
+    /// What `type_name` returns: the type's own name, unless there is another.
+    type_name: TokenStream,
+    /// A function that says more of the module when it is printed.
+    extra_repr: Option<TokenStream>,
+}
+
+impl TypeAttributes {
+    fn of(input: &DeriveInput) -> Result<TypeAttributes> {
+        let own = input.ident.to_string();
+        let mut attributes = TypeAttributes { type_name: quote!(#own), extra_repr: None };
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("module")) {
+            attribute.parse_nested_meta(|meta| {
+                // All to the end: the compiler parses the expression.
+                if meta.path.is_ident("type_name") {
+                    attributes.type_name = meta.value()?.parse()?;
+                } else if meta.path.is_ident("extra_repr") {
+                    attributes.extra_repr = Some(meta.value()?.parse()?);
+                } else {
+                    let message =
+                        "unknown attribute of a type: there are `type_name = ..` and `extra_repr = ..`";
+                    return Err(meta.error(message));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(attributes)
     }
-    Ok(type_name)
 }
 
 /// The crate with the trait, as its user calls it: by itself, or as a module of the facade.
@@ -85,31 +109,58 @@ fn path() -> Result<TokenStream> {
     Ok(quote!(::#facade::nn))
 }
 
-/// A pattern that binds the fields that are members, and the visits to them.
-fn fields(fields: &Fields, nn: &TokenStream) -> Result<(TokenStream, TokenStream)> {
-    let mut patterns = Vec::new();
-    let mut visits = Vec::new();
-    for (i, field) in fields.iter().enumerate() {
-        let attributes = Attributes::of(field)?;
-        let (place, default) = match &field.ident {
-            Some(ident) => (quote!(#ident), unraw(ident)),
-            None => {
-                let index = Index::from(i);
-                (quote!(#index), i.to_string())
+/// What is done with the fields of a struct or of one variant.
+struct Arm {
+    /// A pattern that binds the fields that are members.
+    visited: TokenStream,
+    /// The visits to them.
+    visits: TokenStream,
+    /// A pattern that binds the fields that are printed.
+    printed: TokenStream,
+    /// What is said of them.
+    reprs: TokenStream,
+}
+
+impl Arm {
+    fn of(path: TokenStream, fields: &Fields, nn: &TokenStream) -> Result<Arm> {
+        let (mut visited, mut visits, mut printed, mut reprs) = (vec![], vec![], vec![], vec![]);
+        for (i, field) in fields.iter().enumerate() {
+            let attributes = Attributes::of(field)?;
+            let (place, default) = match &field.ident {
+                Some(ident) => (quote!(#ident), unraw(ident)),
+                None => {
+                    let index = Index::from(i);
+                    (quote!(#index), i.to_string())
+                }
+            };
+            let name = attributes.rename.map_or(default, |rename| rename.value());
+            // What is wrong with a type, such as that it is no part of a module, is told at the field.
+            let binding = format_ident!("member_{i}", span = field.ty.span());
+            match attributes.skip {
+                true => visited.push(quote!(#place: _)),
+                false => {
+                    visited.push(quote!(#place: #binding));
+                    let visit =
+                        quote_spanned! { field.ty.span() => #nn::Part::visit(#binding, #name, visit); };
+                    visits.push(visit);
+                }
             }
-        };
-        if attributes.skip {
-            patterns.push(quote!(#place: _));
-            continue;
+            let repr = match attributes.repr {
+                None => continue,
+                Some(Text::Named) => quote_spanned! { field.ty.span() => extra.named(#name, #binding); },
+                Some(Text::Value) => quote_spanned! { field.ty.span() => extra.value(#binding); },
+            };
+            printed.push(quote!(#place: #binding));
+            reprs.push(repr);
         }
-        // A type that is no part of a module is told of at the field.
-        let binding = format_ident!("member_{i}", span = field.ty.span());
-        patterns.push(quote!(#place: #binding));
-        let name = attributes.rename.map_or(default, |rename| rename.value());
-        visits.push(quote_spanned! { field.ty.span() => #nn::Part::visit(#binding, #name, visit); });
+        // Tuple structs, too, can be taken apart by position.
+        Ok(Arm {
+            visited: quote!(#path { #(#visited),* }),
+            visits: quote!(#(#visits)*),
+            printed: quote!(#path { #(#printed,)* .. }),
+            reprs: quote!(#(#reprs)*),
+        })
     }
-    // Tuple structs, too, can be taken apart by position.
-    Ok((quote!({ #(#patterns),* }), quote!(#(#visits)*)))
 }
 
 fn unraw(ident: &Ident) -> String {
@@ -117,11 +168,33 @@ fn unraw(ident: &Ident) -> String {
     name.strip_prefix("r#").unwrap_or(&name).to_owned()
 }
 
-/// `#[module(skip)]`, `#[module(rename = "..")]`.
+/// How a field is printed.
+enum Text {
+    /// `#[module(repr)]`
+    Named,
+    /// `#[module(repr = value)]`
+    Value,
+}
+
+impl Text {
+    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Text> {
+        if !meta.input.peek(Token![=]) {
+            return Ok(Text::Named);
+        }
+        let what: Ident = meta.value()?.parse()?;
+        if what != "value" {
+            return Err(Error::new(what.span(), "there are `repr` and `repr = value`"));
+        }
+        Ok(Text::Value)
+    }
+}
+
+/// `#[module(skip)]`, `#[module(rename = "..")]`, `#[module(repr)]`.
 #[derive(Default)]
 struct Attributes {
     skip: bool,
     rename: Option<LitStr>,
+    repr: Option<Text>,
 }
 
 impl Attributes {
@@ -131,6 +204,8 @@ impl Attributes {
             attribute.parse_nested_meta(|meta| {
                 if meta.path.is_ident("skip") {
                     attributes.skip = true;
+                } else if meta.path.is_ident("repr") {
+                    attributes.repr = Some(Text::parse(&meta)?);
                 } else if meta.path.is_ident("rename") {
                     let name: LitStr = meta.value()?.parse()?;
                     if name.value().is_empty() || name.value().contains('.') {
@@ -140,7 +215,8 @@ impl Attributes {
                     }
                     attributes.rename = Some(name);
                 } else {
-                    return Err(meta.error("unknown attribute: there are `skip` and `rename = \"..\"`"));
+                    let message = "unknown attribute: there are `skip`, `rename = \"..\"` and `repr`";
+                    return Err(meta.error(message));
                 }
                 Ok(())
             })?;

@@ -37,12 +37,15 @@
 //! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`], [`FeatureAlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
 //! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
-//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] |
+//! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] ([`seq!`]) |
+//! | lists and maps | [`ModuleList`], [`ModuleDict`], [`ParameterList`] |
+//! | forward hooks | [`Hooked`] |
 
 // The macro names the crate as its users do.
 extern crate self as rustorch_nn;
 
 mod activation;
+mod container;
 pub mod data;
 mod expression;
 pub mod functional;
@@ -55,8 +58,11 @@ mod parameter;
 pub mod utils;
 
 pub use activation::*;
+pub use container::{Hooked, ModuleDict, ModuleList, ParameterList};
 pub use layer::*;
 pub use loss::*;
-pub use module::{Layer, Member, Module, Part, StateDict, Training};
+pub use module::{
+    ExtraRepr, Layer, Member, Module, Outputs, Part, Repr, StateDict, Summary, SummaryRow, Training,
+};
 pub use parameter::{Buffer, Parameter};
 pub use rustorch_macros::Module;

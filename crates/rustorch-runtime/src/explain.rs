@@ -32,6 +32,11 @@ impl Explanation {
         self.records.iter().map(|r| r.moved_bytes).sum()
     }
 
+    /// The floating-point operations of all.
+    pub fn flops(&self) -> u64 {
+        self.records.iter().map(|r| r.work.flops).sum()
+    }
+
     /// The time of all operations.
     pub fn time(&self) -> Duration {
         self.records.iter().map(|r| r.time).sum()
@@ -81,7 +86,7 @@ fn row(record: &Record) -> [String; 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_core::{BinaryOp, DType, Decline, OpKind, OpType, Shape};
+    use rustorch_core::{BinaryOp, DType, Decline, OpKind, OpType, Shape, Work};
 
     #[test]
     fn the_table_is_aligned_and_says_why() {
@@ -90,6 +95,7 @@ mod tests {
             op: OpKind::MatMul,
             class: OpType::LinearAlgebra,
             args: vec![(DType::F32, shape.clone()), (DType::F32, shape)],
+            work: Work::default(),
             device: Some(Device::CPU),
             returned_to: Some(Device::cuda(0)),
             moved_bytes: 1536,

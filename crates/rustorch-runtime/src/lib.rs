@@ -38,7 +38,8 @@ pub mod registry;
 mod scope;
 mod storage;
 mod sync;
-mod text;
+#[doc(hidden)]
+pub mod text;
 mod transfers;
 
 pub use cost::{Calibration, CostCache, cache_dir, cost_of, measure_again};
@@ -57,8 +58,8 @@ pub use profile::{Profile, Profiler};
 pub use record::{DeviceCounts, Interval, MemorySample, Record, TransferRecord};
 pub use rustorch_core::profile::GpuBenchmarkMetrics;
 pub use scope::{
-    DeviceGuard, ExecutorGuard, PlacementGuard, default_device, set_device, set_placement, with_device,
-    with_placement,
+    DefaultDTypeGuard, DeviceGuard, ExecutorGuard, PlacementGuard, default_device, default_dtype, set_device,
+    set_placement, with_default_dtype, with_device, with_placement,
 };
 pub use storage::{NotedWrite, PassiveStorage, Storage};
 pub use transfers::{TransferCount, TransferMethod, Transfers};

@@ -20,6 +20,8 @@ pub struct Record {
     pub class: OpType,
     /// Dtype and shape of each argument.
     pub args: Vec<(DType, Shape)>,
+    /// How much work it is.
+    pub work: Work,
     /// The device that ran it; none if all failed.
     pub device: Option<Device>,
     /// The device to which the results went, if not where it ran.

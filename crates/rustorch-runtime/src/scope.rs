@@ -1,4 +1,4 @@
-//! Scopes of the current device, placement and executor: for a thread, or for the process.
+//! Scopes of the current device, dtype, placement and executor: for a thread, or for the process.
 //!
 //! Scopes come as functions that take a closure and as guards. A guard belongs to its thread and restores what was before when
 //! it is dropped, also by a panic; guards may be dropped in any order.
@@ -9,7 +9,7 @@ use crate::executor::HybridExecutor;
 use crate::placement::Placement;
 use crate::registry::Registry;
 use crate::storage::Storage;
-use rustorch_core::{Device, IntoDevice, Result};
+use rustorch_core::{DType, Device, Error, IntoDevice, Result};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ptr;
@@ -24,6 +24,7 @@ type Stack<T> = RefCell<Vec<(u64, T)>>;
 thread_local! {
     static EXECUTORS: Stack<Rc<HybridExecutor>> = const { RefCell::new(Vec::new()) };
     static DEVICES: Stack<Arc<DeviceState>> = const { RefCell::new(Vec::new()) };
+    static DTYPES: Stack<DType> = const { RefCell::new(Vec::new()) };
     /// How many executors this thread has in scope: what every operation looks at.
     static EXECUTOR_SCOPES: Cell<usize> = const { Cell::new(0) };
     /// The number of the last scope.
@@ -93,6 +94,12 @@ pub struct DeviceGuard {
     _entry: Entry<Arc<DeviceState>>,
 }
 
+/// While it lives, this thread makes new layers of a dtype; [`with_default_dtype`] as a guard.
+#[must_use = "the scope ends when the guard is dropped"]
+pub struct DefaultDTypeGuard {
+    _entry: Entry<DType>,
+}
+
 impl PlacementGuard {
     /// Places operations by a policy, over the devices of the current executor.
     ///
@@ -120,6 +127,19 @@ impl DeviceGuard {
     }
 }
 
+impl DefaultDTypeGuard {
+    /// Makes new layers of this dtype.
+    ///
+    /// # Errors
+    /// If the dtype is none of floats.
+    pub fn new(dtype: DType) -> Result<DefaultDTypeGuard> {
+        if !dtype.is_float() {
+            return Err(Error::dtype("default_dtype", "must be a dtype of floats", [dtype]));
+        }
+        Ok(DefaultDTypeGuard { _entry: Entry::push(&DTYPES, dtype) })
+    }
+}
+
 fn open(device: impl IntoDevice) -> Result<Arc<DeviceState>> {
     let device = device.into_device()?;
     HybridExecutor::with_current(|current| current.state(device))
@@ -141,6 +161,29 @@ pub fn with_placement<R>(placement: Placement, f: impl FnOnce() -> R) -> Result<
 pub fn with_device<R>(device: impl IntoDevice, f: impl FnOnce() -> R) -> Result<R> {
     let _guard = DeviceGuard::new(device)?;
     Ok(f())
+}
+
+/// Runs `f` with new layers of this thread of a dtype, where they are not told another. Tensors always are.
+///
+/// ```
+/// use rustorch_core::DType;
+/// use rustorch_runtime::{default_dtype, with_default_dtype};
+/// assert_eq!(with_default_dtype(DType::F64, default_dtype)?, DType::F64);
+/// assert_eq!(default_dtype(), DType::F32);
+/// # Ok::<(), rustorch_core::Error>(())
+/// ```
+///
+/// # Errors
+/// If the dtype is none of floats; `f` does not run then.
+pub fn with_default_dtype<R>(dtype: DType, f: impl FnOnce() -> R) -> Result<R> {
+    let _guard = DefaultDTypeGuard::new(dtype)?;
+    Ok(f())
+}
+
+/// Of which dtype this thread makes new layers: `F32` outside any [`with_default_dtype`].
+pub fn default_dtype() -> DType {
+    let scoped = DTYPES.try_with(|stack| stack.borrow().last().map(|(_, dtype)| *dtype));
+    scoped.ok().flatten().unwrap_or(DType::F32)
 }
 
 /// Where threads outside any [`with_device`] make new tensors, if not on the CPU.

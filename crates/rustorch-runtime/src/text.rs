@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// An aligned table. Columns for which `right` holds are aligned to the right: quantities.
-pub(crate) fn table<const N: usize>(
+pub fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     head: [&str; N],
     rows: &[[String; N]],
@@ -31,7 +31,7 @@ pub(crate) fn table<const N: usize>(
 }
 
 /// Bytes in a unit that people read.
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,7 +46,7 @@ impl fmt::Display for Bytes {
 }
 
 /// A time in a unit that people read.
-pub(crate) struct Time(pub(crate) Duration);
+pub struct Time(pub Duration);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -40,7 +40,14 @@ into_shape! {
 
 /// Lengths of which one may be −1, to be found out: `[2, -1]`.
 #[derive(Clone, Debug)]
-pub struct Sizes(pub(crate) SmallVec<[isize; 6]>);
+pub struct Sizes(pub(crate) SmallVec<[isize; 6]>, Given);
+
+/// How lengths were given, which is how modules print them.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    One,
+    List,
+}
 
 /// Axes to reduce over: one (`1`, `-1`), several (`[0, 2]`), or all (`..`). None at all (`[]`) means all, as in PyTorch.
 #[derive(Clone, Debug)]
@@ -50,19 +57,19 @@ macro_rules! lists {
     ($($target:ident: $($ty:ty),*;)*) => {$($(
         impl<const N: usize> From<[$ty; N]> for $target {
             fn from(list: [$ty; N]) -> $target {
-                $target(list.iter().map(|&n| n as isize).collect())
+                $target::of_list(list.iter().map(|&n| n as isize).collect())
             }
         }
 
         impl<const N: usize> From<&[$ty; N]> for $target {
             fn from(list: &[$ty; N]) -> $target {
-                $target(list.iter().map(|&n| n as isize).collect())
+                $target::of_list(list.iter().map(|&n| n as isize).collect())
             }
         }
 
         impl From<&[$ty]> for $target {
             fn from(list: &[$ty]) -> $target {
-                $target(list.iter().map(|&n| n as isize).collect())
+                $target::of_list(list.iter().map(|&n| n as isize).collect())
             }
         }
 
@@ -74,7 +81,7 @@ macro_rules! lists {
 
         impl From<$ty> for $target {
             fn from(one: $ty) -> $target {
-                [one].into()
+                $target::of_one(one as isize)
             }
         }
     )*)*};
@@ -85,6 +92,26 @@ lists! {
     Axes: isize, usize, i32, i64;
 }
 
+impl Sizes {
+    fn of_list(lengths: SmallVec<[isize; 6]>) -> Sizes {
+        Sizes(lengths, Given::List)
+    }
+
+    fn of_one(length: isize) -> Sizes {
+        Sizes(SmallVec::from_slice(&[length]), Given::One)
+    }
+}
+
+impl Axes {
+    fn of_list(axes: SmallVec<[isize; 6]>) -> Axes {
+        Axes(axes)
+    }
+
+    fn of_one(axis: isize) -> Axes {
+        Axes(SmallVec::from_slice(&[axis]))
+    }
+}
+
 impl From<&Shape> for Sizes {
     fn from(shape: &Shape) -> Sizes {
         shape.dims().into()
@@ -93,7 +120,7 @@ impl From<&Shape> for Sizes {
 
 impl From<()> for Sizes {
     fn from((): ()) -> Sizes {
-        Sizes(SmallVec::new())
+        Sizes::of_list(SmallVec::new())
     }
 }
 
@@ -125,6 +152,19 @@ impl Axes {
 }
 
 impl Sizes {
+    /// The lengths.
+    pub fn as_slice(&self) -> &[isize] {
+        &self.0
+    }
+
+    /// The only length, if it was given as a number and not in a list.
+    pub fn as_one(&self) -> Option<isize> {
+        match (self.1, self.0.as_slice()) {
+            (Given::One, &[one]) => Some(one),
+            _ => None,
+        }
+    }
+
     /// The shape of `elements` elements that these lengths mean.
     pub(crate) fn resolve(&self, op: &'static str, from: &Shape) -> Result<Shape> {
         let mut dims = Dims::new();
@@ -219,6 +259,13 @@ impl TensorOptions {
             x.requires_grad_(true)?;
         }
         Ok(x)
+    }
+}
+
+impl Default for TensorOptions {
+    /// Of the default dtype ([`with_default_dtype`](crate::with_default_dtype)), on the device of new tensors.
+    fn default() -> TensorOptions {
+        rustorch_runtime::default_dtype().into()
     }
 }
 

@@ -29,6 +29,19 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
+    /// PyTorch's name: `"bilinear"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interpolation::Nearest => "nearest",
+            Interpolation::NearestExact => "nearest-exact",
+            Interpolation::Linear => "linear",
+            Interpolation::Bilinear => "bilinear",
+            Interpolation::Trilinear => "trilinear",
+            Interpolation::Bicubic => "bicubic",
+            Interpolation::Area => "area",
+        }
+    }
+
     /// The operation's mode, and the number of spatial dimensions if it is fixed. Means of areas are another operation.
     fn mode(self) -> (Option<InterpolateMode>, Option<usize>) {
         match self {
@@ -46,6 +59,13 @@ impl Interpolation {
 /// Factors by which spatial dimensions grow: one (`2.0`), or one for each (`[2.0, 1.5]`).
 #[derive(Clone, Debug)]
 pub struct ScaleFactors(SmallVec<[f64; 3]>);
+
+impl ScaleFactors {
+    /// The factors: one, or one for each spatial dimension.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.0
+    }
+}
 
 impl From<f64> for ScaleFactors {
     fn from(factor: f64) -> ScaleFactors {
@@ -68,31 +88,38 @@ impl From<&[f64]> for ScaleFactors {
 /// The arguments of [`Tensor::interpolate`], with PyTorch's defaults.
 #[derive(Clone, Debug)]
 pub struct InterpolateOptions {
-    target: Target,
-    mode: Interpolation,
-    align_corners: bool,
-    recompute_scale_factor: bool,
+    /// How large the result is.
+    pub target: InterpolationTarget,
+    /// How values are found.
+    pub mode: Interpolation,
+    /// Whether the centres of the first and the last elements of input and output are at the same positions.
+    pub align_corners: bool,
+    /// Whether positions are found by the ratio of the lengths instead of the factor that was given.
+    pub recompute_scale_factor: bool,
 }
 
+/// How large the result of an interpolation is.
 #[derive(Clone, Debug)]
-enum Target {
+pub enum InterpolationTarget {
+    /// One length for all spatial dimensions, or one for each.
     Size(Sizes),
+    /// One factor for all spatial dimensions, or one for each.
     Factors(ScaleFactors),
 }
 
 impl InterpolateOptions {
     /// To a size: one length for all spatial dimensions, or one for each.
     pub fn size(size: impl Into<Sizes>) -> InterpolateOptions {
-        InterpolateOptions::new(Target::Size(size.into()))
+        InterpolateOptions::new(InterpolationTarget::Size(size.into()))
     }
 
     /// By a factor: one for all spatial dimensions, or one for each. Lengths are rounded down; positions are found by the
     /// factor itself.
     pub fn scale_factor(factor: impl Into<ScaleFactors>) -> InterpolateOptions {
-        InterpolateOptions::new(Target::Factors(factor.into()))
+        InterpolateOptions::new(InterpolationTarget::Factors(factor.into()))
     }
 
-    fn new(target: Target) -> InterpolateOptions {
+    fn new(target: InterpolationTarget) -> InterpolateOptions {
         InterpolateOptions {
             target,
             mode: Interpolation::Nearest,
@@ -142,11 +169,11 @@ impl InterpolateOptions {
             ));
         }
         let (size, factors) = match &self.target {
-            Target::Size(_) if self.recompute_scale_factor => {
+            InterpolationTarget::Size(_) if self.recompute_scale_factor => {
                 return Err(Error::argument(name, "recompute_scale_factor makes no sense with a size"));
             }
-            Target::Size(size) => (size.each(name, "size", n)?, SmallVec::from_elem(None, n)),
-            Target::Factors(factors) => resized(name, factors, spatial)?,
+            InterpolationTarget::Size(size) => (size.each(name, "size", n)?, SmallVec::from_elem(None, n)),
+            InterpolationTarget::Factors(factors) => resized(name, factors, spatial)?,
         };
         let Some(mode) = mode else {
             if size.contains(&0) {

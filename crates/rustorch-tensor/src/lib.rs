@@ -66,7 +66,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
-pub use interpolate::{InterpolateOptions, Interpolation, ScaleFactors};
+pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, default_generator, manual_seed};
@@ -79,7 +79,7 @@ pub use rustorch_core::{
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{
-    DeviceGuard, Placement, PlacementGuard, default_device, set_device, set_placement, with_device,
-    with_placement,
+    DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,
+    set_placement, with_default_dtype, with_device, with_placement,
 };
 pub use tensor::Tensor;

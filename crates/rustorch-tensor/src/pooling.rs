@@ -19,21 +19,30 @@ use rustorch_core::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct MaxPoolOptions {
-    stride: Option<Sizes>,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
+    /// The step from one window to the next; if not given, the window's size.
+    pub stride: Option<Sizes>,
+    /// Elements added at either end.
+    pub padding: Sizes,
+    /// The distance between elements of a window.
+    pub dilation: Sizes,
+    /// Whether a last window may stick out.
+    pub ceil_mode: bool,
 }
 
 /// The optional arguments of average pooling, with PyTorch's defaults. Stride and padding are one number, or one for each
 /// dimension.
 #[derive(Clone, Debug)]
 pub struct AvgPoolOptions {
-    stride: Option<Sizes>,
-    padding: Sizes,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<usize>,
+    /// The step from one window to the next; if not given, the window's size.
+    pub stride: Option<Sizes>,
+    /// Zeros added at either end.
+    pub padding: Sizes,
+    /// Whether a last window may stick out.
+    pub ceil_mode: bool,
+    /// Whether padding counts among the elements of a window.
+    pub count_include_pad: bool,
+    /// What to divide by instead of the number of elements.
+    pub divisor_override: Option<usize>,
 }
 
 macro_rules! shared_options {
@@ -285,7 +294,8 @@ impl Sizes {
     /// As [`each`](Self::each), where −1 stands for the length that is there.
     pub(crate) fn or_kept(&self, op: &'static str, name: &str, lengths: &[usize]) -> Result<Dims> {
         let open = |size: &isize| *size == -1;
-        let known = Sizes(self.0.iter().map(|size| if open(size) { 0 } else { *size }).collect());
+        let known: Vec<isize> = self.0.iter().map(|size| if open(size) { 0 } else { *size }).collect();
+        let known = Sizes::from(known);
         let mut dims = known.each(op, name, lengths.len())?;
         for (i, (dim, &len)) in dims.iter_mut().zip(lengths).enumerate() {
             if open(&self.0[if self.0.len() == 1 { 0 } else { i }]) {

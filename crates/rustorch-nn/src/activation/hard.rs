@@ -12,8 +12,10 @@ activations! {
     /// ```
     Hardtanh {
         /// The lower bound: −1.
+        #[module(repr)]
         min_val: f64 = -1.0,
         /// The upper bound: 1.
+        #[module(repr)]
         max_val: f64 = 1.0,
     } => hardtanh;
 
@@ -52,6 +54,7 @@ activations! {
     /// ```
     Hardshrink {
         /// The bound λ: 0.5.
+        #[module(repr = value)]
         lambd: f64 = 0.5,
     } => hardshrink;
 
@@ -66,6 +69,7 @@ activations! {
     /// ```
     Softshrink {
         /// The bound λ, not negative: 0.5.
+        #[module(repr = value)]
         lambd: f64 = 0.5,
     } => softshrink;
 
@@ -80,8 +84,10 @@ activations! {
     /// ```
     Threshold {
         /// What `x` is compared with.
+        #[module(repr)]
         threshold: f64,
         /// The result where `x` is not above the threshold.
+        #[module(repr)]
         value: f64,
     } => threshold;
 }

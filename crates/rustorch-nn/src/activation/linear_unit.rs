@@ -1,6 +1,6 @@
 //! Rectified linear units and their variants: the identity above 0.
 
-use crate::{Layer, Parameter, Training, functional};
+use crate::{ExtraRepr, Layer, Parameter, Training, functional};
 use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
 activations! {
@@ -35,6 +35,7 @@ activations! {
     /// ```
     LeakyReLU {
         /// The slope below 0: 0.01.
+        #[module(repr)]
         negative_slope: f64 = 0.01,
     } => leaky_relu;
 
@@ -51,6 +52,7 @@ activations! {
     /// ```
     ELU {
         /// The result tends to −alpha: 1.
+        #[module(repr)]
         alpha: f64 = 1.0,
     } => elu;
 
@@ -80,6 +82,7 @@ activations! {
     /// ```
     CELU {
         /// The result tends to −alpha: 1.
+        #[module(repr)]
         alpha: f64 = 1.0,
     } => celu;
 }
@@ -96,6 +99,7 @@ activations! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct PReLU {
     /// `[num_parameters]`
     pub weight: Parameter,
@@ -116,9 +120,14 @@ impl PReLU {
         }
         Ok(PReLU { weight: Parameter::new(Tensor::full([num_parameters], init, options)?)? })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("num_parameters", &self.weight.tensor().numel());
+    }
 }
 
 impl Layer for PReLU {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::prelu(x, &self.weight.tensor())
     }
@@ -141,7 +150,9 @@ impl Layer for PReLU {
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
 pub struct RReLU {
+    #[module(repr)]
     lower: f64,
+    #[module(repr)]
     upper: f64,
     training: Training,
 }
@@ -165,6 +176,7 @@ impl Default for RReLU {
 }
 
 impl Layer for RReLU {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::rrelu(x, self.lower, self.upper, self.training.get())
     }

@@ -9,6 +9,7 @@ macro_rules! activations {
         pub struct $name;
 
         impl crate::Layer for $name {
+            #[rustorch_macros::observed]
             fn forward(&self, x: &rustorch_tensor::Tensor) -> rustorch_tensor::Result<rustorch_tensor::Tensor> {
                 crate::functional::$function(x)
             }
@@ -28,6 +29,7 @@ macro_rules! activations {
         activations! { @default $name $($field $(= $default)?,)+ }
 
         impl crate::Layer for $name {
+            #[rustorch_macros::observed]
             fn forward(&self, x: &rustorch_tensor::Tensor) -> rustorch_tensor::Result<rustorch_tensor::Tensor> {
                 crate::functional::$function(x $(, self.$field)+)
             }

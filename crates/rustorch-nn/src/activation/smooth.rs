@@ -19,7 +19,7 @@ activations! {
     /// ```
     GELU {
         /// How it is computed: [`GeluApproximation::None`].
-        #[module(skip)]
+        #[module(skip, repr)]
         approximate: GeluApproximation = GeluApproximation::None,
     } => gelu;
 
@@ -91,8 +91,10 @@ activations! {
     /// ```
     Softplus {
         /// How sharp the bend is: 1.
+        #[module(repr)]
         beta: f64 = 1.0,
         /// Above which the result is `x`: 20.
+        #[module(repr)]
         threshold: f64 = 20.0,
     } => softplus;
 

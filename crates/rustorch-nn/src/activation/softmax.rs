@@ -12,6 +12,7 @@ activations! {
     /// ```
     Softmax {
         /// The dimension, from the last if negative.
+        #[module(repr)]
         dim: isize,
     } => softmax;
 
@@ -26,6 +27,7 @@ activations! {
     /// ```
     Softmin {
         /// The dimension, from the last if negative.
+        #[module(repr)]
         dim: isize,
     } => softmin;
 
@@ -40,6 +42,7 @@ activations! {
     /// ```
     LogSoftmax {
         /// The dimension, from the last if negative.
+        #[module(repr)]
         dim: isize,
     } => log_softmax;
 
@@ -67,6 +70,7 @@ activations! {
     /// ```
     GLU {
         /// The dimension that is split: the last.
+        #[module(repr)]
         dim: isize = -1,
     } => glu;
 }

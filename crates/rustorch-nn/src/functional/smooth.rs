@@ -1,6 +1,7 @@
 //! Smooth activations.
 
 use super::{expect_float, pointwise};
+use crate::Repr;
 use rustorch_tensor::{Expr, Result, Tensor};
 
 /// How [`gelu`] is computed, PyTorch's `approximate`.
@@ -11,6 +12,15 @@ pub enum GeluApproximation {
     None,
     /// By tanh, as GPT-2 has it.
     Tanh,
+}
+
+impl Repr for GeluApproximation {
+    fn repr(&self) -> String {
+        match self {
+            GeluApproximation::None => "none".repr(),
+            GeluApproximation::Tanh => "tanh".repr(),
+        }
+    }
 }
 
 /// `x · Φ(x)` with the normal distribution Φ, as `torch.nn.functional.gelu`; with [`GeluApproximation::Tanh`]

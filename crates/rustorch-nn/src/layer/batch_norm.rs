@@ -1,7 +1,7 @@
 //! Batch normalization.
 
 use super::options::{of_layer, options, spatial_name};
-use crate::{Buffer, Layer, Module, Parameter, Training};
+use crate::{Buffer, ExtraRepr, Layer, Module, Parameter, Training};
 use rustorch_tensor::autograd::no_grad;
 use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
@@ -27,6 +27,7 @@ macro_rules! channel_norm {
         $(#[$doc])*
         #[derive(Debug, rustorch_macros::Module)]
         #[module(type_name = spatial_name::<N>($names))]
+        #[module(extra_repr = Self::describe)]
         pub struct $norm<const N: usize> {
             /// `[num_features]`, ones at first.
             pub weight: Option<Parameter>,
@@ -39,6 +40,7 @@ macro_rules! channel_norm {
             /// How many batches there were in training, an `I64` of no dimensions.
             pub num_batches_tracked: Option<Buffer>,
             training: Training,
+            #[module(repr = value)]
             num_features: usize,
             #[module(skip)]
             options: $options,
@@ -97,6 +99,12 @@ macro_rules! channel_norm {
                 })
             }
 
+            fn describe(&self, extra: &mut ExtraRepr) {
+                let $options { eps, momentum, affine, track_running_stats, .. } = &self.options;
+                extra.named("eps", eps).named("momentum", momentum).named("affine", affine);
+                extra.named("bias", &self.bias.is_some()).named("track_running_stats", track_running_stats);
+            }
+
             /// Running mean and variance, if it keeps them.
             fn running(&self) -> Option<(Tensor, Tensor)> {
                 Some((self.running_mean.as_ref()?.tensor(), self.running_var.as_ref()?.tensor()))
@@ -151,6 +159,7 @@ impl<const N: usize> BatchNorm<N> {
 }
 
 impl<const N: usize> Layer for BatchNorm<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, channels) = (self.type_name(), self.num_features);
         let is_flat = N == 1 && x.ndim() == 2;

@@ -1,7 +1,7 @@
 //! A bilinear form.
 
 use super::options::{of_layer, options};
-use crate::{Module, Parameter, init};
+use crate::{ExtraRepr, Module, Parameter, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -27,6 +27,7 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Bilinear {
     /// `[out_features, in1_features, in2_features]`
     pub weight: Parameter,
@@ -53,17 +54,24 @@ impl Bilinear {
         out_features: usize,
         options: BilinearOptions,
     ) -> Result<Bilinear> {
-        let bound = 1.0 / (in1_features.max(1) as f64).sqrt();
-        let uniform = |shape: &[usize]| Parameter::new(init::uniform(shape, -bound, bound, options.tensor)?);
+        let uniform = |shape: &[usize]| init::default_parameter(shape, in1_features, options.tensor);
         let weight = uniform(&[out_features, in1_features, in2_features])?;
         let bias = if options.bias { Some(uniform(&[out_features])?) } else { None };
         Ok(Bilinear { weight, bias })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        let [out, in1, in2] = [0, 1, 2].map(|i| weight.dims()[i]);
+        extra.named("in1_features", &in1).named("in2_features", &in2).named("out_features", &out);
+        extra.named("bias", &self.bias.is_some());
     }
 
     /// The form of two tensors of the same leading dimensions.
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         let weight = self.weight.tensor();
         let [out, in1, in2] = [0, 1, 2].map(|i| weight.dims()[i]);

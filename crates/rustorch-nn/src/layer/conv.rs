@@ -4,7 +4,7 @@ use super::options::{
     ExpandingArray, expect_channels, expect_groups, kernel_shape, of_layer, options, spatial, spatial_name,
 };
 use super::padding::{PaddingMode, pad};
-use crate::{Layer, Module, Parameter, init};
+use crate::{ExtraRepr, Layer, Module, Parameter, init};
 use rustorch_tensor::{ConvOptions, Error, Result, Tensor, TensorOptions};
 
 /// How much is added at the ends of a convolution's argument: `1`, `[1, 2]`, `Same` or `Valid`.
@@ -31,7 +31,7 @@ options! {
         /// The step of the kernel.
         stride: into ExpandingArray<N> = 1.into();
         /// Elements added at the ends of the argument; for transposed convolutions, what is cut off at the ends of the result.
-        padding: into ConvPadding<N> = ConvPadding::Valid;
+        padding: into ConvPadding<N> = 0.into();
         /// The distance between the kernel's elements.
         dilation: into ExpandingArray<N> = 1.into();
         /// Into how many groups channels are parted, each of which sees itself only.
@@ -52,6 +52,25 @@ impl<const N: usize> ConvNdOptions<N> {
     }
 }
 
+impl<const N: usize> ConvNdOptions<N> {
+    /// What PyTorch's convolutions say of themselves.
+    pub(super) fn describe(&self, extra: &mut ExtraRepr, channels: [usize; 2], kernel: &[usize]) {
+        extra.value(&channels[0]).value(&channels[1]).named("kernel_size", kernel);
+        extra.named("stride", &self.stride.0);
+        match self.padding {
+            ConvPadding::Each(each) => extra.named_unless("padding", &each.0, &[0; N]),
+            ConvPadding::Valid => extra.text("padding=valid"),
+            ConvPadding::Same => extra.text("padding=same"),
+        };
+        extra.named_unless("dilation", &self.dilation.0, &[1; N]);
+        extra.named_unless("output_padding", &self.output_padding.0, &[0; N]);
+        extra.named_unless("groups", &self.groups, &1).named_unless("bias", &self.bias, &true);
+        if self.padding_mode != PaddingMode::Zeros {
+            extra.text(format_args!("padding_mode={}", self.padding_mode.name()));
+        }
+    }
+}
+
 /// Weight and bias, uniform within ±1/√fan_in, where fan_in is the number of weights behind the first dimension.
 pub(super) fn parameters(
     shape: &rustorch_tensor::Shape,
@@ -60,12 +79,9 @@ pub(super) fn parameters(
     options: TensorOptions,
 ) -> Result<(Parameter, Option<Parameter>)> {
     let fan_in: usize = shape.dims()[1..].iter().product();
-    let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
-    let uniform =
-        |shape: rustorch_tensor::Shape| Parameter::new(init::uniform(shape, -bound, bound, options)?);
-    let weight = uniform(shape.clone())?;
+    let weight = init::default_parameter(shape, fan_in, options)?;
     let bias = match bias {
-        true => Some(Parameter::new(init::uniform([out_channels], -bound, bound, options)?)?),
+        true => Some(init::default_parameter([out_channels], fan_in, options)?),
         false => None,
     };
     Ok((weight, bias))
@@ -89,12 +105,15 @@ pub(super) fn parameters(
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["Conv1d", "Conv2d", "Conv3d"]))]
+#[module(extra_repr = Self::describe)]
 pub struct Conv<const N: usize> {
     /// `[out_channels, in_channels / groups, kernel..]`
     pub weight: Parameter,
     /// `[out_channels]`
     pub bias: Option<Parameter>,
     in_channels: usize,
+    #[module(skip)]
+    options: ConvNdOptions<N>,
     #[module(skip)]
     call: ConvOptions,
     /// What the operation does not pad itself.
@@ -170,11 +189,17 @@ impl<const N: usize> Conv<N> {
         };
         let shape = kernel_shape([out_channels, in_channels / groups], kernel)?;
         let (weight, bias) = parameters(&shape, out_channels, options.bias, options.tensor)?;
-        Ok(Conv { weight, bias, in_channels, call, pad })
+        Ok(Conv { weight, bias, in_channels, options, call, pad })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        self.options.describe(extra, [self.in_channels, weight.dims()[0]], &weight.dims()[2..]);
     }
 }
 
 impl<const N: usize> Layer for Conv<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         expect_channels(name, x, self.in_channels, N)?;

@@ -5,7 +5,7 @@ use super::options::{
     ExpandingArray, expect_channels, expect_groups, kernel_shape, of_layer, spatial, spatial_name,
 };
 use super::padding::PaddingMode;
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{ConvOptions, Error, Result, Tensor};
 
 /// The gradient of a convolution with respect to its argument, plus a bias, as `torch.nn.ConvTranspose2d`: `[n, in_channels, size..] →
@@ -26,11 +26,14 @@ use rustorch_tensor::{ConvOptions, Error, Result, Tensor};
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(NAMES))]
+#[module(extra_repr = Self::describe)]
 pub struct ConvTranspose<const N: usize> {
     /// `[in_channels, out_channels / groups, kernel..]`
     pub weight: Parameter,
     /// `[out_channels]`
     pub bias: Option<Parameter>,
+    #[module(skip)]
+    options: ConvNdOptions<N>,
     #[module(skip)]
     call: ConvOptions,
 }
@@ -79,7 +82,6 @@ impl<const N: usize> ConvTranspose<N> {
         expect_groups(name, "in_channels", in_channels, groups)?;
         expect_groups(name, "out_channels", out_channels, groups)?;
         let cut = match (options.padding, options.padding_mode) {
-            (ConvPadding::Valid, PaddingMode::Zeros) => [0; N],
             (ConvPadding::Each(each), PaddingMode::Zeros) => each.0,
             (padding, mode) => {
                 let message = format!("padding is a length and of zeros, not {padding:?} of {mode:?}");
@@ -89,11 +91,18 @@ impl<const N: usize> ConvTranspose<N> {
         let shape = kernel_shape([in_channels, out_channels / groups], kernel_size.into().0)?;
         let (weight, bias) = parameters(&shape, out_channels, options.bias, options.tensor)?;
         let call = options.call().padding(cut).output_padding(options.output_padding.0);
-        Ok(ConvTranspose { weight, bias, call })
+        Ok(ConvTranspose { weight, bias, options, call })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        let channels = [weight.dims()[0], weight.dims()[1] * self.options.groups];
+        self.options.describe(extra, channels, &weight.dims()[2..]);
     }
 }
 
 impl<const N: usize> Layer for ConvTranspose<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Parameter::tensor));

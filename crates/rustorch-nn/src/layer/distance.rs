@@ -30,6 +30,7 @@ impl CosineSimilarity {
     ///
     /// # Errors
     /// If shapes do not broadcast, or there is no such dimension.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         // What is added to short norms is no part of the graph, as in PyTorch.
         let unit = |x: &Tensor| {
@@ -80,6 +81,7 @@ impl PairwiseDistance {
     ///
     /// # Errors
     /// If shapes do not broadcast.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         let distance = x1.sub(x2).and_then(|gap| gap.add(self.eps)?.norm(self.p, -1, self.keepdim));
         distance.map_err(of_layer(self.type_name()))

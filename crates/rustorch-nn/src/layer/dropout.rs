@@ -1,7 +1,7 @@
 //! Dropout of elements and of channels.
 
 use super::options::{of_layer, spatial_name};
-use crate::{Layer, Module, Training};
+use crate::{ExtraRepr, Layer, Module, Training};
 use rustorch_tensor::{Error, Result, Tensor};
 
 /// Checks a probability.
@@ -10,6 +10,11 @@ fn expect_probability(layer: &'static str, p: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(layer, format!("p must be a probability, from 0 to 1, and is {p}")))
+}
+
+/// What PyTorch's layers say and ours never are.
+fn not_inplace<M>(_: &M, extra: &mut ExtraRepr) {
+    extra.named("inplace", &false);
 }
 
 /// While training, elements become zero with probability `p` and the others are divided by 1 − p, as `torch.nn.Dropout`.
@@ -26,7 +31,9 @@ fn expect_probability(layer: &'static str, p: f64) -> Result<()> {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
 pub struct Dropout {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -41,6 +48,7 @@ impl Dropout {
 }
 
 impl Layer for Dropout {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.dropout(self.p, self.training.get()).map_err(of_layer(self.type_name()))
     }
@@ -60,7 +68,9 @@ impl Layer for Dropout {
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["Dropout1d", "Dropout2d", "Dropout3d"]))]
+#[module(extra_repr = not_inplace)]
 pub struct ChannelDropout<const N: usize> {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -82,6 +92,7 @@ impl<const N: usize> ChannelDropout<N> {
 }
 
 impl<const N: usize> Layer for ChannelDropout<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let ndim = x.ndim();
         if ndim != N + 1 && ndim != N + 2 {
@@ -114,7 +125,9 @@ impl<const N: usize> Layer for ChannelDropout<N> {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
 pub struct AlphaDropout {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -129,6 +142,7 @@ impl AlphaDropout {
 }
 
 impl Layer for AlphaDropout {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let p = if self.training.get() { self.p } else { 0.0 };
         alpha_dropout(x, p, x.dims()).map_err(of_layer(self.type_name()))
@@ -145,7 +159,9 @@ impl Layer for AlphaDropout {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
 pub struct FeatureAlphaDropout {
+    #[module(repr)]
     p: f64,
     training: Training,
 }
@@ -160,6 +176,7 @@ impl FeatureAlphaDropout {
 }
 
 impl Layer for FeatureAlphaDropout {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if x.ndim() < 2 {
             return Err(Error::shape(self.type_name(), "takes [n, c, ..]", [x.shape()]));

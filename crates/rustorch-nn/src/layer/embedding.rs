@@ -1,7 +1,7 @@
 //! A table of vectors.
 
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter, init};
+use crate::{ExtraRepr, Layer, Module, Parameter, init};
 use rustorch_tensor::autograd::no_grad;
 use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
@@ -52,6 +52,7 @@ pub(super) fn table(
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Embedding {
     /// `[num_embeddings, embedding_dim]`
     pub weight: Parameter,
@@ -112,9 +113,22 @@ impl Embedding {
         let weight = table("Embedding", [num_embeddings, embedding_dim], padding_idx, tensor)?;
         Ok(Embedding { weight, padding_idx, max_norm, norm_type, scale_grad_by_freq })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        extra.value(&weight.dims()[0]).value(&weight.dims()[1]);
+        extra.named_unless("padding_idx", &self.padding_idx, &None);
+        extra.named_unless("max_norm", &self.max_norm, &None).named_unless(
+            "norm_type",
+            &self.norm_type,
+            &2.0,
+        );
+        extra.named_unless("scale_grad_by_freq", &self.scale_grad_by_freq, &false);
+    }
 }
 
 impl Layer for Embedding {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let forward = || {
             let weight = self.weight.tensor();

@@ -2,7 +2,7 @@
 
 use super::embedding::table;
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{DType, Error, Result, ScatterReduction, Tensor};
 
 /// What an [`EmbeddingBag`] makes of a bag's rows, by PyTorch's names.
@@ -15,6 +15,17 @@ pub enum EmbeddingBagMode {
     Mean,
     /// The largest element of each column.
     Max,
+}
+
+impl EmbeddingBagMode {
+    /// PyTorch's name.
+    fn name(self) -> &'static str {
+        match self {
+            EmbeddingBagMode::Sum => "sum",
+            EmbeddingBagMode::Mean => "mean",
+            EmbeddingBagMode::Max => "max",
+        }
+    }
 }
 
 options! {
@@ -45,6 +56,7 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct EmbeddingBag {
     /// `[num_embeddings, embedding_dim]`
     pub weight: Parameter,
@@ -78,11 +90,18 @@ impl EmbeddingBag {
         Ok(EmbeddingBag { weight, mode, padding_idx, include_last_offset })
     }
 
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        extra.value(&weight.dims()[0]).value(&weight.dims()[1]).named("mode", self.mode.name());
+        extra.named_unless("padding_idx", &self.padding_idx, &None);
+    }
+
     /// The result for `[bags, n]`, or for `[indices]` with the positions at which bags start; sums may be weighted by as many factors as
     /// there are indices.
     ///
     /// # Errors
     /// If offsets are missing, not wanted, or do not ascend from 0, or factors are given for another mode than sums.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -161,6 +180,7 @@ impl EmbeddingBag {
 }
 
 impl Layer for EmbeddingBag {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None, None)
     }

@@ -1,40 +1,45 @@
 //! Windows of images as columns, and sums of such columns as images.
 
 use super::options::{ExpandingArray, of_layer};
-use crate::{Layer, Module};
+use crate::{ExtraRepr, Layer, Module};
 use rustorch_tensor::{Error, Result, Tensor};
 
 /// How windows slide over an image: the arguments of `torch.nn.Unfold` and `torch.nn.Fold` with their defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldOptions {
-    kernel_size: [usize; 2],
-    dilation: [usize; 2],
-    padding: [usize; 2],
-    stride: [usize; 2],
+    kernel_size: ExpandingArray<2>,
+    dilation: ExpandingArray<2>,
+    padding: ExpandingArray<2>,
+    stride: ExpandingArray<2>,
 }
 
 impl FoldOptions {
     /// Windows of this size, at each position.
     pub fn new(kernel_size: impl Into<ExpandingArray<2>>) -> FoldOptions {
-        FoldOptions { kernel_size: kernel_size.into().0, dilation: [1; 2], padding: [0; 2], stride: [1; 2] }
+        FoldOptions {
+            kernel_size: kernel_size.into(),
+            dilation: 1.into(),
+            padding: 0.into(),
+            stride: 1.into(),
+        }
     }
 
     /// The distance between elements of a window.
     #[must_use]
     pub fn dilation(self, dilation: impl Into<ExpandingArray<2>>) -> FoldOptions {
-        FoldOptions { dilation: dilation.into().0, ..self }
+        FoldOptions { dilation: dilation.into(), ..self }
     }
 
     /// Zeros at the ends of the image.
     #[must_use]
     pub fn padding(self, padding: impl Into<ExpandingArray<2>>) -> FoldOptions {
-        FoldOptions { padding: padding.into().0, ..self }
+        FoldOptions { padding: padding.into(), ..self }
     }
 
     /// The step from one window to the next.
     #[must_use]
     pub fn stride(self, stride: impl Into<ExpandingArray<2>>) -> FoldOptions {
-        FoldOptions { stride: stride.into().0, ..self }
+        FoldOptions { stride: stride.into(), ..self }
     }
 
     /// For each element of a window, and each window, the position in the flattened padded image; and how many windows there are. `None` if
@@ -42,17 +47,18 @@ impl FoldOptions {
     fn positions(&self, size: [usize; 2]) -> Option<(Vec<i64>, usize)> {
         let padded = self.padded(size)?;
         let windows = |i: usize| {
-            let reach = self.kernel_size[i].checked_sub(1)?.checked_mul(self.dilation[i])?.checked_add(1)?;
-            (padded[i].checked_sub(reach)?.checked_div(self.stride[i])?).checked_add(1)
+            let reach =
+                self.kernel_size.0[i].checked_sub(1)?.checked_mul(self.dilation.0[i])?.checked_add(1)?;
+            (padded[i].checked_sub(reach)?.checked_div(self.stride.0[i])?).checked_add(1)
         };
         let [rows, columns] = [windows(0)?, windows(1)?];
         let mut positions = Vec::new();
-        for i in 0..self.kernel_size[0] {
-            for j in 0..self.kernel_size[1] {
+        for i in 0..self.kernel_size.0[0] {
+            for j in 0..self.kernel_size.0[1] {
                 for row in 0..rows {
                     for column in 0..columns {
-                        let y = row * self.stride[0] + i * self.dilation[0];
-                        let x = column * self.stride[1] + j * self.dilation[1];
+                        let y = row * self.stride.0[0] + i * self.dilation.0[0];
+                        let x = column * self.stride.0[1] + j * self.dilation.0[1];
                         positions.push((y * padded[1] + x) as i64);
                     }
                 }
@@ -62,12 +68,18 @@ impl FoldOptions {
     }
 
     fn padded(&self, size: [usize; 2]) -> Option<[usize; 2]> {
-        let padded = |i: usize| size[i].checked_add(self.padding[i].checked_mul(2)?);
+        let padded = |i: usize| size[i].checked_add(self.padding.0[i].checked_mul(2)?);
         Some([padded(0)?, padded(1)?])
     }
 
     fn elements(&self) -> usize {
-        self.kernel_size[0] * self.kernel_size[1]
+        self.kernel_size.0[0] * self.kernel_size.0[1]
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let FoldOptions { kernel_size, dilation, padding, stride } = self;
+        extra.named("kernel_size", kernel_size).named("dilation", dilation).named("padding", padding);
+        extra.named("stride", stride);
     }
 }
 
@@ -82,6 +94,7 @@ impl FoldOptions {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Unfold(#[module(skip)] FoldOptions);
 
 impl Unfold {
@@ -89,9 +102,14 @@ impl Unfold {
     pub fn new(options: FoldOptions) -> Unfold {
         Unfold(options)
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        self.0.describe(extra);
+    }
 }
 
 impl Layer for Unfold {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, options) = (self.type_name(), &self.0);
         let (batch, [c, h, w]) = match *x.dims() {
@@ -103,11 +121,11 @@ impl Layer for Unfold {
             }
         };
         let Some((positions, windows)) = options.positions([h, w]) else {
-            let message = format!("no window of {:?} fits, or the stride is 0", options.kernel_size);
+            let message = format!("no window of {:?} fits, or the stride is 0", options.kernel_size.0);
             return Err(Error::shape(name, message, [x.shape()]));
         };
         let forward = || {
-            let [top, left] = options.padding.map(|n| n as isize);
+            let [top, left] = options.padding.0.map(|n| n as isize);
             let padded = x.pad([left, left, top, top], 0)?.flatten(-2, -1)?;
             let index = Tensor::from_slice(&positions, positions.len())?.to_device(x.device())?;
             let mut shape: Vec<usize> = batch.into_iter().collect();
@@ -130,9 +148,10 @@ impl Layer for Unfold {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Fold {
-    #[module(skip)]
-    output_size: [usize; 2],
+    #[module(skip, repr)]
+    output_size: ExpandingArray<2>,
     #[module(skip)]
     options: FoldOptions,
 }
@@ -140,16 +159,22 @@ pub struct Fold {
 impl Fold {
     /// To images of this size, of such windows.
     pub fn new(output_size: impl Into<ExpandingArray<2>>, options: FoldOptions) -> Fold {
-        Fold { output_size: output_size.into().0, options }
+        Fold { output_size: output_size.into(), options }
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        self.options.describe(extra);
     }
 }
 
 impl Layer for Fold {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (name, options, size) = (self.type_name(), &self.options, self.output_size);
+        let (name, options, size) = (self.type_name(), &self.options, self.output_size.0);
         let positions = options.positions(size).zip(options.padded(size));
         let Some(((positions, windows), [height, width])) = positions else {
-            let message = format!("no window of {:?} fits {size:?}, or the stride is 0", options.kernel_size);
+            let message =
+                format!("no window of {:?} fits {size:?}, or the stride is 0", options.kernel_size.0);
             return Err(Error::argument(name, message));
         };
         let elements = options.elements();
@@ -167,7 +192,7 @@ impl Layer for Fold {
             let zeros = Tensor::zeros([&leading[..], &[height * width]].concat(), (x.dtype(), x.device()))?;
             let columns = x.reshape([&leading[..], &[positions.len()]].concat())?;
             let padded = zeros.index_add(-1, &index, &columns)?.unflatten(-1, [height, width])?;
-            padded.narrow(-2, options.padding[0], size[0])?.narrow(-1, options.padding[1], size[1])
+            padded.narrow(-2, options.padding.0[0], size[0])?.narrow(-1, options.padding.0[1], size[1])
         };
         forward().map_err(of_layer(name))
     }

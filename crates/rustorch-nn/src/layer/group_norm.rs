@@ -1,7 +1,7 @@
 //! Normalization over groups of channels of each sample, and over neighbouring channels.
 
 use super::options::{expect_groups, of_layer, options};
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -29,13 +29,17 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct GroupNorm {
     /// `[num_channels]`, ones at first.
     pub weight: Option<Parameter>,
     /// `[num_channels]`, zeros at first.
     pub bias: Option<Parameter>,
+    #[module(repr = value)]
     num_groups: usize,
+    #[module(repr = value)]
     num_channels: usize,
+    #[module(repr)]
     eps: f64,
 }
 
@@ -62,9 +66,14 @@ impl GroupNorm {
         let bias = parameter(options.affine && options.bias, 0.0)?;
         Ok(GroupNorm { weight, bias, num_groups, num_channels, eps: options.eps })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("affine", &self.weight.is_some()).named("bias", &self.bias.is_some());
+    }
 }
 
 impl Layer for GroupNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if x.dims().get(1) != Some(&self.num_channels) {
             let message = format!("takes [n, {}, ..]", self.num_channels);
@@ -91,9 +100,13 @@ impl Layer for GroupNorm {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct LocalResponseNorm {
+    #[module(repr = value)]
     size: usize,
+    #[module(repr)]
     alpha: f64,
+    #[module(repr)]
     beta: f64,
+    #[module(repr)]
     k: f64,
 }
 
@@ -129,6 +142,7 @@ impl LocalResponseNorm {
 }
 
 impl Layer for LocalResponseNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if x.ndim() < 3 {
             return Err(Error::shape(self.type_name(), "takes [n, c, size..]", [x.shape()]));

@@ -2,7 +2,7 @@
 
 use super::batch_norm::channel_norm;
 use super::options::{expect_channels, of_layer, options, spatial_name};
-use crate::{Buffer, Layer, Module, Parameter, Training};
+use crate::{Buffer, ExtraRepr, Layer, Module, Parameter, Training};
 use rustorch_tensor::{Result, Tensor, TensorOptions};
 
 options! {
@@ -41,6 +41,7 @@ channel_norm! {
 }
 
 impl<const N: usize> Layer for InstanceNorm<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let name = self.type_name();
         expect_channels(name, x, self.num_features, N)?;

@@ -1,7 +1,7 @@
 //! Normalization over trailing dimensions.
 
 use super::options::{of_layer, options};
-use crate::{Layer, Module, Parameter};
+use crate::{ExtraRepr, Layer, Module, Parameter};
 use rustorch_tensor::{DType, IntoShape, Result, Shape, Tensor, TensorOptions};
 
 options! {
@@ -39,13 +39,15 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct LayerNorm {
     /// Of the shape that is normalized; ones at first.
     pub weight: Option<Parameter>,
     /// Of the shape that is normalized; zeros at first.
     pub bias: Option<Parameter>,
-    #[module(skip)]
+    #[module(skip, repr = value)]
     shape: Shape,
+    #[module(repr)]
     eps: f64,
 }
 
@@ -72,9 +74,14 @@ impl LayerNorm {
         let bias = parameter(options.elementwise_affine && options.bias, 0.0)?;
         Ok(LayerNorm { weight, bias, shape, eps: options.eps })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("elementwise_affine", &self.weight.is_some()).named("bias", &self.bias.is_some());
+    }
 }
 
 impl Layer for LayerNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor);
         let bias = self.bias.as_ref().map(Parameter::tensor);
@@ -95,12 +102,13 @@ impl Layer for LayerNorm {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct RMSNorm {
     /// Of the shape that is normalized; ones at first.
     pub weight: Option<Parameter>,
-    #[module(skip)]
+    #[module(skip, repr = value)]
     shape: Shape,
-    #[module(skip)]
+    #[module(skip, repr)]
     eps: Option<f64>,
 }
 
@@ -125,6 +133,10 @@ impl RMSNorm {
         };
         Ok(RMSNorm { weight, shape, eps: options.eps })
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("elementwise_affine", &self.weight.is_some());
+    }
 }
 
 /// The distance of 1 to the next number of a dtype, that of `F32` where it has none.
@@ -138,6 +150,7 @@ fn machine_epsilon(dtype: DType) -> f64 {
 }
 
 impl Layer for RMSNorm {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor);
         let eps = self.eps.unwrap_or_else(|| machine_epsilon(x.dtype()));

@@ -1,7 +1,7 @@
 //! A matrix of weights.
 
-use crate::{Layer, Module, Parameter, init};
-use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
+use crate::{ExtraRepr, Layer, Module, Parameter, init};
+use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
 /// `x · weightᵀ + bias`, as `torch.nn.Linear`: `[.., in_features] → [.., out_features]`.
 ///
@@ -18,6 +18,7 @@ use rustorch_tensor::{DType, Error, Result, Tensor, TensorOptions};
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Linear {
     /// `[out_features, in_features]`
     pub weight: Parameter,
@@ -25,7 +26,7 @@ pub struct Linear {
     pub bias: Option<Parameter>,
 }
 
-/// How a [`Linear`] is made. By default it has a bias, and `F32` on the device of new tensors.
+/// How a [`Linear`] is made. By default it has a bias, and the default dtype on the device of new tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearOptions {
     bias: bool,
@@ -34,7 +35,7 @@ pub struct LinearOptions {
 
 impl Default for LinearOptions {
     fn default() -> LinearOptions {
-        LinearOptions { bias: true, tensor: DType::F32.into() }
+        LinearOptions { bias: true, tensor: TensorOptions::default() }
     }
 }
 
@@ -51,7 +52,7 @@ impl LinearOptions {
 }
 
 impl Linear {
-    /// A linear layer with a bias, of `F32` on the device of new tensors.
+    /// A linear layer with a bias, of the default dtype on the device of new tensors.
     ///
     /// # Errors
     /// If memory does not suffice.
@@ -65,17 +66,23 @@ impl Linear {
     /// If the dtype is none of floats, or memory does not suffice.
     pub fn with(in_features: usize, out_features: usize, options: LinearOptions) -> Result<Linear> {
         let LinearOptions { bias, tensor } = options;
-        let bound = 1.0 / (in_features.max(1) as f64).sqrt();
-        let weight = init::uniform([out_features, in_features], -bound, bound, tensor)?;
+        let weight = init::default_parameter([out_features, in_features], in_features, tensor)?;
         let bias = match bias {
-            true => Some(Parameter::new(init::uniform([out_features], -bound, bound, tensor)?)?),
+            true => Some(init::default_parameter([out_features], in_features, tensor)?),
             false => None,
         };
-        Ok(Linear { weight: Parameter::new(weight)?, bias })
+        Ok(Linear { weight, bias })
+    }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let weight = self.weight.tensor();
+        extra.named("in_features", &weight.dims()[1]).named("out_features", &weight.dims()[0]);
+        extra.named("bias", &self.bias.is_some());
     }
 }
 
 impl Layer for Linear {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.tensor();
         let in_features = weight.dims()[1];

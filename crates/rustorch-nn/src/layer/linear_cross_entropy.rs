@@ -1,7 +1,7 @@
 //! The cross entropy of a linear layer's result.
 
 use super::options::{of_layer, options};
-use crate::{Buffer, Layer, Linear, LinearOptions, Module};
+use crate::{Buffer, ExtraRepr, Layer, Linear, LinearOptions, Module};
 use rustorch_tensor::{CrossEntropyOptions, Error, Reduction, Result, Tensor};
 
 options! {
@@ -36,6 +36,7 @@ options! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct LinearCrossEntropyLoss {
     /// `[num_classes]`
     pub weight: Option<Buffer>,
@@ -101,10 +102,26 @@ impl LinearCrossEntropyLoss {
         })
     }
 
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let reduction = match self.reduction {
+            Reduction::None => "none",
+            Reduction::Mean => "mean",
+            Reduction::Sum => "sum",
+        };
+        extra
+            .named("in_features", &self.linear.weight.tensor().dims()[1])
+            .named("num_classes", &self.num_classes);
+        extra.named("out_features", self.out_features.as_slice()).named("bias", &self.linear.bias.is_some());
+        extra.text(format_args!("reduction={reduction}")).named("ignore_index", &self.ignore_index);
+        // Of chunks, which are PyTorch's only.
+        extra.named("label_smoothing", &self.label_smoothing).text("options=None");
+    }
+
     /// The loss.
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let forward = || {
             let logits = self.linear.forward(input)?;

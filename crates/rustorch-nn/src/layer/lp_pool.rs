@@ -1,7 +1,7 @@
 //! Power-average pooling.
 
 use super::options::{ExpandingArray, of_layer, spatial, spatial_name};
-use crate::{Layer, Module};
+use crate::{ExtraRepr, Layer, Module};
 use rustorch_tensor::{AvgPoolOptions, Result, Tensor};
 
 /// `(Σ xᵖ)^(1/p)` of each window, `p` being `norm_type`, as `torch.nn.LPPool2d`: `[n, c, size..] → [n, c, (size − kernel) / stride + 1, ..]`,
@@ -17,12 +17,13 @@ use rustorch_tensor::{AvgPoolOptions, Result, Tensor};
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["LPPool1d", "LPPool2d", "LPPool3d"]))]
+#[module(extra_repr = Self::describe)]
 pub struct LPPool<const N: usize> {
     norm_type: f64,
     #[module(skip)]
     kernel_size: ExpandingArray<N>,
     #[module(skip)]
-    stride: ExpandingArray<N>,
+    stride: Option<ExpandingArray<N>>,
     ceil_mode: bool,
 }
 
@@ -36,14 +37,13 @@ pub type LPPool3d = LPPool<3>;
 impl<const N: usize> LPPool<N> {
     /// Windows of this size, one after the other.
     pub fn new(norm_type: f64, kernel_size: impl Into<ExpandingArray<N>>) -> LPPool<N> {
-        let kernel_size = kernel_size.into();
-        LPPool { norm_type, kernel_size, stride: kernel_size, ceil_mode: false }
+        LPPool { norm_type, kernel_size: kernel_size.into(), stride: None, ceil_mode: false }
     }
 
     /// The step from one window to the next.
     #[must_use]
     pub fn stride(self, stride: impl Into<ExpandingArray<N>>) -> LPPool<N> {
-        LPPool { stride: stride.into(), ..self }
+        LPPool { stride: Some(stride.into()), ..self }
     }
 
     /// Whether windows that reach beyond the end count: their mean stands for what is missing.
@@ -51,12 +51,19 @@ impl<const N: usize> LPPool<N> {
     pub fn ceil_mode(self, ceil_mode: bool) -> LPPool<N> {
         LPPool { ceil_mode, ..self }
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        extra.named("norm_type", &self.norm_type).named("kernel_size", &self.kernel_size);
+        extra.named("stride", &self.stride).named("ceil_mode", &self.ceil_mode);
+    }
 }
 
 impl<const N: usize> Layer for LPPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let kernel = self.kernel_size.0;
-        let options = AvgPoolOptions::new().stride(self.stride.0).ceil_mode(self.ceil_mode);
+        let options =
+            AvgPoolOptions::new().stride(self.stride.unwrap_or(self.kernel_size).0).ceil_mode(self.ceil_mode);
         let forward = || {
             let powers = x.pow(self.norm_type)?;
             let means = spatial!(N, powers, avg_pool1d, avg_pool2d, avg_pool3d, (kernel, &options))?;

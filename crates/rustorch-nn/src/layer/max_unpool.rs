@@ -19,12 +19,12 @@ use rustorch_tensor::{Error, Result, Tensor};
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]))]
 pub struct MaxUnpool<const N: usize> {
-    #[module(skip)]
-    kernel_size: ExpandingArray<N>,
-    #[module(skip)]
-    stride: ExpandingArray<N>,
-    #[module(skip)]
-    padding: ExpandingArray<N>,
+    #[module(skip, repr)]
+    kernel_size: [usize; N],
+    #[module(skip, repr)]
+    stride: [usize; N],
+    #[module(skip, repr)]
+    padding: [usize; N],
 }
 
 /// [`MaxUnpool`] over `[n, c, l]`, or without `n`.
@@ -55,34 +55,35 @@ impl Function for Unpool {
 impl<const N: usize> MaxUnpool<N> {
     /// The inverse of pooling with windows of this size, one after the other.
     pub fn new(kernel_size: impl Into<ExpandingArray<N>>) -> MaxUnpool<N> {
-        let kernel_size = kernel_size.into();
-        MaxUnpool { kernel_size, stride: kernel_size, padding: 0.into() }
+        let kernel_size = kernel_size.into().0;
+        MaxUnpool { kernel_size, stride: kernel_size, padding: [0; N] }
     }
 
     /// The step from one window to the next.
     #[must_use]
     pub fn stride(self, stride: impl Into<ExpandingArray<N>>) -> MaxUnpool<N> {
-        MaxUnpool { stride: stride.into(), ..self }
+        MaxUnpool { stride: stride.into().0, ..self }
     }
 
     /// The elements added at either end.
     #[must_use]
     pub fn padding(self, padding: impl Into<ExpandingArray<N>>) -> MaxUnpool<N> {
-        MaxUnpool { padding: padding.into(), ..self }
+        MaxUnpool { padding: padding.into().0, ..self }
     }
 
     /// The result of the default size.
     ///
     /// # Errors
     /// If there are other dimensions, the indices have another shape, or one is outside of the result.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
         self.expect(x, indices)?;
         let spatial = &x.dims()[x.ndim() - N..];
         let mut size = [0; N];
         for i in 0..N {
-            let steps = spatial[i].saturating_sub(1).saturating_mul(self.stride.0[i]);
-            let reach = steps.saturating_add(self.kernel_size.0[i]);
-            size[i] = reach.saturating_sub(self.padding.0[i].saturating_mul(2));
+            let steps = spatial[i].saturating_sub(1).saturating_mul(self.stride[i]);
+            let reach = steps.saturating_add(self.kernel_size[i]);
+            size[i] = reach.saturating_sub(self.padding[i].saturating_mul(2));
         }
         self.forward_to(x, indices, size)
     }
@@ -91,6 +92,7 @@ impl<const N: usize> MaxUnpool<N> {
     ///
     /// # Errors
     /// If there are other dimensions, the indices have another shape, or one is outside of the result.
+    #[rustorch_macros::observed]
     pub fn forward_to(&self, x: &Tensor, indices: &Tensor, output_size: [usize; N]) -> Result<Tensor> {
         self.expect(x, indices)?;
         let unpool = || {

@@ -54,7 +54,9 @@ pub use linear::{Linear, LinearOptions};
 pub use linear_cross_entropy::{LinearCrossEntropyLoss, LinearCrossEntropyLossOptions};
 pub use lp_pool::{LPPool, LPPool1d, LPPool2d, LPPool3d};
 pub use max_unpool::{MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d};
-pub use multihead_attention::{MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions};
+pub use multihead_attention::{
+    MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, NonDynamicallyQuantizableLinear,
+};
 pub use options::ExpandingArray;
 pub use padding::{
     CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d,

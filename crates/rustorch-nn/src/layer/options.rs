@@ -1,20 +1,46 @@
 //! How layers are made: optional arguments with PyTorch's names and defaults, and arguments for each spatial dimension.
 
+use crate::Repr;
 use rustorch_tensor::{Error, Result, Shape, Tensor};
 
 /// One length for each of `N` spatial dimensions: `3` stands for all, `[3, 5]` names each. It is called as in PyTorch's C++ interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpandingArray<const N: usize>(pub(super) [usize; N]);
+#[derive(Clone, Copy, Debug)]
+pub struct ExpandingArray<const N: usize>(pub(super) [usize; N], Given);
+
+/// How lengths were given, which is how they are printed.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    One,
+    Each,
+}
+
+impl<const N: usize> PartialEq for ExpandingArray<N> {
+    /// However they were given.
+    fn eq(&self, other: &ExpandingArray<N>) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<const N: usize> Eq for ExpandingArray<N> {}
+
+impl<const N: usize> Repr for ExpandingArray<N> {
+    fn repr(&self) -> String {
+        match (self.1, self.0.first()) {
+            (Given::One, Some(one)) => one.repr(),
+            _ => self.0.repr(),
+        }
+    }
+}
 
 impl<const N: usize> From<usize> for ExpandingArray<N> {
     fn from(all: usize) -> ExpandingArray<N> {
-        ExpandingArray([all; N])
+        ExpandingArray([all; N], Given::One)
     }
 }
 
 impl<const N: usize> From<[usize; N]> for ExpandingArray<N> {
     fn from(each: [usize; N]) -> ExpandingArray<N> {
-        ExpandingArray(each)
+        ExpandingArray(each, Given::Each)
     }
 }
 
@@ -36,14 +62,14 @@ macro_rules! options {
 
         impl $(<const $n: usize>)? Default for $name $(<$n>)? {
             fn default() -> Self {
-                $name { $($field: $default,)* tensor: rustorch_tensor::DType::F32.into() }
+                $name { $($field: $default,)* tensor: Default::default() }
             }
         }
 
         impl $(<const $n: usize>)? $name $(<$n>)? {
             $(options! { @setter $kind, $(#[$field_doc])* $field: $ty })*
 
-            /// Dtype and device of its parameters: by default `F32` on the device of new tensors.
+            /// Dtype and device of its parameters: by default the default dtype, on the device of new tensors.
             #[must_use]
             pub fn tensor(self, options: impl Into<rustorch_tensor::TensorOptions>) -> Self {
                 $name { tensor: options.into(), ..self }

@@ -1,7 +1,7 @@
 //! Elements added at the ends of spatial dimensions.
 
 use super::options::{of_layer, spatial_name};
-use crate::{Layer, Module};
+use crate::{Layer, Module, Repr};
 use rustorch_tensor::{Error, Result, Tensor};
 
 /// What stands at the ends of a padded tensor, by PyTorch's names. For `a b c` and two elements at either end:
@@ -16,6 +16,18 @@ pub enum PaddingMode {
     Replicate,
     /// `b c a b c a b`
     Circular,
+}
+
+impl PaddingMode {
+    /// PyTorch's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            PaddingMode::Zeros => "zeros",
+            PaddingMode::Reflect => "reflect",
+            PaddingMode::Replicate => "replicate",
+            PaddingMode::Circular => "circular",
+        }
+    }
 }
 
 /// With so many elements before and after along each of the last dimensions; fewer than none crop.
@@ -66,6 +78,14 @@ fn fill(x: &Tensor, sides: &[(isize, isize)], value: f64) -> Result<Tensor> {
 #[derive(Clone, Copy, Debug)]
 pub struct PaddingSides<const N: usize>([(isize, isize); N]);
 
+impl<const N: usize> Repr for PaddingSides<N> {
+    /// PyTorch's pairs are those of the last dimension first.
+    fn repr(&self) -> String {
+        let sides: Vec<isize> = self.0.iter().rev().flat_map(|&(before, after)| [before, after]).collect();
+        sides.as_slice().repr()
+    }
+}
+
 impl<const N: usize> From<isize> for PaddingSides<N> {
     fn from(all: isize) -> PaddingSides<N> {
         PaddingSides([(all, all); N])
@@ -96,7 +116,7 @@ macro_rules! pads {
             ");\n# Ok::<(), rustorch_tensor::Error>(())\n```")]
         #[derive(Clone, Debug, rustorch_macros::Module)]
         #[module(type_name = spatial_name::<N>([$($name),*]))]
-        pub struct $pad<const N: usize>(#[module(skip)] PaddingSides<N>);
+        pub struct $pad<const N: usize>(#[module(skip, repr = value)] PaddingSides<N>);
 
         impl<const N: usize> $pad<N> {
             /// With so many elements at the ends.
@@ -106,6 +126,7 @@ macro_rules! pads {
         }
 
         impl<const N: usize> Layer for $pad<N> {
+            #[rustorch_macros::observed]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 let name = self.type_name();
                 expect_spatial::<N>(name, x)?;
@@ -143,8 +164,9 @@ pads! {
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["ConstantPad1d", "ConstantPad2d", "ConstantPad3d"]))]
 pub struct ConstantPad<const N: usize> {
-    #[module(skip)]
+    #[module(skip, repr)]
     padding: PaddingSides<N>,
+    #[module(repr)]
     value: f64,
 }
 
@@ -163,6 +185,7 @@ impl<const N: usize> ConstantPad<N> {
 }
 
 impl<const N: usize> Layer for ConstantPad<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         expect_spatial::<N>(self.type_name(), x)?;
         fill(x, &self.padding.0, self.value).map_err(of_layer(self.type_name()))

@@ -1,7 +1,7 @@
 //! Pooling.
 
 use super::options::{ExpandingArray, of_layer, spatial, spatial_name};
-use crate::{Layer, Module};
+use crate::{ExtraRepr, Layer, Module};
 use rustorch_tensor::{AvgPoolOptions, MaxPoolOptions, Result, Sizes, Tensor};
 
 /// Names for one to three spatial dimensions.
@@ -37,6 +37,7 @@ aliases! {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["MaxPool1d", "MaxPool2d", "MaxPool3d"]))]
+#[module(extra_repr = Self::describe)]
 pub struct MaxPool<const N: usize> {
     #[module(skip)]
     kernel_size: ExpandingArray<N>,
@@ -55,10 +56,21 @@ impl<const N: usize> MaxPool<N> {
         MaxPool { kernel_size: kernel_size.into(), options }
     }
 
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let MaxPoolOptions { stride, padding, dilation, ceil_mode } = &self.options;
+        extra.named("kernel_size", &self.kernel_size);
+        match stride {
+            Some(stride) => extra.named("stride", stride),
+            None => extra.named("stride", &self.kernel_size),
+        };
+        extra.named("padding", padding).named("dilation", dilation).named("ceil_mode", ceil_mode);
+    }
+
     /// The result, and where in the flattened spatial dimensions the elements are (`I64`): PyTorch's `return_indices`.
     ///
     /// # Errors
     /// If the argument has another number of dimensions, or no window fits.
+    #[rustorch_macros::observed]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(
@@ -74,6 +86,7 @@ impl<const N: usize> MaxPool<N> {
 }
 
 impl<const N: usize> Layer for MaxPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(N, x, max_pool1d, max_pool2d, max_pool3d, (kernel, options))
@@ -92,6 +105,7 @@ impl<const N: usize> Layer for MaxPool<N> {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["AvgPool1d", "AvgPool2d", "AvgPool3d"]))]
+#[module(extra_repr = Self::describe)]
 pub struct AvgPool<const N: usize> {
     #[module(skip)]
     kernel_size: ExpandingArray<N>,
@@ -109,9 +123,29 @@ impl<const N: usize> AvgPool<N> {
     pub fn with(kernel_size: impl Into<ExpandingArray<N>>, options: AvgPoolOptions) -> AvgPool<N> {
         AvgPool { kernel_size: kernel_size.into(), options }
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let AvgPoolOptions { stride, padding, .. } = &self.options;
+        let lengths = [("stride", stride.as_ref()), ("padding", Some(padding))];
+        // PyTorch's layer of one dimension makes tuples of numbers, the others leave them.
+        if N == 1 {
+            extra.named("kernel_size", &self.kernel_size.0);
+        } else {
+            extra.named("kernel_size", &self.kernel_size);
+        }
+        for (name, given) in lengths {
+            match given {
+                Some(given) if N == 1 => extra.named(name, given.as_slice()),
+                Some(given) => extra.named(name, given),
+                None if N == 1 => extra.named(name, &self.kernel_size.0),
+                None => extra.named(name, &self.kernel_size),
+            };
+        }
+    }
 }
 
 impl<const N: usize> Layer for AvgPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (kernel, options) = (self.kernel_size.0, &self.options);
         spatial!(N, x, avg_pool1d, avg_pool2d, avg_pool3d, (kernel, options))
@@ -131,7 +165,10 @@ impl<const N: usize> Layer for AvgPool<N> {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"]))]
-pub struct AdaptiveMaxPool<const N: usize>(#[module(skip)] Sizes);
+pub struct AdaptiveMaxPool<const N: usize> {
+    #[module(skip, repr)]
+    output_size: Sizes,
+}
 
 /// The means of windows that cover the argument, as many as the result has positions, as `torch.nn.AdaptiveAvgPool2d`:
 /// `[n, c, size..] → [n, c, output_size..]`. An output size of −1 is the argument's: PyTorch's `None`.
@@ -145,20 +182,24 @@ pub struct AdaptiveMaxPool<const N: usize>(#[module(skip)] Sizes);
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 #[module(type_name = spatial_name::<N>(["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"]))]
-pub struct AdaptiveAvgPool<const N: usize>(#[module(skip)] Sizes);
+pub struct AdaptiveAvgPool<const N: usize> {
+    #[module(skip, repr)]
+    output_size: Sizes,
+}
 
 impl<const N: usize> AdaptiveMaxPool<N> {
     /// To an output size: one number for all spatial dimensions, or one for each.
     pub fn new(output_size: impl Into<Sizes>) -> AdaptiveMaxPool<N> {
-        AdaptiveMaxPool(output_size.into())
+        AdaptiveMaxPool { output_size: output_size.into() }
     }
 
     /// The result, and where in the flattened spatial dimensions the elements are (`I64`): PyTorch's `return_indices`.
     ///
     /// # Errors
     /// If the argument has another number of dimensions, or the output size has.
+    #[rustorch_macros::observed]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
-        let size = self.0.clone();
+        let size = self.output_size.clone();
         spatial!(
             N,
             x,
@@ -172,6 +213,7 @@ impl<const N: usize> AdaptiveMaxPool<N> {
 }
 
 impl<const N: usize> Layer for AdaptiveMaxPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(self.forward_with_indices(x)?.0)
     }
@@ -180,13 +222,14 @@ impl<const N: usize> Layer for AdaptiveMaxPool<N> {
 impl<const N: usize> AdaptiveAvgPool<N> {
     /// To an output size: one number for all spatial dimensions, or one for each.
     pub fn new(output_size: impl Into<Sizes>) -> AdaptiveAvgPool<N> {
-        AdaptiveAvgPool(output_size.into())
+        AdaptiveAvgPool { output_size: output_size.into() }
     }
 }
 
 impl<const N: usize> Layer for AdaptiveAvgPool<N> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let size = self.0.clone();
+        let size = self.output_size.clone();
         spatial!(N, x, adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, (size))
             .map_err(of_layer(self.type_name()))
     }

@@ -16,7 +16,9 @@ use rustorch_tensor::{Result, Sizes, Tensor};
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct Flatten {
+    #[module(repr)]
     start_dim: isize,
+    #[module(repr)]
     end_dim: isize,
 }
 
@@ -34,6 +36,7 @@ impl Default for Flatten {
 }
 
 impl Layer for Flatten {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.flatten(self.start_dim, self.end_dim).map_err(of_layer(self.type_name()))
     }
@@ -50,8 +53,9 @@ impl Layer for Flatten {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct Unflatten {
+    #[module(repr)]
     dim: isize,
-    #[module(skip)]
+    #[module(skip, repr)]
     unflattened_size: Sizes,
 }
 
@@ -63,6 +67,7 @@ impl Unflatten {
 }
 
 impl Layer for Unflatten {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.unflatten(self.dim, self.unflattened_size.clone()).map_err(of_layer(self.type_name()))
     }
@@ -80,6 +85,7 @@ impl Layer for Unflatten {
 pub struct Identity;
 
 impl Layer for Identity {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.clone())
     }

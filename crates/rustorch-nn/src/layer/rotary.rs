@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
 use super::options::of_layer;
-use crate::{Layer, Module};
+use crate::{ExtraRepr, Layer, Module};
 use rustorch_tensor::{Error, Result, RopeParams, RopeStyle, Tensor};
 
 /// How a [`RotaryEmbedding`] turns.
@@ -47,6 +47,7 @@ impl Default for RotaryEmbeddingOptions {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct RotaryEmbedding(#[module(skip)] RopeParams);
 
 impl RotaryEmbedding {
@@ -86,10 +87,16 @@ impl RotaryEmbedding {
         }))
     }
 
+    fn describe(&self, extra: &mut ExtraRepr) {
+        let RopeParams { rotated, base, scale, .. } = &self.0;
+        extra.value(rotated).named("base", &f64::from(*base)).named_unless("scale", &f64::from(*scale), &1.0);
+    }
+
     /// The result where the first vector's position is `start`: after so many that a cache holds.
     ///
     /// # Errors
     /// If the argument has fewer than two dimensions, or its vectors fewer than `dim` elements.
+    #[rustorch_macros::observed]
     pub fn forward_from(&self, x: &Tensor, start: usize) -> Result<Tensor> {
         let &[.., len, _] = x.dims() else {
             return Err(Error::shape(self.type_name(), "takes [.., l, head_dim]", [x.shape()]));
@@ -101,6 +108,7 @@ impl RotaryEmbedding {
 }
 
 impl Layer for RotaryEmbedding {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_from(x, 0)
     }

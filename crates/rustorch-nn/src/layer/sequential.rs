@@ -1,5 +1,6 @@
 //! Layers one after another.
 
+use crate::module::display;
 use crate::{Layer, Member, Module};
 use rustorch_tensor::{Result, Tensor};
 
@@ -30,6 +31,11 @@ impl Sequential {
         self
     }
 
+    /// The layers in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &(dyn Layer + Send + Sync)> {
+        self.0.iter().map(Box::as_ref)
+    }
+
     /// How many layers there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -39,6 +45,22 @@ impl Sequential {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Layers one after another, and functions of a tensor: a [`Sequential`].
+///
+/// ```
+/// use rustorch_nn::{Layer, Linear, seq};
+/// use rustorch_tensor::{DType, Tensor};
+/// let model = seq![Linear::new(4, 8)?, Tensor::relu, Linear::new(8, 2)?];
+/// assert_eq!(model.forward(&Tensor::ones([3, 4], DType::F32)?)?.dims(), [3, 2]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[macro_export]
+macro_rules! seq {
+    ($($layer:expr),* $(,)?) => {
+        $crate::Sequential::new()$(.push($layer))*
+    };
 }
 
 impl Module for Sequential {
@@ -54,6 +76,7 @@ impl Module for Sequential {
 }
 
 impl Layer for Sequential {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))
     }
@@ -81,10 +104,13 @@ impl<F> Module for Function<F> {
 }
 
 impl<F: Fn(&Tensor) -> Result<Tensor>> Layer for Function<F> {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         (self.0)(x)
     }
 }
+
+display! { [] Sequential, [F] Function<F> }
 
 /// What [`Sequential::push`] takes: layers, and functions of a tensor. `K` tells the two apart and is never named.
 pub trait IntoLayer<K> {

@@ -18,6 +18,7 @@ use rustorch_tensor::{Error, Result, Tensor};
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct PixelShuffle {
+    #[module(repr)]
     upscale_factor: usize,
 }
 
@@ -32,6 +33,7 @@ pub struct PixelShuffle {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct PixelUnshuffle {
+    #[module(repr)]
     downscale_factor: usize,
 }
 
@@ -48,6 +50,7 @@ pub struct PixelUnshuffle {
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
 pub struct ChannelShuffle {
+    #[module(repr)]
     groups: usize,
 }
 
@@ -81,6 +84,7 @@ fn image<'a>(layer: &'static str, x: &'a Tensor) -> Result<(&'a [usize], [usize;
 }
 
 impl Layer for PixelShuffle {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, r) = (self.type_name(), self.upscale_factor);
         let (leading, [c, h, w]) = image(name, x)?;
@@ -97,6 +101,7 @@ impl Layer for PixelShuffle {
 }
 
 impl Layer for PixelUnshuffle {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, r) = (self.type_name(), self.downscale_factor);
         let (leading, [c, h, w]) = image(name, x)?;
@@ -113,6 +118,7 @@ impl Layer for PixelUnshuffle {
 }
 
 impl Layer for ChannelShuffle {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (name, groups) = (self.type_name(), self.groups);
         if x.ndim() < 3 || groups == 0 || !x.dims()[1].is_multiple_of(groups) {

@@ -51,6 +51,7 @@ impl SwiGLU {
 }
 
 impl Layer for SwiGLU {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let forward = || {
             let gated = self.gate_proj.forward(x)?.swiglu(&self.up_proj.forward(x)?)?;

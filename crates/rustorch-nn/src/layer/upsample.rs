@@ -1,8 +1,8 @@
 //! Interpolation.
 
 use super::options::of_layer;
-use crate::{Layer, Module};
-use rustorch_tensor::{InterpolateOptions, Result, Tensor};
+use crate::{ExtraRepr, Layer, Module};
+use rustorch_tensor::{InterpolateOptions, InterpolationTarget, Result, Tensor};
 
 /// Spatial dimensions of another size, as `torch.nn.Upsample`: `[n, c, l]`, `[n, c, h, w]` or `[n, c, d, h, w]`.
 ///
@@ -17,6 +17,7 @@ use rustorch_tensor::{InterpolateOptions, Result, Tensor};
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug, rustorch_macros::Module)]
+#[module(extra_repr = Self::describe)]
 pub struct Upsample(#[module(skip)] InterpolateOptions);
 
 impl Upsample {
@@ -24,9 +25,21 @@ impl Upsample {
     pub fn new(options: InterpolateOptions) -> Upsample {
         Upsample(options)
     }
+
+    fn describe(&self, extra: &mut ExtraRepr) {
+        match &self.0.target {
+            InterpolationTarget::Size(size) => extra.named("size", size),
+            InterpolationTarget::Factors(factors) => match factors.as_slice() {
+                [one] => extra.named("scale_factor", one),
+                each => extra.named("scale_factor", each),
+            },
+        };
+        extra.named("mode", self.0.mode.name());
+    }
 }
 
 impl Layer for Upsample {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.interpolate(&self.0).map_err(of_layer(self.type_name()))
     }

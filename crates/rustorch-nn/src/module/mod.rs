@@ -1,11 +1,19 @@
 //! What has parameters: the trait, and the walk over members by their paths.
 
+mod observe;
 mod part;
+mod repr;
 mod state_dict;
+mod summary;
 mod walk;
 
+pub use observe::Outputs;
+pub(crate) use observe::observe;
 pub use part::{Part, Training};
+pub(crate) use repr::display;
+pub use repr::{ExtraRepr, Repr};
 pub use state_dict::StateDict;
+pub use summary::{Summary, SummaryRow};
 
 use crate::{Buffer, Parameter};
 use rustorch_tensor::{DType, IntoDevice, Result, Tensor};
@@ -47,6 +55,13 @@ pub enum Member<'a> {
 /// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
 /// assert_eq!(names, ["hidden.weight", "hidden.bias", "out.weight", "out.bias"]);
 /// assert_eq!(net.num_parameters(), 33);
+/// assert_eq!(
+///     net.to_string(),
+///     "Net(
+///   (hidden): Linear(in_features=2, out_features=8, bias=True)
+///   (out): Linear(in_features=8, out_features=1, bias=True)
+/// )"
+/// );
 /// assert_eq!(net.forward(&Tensor::zeros([5, 2], DType::F32)?)?.dims(), [5, 1]);
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
@@ -56,6 +71,27 @@ pub trait Module {
 
     /// Calls a function with each direct member and its name, in the order of fields.
     fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>));
+
+    /// What [`Display`](std::fmt::Display), which prints modules as PyTorch does, says of this one beside its children. `#[module(repr)]`
+    /// before a field of a derived module says `field=value`, `#[module(repr = value)]` the value alone, and `#[module(extra_repr =
+    /// function)]` before the type calls a function of the module and of this argument.
+    ///
+    /// ```
+    /// use rustorch_nn::Module;
+    /// #[derive(Module)]
+    /// struct Scale {
+    ///     #[module(repr)]
+    ///     factor: f64,
+    /// }
+    /// assert_eq!(Scale { factor: 0.5 }.to_string(), "Scale(factor=0.5)");
+    /// ```
+    fn extra_repr(&self, _extra: &mut ExtraRepr) {}
+
+    /// What tells it apart while it stays where it is, with its type; modules without a size share it with others.
+    #[doc(hidden)]
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
 
     /// Its parameters and those of all modules in it, by path. One that is reached by several paths has the first.
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
@@ -241,11 +277,30 @@ pub trait Layer: Module {
     /// # Errors
     /// If the argument does not fit, as the layer says.
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
+
+    /// Calls [`forward`](Self::forward) once and says what its layers did; see [`Summary`], also for modules of several arguments.
+    ///
+    /// # Errors
+    /// Those of `forward`.
+    fn summary(&self, x: &Tensor) -> Result<Summary>
+    where
+        Self: Sized,
+    {
+        Summary::of(self, || self.forward(x))
+    }
 }
 
 impl<M: Module + ?Sized> Module for Box<M> {
     fn type_name(&self) -> &'static str {
         (**self).type_name()
+    }
+
+    fn extra_repr(&self, extra: &mut ExtraRepr) {
+        (**self).extra_repr(extra);
+    }
+
+    fn address(&self) -> usize {
+        (**self).address()
     }
 
     fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {

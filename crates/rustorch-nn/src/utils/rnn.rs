@@ -16,7 +16,8 @@
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
 
-use rustorch_tensor::{Error, Result, Tensor};
+use crate::Outputs;
+use rustorch_tensor::{DType, Error, Result, Shape, Tensor};
 
 /// Sequences without padding: the elements of all sequences at step 0, then those at step 1 of the sequences that have one, and so on, the
 /// longest sequence first. PyTorch's class of this name.
@@ -82,6 +83,12 @@ impl PackedSequence {
     fn sorted_lengths(&self) -> Vec<usize> {
         let has = |place: usize| self.batch_sizes.partition_point(|&size| size > place);
         (0..self.batch_sizes[0]).map(has).collect()
+    }
+}
+
+impl Outputs for PackedSequence {
+    fn metas(&self) -> Vec<(DType, Shape)> {
+        self.data.metas()
     }
 }
 

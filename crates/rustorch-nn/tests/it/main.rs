@@ -4,6 +4,7 @@
 mod activations;
 mod common;
 mod derive;
+mod display;
 mod errors;
 mod init;
 mod key_value_cache;
@@ -15,3 +16,4 @@ mod optimizers;
 mod packed;
 mod schedules;
 mod state_dict;
+mod summary;

@@ -2,11 +2,18 @@
 
 use rustorch_nn::optim::{SGD, SGDOptions};
 use rustorch_nn::{
-    AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, GRU, Layer, LayerNorm, Linear,
-    LinearOptions, Module, MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Parameter,
-    RNNOptions, Sequential,
+    AlphaDropout, BatchNorm2d, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, Flatten, GRU, Hooked,
+    Identity, Layer, LayerNorm, Linear, LinearOptions, Module, ModuleDict, ModuleList, MultiheadAttention,
+    MultiheadAttentionCall, MultiheadAttentionOptions, Parameter, ParameterList, RNNOptions, Sequential,
+    init, seq,
 };
-use rustorch_tensor::{DType, Result, Tensor};
+use rustorch_runtime::HybridExecutor;
+use rustorch_tensor::{
+    DType, DefaultDTypeGuard, Device, DeviceGuard, Error, Result, Tensor, default_dtype, with_default_dtype,
+    with_device,
+};
+use rustorch_testkit::FakeDevice;
+use std::sync::Arc;
 
 #[derive(Module)]
 struct Tied {
@@ -229,5 +236,146 @@ fn wrong_widths_are_named() -> Result<()> {
     assert!(Dropout::new(1.5).unwrap_err().to_string().contains("1.5"));
     let norm = LayerNorm::new([3], 1e-5, DType::F32)?;
     assert!(norm.forward(&Tensor::ones([2, 4], DType::F32)?).is_err());
+    Ok(())
+}
+
+/// Dtype and device of a layer's weight and of what a norm keeps.
+fn kinds() -> Result<[(DType, Device); 2]> {
+    let norm = BatchNorm2d::new(3)?.running_var.unwrap().tensor();
+    Ok([Linear::new(2, 2)?.weight.tensor(), norm].map(|x| (x.dtype(), x.device())))
+}
+
+#[test]
+fn layers_have_the_default_dtype_of_their_thread() -> Result<()> {
+    let of = |dtype| [(dtype, Device::CPU); 2];
+    assert_eq!(kinds()?, of(DType::F32));
+    with_default_dtype(DType::F64, || -> Result<()> {
+        assert_eq!(kinds()?, of(DType::F64));
+        // Nested, and of this thread alone.
+        with_default_dtype(DType::BF16, || assert_eq!(default_dtype(), DType::BF16))?;
+        assert_eq!(std::thread::scope(|scope| scope.spawn(default_dtype).join().unwrap()), DType::F32);
+        assert_eq!(kinds()?, of(DType::F64));
+        // What is said goes before.
+        let linear = Linear::with(2, 2, LinearOptions::default().tensor(DType::F32))?;
+        assert_eq!(linear.weight.tensor().dtype(), DType::F32);
+        Ok(())
+    })??;
+    let panicked = std::panic::catch_unwind(|| with_default_dtype(DType::F64, || panic!("on purpose")));
+    assert!(panicked.is_err());
+    assert_eq!(kinds()?, of(DType::F32));
+    // Guards end in any order.
+    let (outer, inner) = (DefaultDTypeGuard::new(DType::F64)?, DefaultDTypeGuard::new(DType::F16)?);
+    drop(outer);
+    assert_eq!(default_dtype(), DType::F16);
+    drop(inner);
+    assert_eq!(default_dtype(), DType::F32);
+    let message = with_default_dtype(DType::I64, || ()).unwrap_err().to_string();
+    assert!(message.contains("default_dtype") && message.contains("i64"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn layers_are_made_on_the_default_device_of_their_thread() -> Result<()> {
+    let gpu = Device::vulkan(0);
+    let fake = FakeDevice::new(gpu, Arc::new(rustorch_cpu::CpuBackend::new(1)));
+    let executor = HybridExecutor::builder().threads(1).backend(Arc::new(fake)).build()?;
+    executor.scope(|| {
+        let guard = DeviceGuard::new(gpu)?;
+        assert_eq!(kinds()?, [(DType::F32, gpu); 2]);
+        with_device(Device::CPU, || assert_eq!(kinds().unwrap(), [(DType::F32, Device::CPU); 2]))?;
+        let both = with_default_dtype(DType::F64, kinds)??;
+        assert_eq!(both, [(DType::F64, gpu); 2]);
+        drop(guard);
+        assert_eq!(kinds()?, [(DType::F32, Device::CPU); 2]);
+        Ok(())
+    })
+}
+
+#[test]
+fn lists_and_maps_name_their_modules() -> Result<()> {
+    #[derive(Module)]
+    struct Net {
+        layers: ModuleList<Linear>,
+        heads: ModuleDict,
+        scales: ParameterList,
+    }
+    let mut heads: ModuleDict = ModuleDict::new();
+    heads.insert_layer("b", Linear::new(2, 1)?)?.insert_layer("a", Tensor::relu)?;
+    for wrong in ["", "a.b"] {
+        let message = heads.insert_layer(wrong, Tensor::relu).err().unwrap().to_string();
+        assert!(message.contains("ModuleDict") && message.contains(wrong), "{message}");
+    }
+    let mut net = Net {
+        layers: vec![Linear::new(1, 1)?, Linear::new(1, 1)?].into(),
+        heads,
+        scales: ParameterList::new([Tensor::ones([3], DType::F32)?])?,
+    };
+    let names =
+        |net: &Net| -> Vec<String> { net.named_parameters().into_iter().map(|(name, _)| name).collect() };
+    let expected = [
+        "layers.0.weight",
+        "layers.0.bias",
+        "layers.1.weight",
+        "layers.1.bias",
+        "heads.b.weight",
+        "heads.b.bias",
+        "scales.0",
+    ];
+    assert_eq!(names(&net), expected);
+    assert_eq!(net.heads.keys().collect::<Vec<_>>(), ["b", "a"]);
+    // A name keeps its place; positions close up.
+    net.heads.insert_layer("b", Dropout::new(0.5)?)?;
+    net.layers.remove(0);
+    net.scales.push(Parameter::new(Tensor::ones([1], DType::F64)?)?);
+    assert_eq!(names(&net), ["layers.0.weight", "layers.0.bias", "scales.0", "scales.1"]);
+    assert_eq!(net.heads.keys().collect::<Vec<_>>(), ["b", "a"]);
+    assert!(net.heads.remove("b").is_some() && net.heads.get("b").is_none() && net.heads.len() == 1);
+    let modules: Vec<String> = net.named_modules().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(modules, ["", "layers", "layers.0", "heads", "heads.a", "scales"]);
+    Ok(())
+}
+
+#[test]
+fn seq_takes_layers_and_functions() -> Result<()> {
+    let double = |x: &Tensor| x.mul(2.0);
+    let model = seq![Flatten::default(), Box::new(Identity), double, seq![Tensor::neg], Linear::new(4, 1)?,];
+    assert_eq!(model.iter().map(Module::type_name).collect::<Vec<_>>()[..2], ["Flatten", "Identity"]);
+    assert_eq!((model.len(), model.named_parameters()[0].0.as_str()), (5, "4.weight"));
+    let y = seq![double, Tensor::neg].forward(&Tensor::ones([2], DType::F32)?)?;
+    assert_eq!(y.to_vec::<f32>()?, [-2.0; 2]);
+    assert!(seq![].is_empty());
+    Ok(())
+}
+
+#[test]
+fn hooks_see_and_change_arguments_and_results() -> Result<()> {
+    let hooked = Hooked::new(Linear::new(2, 2)?);
+    init::eye_(&hooked.weight.tensor())?;
+    init::zeros_(&hooked.bias.as_ref().unwrap().tensor())?;
+    let x = Tensor::new([[1.0f32, 2.0]])?;
+    let values = || -> Result<Vec<f32>> { hooked.forward(&x)?.to_vec() };
+    // They run in the order in which they came.
+    let double = hooked.register_forward_pre_hook(|_, x| x.mul(2.0).map(Some));
+    let add = hooked.register_forward_pre_hook(|_, x| x.add(1.0).map(Some));
+    assert_eq!(values()?, [3.0, 5.0]);
+    let checked = hooked.register_forward_hook(|layer, x, y| {
+        assert_eq!((layer.type_name(), x.to_vec::<f32>()?), ("Linear", y.to_vec::<f32>()?));
+        Ok(None)
+    });
+    let negated = hooked.register_forward_hook(|_, _, y| y.neg().map(Some));
+    assert_eq!(values()?, [-3.0, -5.0]);
+    // What a hook does is a part of the graph.
+    hooked.forward(&x)?.sum_all()?.backward()?;
+    assert_eq!(hooked.weight.grad().unwrap().to_vec::<f32>()?, [-3.0, -5.0, -3.0, -5.0]);
+    double.remove();
+    checked.remove();
+    assert_eq!(values()?, [-2.0, -3.0]);
+    // A handle that is dropped leaves its hook where it is, as in PyTorch.
+    drop((add, negated));
+    assert_eq!(values()?, [-2.0, -3.0]);
+    let fails = hooked.register_forward_hook(|_, _, _| Err(Error::argument("hook", "on purpose")));
+    assert!(hooked.forward(&x).unwrap_err().to_string().contains("on purpose"));
+    fails.remove();
+    assert_eq!((hooked.to_string(), hooked.num_parameters()), (hooked.into_inner().to_string(), 6));
     Ok(())
 }

@@ -336,6 +336,7 @@ impl HybridExecutor {
         self.0.shared.recorder.push(Record {
             op,
             class: request.op.class(request.metas),
+            work: request.op.work(request.metas, request.outs),
             args: request.metas.iter().map(|x| (x.dtype, x.shape().clone())).collect(),
             device,
             returned_to,

@@ -43,8 +43,13 @@ pub(crate) struct Hooks {
 pub struct HookHandle(Box<dyn FnOnce() + Send + Sync>);
 
 impl HookHandle {
+    /// Of a hook that is kept elsewhere: what takes it away.
+    pub fn new(remove: impl FnOnce() + Send + Sync + 'static) -> HookHandle {
+        HookHandle(Box::new(remove))
+    }
+
     fn of<F: ?Sized + Send + Sync + 'static>(slot: Slot<F>) -> HookHandle {
-        HookHandle(Box::new(move || drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take())))
+        HookHandle::new(move || drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take()))
     }
 
     /// Takes the hook away.

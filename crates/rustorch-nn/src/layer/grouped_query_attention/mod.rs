@@ -129,6 +129,7 @@ impl GroupedQueryAttention {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
         let forward = || {
             let [q, k, v] = self.heads(x, 0)?;
@@ -143,6 +144,7 @@ impl GroupedQueryAttention {
     /// # Errors
     /// If shapes or dtypes do not fit, or not those in the cache, or the attention is not causal: earlier positions would have to see
     /// later ones.
+    #[rustorch_macros::observed]
     pub fn forward_cached(&self, x: &Tensor, cache: &mut KeyValueCache) -> Result<Tensor> {
         if !self.is_causal {
             return Err(Error::argument(self.type_name(), "only causal attention has a cache"));
@@ -196,6 +198,7 @@ impl GroupedQueryAttention {
 }
 
 impl Layer for GroupedQueryAttention {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None)
     }

@@ -2,8 +2,10 @@
 
 mod attend;
 mod call;
+mod out_proj;
 
 pub use call::{MultiheadAttentionCall, MultiheadAttentionOptions};
+pub use out_proj::NonDynamicallyQuantizableLinear;
 
 use super::options::of_layer;
 use crate::{Linear, LinearOptions, Module, Parameter, Training, init};
@@ -47,7 +49,7 @@ pub struct MultiheadAttention {
     /// `[1, 1, embed_dim]`: the value of this key.
     pub bias_v: Option<Parameter>,
     /// `[embed_dim, embed_dim]`, and its bias.
-    pub out_proj: Linear,
+    pub out_proj: NonDynamicallyQuantizableLinear,
     embed_dim: usize,
     num_heads: usize,
     widths: [usize; 3],
@@ -59,8 +61,9 @@ pub struct MultiheadAttention {
 
 /// A matrix uniform within ±√(6 / (rows + columns)).
 fn xavier_uniform(rows: usize, columns: usize, options: TensorOptions) -> Result<Parameter> {
-    let bound = (6.0 / (rows + columns).max(1) as f64).sqrt();
-    Parameter::new(init::uniform([rows, columns], -bound, bound, options)?)
+    let weight = Tensor::zeros([rows, columns], options)?;
+    init::xavier_uniform_(&weight, 1.0)?;
+    Parameter::new(weight)
 }
 
 impl MultiheadAttention {
@@ -127,7 +130,7 @@ impl MultiheadAttention {
             in_proj_bias: if bias { Some(zeros(3 * embed_dim)?) } else { None },
             bias_k: one_more()?,
             bias_v: one_more()?,
-            out_proj,
+            out_proj: NonDynamicallyQuantizableLinear(out_proj),
             embed_dim,
             num_heads,
             widths,
@@ -142,6 +145,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> Result<(Tensor, Tensor)> {
         let call = MultiheadAttentionCall::default();
         self.attend([query, key, value], &call).map_err(of_layer(self.type_name()))
@@ -152,6 +156,7 @@ impl MultiheadAttention {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         query: &Tensor,

@@ -1,8 +1,7 @@
 //! What one step of a recurrent network computes.
 
 use crate::expression::expression;
-use crate::{Parameter, init};
-use rustorch_tensor::{Result, Tensor, TensorOptions};
+use rustorch_tensor::{Result, Tensor};
 
 /// What an [`RNN`](crate::RNN) or an [`RNNCell`](crate::RNNCell) does with its sums, by PyTorch's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,10 +87,4 @@ pub(super) struct Recurrent {
     pub(super) hh: Tensor,
     pub(super) bias_hh: Option<Tensor>,
     pub(super) hr: Option<Tensor>,
-}
-
-/// A parameter uniform within ±1/√hidden_size.
-pub(super) fn uniform(shape: &[usize], hidden_size: usize, options: TensorOptions) -> Result<Parameter> {
-    let bound = if hidden_size == 0 { 0.0 } else { 1.0 / (hidden_size as f64).sqrt() };
-    Parameter::new(init::uniform(shape, -bound, bound, options)?)
 }

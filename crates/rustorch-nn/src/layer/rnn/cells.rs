@@ -1,8 +1,8 @@
 //! Recurrent cells as modules.
 
-use super::cell::{Cell, Nonlinearity, Recurrent, uniform};
+use super::cell::{Cell, Nonlinearity, Recurrent};
 use crate::layer::options::{of_layer, options};
-use crate::{Module, Parameter};
+use crate::{ExtraRepr, Module, Parameter, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -20,6 +20,7 @@ macro_rules! cell {
     ($(#[$doc:meta])* $cell:ident, $gates:literal, $options:ident => $step:expr) => {
         $(#[$doc])*
         #[derive(Debug, rustorch_macros::Module)]
+        #[module(extra_repr = Self::describe)]
         pub struct $cell {
             #[doc = concat!("`[", $gates, "hidden_size, input_size]`")]
             pub weight_ih: Parameter,
@@ -49,7 +50,7 @@ macro_rules! cell {
             pub fn with(input_size: usize, hidden_size: usize, $options: RNNCellOptions) -> Result<$cell> {
                 let cell = $step;
                 let rows = cell.gates() * hidden_size;
-                let parameter = |shape: &[usize]| uniform(shape, hidden_size, $options.tensor);
+                let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, $options.tensor);
                 let bias = || if $options.bias { parameter(&[rows]).map(Some) } else { Ok(None) };
                 Ok($cell {
                     weight_ih: parameter(&[rows, input_size])?,
@@ -58,6 +59,15 @@ macro_rules! cell {
                     bias_hh: bias()?,
                     cell,
                 })
+            }
+
+            fn describe(&self, extra: &mut ExtraRepr) {
+                let (weight_ih, weight_hh) = (self.weight_ih.tensor(), self.weight_hh.tensor());
+                extra.value(&weight_ih.dims()[1]).value(&weight_hh.dims()[1]);
+                extra.named_unless("bias", &self.bias_ih.is_some(), &true);
+                if self.cell == Cell::Rnn(Nonlinearity::Relu) {
+                    extra.text("nonlinearity=relu");
+                }
             }
 
             /// One step from a hidden and a cell state.
@@ -162,6 +172,7 @@ macro_rules! hidden_state_only {
             ///
             /// # Errors
             /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
             pub fn forward(&self, x: &Tensor, hidden: Option<&Tensor>) -> Result<Tensor> {
                 let [hidden, _] = self.step(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok(hidden)
@@ -177,6 +188,7 @@ impl LSTMCell {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, state: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, Tensor)> {
         let [hidden, cell] = self.step(x, state.map(|(hidden, cell)| [hidden, cell]))?;
         Ok((hidden, cell))

@@ -9,8 +9,9 @@ pub use cell::Nonlinearity;
 pub use cells::{GRUCell, LSTMCell, RNNCell, RNNCellOptions};
 pub use network::RNNOptions;
 
+use crate::module::display;
 use crate::utils::rnn::PackedSequence;
-use crate::{Member, Module};
+use crate::{ExtraRepr, Member, Module};
 use cell::Cell;
 use network::Network;
 use rustorch_tensor::{Result, Tensor};
@@ -48,7 +49,13 @@ macro_rules! network {
             fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {
                 self.0.visit_members(visit);
             }
+
+            fn extra_repr(&self, extra: &mut ExtraRepr) {
+                self.0.describe(extra);
+            }
         }
+
+        display! { [] $network }
     };
 }
 
@@ -115,6 +122,7 @@ macro_rules! hidden_state_only {
             ///
             /// # Errors
             /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
             pub fn forward(&self, x: &Tensor, hidden: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
                 let (y, [hidden, _]) = self.0.forward(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok((y, hidden))
@@ -125,6 +133,7 @@ macro_rules! hidden_state_only {
             ///
             /// # Errors
             /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
             pub fn forward_packed(
                 &self,
                 x: &PackedSequence,
@@ -145,6 +154,7 @@ impl LSTM {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(
         &self,
         x: &Tensor,
@@ -157,6 +167,7 @@ impl LSTM {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_packed(
         &self,
         x: &PackedSequence,

@@ -1,9 +1,9 @@
 //! What the kinds of recurrent networks have in common: layers, directions, steps.
 
-use super::cell::{Cell, Nonlinearity, uniform};
+use super::cell::{Cell, Nonlinearity};
 use crate::layer::options::{of_layer, options};
 use crate::utils::rnn::PackedSequence;
-use crate::{Member, Parameter, Training};
+use crate::{ExtraRepr, Member, Parameter, Training, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
 options! {
@@ -80,7 +80,7 @@ impl Network {
         let directions = if options.bidirectional { 2 } else { 1 };
         let width = if proj_size == 0 { hidden_size } else { proj_size };
         let rows = cell.gates() * hidden_size;
-        let parameter = |shape: &[usize]| uniform(shape, hidden_size, options.tensor);
+        let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, options.tensor);
         let maybe = |there: bool, shape: &[usize]| if there { parameter(shape).map(Some) } else { Ok(None) };
         let mut weights = Vec::new();
         for layer in 0..num_layers {
@@ -96,6 +96,15 @@ impl Network {
             }
         }
         Ok(Network { name, cell, weights, input_size, hidden_size, options, training: Training::default() })
+    }
+
+    pub(super) fn describe(&self, extra: &mut ExtraRepr) {
+        let RNNOptions { num_layers, bias, batch_first, dropout, bidirectional, proj_size, .. } =
+            &self.options;
+        extra.value(&self.input_size).value(&self.hidden_size).named_unless("proj_size", proj_size, &0);
+        extra.named_unless("num_layers", num_layers, &1).named_unless("bias", bias, &true);
+        extra.named_unless("batch_first", batch_first, &false).named_unless("dropout", dropout, &0.0);
+        extra.named_unless("bidirectional", bidirectional, &false);
     }
 
     pub(super) fn visit_members<'a>(&'a self, visit: &mut dyn FnMut(&str, Member<'a>)) {

@@ -106,6 +106,7 @@ impl TransformerDecoderLayer {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, memory: &Tensor) -> Result<Tensor> {
         self.forward_with(x, memory, &TransformerDecoderCall::default())
     }
@@ -114,6 +115,7 @@ impl TransformerDecoderLayer {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -184,6 +186,7 @@ impl TransformerDecoder {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, x: &Tensor, memory: &Tensor) -> Result<Tensor> {
         self.forward_with(x, memory, &TransformerDecoderCall::default())
     }
@@ -192,6 +195,7 @@ impl TransformerDecoder {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,

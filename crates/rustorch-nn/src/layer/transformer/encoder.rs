@@ -85,6 +85,7 @@ impl TransformerEncoderLayer {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -116,6 +117,7 @@ impl TransformerEncoderLayer {
 }
 
 impl Layer for TransformerEncoderLayer {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None, None)
     }
@@ -154,6 +156,7 @@ impl TransformerEncoder {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -171,6 +174,7 @@ impl TransformerEncoder {
 }
 
 impl Layer for TransformerEncoder {
+    #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None, None)
     }

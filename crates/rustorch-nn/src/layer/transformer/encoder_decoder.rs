@@ -111,6 +111,7 @@ impl Transformer {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward(&self, src: &Tensor, tgt: &Tensor) -> Result<Tensor> {
         self.forward_with(src, tgt, &TransformerCall::default())
     }
@@ -119,6 +120,7 @@ impl Transformer {
     ///
     /// # Errors
     /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
     pub fn forward_with(&self, src: &Tensor, tgt: &Tensor, call: &TransformerCall<'_>) -> Result<Tensor> {
         let (batch, width) = (if self.batch_first { 0 } else { 1 }, self.d_model);
         let fits = matches!(src.ndim(), 2 | 3)

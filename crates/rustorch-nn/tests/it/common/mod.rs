@@ -205,3 +205,18 @@ fn near(what: &str, got: &Tensor, want: &Value) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Whether this is a process for one test alone, where nobody else draws from the process's generator. If not, starts one, which has to
+/// succeed.
+pub(crate) fn is_alone(test: &str) -> bool {
+    const VARIABLE: &str = "RUSTORCH_TEST_ALONE";
+    if std::env::var_os(VARIABLE).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{error}");
+    false
+}

@@ -1,6 +1,6 @@
 //! Our modules of the fixture's constructors.
 
-use super::fixture::{Case, each, sizes_or_same};
+use super::fixture::{Case, each, expanding, numbers};
 use super::{build_misc, build_recurrent};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
@@ -11,8 +11,8 @@ use std::rc::Rc;
 type Forward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>>;
 
 /// A module and how it is called.
-pub(super) struct Built {
-    pub(super) module: Rc<dyn Module>,
+pub(crate) struct Built {
+    pub(crate) module: Rc<dyn Module>,
     pub(super) forward: Forward,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
     Ok(vec![Some(a), Some(b)])
 }
 
-pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
+pub(crate) fn build(case: &Case, dtype: DType) -> Result<Built> {
     match case.module.strip_suffix('d').and_then(|name| name.split_at_checked(name.len() - 1)) {
         Some(("Softmax", _)) => other(case, dtype),
         Some((name, "1")) => spatial::<1>(name, case, dtype),
@@ -62,16 +62,16 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
             layer(ConvTranspose::<N>::with(case.size(0), case.size(1), each(&args[2]), conv(case, dtype))?)
         }
         "MaxPool" => {
-            let pool = MaxPool::<N>::with(each(&args[0]), max_pool(case));
+            let pool = MaxPool::<N>::with(expanding(&args[0]), max_pool(case));
             match indices {
                 true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
                 false => layer(pool),
             }
         }
-        "AvgPool" => layer(AvgPool::<N>::with(each(&args[0]), avg_pool(case))),
-        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(sizes_or_same(&args[0]))),
+        "AvgPool" => layer(AvgPool::<N>::with(expanding(&args[0]), avg_pool(case))),
+        "AdaptiveAvgPool" => layer(AdaptiveAvgPool::<N>::new(numbers(&args[0]))),
         "AdaptiveMaxPool" => {
-            let pool = AdaptiveMaxPool::<N>::new(sizes_or_same(&args[0]));
+            let pool = AdaptiveMaxPool::<N>::new(numbers(&args[0]));
             match indices {
                 true => called(pool, |pool, x| pair(pool.forward_with_indices(x)?)),
                 false => layer(pool),
@@ -94,10 +94,10 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
             })
         }
         "LPPool" => {
-            let mut pool = LPPool::<N>::new(args[0].as_f64().unwrap(), each(&args[1]))
+            let mut pool = LPPool::<N>::new(args[0].as_f64().unwrap(), expanding(&args[1]))
                 .ceil_mode(case.option_bool("ceil_mode").unwrap_or(false));
             if let Some(stride) = case.options.get("stride") {
-                pool = pool.stride(each::<N>(stride));
+                pool = pool.stride(expanding::<N>(stride));
             }
             layer(pool)
         }
@@ -188,7 +188,7 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
         .vdim(case.option_usize("vdim"))
         .batch_first(case.option_bool("batch_first").unwrap_or(false))
         .tensor(dtype);
-    let is_default = case.call.as_object().unwrap().is_empty();
+    let is_default = case.call.as_object().is_none_or(|call| call.is_empty());
     let flag = |name: &str| case.call[name].as_bool().unwrap_or(true);
     let (need_weights, average_attn_weights) = (flag("need_weights"), flag("average_attn_weights"));
     called_with(MultiheadAttention::with(case.size(0), case.size(1), options)?, move |attention, inputs| {
@@ -304,12 +304,11 @@ fn conv<const N: usize>(case: &Case, dtype: DType) -> ConvNdOptions<N> {
 
 fn max_pool(case: &Case) -> MaxPoolOptions {
     let mut options = MaxPoolOptions::new();
-    let each = sizes_or_same;
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" => options.stride(each(value)),
-            "padding" => options.padding(each(value)),
-            "dilation" => options.dilation(each(value)),
+            "stride" => options.stride(numbers(value)),
+            "padding" => options.padding(numbers(value)),
+            "dilation" => options.dilation(numbers(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "return_indices" => options,
             other => panic!("option {other}"),
@@ -320,11 +319,10 @@ fn max_pool(case: &Case) -> MaxPoolOptions {
 
 fn avg_pool(case: &Case) -> AvgPoolOptions {
     let mut options = AvgPoolOptions::new();
-    let each = sizes_or_same;
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "stride" => options.stride(each(value)),
-            "padding" => options.padding(each(value)),
+            "stride" => options.stride(numbers(value)),
+            "padding" => options.padding(numbers(value)),
             "ceil_mode" => options.ceil_mode(value.as_bool().unwrap()),
             "count_include_pad" => options.count_include_pad(value.as_bool().unwrap()),
             "divisor_override" => options.divisor_override(value.as_u64().unwrap() as usize),

@@ -2,7 +2,7 @@
 
 use super::build::{Built, called_with, layer};
 use super::build_functions;
-use super::fixture::{Case, each};
+use super::fixture::{Case, expanding};
 use rustorch_nn::*;
 use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, RopeStyle, Tensor};
 
@@ -93,7 +93,7 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "ChannelShuffle" => layer(ChannelShuffle::new(case.size(0))),
         "Upsample" => layer(Upsample::new(interpolate(case))),
         "Unfold" => layer(Unfold::new(fold(case, 0))),
-        "Fold" => layer(Fold::new(each(&args[0]), fold(case, 1))),
+        "Fold" => layer(Fold::new(expanding::<2>(&args[0]), fold(case, 1))),
         _ => build_functions::build(case, dtype),
     }
 }
@@ -132,12 +132,12 @@ fn interpolate(case: &Case) -> InterpolateOptions {
 }
 
 fn fold(case: &Case, kernel: usize) -> FoldOptions {
-    let mut options = FoldOptions::new(each::<2>(&case.args[kernel]));
+    let mut options = FoldOptions::new(expanding::<2>(&case.args[kernel]));
     for (name, value) in case.options.as_object().unwrap() {
         options = match name.as_str() {
-            "dilation" => options.dilation(each::<2>(value)),
-            "padding" => options.padding(each::<2>(value)),
-            "stride" => options.stride(each::<2>(value)),
+            "dilation" => options.dilation(expanding::<2>(value)),
+            "padding" => options.padding(expanding::<2>(value)),
+            "stride" => options.stride(expanding::<2>(value)),
             other => panic!("option {other}"),
         };
     }

@@ -1,31 +1,36 @@
 //! Reading what `tools/oracle/torch_modules.py` and `torch_module_db.py` wrote.
 
-use rustorch_tensor::{DType, Tensor};
+use rustorch_nn::ExpandingArray;
+use rustorch_tensor::{DType, Sizes, Tensor};
 use serde_json::Value;
 
 /// One line of a fixture.
-pub(super) struct Case {
-    pub(super) module: String,
-    pub(super) args: Vec<Value>,
-    pub(super) options: Value,
-    pub(super) call: Value,
-    pub(super) train: bool,
-    pub(super) state: Vec<(String, Tensor)>,
+pub(crate) struct Case {
+    pub(crate) module: String,
+    pub(crate) args: Vec<Value>,
+    pub(crate) options: Value,
+    pub(crate) call: Value,
+    pub(crate) train: bool,
+    pub(crate) state: Vec<(String, Tensor)>,
     /// As they are stored: those of floats in `F32`, but those that PyTorch refuses in their own dtype.
-    pub(super) inputs: Vec<Option<Tensor>>,
-    pub(super) outputs: Vec<Option<Tensor>>,
-    pub(super) input_grads: Vec<Option<Tensor>>,
-    pub(super) grads: Vec<(String, Option<Tensor>)>,
-    pub(super) buffers: Vec<(String, Tensor)>,
+    pub(crate) inputs: Vec<Option<Tensor>>,
+    pub(crate) outputs: Vec<Option<Tensor>>,
+    pub(crate) input_grads: Vec<Option<Tensor>>,
+    pub(crate) grads: Vec<(String, Option<Tensor>)>,
+    pub(crate) buffers: Vec<(String, Tensor)>,
     /// PyTorch's message, if it refuses this.
-    pub(super) raises: Option<String>,
+    pub(crate) raises: Option<String>,
+    /// Whether it is a model, which the test of `Display` builds by hand.
+    pub(crate) is_model: bool,
+    /// How the module prints, of lines that say it.
+    pub(crate) repr: Option<String>,
     /// The line, without tensors, for messages.
-    pub(super) label: String,
+    pub(crate) label: String,
 }
 
 impl Case {
     /// The arguments of the call in a dtype. Those that have a gradient are leaves.
-    pub(super) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
+    pub(crate) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
         let converted = |(x, has_grad): (&Tensor, bool)| {
             if !x.dtype().is_float() {
                 return x.clone();
@@ -40,31 +45,42 @@ impl Case {
         inputs.map(|(x, grad)| x.as_ref().map(|x| converted((x, grad.is_some())))).collect()
     }
 
-    pub(super) fn size(&self, arg: usize) -> usize {
+    pub(crate) fn size(&self, arg: usize) -> usize {
         self.args[arg].as_u64().unwrap_or_else(|| panic!("{}: argument {arg}", self.label)) as usize
     }
 
-    pub(super) fn option_f64(&self, name: &str) -> Option<f64> {
+    pub(crate) fn option_f64(&self, name: &str) -> Option<f64> {
         self.options[name].as_f64()
     }
 
-    pub(super) fn option_usize(&self, name: &str) -> Option<usize> {
+    pub(crate) fn option_usize(&self, name: &str) -> Option<usize> {
         self.options[name].as_u64().map(|n| n as usize)
     }
 
-    pub(super) fn option_bool(&self, name: &str) -> Option<bool> {
+    pub(crate) fn option_bool(&self, name: &str) -> Option<bool> {
         self.options[name].as_bool()
     }
 }
 
-/// Lengths of which those that are null are the argument's.
-pub(super) fn sizes_or_same(value: &Value) -> Vec<isize> {
-    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    list.iter().map(|n| n.as_i64().map_or(-1, |n| n as isize)).collect()
+/// As [`each`], and as it was given.
+pub(crate) fn expanding<const N: usize>(value: &Value) -> ExpandingArray<N> {
+    match value {
+        Value::Array(_) => each::<N>(value).into(),
+        all => (all.as_u64().unwrap() as usize).into(),
+    }
+}
+
+/// One number, or several. Those that are null are the argument's.
+pub(crate) fn numbers(value: &Value) -> Sizes {
+    let number = |n: &Value| n.as_i64().unwrap_or(-1);
+    match value {
+        Value::Array(list) => list.iter().map(number).collect::<Vec<i64>>().into(),
+        one => number(one).into(),
+    }
 }
 
 /// A number for all, or one for each.
-pub(super) fn each<const N: usize>(value: &Value) -> [usize; N] {
+pub(crate) fn each<const N: usize>(value: &Value) -> [usize; N] {
     match value {
         Value::Array(list) if list.len() == 1 => each(&list[0]),
         Value::Array(list) => std::array::from_fn(|i| list[i].as_u64().unwrap() as usize),
@@ -73,28 +89,27 @@ pub(super) fn each<const N: usize>(value: &Value) -> [usize; N] {
 }
 
 /// A fixture's lines and numbers.
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     lines: Vec<Value>,
     numbers: Vec<u8>,
 }
 
 impl Fixture {
-    pub(super) fn read(name: &str) -> Fixture {
-        let file = |ending: &str| {
-            let path = format!("{}/tests/fixtures/{name}.{ending}", env!("CARGO_MANIFEST_DIR"));
-            std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-        };
-        let text = String::from_utf8(file("jsonl")).unwrap();
+    pub(crate) fn read(name: &str) -> Fixture {
+        let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(format!("{path}.jsonl"));
+        let text = text.unwrap_or_else(|error| panic!("{path}.jsonl: {error}"));
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        Fixture { lines, numbers: file("bin") }
+        // Lines without tensors have no numbers beside them.
+        Fixture { lines, numbers: std::fs::read(format!("{path}.bin")).unwrap_or_default() }
     }
 
-    pub(super) fn lines(&self) -> &[Value] {
+    pub(crate) fn lines(&self) -> &[Value] {
         &self.lines
     }
 
-    pub(super) fn cases(&self) -> impl Iterator<Item = Case> {
-        self.lines.iter().filter(|line| line.get("inputs").is_some()).map(|line| self.case(line))
+    pub(crate) fn cases(&self) -> impl Iterator<Item = Case> {
+        self.lines.iter().filter(|line| line.get("args").is_some()).map(|line| self.case(line))
     }
 
     fn case(&self, line: &Value) -> Case {
@@ -119,6 +134,8 @@ impl Fixture {
             input_grads: list("input_grads"),
             grads: named("grads"),
             buffers: there(named("buffers")),
+            is_model: line["model"].as_bool() == Some(true),
+            repr: line["repr"].as_str().map(str::to_owned),
             raises: line["raises"].as_str().map(str::to_owned),
             label: format!(
                 "{}({}, {}), call {}, train {}",

@@ -3,11 +3,11 @@
 //! The fixtures were made with PyTorch 2 in `f64`: `tools/oracle/torch_modules.py` has cases of our own, `tools/oracle/torch_module_db.py` the
 //! samples of PyTorch's own tests.
 
-mod build;
+pub(crate) mod build;
 mod build_functions;
 mod build_misc;
 mod build_recurrent;
-mod fixture;
+pub(crate) mod fixture;
 
 use build::{Built, build};
 use fixture::{Case, Fixture};
