@@ -1,5 +1,6 @@
 //! Layers with PyTorch's arguments and defaults, one file for each or for a family.
 
+mod adaptive_pool;
 mod batch_norm;
 mod bilinear;
 mod conv;
@@ -30,6 +31,10 @@ mod swiglu;
 mod transformer;
 mod upsample;
 
+pub use adaptive_pool::{
+    AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool,
+    AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
+};
 pub use batch_norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions};
 pub use bilinear::{Bilinear, BilinearOptions};
 pub use conv::{
@@ -64,11 +69,7 @@ pub use padding::{
     ReflectionPad3d, ReplicationPad, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad,
     ZeroPad1d, ZeroPad2d, ZeroPad3d,
 };
-pub use pool::{
-    AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool,
-    AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool, AvgPool1d, AvgPool2d, AvgPool3d,
-    MaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
-};
+pub use pool::{AvgPool, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool, MaxPool1d, MaxPool2d, MaxPool3d};
 pub use reshape::{Flatten, Identity, Unflatten};
 pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RNNCellOptions, RNNOptions};
 pub use rotary::{RotaryEmbedding, RotaryEmbeddingOptions};
