@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Write what PyTorch's modules compute, and their gradients, as JSON lines.
+"""Write what PyTorch's modules compute, and their gradients, as JSON lines and a file of their numbers.
 
-    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl
+    python tools/oracle/torch_modules.py crates/rustorch-nn/tests/fixtures/modules.jsonl crates/rustorch-nn/tests/fixtures/modules.bin
 
 One line is one call of one module:
 
     {"module": NAME, "args": [...], "options": {...}, "call": {...}, "train": bool, "state": [[NAME, TENSOR]...], "inputs": [TENSOR or null...],
-     "outputs": [TENSOR or null...], "c": [TENSOR...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
+     "outputs": [TENSOR or null...], "input_grads": [TENSOR or null...], "grads": [[NAME, TENSOR or null]...], "buffers": [[NAME, TENSOR]...]}
 
 `args` and `options` are those of the module's constructor (but see BUILDERS), `call` the named arguments of the call that are no tensors. Masks
-are the last inputs. Gradients are those of the sum of all outputs
-of floats times `c`; `buffers` are those of the state dict after the call. TENSOR is that of tensor_ops.py. All is computed in f64; what goes in
-has values of f32, and is stored as such.
+are the last inputs. Gradients are those of the sum of all outputs of floats times `factors`; inputs without one need none. `buffers` are those of
+the state dict after the call, and parameters that the call wrote. TENSOR is [DTYPE, SHAPE, OFFSET]: its bytes stand in the second file, little
+endian. All is computed in f64; what goes in has values of f32, and is stored as such. torch_module_db.py writes the same format.
 """
 
 import json
@@ -19,11 +19,35 @@ import sys
 
 import numpy as np
 import torch
-from tensor_ops import encode
+from tensor_ops import NAMES
 
 torch.use_deterministic_algorithms(True)
 rng = np.random.default_rng(20251123)
 lines: list[str] = []
+numbers = bytearray()
+# Equal tensors are stored once.
+places: dict[bytes, int] = {}
+
+
+def encode(t):
+    raw = t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    if raw not in places:
+        places[raw] = len(numbers)
+        numbers.extend(raw)
+    return [NAMES[t.dtype], list(t.shape), places[raw]]
+
+
+def factors(t):
+    """What an output is multiplied with, for a gradient that differs between elements."""
+    return (0.25 + 0.5 * (torch.arange(t.numel(), dtype=t.dtype) % 5 - 2)).reshape(t.shape)
+
+
+def write(path, numbers_path):
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    with open(numbers_path, "wb") as f:
+        f.write(numbers)
+    print(f"{len(lines)} cases, {len(numbers)} bytes")
 
 
 def values(*shape, scale=1.0):
@@ -36,8 +60,10 @@ def ints(low, high, *shape):
 
 
 def store(t):
-    assert t is None or t.dtype != torch.float64 or torch.equal(t, t.float().double()), "what goes in has values of f32"
-    return None if t is None else encode(t.float() if t.dtype == torch.float64 else t)
+    if t is None or t.dtype != torch.float64:
+        return exact(t)
+    assert torch.equal(t.nan_to_num(), t.float().double().nan_to_num()), f"what goes in has values of f32: {t}"
+    return encode(t.float())
 
 
 def exact(t):
@@ -84,8 +110,67 @@ def decoder(d_model, nhead, dim_feedforward, num_layers, norm, **options):
     return torch.nn.TransformerDecoder(layer, num_layers, torch.nn.LayerNorm(d_model) if norm else None)
 
 
+class RotaryEmbedding(torch.nn.Module):
+    """Su et al.: RoFormer, 2021, equations 14 and 15: a matrix of rotations for each position, with the pairs of other styles, and scaled."""
+
+    def __init__(self, dim, halves=False, base=10000.0, position_scaling=1.0, base_scaling=1.0):
+        super().__init__()
+        self.dim, self.halves, self.position_scaling = dim, halves, position_scaling
+        # It is computed with as f32.
+        self.base = float(np.float32(base * base_scaling ** (dim / (dim - 2)) if dim > 2 else base))
+
+    def forward(self, x, start=0):
+        d = self.dim
+        theta = [self.base ** (-2 * (i - 1) / d) for i in range(1, d // 2 + 1)]
+        rows = []
+        for m in range(x.shape[-2]):
+            rotation = torch.eye(x.shape[-1], dtype=torch.float64)
+            for i, frequency in enumerate(theta):
+                a, b = (i, i + d // 2) if self.halves else (2 * i, 2 * i + 1)
+                angle = torch.tensor((start + m) / self.position_scaling * frequency, dtype=torch.float64)
+                rotation[a, a] = rotation[b, b] = angle.cos()
+                rotation[b, a] = angle.sin()
+                rotation[a, b] = -angle.sin()
+            rows.append(x[..., m, :] @ rotation.T)
+        return torch.stack(rows, -2)
+
+
+class SwiGLU(torch.nn.Module):
+    """Shazeer: GLU Variants Improve Transformer, 2020, equation 6: FFN_SwiGLU."""
+
+    def __init__(self, features, hidden_features, bias=False):
+        super().__init__()
+        self.gate_proj = torch.nn.Linear(features, hidden_features, bias)
+        self.up_proj = torch.nn.Linear(features, hidden_features, bias)
+        self.down_proj = torch.nn.Linear(hidden_features, features, bias)
+
+    def forward(self, x):
+        return self.down_proj(torch.nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class GroupedQueryAttention(torch.nn.Module):
+    """PyTorch's function between projections."""
+
+    def __init__(self, embed_dim, num_heads, num_kv_heads, head_dim=None, bias=False, is_causal=True, rotary=None):
+        super().__init__()
+        self.head_dim, self.is_causal = head_dim or embed_dim // num_heads, is_causal
+        self.q_proj = torch.nn.Linear(embed_dim, num_heads * self.head_dim, bias)
+        self.k_proj = torch.nn.Linear(embed_dim, num_kv_heads * self.head_dim, bias)
+        self.v_proj = torch.nn.Linear(embed_dim, num_kv_heads * self.head_dim, bias)
+        self.o_proj = torch.nn.Linear(num_heads * self.head_dim, embed_dim, bias)
+        self.rotary = RotaryEmbedding(rotary) if rotary else torch.nn.Identity()
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        attention = torch.nn.functional.scaled_dot_product_attention
+        y = attention(self.rotary(q), self.rotary(k), v, attn_mask=mask, is_causal=self.is_causal, enable_gqa=True)
+        return self.o_proj(y.transpose(-3, -2).flatten(-2))
+
+
 # What is made of other arguments than those of its constructor.
 BUILDERS = {"TransformerEncoder": encoder, "TransformerDecoder": decoder}
+# What PyTorch has not.
+BUILDERS |= {"RotaryEmbedding": RotaryEmbedding, "SwiGLU": SwiGLU, "GroupedQueryAttention": GroupedQueryAttention}
 
 
 def case(name, args, options, inputs, train=True, call=None, fold=False, both=False, masks=()):
@@ -94,21 +179,26 @@ def case(name, args, options, inputs, train=True, call=None, fold=False, both=Fa
     module = (BUILDERS.get(name) or getattr(torch.nn, name))(*args, **options).double()
     randomize(module)
     module.train(train)
-    state = [[k, store(v)] for k, v in module.state_dict().items()]
     leaves = [t.clone().requires_grad_(True) if t is not None and t.is_floating_point() else t for t in inputs]
     positional, named = masked(leaves, masks)
-    outputs = flat(module(*nested(positional, fold), **named, **(call or {})))
+    row = {"module": name, "args": args, "options": options, "call": call or {}}
+    record(row, module, leaves, lambda: module(*nested(positional, fold), **named, **(call or {})))
+
+
+def record(row, module, inputs, run, store=store):
+    """Adds what a module computes to a line. `run` calls it with the inputs, of which some are leaves."""
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    row |= {"train": module.training, "state": [[k, store(v)] for k, v in before.items()], "inputs": [store(t) for t in inputs]}
+    outputs = flat(run())
     floats = [t for t in outputs if t is not None and t.is_floating_point()]
-    c = [values(*t.shape) for t in floats]
-    loss = sum((t * w).sum() for t, w in zip(floats, c))
+    loss = sum((t * factors(t)).sum() for t in floats)
     if loss.requires_grad:
         loss.backward()
-    row = {
-        "module": name, "args": args, "options": options, "call": call or {}, "train": train, "state": state,
-        "inputs": [store(t) for t in inputs], "outputs": [exact(t) for t in outputs], "c": [store(t) for t in c],
-        "input_grads": [exact(t.grad) if t is not None and t.is_floating_point() else None for t in leaves],
+    row |= {
+        "outputs": [exact(t) for t in outputs], "input_grads": [exact(None if t is None else t.grad) for t in inputs],
         "grads": [[k, exact(p.grad)] for k, p in module.named_parameters()], "buffers": [[k, exact(b)] for k, b in module.named_buffers()],
     }
+    row["buffers"] += [[k, exact(p)] for k, p in module.named_parameters() if not torch.equal(p, before[k])]
     lines.append(json.dumps(row, separators=(",", ":")))
 
 
@@ -251,7 +341,7 @@ def decoders():
 
 def dropouts():
     """Without training: what is drawn is no matter of an oracle."""
-    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+    for name in ("Dropout", "AlphaDropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"):
         n = int(name[-2]) if name.endswith("d") else 1
         case(name, [0.5], {}, [values(2, 2, *[2, 1, 2][:n])], train=False)
 
@@ -312,7 +402,98 @@ def images():
     torch.use_deterministic_algorithms(True)
 
 
-FAMILIES = [convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders]
+def keys_and_values():
+    """Attention to more than the given keys."""
+    masks = ("key_padding_mask", "attn_mask")
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    for call in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+        for options in ({"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True}):
+            case("MultiheadAttention", [4, 2], options, [values(4, 2, 4), values(3, 2, 4), values(3, 2, 4), None, None], call=call, masks=masks)
+            options = options | {"batch_first": True, "kdim": 3, "vdim": 2, "bias": False}
+            case("MultiheadAttention", [4, 2], options, [values(2, 4, 4), values(2, 3, 3), values(2, 3, 2), padding, values(4, 4, 3)], call=call, masks=masks)
+
+
+def transformers():
+    masks = ("src_mask", "tgt_mask", "memory_mask", "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
+    none = [None] * 6
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(3).isinf()
+    source_padding = torch.tensor([[False, True], [False, False]])
+    padding = torch.tensor([[False, False, True], [False, True, False]])
+    case("Transformer", [4, 2, 1, 2, 3], {"dropout": 0.0}, [values(2, 2, 4), values(3, 2, 4)] + none, masks=masks)
+    case("Transformer", [4, 2, 2, 1, 3], {}, [values(2, 4), values(3, 4), values(2, 2), causal, values(3, 2), None, None, None], train=False, masks=masks)
+    options = {"dropout": 0.0, "norm_first": True, "batch_first": True, "bias": False, "activation": "gelu", "layer_norm_eps": 1e-3}
+    inputs = [values(2, 2, 4), values(2, 3, 4), None, causal, None, source_padding, padding, source_padding]
+    case("Transformer", [4, 2, 1, 1, 3], options, inputs, masks=masks)
+
+
+def power_pools():
+    for n in (1, 2, 3):
+        size = [7, 5, 4][:n]
+        case(f"LPPool{n}d", [2.0, 2], {}, [values(1, 2, *size)])
+        case(f"LPPool{n}d", [1.5, 3], {"stride": 2, "ceil_mode": True}, [values(2, *size).abs()])
+        # Negative sums and windows of zeros give NaN.
+        case(f"LPPool{n}d", [3.0, 3 if n == 1 else [3, 2, 2][:n]], {"stride": 1}, [values(1, 1, *size)])
+        case(f"LPPool{n}d", [2.0, 2], {}, [values(1, 2, *size).clamp(min=0).floor()])
+
+
+def table_options():
+    x = torch.tensor([[1, 2, 1], [4, 1, 3]])
+    for p in (2.0, 1.0, 3.5):
+        case("Embedding", [5, 3], {"max_norm": 0.75, "norm_type": p} if p != 2.0 else {"max_norm": 0.75}, [x])
+    case("Embedding", [5, 3], {"max_norm": 100.0, "padding_idx": 4}, [x])
+    case("Embedding", [5, 3], {"scale_grad_by_freq": True}, [x])
+    case("Embedding", [5, 3], {"scale_grad_by_freq": True, "padding_idx": 1, "max_norm": 0.5}, [x])
+
+
+def packed(name, args, options, x, state, lengths, call):
+    """A recurrent network over packed sequences, from padded ones to padded ones."""
+    module = getattr(torch.nn, name)(*args, **options).double()
+    randomize(module)
+    x, *state = [t.clone().requires_grad_(True) if t is not None else None for t in [x] + state]
+    batch_first = options.get("batch_first", False)
+
+    def run():
+        sequences = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first, call["enforce_sorted"])
+        y, last = module(sequences, *nested([sequences] + state, name == "LSTM")[1:])
+        pad = {k: v for k, v in call.items() if k != "enforce_sorted"}
+        return torch.nn.utils.rnn.pad_packed_sequence(y, batch_first, **pad)[0], last
+
+    record({"module": name, "args": args, "options": options, "call": call | {"lengths": lengths}}, module, [x] + state, run)
+
+
+def packed_sequences():
+    for name in ("RNN", "GRU", "LSTM"):
+        none = [None] * (2 if name == "LSTM" else 1)
+        state = lambda *shape: [values(*shape) for _ in none]
+        packed(name, [3, 2], {}, values(4, 3, 3), none, [4, 2, 1], {"enforce_sorted": True})
+        packed(name, [3, 2], {}, values(4, 3, 3), state(1, 3, 2), [1, 4, 2], {"enforce_sorted": False, "padding_value": -0.5, "total_length": 6})
+        options = {"num_layers": 2, "bidirectional": True, "batch_first": True, "bias": False}
+        packed(name, [3, 2], options, values(4, 5, 3), state(4, 4, 2), [2, 4, 4, 1], {"enforce_sorted": False})
+        packed(name, [3, 2], {"bidirectional": True}, values(2, 3, 3), state(2, 3, 2), [2, 2, 2], {"enforce_sorted": True})
+    packed("RNN", [3, 2], {"nonlinearity": "relu", "num_layers": 2}, values(3, 2, 3), [None], [3, 1], {"enforce_sorted": True})
+    options = {"proj_size": 2, "num_layers": 2, "bidirectional": True}
+    packed("LSTM", [3, 3], options, values(4, 3, 3), [values(4, 3, 2), values(4, 3, 3)], [1, 2, 4], {"enforce_sorted": False})
+
+
+def language_models():
+    for options in ({}, {"halves": True}, {"base": 500000.0, "position_scaling": 4.0}, {"base_scaling": 8.0, "halves": True}):
+        case("RotaryEmbedding", [6], options, [values(5, 6)])
+        case("RotaryEmbedding", [4], options, [values(2, 3, 4, 6)], call={"start": 1000})
+    case("SwiGLU", [4, 6], {}, [values(2, 3, 4)])
+    case("SwiGLU", [3, 2], {"bias": True}, [values(3)])
+    masks = ("mask",)
+    case("GroupedQueryAttention", [8, 4, 2], {}, [values(2, 5, 8), None], masks=masks)
+    case("GroupedQueryAttention", [8, 4, 1], {"bias": True, "rotary": 2}, [values(5, 8), None], masks=masks)
+    case("GroupedQueryAttention", [6, 2, 2], {"head_dim": 4, "rotary": 4}, [values(2, 4, 6), None], masks=masks)
+    case("GroupedQueryAttention", [8, 4, 2], {"is_causal": False}, [values(2, 3, 8), values(2, 1, 3, 3)], masks=masks)
+    seen = torch.tensor([[True, False, True], [True, True, False], [False, True, True]])
+    case("GroupedQueryAttention", [8, 4, 2], {"is_causal": False, "rotary": 2}, [values(2, 3, 8), seen], masks=masks)
+
+
+FAMILIES = [
+    convolutions, pools, paddings, shapes, norms, recurrent, attention, dropouts, tables, pairs, images, decoders, keys_and_values, transformers,
+    power_pools, table_options, packed_sequences, language_models,
+]
 
 if __name__ == "__main__":
     torch.manual_seed(0)
@@ -320,6 +501,4 @@ if __name__ == "__main__":
         # One family more changes no other.
         rng = np.random.default_rng(20251123 + i)
         family()
-    with open(sys.argv[1], "w") as f:
-        f.write("\n".join(lines) + "\n")
-    print(f"{len(lines)} cases")
+    write(sys.argv[1], sys.argv[2])

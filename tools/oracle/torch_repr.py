@@ -23,6 +23,8 @@ def frozen(value):
 
 
 def case(name, args, options, *_, **__):
+    if name in torch_modules.BUILDERS and not hasattr(nn, name):
+        return
     given = [frozen(value) for value in args]
     named = {key: frozen(value) for key, value in options.items()}
     module = (torch_modules.BUILDERS.get(name) or getattr(nn, name))(*given, **named)

@@ -156,9 +156,21 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_module_db",
+        about: "PyTorch: what comes of the samples of its own tests of modules",
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/module_db.jsonl",
+            "crates/rustorch-nn/tests/fixtures/module_db.bin",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "torch_modules",
         about: "PyTorch: results and gradients of modules, and their buffers after the call",
-        runs: &[&["crates/rustorch-nn/tests/fixtures/modules.jsonl"]],
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/modules.jsonl",
+            "crates/rustorch-nn/tests/fixtures/modules.bin",
+        ]],
         stdout: None,
     },
     Script {

@@ -27,13 +27,14 @@
 //! |---|---|
 //! | linear | [`Linear`], [`Bilinear`], [`Identity`] |
 //! | convolution, for one to three spatial dimensions | [`Conv`], [`ConvTranspose`], [`Unfold`], [`Fold`] |
-//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
+//! | pooling, for one to three | [`MaxPool`], [`AvgPool`], [`LPPool`], [`AdaptiveMaxPool`], [`AdaptiveAvgPool`], [`MaxUnpool`] |
 //! | padding, for one to three | [`ZeroPad`], [`ConstantPad`], [`ReflectionPad`], [`ReplicationPad`], [`CircularPad`] |
 //! | normalization | [`BatchNorm`], [`InstanceNorm`], [`GroupNorm`], [`LayerNorm`], [`RMSNorm`], [`LocalResponseNorm`] |
-//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`] |
-//! | attention | [`MultiheadAttention`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
+//! | recurrent | [`RNN`], [`LSTM`], [`GRU`], [`RNNCell`], [`LSTMCell`], [`GRUCell`], over [packed sequences](utils::rnn), too |
+//! | attention | [`MultiheadAttention`], [`Transformer`], [`TransformerEncoder`], [`TransformerDecoder`] and their layers |
+//! | language models | [`GroupedQueryAttention`], [`RotaryEmbedding`], [`SwiGLU`] |
 //! | tables | [`Embedding`], [`EmbeddingBag`] |
-//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`] |
+//! | dropout | [`Dropout`], [`ChannelDropout`], [`AlphaDropout`], [`FeatureAlphaDropout`] |
 //! | images | [`Upsample`], [`PixelShuffle`], [`PixelUnshuffle`], [`ChannelShuffle`] |
 //! | distances | [`CosineSimilarity`], [`PairwiseDistance`] |
 //! | shape, and layers one after another | [`Flatten`], [`Unflatten`], [`Sequential`] ([`seq!`]) |
@@ -54,6 +55,7 @@ mod loss;
 mod module;
 pub mod optim;
 mod parameter;
+pub mod utils;
 
 pub use activation::*;
 pub use container::{Hooked, ModuleDict, ModuleList, ParameterList};

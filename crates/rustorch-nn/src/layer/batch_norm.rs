@@ -1,4 +1,4 @@
-//! Batch and instance normalization.
+//! Batch normalization.
 
 use super::options::{of_layer, options, spatial_name};
 use crate::{Buffer, ExtraRepr, Layer, Module, Parameter, Training};
@@ -14,26 +14,14 @@ options! {
         momentum: into Option<f64> = Some(0.1);
         /// Whether it has a weight and a bias.
         affine: plain bool = true;
+        /// Whether it has a bias beside the weight.
+        bias: plain bool = true;
         /// Whether it keeps running statistics; without, it takes those of the batch outside of training, too.
         track_running_stats: plain bool = true;
     }
 }
 
-options! {
-    /// How an [`InstanceNorm`] is made: the optional arguments of `torch.nn.InstanceNorm2d` with their defaults.
-    InstanceNormOptions {
-        /// What is added to the variance.
-        eps: plain f64 = 1e-5;
-        /// How far running statistics move towards those of the batch.
-        momentum: plain f64 = 0.1;
-        /// Whether it has a weight and a bias.
-        affine: plain bool = false;
-        /// Whether it keeps running statistics, which it uses outside of training.
-        track_running_stats: plain bool = false;
-    }
-}
-
-/// A layer with an affine map and running statistics of channels.
+/// A layer with an affine map and running statistics of channels, for batch and instance normalization.
 macro_rules! channel_norm {
     ($(#[$doc:meta])* $norm:ident, $options:ident, $names:expr, [$one:ident, $two:ident, $three:ident]) => {
         $(#[$doc])*
@@ -80,7 +68,7 @@ macro_rules! channel_norm {
             /// If the dtype is none of floats, or memory does not suffice.
             pub fn with(num_features: usize, options: $options) -> Result<Self> {
                 let tensor = options.tensor;
-                let parameter = |value| match options.affine {
+                let parameter = |there, value| match there {
                     true => Parameter::new(Tensor::full([num_features], value, tensor)?).map(Some),
                     false => Ok(None),
                 };
@@ -100,8 +88,8 @@ macro_rules! channel_norm {
                     false => None,
                 };
                 Ok($norm {
-                    weight: parameter(1.0)?,
-                    bias: parameter(0.0)?,
+                    weight: parameter(options.affine, 1.0)?,
+                    bias: parameter(options.affine && options.bias, 0.0)?,
                     running_mean: buffer(0.0)?,
                     running_var: buffer(1.0)?,
                     num_batches_tracked: count,
@@ -129,6 +117,8 @@ macro_rules! channel_norm {
         }
     };
 }
+
+pub(super) use channel_norm;
 
 channel_norm! {
     /// `(x − mean) / √(variance + eps) · weight + bias` for each channel, as `torch.nn.BatchNorm2d`: `[n, num_features, size..]` with `N`
@@ -178,6 +168,10 @@ impl<const N: usize> Layer for BatchNorm<N> {
             let message = format!("takes [n, c, {lengths}] with c = {channels}");
             return Err(Error::shape(name, message, [x.shape()]));
         }
+        let eps = self.options.eps;
+        if eps.is_nan() || eps <= 0.0 {
+            return Err(Error::argument(name, format!("eps must be positive, and is {eps}")));
+        }
         let training = self.training.get();
         let running = self.running();
         let momentum = if training { self.count_batch()? } else { 0.0 };
@@ -191,46 +185,5 @@ impl<const N: usize> Layer for BatchNorm<N> {
             self.options.eps,
         )
         .map_err(of_layer(name))
-    }
-}
-
-channel_norm! {
-    /// `(x − mean) / √(variance + eps) · weight + bias` for each channel of each sample, as `torch.nn.InstanceNorm2d`:
-    /// `[n, num_features, size..]` with `N` spatial dimensions, or without `n`.
-    ///
-    /// Mean and variance are those of the sample, unless it keeps running ones and does not train. As in PyTorch, it counts no batches.
-    ///
-    /// Ulyanov, Vedaldi, Lempitsky: *Instance Normalization: The Missing Ingredient for Fast Stylization*, 2016.
-    ///
-    /// ```
-    /// use rustorch_nn::{InstanceNorm1d, Layer};
-    /// use rustorch_tensor::Tensor;
-    /// let y = InstanceNorm1d::new(2)?.forward(&Tensor::new([[[1.0f32, 3.0], [9.0, 5.0]]])?)?;
-    /// assert!(y.allclose(&Tensor::new([[[-1.0f32, 1.0], [1.0, -1.0]]])?, 1e-4, 0.0, false)?);
-    /// # Ok::<(), rustorch_tensor::Error>(())
-    /// ```
-    InstanceNorm, InstanceNormOptions, ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"],
-    [InstanceNorm1d, InstanceNorm2d, InstanceNorm3d]
-}
-
-impl<const N: usize> Layer for InstanceNorm<N> {
-    #[rustorch_macros::observed]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let name = self.type_name();
-        super::options::expect_channels(name, x, self.num_features, N)?;
-        let (running, (weight, bias)) = (self.running(), self.affine());
-        let of_sample = self.training.get() || running.is_none();
-        let norm = |x: &Tensor| {
-            x.instance_norm(
-                running.as_ref().map(|(mean, variance)| (mean, variance)),
-                weight.as_ref(),
-                bias.as_ref(),
-                of_sample,
-                self.options.momentum,
-                self.options.eps,
-            )
-        };
-        let y = if x.ndim() == N + 2 { norm(x) } else { x.unsqueeze(0).and_then(|x| norm(&x)?.squeeze(0)) };
-        y.map_err(of_layer(name))
     }
 }

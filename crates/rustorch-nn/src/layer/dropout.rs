@@ -144,22 +144,63 @@ impl AlphaDropout {
 impl Layer for AlphaDropout {
     #[rustorch_macros::observed]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        // The product of SELU's two constants.
-        const ALPHA: f64 = 1.758_099_340_847_376_6;
-        let p = self.p;
-        if !self.training.get() || p == 0.0 {
-            return Ok(x.clone());
-        }
-        if p == 1.0 {
-            return x.mul(0.0).map_err(of_layer(self.type_name()));
-        }
-        let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
-        let forward = || {
-            let kept = Tensor::bernoulli(1.0 - p, x.shape(), (x.dtype(), x.device()))?;
-            // a · x + α · a · p where it is kept, else −α · a · (1 − p)
-            let shift = kept.sub(1.0)?.mul(ALPHA * a)?.add(ALPHA * a * p)?;
-            x.mul(&kept.mul(a)?)?.add(&shift)
-        };
-        forward().map_err(of_layer(self.type_name()))
+        let p = if self.training.get() { self.p } else { 0.0 };
+        alpha_dropout(x, p, x.dims()).map_err(of_layer(self.type_name()))
     }
+}
+
+/// While training, whole channels become what [`AlphaDropout`] makes of single elements, as `torch.nn.FeatureAlphaDropout`: `[n, c, ..]`.
+///
+/// ```
+/// use rustorch_nn::{FeatureAlphaDropout, Layer};
+/// use rustorch_tensor::{DType, Tensor};
+/// let y = FeatureAlphaDropout::new(0.5)?.forward(&Tensor::ones([10, 10, 3], DType::F32)?)?.to_vec::<f32>()?;
+/// assert!(y.chunks(3).all(|channel| channel == [channel[0]; 3]));
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+#[derive(Debug, rustorch_macros::Module)]
+#[module(extra_repr = not_inplace)]
+pub struct FeatureAlphaDropout {
+    #[module(repr)]
+    p: f64,
+    training: Training,
+}
+
+impl FeatureAlphaDropout {
+    /// # Errors
+    /// If `p` is no probability.
+    pub fn new(p: f64) -> Result<FeatureAlphaDropout> {
+        expect_probability("FeatureAlphaDropout", p)?;
+        Ok(FeatureAlphaDropout { p, training: Training::default() })
+    }
+}
+
+impl Layer for FeatureAlphaDropout {
+    #[rustorch_macros::observed]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if x.ndim() < 2 {
+            return Err(Error::shape(self.type_name(), "takes [n, c, ..]", [x.shape()]));
+        }
+        let mut channels = vec![1; x.ndim()];
+        channels[..2].copy_from_slice(&x.dims()[..2]);
+        let p = if self.training.get() { self.p } else { 0.0 };
+        alpha_dropout(x, p, &channels).map_err(of_layer(self.type_name()))
+    }
+}
+
+/// Alpha dropout with a mask of a shape that broadcasts.
+fn alpha_dropout(x: &Tensor, p: f64, mask: &[usize]) -> Result<Tensor> {
+    // The product of SELU's two constants.
+    const ALPHA: f64 = 1.758_099_340_847_376_6;
+    if p == 0.0 {
+        return Ok(x.clone());
+    }
+    if p == 1.0 {
+        return x.mul(0.0);
+    }
+    let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
+    let kept = Tensor::bernoulli(1.0 - p, mask, (x.dtype(), x.device()))?;
+    // a · x + α · a · p where it is kept, else −α · a · (1 − p)
+    let shift = kept.sub(1.0)?.mul(ALPHA * a)?.add(ALPHA * a * p)?;
+    x.mul(&kept.mul(a)?)?.add(&shift)
 }

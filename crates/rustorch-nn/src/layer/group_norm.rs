@@ -11,6 +11,8 @@ options! {
         eps: plain f64 = 1e-5;
         /// Whether it has a weight and a bias.
         affine: plain bool = true;
+        /// Whether it has a bias beside the weight.
+        bias: plain bool = true;
     }
 }
 
@@ -56,11 +58,12 @@ impl GroupNorm {
     /// If the channels are no multiple of the groups, the dtype is none of floats, or memory does not suffice.
     pub fn with(num_groups: usize, num_channels: usize, options: GroupNormOptions) -> Result<GroupNorm> {
         expect_groups("GroupNorm", "num_channels", num_channels, num_groups)?;
-        let parameter = |value| match options.affine {
+        let parameter = |there, value| match there {
             true => Parameter::new(Tensor::full([num_channels], value, options.tensor)?).map(Some),
             false => Ok(None),
         };
-        let (weight, bias) = (parameter(1.0)?, parameter(0.0)?);
+        let weight = parameter(options.affine, 1.0)?;
+        let bias = parameter(options.affine && options.bias, 0.0)?;
         Ok(GroupNorm { weight, bias, num_groups, num_channels, eps: options.eps })
     }
 

@@ -3,7 +3,7 @@
 //! The fixture was made by `tools/oracle/torch_repr.py` with PyTorch 2.
 
 use crate::modules::build::build;
-use crate::modules::fixture::{Case, cases};
+use crate::modules::fixture::{Case, Fixture};
 use rustorch_nn::functional::GeluApproximation;
 use rustorch_nn::*;
 use rustorch_tensor::{DType, Result, Tensor};
@@ -60,10 +60,10 @@ fn activation_or_loss(case: &Case) -> Result<Option<Rc<dyn Module>>> {
 fn layers_print_as_pytorch_s() -> Result<()> {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for case in cases("display.jsonl").iter().filter(|case| !case.is_model) {
-        let ours = match activation_or_loss(case)? {
+    for case in Fixture::read("display").cases().filter(|case| !case.is_model) {
+        let ours = match activation_or_loss(&case)? {
             Some(module) => module.to_string(),
-            None => build(case, DType::F32)?.module.to_string(),
+            None => build(&case, DType::F32)?.module.to_string(),
         };
         let theirs = case.repr.as_ref().unwrap();
         count += 1;
@@ -101,9 +101,9 @@ struct Scaled {
 
 /// How PyTorch's model of this name prints.
 fn theirs(name: &str) -> String {
-    let cases = cases("display.jsonl");
-    let case = cases.iter().find(|case| case.is_model && case.module == name).unwrap();
-    case.repr.clone().unwrap()
+    let fixture = Fixture::read("display");
+    let case = fixture.cases().find(|case| case.is_model && case.module == name).unwrap();
+    case.repr.unwrap()
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn models_print_as_pytorch_s() -> Result<()> {
 
 #[test]
 fn containers_print_as_pytorch_s() -> Result<()> {
-    let expected: Vec<String> = cases("display.jsonl")
-        .into_iter()
+    let expected: Vec<String> = Fixture::read("display")
+        .cases()
         .filter(|case| case.is_model)
         .filter_map(|case| case.repr)
         .skip(2)

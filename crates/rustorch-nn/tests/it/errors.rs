@@ -3,12 +3,12 @@
 use rustorch_nn::{
     AlphaDropout, BatchNorm1d, BatchNorm2d, Bilinear, ChannelShuffle, Conv1d, Conv1dOptions, Conv2d,
     Conv2dOptions, ConvPadding, ConvTranspose2d, ConvTranspose2dOptions, CosineSimilarity, Dropout2d,
-    Embedding, EmbeddingBag, EmbeddingBagOptions, Flatten, Fold, FoldOptions, GRU, GRUCell, GroupNorm,
-    InstanceNorm1d, LSTM, LSTMCell, Layer, LayerNorm, LocalResponseNorm, MaxPool2d, MaxUnpool2d,
-    MultiheadAttention, MultiheadAttentionCall, MultiheadAttentionOptions, Nonlinearity, PaddingMode,
-    PixelShuffle, PixelUnshuffle, RMSNorm, RNN, RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d,
-    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unfold,
-    Upsample,
+    Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions, FeatureAlphaDropout, Flatten, Fold,
+    FoldOptions, GRU, GRUCell, GroupNorm, InstanceNorm1d, LPPool2d, LSTM, LSTMCell, Layer, LayerNorm,
+    LocalResponseNorm, MaxPool2d, MaxUnpool2d, MultiheadAttention, MultiheadAttentionCall,
+    MultiheadAttentionOptions, Nonlinearity, PaddingMode, PixelShuffle, PixelUnshuffle, RMSNorm, RNN,
+    RNNCell, RNNCellOptions, RNNOptions, ReflectionPad1d, Transformer, TransformerDecoder,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Unfold, Upsample,
 };
 use rustorch_tensor::{DType, InterpolateOptions, Result, Tensor};
 
@@ -135,6 +135,10 @@ fn attention() -> Result<()> {
     );
     let decoder = TransformerDecoderLayer::new(4, 2)?;
     expect(decoder.forward(&zeros(&[5, 4]), &zeros(&[5, 3])), &["TransformerDecoderLayer", "[5, 4], [5, 3]"]);
+    let both = Transformer::new(4, 2)?;
+    expect(both.forward(&zeros(&[5, 2, 4]), &zeros(&[5, 3, 4])), &["Transformer", "one batch", "[5, 3, 4]"]);
+    expect(both.forward(&zeros(&[5, 4]), &zeros(&[5, 3])), &["Transformer", "width 4", "[5, 4], [5, 3]"]);
+    expect(Transformer::new(4, 3), &["Transformer", "embed_dim 4"]);
     expect(TransformerDecoder::new(Vec::new(), None), &["TransformerDecoder", "one layer"]);
     expect(TransformerEncoder::new(Vec::new(), None), &["TransformerEncoder", "one layer"]);
     Ok(())
@@ -153,6 +157,8 @@ fn tables_and_modules_of_two_arguments() -> Result<()> {
     let padded = EmbeddingBagOptions::default().padding_idx(5);
     expect(EmbeddingBag::with(5, 3, padded), &["EmbeddingBag", "padding_idx 5", "5 rows"]);
     expect(Embedding::new(5, 3, DType::F32)?.forward(&Tensor::new([5i64])?), &["Embedding", "5"]);
+    let scaled = EmbeddingOptions::default().max_norm(-1.0);
+    expect(Embedding::with(5, 3, scaled), &["Embedding", "max_norm", "-1"]);
     let bilinear = Bilinear::new(3, 2, 1)?;
     expect(
         bilinear.forward(&zeros(&[4, 3]), &zeros(&[5, 2])),
@@ -194,4 +200,10 @@ fn images() {
         &["Dropout2d", "3 without a batch", "[2, 3]"],
     );
     expect(AlphaDropout::new(2.0), &["AlphaDropout", "2"]);
+    expect(FeatureAlphaDropout::new(2.0), &["FeatureAlphaDropout", "2"]);
+    expect(
+        FeatureAlphaDropout::new(0.5).unwrap().forward(&zeros(&[3])),
+        &["FeatureAlphaDropout", "[n, c, ..]", "[3]"],
+    );
+    expect(LPPool2d::new(2.0, 2).forward(&zeros(&[3, 3])), &["LPPool2d", "[3, 3]"]);
 }

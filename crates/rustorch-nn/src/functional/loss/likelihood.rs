@@ -20,7 +20,7 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &CrossEntropyOpti
 /// `ignore_index` (PyTorch's is −100 unless given) have no loss. The mean is weighted with the weights of the rows' classes.
 ///
 /// # Errors
-/// If a class is out of range, the target is none of integers, shapes do not fit, or input or weight are none of floats.
+/// If a class is out of range, the target is none of integers, shapes do not fit, or input and weight are none of floats or of two dtypes.
 pub fn nll_loss(
     input: &Tensor,
     target: &Tensor,
@@ -48,6 +48,10 @@ pub fn nll_loss(
         None => ignored.logical_not()?.to_dtype(input.dtype())?,
         Some(weight) => {
             expect_class_weight(NAME, weight, classes)?;
+            if weight.dtype() != input.dtype() {
+                let message = "input and weight must have one dtype";
+                return Err(Error::dtype(NAME, message, [input.dtype(), weight.dtype()]));
+            }
             let of_rows = weight.index_select(0, &classes_of_rows.flatten(0, -1)?)?.reshape(rows.dims())?;
             of_rows.masked_fill(&ignored, 0)?
         }
@@ -168,7 +172,7 @@ pub fn poisson_nll_loss(
 /// `(log(v) + (input − target)² / v) / 2` with `v = max(var, eps)`, as `torch.nn.functional.gaussian_nll_loss`. With `full`,
 /// `log(2π) / 2` is added.
 ///
-/// The variance has the input's shape, or that without the last dimension, or with 1 for it. Its gradient is as if it were not bounded.
+/// The variance has the input's shape, or that without the last dimension, or with 1 for one of them. Its gradient is as if it were not bounded.
 /// That none of its elements is negative is read back from the device.
 ///
 /// # Errors
@@ -203,17 +207,14 @@ pub fn gaussian_nll_loss(
 
 /// The variance with as many dimensions as the input.
 fn variance(name: &'static str, shape: &Shape, var: &Tensor) -> Result<Tensor> {
-    if var.shape() == shape {
+    if shape.dims().split_last().is_some_and(|(_, outer)| var.dims() == outer) && var.shape() != shape {
+        return var.unsqueeze(-1);
+    }
+    let other: Vec<_> = var.dims().iter().zip(shape.dims()).filter(|(v, n)| v != n).collect();
+    if var.ndim() == shape.ndim() && matches!(other.as_slice(), [] | [(1, _)]) {
         return Ok(var.clone());
     }
-    if let Some((_, outer)) = shape.dims().split_last() {
-        if var.dims() == outer {
-            return var.unsqueeze(-1);
-        }
-        if var.dims().split_last() == Some((&1, outer)) {
-            return Ok(var.clone());
-        }
-    }
-    let message = "var must have the input's shape, that without its last dimension, or with 1 for it";
+    let message =
+        "var must have the input's shape, that without its last dimension, or with 1 for one dimension";
     Err(Error::shape(name, message, [shape, var.shape()]))
 }

@@ -12,6 +12,10 @@ options! {
         dropout: plain f64 = 0.0;
         /// Whether the projections have biases.
         bias: plain bool = true;
+        /// Whether a learned key and value are added to every sequence.
+        add_bias_kv: plain bool = false;
+        /// Whether a key and a value of zeros are added to every sequence.
+        add_zero_attn: plain bool = false;
         /// The width of keys; `None` is `embed_dim`.
         kdim: into Option<usize> = None;
         /// The width of values; `None` is `embed_dim`.

@@ -1,5 +1,6 @@
 //! Attention with several heads.
 
+mod attend;
 mod call;
 mod out_proj;
 
@@ -8,14 +9,15 @@ pub use out_proj::NonDynamicallyQuantizableLinear;
 
 use super::options::of_layer;
 use crate::{Linear, LinearOptions, Module, Parameter, Training, init};
-use rustorch_tensor::{AttentionOptions, Error, Result, Tensor, TensorOptions};
+use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
 
 /// `Concat(head₁, ..) · out_projᵀ` with `headᵢ = softmax(qᵢ · kᵢᵀ / √head_dim) · vᵢ`, where qᵢ, kᵢ and vᵢ are parts of the projected queries, keys
 /// and values, as `torch.nn.MultiheadAttention`: `[queries, n, embed_dim]`, `[keys, n, kdim]` and `[keys, n, vdim]` → `[queries, n, embed_dim]`,
 /// or all without `n`.
 ///
 /// The projections are the rows of `in_proj_weight` one after the other, or `q_proj_weight`, `k_proj_weight` and `v_proj_weight` where their
-/// widths differ. They start uniformly within ±√(6 / (rows + columns)) (Xavier), biases at zero.
+/// widths differ. They start uniformly within ±√(6 / (rows + columns)) (Xavier), biases at zero, and `bias_k` and `bias_v` normally with
+/// variance 1 / embed_dim.
 ///
 /// Vaswani et al.: *Attention Is All You Need*, 2017.
 ///
@@ -42,12 +44,17 @@ pub struct MultiheadAttention {
     pub in_proj_weight: Option<Parameter>,
     /// `[3 · embed_dim]`
     pub in_proj_bias: Option<Parameter>,
+    /// `[1, 1, embed_dim]`: one more key of every sequence, with `add_bias_kv`.
+    pub bias_k: Option<Parameter>,
+    /// `[1, 1, embed_dim]`: the value of this key.
+    pub bias_v: Option<Parameter>,
     /// `[embed_dim, embed_dim]`, and its bias.
     pub out_proj: NonDynamicallyQuantizableLinear,
     embed_dim: usize,
     num_heads: usize,
     widths: [usize; 3],
     dropout: f64,
+    add_zero_attn: bool,
     batch_first: bool,
     training: Training,
 }
@@ -57,12 +64,6 @@ fn xavier_uniform(rows: usize, columns: usize, options: TensorOptions) -> Result
     let weight = Tensor::zeros([rows, columns], options)?;
     init::xavier_uniform_(&weight, 1.0)?;
     Parameter::new(weight)
-}
-
-/// The parts of what is packed for queries, keys and values.
-fn thirds(packed: &Tensor) -> Result<[Tensor; 3]> {
-    let len = packed.dims()[0] / 3;
-    Ok([packed.narrow(0, 0, len)?, packed.narrow(0, len, len)?, packed.narrow(0, 2 * len, len)?])
 }
 
 impl MultiheadAttention {
@@ -85,7 +86,16 @@ impl MultiheadAttention {
         options: MultiheadAttentionOptions,
     ) -> Result<MultiheadAttention> {
         let wrong = |message| Err(Error::argument("MultiheadAttention", message));
-        let MultiheadAttentionOptions { dropout, bias, kdim, vdim, batch_first, tensor } = options;
+        let MultiheadAttentionOptions {
+            dropout,
+            bias,
+            add_bias_kv,
+            add_zero_attn,
+            kdim,
+            vdim,
+            batch_first,
+            tensor,
+        } = options;
         if num_heads == 0 || embed_dim == 0 || !embed_dim.is_multiple_of(num_heads) {
             return wrong(format!("embed_dim {embed_dim} must be a multiple of num_heads {num_heads}"));
         }
@@ -102,6 +112,13 @@ impl MultiheadAttention {
         let in_proj_weight =
             if is_packed { Some(xavier_uniform(3 * embed_dim, embed_dim, tensor)?) } else { None };
         let zeros = |n: usize| Parameter::new(Tensor::zeros([n], tensor)?);
+        let one_more = || match add_bias_kv {
+            true => {
+                let std = 1.0 / (embed_dim as f64).sqrt();
+                Parameter::new(init::normal([1, 1, embed_dim], 0.0, std, tensor)?).map(Some)
+            }
+            false => Ok(None),
+        };
         let mut out_proj =
             Linear::with(embed_dim, embed_dim, LinearOptions::default().bias(false).tensor(tensor))?;
         out_proj.bias = if bias { Some(zeros(embed_dim)?) } else { None };
@@ -111,11 +128,14 @@ impl MultiheadAttention {
             v_proj_weight: v_proj_weight?,
             in_proj_weight,
             in_proj_bias: if bias { Some(zeros(3 * embed_dim)?) } else { None },
+            bias_k: one_more()?,
+            bias_v: one_more()?,
             out_proj: NonDynamicallyQuantizableLinear(out_proj),
             embed_dim,
             num_heads,
             widths,
             dropout,
+            add_zero_attn,
             batch_first,
             training: Training::default(),
         })
@@ -150,88 +170,5 @@ impl MultiheadAttention {
             false => self.attend_fused(arguments, call).map(|y| (y, None)),
         }
         .map_err(of_layer(self.type_name()))
-    }
-
-    /// Attention whose weights are a tensor.
-    fn attend(&self, arguments: [&Tensor; 3], call: &MultiheadAttentionCall<'_>) -> Result<(Tensor, Tensor)> {
-        let is_single = arguments[0].ndim() == 2;
-        let [q, k, v] = self.heads(arguments)?;
-        let scale = 1.0 / ((self.embed_dim / self.num_heads) as f64).sqrt();
-        let mut scores = q.mul(scale)?.matmul(&k.transpose(-2, -1)?)?;
-        if let Some(mask) = call.mask(&q, &k)? {
-            scores = scores.add(&mask)?;
-        }
-        let mut weights = scores.softmax(-1)?;
-        weights = weights.dropout(self.dropout, self.training.get())?;
-        let y = self.join(&weights.matmul(&v)?, is_single)?;
-        if call.average_attn_weights {
-            weights = weights.mean(1, false)?;
-        }
-        Ok((y, if is_single { weights.squeeze(0)? } else { weights }))
-    }
-
-    /// Attention in one operation.
-    fn attend_fused(&self, arguments: [&Tensor; 3], call: &MultiheadAttentionCall<'_>) -> Result<Tensor> {
-        let is_single = arguments[0].ndim() == 2;
-        let [q, k, v] = self.heads(arguments)?;
-        let mask = call.mask(&q, &k)?;
-        let dropout_p = if self.training.get() { self.dropout } else { 0.0 };
-        let options = AttentionOptions { mask: mask.as_ref(), dropout_p, ..Default::default() };
-        self.join(&Tensor::scaled_dot_product_attention_with(&q, &k, &v, &options)?, is_single)
-    }
-
-    /// Projected queries, keys and values, `[n, heads, l, head_dim]`.
-    fn heads(&self, arguments: [&Tensor; 3]) -> Result<[Tensor; 3]> {
-        let ndim = arguments[0].ndim();
-        for (x, width) in arguments.iter().zip(self.widths) {
-            if !matches!(ndim, 2 | 3) || x.ndim() != ndim || x.dims()[ndim - 1] != width {
-                let [q, k, v] = self.widths;
-                let message = format!(
-                    "takes queries, keys and values of 3 dimensions, or all of 2 without a batch, the last {q}, {k} and {v}"
-                );
-                return Err(Error::shape(self.type_name(), message, arguments.map(Tensor::shape)));
-            }
-        }
-        let batches = arguments.map(|x| match (ndim, self.batch_first) {
-            (2, _) => x.unsqueeze(0),
-            (_, true) => Ok(x.clone()),
-            (_, false) => x.transpose(0, 1),
-        });
-        let [wq, wk, wv] = self.in_proj_weights()?;
-        let [bq, bk, bv] = match &self.in_proj_bias {
-            Some(packed) => thirds(&packed.tensor())?.map(Some),
-            None => [None, None, None],
-        };
-        let head_dim = self.embed_dim / self.num_heads;
-        let project = |x: Result<Tensor>, weight: &Tensor, bias: Option<Tensor>| {
-            let y = x?.linear(weight, bias.as_ref())?;
-            y.unflatten(-1, [self.num_heads, head_dim])?.transpose(1, 2)
-        };
-        let [q, k, v] = batches;
-        Ok([project(q, &wq, bq)?, project(k, &wk, bk)?, project(v, &wv, bv)?])
-    }
-
-    /// The weights of queries, keys and values.
-    fn in_proj_weights(&self) -> Result<[Tensor; 3]> {
-        match (&self.in_proj_weight, &self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight) {
-            (Some(packed), ..) => thirds(&packed.tensor()),
-            (None, Some(q), Some(k), Some(v)) => Ok([q.tensor(), k.tensor(), v.tensor()]),
-            _ => {
-                let message = "needs in_proj_weight, or q_proj_weight, k_proj_weight and v_proj_weight";
-                Err(Error::argument(self.type_name(), message))
-            }
-        }
-    }
-
-    /// The output projection of all heads side after side, in the order of the arguments.
-    fn join(&self, heads: &Tensor, is_single: bool) -> Result<Tensor> {
-        let bias = self.out_proj.bias.as_ref().map(Parameter::tensor);
-        let joined = heads.transpose(1, 2)?.flatten(2, -1)?;
-        let y = joined.linear(&self.out_proj.weight.tensor(), bias.as_ref())?;
-        match (is_single, self.batch_first) {
-            (true, _) => y.squeeze(0),
-            (false, true) => Ok(y),
-            (false, false) => y.transpose(0, 1),
-        }
     }
 }

@@ -3,12 +3,14 @@
 mod cell;
 mod cells;
 mod network;
+mod scan;
 
 pub use cell::Nonlinearity;
 pub use cells::{GRUCell, LSTMCell, RNNCell, RNNCellOptions};
 pub use network::RNNOptions;
 
 use crate::module::display;
+use crate::utils::rnn::PackedSequence;
 use crate::{ExtraRepr, Member, Module};
 use cell::Cell;
 use network::Network;
@@ -125,6 +127,21 @@ macro_rules! hidden_state_only {
                 let (y, [hidden, _]) = self.0.forward(x, hidden.map(|hidden| [hidden, hidden]))?;
                 Ok((y, hidden))
             }
+
+            /// As [`forward`](Self::forward), of sequences of several lengths. States are in the order that the sequences had before they
+            /// were packed.
+            ///
+            /// # Errors
+            /// If shapes or dtypes do not fit.
+            #[rustorch_macros::observed]
+            pub fn forward_packed(
+                &self,
+                x: &PackedSequence,
+                hidden: Option<&Tensor>,
+            ) -> Result<(PackedSequence, Tensor)> {
+                let (y, [hidden, _]) = self.0.forward_packed(x, hidden.map(|hidden| [hidden, hidden]))?;
+                Ok((y, hidden))
+            }
         }
     )*};
 }
@@ -144,6 +161,19 @@ impl LSTM {
         state: Option<(&Tensor, &Tensor)>,
     ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (y, [hidden, cell]) = self.0.forward(x, state.map(|(hidden, cell)| [hidden, cell]))?;
+        Ok((y, (hidden, cell)))
+    }
+    /// As [`forward`](Self::forward), of sequences of several lengths. States are in the order that the sequences had before they were packed.
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not fit.
+    #[rustorch_macros::observed]
+    pub fn forward_packed(
+        &self,
+        x: &PackedSequence,
+        state: Option<(&Tensor, &Tensor)>,
+    ) -> Result<(PackedSequence, (Tensor, Tensor))> {
+        let (y, [hidden, cell]) = self.0.forward_packed(x, state.map(|(hidden, cell)| [hidden, cell]))?;
         Ok((y, (hidden, cell)))
     }
 }

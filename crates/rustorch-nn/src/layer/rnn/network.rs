@@ -1,7 +1,8 @@
 //! What the kinds of recurrent networks have in common: layers, directions, steps.
 
-use super::cell::{Cell, Nonlinearity, Recurrent};
+use super::cell::{Cell, Nonlinearity};
 use crate::layer::options::{of_layer, options};
+use crate::utils::rnn::PackedSequence;
 use crate::{ExtraRepr, Member, Parameter, Training, init};
 use rustorch_tensor::{Error, Result, Tensor};
 
@@ -27,25 +28,25 @@ options! {
 
 /// The parameters of one layer in one direction.
 #[derive(Debug)]
-struct Weights {
-    weight_ih: Parameter,
-    weight_hh: Parameter,
-    bias_ih: Option<Parameter>,
-    bias_hh: Option<Parameter>,
-    weight_hr: Option<Parameter>,
+pub(super) struct Weights {
+    pub(super) weight_ih: Parameter,
+    pub(super) weight_hh: Parameter,
+    pub(super) bias_ih: Option<Parameter>,
+    pub(super) bias_hh: Option<Parameter>,
+    pub(super) weight_hr: Option<Parameter>,
 }
 
 /// A network of several layers, each in one or two directions.
 #[derive(Debug)]
 pub(super) struct Network {
     name: &'static str,
-    cell: Cell,
+    pub(super) cell: Cell,
     /// By layer, the direction from the start first.
-    weights: Vec<Weights>,
+    pub(super) weights: Vec<Weights>,
     input_size: usize,
     hidden_size: usize,
-    options: RNNOptions,
-    training: Training,
+    pub(super) options: RNNOptions,
+    pub(super) training: Training,
 }
 
 impl Network {
@@ -58,8 +59,12 @@ impl Network {
     ) -> Result<Network> {
         let wrong = |message: String| Err(Error::argument(name, message));
         let RNNOptions { num_layers, dropout, proj_size, nonlinearity, .. } = options;
-        if num_layers == 0 {
-            return wrong("num_layers must be at least 1".into());
+        for (what, count) in
+            [("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)]
+        {
+            if count == 0 {
+                return wrong(format!("{what} must be at least 1"));
+            }
         }
         if !(0.0..=1.0).contains(&dropout) {
             return wrong(format!("dropout must be a probability, from 0 to 1, and is {dropout}"));
@@ -137,11 +142,16 @@ impl Network {
             (false, true) => x.transpose(0, 1)?,
             (false, false) => x.clone(),
         };
-        if x.dims()[0] == 0 {
+        let (steps, n) = (x.dims()[0], x.dims()[1]);
+        if steps == 0 {
             return Err(Error::shape(self.name, "needs a sequence of one step at least", [x.shape()]));
         }
-        let state = self.first_state(&x, state, is_single)?;
-        let (y, state) = self.layers(x, &state).map_err(of_layer(self.name))?;
+        let state = self.first_state(&x, n, state, is_single)?;
+        let run = || {
+            let (y, state) = self.layers(x.flatten(0, 1)?, &vec![n; steps], &state)?;
+            Ok((y.unflatten(0, [steps, n])?, state))
+        };
+        let (y, state) = run().map_err(of_layer(self.name))?;
         let y = match (is_single, batch_first) {
             (true, _) => y.squeeze(1)?,
             (false, true) => y.transpose(0, 1)?,
@@ -152,13 +162,39 @@ impl Network {
         Ok((y, state))
     }
 
+    /// As [`forward`](Self::forward), of sequences of several lengths. States are in the order that the sequences had before packing.
+    pub(super) fn forward_packed(
+        &self,
+        x: &PackedSequence,
+        state: Option<[&Tensor; 2]>,
+    ) -> Result<(PackedSequence, [Tensor; 2])> {
+        let data = x.data();
+        if data.ndim() != 2 || data.dims()[1] != self.input_size {
+            let message = format!("takes packed sequences of data [steps, {}]", self.input_size);
+            return Err(Error::shape(self.name, message, [data.shape()]));
+        }
+        let [hidden, cell] = self.first_state(data, x.batch_sizes()[0], state, false)?;
+        let run = || {
+            let state = [x.sort(&hidden, 1)?, x.sort(&cell, 1)?];
+            let (y, [hidden, cell]) = self.layers(data.clone(), x.batch_sizes(), &state)?;
+            Ok((x.map(|_| Ok(y))?, [x.unsort(&hidden, 1)?, x.unsort(&cell, 1)?]))
+        };
+        run().map_err(of_layer(self.name))
+    }
+
     /// The given state or zeros, `[layers · directions, n, width]`.
-    fn first_state(&self, x: &Tensor, state: Option<[&Tensor; 2]>, is_single: bool) -> Result<[Tensor; 2]> {
+    fn first_state(
+        &self,
+        x: &Tensor,
+        n: usize,
+        state: Option<[&Tensor; 2]>,
+        is_single: bool,
+    ) -> Result<[Tensor; 2]> {
         let hidden_size = self.hidden_size;
         let width = if self.options.proj_size == 0 { hidden_size } else { self.options.proj_size };
         // Cells other than an LSTM's keep their hidden state in both places.
         let cell_width = if self.cell == Cell::Lstm { hidden_size } else { width };
-        let (count, n) = (self.weights.len(), x.dims()[1]);
+        let count = self.weights.len();
         let Some([hidden, cell]) = state else {
             let zeros = |width| Tensor::zeros([count, n, width], (x.dtype(), x.device()));
             return Ok([zeros(width)?, zeros(cell_width)?]);
@@ -176,57 +212,5 @@ impl Network {
         } else {
             Ok([hidden.clone(), cell.clone()])
         }
-    }
-
-    fn layers(&self, mut x: Tensor, [hidden, cell]: &[Tensor; 2]) -> Result<(Tensor, [Tensor; 2])> {
-        let directions = if self.options.bidirectional { 2 } else { 1 };
-        let mut last = [Vec::new(), Vec::new()];
-        for (layer, weights) in self.weights.chunks(directions).enumerate() {
-            if layer > 0 {
-                x = x.dropout(self.options.dropout, self.training.get())?;
-            }
-            let mut outputs = Vec::new();
-            for (direction, weights) in weights.iter().enumerate() {
-                let i = (layer * directions + direction) as isize;
-                let state = [hidden.select(0, i)?, cell.select(0, i)?];
-                let (output, [hidden, cell]) = self.scan(&x, state, weights, direction == 1)?;
-                outputs.push(output);
-                last[0].push(hidden);
-                last[1].push(cell);
-            }
-            x = Tensor::cat(&outputs, -1)?;
-        }
-        let hidden = Tensor::stack(&last[0], 0)?;
-        let cell = if self.cell == Cell::Lstm { Tensor::stack(&last[1], 0)? } else { hidden.clone() };
-        Ok((x, [hidden, cell]))
-    }
-
-    /// One layer in one direction: its hidden states in the order of the sequence, and its last state.
-    fn scan(
-        &self,
-        x: &Tensor,
-        mut state: [Tensor; 2],
-        weights: &Weights,
-        is_reverse: bool,
-    ) -> Result<(Tensor, [Tensor; 2])> {
-        let tensor = |parameter: &Option<Parameter>| parameter.as_ref().map(Parameter::tensor);
-        // The sums with the argument do not depend on the state: one matmul for all steps.
-        let inputs = x.linear(&weights.weight_ih.tensor(), tensor(&weights.bias_ih).as_ref())?;
-        let recurrent = Recurrent {
-            hh: weights.weight_hh.tensor(),
-            bias_hh: tensor(&weights.bias_hh),
-            hr: tensor(&weights.weight_hr),
-        };
-        let steps = x.dims()[0];
-        let mut outputs = Vec::with_capacity(steps);
-        for step in 0..steps {
-            let at = if is_reverse { steps - 1 - step } else { step };
-            state = self.cell.step(&inputs.select(0, at as isize)?, &state, &recurrent)?;
-            outputs.push(state[0].clone());
-        }
-        if is_reverse {
-            outputs.reverse();
-        }
-        Ok((Tensor::stack(&outputs, 0)?, state))
     }
 }

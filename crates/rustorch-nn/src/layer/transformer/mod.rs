@@ -2,9 +2,11 @@
 
 mod decoder;
 mod encoder;
+mod encoder_decoder;
 
 pub use decoder::{TransformerDecoder, TransformerDecoderCall, TransformerDecoderLayer};
 pub use encoder::{TransformerEncoder, TransformerEncoderLayer};
+pub use encoder_decoder::{Transformer, TransformerCall};
 
 use super::options::options;
 use crate::{

@@ -1,7 +1,7 @@
 //! Our modules of the fixture's constructors.
 
-use super::build_misc;
 use super::fixture::{Case, each, expanding, numbers};
+use super::{build_misc, build_recurrent};
 use rustorch_nn::*;
 use rustorch_tensor::{AvgPoolOptions, DType, MaxPoolOptions, Result, Tensor};
 use serde_json::Value;
@@ -44,6 +44,7 @@ pub(super) fn pair((a, b): (Tensor, Tensor)) -> Result<Vec<Option<Tensor>>> {
 
 pub(crate) fn build(case: &Case, dtype: DType) -> Result<Built> {
     match case.module.strip_suffix('d').and_then(|name| name.split_at_checked(name.len() - 1)) {
+        Some(("Softmax", _)) => other(case, dtype),
         Some((name, "1")) => spatial::<1>(name, case, dtype),
         Some((name, "2")) => spatial::<2>(name, case, dtype),
         Some((name, "3")) => spatial::<3>(name, case, dtype),
@@ -92,6 +93,14 @@ fn spatial<const N: usize>(name: &str, case: &Case, dtype: DType) -> Result<Buil
                 })])
             })
         }
+        "LPPool" => {
+            let mut pool = LPPool::<N>::new(args[0].as_f64().unwrap(), expanding(&args[1]))
+                .ceil_mode(case.option_bool("ceil_mode").unwrap_or(false));
+            if let Some(stride) = case.options.get("stride") {
+                pool = pool.stride(expanding::<N>(stride));
+            }
+            layer(pool)
+        }
         "Dropout" => layer(ChannelDropout::<N>::new(args[0].as_f64().unwrap())?),
         "ZeroPad" => layer(ZeroPad::<N>::new(sides(&args[0]))),
         "ReflectionPad" => layer(ReflectionPad::<N>::new(sides(&args[0]))),
@@ -113,7 +122,8 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
         "GroupNorm" => {
             let options = GroupNormOptions::default()
                 .eps(case.option_f64("eps").unwrap_or(1e-5))
-                .affine(case.option_bool("affine").unwrap_or(true));
+                .affine(case.option_bool("affine").unwrap_or(true))
+                .bias(case.option_bool("bias").unwrap_or(true));
             layer(GroupNorm::with(case.size(0), case.size(1), options.tensor(dtype))?)
         }
         "LayerNorm" => {
@@ -130,7 +140,7 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
                 .elementwise_affine(case.option_bool("elementwise_affine").unwrap_or(true));
             layer(RMSNorm::with(sizes(&args[0]), options.tensor(dtype))?)
         }
-        "RNNCell" | "GRUCell" | "LSTMCell" | "RNN" | "GRU" | "LSTM" => recurrent(case, dtype),
+        "RNNCell" | "GRUCell" | "LSTMCell" | "RNN" | "GRU" | "LSTM" => build_recurrent::build(case, dtype),
         "MultiheadAttention" => attention(case, dtype),
         "TransformerEncoderLayer" => called_with(encoder_layer(case, dtype)?, |layer, inputs| {
             let [x, mask, padding] = [0, 1, 2].map(|i| inputs[i].as_ref());
@@ -153,6 +163,11 @@ fn other(case: &Case, dtype: DType) -> Result<Built> {
                 decode(inputs, |x, memory, call| decoder.forward_with(x, memory, call))
             })
         }
+        "Transformer" => {
+            let options = transformer_options(case, 4, dtype);
+            let [d_model, nhead, encoders, decoders] = [0, 1, 2, 3].map(|i| case.size(i));
+            called_with(Transformer::with(d_model, nhead, encoders, decoders, options)?, transform)
+        }
         "LocalResponseNorm" => layer(
             LocalResponseNorm::new(case.size(0))?
                 .alpha(case.option_f64("alpha").unwrap_or(1e-4))
@@ -167,6 +182,8 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
     let options = MultiheadAttentionOptions::default()
         .dropout(case.option_f64("dropout").unwrap_or(0.0))
         .bias(case.option_bool("bias").unwrap_or(true))
+        .add_bias_kv(case.option_bool("add_bias_kv").unwrap_or(false))
+        .add_zero_attn(case.option_bool("add_zero_attn").unwrap_or(false))
         .kdim(case.option_usize("kdim"))
         .vdim(case.option_usize("vdim"))
         .batch_first(case.option_bool("batch_first").unwrap_or(false))
@@ -187,11 +204,11 @@ fn attention(case: &Case, dtype: DType) -> Result<Built> {
 }
 
 fn encoder_layer(case: &Case, dtype: DType) -> Result<TransformerEncoderLayer> {
-    TransformerEncoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+    TransformerEncoderLayer::with(case.size(0), case.size(1), transformer_options(case, 2, dtype))
 }
 
 fn decoder_layer(case: &Case, dtype: DType) -> Result<TransformerDecoderLayer> {
-    TransformerDecoderLayer::with(case.size(0), case.size(1), transformer_options(case, dtype))
+    TransformerDecoderLayer::with(case.size(0), case.size(1), transformer_options(case, 2, dtype))
 }
 
 /// The masks of a decoder are the last arguments.
@@ -207,6 +224,18 @@ fn decode(
     Ok(vec![Some(forward(x, memory, &call)?)])
 }
 
+/// The masks are the last arguments.
+fn transform(model: &Transformer, inputs: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let [src, tgt] = [0, 1].map(|i| inputs[i].as_ref().unwrap());
+    let [src_mask, tgt_mask, memory_mask] = [2, 3, 4].map(|i| inputs[i].as_ref());
+    let [src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask] =
+        [5, 6, 7].map(|i| inputs[i].as_ref());
+    let decoder =
+        TransformerDecoderCall { tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask };
+    let call = TransformerCall { src_mask, src_key_padding_mask, decoder };
+    Ok(vec![Some(model.forward_with(src, tgt, &call)?)])
+}
+
 /// A norm after the last layer, if the constructor asks for one.
 fn last_norm(case: &Case, dtype: DType) -> Result<Option<LayerNorm>> {
     match case.args[4].as_bool() {
@@ -215,13 +244,14 @@ fn last_norm(case: &Case, dtype: DType) -> Result<Option<LayerNorm>> {
     }
 }
 
-fn transformer_options(case: &Case, dtype: DType) -> TransformerLayerOptions {
+/// `width` is the position of `dim_feedforward` among the arguments.
+fn transformer_options(case: &Case, width: usize, dtype: DType) -> TransformerLayerOptions {
     let activation = match case.options["activation"].as_str() {
         Some("gelu") => TransformerActivation::Gelu,
         _ => TransformerActivation::Relu,
     };
     TransformerLayerOptions::default()
-        .dim_feedforward(case.size(2))
+        .dim_feedforward(case.size(width))
         .dropout(case.option_f64("dropout").unwrap_or(0.1))
         .activation(activation)
         .layer_norm_eps(case.option_f64("layer_norm_eps").unwrap_or(1e-5))
@@ -229,57 +259,6 @@ fn transformer_options(case: &Case, dtype: DType) -> TransformerLayerOptions {
         .norm_first(case.option_bool("norm_first").unwrap_or(false))
         .bias(case.option_bool("bias").unwrap_or(true))
         .tensor(dtype)
-}
-
-fn recurrent(case: &Case, dtype: DType) -> Result<Built> {
-    let (input, hidden) = (case.size(0), case.size(1));
-    let flag = |name| case.option_bool(name);
-    let nonlinearity = match case.options["nonlinearity"].as_str() {
-        Some("relu") => Nonlinearity::Relu,
-        _ => Nonlinearity::Tanh,
-    };
-    let cell =
-        RNNCellOptions::default().bias(flag("bias").unwrap_or(true)).nonlinearity(nonlinearity).tensor(dtype);
-    let network = RNNOptions::default()
-        .num_layers(case.option_usize("num_layers").unwrap_or(1))
-        .nonlinearity(nonlinearity)
-        .bias(flag("bias").unwrap_or(true))
-        .batch_first(flag("batch_first").unwrap_or(false))
-        .dropout(case.option_f64("dropout").unwrap_or(0.0))
-        .bidirectional(flag("bidirectional").unwrap_or(false))
-        .proj_size(case.option_usize("proj_size").unwrap_or(0))
-        .tensor(dtype);
-    macro_rules! state {
-        ($inputs:ident) => {
-            $inputs[1].as_ref().map(|hidden| (hidden, $inputs[2].as_ref().unwrap()))
-        };
-    }
-    macro_rules! x {
-        ($inputs:ident) => {
-            $inputs[0].as_ref().unwrap()
-        };
-    }
-    match case.module.as_str() {
-        "RNNCell" => called_with(RNNCell::with(input, hidden, cell)?, |cell, inputs| {
-            Ok(vec![Some(cell.forward(x!(inputs), inputs[1].as_ref())?)])
-        }),
-        "GRUCell" => called_with(GRUCell::with(input, hidden, cell)?, |cell, inputs| {
-            Ok(vec![Some(cell.forward(x!(inputs), inputs[1].as_ref())?)])
-        }),
-        "LSTMCell" => called_with(LSTMCell::with(input, hidden, cell)?, |cell, inputs| {
-            pair(cell.forward(x!(inputs), state!(inputs))?)
-        }),
-        "RNN" => called_with(RNN::with(input, hidden, network)?, |rnn, inputs| {
-            pair(rnn.forward(x!(inputs), inputs[1].as_ref())?)
-        }),
-        "GRU" => called_with(GRU::with(input, hidden, network)?, |gru, inputs| {
-            pair(gru.forward(x!(inputs), inputs[1].as_ref())?)
-        }),
-        _ => called_with(LSTM::with(input, hidden, network)?, |lstm, inputs| {
-            let (y, (hidden, cell)) = lstm.forward(x!(inputs), state!(inputs))?;
-            Ok(vec![Some(y), Some(hidden), Some(cell)])
-        }),
-    }
 }
 
 fn ints(value: &Value) -> Vec<isize> {
@@ -362,6 +341,7 @@ fn batch_norm(case: &Case, dtype: DType) -> BatchNormOptions {
         .eps(case.option_f64("eps").unwrap_or(1e-5))
         .momentum(momentum)
         .affine(case.option_bool("affine").unwrap_or(true))
+        .bias(case.option_bool("bias").unwrap_or(true))
         .track_running_stats(case.option_bool("track_running_stats").unwrap_or(true))
         .tensor(dtype)
 }
@@ -371,6 +351,7 @@ fn instance_norm(case: &Case, dtype: DType) -> InstanceNormOptions {
         .eps(case.option_f64("eps").unwrap_or(1e-5))
         .momentum(case.option_f64("momentum").unwrap_or(0.1))
         .affine(case.option_bool("affine").unwrap_or(false))
+        .bias(case.option_bool("bias").unwrap_or(true))
         .track_running_stats(case.option_bool("track_running_stats").unwrap_or(false))
         .tensor(dtype)
 }

@@ -1,12 +1,13 @@
-//! Tables, modules of two arguments, dropout, and those that move elements of images.
+//! Tables, modules of two arguments, dropout, those that move elements of images, and those that PyTorch has not.
 
 use super::build::{Built, called_with, layer};
+use super::build_functions;
 use super::fixture::{Case, expanding};
 use rustorch_nn::*;
-use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, Tensor};
+use rustorch_tensor::{DType, InterpolateOptions, Interpolation, Result, RopeStyle, Tensor};
 
 /// A module of two tensors.
-fn of_two<M: Module + 'static>(
+pub(super) fn of_two<M: Module + 'static>(
     module: M,
     forward: impl Fn(&M, &Tensor, &Tensor) -> Result<Tensor> + 'static,
 ) -> Result<Built> {
@@ -21,10 +22,53 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
     let p = || args[0].as_f64().unwrap();
     match case.module.as_str() {
         "Dropout" => layer(Dropout::new(p())?),
+        "FeatureAlphaDropout" => layer(FeatureAlphaDropout::new(p())?),
         "AlphaDropout" => layer(AlphaDropout::new(p())?),
-        "Linear" => layer(Linear::with(case.size(0), case.size(1), LinearOptions::default().tensor(dtype))?),
+        "RotaryEmbedding" => {
+            let float = |name, default| case.option_f64(name).unwrap_or(default);
+            let halves = case.option_bool("halves") == Some(true);
+            let options = RotaryEmbeddingOptions {
+                style: if halves { RopeStyle::Halves } else { RopeStyle::Adjacent },
+                base: float("base", 10_000.0),
+                position_scaling: float("position_scaling", 1.0),
+                base_scaling: float("base_scaling", 1.0),
+            };
+            let start = case.call["start"].as_u64().unwrap_or(0) as usize;
+            called_with(RotaryEmbedding::with(case.size(0), options)?, move |rotary, inputs| {
+                Ok(vec![Some(rotary.forward_from(inputs[0].as_ref().unwrap(), start)?)])
+            })
+        }
+        "SwiGLU" => {
+            let bias = case.option_bool("bias").unwrap_or(false);
+            let options = LinearOptions::default().bias(bias).tensor(dtype);
+            layer(SwiGLU::with(case.size(0), case.size(1), options)?)
+        }
+        "GroupedQueryAttention" => {
+            let options = GroupedQueryAttentionOptions::default()
+                .head_dim(case.option_usize("head_dim"))
+                .bias(case.option_bool("bias").unwrap_or(false))
+                .is_causal(case.option_bool("is_causal").unwrap_or(true))
+                .rotary(case.option_usize("rotary").map(RotaryEmbedding::new).transpose()?)
+                .tensor(dtype);
+            let attention = GroupedQueryAttention::with(case.size(0), case.size(1), case.size(2), options)?;
+            called_with(attention, |attention, inputs| {
+                Ok(vec![Some(attention.forward_with(inputs[0].as_ref().unwrap(), inputs[1].as_ref())?)])
+            })
+        }
+        "Linear" => {
+            let bias = case.option_bool("bias").unwrap_or(true);
+            layer(Linear::with(
+                case.size(0),
+                case.size(1),
+                LinearOptions::default().bias(bias).tensor(dtype),
+            )?)
+        }
         "Embedding" => {
-            let options = EmbeddingOptions::default().padding_idx(case.option_usize("padding_idx"));
+            let options = EmbeddingOptions::default()
+                .padding_idx(case.option_usize("padding_idx"))
+                .max_norm(case.option_f64("max_norm"))
+                .norm_type(case.option_f64("norm_type").unwrap_or(2.0))
+                .scale_grad_by_freq(case.option_bool("scale_grad_by_freq").unwrap_or(false));
             layer(Embedding::with(case.size(0), case.size(1), options.tensor(dtype))?)
         }
         "EmbeddingBag" => embedding_bag(case, dtype),
@@ -50,7 +94,7 @@ pub(super) fn build(case: &Case, dtype: DType) -> Result<Built> {
         "Upsample" => layer(Upsample::new(interpolate(case))),
         "Unfold" => layer(Unfold::new(fold(case, 0))),
         "Fold" => layer(Fold::new(expanding::<2>(&args[0]), fold(case, 1))),
-        other => panic!("no module {other}"),
+        _ => build_functions::build(case, dtype),
     }
 }
 

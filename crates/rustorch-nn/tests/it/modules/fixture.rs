@@ -1,10 +1,10 @@
-//! Reading what `tools/oracle/torch_modules.py` wrote.
+//! Reading what `tools/oracle/torch_modules.py` and `torch_module_db.py` wrote.
 
 use rustorch_nn::ExpandingArray;
 use rustorch_tensor::{DType, Sizes, Tensor};
 use serde_json::Value;
 
-/// One line of the fixture.
+/// One line of a fixture.
 pub(crate) struct Case {
     pub(crate) module: String,
     pub(crate) args: Vec<Value>,
@@ -12,12 +12,14 @@ pub(crate) struct Case {
     pub(crate) call: Value,
     pub(crate) train: bool,
     pub(crate) state: Vec<(String, Tensor)>,
-    inputs: Vec<Option<Tensor>>,
+    /// As they are stored: those of floats in `F32`, but those that PyTorch refuses in their own dtype.
+    pub(crate) inputs: Vec<Option<Tensor>>,
     pub(crate) outputs: Vec<Option<Tensor>>,
-    pub(crate) c: Vec<Tensor>,
     pub(crate) input_grads: Vec<Option<Tensor>>,
     pub(crate) grads: Vec<(String, Option<Tensor>)>,
     pub(crate) buffers: Vec<(String, Tensor)>,
+    /// PyTorch's message, if it refuses this.
+    pub(crate) raises: Option<String>,
     /// Whether it is a model, which the test of `Display` builds by hand.
     pub(crate) is_model: bool,
     /// How the module prints, of lines that say it.
@@ -27,17 +29,20 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The arguments of the call: those of floats are leaves of a dtype.
+    /// The arguments of the call in a dtype. Those that have a gradient are leaves.
     pub(crate) fn inputs(&self, dtype: DType) -> Vec<Option<Tensor>> {
-        let leaf = |x: &Tensor| {
+        let converted = |(x, has_grad): (&Tensor, bool)| {
             if !x.dtype().is_float() {
                 return x.clone();
             }
             let x = x.to_dtype(dtype).unwrap().copy().unwrap();
-            x.requires_grad_(true).unwrap();
+            if has_grad {
+                x.requires_grad_(true).unwrap();
+            }
             x
         };
-        self.inputs.iter().map(|x| x.as_ref().map(leaf)).collect()
+        let inputs = self.inputs.iter().zip(&self.input_grads);
+        inputs.map(|(x, grad)| x.as_ref().map(|x| converted((x, grad.is_some())))).collect()
     }
 
     pub(crate) fn size(&self, arg: usize) -> usize {
@@ -65,89 +70,88 @@ pub(crate) fn expanding<const N: usize>(value: &Value) -> ExpandingArray<N> {
     }
 }
 
-/// One number, or several.
+/// One number, or several. Those that are null are the argument's.
 pub(crate) fn numbers(value: &Value) -> Sizes {
+    let number = |n: &Value| n.as_i64().unwrap_or(-1);
     match value {
-        Value::Array(list) => list.iter().map(|n| n.as_i64().unwrap()).collect::<Vec<i64>>().into(),
-        one => one.as_i64().unwrap().into(),
+        Value::Array(list) => list.iter().map(number).collect::<Vec<i64>>().into(),
+        one => number(one).into(),
     }
 }
 
 /// A number for all, or one for each.
 pub(crate) fn each<const N: usize>(value: &Value) -> [usize; N] {
     match value {
+        Value::Array(list) if list.len() == 1 => each(&list[0]),
         Value::Array(list) => std::array::from_fn(|i| list[i].as_u64().unwrap() as usize),
         all => [all.as_u64().unwrap() as usize; N],
     }
 }
 
-pub(crate) fn cases(name: &str) -> Vec<Case> {
-    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.lines().map(|line| case(&serde_json::from_str(line).unwrap())).collect()
+/// A fixture's lines and numbers.
+pub(crate) struct Fixture {
+    lines: Vec<Value>,
+    numbers: Vec<u8>,
 }
 
-fn case(line: &Value) -> Case {
-    // Lines of `display.jsonl` have no tensors.
-    let array = |key: &str| line[key].as_array().into_iter().flatten();
-    let list = |key: &str| array(key).map(maybe).collect();
-    let named = |key: &str| -> Vec<(String, Option<Tensor>)> {
-        array(key).map(|pair| (pair[0].as_str().unwrap().into(), maybe(&pair[1]))).collect()
-    };
-    let there = |named: Vec<(String, Option<Tensor>)>| {
-        named.into_iter().map(|(name, t)| (name, t.unwrap())).collect()
-    };
-    Case {
-        module: line["module"].as_str().unwrap().into(),
-        args: line["args"].as_array().unwrap().clone(),
-        options: line["options"].clone(),
-        call: line["call"].clone(),
-        train: line["train"].as_bool().unwrap_or(true),
-        state: there(named("state")),
-        inputs: list("inputs"),
-        outputs: list("outputs"),
-        c: array("c").map(tensor).collect(),
-        input_grads: list("input_grads"),
-        grads: named("grads"),
-        buffers: there(named("buffers")),
-        is_model: line["model"].as_bool() == Some(true),
-        repr: line["repr"].as_str().map(str::to_owned),
-        label: format!(
-            "{}({}, {}), call {}, train {}",
-            line["module"], line["args"], line["options"], line["call"], line["train"]
-        ),
+impl Fixture {
+    pub(crate) fn read(name: &str) -> Fixture {
+        let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(format!("{path}.jsonl"));
+        let text = text.unwrap_or_else(|error| panic!("{path}.jsonl: {error}"));
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        // Lines without tensors have no numbers beside them.
+        Fixture { lines, numbers: std::fs::read(format!("{path}.bin")).unwrap_or_default() }
     }
-}
 
-fn maybe(value: &Value) -> Option<Tensor> {
-    (!value.is_null()).then(|| tensor(value))
-}
+    pub(crate) fn lines(&self) -> &[Value] {
+        &self.lines
+    }
 
-fn tensor(value: &Value) -> Tensor {
-    let name = value["dtype"].as_str().unwrap();
-    let dtype = *DType::DENSE.iter().find(|dtype| dtype.name() == name).unwrap();
-    let shape: Vec<usize> =
-        value["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
-    Tensor::from_bytes(&base64(value["data"].as_str().unwrap()), dtype, shape).unwrap()
-}
+    pub(crate) fn cases(&self) -> impl Iterator<Item = Case> {
+        self.lines.iter().filter(|line| line.get("args").is_some()).map(|line| self.case(line))
+    }
 
-fn base64(text: &str) -> Vec<u8> {
-    let digits = text.bytes().filter(|&c| c != b'=').map(|c| match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => panic!("not base64: {c}"),
-    });
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0u32, 0);
-    for digit in digits {
-        bits = bits << 6 | u32::from(digit);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
+    fn case(&self, line: &Value) -> Case {
+        // What is not there is empty.
+        let array = |key: &str| line[key].as_array().map_or(&[][..], Vec::as_slice);
+        let list = |key: &str| array(key).iter().map(|value| self.tensor(value)).collect();
+        let named = |key: &str| -> Vec<(String, Option<Tensor>)> {
+            array(key).iter().map(|pair| (pair[0].as_str().unwrap().into(), self.tensor(&pair[1]))).collect()
+        };
+        let there = |named: Vec<(String, Option<Tensor>)>| {
+            named.into_iter().map(|(name, t)| (name, t.unwrap())).collect()
+        };
+        Case {
+            module: line["module"].as_str().unwrap().into(),
+            args: array("args").to_vec(),
+            options: line["options"].clone(),
+            call: line["call"].clone(),
+            train: line["train"].as_bool().unwrap_or(true),
+            state: there(named("state")),
+            inputs: list("inputs"),
+            outputs: list("outputs"),
+            input_grads: list("input_grads"),
+            grads: named("grads"),
+            buffers: there(named("buffers")),
+            is_model: line["model"].as_bool() == Some(true),
+            repr: line["repr"].as_str().map(str::to_owned),
+            raises: line["raises"].as_str().map(str::to_owned),
+            label: format!(
+                "{}({}, {}), call {}, train {}",
+                line["module"], line["args"], line["options"], line["call"], line["train"]
+            ),
         }
     }
-    bytes
+
+    /// `[DTYPE, SHAPE, OFFSET]`, or null.
+    fn tensor(&self, value: &Value) -> Option<Tensor> {
+        let [name, shape, at] = value.as_array()?.as_slice() else { panic!("not a tensor: {value}") };
+        let dtype = *DType::DENSE.iter().find(|dtype| Some(dtype.name()) == name.as_str()).unwrap();
+        let shape: Vec<usize> =
+            shape.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
+        let bytes = &self.numbers[at.as_u64().unwrap() as usize..];
+        let len = shape.iter().product::<usize>() * dtype.size().unwrap();
+        Some(Tensor::from_bytes(&bytes[..len], dtype, shape).unwrap())
+    }
 }

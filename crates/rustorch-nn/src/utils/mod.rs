@@ -1,0 +1,3 @@
+//! What is beside layers, as `torch.nn.utils`.
+
+pub mod rnn;
