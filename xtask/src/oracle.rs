@@ -92,6 +92,15 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_curves",
+        about: "PyTorch: losses and weights of five small trainings",
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/curves.jsonl",
+            "crates/rustorch-nn/tests/fixtures/curves.bin",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "torch_lbfgs",
         about: "PyTorch: parameters after each step of L-BFGS",
         runs: &[&["crates/rustorch-nn/tests/fixtures/lbfgs.jsonl"]],

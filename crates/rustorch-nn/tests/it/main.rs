@@ -3,6 +3,7 @@
 
 mod activations;
 mod common;
+mod curves;
 mod derive;
 mod errors;
 mod init;
