@@ -92,6 +92,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_average",
+        about: "PyTorch: averaged models, and statistics of batches for them",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/average.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_curves",
         about: "PyTorch: losses and weights of five small trainings",
         runs: &[&[

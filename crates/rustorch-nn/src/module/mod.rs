@@ -4,6 +4,7 @@ mod part;
 mod state_dict;
 mod walk;
 
+pub(crate) use part::Mode;
 pub use part::{Part, Training};
 pub use state_dict::StateDict;
 

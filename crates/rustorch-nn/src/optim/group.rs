@@ -152,6 +152,12 @@ impl<R: Rule> Optimizer<R> {
         &mut self.groups
     }
 
+    /// The parameters of all groups.
+    pub fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let slots = self.groups.iter().flat_map(|group| &group.slots);
+        slots.map(|slot| (slot.name.clone(), slot.parameter.clone())).collect()
+    }
+
     /// What is remembered of a parameter.
     pub fn state(&self, name: &str) -> Option<&ParameterState> {
         let mut slots = self.groups.iter().flat_map(|group| &group.slots);
