@@ -92,6 +92,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_amp",
+        about: "PyTorch: scales of GradScaler, and weights of a training with it",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/amp.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_average",
         about: "PyTorch: averaged models, and statistics of batches for them",
         runs: &[&["crates/rustorch-nn/tests/fixtures/average.jsonl"]],

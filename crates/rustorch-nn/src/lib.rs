@@ -42,6 +42,7 @@
 extern crate self as rustorch_nn;
 
 mod activation;
+pub mod amp;
 pub mod data;
 pub mod functional;
 pub mod init;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 mod activations;
+mod amp;
 mod average;
 mod common;
 mod curves;

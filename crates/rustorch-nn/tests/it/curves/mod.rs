@@ -1,7 +1,7 @@
 //! Trainings have PyTorch's losses and end with its weights: `tools/oracle/torch_curves.py` wrote them.
 
-mod data;
-mod models;
+pub(crate) mod data;
+pub(crate) mod models;
 
 use data::Fixture;
 use models::{Gpt, LeNet, Lstm, Mlp, Training, Vae};
