@@ -8,6 +8,7 @@ mod common;
 mod curves;
 mod derive;
 mod errors;
+mod faults;
 mod init;
 mod lbfgs;
 mod losses;
