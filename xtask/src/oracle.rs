@@ -132,6 +132,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_optimizer_files",
+        about: "PyTorch: state dicts of its optimizers, and the steps after",
+        runs: &[&["crates/rustorch/tests/data/optimizers.pt"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_schedules",
         about: "PyTorch: learning rates and momenta of its schedules",
         runs: &[&[

@@ -44,7 +44,7 @@ mod guide_custom_ops {}
 mod guide_files {}
 
 /// The guide's examples.
-#[cfg(all(doctest, feature = "nn", feature = "safetensors"))]
+#[cfg(all(doctest, feature = "nn", feature = "safetensors", feature = "torch"))]
 #[doc = include_str!("../../../docs/training.md")]
 mod guide_training {}
 

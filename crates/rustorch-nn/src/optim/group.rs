@@ -219,10 +219,22 @@ impl<R: Rule> Optimizer<R> {
         for Group { options, slots } in &self.groups {
             let mut own = options.clone();
             let mut states = Vec::new();
+            let mut first: Option<(&str, &BTreeMap<String, f64>)> = None;
             for slot in slots {
                 match options_of.remove(slot.name.as_str()) {
                     None => wrong.push(format!("`{}` is missing", slot.name)),
                     Some(numbers) => {
+                        let (name, others) = *first.get_or_insert((&slot.name, numbers));
+                        let differs =
+                            |(option, number): &(&String, &f64)| others.get(*option) != Some(*number);
+                        if let Some((option, number)) = numbers.iter().find(differs) {
+                            let before = others.get(option).map_or_else(|| "none".to_owned(), f64::to_string);
+                            wrong.push(format!(
+                                "`{name}` and `{}` are in one group, their option `{option}` is {before} and {number}",
+                                slot.name
+                            ));
+                            continue;
+                        }
                         for (name, &number) in numbers {
                             if !own.set_number(name, number) {
                                 wrong.push(format!("there is no option `{name}` that can be {number}"));

@@ -66,5 +66,5 @@ pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rprop::{Rprop, RpropOptions};
 pub use rule::{Rule, Step};
 pub use sgd::{SGD, SGDOptions};
-pub use state::{OptimizerState, ParameterState};
+pub use state::{OptimizerState, ParameterState, Stateful};
 pub use update_bn::update_bn;

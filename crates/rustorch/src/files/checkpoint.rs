@@ -6,7 +6,7 @@ use rustorch_core::PhiloxKey;
 use rustorch_formats::safetensors::File;
 use rustorch_nn::amp::{GradScaler, GradScalerState};
 use rustorch_nn::optim::schedule::{Schedule, Scheduler, SchedulerState};
-use rustorch_nn::optim::{Optimizer, OptimizerState, Rule};
+use rustorch_nn::optim::{OptimizerState, Stateful};
 use rustorch_nn::{Module, StateDict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -77,8 +77,8 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the name is taken.
-    pub fn optimizer<R: Rule>(&mut self, name: &str, optimizer: &Optimizer<R>) -> Result<&mut Checkpoint> {
-        let OptimizerState { parameters, groups } = optimizer.state_dict();
+    pub fn optimizer(&mut self, name: &str, optimizer: &impl Stateful) -> Result<&mut Checkpoint> {
+        let OptimizerState { parameters, groups } = optimizer.state_dict()?;
         for (parameter, state) in parameters {
             for (key, tensor) in state.tensors() {
                 self.add(format!("{name}.state.{key}.{parameter}"), tensor.clone())?;
@@ -228,11 +228,11 @@ impl Checkpoint {
         Ok(state.load(module, true)?)
     }
 
-    /// Loads an optimizer's states and options, as [`Optimizer::load_state_dict`].
+    /// Loads an optimizer's states and options, as [`Stateful::load_state_dict`].
     ///
     /// # Errors
     /// As there, or if there is none under this name.
-    pub fn load_optimizer<R: Rule>(&self, name: &str, optimizer: &mut Optimizer<R>) -> Result<()> {
+    pub fn load_optimizer(&self, name: &str, optimizer: &mut impl Stateful) -> Result<()> {
         let mut state = OptimizerState::default();
         for (path, tensor) in self.under(name) {
             match path.split_once('.') {
