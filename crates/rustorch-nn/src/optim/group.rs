@@ -208,7 +208,8 @@ impl<R: Rule> Optimizer<R> {
     /// Takes over states and options by the names of parameters, in whatever order they were made. Its tensors are copied.
     ///
     /// # Errors
-    /// One that lists the names of parameters that only one side has, and shapes that differ; nothing is changed then.
+    /// One that lists the names of parameters that only one side has, shapes that differ, and parameters of one group whose options differ;
+    /// nothing is changed then.
     pub fn load_state_dict(&mut self, state: &OptimizerState) -> Result<()> {
         let mut wrong = Vec::new();
         let mut options_of: BTreeMap<&str, &BTreeMap<String, f64>> = BTreeMap::new();
