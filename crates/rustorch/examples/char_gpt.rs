@@ -7,6 +7,9 @@
 //! Karpathy: *nanoGPT*, 2022; its validation loss on Tiny Shakespeare is 1.88.
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 
+mod progress;
+
+use progress::Progress;
 use rustorch::amp::autocast;
 use rustorch::nn::{Embedding, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, init};
 use rustorch::optim::schedule::{CosineAnnealingLR, LinearLR, Scheduler, SequentialLR};
@@ -192,6 +195,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     // Without the time of validation.
     let mut seconds = 0.0;
+    let progress = Progress::new(steps);
     for step in 1..=steps {
         let began = Instant::now();
         optimizer.zero_grad();
@@ -204,12 +208,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         clip_grad_norm_(&model, 1.0, 2.0)?;
         optimizer.step()?;
         scheduler.step(&mut optimizer)?;
+        let loss = progress.step(&loss)?;
         seconds += began.elapsed().as_secs_f64();
         if step % 250 == 0 || step == steps {
-            let (loss, held_out) = (loss.to_vec::<f32>()?[0], evaluate(&model, &validation)?);
-            println!("step {step}: loss {loss:.3}, validation {held_out:.3}, {seconds:.0} s");
+            let held_out = evaluate(&model, &validation)?;
+            progress.tell(&format!("step {step}: loss {loss:.3}, validation {held_out:.3}, {seconds:.0} s"));
         }
     }
+    drop(progress);
 
     let mut written: Vec<i64> = vec![0; 1];
     while written.len() < 400 {
