@@ -92,6 +92,27 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_amp",
+        about: "PyTorch: scales of GradScaler, and weights of a training with it",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/amp.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_average",
+        about: "PyTorch: averaged models, and statistics of batches for them",
+        runs: &[&["crates/rustorch-nn/tests/fixtures/average.jsonl"]],
+        stdout: None,
+    },
+    Script {
+        name: "torch_curves",
+        about: "PyTorch: losses and weights of five small trainings",
+        runs: &[&[
+            "crates/rustorch-nn/tests/fixtures/curves.jsonl",
+            "crates/rustorch-nn/tests/fixtures/curves.bin",
+        ]],
+        stdout: None,
+    },
+    Script {
         name: "torch_lbfgs",
         about: "PyTorch: parameters after each step of L-BFGS",
         runs: &[&["crates/rustorch-nn/tests/fixtures/lbfgs.jsonl"]],
@@ -108,6 +129,12 @@ const SCRIPTS: &[Script] = &[
                 "real",
             ],
         ],
+        stdout: None,
+    },
+    Script {
+        name: "torch_optimizer_files",
+        about: "PyTorch: state dicts of its optimizers, and the steps after",
+        runs: &[&["crates/rustorch/tests/data/optimizers.pt"]],
         stdout: None,
     },
     Script {

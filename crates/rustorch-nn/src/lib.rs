@@ -45,6 +45,7 @@
 extern crate self as rustorch_nn;
 
 mod activation;
+pub mod amp;
 mod container;
 pub mod data;
 mod expression;

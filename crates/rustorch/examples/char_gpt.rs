@@ -1,10 +1,16 @@
 //! Trains a GPT on the characters of a text, as nanoGPT's recipe for CPUs does, and writes in its manner:
 //! `cargo run --release -p rustorch --example char_gpt -- --data tinyshakespeare.txt`.
 //!
+//! With `--bf16`, matrices and attention are computed in BF16 (`autocast`); `--steps N` ends it after so many.
+//!
 //! 4 layers of 4 heads and width 128 over 64 characters, batches of 12, 2,000 steps of AdamW with warm-up and a cosine.
 //! Karpathy: *nanoGPT*, 2022; its validation loss on Tiny Shakespeare is 1.88.
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 
+mod progress;
+
+use progress::Progress;
+use rustorch::amp::autocast;
 use rustorch::nn::{Embedding, Layer, LayerNorm, Linear, LinearOptions, Module, Parameter, init};
 use rustorch::optim::schedule::{CosineAnnealingLR, LinearLR, Scheduler, SequentialLR};
 use rustorch::optim::{AdamW, AdamWOptions, clip_grad_norm_};
@@ -130,13 +136,30 @@ fn evaluate(model: &Gpt, text: &Tensor) -> Result<f64> {
     Ok(sum / seen as f64)
 }
 
-fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, flag, path] = arguments.as_slice() else { return Err("usage: char_gpt --data FILE".into()) };
-    if flag != "--data" {
-        return Err(format!("`{flag}` is unknown; usage: char_gpt --data FILE").into());
+struct Arguments {
+    path: String,
+    bf16: bool,
+    steps: u64,
+}
+
+fn arguments() -> std::result::Result<Arguments, Box<dyn std::error::Error>> {
+    const USAGE: &str = "usage: char_gpt --data FILE [--bf16] [--steps N]";
+    let (mut path, mut bf16, mut steps) = (None, false, STEPS);
+    let mut rest = std::env::args().skip(1);
+    while let Some(flag) = rest.next() {
+        match flag.as_str() {
+            "--data" => path = rest.next(),
+            "--bf16" => bf16 = true,
+            "--steps" => steps = rest.next().ok_or(USAGE)?.parse()?,
+            _ => return Err(format!("`{flag}` is unknown; {USAGE}").into()),
+        }
     }
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(Arguments { path: path.ok_or(USAGE)?, bf16, steps })
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let Arguments { path, bf16, steps } = arguments()?;
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let mut characters: Vec<char> = text.chars().collect();
     characters.sort_unstable();
     characters.dedup();
@@ -172,20 +195,27 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     // Without the time of validation.
     let mut seconds = 0.0;
-    for step in 1..=STEPS {
+    let progress = Progress::new(steps);
+    for step in 1..=steps {
         let began = Instant::now();
         optimizer.zero_grad();
-        let loss = loss(&model, &batch(&train, BATCH, &random)?)?;
+        let batch = batch(&train, BATCH, &random)?;
+        let loss = match bf16 {
+            true => autocast(DType::BF16, || loss(&model, &batch))??,
+            false => loss(&model, &batch)?,
+        };
         loss.backward()?;
         clip_grad_norm_(&model, 1.0, 2.0)?;
         optimizer.step()?;
         scheduler.step(&mut optimizer)?;
+        let loss = progress.step(&loss)?;
         seconds += began.elapsed().as_secs_f64();
-        if step % 250 == 0 {
-            let (loss, held_out) = (loss.to_vec::<f32>()?[0], evaluate(&model, &validation)?);
-            println!("step {step}: loss {loss:.3}, validation {held_out:.3}, {seconds:.0} s");
+        if step % 250 == 0 || step == steps {
+            let held_out = evaluate(&model, &validation)?;
+            progress.tell(&format!("step {step}: loss {loss:.3}, validation {held_out:.3}, {seconds:.0} s"));
         }
     }
+    drop(progress);
 
     let mut written: Vec<i64> = vec![0; 1];
     while written.len() < 400 {

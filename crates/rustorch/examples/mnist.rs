@@ -4,6 +4,9 @@
 //! LeCun et al.: *Gradient-Based Learning Applied to Document Recognition*, 1998.
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 
+mod progress;
+
+use progress::Progress;
 use rustorch::nn::data::TensorDataset;
 use rustorch::nn::{Conv2d, Conv2dOptions, Flatten, Layer, Linear, MaxPool2d, Module, Sequential};
 use rustorch::optim::schedule::{CosineAnnealingLR, Scheduler};
@@ -52,15 +55,19 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.03, momentum: 0.9, ..Default::default() })?;
         let steps = EPOCHS * train.len().div_ceil(BATCH) as u64;
         let mut scheduler = Scheduler::new(CosineAnnealingLR::new(steps, 0.0)?, &mut optimizer)?;
+        let progress = Progress::new(steps);
         for epoch in 0..EPOCHS {
             for batch in train.shuffled(BATCH, seed, epoch)? {
                 let [x, y] = batch?;
                 optimizer.zero_grad();
-                model.forward(&x)?.cross_entropy(&y, &Default::default())?.backward()?;
+                let loss = model.forward(&x)?.cross_entropy(&y, &Default::default())?;
+                loss.backward()?;
                 optimizer.step()?;
                 scheduler.step(&mut optimizer)?;
+                progress.step(&loss)?;
             }
         }
+        drop(progress);
         model.eval();
         let mut right = 0.0;
         for batch in test.batches(500) {

@@ -23,7 +23,7 @@
 //! | `gguf` | `gguf`: reading and writing GGUF files |
 //! | `idx` | `idx`: IDX files, in which MNIST comes; `files::load_idx` |
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
-//! | `nn` | `nn`: modules, layers, losses, data; `optim`: optimizers |
+//! | `nn` | `nn`: modules, layers, losses, data; `optim`: optimizers; `amp`: mixed precision |
 //! | `safetensors` | `safetensors`: safetensors files; their tensors in `files` |
 //! | `numpy` | `numpy`: `.npy` and `.npz` files; their arrays in `files` |
 //! | `torch` | `torch`: PyTorch's `.pt` files; their tensors in `files` |
@@ -44,7 +44,7 @@ mod guide_custom_ops {}
 mod guide_files {}
 
 /// The guide's examples.
-#[cfg(all(doctest, feature = "nn", feature = "safetensors"))]
+#[cfg(all(doctest, feature = "nn", feature = "safetensors", feature = "torch"))]
 #[doc = include_str!("../../../docs/training.md")]
 mod guide_training {}
 
@@ -87,7 +87,7 @@ pub use rustorch_tensor::*;
 pub use rustorch_nn as nn;
 #[cfg(feature = "nn")]
 #[doc(inline)]
-pub use rustorch_nn::optim;
+pub use rustorch_nn::{amp, optim};
 
 /// What a training takes, in one line: `use rustorch::prelude::*`.
 pub mod prelude {

@@ -1,6 +1,7 @@
 //! Batch normalization.
 
 use super::options::{of_layer, options, spatial_name};
+use crate::module::Mode;
 use crate::{Buffer, ExtraRepr, Layer, Module, Parameter, Training};
 use rustorch_tensor::autograd::no_grad;
 use rustorch_tensor::{Error, Result, Tensor, TensorOptions};
@@ -152,8 +153,8 @@ impl<const N: usize> BatchNorm<N> {
         let count = count.tensor();
         no_grad(|| count.add_(1))?;
         match self.options.momentum {
-            Some(momentum) => Ok(momentum),
-            None => Ok(1.0 / count.item()?.to_f64()),
+            Some(momentum) if self.training.mode() != Mode::Cumulative => Ok(momentum),
+            _ => Ok(1.0 / count.item()?.to_f64()),
         }
     }
 }

@@ -9,6 +9,7 @@ mod walk;
 
 pub use observe::Outputs;
 pub(crate) use observe::observe;
+pub(crate) use part::Mode;
 pub use part::{Part, Training};
 pub(crate) use repr::display;
 pub use repr::{ExtraRepr, Repr};

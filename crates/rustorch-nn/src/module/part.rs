@@ -4,26 +4,45 @@ use super::{Member, Module};
 use crate::{Buffer, Parameter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Whether a module trains: [`Module::train`] and [`Module::eval`] set it. A new one trains.
-pub struct Training(AtomicBool);
+pub struct Training(AtomicU8);
+
+/// What a module does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Eval,
+    Train,
+    /// It trains, and its running statistics are means over all batches: [`update_bn`](crate::optim::update_bn).
+    Cumulative,
+}
 
 impl Training {
     /// Whether it does.
     pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.mode() != Mode::Eval
     }
 
     /// Sets it, of this module alone.
     pub fn set(&self, training: bool) {
-        self.0.store(training, Ordering::Relaxed);
+        self.set_mode(if training { Mode::Train } else { Mode::Eval });
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        let number = self.0.load(Ordering::Relaxed);
+        let modes = [Mode::Eval, Mode::Train];
+        modes.into_iter().find(|mode| *mode as u8 == number).unwrap_or(Mode::Cumulative)
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.0.store(mode as u8, Ordering::Relaxed);
     }
 }
 
 impl Default for Training {
     fn default() -> Training {
-        Training(AtomicBool::new(true))
+        Training(AtomicU8::new(Mode::Train as u8))
     }
 }
 

@@ -152,6 +152,12 @@ impl<R: Rule> Optimizer<R> {
         &mut self.groups
     }
 
+    /// The parameters of all groups.
+    pub fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let slots = self.groups.iter().flat_map(|group| &group.slots);
+        slots.map(|slot| (slot.name.clone(), slot.parameter.clone())).collect()
+    }
+
     /// What is remembered of a parameter.
     pub fn state(&self, name: &str) -> Option<&ParameterState> {
         let mut slots = self.groups.iter().flat_map(|group| &group.slots);
@@ -202,7 +208,8 @@ impl<R: Rule> Optimizer<R> {
     /// Takes over states and options by the names of parameters, in whatever order they were made. Its tensors are copied.
     ///
     /// # Errors
-    /// One that lists the names of parameters that only one side has, and shapes that differ; nothing is changed then.
+    /// One that lists the names of parameters that only one side has, shapes that differ, and parameters of one group whose options differ;
+    /// nothing is changed then.
     pub fn load_state_dict(&mut self, state: &OptimizerState) -> Result<()> {
         let mut wrong = Vec::new();
         let mut options_of: BTreeMap<&str, &BTreeMap<String, f64>> = BTreeMap::new();
@@ -213,10 +220,22 @@ impl<R: Rule> Optimizer<R> {
         for Group { options, slots } in &self.groups {
             let mut own = options.clone();
             let mut states = Vec::new();
+            let mut first: Option<(&str, &BTreeMap<String, f64>)> = None;
             for slot in slots {
                 match options_of.remove(slot.name.as_str()) {
                     None => wrong.push(format!("`{}` is missing", slot.name)),
                     Some(numbers) => {
+                        let (name, others) = *first.get_or_insert((&slot.name, numbers));
+                        let differs =
+                            |(option, number): &(&String, &f64)| others.get(*option) != Some(*number);
+                        if let Some((option, number)) = numbers.iter().find(differs) {
+                            let before = others.get(option).map_or_else(|| "none".to_owned(), f64::to_string);
+                            wrong.push(format!(
+                                "`{name}` and `{}` are in one group, their option `{option}` is {before} and {number}",
+                                slot.name
+                            ));
+                            continue;
+                        }
                         for (name, &number) in numbers {
                             if !own.set_number(name, number) {
                                 wrong.push(format!("there is no option `{name}` that can be {number}"));

@@ -1,6 +1,7 @@
 //! What optimizers remember of parameters, by name.
 
-use rustorch_tensor::Tensor;
+use super::{Optimizer, Rule};
+use rustorch_tensor::{Result, Tensor};
 use std::collections::BTreeMap;
 
 /// What an optimizer remembers of one parameter: running means and counts, with PyTorch's names.
@@ -57,4 +58,29 @@ pub struct OptimizerState {
     pub parameters: BTreeMap<String, ParameterState>,
     /// The options of each group by name, and the names of its parameters.
     pub groups: Vec<(BTreeMap<String, f64>, Vec<String>)>,
+}
+
+/// An optimizer whose state a checkpoint keeps.
+pub trait Stateful {
+    /// All that it remembers.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    fn state_dict(&self) -> Result<OptimizerState>;
+
+    /// Takes over what another one remembered, by the names of parameters.
+    ///
+    /// # Errors
+    /// One that lists all that does not fit; nothing is changed then.
+    fn load_state_dict(&mut self, state: &OptimizerState) -> Result<()>;
+}
+
+impl<R: Rule> Stateful for Optimizer<R> {
+    fn state_dict(&self) -> Result<OptimizerState> {
+        Ok(Optimizer::state_dict(self))
+    }
+
+    fn load_state_dict(&mut self, state: &OptimizerState) -> Result<()> {
+        Optimizer::load_state_dict(self, state)
+    }
 }

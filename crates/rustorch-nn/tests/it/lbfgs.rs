@@ -1,7 +1,8 @@
 //! L-BFGS gives PyTorch's parameters after every step: `tools/oracle/torch_lbfgs.py` wrote them.
 
-use rustorch_nn::optim::{LBFGS, LBFGSOptions, Options};
+use rustorch_nn::optim::{LBFGS, LBFGSOptions, LineSearch, Options};
 use rustorch_nn::{Linear, Parameter};
+use rustorch_tensor::autograd::no_grad;
 use rustorch_tensor::{DType, Result, Tensor};
 use serde_json::Value;
 
@@ -115,5 +116,59 @@ fn an_error_of_the_loss_leaves_the_parameters_of_the_search() -> Result<()> {
     });
     assert!(message(result).contains("no data"));
     assert_eq!(problem.vector.tensor().to_vec::<f64>()?, [-1.2, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn a_state_goes_on_by_name_in_any_order() -> Result<()> {
+    for line_search_fn in [LineSearch::None, LineSearch::StrongWolfe] {
+        let options = LBFGSOptions { max_iter: 3, lr: 0.5, line_search_fn, ..Default::default() };
+        let mut problem = Problem::new()?;
+        let mut optimizer = LBFGS::new(problem.named(), options)?;
+        for _ in 0..3 {
+            optimizer.step(|| problem.loss(1.0))?;
+        }
+        let mut other = Problem::new()?;
+        no_grad(|| {
+            other.vector.tensor().copy_(&problem.vector.tensor())?;
+            other.matrix.tensor().copy_(&problem.matrix.tensor())
+        })?;
+        let mut named = other.named();
+        named.reverse();
+        let mut loaded = LBFGS::new(named, LBFGSOptions::default())?;
+        loaded.load_state_dict(&optimizer.state_dict()?)?;
+        assert_eq!(loaded.options, options);
+        for _ in 0..3 {
+            let losses = [optimizer.step(|| problem.loss(1.0))?, loaded.step(|| other.loss(1.0))?];
+            let [a, b] = losses.map(|loss| loss.item().unwrap().to_f64());
+            assert!((a - b).abs() <= 1e-9 + 1e-9 * a.abs(), "{line_search_fn:?}: {b} for {a}");
+        }
+        let x = |problem: &Problem| problem.vector.tensor().to_vec::<f64>();
+        for (a, b) in x(&problem)?.into_iter().zip(x(&other)?) {
+            assert!((a - b).abs() <= 1e-9 + 1e-9 * a.abs(), "{line_search_fn:?}: {b} for {a}");
+        }
+        // Without the history the next step would be another.
+        let state = optimizer.state_dict()?;
+        assert!(state.parameters["matrix"].tensor("old_dirs").unwrap().dims()[0] > 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_state_that_does_not_fit_is_one_error() -> Result<()> {
+    let mut problem = Problem::new()?;
+    let mut optimizer = LBFGS::new(problem.named(), LBFGSOptions::default())?;
+    optimizer.step(|| problem.loss(1.0))?;
+    let state = optimizer.state_dict()?;
+    let bias = Parameter::new(Tensor::zeros([1, 3], DType::F64)?)?;
+    let others = vec![("vector".to_owned(), bias.clone()), ("bias".to_owned(), problem.vector.clone())];
+    let mut other = LBFGS::new(others, LBFGSOptions::default())?;
+    let said = other.load_state_dict(&state).expect_err("an error").to_string();
+    for part in
+        ["`bias` is missing", "`matrix` is unexpected", "`d` of `vector` has shape [2], it must have [3]"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(other.state_dict()?.parameters.is_empty());
     Ok(())
 }

@@ -2,10 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 mod activations;
+mod amp;
+mod average;
 mod common;
+mod curves;
 mod derive;
 mod display;
 mod errors;
+mod faults;
 mod init;
 mod key_value_cache;
 mod lbfgs;

@@ -4,8 +4,9 @@ use super::{Error, Result, SafetensorsOptions, SharedTensors, save_safetensors_w
 use crate::{DType, Generator, Tensor};
 use rustorch_core::PhiloxKey;
 use rustorch_formats::safetensors::File;
+use rustorch_nn::amp::{GradScaler, GradScalerState};
 use rustorch_nn::optim::schedule::{Schedule, Scheduler, SchedulerState};
-use rustorch_nn::optim::{Optimizer, OptimizerState, Rule};
+use rustorch_nn::optim::{OptimizerState, Stateful};
 use rustorch_nn::{Module, StateDict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::path::Path;
 /// The key of the metadata under which the checksums are: a line `name=crc32` for each tensor and text.
 const CHECKSUMS: &str = "rustorch.crc32";
 
-/// Models, optimizers, schedules, generators and numbers in one safetensors file, from which a training goes on as if it had not stopped.
+/// Models, optimizers, schedules, scalers, averages, generators and numbers in one safetensors file, from which a training goes on as if it had not stopped.
 ///
 /// Models and optimizers are under names of your choice; their tensors are under those and the parameters' (`model.layers.0.weight`), so that
 /// other programs can read them. Numbers are tensors of `F64`. Every tensor has a checksum. The file is written under a temporary name,
@@ -21,14 +22,17 @@ const CHECKSUMS: &str = "rustorch.crc32";
 ///
 /// ```
 /// use rustorch::files::Checkpoint;
+/// use rustorch::amp::{GradScaler, GradScalerOptions};
 /// use rustorch::nn::{Linear, Module};
-/// use rustorch::optim::{AdamW, AdamWOptions};
+/// use rustorch::optim::{AdamW, AdamWOptions, Ema};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("checkpoint.safetensors");
 /// let model = Linear::new(2, 1)?;
 /// let optimizer = AdamW::new(&model, AdamWOptions::default())?;
 /// let mut checkpoint = Checkpoint::new();
 /// checkpoint.module("model", &model)?.optimizer("optimizer", &optimizer)?.number("step", 20.0)?;
+/// let scaler = GradScaler::new(GradScalerOptions { init_scale: 1024.0, ..Default::default() })?;
+/// checkpoint.scaler("scaler", &scaler)?.module("averages", &Ema::new(&model, 0.999)?)?;
 /// checkpoint.save(&path)?;
 ///
 /// // In another process:
@@ -38,6 +42,11 @@ const CHECKSUMS: &str = "rustorch.crc32";
 /// checkpoint.load_module("model", &model)?;
 /// checkpoint.load_optimizer("optimizer", &mut optimizer)?;
 /// assert_eq!(checkpoint.load_number("step")?, 20.0);
+/// let mut scaler = GradScaler::new(GradScalerOptions::default())?;
+/// checkpoint.load_scaler("scaler", &mut scaler)?;
+/// assert_eq!(scaler.get_scale(), 1024.0);
+/// let averages = Ema::new(&model, 0.999)?;
+/// checkpoint.load_module("averages", &averages)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Default)]
@@ -68,8 +77,8 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the name is taken.
-    pub fn optimizer<R: Rule>(&mut self, name: &str, optimizer: &Optimizer<R>) -> Result<&mut Checkpoint> {
-        let OptimizerState { parameters, groups } = optimizer.state_dict();
+    pub fn optimizer(&mut self, name: &str, optimizer: &impl Stateful) -> Result<&mut Checkpoint> {
+        let OptimizerState { parameters, groups } = optimizer.state_dict()?;
         for (parameter, state) in parameters {
             for (key, tensor) in state.tensors() {
                 self.add(format!("{name}.state.{key}.{parameter}"), tensor.clone())?;
@@ -104,6 +113,18 @@ impl Checkpoint {
         self.add(format!("{name}.step"), Tensor::new([step as i64])?)?;
         let base = Tensor::from_slice(&base, [base.len()])?;
         self.add(format!("{name}.base"), base)?;
+        Ok(self)
+    }
+
+    /// Adds a gradient scaler's scale. Averages are modules: [`module`](Self::module) adds them.
+    ///
+    /// # Errors
+    /// If the name is taken.
+    pub fn scaler(&mut self, name: &str, scaler: &GradScaler) -> Result<&mut Checkpoint> {
+        let GradScalerState { scale, growth_factor, backoff_factor, growth_interval, growth_tracker } =
+            scaler.state_dict();
+        let numbers = [scale, growth_factor, backoff_factor, growth_interval as f64, growth_tracker as f64];
+        self.add(name.to_owned(), Tensor::new(numbers)?)?;
         Ok(self)
     }
 
@@ -207,11 +228,11 @@ impl Checkpoint {
         Ok(state.load(module, true)?)
     }
 
-    /// Loads an optimizer's states and options, as [`Optimizer::load_state_dict`].
+    /// Loads an optimizer's states and options, as [`Stateful::load_state_dict`].
     ///
     /// # Errors
     /// As there, or if there is none under this name.
-    pub fn load_optimizer<R: Rule>(&self, name: &str, optimizer: &mut Optimizer<R>) -> Result<()> {
+    pub fn load_optimizer(&self, name: &str, optimizer: &mut impl Stateful) -> Result<()> {
         let mut state = OptimizerState::default();
         for (path, tensor) in self.under(name) {
             match path.split_once('.') {
@@ -250,6 +271,22 @@ impl Checkpoint {
         let step = integers(self.tensor(&format!("{name}.step"))?, 1)?[0] as u64;
         let base = self.tensor(&format!("{name}.base"))?.to_dtype(DType::F64)?.to_vec::<f64>()?;
         Ok(scheduler.load_state_dict(&SchedulerState { step, base })?)
+    }
+
+    /// Loads a gradient scaler's scale.
+    ///
+    /// # Errors
+    /// If there is none under this name, or its numbers are out of their ranges.
+    pub fn load_scaler(&self, name: &str, scaler: &mut GradScaler) -> Result<()> {
+        let numbers = self.tensor(name)?.to_dtype(DType::F64)?.to_vec::<f64>()?;
+        let [scale, growth_factor, backoff_factor, growth_interval, growth_tracker] = *numbers.as_slice()
+        else {
+            let message = format!("`{name}` has {} numbers, a scaler has 5", numbers.len());
+            return Err(crate::Error::argument("Checkpoint", message).into());
+        };
+        let (growth_interval, growth_tracker) = (growth_interval as u64, growth_tracker as u64);
+        let state = GradScalerState { scale, growth_factor, backoff_factor, growth_interval, growth_tracker };
+        Ok(scaler.load_state_dict(&state)?)
     }
 
     /// Sets a generator to where it was in its stream.

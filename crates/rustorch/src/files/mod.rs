@@ -22,6 +22,8 @@ mod safetensors;
 mod sharing;
 #[cfg(feature = "torch")]
 mod torch;
+#[cfg(all(feature = "nn", feature = "torch"))]
+mod torch_optimizer;
 #[cfg(feature = "torch")]
 mod view;
 
@@ -39,3 +41,5 @@ pub use safetensors::{
 };
 #[cfg(feature = "torch")]
 pub use torch::{Value, load_torch, load_torch_mapped, save_torch};
+#[cfg(all(feature = "nn", feature = "torch"))]
+pub use torch_optimizer::load_torch_optimizer;

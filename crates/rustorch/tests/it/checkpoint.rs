@@ -1,10 +1,10 @@
 //! Checkpoints: a training that stops and goes on is one that did not stop, to the last bit.
 
 use rustorch::files::Checkpoint;
-use rustorch::nn::{Dropout, Layer, Linear, Module, Sequential, data::TensorDataset};
+use rustorch::nn::{Dropout, Layer, Linear, Module, Parameter, Sequential, data::TensorDataset};
 use rustorch::optim::schedule::{CosineAnnealingLR, Scheduler};
-use rustorch::optim::{AdamW, AdamWOptions, SGD, SGDOptions};
-use rustorch::{DType, Generator, Tensor, default_generator, manual_seed};
+use rustorch::optim::{AdamW, AdamWOptions, LBFGS, LBFGSOptions, SGD, SGDOptions};
+use rustorch::{DType, Generator, Tensor, autograd::no_grad, default_generator, manual_seed};
 use rustorch_testkit::{child, is_child};
 use std::path::Path;
 
@@ -167,4 +167,33 @@ fn what_does_not_fit_is_an_error() {
     assert!(Checkpoint::load(&path).err().unwrap().to_string().contains("it has no checksums"));
     // Where a file cannot be written, the older one stays.
     assert!(training.checkpoint().save(folder.path().join("missing/checkpoint")).is_err());
+}
+
+#[test]
+fn lbfgs_goes_on_with_its_history() {
+    let x = Parameter::new(Tensor::new([3.0f64, -2.0]).unwrap()).unwrap();
+    let named = || vec![("x".to_owned(), x.clone())];
+    let options = LBFGSOptions { max_iter: 2, lr: 0.1, ..Default::default() };
+    let closure = || {
+        x.zero_grad();
+        let loss = x.tensor().square()?.square()?.sum_all()?;
+        loss.backward()?;
+        Ok(loss)
+    };
+    let mut optimizer = LBFGS::new(named(), options).unwrap();
+    (0..3).for_each(|_| drop(optimizer.step(closure).unwrap()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let mut checkpoint = Checkpoint::new();
+    checkpoint.optimizer("optimizer", &optimizer).unwrap();
+    checkpoint.save(&path).unwrap();
+    let before = x.tensor().copy().unwrap();
+    optimizer.step(closure).unwrap();
+    let expected = x.tensor().to_vec::<f64>().unwrap();
+
+    no_grad(|| x.tensor().copy_(&before)).unwrap();
+    let mut loaded = LBFGS::new(named(), LBFGSOptions::default()).unwrap();
+    Checkpoint::load(&path).unwrap().load_optimizer("optimizer", &mut loaded).unwrap();
+    loaded.step(closure).unwrap();
+    assert_eq!(x.tensor().to_vec::<f64>().unwrap(), expected);
 }

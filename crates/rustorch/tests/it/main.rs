@@ -21,4 +21,5 @@ mod models_on_devices;
 mod nvml;
 mod policies_on_devices;
 mod profile_devices;
+mod torch_optimizers;
 mod train_on_devices;

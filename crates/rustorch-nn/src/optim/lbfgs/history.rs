@@ -12,27 +12,27 @@ pub(super) fn dot(a: &Tensor, b: &Tensor) -> Result<f64> {
 }
 
 /// A change of the gradient (`y`) and the step that led to it (`s`).
-struct Change {
-    y: Tensor,
-    s: Tensor,
+pub(super) struct Change {
+    pub(super) y: Tensor,
+    pub(super) s: Tensor,
     /// 1 / (y · s).
-    ro: f64,
+    pub(super) ro: f64,
 }
 
 /// The last step: its direction, its length in multiples of that, and the gradient before it.
-struct Last {
-    direction: Tensor,
-    t: f64,
-    grad: Tensor,
+pub(super) struct Last {
+    pub(super) direction: Tensor,
+    pub(super) t: f64,
+    pub(super) grad: Tensor,
 }
 
 /// The last step, and changes of the gradient, the oldest first.
 #[derive(Default)]
 pub(super) struct History {
-    last: Option<Last>,
-    changes: VecDeque<Change>,
+    pub(super) last: Option<Last>,
+    pub(super) changes: VecDeque<Change>,
     /// What the inverse Hessian is a multiple of the identity by, before changes improve it.
-    scale: Option<f64>,
+    pub(super) scale: Option<f64>,
 }
 
 impl History {

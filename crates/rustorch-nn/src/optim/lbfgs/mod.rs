@@ -2,6 +2,7 @@
 
 mod history;
 mod line_search;
+mod state;
 
 use super::NamedParameters;
 use super::options::{OptionValue, options};
@@ -64,7 +65,7 @@ options! {
 
 /// L-BFGS, as `torch.optim.LBFGS`: steps along the gradient times an approximation of the inverse Hessian by the last changes of the
 /// gradient. Liu, Nocedal: *On the Limited Memory BFGS Method for Large Scale Optimization*, 1989. It evaluates the loss several times in a
-/// step, and has one group of parameters. Its history is not part of a checkpoint: it starts anew.
+/// step, and has one group of parameters.
 ///
 /// ```
 /// use rustorch_nn::Parameter;
