@@ -195,3 +195,43 @@ fn a_step_is_done_again_where_its_device_was_lost() -> Result<()> {
     assert!(errors > 0);
     Ok(())
 }
+
+/// Ten steps with model, states and data on the second device, whose memory each operation comes back to.
+fn train_there(rule: &Rule) -> Result<Training> {
+    let ([_, opencl], executor) = devices(&[]);
+    let executor = executor.with_policy(Placement::Resident)?;
+    let mut training = Training::new()?;
+    executor.scope(|| {
+        training.model.to_device(OPENCL)?;
+        (training.x, training.y) = (training.x.to_device(OPENCL)?, training.y.to_device(OPENCL)?);
+        opencl.script(rule.clone());
+        (0..10).try_for_each(|_| training.step())?;
+        assert!(
+            training.optimizer.state_dict().parameters["0.weight"].tensor("exp_avg").unwrap().device()
+                == OPENCL
+        );
+        training.model.to_device(Device::CPU)
+    })?;
+    Ok(training)
+}
+
+#[test]
+fn a_model_on_a_device_that_fails_gets_the_cpu_s_bits() -> Result<()> {
+    let mut script = Vec::new();
+    for after in [0, 10, 45, 46, 47, 48, 49, 300] {
+        for act in [Act::Fail, Act::Doubt, Act::TimeOut, Act::RunOut] {
+            script.push(Rule::at(Point::Run).act(act).after(after).times(1));
+        }
+        // Numbers are checked where operations gave them, not where the executor copies a result into its place.
+        for op in ["matmul", "fused_pointwise"] {
+            script.push(Rule::at(Point::Run).op(op).act(Act::Nan).after(after).times(1));
+        }
+    }
+    for rule in &script {
+        assert!(train_there(rule)?.bytes()? == *EXPECTED, "other bits than the CPU's under {rule:?}");
+    }
+    // What was on it is gone, and no step says otherwise.
+    let lost = train_there(&Rule::at(Point::Run).act(Act::Lose).after(100)).err().expect("an error");
+    assert!(matches!(lost, Error::Fault(_)), "{lost}");
+    Ok(())
+}
