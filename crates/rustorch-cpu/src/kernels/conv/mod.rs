@@ -14,6 +14,7 @@ mod columns;
 mod direct;
 mod gemm;
 mod geometry;
+mod lines;
 mod number;
 mod padded;
 mod weight;
@@ -105,7 +106,7 @@ pub(super) fn backward_weight(
             if geometry.rows <= direct::MOST_ROWS {
                 weight::run_direct::<T>(pool, &geometry, x, dy, &gradient);
             } else {
-                padded::with_padding(pool, &geometry, x, |geometry, x| {
+                padded::with_padding(pool, &geometry, x, false, |geometry, x, _| {
                     weight::run::<T>(pool, geometry, x, dy, &gradient);
                     Ok(())
                 })?;
@@ -140,8 +141,13 @@ unsafe fn sum<T: Number>(
             direct::run(pool, geometry, source, kernel, results);
             Ok(())
         } else {
-            padded::with_padding(pool, geometry, source, |geometry, source| {
-                gemm::run(pool, geometry, source, kernel, results)
+            let by_lines = lines::suits(geometry);
+            let room_behind = by_lines && lines::reads_past(geometry);
+            padded::with_padding(pool, geometry, source, room_behind, |geometry, source, padded| {
+                match by_lines && padded {
+                    true => lines::run(pool, geometry, source, kernel, results),
+                    false => gemm::run(pool, geometry, source, kernel, results),
+                }
             })
         }
     }

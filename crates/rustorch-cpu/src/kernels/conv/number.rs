@@ -1,5 +1,6 @@
 //! Conversion between tensor dtypes and the accumulation types of convolutions.
 
+use super::lines::Lanes;
 use crate::ThreadPool;
 use crate::kernels::matmul::{Arithmetic, Same, Scalar};
 use crate::kernels::strided::{dense, par_units, unreachable_memory};
@@ -48,7 +49,7 @@ impl<E> Operand<E> {
 /// An element that convolutions take.
 pub(super) trait Number: Element {
     /// What is multiplied and summed: `f32` for 16-bit floats, others themselves.
-    type Sum: Scalar;
+    type Sum: Scalar + Lanes;
     /// How sums are packed for the GEMM kernels.
     type Packed: Arithmetic<X = Self::Sum, W = Self::Sum, E = Self::Sum>;
 

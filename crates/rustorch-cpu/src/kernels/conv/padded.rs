@@ -5,6 +5,7 @@ use super::geometry::Geometry;
 use super::number::Room;
 use crate::ThreadPool;
 use crate::kernels::matmul::{Parts, Scalar};
+use crate::simd::LANES;
 use rustorch_core::Fault;
 
 /// Results of a line from which on it does not matter where the line ends.
@@ -16,7 +17,9 @@ const MOST_GROWTH: f64 = 8.0;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
 
-/// Calls a function with a geometry and its source, padded where that makes gathering columns faster.
+/// Calls a function with a geometry and its source, padded where that makes it faster; and with whether every tap sees something of short
+/// contiguous lines. With room behind, a copy is made also where nothing is to be padded, and a vector can be read from each of its
+/// elements on.
 ///
 /// # Safety
 /// The source has the elements that the geometry describes.
@@ -24,12 +27,16 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
     pool: &ThreadPool,
     geometry: &Geometry,
     source: Source<'_, E>,
-    run: impl FnOnce(&Geometry, Source<'_, E>) -> Result<R, Fault>,
+    room_behind: bool,
+    run: impl FnOnce(&Geometry, Source<'_, E>, bool) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let margins = geometry.axes.each_ref().map(|axis| axis.margins());
     let line = &geometry.axes[2];
     let taps: usize = geometry.axes.iter().map(|axis| axis.taps()).product();
-    let whole = margins == [(0, 0); 3] || line.results >= LONG || taps < LEAST_TAPS || geometry.images == 0;
+    let whole = (margins == [(0, 0); 3] && !room_behind)
+        || line.results >= LONG
+        || taps < LEAST_TAPS
+        || geometry.images == 0;
     // How much larger it gets.
     let growth: f64 = geometry
         .axes
@@ -38,14 +45,16 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
         .map(|(axis, (before, after))| (before as f64 + after as f64) / axis.len.max(1) as f64 + 1.0)
         .product();
     if whole || growth > MOST_GROWTH {
-        return run(geometry, source);
+        let contiguous = margins == [(0, 0); 3] && line.source_stride == 1 && line.results < LONG;
+        return run(geometry, source, contiguous && !room_behind);
     }
     let mut padded = geometry.clone();
     padded.pad(margins);
     let ([a, b, c], [x, y, z]) = (&geometry.axes, padded.axes.each_ref().map(|axis| axis.len));
     let (channels, plane) = (geometry.groups * geometry.channels, x * y * z);
-    let mut room = Room::<E>::new(geometry.images * channels * plane)?;
+    let mut room = Room::<E>::new(geometry.images * channels * plane + LANES)?;
     let elements = room.elements()?;
+    elements[geometry.images * channels * plane..].fill(E::ZERO);
     let parts = Parts::new(elements.as_mut_ptr());
     pool.ranges(geometry.images * channels, (GRAIN / plane.max(1)).max(1), |range| {
         for i in range {
@@ -70,5 +79,5 @@ pub(super) unsafe fn with_padding<E: Scalar, R>(
         }
     });
     // SAFETY: the copy has what the geometry of the padded source describes, and stays while it runs.
-    run(&padded, unsafe { Source::new(elements.as_ptr()) })
+    run(&padded, unsafe { Source::new(elements.as_ptr()) }, true)
 }
