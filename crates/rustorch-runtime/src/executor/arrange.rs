@@ -130,13 +130,15 @@ impl HybridExecutor {
         Ok(MovedArg::Moved(moved))
     }
 
-    /// The elements contiguous in row-major order: by their own device if it can, else by the CPU.
+    /// The elements contiguous in row-major order: by their own device if it can, else by the CPU; also by the CPU where the
+    /// executor checks for NaN and the device's copy has some.
     pub(super) fn packed(&self, arg: &Operand<'_>) -> Result<Output, Fault> {
         let outs = [OutputMeta { dtype: arg.dtype, shape: arg.layout.shape().clone() }];
         let slot = &self.home(arg.storage);
         if slot.backend.supports(&Op::Copy(CopyOp), &[arg.meta()]).is_ok()
             && let Ok(mut outputs) = self.retrying(slot, || compute(slot, &Op::Copy(CopyOp), &[*arg], &outs))
             && let Some(output) = outputs.pop()
+            && (!self.0.check_numbers || slot.device.is_cpu() || !self.holds_nan(&output.operand())?)
         {
             return Ok(output);
         }
