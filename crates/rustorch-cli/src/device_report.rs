@@ -2,14 +2,15 @@
 
 use rustorch::core::Device;
 use rustorch::llm::LanguageModel;
-use rustorch::llm::model::{BlockWeights, FeedForwardWeights};
+use rustorch::llm::model::Stage;
 use rustorch::runtime::HybridExecutor;
 use std::collections::BTreeSet;
 
 /// The devices that hold a model's layers, and hence compute them: `vulkan:0 (llvmpipe), 12 of 12 layers`.
 pub(crate) fn layers(executor: &HybridExecutor, model: &LanguageModel) -> String {
-    let blocks = &model.model().weights().blocks;
-    let holders: Vec<BTreeSet<Device>> = blocks.iter().map(|block| holders(executor, block)).collect();
+    let blocks = model.model().config().blocks;
+    let holders: Vec<BTreeSet<Device>> =
+        (0..blocks).map(|block| holders(executor, model, Stage::Block(block))).collect();
     let all: BTreeSet<Device> = holders.iter().flatten().copied().collect();
     // The fallback order, so that the fastest stands first.
     let described =
@@ -18,25 +19,21 @@ pub(crate) fn layers(executor: &HybridExecutor, model: &LanguageModel) -> String
             let (whole, part): (Vec<_>, Vec<_>) = on.partition(|holders| holders.len() == 1);
             let name = executor.backend(device).map(|b| b.capability().name.clone()).unwrap_or_default();
             let share = match (whole.len(), part.len()) {
-                (n, 0) if device.is_cpu() && n == blocks.len() => String::new(),
-                (n, 0) => format!(", {n} of {} layers", blocks.len()),
+                (n, 0) if device.is_cpu() && n == blocks => String::new(),
+                (n, 0) => format!(", {n} of {blocks} layers"),
                 (0, n) => format!(", parts of {n} layers"),
-                (n, m) => format!(", {n} of {} layers and parts of {m}", blocks.len()),
+                (n, m) => format!(", {n} of {blocks} layers and parts of {m}"),
             };
             format!("{device} ({name}){share}")
         });
     described.collect::<Vec<_>>().join("; ")
 }
 
-/// The devices that hold a layer's matrices; those of a lost device are read from the file, by the CPU.
-fn holders(executor: &HybridExecutor, block: &BlockWeights) -> BTreeSet<Device> {
-    let feed_forward = match &block.feed_forward {
-        FeedForwardWeights::Dense(dense) => [&dense.gate, &dense.up, &dense.down],
-        FeedForwardWeights::Experts(experts) => [&experts.gate, &experts.up, &experts.down],
-    };
-    let layers = [&block.query, &block.key, &block.value, &block.output].into_iter().chain(feed_forward);
+/// The devices that hold a stage's matrices; those of a lost device are read from the file, by the CPU.
+fn holders(executor: &HybridExecutor, model: &LanguageModel, stage: Stage) -> BTreeSet<Device> {
     let holder = |device| if executor.health().is_lost(device) { Device::CPU } else { device };
-    layers.map(|layer| holder(layer.weight.device())).collect()
+    let matrices = model.model().weights().of(stage).filter(|weight| weight.is_matrix());
+    matrices.map(|weight| holder(weight.tensor().device())).collect()
 }
 
 /// One line about devices that were lost, failed at operations, or declined most of what they were meant to compute; `None` where all

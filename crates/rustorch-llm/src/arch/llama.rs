@@ -1,35 +1,45 @@
 //! LLaMA 1–3, Mistral, Mixtral, TinyLlama, SmolLM and everything else converted as `llama`.
 
-use super::{Architecture, Attention, Block, FeedForward, Gated, Linear, SWIGLU_EXPERTS};
-use rustorch_core::{GluOp, RopeStyle};
+use super::common::{ATTENTION, DECODER, SWIGLU, SWIGLU_EXPERTS, dense_or_experts};
+use super::{Architecture, Attention, Linear, Mlp, Part, Rope};
+use rustorch_core::RopeStyle;
 
 pub(super) const LLAMA: Architecture = Architecture {
     name: "llama",
-    embedding: "token_embd",
-    block: Block {
-        attention: Attention {
-            norm: "attn_norm",
-            query: Linear::maybe_biased("attn_q"),
-            key: Linear::maybe_biased("attn_k"),
-            value: Linear::maybe_biased("attn_v"),
-            query_norm: None,
-            key_norm: None,
-            rope: RopeStyle::Adjacent,
-            rope_factors: Some("rope_freqs"),
-            output: Linear::maybe_biased("attn_output"),
-        },
-        feed_forward: FeedForward {
-            norm: "ffn_norm",
-            gate: GluOp::Silu,
-            dense: Some(Gated {
-                gate: Linear::maybe_biased("ffn_gate"),
-                up: Linear::maybe_biased("ffn_up"),
-                down: Linear::maybe_biased("ffn_down"),
-                scaled: true,
-            }),
-            experts: Some(SWIGLU_EXPERTS),
-        },
-    },
-    output_norm: "output_norm",
-    output: Linear::maybe_biased("output"),
+    models: "LLaMA 1–3, Mistral, Mixtral, TinyLlama, SmolLM",
+    kinds: &[
+        &[
+            Part::rms("attn_norm"),
+            Part::Attention(LLAMA_ATTENTION),
+            Part::Add,
+            Part::rms("ffn_norm"),
+            Part::Mlp(LLAMA_MLP),
+            Part::Add,
+        ],
+        &[
+            Part::rms("attn_norm"),
+            Part::Attention(LLAMA_ATTENTION),
+            Part::Add,
+            Part::rms("ffn_norm"),
+            Part::Experts(SWIGLU_EXPERTS),
+            Part::Add,
+        ],
+    ],
+    kind: dense_or_experts,
+    ..DECODER
+};
+
+/// Attention of LLaMA's kin.
+pub(super) const LLAMA_ATTENTION: Attention = Attention {
+    rope: Rope { style: RopeStyle::Adjacent, factors: Some("rope_freqs") },
+    output: Linear::maybe_biased("attn_output"),
+    ..ATTENTION
+};
+
+/// The dense network of LLaMA's kin.
+pub(super) const LLAMA_MLP: Mlp = Mlp {
+    gate: Linear::maybe_biased("ffn_gate"),
+    up: Linear::maybe_biased("ffn_up"),
+    down: Linear::maybe_biased("ffn_down"),
+    ..SWIGLU
 };

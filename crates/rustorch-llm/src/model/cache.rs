@@ -1,6 +1,6 @@
 //! Keys and values of the tokens so far.
 
-use super::ModelConfig;
+use super::modules::CacheShape;
 use crate::{Error, Result};
 use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
@@ -24,22 +24,19 @@ struct BlockCache {
 }
 
 impl KvCache {
-    /// `devices` are those of the blocks.
+    /// A cache for attention of these shapes, each on a device.
     pub(super) fn new(
-        config: &ModelConfig,
+        shapes: impl IntoIterator<Item = (CacheShape, Device)>,
         capacity: usize,
         dtype: DType,
-        devices: impl IntoIterator<Item = Device>,
     ) -> Result<KvCache> {
-        let blocks = config
-            .kv_heads
-            .iter()
-            .zip(devices)
-            .map(|(&heads, device)| {
+        let blocks = shapes
+            .into_iter()
+            .map(|(shape, device)| {
                 let empty = |length: usize| -> Result<Tensor> {
-                    Ok(Tensor::zeros([heads, capacity, length], dtype)?.to_device(device)?)
+                    Ok(Tensor::zeros([shape.kv_heads, capacity, length], dtype)?.to_device(device)?)
                 };
-                Ok(BlockCache { keys: empty(config.key_length)?, values: empty(config.value_length)? })
+                Ok(BlockCache { keys: empty(shape.key_length)?, values: empty(shape.value_length)? })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(KvCache { blocks, capacity, len: 0, dtype })

@@ -3,16 +3,20 @@
 mod cache;
 mod config;
 mod decoder;
+mod loader;
+mod modules;
 mod offload;
 mod weights;
 
 pub use cache::KvCache;
-pub use config::{ExpertCounts, ModelConfig, RopeScaling};
+pub use config::{ExpertCounts, LayerConfig, ModelConfig};
 pub use offload::{Offload, Offloaded};
-pub use weights::{BlockWeights, Dense, ExpertWeights, FeedForwardWeights, LinearWeights, Weights};
+pub use weights::{Stage, Weight, Weights};
 
 use crate::arch::Architecture;
 use crate::{Error, Result};
+use decoder::Decoder;
+use loader::Loader;
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
@@ -21,6 +25,7 @@ use rustorch_tensor::Tensor;
 pub struct Model {
     architecture: &'static Architecture,
     config: ModelConfig,
+    decoder: Decoder,
     weights: Weights,
     numerics: Numerics,
 }
@@ -37,8 +42,10 @@ impl Model {
         let architecture =
             Architecture::find(name).ok_or_else(|| Error::Architecture { name: name.to_owned() })?;
         let config = ModelConfig::read(architecture, file)?;
-        let weights = Weights::load(architecture, &config, file, progress)?;
-        Ok(Model { architecture, config, weights, numerics: Numerics::default() })
+        let mut loader = Loader::new(architecture, &config, file, progress);
+        let decoder = Decoder::load(architecture, &config, &mut loader)?;
+        let weights = loader.finish()?;
+        Ok(Model { architecture, config, decoder, weights, numerics: Numerics::default() })
     }
 
     /// The architecture's description.
@@ -77,8 +84,9 @@ impl Model {
             Numerics::Ggml => DType::F16,
             Numerics::F32 => DType::F32,
         };
-        let devices = self.weights.blocks.iter().map(|block| offload::weight_device(&block.attention_norm));
-        KvCache::new(&self.config, capacity, dtype, devices)
+        let shapes = self.decoder.cache_shapes().into_iter();
+        let placed = shapes.map(|shape| (shape, self.weights.device(Stage::Block(shape.block))));
+        KvCache::new(placed, capacity, dtype)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in

@@ -1,11 +1,12 @@
 //! Putting a model's weights onto a device.
 
-use super::weights::{BlockWeights, FeedForwardWeights, LinearWeights};
-use super::{Model, Weights};
+use super::Model;
+use super::weights::{Role, Stage, TensorId, Weights};
 use crate::Result;
 use rustorch_core::{DType, Device, Error, Fault, Layout, MatMul, MulMatId, Numerics, Op, Shape, TensorMeta};
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::Tensor;
+use std::collections::HashMap;
 
 /// How much of a model goes to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,126 +42,81 @@ impl Model {
     /// # Errors
     /// If the current executor does not have the device, or the device fails otherwise than by running out of memory.
     pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
-        let most_blocks = offload.blocks.unwrap_or(usize::MAX);
-        let (device, left) = (offload.device, offload.bytes);
         let mut uploader = Uploader {
-            device,
-            left,
+            device: offload.device,
+            left: offload.bytes,
             numerics: self.numerics,
-            rope_factors: None,
+            shared: HashMap::new(),
             done: Offloaded::default(),
         };
-        let Weights { blocks, output_norm, output, .. } = &mut self.weights;
-        for block in blocks.iter_mut().take(most_blocks) {
-            let Some(moved) = uploader.block(block)? else { return Ok(uploader.done) };
-            *block = moved;
+        let blocks = self.config.blocks;
+        for block in 0..offload.blocks.unwrap_or(blocks).min(blocks) {
+            if !uploader.stage(&mut self.weights, Stage::Block(block))? {
+                return Ok(uploader.done);
+            }
             uploader.done.blocks += 1;
         }
-        if uploader.done.blocks < blocks.len() {
-            return Ok(uploader.done);
-        }
-        if let (Some(norm), Some(layer)) = (uploader.tensor(output_norm, false)?, uploader.linear(output)?) {
-            (*output_norm, *output) = (norm, layer);
-            uploader.done.output = true;
+        if uploader.done.blocks == blocks {
+            uploader.done.output = uploader.stage(&mut self.weights, Stage::Output)?;
         }
         Ok(uploader.done)
     }
-}
-
-/// Where a tensor's data is: its device, or the CPU if that device is lost, because the weights are still in the file.
-pub(super) fn weight_device(x: &Tensor) -> Device {
-    if x.storage().is_lost() { Device::CPU } else { x.device() }
 }
 
 struct Uploader {
     numerics: Numerics,
     device: Device,
     left: Option<u64>,
-    /// On the device, as soon as a block has asked for them.
-    rope_factors: Option<Tensor>,
+    /// Tensors that several blocks use, by name, once they are on the device.
+    shared: HashMap<String, Tensor>,
     done: Offloaded,
 }
 
 impl Uploader {
-    /// The block on the device; `None` if it does not fit.
-    fn block(&mut self, block: &BlockWeights) -> Result<Option<BlockWeights>> {
-        let mut norms = vec![block.attention_norm.clone(), block.feed_forward_norm.clone()];
-        norms.extend(block.query_norm.clone());
-        norms.extend(block.key_norm.clone());
-        let Some(norms) = self.vectors(&norms)? else { return Ok(None) };
-        let mut norms = norms.into_iter();
-        let (Some(attention_norm), Some(feed_forward_norm)) = (norms.next(), norms.next()) else {
-            return Ok(None);
-        };
-        let query_norm = block.query_norm.as_ref().and_then(|_| norms.next());
-        let key_norm = block.key_norm.as_ref().and_then(|_| norms.next());
-        if let (Some(factors), None) = (&block.rope_factors, &self.rope_factors) {
-            let Some(moved) = self.tensor(factors, false)? else { return Ok(None) };
-            self.rope_factors = Some(moved);
+    /// Puts all weights of a stage onto the device, or none of them if they do not fit: then `false`.
+    fn stage(&mut self, weights: &mut Weights, stage: Stage) -> Result<bool> {
+        let mut moved: Vec<(TensorId, Tensor)> = Vec::new();
+        for id in weights.ids(stage) {
+            let weight = weights.weight(id);
+            let copy = match weight.role {
+                Role::Vector => self.shared_tensor(&weight.name, &weight.tensor)?,
+                Role::Matrix => self.matrix(&weight.tensor)?,
+                Role::Beside(matrix) => {
+                    let matrix =
+                        moved.iter().find(|(id, _)| *id == matrix).map_or(&weights[matrix], |(_, m)| m);
+                    Some(weight.tensor.to_device(matrix.device())?)
+                }
+            };
+            let Some(copy) = copy else { return Ok(false) };
+            moved.push((id, copy));
         }
-        let layers = [&block.query, &block.key, &block.value, &block.output];
-        let mut moved = Vec::with_capacity(4);
-        for layer in layers {
-            let Some(layer) = self.linear(layer)? else { return Ok(None) };
-            moved.push(layer);
-        }
-        let Some(feed_forward) = self.feed_forward(&block.feed_forward)? else { return Ok(None) };
-        let Ok([query, key, value, output]) = <[LinearWeights; 4]>::try_from(moved) else {
-            return Ok(None);
-        };
-        Ok(Some(BlockWeights {
-            attention_norm,
-            query,
-            key,
-            value,
-            query_norm,
-            key_norm,
-            rope_factors: block.rope_factors.as_ref().and(self.rope_factors.clone()),
-            output,
-            feed_forward_norm,
-            feed_forward,
-        }))
+        moved.into_iter().for_each(|(id, copy)| weights.replace(id, copy));
+        Ok(true)
     }
 
-    fn feed_forward(&mut self, weights: &FeedForwardWeights) -> Result<Option<FeedForwardWeights>> {
-        let mut moved = weights.clone();
-        let layers = match &mut moved {
-            FeedForwardWeights::Dense(dense) => [&mut dense.gate, &mut dense.up, &mut dense.down],
-            FeedForwardWeights::Experts(experts) => {
-                let Some(router) = self.tensor(&experts.router, true)? else { return Ok(None) };
-                experts.router = router;
-                [&mut experts.gate, &mut experts.up, &mut experts.down]
-            }
-        };
-        for layer in layers {
-            let Some(there) = self.linear(layer)? else { return Ok(None) };
-            *layer = there;
+    /// A tensor that more than one block may use; `None` if it does not fit.
+    fn shared_tensor(&mut self, name: &str, x: &Tensor) -> Result<Option<Tensor>> {
+        if let Some(copy) = self.shared.get(name) {
+            return Ok(Some(copy.clone()));
         }
-        Ok(Some(moved))
+        let copy = self.tensor(x)?;
+        self.shared.extend(copy.iter().map(|copy| (name.to_owned(), copy.clone())));
+        Ok(copy)
     }
 
-    fn vectors(&mut self, vectors: &[Tensor]) -> Result<Option<Vec<Tensor>>> {
-        vectors.iter().map(|x| self.tensor(x, false)).collect()
-    }
-
-    fn linear(&mut self, layer: &LinearWeights) -> Result<Option<LinearWeights>> {
-        let Some(weight) = self.tensor(&layer.weight, true)? else { return Ok(None) };
-        // Scales and biases go to the device of the weight.
-        let beside = |x: &Option<Tensor>| -> Result<Option<Tensor>> {
-            Ok(x.as_ref().map(|x| x.to_device(weight.device())).transpose()?)
-        };
-        let (scale, bias) = (beside(&layer.scale)?, beside(&layer.bias)?);
-        Ok(Some(LinearWeights { weight, scale, bias }))
-    }
-
-    /// The tensor on the device; `None` if it does not fit. A weight that the device cannot use is left where it is.
-    fn tensor(&mut self, x: &Tensor, weight: bool) -> Result<Option<Tensor>> {
-        if weight && !self.multiplies(x)? {
-            if !self.done.unsupported.contains(&x.dtype()) {
-                self.done.unsupported.push(x.dtype());
-            }
-            return Ok(Some(x.clone()));
+    /// A matrix on the device, or where it is if the device cannot multiply with it; `None` if it does not fit.
+    fn matrix(&mut self, x: &Tensor) -> Result<Option<Tensor>> {
+        if self.multiplies(x)? {
+            return self.tensor(x);
         }
+        if !self.done.unsupported.contains(&x.dtype()) {
+            self.done.unsupported.push(x.dtype());
+        }
+        Ok(Some(x.clone()))
+    }
+
+    /// A copy on the device; `None` if it does not fit.
+    fn tensor(&mut self, x: &Tensor) -> Result<Option<Tensor>> {
         let bytes = x.meta().packed_bytes() as u64;
         if let Some(left) = &mut self.left {
             match left.checked_sub(bytes) {

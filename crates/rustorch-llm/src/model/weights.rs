@@ -1,287 +1,136 @@
-//! Weights, as tensors over the file's bytes.
+//! Weights: a map by tensor name, over the file's bytes.
 
-use super::ModelConfig;
-use crate::arch::{Architecture, Attention, Bias, Experts, FeedForward, Gated, Linear};
-use crate::{Error, Result};
-use rustorch_core::{Buffer, DType};
-use rustorch_formats::gguf;
+use rustorch_core::Device;
 use rustorch_tensor::Tensor;
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::ops::Index;
 
 /// All weights of a model.
+#[derive(Default)]
 pub struct Weights {
-    /// `[vocabulary, embedding]`.
-    pub embedding: Tensor,
-    /// The blocks, first to last.
-    pub blocks: Vec<BlockWeights>,
-    /// `[embedding]`.
-    pub output_norm: Tensor,
-    /// `[vocabulary, embedding]`; the embedding table where the file ties them.
-    pub output: LinearWeights,
+    entries: Vec<Weight>,
+    by_name: HashMap<String, TensorId>,
 }
 
-/// The weights of one block.
-pub struct BlockWeights {
-    /// `[embedding]`.
-    pub attention_norm: Tensor,
-    /// `[heads · key_length, embedding]`.
-    pub query: LinearWeights,
-    /// `[kv_heads · key_length, embedding]`.
-    pub key: LinearWeights,
-    /// `[kv_heads · value_length, embedding]`.
-    pub value: LinearWeights,
-    /// `[key_length]`.
-    pub query_norm: Option<Tensor>,
-    /// `[key_length]`.
-    pub key_norm: Option<Tensor>,
-    /// Divisors of the rotation frequencies, `[rotated / 2]`: blocks share one tensor.
-    pub rope_factors: Option<Tensor>,
-    /// `[embedding, heads · value_length]`.
-    pub output: LinearWeights,
-    /// `[embedding]`.
-    pub feed_forward_norm: Tensor,
-    /// The feed-forward network or networks.
-    pub feed_forward: FeedForwardWeights,
+/// A tensor of the file, as one stage of the model uses it.
+pub struct Weight {
+    pub(super) name: String,
+    pub(super) stage: Stage,
+    pub(super) role: Role,
+    pub(super) tensor: Tensor,
 }
 
-/// A linear layer's weights.
-#[derive(Clone)]
-pub struct LinearWeights {
-    /// `[out, in]`; of experts `[experts, out, in]`.
-    pub weight: Tensor,
-    /// A factor of the matmul, `[1]`; of experts `[experts]`. Formats with a small range store it as a tensor of its own.
-    pub scale: Option<Tensor>,
-    /// Added to the matmul, `[out]`, `f32`. Experts have none.
-    pub bias: Option<Tensor>,
+/// Where in the model a weight is used. Weights of a block, and those of the output, go to a device together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// From token ids to the residual stream.
+    Embedding,
+    /// A block, by its index.
+    Block(usize),
+    /// From the residual stream to the logits.
+    Output,
 }
 
-/// The feed-forward half of a block.
-#[derive(Clone)]
-pub enum FeedForwardWeights {
-    /// One network for all tokens.
-    Dense(Dense),
-    /// A network chosen per token.
-    Experts(ExpertWeights),
+/// What a weight is to operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Norms and other vectors, in `f32`.
+    Vector,
+    /// Multiplied with activations. A device that has no matmul for its dtype does without it.
+    Matrix,
+    /// A scale or bias, wherever the matrix is.
+    Beside(TensorId),
 }
 
-/// A gated feed-forward network (GLU).
-#[derive(Clone)]
-pub struct Dense {
-    /// `[ff, embedding]`.
-    pub gate: LinearWeights,
-    /// `[ff, embedding]`.
-    pub up: LinearWeights,
-    /// `[embedding, ff]`.
-    pub down: LinearWeights,
-}
-
-/// Gated networks and their router.
-#[derive(Clone)]
-pub struct ExpertWeights {
-    /// `[experts, embedding]`.
-    pub router: Tensor,
-    /// `[experts, ff, embedding]`.
-    pub gate: LinearWeights,
-    /// `[experts, ff, embedding]`.
-    pub up: LinearWeights,
-    /// `[experts, embedding, ff]`.
-    pub down: LinearWeights,
-    /// How many experts a token uses.
-    pub used: usize,
-    /// Whether the chosen experts' weights are scaled to sum to 1.
-    pub normalize: bool,
-    /// A factor of the chosen experts' weights after that.
-    pub factor: f32,
-}
-
-struct Loader<'a> {
-    file: &'a gguf::File,
-    progress: &'a mut dyn FnMut(usize, usize),
-    /// The names loaded so far.
-    loaded: HashSet<String>,
-}
+/// A weight's place in [`Weights`]: names are looked up when a model is loaded, never later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TensorId(usize);
 
 impl Weights {
-    pub(super) fn load(
-        architecture: &Architecture,
-        config: &ModelConfig,
-        file: &gguf::File,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Weights> {
-        let mut loader = Loader { file, progress, loaded: HashSet::new() };
-        let (dim, vocabulary) = (config.embedding, config.vocabulary);
-        let embedding = loader.tensor(architecture.embedding, &[vocabulary, dim])?;
-        let mut blocks =
-            (0..config.blocks).map(|i| loader.block(architecture, config, i)).collect::<Result<Vec<_>>>()?;
-        let output_norm = loader.vector(architecture.output_norm, dim)?;
-        let output = loader.output(architecture, config, &embedding)?;
-        if let Some(name) = architecture.block.attention.rope_factors {
-            let factors = loader.find(name, &[config.rope_dims / 2])?;
-            blocks.iter_mut().for_each(|block| block.rope_factors.clone_from(&factors));
-        }
-        loader.check_all_used(architecture)?;
-        Ok(Weights { embedding, blocks, output_norm, output })
+    /// How many there are. A tensor that several stages use counts for each.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All of them, in the order in which the model uses them.
+    pub fn iter(&self) -> impl Iterator<Item = &Weight> {
+        self.entries.iter()
+    }
+
+    /// Those of one stage.
+    pub fn of(&self, stage: Stage) -> impl Iterator<Item = &Weight> {
+        self.entries.iter().filter(move |weight| weight.stage == stage)
+    }
+
+    /// The tensor of this name in the file, if the model uses it.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.by_name.get(name).map(|&id| &self[id])
+    }
+
+    /// The ids of a stage's weights.
+    pub(super) fn ids(&self, stage: Stage) -> Vec<TensorId> {
+        (0..self.entries.len()).filter(|&i| self.entries[i].stage == stage).map(TensorId).collect()
+    }
+
+    pub(super) fn weight(&self, id: TensorId) -> &Weight {
+        &self.entries[id.0]
+    }
+
+    pub(super) fn push(&mut self, weight: Weight) -> TensorId {
+        let id = TensorId(self.entries.len());
+        self.by_name.entry(weight.name.clone()).or_insert(id);
+        self.entries.push(weight);
+        id
+    }
+
+    /// Puts a copy on another device in a weight's place.
+    pub(super) fn replace(&mut self, id: TensorId, tensor: Tensor) {
+        self.entries[id.0].tensor = tensor;
+    }
+
+    /// The device that computes a stage: that of its first norm, for norms go to every device that takes a block.
+    pub(super) fn device(&self, stage: Stage) -> Device {
+        let first = self.of(stage).find(|w| w.role == Role::Vector).or_else(|| self.of(stage).next());
+        first.map_or(Device::CPU, |weight| weight_device(&weight.tensor))
     }
 }
 
-impl Loader<'_> {
-    fn block(
-        &mut self,
-        architecture: &Architecture,
-        config: &ModelConfig,
-        index: usize,
-    ) -> Result<BlockWeights> {
-        let Attention { norm, query, key, value, query_norm, key_norm, output, .. } =
-            architecture.block.attention;
-        let name = |part: &str| format!("blk.{index}.{part}");
-        let dim = config.embedding;
-        let (heads, kv_heads) = (config.heads[index], config.kv_heads[index]);
-        let head_norm = |loader: &mut Self, part: Option<&str>| {
-            part.map(|part| loader.vector(&name(part), config.key_length)).transpose()
-        };
-        Ok(BlockWeights {
-            attention_norm: self.vector(&name(norm), dim)?,
-            query: self.linear(index, query, heads * config.key_length, dim)?,
-            key: self.linear(index, key, kv_heads * config.key_length, dim)?,
-            value: self.linear(index, value, kv_heads * config.value_length, dim)?,
-            query_norm: head_norm(self, query_norm)?,
-            key_norm: head_norm(self, key_norm)?,
-            // Known when all blocks are.
-            rope_factors: None,
-            output: self.linear(index, output, dim, heads * config.value_length)?,
-            feed_forward_norm: self.vector(&name(architecture.block.feed_forward.norm), dim)?,
-            feed_forward: self.feed_forward(&architecture.block.feed_forward, config, index)?,
-        })
+impl Index<TensorId> for Weights {
+    type Output = Tensor;
+
+    fn index(&self, id: TensorId) -> &Tensor {
+        &self.entries[id.0].tensor
+    }
+}
+
+impl Weight {
+    /// The tensor's name in the file.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    fn feed_forward(
-        &mut self,
-        part: &FeedForward,
-        config: &ModelConfig,
-        index: usize,
-    ) -> Result<FeedForwardWeights> {
-        let dim = config.embedding;
-        match (config.experts, part.experts, part.dense) {
-            (Some(counts), Some(Experts { router, gate, up, down, normalize }), _) => {
-                let name = |part: &str| format!("blk.{index}.{part}");
-                let (n, ff) = (counts.count, counts.feed_forward);
-                Ok(FeedForwardWeights::Experts(ExpertWeights {
-                    router: self.tensor(&name(router), &[n, dim])?,
-                    gate: self.experts(&name(gate), [n, ff, dim])?,
-                    up: self.experts(&name(up), [n, ff, dim])?,
-                    down: self.experts(&name(down), [n, dim, ff])?,
-                    used: counts.used,
-                    normalize,
-                    factor: counts.scale,
-                }))
-            }
-            (_, _, Some(Gated { gate, up, down, scaled })) => {
-                let ff = config.feed_forward[index];
-                let mut linear = |layer, outputs, inputs| -> Result<LinearWeights> {
-                    let weights = self.linear(index, layer, outputs, inputs)?;
-                    Ok(LinearWeights { scale: weights.scale.filter(|_| scaled), ..weights })
-                };
-                Ok(FeedForwardWeights::Dense(Dense {
-                    gate: linear(gate, ff, dim)?,
-                    up: linear(up, ff, dim)?,
-                    down: linear(down, dim, ff)?,
-                }))
-            }
-            // `ModelConfig::read` refuses a file whose kind of feed-forward the architecture lacks.
-            _ => Err(Error::Request("the architecture has no feed-forward network for this file".into())),
-        }
+    /// Where in the model it is used.
+    pub fn stage(&self) -> Stage {
+        self.stage
     }
 
-    fn linear(
-        &mut self,
-        index: usize,
-        layer: Linear,
-        outputs: usize,
-        inputs: usize,
-    ) -> Result<LinearWeights> {
-        let name = format!("blk.{index}.{}", layer.name);
-        let weight = self.tensor(&name, &[outputs, inputs])?;
-        let scale = self.scale(&name, 1)?;
-        let bias = self.bias(&name, layer.bias, outputs)?;
-        Ok(LinearWeights { weight, scale, bias })
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
     }
 
-    fn experts(&mut self, name: &str, shape: [usize; 3]) -> Result<LinearWeights> {
-        let weight = self.tensor(name, &shape)?;
-        Ok(LinearWeights { weight, scale: self.scale(name, shape[0])?, bias: None })
+    /// Whether it is multiplied with activations.
+    pub fn is_matrix(&self) -> bool {
+        self.role == Role::Matrix
     }
+}
 
-    fn output(
-        &mut self,
-        architecture: &Architecture,
-        config: &ModelConfig,
-        table: &Tensor,
-    ) -> Result<LinearWeights> {
-        let Linear { name, bias } = architecture.output;
-        let found = self.find(name, &[config.vocabulary, config.embedding])?;
-        Ok(LinearWeights {
-            weight: found.unwrap_or_else(|| table.clone()),
-            scale: self.scale(name, 1)?,
-            bias: self.bias(name, bias, config.vocabulary)?,
-        })
-    }
-
-    fn bias(&mut self, name: &str, bias: Bias, len: usize) -> Result<Option<Tensor>> {
-        let name = format!("{name}.bias");
-        let wanted = match bias {
-            Bias::None => false,
-            Bias::Required => true,
-            Bias::Optional => self.file.find_tensor(&name).is_some(),
-        };
-        wanted.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
-    }
-
-    /// The factor of a layer's matmul, where the file has one.
-    fn scale(&mut self, name: &str, len: usize) -> Result<Option<Tensor>> {
-        let name = format!("{name}.scale");
-        let found = self.file.find_tensor(&name).is_some();
-        found.then(|| self.load(&name, &[len])?.to_dtype(DType::F32).map_err(Error::from)).transpose()
-    }
-
-    /// Fails if the file has tensors that were not loaded: a model without them would be another one.
-    fn check_all_used(&self, architecture: &Architecture) -> Result<()> {
-        // The scale of a layer's input serves hardware that quantizes activations by it, a classifier serves ranking.
-        let needless = |name: &str| name.ends_with(".input_scale") || name.starts_with("cls.");
-        let unused = |name: &&str| !self.loaded.contains(*name) && !needless(name);
-        match self.file.tensors().map(|t| t.name()).find(unused) {
-            None => Ok(()),
-            Some(name) => Err(Error::UnknownTensor { name: name.into(), architecture: architecture.name }),
-        }
-    }
-
-    /// A vector of norm weights, in `f32`.
-    fn vector(&mut self, name: &str, len: usize) -> Result<Tensor> {
-        Ok(self.tensor(name, &[len])?.to_dtype(DType::F32)?)
-    }
-
-    fn find(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>> {
-        let name = format!("{name}.weight");
-        self.file.find_tensor(&name).is_some().then(|| self.load(&name, shape)).transpose()
-    }
-
-    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
-        self.load(&format!("{name}.weight"), shape)
-    }
-
-    fn load(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
-        let tensor = self.file.tensor(name)?;
-        if tensor.shape() != shape {
-            return Err(Error::TensorShape {
-                name: name.into(),
-                found: tensor.shape().into(),
-                expected: shape.into(),
-            });
-        }
-        self.loaded.insert(name.to_owned());
-        (self.progress)(self.loaded.len(), self.file.tensors().len());
-        // SAFETY: `SharedBytes` holds its owner, which neither moves nor writes its bytes, by a reference count.
-        let buffer = unsafe { Buffer::shared(Arc::new(tensor.shared_bytes())) };
-        Ok(Tensor::from_buffer(buffer, tensor.dtype(), shape, 0)?)
-    }
+/// Where a tensor's data is: its device, or the CPU if that device is lost, because the weights are still in the file.
+pub(super) fn weight_device(x: &Tensor) -> Device {
+    if x.storage().is_lost() { Device::CPU } else { x.device() }
 }

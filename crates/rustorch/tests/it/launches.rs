@@ -76,7 +76,7 @@ fn token(path: &Path) -> Option<(Counts, usize)> {
         session.feed(&[1, 2, 3]).unwrap();
         *counts.lock().unwrap() = Counts::default();
         session.feed(&[4]).unwrap();
-        let blocks = session.model().model().weights().blocks.len();
+        let blocks = session.model().model().config().blocks;
         Some((counts.lock().unwrap().clone(), blocks))
     })
 }

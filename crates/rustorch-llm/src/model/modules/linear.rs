@@ -1,0 +1,58 @@
+//! Linear layers.
+
+use crate::Result;
+use crate::model::decoder::ForwardPass;
+use crate::model::weights::TensorId;
+use rustorch_tensor::Tensor;
+
+/// A linear layer's weights.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct LinearWeights {
+    /// `[out, in]`; of experts `[experts, out, in]`.
+    pub(in crate::model) weight: TensorId,
+    /// A factor of the matmul, `[1]`; of experts `[experts]`. Formats with a small range store it as a tensor of its own.
+    pub(in crate::model) scale: Option<TensorId>,
+    /// Added to the matmul, `[out]`, `f32`.
+    pub(in crate::model) bias: Option<TensorId>,
+}
+
+impl LinearWeights {
+    /// The scale multiplies the matmul but not the bias: llama.cpp's order everywhere but in feed-forward networks.
+    pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+        let weights = pass.weights;
+        let (weight, bias) = (&weights[self.weight], self.bias.map(|id| &weights[id]));
+        let Some(scale) = self.scale else {
+            return Ok(x.linear_batch_invariant(weight, bias, pass.numerics)?);
+        };
+        let y = x.linear_batch_invariant(weight, None, pass.numerics)?.mul(&weights[scale])?;
+        Ok(match bias {
+            Some(bias) => y.add(bias)?,
+            None => y,
+        })
+    }
+
+    /// The scale multiplies the bias, too: llama.cpp's order in feed-forward networks.
+    pub(super) fn forward_then_scale(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+        let weights = pass.weights;
+        let bias = self.bias.map(|id| &weights[id]);
+        let y = x.linear_batch_invariant(&weights[self.weight], bias, pass.numerics)?;
+        Ok(match self.scale {
+            Some(scale) => y.mul(&weights[scale])?,
+            None => y,
+        })
+    }
+
+    /// `x: [t, k or 1, in]` times the experts `chosen: [t, k]`.
+    pub(super) fn forward_experts(
+        &self,
+        pass: &ForwardPass<'_>,
+        x: &Tensor,
+        chosen: &Tensor,
+    ) -> Result<Tensor> {
+        let y = x.mul_mat_id(&pass.weights[self.weight], chosen, pass.numerics)?;
+        let Some(scale) = self.scale else { return Ok(y) };
+        let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
+        let chosen = chosen.reshape([tokens * used])?;
+        Ok(y.mul(&pass.weights[scale].index_select(0, &chosen)?.reshape([tokens, used, 1])?)?)
+    }
+}

@@ -1,0 +1,136 @@
+//! Modules: the parts of an architecture with their weights and sizes, ready to run.
+
+mod attention;
+mod experts;
+mod linear;
+mod mlp;
+mod norm;
+
+pub(super) use attention::CacheShape;
+pub(super) use linear::LinearWeights;
+pub(super) use norm::Norm;
+
+use super::decoder::{Flow, ForwardPass, last_rows};
+use super::loader::Loader;
+use super::weights::TensorId;
+use crate::Result;
+use crate::arch::Part;
+use attention::Attention;
+use experts::Experts;
+use mlp::Mlp;
+use rustorch_core::{DType, GluOp};
+use rustorch_tensor::Tensor;
+
+/// A part of an architecture that knows its weights.
+pub(super) enum Module {
+    /// A table, `[vocabulary, embedding]`.
+    Embedding(TensorId),
+    Norm(Norm),
+    Attention(Attention),
+    Mlp(Mlp),
+    Experts(Experts),
+    Parallel(Vec<Vec<Module>>),
+    Add,
+    Scale(f32),
+    Output(LinearWeights),
+}
+
+impl Module {
+    /// Loads the weights of parts; those without effect in this model are left out.
+    pub(super) fn load_all(parts: &[Part], loader: &mut Loader<'_>) -> Result<Vec<Module>> {
+        parts.iter().filter_map(|part| Module::load(part, loader).transpose()).collect()
+    }
+
+    fn load(part: &Part, loader: &mut Loader<'_>) -> Result<Option<Module>> {
+        let (vocabulary, embedding) = (loader.config.vocabulary, loader.config.embedding);
+        Ok(Some(match part {
+            Part::Embedding(table) => Module::Embedding(loader.matrix(table, &[vocabulary, embedding])?),
+            Part::Norm(norm) => Module::Norm(Norm::load(norm, embedding, loader)?),
+            Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
+            Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
+            Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
+            Part::Parallel(branches) => {
+                let branches = branches.iter().map(|parts| Module::load_all(parts, loader));
+                Module::Parallel(branches.collect::<Result<_>>()?)
+            }
+            Part::Add => Module::Add,
+            Part::Scale(factor) => match loader.factor(factor)? {
+                1.0 => return Ok(None),
+                factor => Module::Scale(factor),
+            },
+            Part::Output(output) => {
+                Module::Output(loader.linear(output.linear, [vocabulary, embedding], output.tied)?)
+            }
+        }))
+    }
+
+    /// Lets the attention that no other follows drop all rows but the last when their keys and values are in the cache, if nobody
+    /// asks for their logits; `true` if there is one.
+    pub(super) fn drop_rows_after(modules: &mut [Module]) -> bool {
+        modules.iter_mut().rev().any(|module| match module {
+            Module::Attention(attention) => {
+                attention.drops_rows = true;
+                true
+            }
+            Module::Parallel(branches) => branches.iter_mut().rev().any(|b| Module::drop_rows_after(b)),
+            _ => false,
+        })
+    }
+
+    /// The shapes of the keys and values that these modules keep.
+    pub(super) fn cache_shapes(modules: &[Module], shapes: &mut Vec<CacheShape>) {
+        for module in modules {
+            match module {
+                Module::Attention(attention) => shapes.push(attention.cache_shape),
+                Module::Parallel(branches) => {
+                    branches.iter().for_each(|branch| Module::cache_shapes(branch, shapes));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn forward(&self, pass: &ForwardPass<'_>, flow: &mut Flow) -> Result<()> {
+        let branch = match self {
+            Module::Embedding(table) => pass.weights[*table].embedding(&pass.ids)?.to_dtype(DType::F32)?,
+            Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
+            Module::Attention(attention) => attention.forward(pass, flow.input())?,
+            Module::Mlp(mlp) => mlp.forward(pass, flow.input())?,
+            Module::Experts(experts) => experts.forward(pass, flow.input())?,
+            Module::Parallel(branches) => parallel(branches, pass, flow.input())?,
+            Module::Add => return flow.add(),
+            Module::Scale(factor) => flow.input().mul(*factor)?,
+            Module::Output(linear) => linear.forward(pass, flow.input())?,
+        };
+        flow.set_branch(branch)
+    }
+}
+
+/// The sum of what the branches make of `x`. Where one of them drops rows, the others do without them.
+fn parallel(branches: &[Vec<Module>], pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+    let mut x = x.clone();
+    let mut sum: Option<Tensor> = None;
+    for branch in branches {
+        let mut flow = Flow::new(x);
+        for module in branch {
+            module.forward(pass, &mut flow)?;
+        }
+        let (input, result) = flow.into_parts();
+        x = input;
+        sum = Some(match sum {
+            Some(sum) => last_rows(&sum, &result)?.add(&result)?,
+            None => result,
+        });
+    }
+    Ok(sum.unwrap_or(x))
+}
+
+/// `activation(gate) · up`.
+fn glu(op: GluOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    Ok(match op {
+        GluOp::Silu => gate.swiglu(up),
+        GluOp::Gelu => gate.geglu(up),
+        GluOp::GeluTanh => gate.geglu_tanh(up),
+        GluOp::Relu => gate.reglu(up),
+    }?)
+}
