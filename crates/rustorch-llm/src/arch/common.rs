@@ -1,9 +1,13 @@
 //! What most architectures have in common.
 
 use super::factor::inverse_sqrt_head;
-use super::{Architecture, Attention, Experts, Factor, LeftOut, Linear, Mlp, Output, Part, Rope};
+use super::feed_forward::{dense_width, shared_width};
+use super::{
+    Activation, Architecture, Attention, Experts, Factor, LeftOut, Linear, Mlp, MlpGate, Output, Part, Rope,
+    RouterInput, Scores,
+};
 use crate::model::ModelConfig;
-use rustorch_core::{GluOp, RopeStyle};
+use rustorch_core::RopeStyle;
 
 /// A decoder between a table of embeddings and a norm with a linear layer, which may share that table.
 pub(super) const DECODER: Architecture = Architecture {
@@ -13,6 +17,7 @@ pub(super) const DECODER: Architecture = Architecture {
     kinds: &[],
     kind: alike,
     output: &[Part::rms("output_norm"), Part::Output(OUTPUT)],
+    windows: None,
     left_out: LEFT_OUT,
 };
 
@@ -25,6 +30,18 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { tensors: "cls.*", reason: "a classifier, for ranking" },
 ];
 
+/// A block of pre-norm residual layers: attention, then a feed-forward network.
+pub(super) const fn pre_norm(attention: Attention, feed_forward: Part) -> [Part; 6] {
+    [
+        Part::rms("attn_norm"),
+        Part::Attention(attention),
+        Part::Add,
+        Part::rms("ffn_norm"),
+        feed_forward,
+        Part::Add,
+    ]
+}
+
 /// All blocks are of the first kind.
 pub(super) fn alike(_: &ModelConfig, _: usize) -> usize {
     0
@@ -35,33 +52,61 @@ pub(super) fn dense_or_experts(config: &ModelConfig, _: usize) -> usize {
     usize::from(config.experts.is_some())
 }
 
+/// The first kind of block sees everything, the second has a window.
+pub(super) fn full_or_windowed(config: &ModelConfig, layer: usize) -> usize {
+    usize::from(config.layers[layer].window.is_some())
+}
+
 /// Grouped-query attention with rotary positions.
 pub(super) const ATTENTION: Attention = Attention {
     query: Linear::maybe_biased("attn_q"),
     key: Linear::maybe_biased("attn_k"),
     value: Linear::maybe_biased("attn_v"),
+    fused: Linear::maybe_biased("attn_qkv"),
     query_norm: None,
     key_norm: None,
-    rope: Rope { style: RopeStyle::Halves, factors: None },
+    value_norm: false,
+    norm_after_rope: false,
+    rope: Some(Rope::new(RopeStyle::Halves)),
     scale: Factor::metadata("attention.scale").or(inverse_sqrt_head),
-    output: Linear::plain("attn_output"),
+    softcap: None,
+    sinks: None,
+    temperature: false,
+    output: Linear::maybe_biased("attn_output"),
 };
 
 /// The dense SwiGLU network.
 pub(super) const SWIGLU: Mlp = Mlp {
-    gate: Linear::plain("ffn_gate"),
-    up: Linear::plain("ffn_up"),
-    down: Linear::plain("ffn_down"),
-    activation: GluOp::Silu,
+    gate: MlpGate::Separate(Linear::maybe_biased("ffn_gate")),
+    up: Linear::maybe_biased("ffn_up"),
+    down: Linear::maybe_biased("ffn_down"),
+    activation: Activation::Silu,
+    inner: dense_width,
+    sigmoid_gate: None,
     scaled: true,
+};
+
+/// The dense GeGLU network.
+pub(super) const GEGLU: Mlp = Mlp { activation: Activation::GeluTanh, ..SWIGLU };
+
+/// A SwiGLU network that all tokens use beside the experts that they are routed to.
+pub(super) const SHARED_EXPERT: Mlp = Mlp {
+    gate: MlpGate::Separate(Linear::plain("ffn_gate_shexp")),
+    up: Linear::plain("ffn_up_shexp"),
+    down: Linear::plain("ffn_down_shexp"),
+    inner: shared_width,
+    ..SWIGLU
 };
 
 /// The mixture of SwiGLU networks.
 pub(super) const SWIGLU_EXPERTS: Experts = Experts {
-    router: "ffn_gate_inp",
-    gate: "ffn_gate_exps",
-    up: "ffn_up_exps",
-    down: "ffn_down_exps",
-    activation: GluOp::Silu,
+    router: Linear::plain("ffn_gate_inp"),
+    router_input: RouterInput::Branch,
+    scores: Scores::Softmax,
     normalize: true,
+    gate: Linear::plain("ffn_gate_exps"),
+    up: Linear::plain("ffn_up_exps"),
+    fused: Linear::plain("ffn_gate_up_exps"),
+    down: Linear::plain("ffn_down_exps"),
+    activation: Activation::Silu,
 };

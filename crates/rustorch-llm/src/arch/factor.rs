@@ -40,3 +40,8 @@ impl Factor {
 pub(super) fn inverse_sqrt_head(config: &ModelConfig, layer: usize) -> f32 {
     1.0 / (config.layers[layer].key_length as f32).sqrt()
 }
+
+/// 1.
+pub(super) fn one(_: &ModelConfig, _: usize) -> f32 {
+    1.0
+}

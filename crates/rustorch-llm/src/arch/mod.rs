@@ -4,17 +4,49 @@
 //! they are named, and which variant of a computation they stand for. Everything numeric (sizes, heads, frequencies) comes from the file's
 //! metadata. An architecture made of known parts is a file with a constant, and its line in [`Architecture::ALL`].
 
+mod attention;
 mod common;
 mod factor;
+mod feed_forward;
 mod part;
 
+mod arcee;
+mod cohere2;
+mod command_r;
+mod ernie4_5;
+mod exaone;
+mod exaone4;
+mod gemma;
+mod gemma2;
+mod gemma3;
+#[allow(dead_code)]
+mod gemma4;
+mod glm4;
+mod gpt_oss;
+mod granite;
+mod granitemoe;
+mod hunyuan_dense;
+mod internlm2;
 mod llama;
+mod minicpm;
+mod mistral3;
+mod olmo2;
+mod olmoe;
+mod phi3;
 mod qwen2;
+mod qwen2moe;
+mod qwen2vl;
 mod qwen3;
 mod qwen3moe;
+mod qwen3vl;
+mod qwen3vlmoe;
+mod seed_oss;
+mod smollm3;
 
+pub use attention::{Attention, HeadNorm, NormSpan, Rope, WindowedRope};
 pub use factor::Factor;
-pub use part::{Attention, Bias, Experts, Linear, Mlp, Norm, Output, Part, Rope};
+pub use feed_forward::{Activation, Experts, Mlp, MlpGate, RouterInput, Scores};
+pub use part::{Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
 
 use crate::model::ModelConfig;
 
@@ -33,8 +65,19 @@ pub struct Architecture {
     pub kind: fn(&ModelConfig, usize) -> usize,
     /// From the residual stream to the logits.
     pub output: &'static [Part],
+    /// Which blocks see a window of the last tokens only; all see everything without it.
+    pub windows: Option<Windows>,
     /// Tensors that files have and the decoder has no use for.
     pub left_out: &'static [LeftOut],
+}
+
+/// Which blocks see a window of the last tokens only, where the metadata does not say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// The size of the windows; without one, there are none.
+    pub size: Option<usize>,
+    /// Of so many blocks, all but the last have a window.
+    pub period: usize,
 }
 
 /// Tensors of a file that are passed over on purpose.
@@ -46,10 +89,43 @@ pub struct LeftOut {
     pub reason: &'static str,
 }
 
+/// Blocks behind those of the decoder.
+const NEXTN: LeftOut = LeftOut { tensors: "blk.*", reason: "a block that predicts the token after the next" };
+
 impl Architecture {
     /// Every architecture that the decoder runs.
-    pub const ALL: &'static [&'static Architecture] =
-        &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &qwen3moe::QWEN3MOE];
+    pub const ALL: &'static [&'static Architecture] = &[
+        &arcee::ARCEE,
+        &cohere2::COHERE2,
+        &command_r::COMMAND_R,
+        &ernie4_5::ERNIE4_5,
+        &exaone::EXAONE,
+        &exaone4::EXAONE4,
+        &gemma::GEMMA,
+        &gemma2::GEMMA2,
+        &gemma3::GEMMA3,
+        &glm4::GLM4,
+        &gpt_oss::GPT_OSS,
+        &granite::GRANITE,
+        &granitemoe::GRANITEMOE,
+        &hunyuan_dense::HUNYUAN_DENSE,
+        &internlm2::INTERNLM2,
+        &llama::LLAMA,
+        &minicpm::MINICPM,
+        &mistral3::MISTRAL3,
+        &olmo2::OLMO2,
+        &olmoe::OLMOE,
+        &phi3::PHI3,
+        &qwen2::QWEN2,
+        &qwen2moe::QWEN2MOE,
+        &qwen2vl::QWEN2VL,
+        &qwen3::QWEN3,
+        &qwen3moe::QWEN3MOE,
+        &qwen3vl::QWEN3VL,
+        &qwen3vlmoe::QWEN3VLMOE,
+        &seed_oss::SEED_OSS,
+        &smollm3::SMOLLM3,
+    ];
 
     /// The architecture of this name.
     pub fn find(name: &str) -> Option<&'static Architecture> {
@@ -78,9 +154,13 @@ impl Architecture {
         })
     }
 
-    /// Why a tensor of this name is passed over, if it is.
-    pub fn left_out(&self, tensor: &str) -> Option<&'static LeftOut> {
-        self.left_out.iter().find(|left_out| left_out.matches(tensor))
+    /// Why a tensor of this name is passed over in a model of this configuration, if it is.
+    pub fn left_out(&self, config: &ModelConfig, tensor: &str) -> Option<&'static LeftOut> {
+        let block = tensor.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        match block {
+            Some(block) if config.predicting_blocks().contains(&block) => Some(&NEXTN),
+            _ => self.left_out.iter().find(|left_out| left_out.matches(tensor)),
+        }
     }
 }
 

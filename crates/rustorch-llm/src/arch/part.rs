@@ -4,8 +4,7 @@
 //! computes the next branch from the branch, and [`Part::Add`] adds it to the residual stream. Tensor names lack the prefix `blk.N.` of
 //! a block, and `.weight`.
 
-use super::Factor;
-use rustorch_core::{GluOp, RopeStyle};
+use super::{Attention, Experts, Factor, Mlp};
 
 /// One step of a model.
 #[derive(Clone, Copy, Debug)]
@@ -24,47 +23,36 @@ pub enum Part {
     Parallel(&'static [&'static [Part]]),
     /// The branch becomes part of the residual stream.
     Add,
-    /// A factor from the configuration.
+    /// A factor from the metadata.
     Scale(Factor),
+    /// A factor that is a tensor of one element, where the file has it.
+    ScaleBy(&'static str),
+    /// Makes an embedding for each block, of a width of its own, of the token ids and the branch, which stays as it is.
+    PerLayerEmbedding(PerLayerEmbedding),
+    /// The branch, projected to that width, times the block's embedding, and projected back.
+    PerLayerInput(PerLayerInput),
+    /// `cap · tanh(x / cap)` by the cap under a metadata key; nothing without the key.
+    SoftCap(&'static str),
     /// The layer that gives the logits.
     Output(Output),
 }
 
-/// `x / √(mean(x²) + eps) · weight`.
+/// Normalisation of vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm {
+    /// How.
+    pub kind: NormKind,
     /// The weight.
     pub tensor: &'static str,
 }
 
-/// Grouped-query attention.
-#[derive(Clone, Copy, Debug)]
-pub struct Attention {
-    /// Projection to queries.
-    pub query: Linear,
-    /// Projection to keys.
-    pub key: Linear,
-    /// Projection to values.
-    pub value: Linear,
-    /// Norm of the queries before rotation.
-    pub query_norm: Option<Norm>,
-    /// Norm of the keys before rotation.
-    pub key_norm: Option<Norm>,
-    /// Rotary position embedding.
-    pub rope: Rope,
-    /// The factor of the scores.
-    pub scale: Factor,
-    /// Projection of the heads' results.
-    pub output: Linear,
-}
-
-/// Rotary position embedding of queries and keys.
-#[derive(Clone, Copy, Debug)]
-pub struct Rope {
-    /// Which elements are rotated together.
-    pub style: RopeStyle,
-    /// Divisors of the frequencies, one tensor for all blocks, used where the file has them.
-    pub factors: Option<&'static str>,
+/// What a vector is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// `x / √(mean(x²) + eps)`.
+    Rms,
+    /// `(x − mean) / √(variance + eps)`.
+    Layer,
 }
 
 /// A linear layer.
@@ -87,36 +75,24 @@ pub enum Bias {
     Required,
 }
 
-/// `down(act(gate(x)) · up(x))`.
+/// Embeddings for each block: `(table[id] · √width + norm(projection(x) / √embedding)) / √2`.
 #[derive(Clone, Copy, Debug)]
-pub struct Mlp {
-    /// Projection to the gate.
-    pub gate: Linear,
-    /// Projection to the gated values.
-    pub up: Linear,
-    /// Projection back.
-    pub down: Linear,
-    /// The activation of the gate.
-    pub activation: GluOp,
-    /// Whether scales that a file keeps beside these weights count. llama.cpp passes them over in some architectures.
-    pub scaled: bool,
+pub struct PerLayerEmbedding {
+    /// The table, `[vocabulary, blocks · width]`.
+    pub table: &'static str,
+    /// The projection of the branch.
+    pub projection: Linear,
+    /// The norm of what is projected.
+    pub norm: Norm,
 }
 
-/// A mixture of experts: the router's softmax picks `expert_used_count` networks for each token and weights their results.
+/// `projection(gelu(gate(x)) · embedding of the block)`.
 #[derive(Clone, Copy, Debug)]
-pub struct Experts {
-    /// The router.
-    pub router: &'static str,
-    /// The experts' gates, `[experts, ff, dim]`.
-    pub gate: &'static str,
-    /// The experts' gated values, `[experts, ff, dim]`.
-    pub up: &'static str,
-    /// The experts' projections back, `[experts, dim, ff]`.
-    pub down: &'static str,
-    /// The activation of the gates.
-    pub activation: GluOp,
-    /// Whether the weights of the chosen experts are scaled to sum to 1.
-    pub normalize: bool,
+pub struct PerLayerInput {
+    /// Projection to the width of the block's embedding.
+    pub gate: Linear,
+    /// Projection back.
+    pub projection: Linear,
 }
 
 /// The layer that gives the logits.
@@ -126,6 +102,16 @@ pub struct Output {
     pub linear: Linear,
     /// The table of embeddings, which serves where the file lacks the layer's matrix (tied weights).
     pub tied: Option<&'static str>,
+}
+
+impl NormKind {
+    /// The metadata key of what is added to the mean square or the variance.
+    pub(crate) const fn epsilon_key(self) -> &'static str {
+        match self {
+            NormKind::Rms => "attention.layer_norm_rms_epsilon",
+            NormKind::Layer => "attention.layer_norm_epsilon",
+        }
+    }
 }
 
 impl Linear {
@@ -148,7 +134,12 @@ impl Linear {
 impl Norm {
     /// RMS norm with a weight.
     pub const fn rms(tensor: &'static str) -> Norm {
-        Norm { tensor }
+        Norm { kind: NormKind::Rms, tensor }
+    }
+
+    /// Layer norm with a weight.
+    pub const fn layer(tensor: &'static str) -> Norm {
+        Norm { kind: NormKind::Layer, tensor }
     }
 }
 
@@ -156,5 +147,10 @@ impl Part {
     /// RMS norm with a weight, as a part.
     pub const fn rms(tensor: &'static str) -> Part {
         Part::Norm(Norm::rms(tensor))
+    }
+
+    /// Layer norm with a weight, as a part.
+    pub const fn layer_norm(tensor: &'static str) -> Part {
+        Part::Norm(Norm::layer(tensor))
     }
 }

@@ -1,25 +1,18 @@
 //! Qwen 3 (dense): queries and keys normalised in each head. Its own files have no biases; those of kin may.
 
-use super::common::{ATTENTION, DECODER, SWIGLU};
-use super::{Architecture, Attention, Norm, Part};
+use super::common::{ATTENTION, DECODER, SWIGLU, pre_norm};
+use super::{Architecture, Attention, HeadNorm, Part};
 
 pub(super) const QWEN3: Architecture = Architecture {
     name: "qwen3",
     models: "Qwen 3",
-    kinds: &[&[
-        Part::rms("attn_norm"),
-        Part::Attention(QWEN3_ATTENTION),
-        Part::Add,
-        Part::rms("ffn_norm"),
-        Part::Mlp(SWIGLU),
-        Part::Add,
-    ]],
+    kinds: &[&pre_norm(QWEN3_ATTENTION, Part::Mlp(SWIGLU))],
     ..DECODER
 };
 
-/// Shared with the mixture-of-experts variant.
+/// Shared with its variants.
 pub(super) const QWEN3_ATTENTION: Attention = Attention {
-    query_norm: Some(Norm::rms("attn_q_norm")),
-    key_norm: Some(Norm::rms("attn_k_norm")),
+    query_norm: Some(HeadNorm::rms("attn_q_norm")),
+    key_norm: Some(HeadNorm::rms("attn_k_norm")),
     ..ATTENTION
 };

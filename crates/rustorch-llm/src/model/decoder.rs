@@ -1,7 +1,7 @@
 //! The decoder that runs every architecture, built from ordinary tensor operations.
 
 use super::loader::Loader;
-use super::modules::{CacheShape, Module, Norm};
+use super::modules::{Module, Norm};
 use super::weights::{Stage, Weights, weight_device};
 use super::{KvCache, Model, ModelConfig};
 use crate::arch::Architecture;
@@ -42,6 +42,8 @@ pub(super) struct Flow {
     residual: Tensor,
     /// What the next module starts from: the residual stream, or what modules have made of it since.
     branch: Tensor,
+    /// Embeddings for each block, `[n, blocks, width]`, where the architecture has them.
+    pub(super) per_layer: Option<Tensor>,
 }
 
 impl Decoder {
@@ -66,15 +68,6 @@ impl Decoder {
             .rev()
             .any(|step| Module::drop_rows_after(std::slice::from_mut(&mut step.module)));
         Ok(Decoder { steps })
-    }
-
-    /// The shapes of the keys and values that the model keeps, in the order of its blocks.
-    pub(super) fn cache_shapes(&self) -> Vec<CacheShape> {
-        let mut shapes = Vec::new();
-        for step in &self.steps {
-            Module::cache_shapes(std::slice::from_ref(&step.module), &mut shapes);
-        }
-        shapes
     }
 
     fn forward(&self, pass: &ForwardPass<'_>) -> Result<Tensor> {
@@ -102,12 +95,22 @@ impl Decoder {
 
 impl Flow {
     pub(super) fn new(x: Tensor) -> Flow {
-        Flow { residual: x.clone(), branch: x }
+        Flow { residual: x.clone(), branch: x, per_layer: None }
+    }
+
+    /// Makes `x` the residual stream.
+    fn begin(&mut self, x: Tensor) {
+        (self.residual, self.branch) = (x.clone(), x);
     }
 
     /// What the next module starts from.
     pub(super) fn input(&self) -> &Tensor {
         &self.branch
+    }
+
+    /// The residual stream.
+    pub(super) fn residual(&self) -> &Tensor {
+        &self.residual
     }
 
     /// The residual stream and the branch.
@@ -117,7 +120,7 @@ impl Flow {
 
     /// Begins a stage on its device: what the one before has left is the residual stream.
     fn enter(&mut self, device: Device) -> Result<()> {
-        *self = Flow::new(self.branch.to_device(device)?);
+        self.begin(self.branch.to_device(device)?);
         Ok(())
     }
 
@@ -130,14 +133,14 @@ impl Flow {
 
     /// Adds the branch to the residual stream.
     pub(super) fn add(&mut self) -> Result<()> {
-        *self = Flow::new(self.residual.add(&self.branch)?);
+        self.begin(self.residual.add(&self.branch)?);
         Ok(())
     }
 
     /// [`add`](Self::add), and the norm of the sum as the next branch, on the device of the norm's weight.
     fn add_norm(&mut self, norm: &Norm, weights: &Weights) -> Result<()> {
         let device = weight_device(&weights[norm.weight]);
-        let Flow { residual, branch } = self;
+        let Flow { residual, branch, .. } = self;
         if residual.device() == device && branch.device() == device {
             (*residual, *branch) = norm.add_forward(residual, branch, weights)?;
         } else {

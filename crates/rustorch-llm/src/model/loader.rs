@@ -2,8 +2,8 @@
 
 use super::ModelConfig;
 use super::config::MetadataReader;
-use super::modules::LinearWeights;
-use super::weights::{Role, Stage, TensorId, Weight, Weights};
+use super::modules::{CacheShape, LinearWeights};
+use super::weights::{Role, Rows, Stage, TensorId, Weight, Weights};
 use crate::arch::{Architecture, Bias, Factor, Linear};
 use crate::{Error, Result};
 use rustorch_core::{Buffer, DType};
@@ -22,6 +22,8 @@ pub(super) struct Loader<'a> {
     /// Whose parts ask.
     stage: Stage,
     weights: Weights,
+    /// The keys and values that the model keeps so far.
+    caches: Vec<CacheShape>,
     /// The names loaded so far.
     loaded: HashSet<String>,
 }
@@ -41,6 +43,7 @@ impl<'a> Loader<'a> {
             progress,
             stage: Stage::Embedding,
             weights: Weights::default(),
+            caches: Vec::new(),
             loaded: HashSet::new(),
         }
     }
@@ -68,10 +71,26 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// A vector of norm weights, in `f32`.
-    pub(super) fn vector(&mut self, part: &str, len: usize) -> Result<TensorId> {
+    /// A place in the cache for the keys and values of the block; its index.
+    pub(super) fn new_cache(&mut self, shape: CacheShape) -> usize {
+        self.caches.push(shape);
+        self.caches.len() - 1
+    }
+
+    /// The index of another block's place in the cache.
+    pub(super) fn cache_of(&self, block: usize) -> Option<usize> {
+        self.caches.iter().position(|shape| shape.block == block)
+    }
+
+    /// Weights of a norm, in `f32`.
+    pub(super) fn vector(&mut self, part: &str, shape: &[usize]) -> Result<TensorId> {
         let name = self.name(part) + ".weight";
-        self.load(&name, &[len], Role::Vector)
+        self.load(&name, shape, Role::Vector)
+    }
+
+    /// A vector by its name with its suffix, in `f32`.
+    pub(super) fn vector_named(&mut self, part: &str, len: usize) -> Result<TensorId> {
+        self.load(&self.name(part), &[len], Role::Vector)
     }
 
     /// A vector that all blocks share, in `f32`, if the file has it.
@@ -85,6 +104,15 @@ impl<'a> Loader<'a> {
         self.load(&name, shape, Role::Matrix)
     }
 
+    /// A vector that is multiplied with activations: a matrix of one row.
+    pub(super) fn row(&mut self, part: &str, len: usize) -> Result<TensorId> {
+        let name = self.name(part) + ".weight";
+        let vector = self.load(&name, &[len], Role::Matrix)?;
+        let row = self.weights[vector].reshape([1, len])?;
+        self.weights.replace(vector, row);
+        Ok(vector)
+    }
+
     /// A linear layer; where the file lacks its matrix, another one in its place, if there is one.
     pub(super) fn linear(
         &mut self,
@@ -92,30 +120,91 @@ impl<'a> Loader<'a> {
         [outputs, inputs]: [usize; 2],
         tied: Option<&str>,
     ) -> Result<LinearWeights> {
-        let name = self.name(layer.name);
-        let weight = match tied {
-            Some(other) if !self.has(&format!("{name}.weight")) => self.matrix(other, &[outputs, inputs])?,
-            _ => self.matrix(layer.name, &[outputs, inputs])?,
+        let matrix = match tied {
+            Some(other) if !self.has_part(layer.name) => other,
+            _ => layer.name,
         };
-        let scale = self.find_beside(&format!("{name}.scale"), 1, weight)?;
-        let bias = format!("{name}.bias");
-        let bias = match layer.bias {
-            Bias::None => None,
-            Bias::Optional => self.find_beside(&bias, outputs, weight)?,
-            Bias::Required => Some(self.load(&bias, &[outputs], Role::Beside(weight))?),
-        };
+        let weight = self.matrix(matrix, &[outputs, inputs])?;
+        let scale = self.beside(layer.name, "scale", Bias::Optional, &[1], weight)?;
+        let bias = self.beside(layer.name, "bias", layer.bias, &[outputs], weight)?;
         Ok(LinearWeights { weight, scale, bias })
     }
 
-    /// The matrices of all experts, `[experts, out, in]`.
-    pub(super) fn experts(&mut self, part: &str, shape: [usize; 3]) -> Result<LinearWeights> {
-        let weight = self.matrix(part, &shape)?;
-        let scale = self.find_beside(&format!("{}.scale", self.name(part)), shape[0], weight)?;
-        Ok(LinearWeights { weight, scale, bias: None })
+    /// Linear layers of one input, each with its number of outputs: views of one layer where the file has that.
+    pub(super) fn linears(
+        &mut self,
+        fused: Linear,
+        layers: &[(Linear, usize)],
+        inputs: usize,
+    ) -> Result<Vec<LinearWeights>> {
+        if !self.has_part(fused.name) {
+            let separate = layers.iter().map(|&(layer, outputs)| self.linear(layer, [outputs, inputs], None));
+            return separate.collect();
+        }
+        let outputs = layers.iter().map(|(_, outputs)| outputs).sum();
+        let whole = self.linear(fused, [outputs, inputs], None)?;
+        let mut first = 0;
+        let views = layers.iter().map(|&(layer, outputs)| {
+            let mut part = self.split(whole, first, outputs)?;
+            first += outputs;
+            // Separate biases may stand beside a fused matrix.
+            if part.bias.is_none() {
+                part.bias = self.beside(layer.name, "bias", layer.bias, &[outputs], whole.weight)?;
+            }
+            Ok(part)
+        });
+        views.collect()
     }
 
-    fn find_beside(&mut self, name: &str, len: usize, matrix: TensorId) -> Result<Option<TensorId>> {
-        self.has(name).then(|| self.load(name, &[len], Role::Beside(matrix))).transpose()
+    /// The matrices of all experts, `[experts, out, in]`.
+    pub(super) fn experts(
+        &mut self,
+        layer: Linear,
+        [count, outputs, inputs]: [usize; 3],
+    ) -> Result<LinearWeights> {
+        let weight = self.matrix(layer.name, &[count, outputs, inputs])?;
+        let scale = self.beside(layer.name, "scale", Bias::Optional, &[count], weight)?;
+        let bias = self.beside(layer.name, "bias", layer.bias, &[count, outputs], weight)?;
+        Ok(LinearWeights { weight, scale, bias })
+    }
+
+    /// Rows of a layer, or of that of all experts, as views.
+    pub(super) fn split(&mut self, whole: LinearWeights, first: usize, rows: usize) -> Result<LinearWeights> {
+        let bias = whole.bias.map(|bias| self.view(bias, first, rows)).transpose()?;
+        Ok(LinearWeights { weight: self.view(whole.weight, first, rows)?, scale: whole.scale, bias })
+    }
+
+    /// A view of outputs `first..` of a weight or bias.
+    fn view(&mut self, of: TensorId, first: usize, rows: usize) -> Result<TensorId> {
+        let whole = self.weights.weight(of);
+        let is_bias = matches!(whole.role, Role::Beside(_));
+        let axis = whole.tensor.ndim() - if is_bias { 1 } else { 2 };
+        let rows = Rows { axis, first, rows };
+        let (name, tensor) = (whole.name.clone(), rows.of(&whole.tensor)?);
+        Ok(self.weights.push(Weight { name, stage: self.stage, role: Role::View(of, rows), tensor }))
+    }
+
+    /// What stands beside a matrix.
+    fn beside(
+        &mut self,
+        part: &str,
+        suffix: &str,
+        bias: Bias,
+        shape: &[usize],
+        matrix: TensorId,
+    ) -> Result<Option<TensorId>> {
+        let name = format!("{}.{suffix}", self.name(part));
+        let wanted = match bias {
+            Bias::None => false,
+            Bias::Optional => self.has(&name),
+            Bias::Required => true,
+        };
+        wanted.then(|| self.load(&name, shape, Role::Beside(matrix))).transpose()
+    }
+
+    /// Whether the file has the matrix or vector of a part.
+    pub(super) fn has_part(&self, part: &str) -> bool {
+        self.has(&format!("{}.weight", self.name(part)))
     }
 
     fn name(&self, part: &str) -> String {
@@ -145,17 +234,18 @@ impl<'a> Loader<'a> {
         let tensor = Tensor::from_buffer(buffer, tensor.dtype(), shape, 0)?;
         let tensor = match role {
             Role::Matrix => tensor,
-            Role::Vector | Role::Beside(_) => tensor.to_dtype(DType::F32)?,
+            _ => tensor.to_dtype(DType::F32)?,
         };
         Ok(self.weights.push(Weight { name: name.to_owned(), stage: self.stage, role, tensor }))
     }
 
     /// The weights, unless the file has tensors that no part asked for: a model without them would be another one.
-    pub(super) fn finish(self) -> Result<Weights> {
-        let is_unknown =
-            |name: &&str| !self.loaded.contains(*name) && self.architecture.left_out(name).is_none();
+    pub(super) fn finish(self) -> Result<(Weights, Vec<CacheShape>)> {
+        let is_unknown = |name: &&str| {
+            !self.loaded.contains(*name) && self.architecture.left_out(self.config, name).is_none()
+        };
         match self.file.tensors().map(|t| t.name()).find(is_unknown) {
-            None => Ok(self.weights),
+            None => Ok((self.weights, self.caches)),
             Some(name) => {
                 Err(Error::UnknownTensor { name: name.into(), architecture: self.architecture.name })
             }

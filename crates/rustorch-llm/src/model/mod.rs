@@ -17,6 +17,7 @@ use crate::arch::Architecture;
 use crate::{Error, Result};
 use decoder::Decoder;
 use loader::Loader;
+use modules::CacheShape;
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
@@ -27,6 +28,8 @@ pub struct Model {
     config: ModelConfig,
     decoder: Decoder,
     weights: Weights,
+    /// The keys and values that it keeps, in the order of their blocks.
+    caches: Vec<CacheShape>,
     numerics: Numerics,
 }
 
@@ -44,8 +47,8 @@ impl Model {
         let config = ModelConfig::read(architecture, file)?;
         let mut loader = Loader::new(architecture, &config, file, progress);
         let decoder = Decoder::load(architecture, &config, &mut loader)?;
-        let weights = loader.finish()?;
-        Ok(Model { architecture, config, decoder, weights, numerics: Numerics::default() })
+        let (weights, caches) = loader.finish()?;
+        Ok(Model { architecture, config, decoder, weights, caches, numerics: Numerics::default() })
     }
 
     /// The architecture's description.
@@ -80,12 +83,21 @@ impl Model {
     /// # Errors
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
-        let dtype = match self.numerics {
-            Numerics::Ggml => DType::F16,
-            Numerics::F32 => DType::F32,
-        };
-        let shapes = self.decoder.cache_shapes().into_iter();
-        let placed = shapes.map(|shape| (shape, self.weights.device(Stage::Block(shape.block))));
+        self.new_cache_of(
+            match self.numerics {
+                Numerics::Ggml => DType::F16,
+                Numerics::F32 => DType::F32,
+            },
+            capacity,
+        )
+    }
+
+    /// An empty cache for `capacity` positions whose keys and values have this dtype, `f16` or `f32`.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn new_cache_of(&self, dtype: DType, capacity: usize) -> Result<KvCache> {
+        let placed = self.caches.iter().map(|&shape| (shape, self.weights.device(Stage::Block(shape.block))));
         KvCache::new(placed, capacity, dtype)
     }
 

@@ -75,20 +75,20 @@ struct Uploader {
 impl Uploader {
     /// Puts all weights of a stage onto the device, or none of them if they do not fit: then `false`.
     fn stage(&mut self, weights: &mut Weights, stage: Stage) -> Result<bool> {
-        let mut moved: Vec<(TensorId, Tensor)> = Vec::new();
+        let mut moved: HashMap<TensorId, Tensor> = HashMap::new();
         for id in weights.ids(stage) {
             let weight = weights.weight(id);
             let copy = match weight.role {
                 Role::Vector => self.shared_tensor(&weight.name, &weight.tensor)?,
                 Role::Matrix => self.matrix(&weight.tensor)?,
                 Role::Beside(matrix) => {
-                    let matrix =
-                        moved.iter().find(|(id, _)| *id == matrix).map_or(&weights[matrix], |(_, m)| m);
+                    let matrix = moved.get(&matrix).unwrap_or(&weights[matrix]);
                     Some(weight.tensor.to_device(matrix.device())?)
                 }
+                Role::View(of, rows) => Some(rows.of(moved.get(&of).unwrap_or(&weights[of]))?),
             };
             let Some(copy) = copy else { return Ok(false) };
-            moved.push((id, copy));
+            moved.insert(id, copy);
         }
         moved.into_iter().for_each(|(id, copy)| weights.replace(id, copy));
         Ok(true)

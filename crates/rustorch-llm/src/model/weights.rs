@@ -1,5 +1,6 @@
 //! Weights: a map by tensor name, over the file's bytes.
 
+use crate::Result;
 use rustorch_core::Device;
 use rustorch_tensor::Tensor;
 use std::collections::HashMap;
@@ -40,10 +41,26 @@ pub(super) enum Role {
     Matrix,
     /// A scale or bias, wherever the matrix is.
     Beside(TensorId),
+    /// A view of another weight.
+    View(TensorId, Rows),
+}
+
+/// Some rows of a matrix, of the matrices of all experts, or of a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) axis: usize,
+    pub(super) first: usize,
+    pub(super) rows: usize,
+}
+
+impl Rows {
+    pub(super) fn of(self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.narrow(self.axis as isize, self.first, self.rows)?)
+    }
 }
 
 /// A weight's place in [`Weights`]: names are looked up when a model is loaded, never later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TensorId(usize);
 
 impl Weights {

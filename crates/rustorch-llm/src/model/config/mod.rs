@@ -4,11 +4,13 @@ mod reader;
 mod rope;
 
 pub(super) use reader::MetadataReader;
+use reader::Pattern;
 pub(super) use rope::rope_params;
 
 use crate::Result;
 use crate::arch::Architecture;
 use rustorch_formats::gguf;
+use std::ops::Range;
 
 /// The sizes that, with an [`Architecture`], define a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +19,14 @@ pub struct ModelConfig {
     pub vocabulary: usize,
     /// Width of the residual stream.
     pub embedding: usize,
-    /// Number of blocks.
+    /// Number of blocks, those that predict further tokens not counted.
     pub blocks: usize,
+    /// Blocks behind them that predict the tokens after the next; they are not loaded.
+    pub nextn_blocks: usize,
     /// Context length of the training.
     pub context: usize,
+    /// Width of the embedding that each block has beside the residual stream; 0 if there is none.
+    pub per_layer_embedding: usize,
     /// What may differ between blocks, of each.
     pub layers: Vec<LayerConfig>,
     /// The mixture of experts, if the file has one.
@@ -40,6 +46,10 @@ pub struct LayerConfig {
     pub value_length: usize,
     /// Inner width of the dense feed-forward network; 0 if there is none.
     pub feed_forward: usize,
+    /// How many of the last tokens attention sees; all if not given.
+    pub window: Option<usize>,
+    /// The earlier block whose keys and values it uses instead of its own, if any.
+    pub keys_of: Option<usize>,
 }
 
 /// Sizes of a mixture of experts.
@@ -51,6 +61,8 @@ pub struct ExpertCounts {
     pub used: usize,
     /// Inner width of each.
     pub feed_forward: usize,
+    /// Inner width of the expert that all tokens use; 0 if there is none.
+    pub shared: usize,
     /// Factor of the chosen experts' weights.
     pub scale: f32,
 }
@@ -62,12 +74,17 @@ impl ModelConfig {
     /// If one is missing or senseless; the error names its key.
     pub fn read(architecture: &Architecture, file: &gguf::File) -> Result<ModelConfig> {
         let r = MetadataReader::new(file.metadata(), architecture.name);
-        let blocks = r.size("block_count")?;
-        if blocks > 4096 {
-            return Err(r.error("block_count", format!("{blocks} is more than 4096")));
+        let all_blocks = r.size("block_count")?;
+        if all_blocks > 4096 {
+            return Err(r.error("block_count", format!("{all_blocks} is more than 4096")));
         }
+        let nextn_blocks = r.find_size("nextn_predict_layers")?.unwrap_or(0);
+        let Some(blocks) = all_blocks.checked_sub(nextn_blocks).filter(|&blocks| blocks > 0) else {
+            let message = format!("{nextn_blocks} of {all_blocks} blocks leave none");
+            return Err(r.error("nextn_predict_layers", message));
+        };
         let embedding = r.size("embedding_length")?;
-        let experts = read_experts(&r, architecture, blocks)?;
+        let experts = read_experts(&r, architecture, all_blocks)?;
         let table =
             architecture.embedding_table().and_then(|name| file.find_tensor(&format!("{name}.weight")));
         let vocabulary = match table {
@@ -78,15 +95,25 @@ impl ModelConfig {
             vocabulary,
             embedding,
             blocks,
+            nextn_blocks,
             context: r.size("context_length")?,
-            layers: read_layers(&r, blocks, embedding, experts.is_some())?,
+            per_layer_embedding: r.find_size("embedding_length_per_layer_input")?.unwrap_or(0),
+            layers: read_layers(&r, architecture, all_blocks, embedding, experts.is_some())?,
             experts,
         })
     }
 }
 
+impl ModelConfig {
+    /// The indices of the blocks that predict the tokens after the next.
+    pub(crate) fn predicting_blocks(&self) -> Range<usize> {
+        self.blocks..self.blocks + self.nextn_blocks
+    }
+}
+
 fn read_layers(
     r: &MetadataReader<'_>,
+    architecture: &Architecture,
     blocks: usize,
     embedding: usize,
     has_experts: bool,
@@ -107,16 +134,55 @@ fn read_layers(
         None if has_experts => vec![0; blocks],
         None => return Err(r.missing("feed_forward_length")),
     };
-    let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward);
+    let windowed_lengths = [
+        r.find_size("attention.key_length_swa")?.unwrap_or(key_length),
+        r.find_size("attention.value_length_swa")?.unwrap_or(value_length),
+    ];
+    let windows = read_windows(r, architecture, blocks)?;
+    let owners = read_owners(r, &windows)?;
+    let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward).zip(windows).zip(owners);
     sizes
-        .map(|((heads, kv_heads), feed_forward)| {
+        .map(|((((heads, kv_heads), feed_forward), window), keys_of)| {
             if !heads.is_multiple_of(kv_heads) {
                 let message = format!("{kv_heads} does not divide the {heads} query heads");
                 return Err(r.error("attention.head_count_kv", message));
             }
-            Ok(LayerConfig { heads, kv_heads, key_length, value_length, feed_forward })
+            let full_lengths = [key_length, value_length];
+            let [key_length, value_length] = if window.is_some() { windowed_lengths } else { full_lengths };
+            Ok(LayerConfig { heads, kv_heads, key_length, value_length, feed_forward, window, keys_of })
         })
         .collect()
+}
+
+/// The window of each block.
+fn read_windows(
+    r: &MetadataReader<'_>,
+    architecture: &Architecture,
+    blocks: usize,
+) -> Result<Vec<Option<usize>>> {
+    let Some(windows) = architecture.windows else { return Ok(vec![None; blocks]) };
+    let Some(size) = r.find_size("attention.sliding_window")?.or(windows.size) else {
+        return Ok(vec![None; blocks]);
+    };
+    let pattern = r.find_pattern("attention.sliding_window_pattern")?;
+    let pattern = pattern.unwrap_or(Pattern::Period(windows.period));
+    Ok((0..blocks).map(|block| pattern.contains(block).then_some(size)).collect())
+}
+
+/// Of each block the one whose keys and values it uses, if not its own: the last blocks share those of the last block of their kind, with a
+/// window or without, before them.
+fn read_owners(r: &MetadataReader<'_>, windows: &[Option<usize>]) -> Result<Vec<Option<usize>>> {
+    let shared = r.find_size("attention.shared_kv_layers")?.unwrap_or(0);
+    let Some(own) = windows.len().checked_sub(shared) else {
+        return Err(r.error("attention.shared_kv_layers", format!("{shared} is more than the blocks")));
+    };
+    let owner = |block: usize| {
+        let like = |&before: &usize| windows[before].is_some() == windows[block].is_some();
+        (0..own).rev().find(like).ok_or_else(|| {
+            r.error("attention.shared_kv_layers", format!("block {block} has no keys and values to share"))
+        })
+    };
+    (0..windows.len()).map(|block| (block >= own).then(|| owner(block)).transpose()).collect()
 }
 
 fn read_experts(
@@ -150,5 +216,6 @@ fn read_experts(
             .ok_or_else(|| r.missing("feed_forward_length"))?,
     };
     let scale = r.find_f32("expert_weights_scale")?.filter(|&s| s != 0.0).unwrap_or(1.0);
-    Ok(Some(ExpertCounts { count, used, feed_forward, scale }))
+    let shared = r.find_size("expert_shared_feed_forward_length")?.unwrap_or(0);
+    Ok(Some(ExpertCounts { count, used, feed_forward, shared, scale }))
 }

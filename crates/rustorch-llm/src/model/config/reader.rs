@@ -1,7 +1,7 @@
 //! Checked access to the metadata of one architecture.
 
 use crate::{Error, Result};
-use rustorch_formats::gguf::{Metadata, Value};
+use rustorch_formats::gguf::{Array, Metadata, Value};
 
 /// More than any real model; guards sizes that are multiplied later.
 const MOST: usize = 1 << 24;
@@ -84,5 +84,50 @@ impl<'a> MetadataReader<'a> {
         }
         let sizes = values.map(|v| self.checked(name, u64::try_from(v).unwrap_or(0)));
         sizes.collect::<Result<Vec<_>>>().map(Some)
+    }
+
+    /// Which blocks are of a kind: an array of flags, or a period.
+    pub(in crate::model) fn find_pattern(&self, name: &str) -> Result<Option<Pattern>> {
+        let Some(value) = self.metadata.value(&self.key(name)) else { return Ok(None) };
+        match value {
+            Value::Array(Array::Bool(flags)) => Ok(Some(Pattern::Flags(flags.clone()))),
+            Value::Array(array) => match array.integers() {
+                Some(values) => Ok(Some(Pattern::Flags(values.map(|v| v != 0).collect()))),
+                None => Err(self.error(name, "must be an integer or an array of flags")),
+            },
+            _ => Ok(self.find_size(name)?.map(Pattern::Period)),
+        }
+    }
+
+    /// The numbers of elements that are rotated by time, height, width and something else.
+    pub(in crate::model) fn find_sections(&self, name: &str) -> Result<Option<[i128; 4]>> {
+        let Some(value) = self.metadata.value(&self.key(name)) else { return Ok(None) };
+        let Value::Array(array) = value else { return Err(self.error(name, "must be an array")) };
+        let Some(values) = array.integers() else {
+            return Err(self.error(name, "must be an array of integers"));
+        };
+        let mut sections = [0; 4];
+        for (section, value) in sections.iter_mut().zip(values) {
+            *section = value;
+        }
+        Ok(Some(sections))
+    }
+}
+
+/// Which blocks are of a kind.
+pub(in crate::model) enum Pattern {
+    /// Of so many blocks, all but the last.
+    Period(usize),
+    /// Those with `true`.
+    Flags(Vec<bool>),
+}
+
+impl Pattern {
+    /// Whether a block is of the kind.
+    pub(in crate::model) fn contains(&self, block: usize) -> bool {
+        match self {
+            Pattern::Period(period) => block % period + 1 < *period,
+            Pattern::Flags(flags) => flags.get(block).copied().unwrap_or(false),
+        }
     }
 }

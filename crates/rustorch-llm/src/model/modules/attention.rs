@@ -2,32 +2,36 @@
 
 use super::LinearWeights;
 use super::norm::Norm;
+use super::rope::Rope;
 use crate::Result;
-use crate::arch;
-use crate::model::config::rope_params;
+use crate::arch::{self, HeadNorm, NormKind, NormSpan};
+use crate::model::LayerConfig;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
 use crate::model::weights::TensorId;
-use rustorch_core::RopeParams;
+use rustorch_core::Op;
 use rustorch_tensor::Tensor;
+use rustorch_tensor::autograd::apply;
 
-/// Grouped-query attention with rotary positions.
+/// Grouped-query attention.
 pub(in crate::model) struct Attention {
-    /// The index of the block, which is that of its cache.
+    /// The index of the block.
     block: usize,
     heads: usize,
     query: LinearWeights,
-    key: LinearWeights,
-    value: LinearWeights,
-    query_norm: Option<Norm>,
-    key_norm: Option<Norm>,
-    rope: RopeParams,
-    /// Divisors of the rotation frequencies, `[rotated / 2]`.
-    rope_factors: Option<TensorId>,
+    query_norm: Option<HeadNormWeights>,
+    /// What keys and values are made by; those of another block if it has none.
+    keys_values: Option<KeysValues>,
+    /// The place of keys and values in the cache.
+    cache: usize,
+    norm_after_rope: bool,
+    rope: Option<Rope>,
     scale: f32,
+    window: Option<usize>,
+    softcap: Option<f32>,
+    sinks: Option<TensorId>,
+    temperature: Option<Temperature>,
     output: LinearWeights,
-    /// The keys and values that it keeps.
-    pub(super) cache_shape: CacheShape,
     /// Whether all rows but the last are dropped as soon as their keys and values are in the cache, where nobody asks for their logits.
     pub(super) drops_rows: bool,
 }
@@ -41,82 +45,237 @@ pub(in crate::model) struct CacheShape {
     pub(in crate::model) value_length: usize,
 }
 
+/// Projections to keys and values.
+struct KeysValues {
+    kv_heads: usize,
+    key: LinearWeights,
+    /// Those of the keys serve where there are none.
+    value: Option<LinearWeights>,
+    key_norm: Option<HeadNormWeights>,
+    /// Values are divided by their root mean square, and this added to its square.
+    value_norm_eps: Option<f64>,
+}
+
+struct HeadNormWeights {
+    norm: Norm,
+    span: NormSpan,
+}
+
+/// Queries at position `p` are scaled by `1 + scale · ln(1 + ⌊p / floor⌋)`.
+struct Temperature {
+    scale: f32,
+    floor: usize,
+}
+
 impl Attention {
     pub(super) fn load(part: &arch::Attention, loader: &mut Loader<'_>) -> Result<Attention> {
         let block = loader.block();
         let (width, sizes) = (loader.config.embedding, loader.config.layers[block].clone());
         let (heads, kv_heads) = (sizes.heads, sizes.kv_heads);
         let (key_length, value_length) = (sizes.key_length, sizes.value_length);
-        let head_norm = |norm: Option<arch::Norm>, loader: &mut Loader<'_>| {
-            norm.map(|norm| Norm::load(&norm, key_length, loader)).transpose()
+        let (query, keys_values, cache) = match sizes.keys_of {
+            Some(owner) => {
+                let cache = loader.cache_of(owner).ok_or_else(|| {
+                    loader.metadata.error("attention.shared_kv_layers", format!("block {owner} keeps none"))
+                })?;
+                (loader.linear(part.query, [heads * key_length, width], None)?, None, cache)
+            }
+            None => {
+                let (query, keys_values) = KeysValues::load(part, &sizes, loader)?;
+                let shape = CacheShape { block, kv_heads, key_length, value_length };
+                (query, Some(keys_values), loader.new_cache(shape))
+            }
         };
-        let rope = rope_params(&loader.metadata, part.rope.style, key_length, loader.config.context)?;
-        let rope_factors = match part.rope.factors {
-            Some(name) => loader.find_shared_vector(name, rope.rotated / 2)?,
-            None => None,
-        };
+        let softcap = part.softcap.map(|key| loader.metadata.find_f32(key)).transpose()?.flatten();
         Ok(Attention {
             block,
             heads,
-            query: loader.linear(part.query, [heads * key_length, width], None)?,
-            key: loader.linear(part.key, [kv_heads * key_length, width], None)?,
-            value: loader.linear(part.value, [kv_heads * value_length, width], None)?,
-            query_norm: head_norm(part.query_norm, loader)?,
-            key_norm: head_norm(part.key_norm, loader)?,
-            rope,
-            rope_factors,
+            query,
+            query_norm: HeadNormWeights::load(part.query_norm, heads, key_length, loader)?,
+            keys_values,
+            cache,
+            norm_after_rope: part.norm_after_rope,
+            rope: part.rope.map(|rope| Rope::load(&rope, loader)).transpose()?,
             scale: loader.factor(&part.scale)?,
+            window: sizes.window,
+            softcap: softcap.filter(|&cap| cap != 0.0),
+            sinks: part.sinks.map(|sinks| loader.vector(sinks, &[heads])).transpose()?,
+            temperature: if part.temperature { Temperature::read(loader)? } else { None },
             output: loader.linear(part.output, [width, heads * value_length], None)?,
-            cache_shape: CacheShape { block, kv_heads, key_length, value_length },
             drops_rows: false,
         })
     }
 
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-        let CacheShape { kv_heads, value_length, .. } = self.cache_shape;
-        let factors = self.rope_factors.map(|id| &pass.weights[id]);
         let positions = &pass.positions[self.block];
-        let key = self.heads(&self.key, pass, x, kv_heads, self.key_norm.as_ref())?;
-        let value = self.heads(&self.value, pass, x, kv_heads, None)?;
-        let [key_slots, value_slots] = pass.cache.slots(self.block, pass.n)?;
-        key.rope_into(positions, &self.rope, factors, &key_slots)?;
-        value_slots.copy_(&value)?;
-        let [keys, values] = pass.cache.read(self.block, pass.n)?;
-
+        if let Some(keys_values) = &self.keys_values {
+            self.remember(keys_values, pass, x, positions)?;
+        }
+        let [keys, values] = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
-        let query = self.heads(&self.query, pass, &x, self.heads, self.query_norm.as_ref())?;
-        let query = query.rope(&positions, &self.rope, factors)?;
+        let query = self.queries(pass, &x, &positions, pass.start + first)?;
         let causal = rustorch_core::Attention {
             scale: self.scale,
             causal: Some(pass.start + first),
-            window: None,
-            softcap: None,
+            window: self.window,
+            softcap: self.softcap,
             numerics: pass.numerics,
-            lse: false,
+            lse: self.sinks.is_some(),
             dropout: None,
         };
-        let attended = Tensor::attention(&query, &keys, &values, None, &causal)?;
+        let attended = match self.sinks {
+            None => Tensor::attention(&query, &keys, &values, None, &causal)?,
+            Some(sinks) => attention_with_sinks(&[&query, &keys, &values], &pass.weights[sinks], causal)?,
+        };
+        let value_length = attended.dims()[2];
         let attended = attended.transpose(0, 1)?.reshape([rows, self.heads * value_length])?;
         self.output.forward(pass, &attended)
     }
 
-    /// A projection of `x: [n, embedding]`, split into heads `[heads, n, length]` and normalised in each if asked.
-    fn heads(
+    /// Puts keys and values of `x: [n, embedding]` into the cache.
+    fn remember(
         &self,
-        weights: &LinearWeights,
+        by: &KeysValues,
         pass: &ForwardPass<'_>,
         x: &Tensor,
-        heads: usize,
-        norm: Option<&Norm>,
-    ) -> Result<Tensor> {
-        let y = weights.forward(pass, x)?;
-        let (rows, width) = (y.dims()[0], y.dims()[1]);
-        let y = y.reshape([rows, heads, width / heads])?;
-        let y = match norm {
-            Some(norm) => norm.forward(&y, pass.weights)?,
-            None => y,
+        positions: &Tensor,
+    ) -> Result<()> {
+        let norm = by.key_norm.as_ref();
+        let projected = by.key.forward(pass, x)?;
+        let key = heads(&projected, by.kv_heads, norm.filter(|_| !self.norm_after_rope), pass)?;
+        let value = match by.value {
+            Some(value) => value.forward(pass, x)?,
+            None => projected,
         };
-        Ok(y.transpose(0, 1)?)
+        let value = heads(&value, by.kv_heads, None, pass)?;
+        let [key_slots, value_slots] = pass.cache.slots(self.cache, pass.n)?;
+        match &self.rope {
+            Some(rope) if self.norm_after_rope => {
+                let key = rope.forward(pass, &key, positions)?;
+                key_slots.copy_(&normed(&key, norm, pass)?)?;
+            }
+            Some(rope) => rope.forward_into(pass, &key, positions, &key_slots)?,
+            None => key_slots.copy_(&key)?,
+        }
+        match by.value_norm_eps {
+            Some(eps) => value_slots.copy_(&value.rms_norm([value.dims()[2]], None, eps)?)?,
+            None => value_slots.copy_(&value)?,
+        }
+        Ok(())
+    }
+
+    /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is at position `first`.
+    fn queries(
+        &self,
+        pass: &ForwardPass<'_>,
+        x: &Tensor,
+        positions: &Tensor,
+        first: usize,
+    ) -> Result<Tensor> {
+        let norm = self.query_norm.as_ref();
+        let y = self.query.forward(pass, x)?;
+        let mut query = heads(&y, self.heads, norm.filter(|_| !self.norm_after_rope), pass)?;
+        if let Some(rope) = &self.rope {
+            query = rope.forward(pass, &query, positions)?;
+        }
+        if self.norm_after_rope {
+            query = normed(&query, norm, pass)?;
+        }
+        if let Some(temperature) = &self.temperature {
+            let factors = temperature.factors(first, x.dims()[0])?.to_device(query.device())?;
+            query = query.mul(&factors)?;
+        }
+        Ok(query)
+    }
+}
+
+/// Attention with a score of each head, `sinks: [heads]`, that takes part in the softmax and has no value: the share of the keys is
+/// `Σ exp(score) / (Σ exp(score) + exp(sink))`.
+fn attention_with_sinks(
+    qkv: &[&Tensor; 3],
+    sinks: &Tensor,
+    causal: rustorch_core::Attention,
+) -> Result<Tensor> {
+    let results = apply(&Op::Attention(causal), qkv)?;
+    let (attended, lse) = (&results[0], &results[1]);
+    let share = lse.sub(&sinks.unsqueeze(-1)?)?.sigmoid()?;
+    Ok(attended.mul(&share.unsqueeze(-1)?)?)
+}
+
+/// `y: [n, heads · length]` as heads `[heads, n, length]`, normalised before if asked.
+fn heads(y: &Tensor, heads: usize, norm: Option<&HeadNormWeights>, pass: &ForwardPass<'_>) -> Result<Tensor> {
+    let (rows, width) = (y.dims()[0], y.dims()[1]);
+    let split = |y: &Tensor| y.reshape([rows, heads, width / heads]);
+    let y = match norm {
+        Some(HeadNormWeights { norm, span: NormSpan::AllHeads }) => split(&norm.forward(y, pass.weights)?)?,
+        Some(HeadNormWeights { norm, .. }) => norm.forward(&split(y)?, pass.weights)?,
+        None => split(y)?,
+    };
+    Ok(y.transpose(0, 1)?)
+}
+
+/// The norm of each of heads `[heads, n, length]`.
+fn normed(x: &Tensor, norm: Option<&HeadNormWeights>, pass: &ForwardPass<'_>) -> Result<Tensor> {
+    norm.map_or(Ok(x.clone()), |norm| norm.norm.forward(x, pass.weights))
+}
+
+impl KeysValues {
+    /// With the projection to queries, which may be one with those to keys and values.
+    fn load(
+        part: &arch::Attention,
+        sizes: &LayerConfig,
+        loader: &mut Loader<'_>,
+    ) -> Result<(LinearWeights, KeysValues)> {
+        let LayerConfig { heads, kv_heads, key_length, value_length, .. } = *sizes;
+        let mut layers = vec![(part.query, heads * key_length), (part.key, kv_heads * key_length)];
+        let keys_are_values =
+            part.value_norm && !loader.has_part(part.fused.name) && !loader.has_part(part.value.name);
+        if !keys_are_values {
+            layers.push((part.value, kv_heads * value_length));
+        }
+        let projections = loader.linears(part.fused, &layers, loader.config.embedding)?;
+        let value_norm_eps = part.value_norm.then(|| loader.metadata.epsilon(NormKind::Rms.epsilon_key()));
+        let keys_values = KeysValues {
+            kv_heads,
+            key: projections[1],
+            value: projections.get(2).copied(),
+            key_norm: HeadNormWeights::load(part.key_norm, kv_heads, key_length, loader)?,
+            value_norm_eps: value_norm_eps.transpose()?,
+        };
+        Ok((projections[0], keys_values))
+    }
+}
+
+impl HeadNormWeights {
+    fn load(
+        norm: Option<HeadNorm>,
+        heads: usize,
+        length: usize,
+        loader: &mut Loader<'_>,
+    ) -> Result<Option<HeadNormWeights>> {
+        let Some(HeadNorm { kind, tensor, span }) = norm else { return Ok(None) };
+        let shape: &[usize] = match span {
+            NormSpan::Head => &[length],
+            NormSpan::EachHead => &[heads, length],
+            NormSpan::AllHeads => &[heads * length],
+        };
+        Ok(Some(HeadNormWeights { norm: Norm::load(kind, tensor, shape, loader)?, span }))
+    }
+}
+
+impl Temperature {
+    fn read(loader: &Loader<'_>) -> Result<Option<Temperature>> {
+        let scale = loader.metadata.find_f32("attention.temperature_scale")?.filter(|&scale| scale != 0.0);
+        let original = loader.metadata.find_size("rope.scaling.original_context_length")?;
+        let floor = original.unwrap_or(loader.config.context);
+        Ok(scale.map(|scale| Temperature { scale, floor }))
+    }
+
+    /// The factors of `n` positions, `[n, 1]`.
+    fn factors(&self, first: usize, n: usize) -> Result<Tensor> {
+        let factor = |position: usize| ((position / self.floor + 1) as f32).ln() * self.scale + 1.0;
+        let factors: Vec<f32> = (first..first + n).map(factor).collect();
+        Ok(Tensor::from_slice(&factors, [n, 1])?)
     }
 }

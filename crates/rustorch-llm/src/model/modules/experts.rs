@@ -1,28 +1,31 @@
 //! Mixture of experts.
 
-use super::{LinearWeights, glu};
-use crate::arch;
+use super::LinearWeights;
+use super::activation::ActivationFn;
+use crate::arch::{self, NormKind, RouterInput, Scores};
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
 use crate::model::weights::TensorId;
 use crate::{Error, Result};
-use rustorch_core::GluOp;
 use rustorch_tensor::Tensor;
 
 /// The weighted sum of the networks that a router picks for each row.
 pub(in crate::model) struct Experts {
     /// `[experts, embedding]`.
-    router: TensorId,
-    gate: LinearWeights,
-    up: LinearWeights,
-    down: LinearWeights,
-    activation: GluOp,
-    /// How many experts a token uses.
-    used: usize,
+    router: LinearWeights,
+    /// A vector that scales the router's input, the norm of the residual stream by this epsilon; that of the experts if not given.
+    router_norm: Option<(TensorId, f64)>,
+    scores: Scores,
     /// Whether the chosen experts' weights are scaled to sum to 1.
     normalize: bool,
     /// A factor of the chosen experts' weights after that.
     factor: f32,
+    /// How many experts a token uses.
+    used: usize,
+    gate: LinearWeights,
+    up: LinearWeights,
+    down: LinearWeights,
+    activation: ActivationFn,
 }
 
 impl Experts {
@@ -31,32 +34,64 @@ impl Experts {
             return Err(Error::Request("the file has no experts where its architecture needs them".into()));
         };
         let (width, inner, count) = (loader.config.embedding, counts.feed_forward, counts.count);
+        let (router, router_norm) = match experts.router_input {
+            RouterInput::Branch => (loader.linear(experts.router, [count, width], None)?, None),
+            RouterInput::NormedResidual { scale } => {
+                let weight = loader.matrix(experts.router.name, &[count, width])?;
+                let eps = loader.metadata.epsilon(NormKind::Rms.epsilon_key())?;
+                let norm = (loader.vector_named(scale, width)?, eps);
+                (LinearWeights { weight, scale: None, bias: None }, Some(norm))
+            }
+        };
+        let (gate, up) = if loader.has_part(experts.fused.name) {
+            let both = loader.experts(experts.fused, [count, 2 * inner, width])?;
+            (loader.split(both, 0, inner)?, loader.split(both, inner, inner)?)
+        } else {
+            let gate = loader.experts(experts.gate, [count, inner, width])?;
+            (gate, loader.experts(experts.up, [count, inner, width])?)
+        };
         Ok(Experts {
-            router: loader.matrix(experts.router, &[count, width])?,
-            gate: loader.experts(experts.gate, [count, inner, width])?,
-            up: loader.experts(experts.up, [count, inner, width])?,
-            down: loader.experts(experts.down, [count, width, inner])?,
-            activation: experts.activation,
-            used: counts.used,
+            router,
+            router_norm,
+            scores: experts.scores,
             normalize: experts.normalize,
             factor: counts.scale,
+            used: counts.used,
+            gate,
+            up,
+            down: loader.experts(experts.down, [count, width, inner])?,
+            activation: ActivationFn::new(experts.activation)?,
         })
     }
 
-    pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-        let (share, chosen) = self.route(pass, x)?;
+    /// Of `x: [n, embedding]`, a branch of `residual`.
+    pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        let (share, chosen) = match self.router_norm {
+            None => self.route(pass, x)?,
+            Some((scale, eps)) => {
+                let width = x.dims()[1];
+                let normed = residual.rms_norm([width], None, eps)?.mul(1.0 / (width as f32).sqrt())?;
+                self.route(pass, &normed.mul(&pass.weights[scale])?)?
+            }
+        };
         let x = x.unsqueeze(1)?;
         let gate = self.gate.forward_experts(pass, &x, &chosen)?;
         let up = self.up.forward_experts(pass, &x, &chosen)?;
-        let outputs = self.down.forward_experts(pass, &glu(self.activation, &gate, &up)?, &chosen)?;
+        let inner = self.activation.forward(&gate, Some(&up), pass.numerics)?;
+        let outputs = self.down.forward_experts(pass, &inner, &chosen)?;
         Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?)
     }
 
     /// For each row of `x: [n, embedding]` the weights of the chosen experts and their indices, both `[n, used]`.
     fn route(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<(Tensor, Tensor)> {
-        let router = &pass.weights[self.router];
-        let probabilities = x.linear_batch_invariant(router, None, pass.numerics)?.softmax(-1)?;
-        let (mut share, chosen) = probabilities.topk(self.used, -1, true)?;
+        let scores = self.router.forward(pass, x)?;
+        let (mut share, chosen) = match self.scores {
+            Scores::Softmax => scores.softmax(-1)?.topk(self.used, -1, true)?,
+            Scores::SoftmaxOfChosen => {
+                let (scores, chosen) = scores.topk(self.used, -1, true)?;
+                (scores.softmax(-1)?, chosen)
+            }
+        };
         if self.normalize {
             // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.
             let total = share.sum(-1, true)?.clamp_min(F16_LEAST_NORMAL)?;

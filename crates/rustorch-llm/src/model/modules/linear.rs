@@ -12,7 +12,7 @@ pub(in crate::model) struct LinearWeights {
     pub(in crate::model) weight: TensorId,
     /// A factor of the matmul, `[1]`; of experts `[experts]`. Formats with a small range store it as a tensor of its own.
     pub(in crate::model) scale: Option<TensorId>,
-    /// Added to the matmul, `[out]`, `f32`.
+    /// Added to the matmul, `[out]`, `f32`; of experts `[experts, out]`.
     pub(in crate::model) bias: Option<TensorId>,
 }
 
@@ -49,10 +49,20 @@ impl LinearWeights {
         x: &Tensor,
         chosen: &Tensor,
     ) -> Result<Tensor> {
-        let y = x.mul_mat_id(&pass.weights[self.weight], chosen, pass.numerics)?;
-        let Some(scale) = self.scale else { return Ok(y) };
-        let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
-        let chosen = chosen.reshape([tokens * used])?;
-        Ok(y.mul(&pass.weights[scale].index_select(0, &chosen)?.reshape([tokens, used, 1])?)?)
+        let mut y = x.mul_mat_id(&pass.weights[self.weight], chosen, pass.numerics)?;
+        if let Some(scale) = self.scale {
+            y = y.mul(&of_chosen(&pass.weights[scale].unsqueeze(-1)?, chosen)?)?;
+        }
+        if let Some(bias) = self.bias {
+            y = y.add(&of_chosen(&pass.weights[bias], chosen)?)?;
+        }
+        Ok(y)
     }
+}
+
+/// Of `x: [experts, m]` the rows of the experts `chosen: [t, k]`, `[t, k, m]`.
+fn of_chosen(x: &Tensor, chosen: &Tensor) -> Result<Tensor> {
+    let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
+    let rows = x.index_select(0, &chosen.reshape([tokens * used])?)?;
+    Ok(rows.reshape([tokens, used, x.dims()[1]])?)
 }

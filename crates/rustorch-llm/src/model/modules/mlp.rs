@@ -1,39 +1,66 @@
 //! The feed-forward network.
 
-use super::{LinearWeights, glu};
+use super::LinearWeights;
+use super::activation::ActivationFn;
 use crate::Result;
-use crate::arch;
+use crate::arch::{self, MlpGate};
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
-use rustorch_core::GluOp;
+use crate::model::weights::TensorId;
 use rustorch_tensor::Tensor;
 
-/// `down(act(gate(x)) · up(x))`.
+/// `down(act(gate(x)) · up(x))`, or `down(act(up(x)))`.
 pub(in crate::model) struct Mlp {
-    gate: LinearWeights,
+    gate: Option<LinearWeights>,
     up: LinearWeights,
     down: LinearWeights,
-    activation: GluOp,
+    activation: ActivationFn,
+    /// A vector `[1, embedding]` that gives a factor of the result.
+    sigmoid_gate: Option<TensorId>,
 }
 
 impl Mlp {
     pub(super) fn load(mlp: &arch::Mlp, loader: &mut Loader<'_>) -> Result<Mlp> {
-        let (width, inner) = (loader.config.embedding, loader.config.layers[loader.block()].feed_forward);
-        let mut linear = |layer, shape| -> Result<LinearWeights> {
-            let weights = loader.linear(layer, shape, None)?;
-            Ok(LinearWeights { scale: weights.scale.filter(|_| mlp.scaled), ..weights })
+        let width = loader.config.embedding;
+        let inner = (mlp.inner)(loader.config, loader.block());
+        let (gate, up) = match mlp.gate {
+            MlpGate::None => (None, loader.linear(mlp.up, [inner, width], None)?),
+            MlpGate::Separate(gate) => {
+                let gate = loader.linear(gate, [inner, width], None)?;
+                (Some(gate), loader.linear(mlp.up, [inner, width], None)?)
+            }
+            MlpGate::InUp => {
+                let both = loader.linear(mlp.up, [2 * inner, width], None)?;
+                let [gate, up] = [0, inner].map(|first| loader.split(both, first, inner));
+                (Some(gate?), up?)
+            }
         };
+        let down = loader.linear(mlp.down, [width, inner], None)?;
+        let scaled =
+            |weights: LinearWeights| LinearWeights { scale: weights.scale.filter(|_| mlp.scaled), ..weights };
         Ok(Mlp {
-            gate: linear(mlp.gate, [inner, width])?,
-            up: linear(mlp.up, [inner, width])?,
-            down: linear(mlp.down, [width, inner])?,
-            activation: mlp.activation,
+            gate: gate.map(scaled),
+            up: scaled(up),
+            down: scaled(down),
+            activation: ActivationFn::new(mlp.activation)?,
+            sigmoid_gate: mlp.sigmoid_gate.map(|name| loader.row(name, width)).transpose()?,
         })
     }
 
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-        let gate = self.gate.forward_then_scale(pass, x)?;
+        let gate = self.gate.map(|gate| gate.forward_then_scale(pass, x)).transpose()?;
         let up = self.up.forward_then_scale(pass, x)?;
-        self.down.forward_then_scale(pass, &glu(self.activation, &gate, &up)?)
+        let inner = match &gate {
+            Some(gate) => self.activation.forward(gate, Some(&up), pass.numerics)?,
+            None => self.activation.forward(&up, None, pass.numerics)?,
+        };
+        let y = self.down.forward_then_scale(pass, &inner)?;
+        Ok(match self.sigmoid_gate {
+            Some(gate) => {
+                let gate = x.linear_batch_invariant(&pass.weights[gate], None, pass.numerics)?;
+                y.mul(&gate.sigmoid()?)?
+            }
+            None => y,
+        })
     }
 }

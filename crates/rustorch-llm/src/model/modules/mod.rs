@@ -1,10 +1,13 @@
 //! Modules: the parts of an architecture with their weights and sizes, ready to run.
 
+mod activation;
 mod attention;
 mod experts;
 mod linear;
 mod mlp;
 mod norm;
+mod per_layer;
+mod rope;
 
 pub(super) use attention::CacheShape;
 pub(super) use linear::LinearWeights;
@@ -18,7 +21,8 @@ use crate::arch::Part;
 use attention::Attention;
 use experts::Experts;
 use mlp::Mlp;
-use rustorch_core::{DType, GluOp};
+use per_layer::{PerLayerEmbedding, PerLayerInput};
+use rustorch_core::DType;
 use rustorch_tensor::Tensor;
 
 /// A part of an architecture that knows its weights.
@@ -32,6 +36,10 @@ pub(super) enum Module {
     Parallel(Vec<Vec<Module>>),
     Add,
     Scale(f32),
+    ScaleBy(TensorId),
+    SoftCap(f32),
+    PerLayerEmbedding(PerLayerEmbedding),
+    PerLayerInput(PerLayerInput),
     Output(LinearWeights),
 }
 
@@ -45,7 +53,7 @@ impl Module {
         let (vocabulary, embedding) = (loader.config.vocabulary, loader.config.embedding);
         Ok(Some(match part {
             Part::Embedding(table) => Module::Embedding(loader.matrix(table, &[vocabulary, embedding])?),
-            Part::Norm(norm) => Module::Norm(Norm::load(norm, embedding, loader)?),
+            Part::Norm(norm) => Module::Norm(Norm::load(norm.kind, norm.tensor, &[embedding], loader)?),
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
             Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
             Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
@@ -57,6 +65,19 @@ impl Module {
             Part::Scale(factor) => match loader.factor(factor)? {
                 1.0 => return Ok(None),
                 factor => Module::Scale(factor),
+            },
+            Part::ScaleBy(tensor) => match loader.has_part(tensor) {
+                true => Module::ScaleBy(loader.vector(tensor, &[1])?),
+                false => return Ok(None),
+            },
+            Part::PerLayerEmbedding(part) => match loader.config.per_layer_embedding {
+                0 => return Ok(None),
+                _ => Module::PerLayerEmbedding(PerLayerEmbedding::load(part, loader)?),
+            },
+            Part::PerLayerInput(part) => Module::PerLayerInput(PerLayerInput::load(part, loader)?),
+            Part::SoftCap(key) => match loader.metadata.find_f32(key)? {
+                None | Some(0.0) => return Ok(None),
+                Some(cap) => Module::SoftCap(cap),
             },
             Part::Output(output) => {
                 Module::Output(loader.linear(output.linear, [vocabulary, embedding], output.tied)?)
@@ -77,29 +98,23 @@ impl Module {
         })
     }
 
-    /// The shapes of the keys and values that these modules keep.
-    pub(super) fn cache_shapes(modules: &[Module], shapes: &mut Vec<CacheShape>) {
-        for module in modules {
-            match module {
-                Module::Attention(attention) => shapes.push(attention.cache_shape),
-                Module::Parallel(branches) => {
-                    branches.iter().for_each(|branch| Module::cache_shapes(branch, shapes));
-                }
-                _ => {}
-            }
-        }
-    }
-
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, flow: &mut Flow) -> Result<()> {
         let branch = match self {
             Module::Embedding(table) => pass.weights[*table].embedding(&pass.ids)?.to_dtype(DType::F32)?,
             Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
             Module::Mlp(mlp) => mlp.forward(pass, flow.input())?,
-            Module::Experts(experts) => experts.forward(pass, flow.input())?,
+            Module::Experts(experts) => experts.forward(pass, flow.input(), flow.residual())?,
             Module::Parallel(branches) => parallel(branches, pass, flow.input())?,
             Module::Add => return flow.add(),
             Module::Scale(factor) => flow.input().mul(*factor)?,
+            Module::ScaleBy(factor) => flow.input().mul(&pass.weights[*factor])?,
+            Module::PerLayerEmbedding(module) => {
+                flow.per_layer = Some(module.forward(pass, flow.input())?);
+                return Ok(());
+            }
+            Module::PerLayerInput(module) => module.forward(pass, flow)?,
+            Module::SoftCap(cap) => flow.input().mul(1.0 / *cap)?.tanh()?.mul(*cap)?,
             Module::Output(linear) => linear.forward(pass, flow.input())?,
         };
         flow.set_branch(branch)
@@ -123,14 +138,4 @@ fn parallel(branches: &[Vec<Module>], pass: &ForwardPass<'_>, x: &Tensor) -> Res
         });
     }
     Ok(sum.unwrap_or(x))
-}
-
-/// `activation(gate) · up`.
-fn glu(op: GluOp, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    Ok(match op {
-        GluOp::Silu => gate.swiglu(up),
-        GluOp::Gelu => gate.geglu(up),
-        GluOp::GeluTanh => gate.geglu_tanh(up),
-        GluOp::Relu => gate.reglu(up),
-    }?)
 }

@@ -1,0 +1,107 @@
+//! Attention, as architectures describe it.
+
+use super::{Factor, Linear, NormKind};
+use rustorch_core::RopeStyle;
+
+/// Grouped-query attention. Its window, heads and their sizes are those of the block in the metadata.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    /// Projection to queries.
+    pub query: Linear,
+    /// Projection to keys.
+    pub key: Linear,
+    /// Projection to values.
+    pub value: Linear,
+    /// One layer that has the rows of the three, where the file has it.
+    pub fused: Linear,
+    /// Norm of the queries.
+    pub query_norm: Option<HeadNorm>,
+    /// Norm of the keys.
+    pub key_norm: Option<HeadNorm>,
+    /// Whether the values of each head are divided by their root mean square. Where the file has no projection to values, they are the keys.
+    pub value_norm: bool,
+    /// Whether queries and keys are rotated before their norms.
+    pub norm_after_rope: bool,
+    /// Rotary position embedding, if any.
+    pub rope: Option<Rope>,
+    /// The factor of the scores.
+    pub scale: Factor,
+    /// The metadata key of a soft cap of the scores, which have none without it.
+    pub softcap: Option<&'static str>,
+    /// A score of each head that takes part in the softmax and has no value: `[heads]`.
+    pub sinks: Option<&'static str>,
+    /// Whether queries far from the beginning are scaled up, where the metadata says so.
+    pub temperature: bool,
+    /// Projection of the heads' results.
+    pub output: Linear,
+}
+
+/// Rotary position embedding of queries and keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Rope {
+    /// Which elements are rotated together.
+    pub style: RopeStyle,
+    /// Whether frequencies are divided by factors, where the file has them: `rope_freqs`, or `rope_factors_long` where the context is longer
+    /// than the original one and `rope_factors_short` where not.
+    pub factors: bool,
+    /// What differs in blocks that have a window.
+    pub windowed: WindowedRope,
+}
+
+/// Rotation in blocks that have a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WindowedRope {
+    /// As in others, but for a base of their own where the metadata has one (`rope.freq_base_swa`).
+    Same,
+    /// Never scaled for a longer context, and without factors.
+    Unscaled {
+        /// The base where the metadata has none; that of other blocks if not given.
+        base: Option<f32>,
+    },
+}
+
+/// Normalisation of queries or keys.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadNorm {
+    /// How.
+    pub kind: NormKind,
+    /// The weight.
+    pub tensor: &'static str,
+    /// Of what.
+    pub span: NormSpan,
+}
+
+/// What is normalised together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormSpan {
+    /// Each head, with one weight for all: `[length]`.
+    Head,
+    /// Each head, with a weight of its own: `[heads, length]`.
+    EachHead,
+    /// All heads together: `[heads · length]`.
+    AllHeads,
+}
+
+impl HeadNorm {
+    /// RMS norm of each head.
+    pub const fn rms(tensor: &'static str) -> HeadNorm {
+        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::Head }
+    }
+
+    /// RMS norm of all heads together.
+    pub const fn whole(tensor: &'static str) -> HeadNorm {
+        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::AllHeads }
+    }
+}
+
+impl Rope {
+    /// Rotation that is the same in all blocks.
+    pub const fn new(style: RopeStyle) -> Rope {
+        Rope { style, factors: false, windowed: WindowedRope::Same }
+    }
+
+    /// With frequency factors, where the file has them.
+    pub const fn with_factors(self) -> Rope {
+        Rope { factors: true, ..self }
+    }
+}

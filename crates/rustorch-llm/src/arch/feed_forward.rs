@@ -1,0 +1,106 @@
+//! Feed-forward networks, as architectures describe them.
+
+use super::Linear;
+use crate::model::ModelConfig;
+
+/// `down(act(gate(x)) · up(x))`, or without a gate `down(act(up(x)))`.
+#[derive(Clone, Copy, Debug)]
+pub struct Mlp {
+    /// The gate, if any.
+    pub gate: MlpGate,
+    /// Projection to the inner width.
+    pub up: Linear,
+    /// Projection back.
+    pub down: Linear,
+    /// The activation.
+    pub activation: Activation,
+    /// The inner width.
+    pub inner: fn(&ModelConfig, usize) -> usize,
+    /// A vector whose dot product with `x`, through a sigmoid, is a factor of the result.
+    pub sigmoid_gate: Option<&'static str>,
+    /// Whether scales that a file keeps beside these weights count. llama.cpp passes them over in some architectures.
+    pub scaled: bool,
+}
+
+/// The gate of a feed-forward network.
+#[derive(Clone, Copy, Debug)]
+pub enum MlpGate {
+    /// There is none.
+    None,
+    /// A layer of its own.
+    Separate(Linear),
+    /// The first half of the rows of `up`.
+    InUp,
+}
+
+/// What comes between the projections of a network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// GELU by its tanh approximation.
+    GeluTanh,
+    /// `max(x, 0)²`.
+    ReluSquared,
+    /// `x · sigmoid(alpha · x) · (up + 1)` of a gate `x` of at most `limit`, and of `up` between `−limit` and `limit`.
+    ClampedSwiglu {
+        /// The sigmoid's factor.
+        alpha: f32,
+        /// The limit.
+        limit: f32,
+    },
+}
+
+/// A mixture of experts: for each token, the weighted sum of the `expert_used_count` networks whose router scores are the largest.
+#[derive(Clone, Copy, Debug)]
+pub struct Experts {
+    /// The router.
+    pub router: Linear,
+    /// What the router sees.
+    pub router_input: RouterInput,
+    /// How scores become weights.
+    pub scores: Scores,
+    /// Whether the weights of the chosen experts are scaled to sum to 1.
+    pub normalize: bool,
+    /// The experts' gates, `[experts, ff, dim]`.
+    pub gate: Linear,
+    /// The experts' gated values, `[experts, ff, dim]`.
+    pub up: Linear,
+    /// Gates and gated values in one tensor, `[experts, 2 · ff, dim]`, where the file has it.
+    pub fused: Linear,
+    /// The experts' projections back, `[experts, dim, ff]`.
+    pub down: Linear,
+    /// The activation.
+    pub activation: Activation,
+}
+
+/// What a router sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterInput {
+    /// What the experts see.
+    Branch,
+    /// The RMS norm of the residual stream, over the root of its width, times a vector.
+    NormedResidual {
+        /// The vector's name, with its suffix.
+        scale: &'static str,
+    },
+}
+
+/// How a router's scores become weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scores {
+    /// Softmax over all experts.
+    Softmax,
+    /// Softmax over the chosen experts.
+    SoftmaxOfChosen,
+}
+
+/// The block's inner width.
+pub(super) fn dense_width(config: &ModelConfig, layer: usize) -> usize {
+    config.layers[layer].feed_forward
+}
+
+/// The inner width of the shared expert.
+pub(super) fn shared_width(config: &ModelConfig, _: usize) -> usize {
+    config.experts.map_or(0, |experts| experts.shared)
+}

@@ -1,0 +1,52 @@
+//! Activations of feed-forward networks.
+
+use crate::Result;
+use crate::arch::Activation;
+use rustorch_core::{DType, Numerics};
+use rustorch_tensor::{Expr, Fused, Tensor, fuse};
+
+/// The activation of a gate, times a tensor where there is one.
+pub(in crate::model) struct ActivationFn {
+    activation: Activation,
+    /// What has no operation of its own, without and with a tensor to multiply with.
+    fused: Option<[Fused; 2]>,
+}
+
+impl ActivationFn {
+    pub(super) fn new(activation: Activation) -> Result<ActivationFn> {
+        let fused = match activation {
+            Activation::Silu => None,
+            Activation::GeluTanh => Some([fuse(|[x]| ggml_gelu(x))?, fuse(|[x, up]| ggml_gelu(x) * up)?]),
+            Activation::ReluSquared => {
+                Some([fuse(|[x]| x.relu().square())?, fuse(|[x, up]| x.relu().square() * up)?])
+            }
+            Activation::ClampedSwiglu { alpha, limit } => Some([
+                fuse(|[x]| clamped_silu(x, alpha, limit))?,
+                fuse(|[x, up]| clamped_silu(x, alpha, limit) * (up.clamp(-limit, limit) + 1.0))?,
+            ]),
+        };
+        Ok(ActivationFn { activation, fused })
+    }
+
+    pub(super) fn forward(&self, gate: &Tensor, up: Option<&Tensor>, numerics: Numerics) -> Result<Tensor> {
+        Ok(match (self.activation, up, &self.fused) {
+            (Activation::GeluTanh, Some(up), _) if numerics == Numerics::F32 => gate.geglu_tanh(up)?,
+            (Activation::GeluTanh, None, _) if numerics == Numerics::F32 => gate.gelu_tanh()?,
+            (_, Some(up), Some([_, gated])) => gated.apply(&[gate, up])?,
+            (_, None, Some([plain, _])) => plain.apply(&[gate])?,
+            (_, Some(up), None) => gate.swiglu(up)?,
+            (_, None, None) => gate.silu()?,
+        })
+    }
+}
+
+/// GELU by its tanh approximation, as ggml's CPU takes it from a table: of `f16` values below 10, which are results in `f16`.
+fn ggml_gelu(x: Expr<'_>) -> Expr<'_> {
+    let rounded = x.to_dtype(DType::F16).to_dtype(DType::F32).gelu_tanh();
+    x.lt(10.0f32).where_cond(rounded.to_dtype(DType::F16).to_dtype(DType::F32), x)
+}
+
+fn clamped_silu(x: Expr<'_>, alpha: f32, limit: f32) -> Expr<'_> {
+    let x = x.clamp_max(limit);
+    x * (x * f64::from(alpha)).sigmoid()
+}
