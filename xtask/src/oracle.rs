@@ -290,6 +290,15 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "llama_archs",
+        about: "llama.cpp: what it computes with a small model of each architecture",
+        runs: &[
+            &["decoders", "crates/rustorch-llm/tests/fixtures/architectures.jsonl"],
+            &["encoders", "crates/rustorch-llm/tests/fixtures/encoders.jsonl"],
+        ],
+        stdout: None,
+    },
+    Script {
         name: "llama_logits",
         about: "llama.cpp: logits and greedy ids of the shared models, and of those of block_models",
         runs: &[

@@ -1,0 +1,159 @@
+//! Small models of every architecture compute what llama.cpp computes with them.
+//!
+//! Expected: `fixtures/architectures.jsonl`, written by `tools/oracle/llama_archs.py`. A fixture whose architecture is not in
+//! [`Architecture::ALL`] is counted and not run.
+
+mod fixture;
+mod weights;
+
+use crate::common::argmax;
+use fixture::{Fixture, Ids};
+use rustorch_core::Numerics;
+use rustorch_llm::LanguageModel;
+use rustorch_llm::arch::Architecture;
+
+/// How far logits may be from llama.cpp's, in parts of their range.
+const TOLERANCE: f32 = 1e-4;
+/// The same where keys, values or activations are rounded: where the order of a sum differs, one may be rounded to another value.
+const ROUNDED_TOLERANCE: f32 = 1e-3;
+/// Ids count where the second is further behind than so many tolerances.
+const MARGIN: f32 = 20.0;
+/// So many of them must count.
+const COUNTED: usize = 40;
+/// Positions that the oracle's context holds; some factors of rotations depend on it.
+const CONTEXT: usize = 128;
+
+/// Runs `check` on the fixtures of architectures that we have, and fails with all that is wrong.
+fn each(check: impl Fn(&Fixture) -> Result<String, String>) {
+    let fixtures = Fixture::all();
+    let (built, others): (Vec<_>, Vec<_>) =
+        fixtures.iter().partition(|fixture| Architecture::find(fixture.architecture()).is_some());
+    let mut wrong = Vec::new();
+    for fixture in &built {
+        match check(fixture) {
+            Ok(note) => println!("{}: {note}", fixture.name),
+            Err(message) => wrong.push(message),
+        }
+    }
+    let names: Vec<_> = others.iter().map(|fixture| &*fixture.name).collect();
+    println!("{} models run, {} of architectures not built: {}", built.len(), names.len(), names.join(", "));
+    assert!(wrong.is_empty(), "{} of {} models:\n{}", wrong.len(), built.len(), wrong.join("\n"));
+    assert!(!built.is_empty(), "no fixture is of an architecture that we have");
+}
+
+/// The logits after each of `ids`, fed in chunks of these lengths.
+fn logits(
+    model: &LanguageModel,
+    ids: &[u32],
+    mut lengths: impl Iterator<Item = usize>,
+) -> Result<Vec<Vec<f32>>, String> {
+    let mut cache = model.model().new_cache(CONTEXT).map_err(|e| e.to_string())?;
+    let (mut rows, mut rest) = (Vec::new(), ids);
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(lengths.next().unwrap().min(rest.len()));
+        let logits = model.model().forward(chunk, &mut cache, true).map_err(|e| e.to_string())?;
+        let values: Vec<f32> = logits.to_vec().map_err(|e| e.to_string())?;
+        rows.extend(values.chunks_exact(values.len() / chunk.len()).map(<[f32]>::to_vec));
+        rest = after;
+    }
+    Ok(rows)
+}
+
+/// One chunk for all ids.
+fn whole() -> impl Iterator<Item = usize> {
+    std::iter::once(CONTEXT)
+}
+
+/// The largest difference in parts of the range of the expected.
+fn error(ours: &[f32], theirs: &[f32]) -> f32 {
+    let (low, high) = theirs.iter().fold((f32::MAX, f32::MIN), |(l, h), &x| (l.min(x), h.max(x)));
+    let largest = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+    largest.fold(0.0, |most, x| if x > most || x.is_nan() { x } else { most }) / (high - low)
+}
+
+/// Compares the best ids after the prompt, along the forced and along the greedy ids, where they count; says how many did.
+fn compare(
+    model: &LanguageModel,
+    fixture: &Fixture,
+    expected: &Ids,
+    tolerance: f32,
+) -> Result<usize, String> {
+    let mut counted = 0;
+    let ways = [
+        (&fixture.forced, &expected.best, &expected.margins),
+        (&expected.greedy, &expected.greedy, &expected.greedy_margins),
+    ];
+    for (fed, best, margins) in ways {
+        let ids: Vec<u32> = fixture.prompt.iter().chain(fed).copied().collect();
+        let rows = logits(model, &ids, whole())?;
+        for (i, (&id, &margin)) in best.iter().zip(margins).enumerate() {
+            if margin < MARGIN * tolerance {
+                continue;
+            }
+            counted += 1;
+            let ours = argmax(&rows[fixture.prompt.len() - 1 + i]);
+            if ours != id {
+                return Err(format!("id {i} after the prompt is {ours}, not {id} (margin {margin})"));
+            }
+        }
+    }
+    if counted < COUNTED {
+        return Err(format!("only {counted} ids count"));
+    }
+    Ok(counted)
+}
+
+#[test]
+fn logits_and_best_ids_equal_llama_cpps() {
+    each(|fixture| {
+        let named = |message: String| format!("{}: {message}", fixture.name);
+        let mut model = fixture.model()?;
+        // As in the oracle, keys and values are `f32`, too, so that what differs is no rounding of these.
+        model.set_numerics(Numerics::F32);
+        let ids: Vec<u32> = fixture.prompt.iter().chain(&fixture.forced).copied().collect();
+        let rows = logits(&model, &ids, whole()).map_err(named)?;
+        let [first, last] = fixture.logits();
+        let (a, b) = (error(&rows[fixture.prompt.len() - 1], &first), error(&rows[rows.len() - 1], &last));
+        // Not the larger of both, which would hide one that is no number.
+        if [a, b].iter().any(|&error| error.is_nan() || error > TOLERANCE) {
+            return Err(named(format!("errors of {a:.1e} and {b:.1e} of the logits' range")));
+        }
+        let counted = compare(&model, fixture, &fixture.ids, TOLERANCE).map_err(named)?;
+        model.set_numerics(Numerics::Ggml);
+        compare(&model, fixture, &fixture.ids, ROUNDED_TOLERANCE).map_err(named)?;
+        Ok(format!("errors {a:.1e} and {b:.1e}, {counted} ids"))
+    });
+}
+
+#[test]
+fn chunks_of_a_prompt_change_no_bit() {
+    each(|fixture| {
+        let model = fixture.model()?;
+        let bits = |rows: Vec<Vec<f32>>| rows.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let at_once = bits(logits(&model, &fixture.prompt, whole())?);
+        let one_by_one = bits(logits(&model, &fixture.prompt, std::iter::repeat(1))?);
+        let lengths = (1..).map(|i| weights::length(&fixture.name, i));
+        let in_chunks = bits(logits(&model, &fixture.prompt, lengths)?);
+        match [("one by one", one_by_one), ("in random chunks", in_chunks)]
+            .iter()
+            .find(|(_, other)| *other != at_once)
+        {
+            Some((how, _)) => Err(format!("{}: other logits {how}", fixture.name)),
+            None => Ok(format!("{} logits", at_once.len())),
+        }
+    });
+}
+
+#[test]
+fn copies_in_other_types_have_llama_cpps_ids() {
+    each(|fixture| {
+        let mut counts = Vec::new();
+        for (kind, copy) in &fixture.copies {
+            let model = fixture.copied(kind)?;
+            let counted = compare(&model, fixture, &copy.ids, ROUNDED_TOLERANCE)
+                .map_err(|message| format!("{} in {kind}: {message}", fixture.name))?;
+            counts.push(format!("{counted} ids in {kind}"));
+        }
+        Ok(counts.join(", "))
+    });
+}
