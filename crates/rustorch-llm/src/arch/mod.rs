@@ -19,7 +19,6 @@ mod exaone4;
 mod gemma;
 mod gemma2;
 mod gemma3;
-#[allow(dead_code)]
 mod gemma4;
 mod glm4;
 mod gpt_oss;
@@ -104,6 +103,7 @@ impl Architecture {
         &gemma::GEMMA,
         &gemma2::GEMMA2,
         &gemma3::GEMMA3,
+        &gemma4::GEMMA4,
         &glm4::GLM4,
         &gpt_oss::GPT_OSS,
         &granite::GRANITE,

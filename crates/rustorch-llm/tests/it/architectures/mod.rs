@@ -8,7 +8,7 @@ mod weights;
 
 use crate::common::argmax;
 use fixture::{Fixture, Ids};
-use rustorch_core::Numerics;
+use rustorch_core::DType;
 use rustorch_llm::LanguageModel;
 use rustorch_llm::arch::Architecture;
 
@@ -16,6 +16,10 @@ use rustorch_llm::arch::Architecture;
 const TOLERANCE: f32 = 1e-4;
 /// The same where keys, values or activations are rounded: where the order of a sum differs, one may be rounded to another value.
 const ROUNDED_TOLERANCE: f32 = 1e-3;
+/// Models whose `f32` files are compared as rounded ones are. llama.cpp takes GELU from a table of `f16` values; this one has it behind a projection
+/// of the residual stream as it is, so that each value that falls into another place of the table moves the logits by about 1e-4. Until the
+/// first of them, in its sixth row, they differ by 2e-6.
+const ROUNDED: [&str; 1] = ["gemma4"];
 /// Ids count where the second is further behind than so many tolerances.
 const MARGIN: f32 = 20.0;
 /// So many of them must count.
@@ -44,10 +48,11 @@ fn each(check: impl Fn(&Fixture) -> Result<String, String>) {
 /// The logits after each of `ids`, fed in chunks of these lengths.
 fn logits(
     model: &LanguageModel,
+    cache: DType,
     ids: &[u32],
     mut lengths: impl Iterator<Item = usize>,
 ) -> Result<Vec<Vec<f32>>, String> {
-    let mut cache = model.model().new_cache(CONTEXT).map_err(|e| e.to_string())?;
+    let mut cache = model.model().new_cache_of(cache, CONTEXT).map_err(|e| e.to_string())?;
     let (mut rows, mut rest) = (Vec::new(), ids);
     while !rest.is_empty() {
         let (chunk, after) = rest.split_at(lengths.next().unwrap().min(rest.len()));
@@ -74,6 +79,7 @@ fn error(ours: &[f32], theirs: &[f32]) -> f32 {
 /// Compares the best ids after the prompt, along the forced and along the greedy ids, where they count; says how many did.
 fn compare(
     model: &LanguageModel,
+    cache: DType,
     fixture: &Fixture,
     expected: &Ids,
     tolerance: f32,
@@ -85,7 +91,7 @@ fn compare(
     ];
     for (fed, best, margins) in ways {
         let ids: Vec<u32> = fixture.prompt.iter().chain(fed).copied().collect();
-        let rows = logits(model, &ids, whole())?;
+        let rows = logits(model, cache, &ids, whole())?;
         for (i, (&id, &margin)) in best.iter().zip(margins).enumerate() {
             if margin < MARGIN * tolerance {
                 continue;
@@ -107,20 +113,19 @@ fn compare(
 fn logits_and_best_ids_equal_llama_cpps() {
     each(|fixture| {
         let named = |message: String| format!("{}: {message}", fixture.name);
-        let mut model = fixture.model()?;
-        // As in the oracle, keys and values are `f32`, too, so that what differs is no rounding of these.
-        model.set_numerics(Numerics::F32);
+        let model = fixture.model()?;
         let ids: Vec<u32> = fixture.prompt.iter().chain(&fixture.forced).copied().collect();
-        let rows = logits(&model, &ids, whole()).map_err(named)?;
+        // As in the oracle, keys and values are `f32`, too, so that what differs is no rounding of these.
+        let rows = logits(&model, DType::F32, &ids, whole()).map_err(named)?;
         let [first, last] = fixture.logits();
         let (a, b) = (error(&rows[fixture.prompt.len() - 1], &first), error(&rows[rows.len() - 1], &last));
         // Not the larger of both, which would hide one that is no number.
-        if [a, b].iter().any(|&error| error.is_nan() || error > TOLERANCE) {
+        let tolerance = if ROUNDED.contains(&&*fixture.name) { ROUNDED_TOLERANCE } else { TOLERANCE };
+        if [a, b].iter().any(|&error| error.is_nan() || error > tolerance) {
             return Err(named(format!("errors of {a:.1e} and {b:.1e} of the logits' range")));
         }
-        let counted = compare(&model, fixture, &fixture.ids, TOLERANCE).map_err(named)?;
-        model.set_numerics(Numerics::Ggml);
-        compare(&model, fixture, &fixture.ids, ROUNDED_TOLERANCE).map_err(named)?;
+        let counted = compare(&model, DType::F32, fixture, &fixture.ids, tolerance).map_err(named)?;
+        compare(&model, DType::F16, fixture, &fixture.ids, ROUNDED_TOLERANCE).map_err(named)?;
         Ok(format!("errors {a:.1e} and {b:.1e}, {counted} ids"))
     });
 }
@@ -130,10 +135,10 @@ fn chunks_of_a_prompt_change_no_bit() {
     each(|fixture| {
         let model = fixture.model()?;
         let bits = |rows: Vec<Vec<f32>>| rows.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        let at_once = bits(logits(&model, &fixture.prompt, whole())?);
-        let one_by_one = bits(logits(&model, &fixture.prompt, std::iter::repeat(1))?);
+        let at_once = bits(logits(&model, DType::F16, &fixture.prompt, whole())?);
+        let one_by_one = bits(logits(&model, DType::F16, &fixture.prompt, std::iter::repeat(1))?);
         let lengths = (1..).map(|i| weights::length(&fixture.name, i));
-        let in_chunks = bits(logits(&model, &fixture.prompt, lengths)?);
+        let in_chunks = bits(logits(&model, DType::F16, &fixture.prompt, lengths)?);
         match [("one by one", one_by_one), ("in random chunks", in_chunks)]
             .iter()
             .find(|(_, other)| *other != at_once)
@@ -150,7 +155,7 @@ fn copies_in_other_types_have_llama_cpps_ids() {
         let mut counts = Vec::new();
         for (kind, copy) in &fixture.copies {
             let model = fixture.copied(kind)?;
-            let counted = compare(&model, fixture, &copy.ids, ROUNDED_TOLERANCE)
+            let counted = compare(&model, DType::F16, fixture, &copy.ids, ROUNDED_TOLERANCE)
                 .map_err(|message| format!("{} in {kind}: {message}", fixture.name))?;
             counts.push(format!("{counted} ids in {kind}"));
         }
