@@ -39,6 +39,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what is in a model file
     Inspect(InspectArgs),
+    /// List the architectures of models that run, and what they are made of
+    Architectures(ArchitecturesArgs),
     /// Turn text into token ids, or ids into text
     Tokenize(TokenizeArgs),
     /// Measure prompt processing and generation
@@ -164,6 +166,13 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) tensors: bool,
     /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ArchitecturesArgs {
+    /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -44,6 +44,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         None => command::generate::run(&cli.run),
         Some(Command::Inspect(args)) => command::inspect::run(&args),
+        Some(Command::Architectures(args)) => command::architectures::run(&args),
         Some(Command::Tokenize(args)) => command::tokenize::run(&args),
         Some(Command::Bench(args)) => command::bench::run(&args),
         Some(Command::Devices(args)) => command::devices::run(&args),

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod architectures;
 pub(crate) mod bench;
 pub(crate) mod bench_devices;
 pub(crate) mod completions;

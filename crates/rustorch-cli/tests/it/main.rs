@@ -6,6 +6,7 @@
     reason = "a step that fails fails the test"
 )]
 
+mod architectures;
 #[cfg(unix)]
 mod chat;
 mod common;

@@ -1,7 +1,6 @@
 //! What most architectures have in common.
 
 use super::factor::inverse_sqrt_head;
-use super::feed_forward::{dense_width, shared_width};
 use super::{
     Activation, Architecture, Attention, Experts, Factor, LeftOut, Linear, Mlp, MlpGate, Output, Part, Rope,
     RouterInput, Scores,
@@ -81,7 +80,7 @@ pub(super) const SWIGLU: Mlp = Mlp {
     up: Linear::maybe_biased("ffn_up"),
     down: Linear::maybe_biased("ffn_down"),
     activation: Activation::Silu,
-    inner: dense_width,
+    shared: false,
     sigmoid_gate: None,
     scaled: true,
 };
@@ -94,7 +93,7 @@ pub(super) const SHARED_EXPERT: Mlp = Mlp {
     gate: MlpGate::Separate(Linear::plain("ffn_gate_shexp")),
     up: Linear::plain("ffn_up_shexp"),
     down: Linear::plain("ffn_down_shexp"),
-    inner: shared_width,
+    shared: true,
     ..SWIGLU
 };
 

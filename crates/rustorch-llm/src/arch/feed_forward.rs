@@ -1,7 +1,6 @@
 //! Feed-forward networks, as architectures describe them.
 
 use super::Linear;
-use crate::model::ModelConfig;
 
 /// `down(act(gate(x)) · up(x))`, or without a gate `down(act(up(x)))`.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +13,8 @@ pub struct Mlp {
     pub down: Linear,
     /// The activation.
     pub activation: Activation,
-    /// The inner width.
-    pub inner: fn(&ModelConfig, usize) -> usize,
+    /// Whether it is an expert that all tokens use, which has an inner width of its own.
+    pub shared: bool,
     /// A vector whose dot product with `x`, through a sigmoid, is a factor of the result.
     pub sigmoid_gate: Option<&'static str>,
     /// Whether scales that a file keeps beside these weights count. llama.cpp passes them over in some architectures.
@@ -93,14 +92,4 @@ pub enum Scores {
     Softmax,
     /// Softmax over the chosen experts.
     SoftmaxOfChosen,
-}
-
-/// The block's inner width.
-pub(super) fn dense_width(config: &ModelConfig, layer: usize) -> usize {
-    config.layers[layer].feed_forward
-}
-
-/// The inner width of the shared expert.
-pub(super) fn shared_width(config: &ModelConfig, _: usize) -> usize {
-    config.experts.map_or(0, |experts| experts.shared)
 }

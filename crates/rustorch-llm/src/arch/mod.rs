@@ -7,6 +7,7 @@
 mod attention;
 mod common;
 mod factor;
+mod features;
 mod feed_forward;
 mod part;
 

@@ -6,6 +6,7 @@
     reason = "a step that fails fails the test"
 )]
 
+mod architecture_docs;
 mod architectures;
 mod chat;
 mod common;

@@ -22,7 +22,10 @@ pub(in crate::model) struct Mlp {
 impl Mlp {
     pub(super) fn load(mlp: &arch::Mlp, loader: &mut Loader<'_>) -> Result<Mlp> {
         let width = loader.config.embedding;
-        let inner = (mlp.inner)(loader.config, loader.block());
+        let inner = match mlp.shared {
+            true => loader.config.experts.map_or(0, |experts| experts.shared),
+            false => loader.config.layers[loader.block()].feed_forward,
+        };
         let (gate, up) = match mlp.gate {
             MlpGate::None => (None, loader.linear(mlp.up, [inner, width], None)?),
             MlpGate::Separate(gate) => {

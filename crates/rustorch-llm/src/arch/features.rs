@@ -1,0 +1,130 @@
+//! What an architecture is made of, in the field's words.
+
+use super::{
+    Activation, Architecture, Attention, Experts, Mlp, MlpGate, Norm, NormKind, NormSpan, Part, RouterInput,
+    Scores,
+};
+
+impl Architecture {
+    /// What the architecture is made of, each once, in the order in which its parts have it: `RMS norm`, `RoPE`, `SwiGLU`, ..
+    pub fn features(&self) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        if self.windows.is_some() {
+            found.push("sliding window");
+        }
+        let blocks = self.kinds.iter().copied();
+        for parts in std::iter::once(self.embedding).chain(blocks).chain([self.output]) {
+            collect(parts, &mut found);
+        }
+        let rotates = |parts: &&[Part]| attentions(parts).iter().any(|attention| attention.rope.is_some());
+        if self.kinds.iter().any(rotates) && !self.kinds.iter().all(rotates) {
+            found.push("layers without RoPE");
+        }
+        let mut features: Vec<&'static str> = Vec::new();
+        for feature in found {
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        features
+    }
+}
+
+/// The attention among these parts, that of branches too.
+fn attentions(parts: &[Part]) -> Vec<&Attention> {
+    let mut found = Vec::new();
+    for part in parts {
+        match part {
+            Part::Attention(attention) => found.push(attention),
+            Part::Parallel(branches) => {
+                branches.iter().for_each(|branch| found.extend(attentions(branch)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
+    for part in parts {
+        match part {
+            Part::Embedding(_) | Part::Output(_) | Part::Add => {}
+            Part::Norm(Norm { kind, .. }) => found.push(match kind {
+                NormKind::Rms => "RMS norm",
+                NormKind::Layer => "layer norm",
+            }),
+            Part::Attention(part) => attention(part, found),
+            Part::Mlp(part) => found.extend(mlp(part)),
+            Part::Experts(part) => experts(part, found),
+            Part::Parallel(branches) => {
+                if branches.iter().any(|branch| !attentions(branch).is_empty()) {
+                    found.push("parallel residual");
+                }
+                branches.iter().for_each(|branch| collect(branch, found));
+            }
+            Part::Scale(_) => found.push("scales"),
+            Part::ScaleBy(_) => found.push("layer scale"),
+            Part::SoftCap(_) => found.push("logit soft cap"),
+            Part::PerLayerEmbedding(_) | Part::PerLayerInput(_) => found.push("per-layer embeddings"),
+        }
+    }
+}
+
+fn attention(part: &Attention, found: &mut Vec<&'static str>) {
+    if let Some(rope) = part.rope {
+        found.push("RoPE");
+        if rope.factors {
+            found.push("RoPE factors");
+        }
+    }
+    if let Some(norm) = part.query_norm {
+        found.push(match norm.span {
+            NormSpan::Head | NormSpan::EachHead => "QK norm of each head",
+            NormSpan::AllHeads => "QK norm of all heads",
+        });
+    }
+    let rest = [
+        (part.norm_after_rope, "QK norm after RoPE"),
+        (part.value_norm, "V norm"),
+        (part.softcap.is_some(), "attention soft cap"),
+        (part.sinks.is_some(), "attention sinks"),
+        (part.temperature, "attention temperature"),
+    ];
+    found.extend(rest.iter().filter(|(has, _)| *has).map(|(_, feature)| *feature));
+}
+
+fn mlp(part: &Mlp) -> Option<&'static str> {
+    Some(match (part.shared, part.sigmoid_gate, part.gate, part.activation) {
+        (true, Some(_), ..) => "gated shared expert",
+        (true, None, ..) => "shared expert",
+        (false, _, MlpGate::None, activation) => plain(activation),
+        (false, _, _, activation) => gated(activation),
+    })
+}
+
+fn experts(part: &Experts, found: &mut Vec<&'static str>) {
+    found.extend(["mixture of experts", gated(part.activation)]);
+    if part.scores == Scores::SoftmaxOfChosen {
+        found.push("softmax after top-k");
+    }
+    if part.router_input != RouterInput::Branch {
+        found.push("router with a norm of its own");
+    }
+}
+
+fn gated(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Silu => "SwiGLU",
+        Activation::GeluTanh => "GeGLU",
+        Activation::ReluSquared => "squared ReGLU",
+        Activation::ClampedSwiglu { .. } => "clamped SwiGLU",
+    }
+}
+
+fn plain(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Silu | Activation::ClampedSwiglu { .. } => "SiLU without a gate",
+        Activation::GeluTanh => "GELU without a gate",
+        Activation::ReluSquared => "squared ReLU without a gate",
+    }
+}
