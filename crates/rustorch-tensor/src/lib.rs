@@ -22,6 +22,7 @@
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | recurrences with a state: linear attention, state space models | `recurrent` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
@@ -55,6 +56,7 @@ mod out;
 mod pointwise;
 mod pooling;
 mod random;
+mod recurrent;
 mod recycled;
 mod reduce;
 mod sort;
@@ -74,8 +76,8 @@ pub use random::{Generator, default_generator, manual_seed};
 pub use rustorch_core::{
     Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,
     CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FusedPointwise,
-    IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result, RopeParams,
-    RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result,
+    RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
 pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{

@@ -20,7 +20,7 @@ pub enum OpType {
     Convolution,
     /// Normalisation of layers, channels and groups of channels.
     Normalization,
-    /// Scaled dot-product attention and rotary position embedding.
+    /// Scaled dot-product attention, rotary position embedding, and recurrences in the place of attention.
     Attention,
     /// Gather, scatter, concatenation, padding.
     Indexing,

@@ -24,6 +24,7 @@ mod operation;
 mod pointwise;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod rope;
 mod sort;
@@ -56,6 +57,7 @@ pub use pooling::{
     MaxPoolBackward, PoolWindow,
 };
 pub use random::{Distribution, DistributionKind, Dropout, Random};
+pub use recurrent::{CausalConv1d, GatedDeltaRule, HeadBroadcast, RwkvWkv7, SsmScan};
 pub use reduce::{Reduce, ReduceKind, ReduceOp, Scan, ScanOp};
 pub use rope::{Rope, RopeParams, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
@@ -105,6 +107,14 @@ ops! {
         Attention(Attention),
         /// `(grad, q, k, v, out, lse[, mask]) →` the wanted gradients of the arguments of `Attention`.
         AttentionBackward(AttentionBackward),
+        /// `(x: [batch, seq, channels], weight, state[, bias]) →` a causal depthwise convolution, and the next state.
+        CausalConv1d(CausalConv1d),
+        /// `(q, k, v, g, beta, state) →` the gated delta rule along a sequence, and the next state.
+        GatedDeltaRule(GatedDeltaRule),
+        /// `(x, dt, a, b, c, state) →` the scan of a selective state space model, and the next state.
+        SsmScan(SsmScan),
+        /// `(r, w, k, v, a, b, state) →` the recurrence of RWKV 7, and the next state.
+        RwkvWkv7(RwkvWkv7),
         /// `(x: [.., seq, dim], positions: [seq][, frequency factors: [rotated / 2]]) →` rotated.
         Rope(Rope),
         /// `(x, index: [n] integer) →` slices of `x` along an axis.

@@ -21,6 +21,7 @@ mod norm_backward;
 mod pointwise;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod rope;
 mod scan;
@@ -32,7 +33,7 @@ mod strided;
 pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;
-use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, Scan, View, ViewMut, Where};
+use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where};
 
 /// Runs any operation.
 pub(crate) fn run(
@@ -92,6 +93,10 @@ pub(crate) fn run(
             let [x, positions] = refs(args)?;
             rope::run(pool, &op.params, x, positions, args.get(2), only(outs)?)
         }
+        Op::CausalConv1d(op) => recurrent::causal_conv1d(pool, op, refs(args)?, args.get(3), outs),
+        Op::GatedDeltaRule(op) => recurrent::gated_delta_rule(pool, op, refs(args)?, outs),
+        Op::SsmScan(SsmScan) => recurrent::ssm_scan(pool, refs(args)?, outs),
+        Op::RwkvWkv7(RwkvWkv7) => recurrent::rwkv_wkv7(pool, refs(args)?, outs),
         Op::Conv(op) => conv::forward(pool, op, refs(args)?, args.get(2), only(outs)?),
         Op::ConvBackwardData(op) => conv::backward_data(pool, op, refs(args)?, args.get(2), only(outs)?),
         Op::ConvBackwardWeight(op) => conv::backward_weight(pool, op, refs(args)?, only(outs)?),

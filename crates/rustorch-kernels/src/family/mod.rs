@@ -39,7 +39,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{CopyOp, Decline, Linalg, Op, with_op};
+use rustorch_core::{CausalConv1d, CopyOp, Decline, GatedDeltaRule, Linalg, Op, RwkvWkv7, SsmScan, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -198,6 +198,10 @@ impl Kernels for CopyOp {
 }
 
 impl Kernels for Linalg {}
+impl Kernels for CausalConv1d {}
+impl Kernels for GatedDeltaRule {}
+impl Kernels for SsmScan {}
+impl Kernels for RwkvWkv7 {}
 
 /// Whether an operation's kernels write a result of rows with gaps between them where it belongs: rows of whole words.
 pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {

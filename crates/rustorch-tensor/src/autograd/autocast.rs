@@ -78,6 +78,7 @@ fn policy(op: OpKind) -> Policy {
         K::Binary(BinaryOp::Atan2) => Widest,
         K::Reduce(ReduceKind::Sum | ReduceKind::Prod | ReduceKind::LogSumExp) => Wide,
         K::Scan(ScanOp::Sum | ScanOp::Prod) => Wide,
+        K::CausalConv1d | K::GatedDeltaRule | K::SsmScan | K::RwkvWkv7 => Wide,
         K::Softmax(_) | K::LayerNorm | K::RmsNorm | K::AddRmsNorm | K::GroupNorm | K::CrossEntropy => Wide,
         K::Concat | K::Scatter(_) | K::ScatterReduce => Widest,
         K::Linalg(

@@ -37,6 +37,7 @@ mod numerics;
 mod ops;
 mod pooling;
 mod programs;
+mod recurrent;
 mod saved;
 mod semantics;
 mod smooth_programs;

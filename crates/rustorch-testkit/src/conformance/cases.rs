@@ -120,6 +120,7 @@ fn make() -> Vec<Case> {
     cases.attention_gradients();
     cases.cross_entropies();
     cases.dropouts();
+    cases.recurrences();
     cases.list
 }
 

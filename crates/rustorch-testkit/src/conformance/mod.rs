@@ -22,6 +22,7 @@ mod linalg;
 mod long;
 mod loss;
 mod place;
+mod recurrent;
 mod regressions;
 mod sample;
 mod sorting;

@@ -19,6 +19,7 @@ mod norm_backward;
 mod pointwise;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod rope;
 mod sort;
@@ -110,6 +111,10 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::Attention(op) => op,
         Op::AttentionBackward(op) => op,
         Op::Rope(op) => op,
+        Op::CausalConv1d(op) => op,
+        Op::GatedDeltaRule(op) => op,
+        Op::SsmScan(op) => op,
+        Op::RwkvWkv7(op) => op,
         Op::IndexSelect(op) => op,
         Op::Gather(op) => op,
         Op::Scatter(op) => op,

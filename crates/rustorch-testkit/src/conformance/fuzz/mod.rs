@@ -19,6 +19,7 @@ mod index;
 mod linalg;
 mod pointwise;
 mod product;
+mod recurrent;
 mod spatial;
 mod trial;
 
@@ -86,6 +87,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::cross_entropy),
     (2, along::cross_entropy_backward),
     (2, along::dropout),
+    (4, recurrent::recurrence),
 ];
 
 /// What to draw, and how much.
