@@ -121,7 +121,7 @@ fn output(layer: &Layer, params: &ConvParams) -> Vec<usize> {
 
 fn forward(c: &mut Criterion) {
     bench(c, "conv", &[DType::F32, DType::BF16, DType::F64], |layer, params| {
-        (Op::Conv(Conv { params, activation: None }), [layer.x.to_vec(), layer.w.to_vec()])
+        (Op::from(Conv { params, activation: None }), [layer.x.to_vec(), layer.w.to_vec()])
     });
 }
 
@@ -129,12 +129,12 @@ fn backward(c: &mut Criterion) {
     bench(c, "conv_backward_data", &[DType::F32], |layer, params| {
         let dy = output(layer, &params);
         let size = layer.x[2..].into();
-        (Op::ConvBackwardData(ConvBackwardData { params, size }), [dy, layer.w.to_vec()])
+        (Op::from(ConvBackwardData { params, size }), [dy, layer.w.to_vec()])
     });
     bench(c, "conv_backward_weight", &[DType::F32], |layer, params| {
         let dy = output(layer, &params);
         let kernel = layer.w[2..].into();
-        (Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel }), [layer.x.to_vec(), dy])
+        (Op::from(ConvBackwardWeight { params, kernel }), [layer.x.to_vec(), dy])
     });
 }
 

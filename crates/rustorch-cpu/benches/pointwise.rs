@@ -195,14 +195,14 @@ fn spatial(c: &mut Criterion) {
     };
     for (kernel, stride, padding) in [(2, 2, 0), (3, 2, 1), (3, 1, 1)] {
         let name = format!("{kernel}×{kernel} step {stride} 8×64×112²");
-        let max = Op::MaxPool(MaxPool { window: window(kernel, stride, padding), dilation: each(1) });
+        let max = Op::from(MaxPool { window: window(kernel, stride, padding), dilation: each(1) });
         measure(c, &format!("max_pool {name}"), &max, &[(f, IMAGES)]);
         measure(c, &format!("max_pool {name} f16"), &max, &[(DType::F16, IMAGES)]);
         let window = window(kernel, stride, padding);
         let pool = AvgPool { window, count_include_pad: true, divisor: None };
-        measure(c, &format!("avg_pool {name}"), &Op::AvgPool(pool.clone()), &[(f, IMAGES)]);
+        measure(c, &format!("avg_pool {name}"), &Op::from(pool.clone()), &[(f, IMAGES)]);
         let out = (112 + 2 * padding - kernel) / stride + 1;
-        let op = Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: each(112) });
+        let op = Op::from(AvgPoolBackward { pool, spatial: each(112) });
         measure(c, &format!("avg_pool_backward {name}"), &op, &[(f, &[8, 64, out, out])]);
     }
     let global = Op::AdaptiveAvgPool(AdaptiveAvgPool { size: each(1) });
@@ -221,7 +221,7 @@ fn spatial(c: &mut Criterion) {
         ("bicubic", InterpolateMode::Cubic),
     ] {
         let factors = std::iter::repeat_n(None, 2).collect();
-        let op = Op::Interpolate(Interpolate { mode, size: each(224), factors, align_corners: false });
+        let op = Op::from(Interpolate { mode, size: each(224), factors, align_corners: false });
         measure(c, &format!("{name} 8×16×112² to 224²"), &op, &[(f, &[8, 16, 112, 112])]);
     }
 }

@@ -72,6 +72,15 @@ impl PassiveStorage {
     pub fn storage(&self) -> &Storage {
         &self.0
     }
+
+    /// The handle, as a tensor's from now on.
+    #[inline]
+    pub fn into_storage(self) -> Storage {
+        let this = ManuallyDrop::new(self);
+        this.0.0.passive.fetch_sub(1, Ordering::Release);
+        // SAFETY: `this` is not used again, and not dropped.
+        unsafe { std::ptr::read(&this.0) }
+    }
 }
 
 impl Drop for PassiveStorage {

@@ -142,11 +142,10 @@ fn convolutions(c: &mut Criterion, generator: &Generator) -> Result<()> {
             groups,
         };
         let (x, w) = (x.detach(), w.detach());
-        let forward_op = Op::Conv(Conv { params: params.clone(), activation: None });
+        let forward_op = Op::from(Conv { params: params.clone(), activation: None });
         let grad = apply(&forward_op, &[&x, &w])?[0].ones_like()?;
-        let data =
-            Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: x.dims()[2..].into() });
-        let weight = Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: w.dims()[2..].into() });
+        let data = Op::from(ConvBackwardData { params: params.clone(), size: x.dims()[2..].into() });
+        let weight = Op::from(ConvBackwardWeight { params, kernel: w.dims()[2..].into() });
         c.bench_function(&format!("conv_{name}/kernels"), |b| {
             b.iter_with_large_drop(|| {
                 let y = apply(&forward_op, &[&x, &w]).expect("the operation runs");

@@ -232,7 +232,7 @@ impl Tensor {
         const NAME: &str = "conv_input_gradient";
         let size = input_size.into_shape()?;
         let params = gradient_params(NAME, &size, weight.shape(), grad_output, options)?;
-        let op = Op::ConvBackwardData(ConvBackwardData { params, size: size[2..].into() });
+        let op = Op::from(ConvBackwardData { params, size: size[2..].into() });
         let out = run(&op, &[grad_output, &weight.conj()?])?;
         if out.shape() == &size {
             return Ok(out);
@@ -267,7 +267,7 @@ impl Tensor {
         const NAME: &str = "conv_weight_gradient";
         let size = weight_size.into_shape()?;
         let params = gradient_params(NAME, input.shape(), &size, grad_output, options)?;
-        let op = Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: size[2..].into() });
+        let op = Op::from(ConvBackwardWeight { params, kernel: size[2..].into() });
         let out = run(&op, &[&input.conj()?, grad_output])?;
         if out.shape() == &size {
             return Ok(out);
@@ -292,7 +292,7 @@ impl Tensor {
             return Err(Error::argument(name, "output_padding is for transposed convolutions"));
         }
         let params = options.params(name, kernel)?;
-        self.batched(n, |x| call(&Op::Conv(Conv { params, activation: None }), x, weight, bias))
+        self.batched(n, |x| call(&Op::from(Conv { params, activation: None }), x, weight, bias))
     }
 
     fn convolve_transposed(
@@ -333,7 +333,7 @@ impl Tensor {
                 )
             })?);
         }
-        let op = Op::ConvBackwardData(ConvBackwardData { params, size });
+        let op = Op::from(ConvBackwardData { params, size });
         self.batched(n, |x| call(&op, x, weight, bias))
     }
 

@@ -1,12 +1,12 @@
 //! Creating tensors.
 
-use crate::dispatch::{create, transfer, upload};
+use crate::dispatch::{create, create_beside, transfer, upload};
 use crate::{IntoShape, NestedArray, Tensor, TensorOptions};
 use rustorch_core::{
     Arange, Buffer, DType, Device, Dims, Element, Error, Fill, FromScalar, Layout, Op, Result, Scalar, Shape,
     dispatch_dtype,
 };
-use rustorch_runtime::{DeviceGuard, Storage};
+use rustorch_runtime::Storage;
 use std::sync::Arc;
 
 /// A 0-d tensor of one scalar.
@@ -154,8 +154,9 @@ impl Tensor {
 
     /// A tensor of one scalar, of this one's shape, dtype and device.
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
-        let _beside = DeviceGuard::beside(self.storage());
-        Tensor::full(self.shape(), value, self.dtype())
+        let value = value.into();
+        crate::binary::expect_fits("full", value, self.dtype())?;
+        create_beside(self, &Op::Fill(Fill { shape: self.shape().clone(), dtype: self.dtype(), value }))
     }
 
     /// Zeros of this tensor's shape, dtype and device.

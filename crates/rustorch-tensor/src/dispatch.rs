@@ -98,7 +98,12 @@ pub(crate) fn run_many(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
 
 /// Runs an operation that has no argument, for a device or, without one, for that of new tensors.
 pub(crate) fn create(options: TensorOptions, op: &Op) -> Result<Tensor> {
-    options.finish(first(HybridExecutor::with_current(|exec| exec.run_on(options.device, op, &[]))?))
+    options.finish(HybridExecutor::with_current(|exec| exec.run_one_on(options.device, op, &[]))?)
+}
+
+/// Runs an operation that has no argument, for the device of a tensor.
+pub(crate) fn create_beside(x: &Tensor, op: &Op) -> Result<Tensor> {
+    HybridExecutor::with_current(|exec| exec.run_one_on(x.storage(), op, &[]))
 }
 
 /// Runs an operation that has two results.

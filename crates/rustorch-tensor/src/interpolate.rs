@@ -247,7 +247,7 @@ impl Tensor {
     pub fn interpolate(&self, options: &InterpolateOptions) -> Result<Tensor> {
         let name = "interpolate";
         match options.op(name, self.spatial(name)?)? {
-            Kind::Points(interpolate) => run(&Op::Interpolate(interpolate), &[self]),
+            Kind::Points(interpolate) => run(&Op::from(interpolate), &[self]),
             Kind::Area(size) => run(&Op::AdaptiveAvgPool(AdaptiveAvgPool { size }), &[self]),
         }
     }
@@ -276,7 +276,7 @@ impl Tensor {
         }
         match options.op(name, &spatial)? {
             Kind::Points(interpolate) => {
-                run(&Op::InterpolateBackward(InterpolateBackward { interpolate, spatial }), &[self])
+                run(&Op::from(InterpolateBackward { interpolate, spatial }), &[self])
             }
             Kind::Area(size) if size[..] == *outputs => {
                 run(&Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial }), &[self])

@@ -167,7 +167,7 @@ macro_rules! pools {
             pub fn $avg(&self, kernel_size: impl Into<Sizes>, options: &AvgPoolOptions) -> Result<Tensor> {
                 self.expect_spatial(stringify!($avg), $n)?;
                 let pool = options.op(stringify!($avg), $n, kernel_size.into())?;
-                run(&Op::AvgPool(pool), &[self])
+                run(&Op::from(pool), &[self])
             }
 
             #[doc = concat!("The largest of as many windows as `output_size` says, which cover `", $sizes, "` of `[n, c, ", $sizes,
@@ -211,7 +211,7 @@ impl Tensor {
         options: &MaxPoolOptions,
     ) -> Result<(Tensor, Tensor)> {
         self.expect_spatial(op, n)?;
-        run_pair(&Op::MaxPool(options.op(op, n, kernel)?), &[self])
+        run_pair(&Op::from(options.op(op, n, kernel)?), &[self])
     }
 
     fn adaptive(&self, op: &'static str, n: usize, size: Sizes) -> Result<Dims> {
@@ -264,7 +264,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let spatial = Dims::from_slice(&spatial.into_shape()?);
         let pool = options.op("avg_pool_backward", spatial.len(), kernel_size.into())?;
-        run(&Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }), &[self])
+        run(&Op::from(AvgPoolBackward { pool, spatial }), &[self])
     }
 
     /// The gradient of the input of an adaptive average pooling, for this gradient of the output; `spatial` are the

@@ -74,7 +74,20 @@ impl<T: Recycle> Recycled<T> {
     /// The value, where this is the only handle.
     #[inline]
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
-        Arc::get_mut(&mut self.0)
+        // SAFETY: nobody else leads to the value, and this handle is borrowed for as long as the result.
+        self.is_only().then(|| unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() })
+    }
+
+    /// Whether this is the only handle, and what others did before they dropped theirs is visible here.
+    #[inline]
+    fn is_only(&self) -> bool {
+        // No `Weak` is ever made, so a count of one means that there is no other handle. It is read without an order; dropping a
+        // handle releases.
+        let only = Arc::strong_count(&self.0) == 1;
+        if only {
+            fence(Ordering::Acquire);
+        }
+        only
     }
 }
 
@@ -97,14 +110,12 @@ impl<T: Recycle> Deref for Recycled<T> {
 impl<T: Recycle> Drop for Recycled<T> {
     #[inline]
     fn drop(&mut self) {
+        let only = self.is_only();
         // SAFETY: `self.0` is not used again.
         let block = unsafe { ManuallyDrop::take(&mut self.0) };
-        if Arc::strong_count(&block) != 1 {
+        if !only {
             return;
         }
-        // No `Weak` is ever made, so a count of one means that this is the only handle, and the fence makes visible what
-        // other threads did before they dropped theirs.
-        fence(Ordering::Acquire);
         let place = Arc::into_raw(block).cast_mut();
         // SAFETY: nothing else leads to the value, and it is not used again; the block is an `Arc` of the same layout.
         let block = unsafe {

@@ -375,15 +375,15 @@ mod tests {
     }
 
     fn forward(params: &ConvParams) -> Op {
-        Op::Conv(Conv { params: params.clone(), activation: None })
+        Op::from(Conv { params: params.clone(), activation: None })
     }
 
     fn data(params: &ConvParams, size: &[usize]) -> Op {
-        Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: size.into() })
+        Op::from(ConvBackwardData { params: params.clone(), size: size.into() })
     }
 
     fn weight(params: &ConvParams, kernel: &[usize]) -> Op {
-        Op::ConvBackwardWeight(ConvBackwardWeight { params: params.clone(), kernel: kernel.into() })
+        Op::from(ConvBackwardWeight { params: params.clone(), kernel: kernel.into() })
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         refused(&weight(&conv(|p| p.groups = 3), &[3, 2]), &[&x, &[2, 6, 5, 8]], "parted into 3 groups");
         let error = infer_as(DType::I32, &forward(&plain), &[&x, &w]).unwrap_err().to_string();
         assert!(error.contains("floating-point") && error.contains("i32"), "{error}");
-        let relu = Op::Conv(Conv { params: plain, activation: Some(UnaryOp::Relu) });
+        let relu = Op::from(Conv { params: plain, activation: Some(UnaryOp::Relu) });
         assert!(infer_as(DType::C64, &relu, &[&x, &w]).unwrap_err().to_string().contains("relu"));
     }
 

@@ -48,10 +48,12 @@ macro_rules! op_kinds {
 }
 
 /// [`Op`](super::Op) and [`OpKind`](super::OpKind), of one list of all operations. `single` ones are one operation each;
-/// those of `families` have several functions, which the kind tells apart by the type behind the colon.
+/// those of `families` have several functions, which the kind tells apart by the type behind the colon. Parameters of the `boxed` ones,
+/// lists for each spatial dimension, would be most of an `Op`'s size; they are behind a pointer, so that all others move fast.
 macro_rules! ops {
     (
         single { $($(#[$doc:meta])* $single:ident($parameters:ident),)* }
+        boxed { $($(#[$boxed_doc:meta])* $boxed:ident($boxed_parameters:ident),)* }
         families { $($(#[$family_doc:meta])* $family:ident($ty:ident: $kind:ident),)* }
     ) => {
         /// An operation with its parameters. Arguments are given apart from it, in the order that each variant names.
@@ -61,11 +63,16 @@ macro_rules! ops {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Op {
             $($(#[$doc])* $single($parameters),)*
+            $($(#[$boxed_doc])* $boxed(Box<$boxed_parameters>),)*
             $($(#[$family_doc])* $family($ty),)*
         }
 
         $(impl From<$parameters> for Op {
             fn from(op: $parameters) -> Op { Op::$single(op) }
+        })*
+
+        $(impl From<$boxed_parameters> for Op {
+            fn from(op: $boxed_parameters) -> Op { Op::$boxed(Box::new(op)) }
         })*
 
         $(impl From<$ty> for Op {
@@ -76,6 +83,7 @@ macro_rules! ops {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum OpKind {
             $(#[doc = concat!("[`Op::", stringify!($single), "`]")] $single,)*
+            $(#[doc = concat!("[`Op::", stringify!($boxed), "`]")] $boxed,)*
             $(#[doc = concat!("[`Op::", stringify!($family), "`]")] $family($kind),)*
         }
 
@@ -86,11 +94,15 @@ macro_rules! ops {
         impl OpKind {
             /// Every operation.
             pub const ALL: &'static [OpKind] = &{
-                const LEN: usize = [$(OpKind::$single),*].len() $(+ $kind::ALL.len())*;
+                const LEN: usize = [$(OpKind::$single,)* $(OpKind::$boxed,)*].len() $(+ $kind::ALL.len())*;
                 let mut all = [OpKind::Copy; LEN];
                 let mut len = 0;
                 $(
                     all[len] = OpKind::$single;
+                    len += 1;
+                )*
+                $(
+                    all[len] = OpKind::$boxed;
                     len += 1;
                 )*
                 $(
@@ -108,6 +120,7 @@ macro_rules! ops {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(OpKind::$single => $parameters::NAME,)*
+                    $(OpKind::$boxed => $boxed_parameters::NAME,)*
                     $(OpKind::$family(kind) => kind.name(),)*
                 }
             }
@@ -129,7 +142,7 @@ macro_rules! ops {
             }
         }
 
-        /// An expression over the parameters of an [`Op`](crate::Op), whichever it is: a match with the same arm for
+        /// An expression over the parameters of a reference to an [`Op`](crate::Op), whichever it is: a match with the same arm for
         /// each, in which the name has another type. So a crate may state something of every operation by a trait.
         ///
         /// ```
@@ -142,6 +155,10 @@ macro_rules! ops {
             ($op:expr, $it:ident => $value:expr) => {
                 match $op {
                     $($crate::Op::$single($it) => $value,)*
+                    $($crate::Op::$boxed($it) => {
+                        let $it = &**$it;
+                        $value
+                    })*
                     $($crate::Op::$family($it) => $value,)*
                 }
             };
@@ -152,6 +169,7 @@ macro_rules! ops {
             pub fn kind(&self) -> OpKind {
                 match self {
                     $(Op::$single(_) => OpKind::$single,)*
+                    $(Op::$boxed(_) => OpKind::$boxed,)*
                     $(Op::$family(op) => OpKind::$family(op.kind()),)*
                 }
             }

@@ -87,12 +87,6 @@ ops! {
         /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the
         /// transposed matrix of expert `ids[t, k]`. Experts that nobody chose are not touched.
         MulMatId(MulMatId),
-        /// `(x, weight[, bias]) →` convolution.
-        Conv(Conv),
-        /// `(dy, weight[, bias]) →` gradient of a convolution with respect to its input, or transposed convolution.
-        ConvBackwardData(ConvBackwardData),
-        /// `(x, dy) →` gradient of a convolution with respect to its weight.
-        ConvBackwardWeight(ConvBackwardWeight),
         /// `(x[, weight[, bias]]) →` normalised over the trailing dimensions.
         LayerNorm(LayerNorm),
         /// `(x[, weight]) →` divided by the root mean square of the last dimension.
@@ -133,10 +127,6 @@ ops! {
         Sort(Sort),
         /// `(x) →` (values, `I64` indices): the `k` largest or smallest along an axis.
         TopK(TopK),
-        /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of each window, and where it is.
-        MaxPool(MaxPool),
-        /// `(x: [.., spatial]) →` the mean of each window.
-        AvgPool(AvgPool),
         /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of as many windows as asked for.
         AdaptiveMaxPool(AdaptiveMaxPool),
         /// `(x: [.., spatial]) →` the means of as many windows as asked for.
@@ -144,8 +134,6 @@ ops! {
         /// `(grad: [.., pooled], indices) →` the gradient of the input of `MaxPool` or `AdaptiveMaxPool`. Indices are those
         /// that pooling returned; −1 stands for none.
         MaxPoolBackward(MaxPoolBackward),
-        /// `(grad: [.., pooled]) →` the gradient of the input of `AvgPool`.
-        AvgPoolBackward(AvgPoolBackward),
         /// `(grad: [.., pooled]) →` the gradient of the input of `AdaptiveAvgPool`.
         AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward),
         /// `(x: [n, c, ..][, mean, variance][, weight[, bias]]) →` each channel normalised; in training also the mean and
@@ -157,16 +145,30 @@ ops! {
         BatchNormBackward(BatchNormBackward),
         /// `(grad, x[, weight: [c]]) →` the wanted gradients of the arguments of `GroupNorm`.
         GroupNormBackward(GroupNormBackward),
-        /// `(x: [.., spatial]) →` resampled.
-        Interpolate(Interpolate),
-        /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
-        InterpolateBackward(InterpolateBackward),
         /// `(x) →` `x` with random elements set to zero, and the others scaled.
         Dropout(Dropout),
         /// `(logits, target[, weight]) →` (losses, logsumexp, rest[, weights]), a value for each row.
         CrossEntropy(CrossEntropy),
         /// `(grad, logits, logsumexp, rest, target[, weight]) →` the gradient of the logits of `CrossEntropy`.
         CrossEntropyBackward(CrossEntropyBackward),
+    }
+    boxed {
+        /// `(x, weight[, bias]) →` convolution.
+        Conv(Conv),
+        /// `(dy, weight[, bias]) →` gradient of a convolution with respect to its input, or transposed convolution.
+        ConvBackwardData(ConvBackwardData),
+        /// `(x, dy) →` gradient of a convolution with respect to its weight.
+        ConvBackwardWeight(ConvBackwardWeight),
+        /// `(x: [.., spatial]) →` (values, `I64` indices): the largest of each window, and where it is.
+        MaxPool(MaxPool),
+        /// `(x: [.., spatial]) →` the mean of each window.
+        AvgPool(AvgPool),
+        /// `(grad: [.., pooled]) →` the gradient of the input of `AvgPool`.
+        AvgPoolBackward(AvgPoolBackward),
+        /// `(x: [.., spatial]) →` resampled.
+        Interpolate(Interpolate),
+        /// `(grad: [.., resampled]) →` the gradient of the input of `Interpolate`.
+        InterpolateBackward(InterpolateBackward),
     }
     families {
         /// `() →` random numbers.
@@ -197,6 +199,9 @@ ops! {
         Custom(CustomOp: CustomKind),
     }
 }
+
+/// Operations are moved about and kept by the nodes of gradients: larger parameters belong among the `boxed` ones.
+const _: () = assert!(size_of::<Op>() <= 104);
 
 /// How much an operation has to do: the input of the cost model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -399,7 +399,7 @@ mod tests {
         let one = |n| Dims::from_slice(&[n]);
         let window =
             PoolWindow { kernel: one(kernel), stride: one(stride), padding: one(padding), ceil_mode };
-        Op::MaxPool(MaxPool { window, dilation: one(dilation) })
+        Op::from(MaxPool { window, dilation: one(dilation) })
     }
 
     #[test]

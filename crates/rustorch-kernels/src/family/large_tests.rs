@@ -42,13 +42,13 @@ const IMAGES: [usize; 4] = [64, 64, 512, 512];
 /// Where parts are contiguous, one launch for each part, or two.
 #[test]
 fn images_and_rows_take_a_launch_for_each_part() {
-    let conv = |groups| Op::Conv(Conv { params: params(groups), activation: None });
+    let conv = |groups| Op::from(Conv { params: params(groups), activation: None });
     let kernel = Dims::from_slice(&[3, 3]);
-    let gradient = Op::ConvBackwardWeight(ConvBackwardWeight { params: params(1), kernel });
+    let gradient = Op::from(ConvBackwardWeight { params: params(1), kernel });
     let two = || Dims::from_slice(&[2, 2]);
     let window =
         PoolWindow { kernel: two(), stride: two(), padding: Dims::from_slice(&[0, 0]), ceil_mode: false };
-    let pool = Op::MaxPool(MaxPool { window, dilation: Dims::from_slice(&[1, 1]) });
+    let pool = Op::from(MaxPool { window, dilation: Dims::from_slice(&[1, 1]) });
     let norm = Op::BatchNorm(BatchNorm { training: false, eps: 1e-5 });
     let sum = |axes: &[usize]| {
         Op::Reduce(Reduce { op: ReduceOp::Sum, axes: Dims::from_slice(axes), keepdim: false })
@@ -79,7 +79,7 @@ fn turned_around_they_take_one_for_each_pair() {
         Op::Reduce(Reduce { op: ReduceOp::Sum, axes: Dims::from_slice(axes), keepdim: false })
     };
     let softmax = Op::Softmax(Softmax { axis: 0, log: false });
-    let conv = Op::Conv(Conv { params: params(1), activation: None });
+    let conv = Op::from(Conv { params: params(1), activation: None });
     let turned = |rows: usize, columns| vec![(DType::F32, packed(&[rows, columns]).transpose(0, 1).unwrap())];
     let gaps = packed(&[32_700, 32_779]).slice(1, 5, 32_771, 1).unwrap();
     for (op, args, most) in [

@@ -225,7 +225,7 @@ fn convolution(dtype: DType, level: u32) -> Case {
     params.padding.fill((1, 1));
     let side = 8 << level;
     let args = vec![plain(dtype, [1, 64, side, side]), plain(dtype, [64, 64, 3, 3])];
-    Case { op: Op::Conv(Conv { params, activation: None }), args }
+    Case { op: Op::from(Conv { params, activation: None }), args }
 }
 
 fn sorting(dtype: DType, level: u32) -> Case {

@@ -5,7 +5,8 @@
 //! ([`Backend::run_packed`](rustorch_core::Backend::run_packed)). Checks, guards and memory are those of every operation.
 //! Whatever is not plainly fit for this way takes the general one, which also deals with every fault.
 
-use super::{FromOutput, HybridExecutor, Operand, Output};
+use super::{FromOutput, HybridExecutor, Operand};
+use crate::storage::ReadGuard;
 use rustorch_core::{DType, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype};
 use std::mem::MaybeUninit;
 
@@ -24,7 +25,7 @@ impl HybridExecutor {
     pub fn run_one<const N: usize, R: FromOutput>(&self, op: &Op, args: &[Operand<'_>; N]) -> Result<R> {
         match self.run_alike(op, args) {
             Some(result) => Ok(result),
-            None => self.run_alone(op, args).map(R::output),
+            None => self.run_single(op, args, None),
         }
     }
 
@@ -42,13 +43,16 @@ impl HybridExecutor {
         is_first: bool,
     ) -> Result<R> {
         let mut repeated: Repeated = [const { MaybeUninit::uninit() }; MOST];
+        let mut elements: Repeated = [const { MaybeUninit::uninit() }; MOST];
         if let Some(fast_path) = self.fast_path(op, &x, 2, 1) {
-            let number = fill(&mut repeated[..fast_path.n], x.dtype, number).cast();
-            let _guard = x.storage.read();
-            let args = if is_first { [number, fast_path.address] } else { [fast_path.address, number] };
-            // SAFETY: the scalar stands there `n` times, and `x` is as `fast_path` says, and guarded.
-            if let Some(result) = unsafe { self.compute_fast_path(op, &x, &fast_path, &args) } {
-                return Ok(result);
+            let guard = x.storage.read();
+            if let Some(address) = fast_path.address_of(&x, &guard, &mut elements) {
+                let number = fill(&mut repeated[..fast_path.n], x.dtype, number).cast();
+                let args = if is_first { [number, address] } else { [address, number] };
+                // SAFETY: the scalar stands there `n` times, and as many elements of `x`, which is guarded.
+                if let Some(result) = unsafe { self.compute_fast_path(op, &x, &fast_path, &args) } {
+                    return Ok(result);
+                }
             }
         }
         let bytes = fill(&mut repeated[..1], x.dtype, number).cast::<u8>();
@@ -56,27 +60,25 @@ impl HybridExecutor {
         let bytes = unsafe { std::slice::from_raw_parts(bytes, x.dtype.size().unwrap_or(0)) };
         let number = self.upload(bytes, x.dtype, &Shape::scalar(), x.storage)?;
         let args = if is_first { [number.operand(), x] } else { [x, number.operand()] };
-        self.run_alone(op, &args).map(R::output)
-    }
-
-    #[cold]
-    fn run_alone(&self, op: &Op, args: &[Operand<'_>]) -> Result<Output> {
-        Ok(self.run_asked(op, args, None)?.pop().expect("every operation has a result"))
+        self.run_single(op, &args, None)
     }
 
     #[inline(always)]
     fn run_alike<const N: usize, R: FromOutput>(&self, op: &Op, args: &[Operand<'_>; N]) -> Option<R> {
         let (first, rest) = args.split_first()?;
         let fast_path = self.fast_path(op, first, N, N)?;
-        let mut addresses = [fast_path.address; N];
-        for (address, arg) in addresses[1..].iter_mut().zip(rest) {
-            if arg.dtype != first.dtype || arg.layout.shape() != first.layout.shape() {
-                return None;
-            }
-            *address = packed_address(arg, fast_path.n, fast_path.size)?;
+        let is_alike =
+            |arg: &Operand<'_>| arg.dtype == first.dtype && arg.layout.shape() == first.layout.shape();
+        if !rest.iter().all(is_alike) {
+            return None;
         }
-        let _guards = args.each_ref().map(|arg| arg.storage.read());
-        // SAFETY: all arguments have the dtype and as many elements, are contiguous and guarded.
+        let guards = args.each_ref().map(|arg| arg.storage.read());
+        let mut elements = [const { [const { MaybeUninit::uninit() }; MOST] }; N];
+        let mut addresses = [std::ptr::null(); N];
+        for (i, address) in addresses.iter_mut().enumerate() {
+            *address = fast_path.address_of(&args[i], &guards[i], &mut elements[i])?;
+        }
+        // SAFETY: all arguments have the dtype, as many elements at their addresses, and are guarded.
         unsafe { self.compute_fast_path(op, first, &fast_path, &addresses) }
     }
 
@@ -95,7 +97,7 @@ impl HybridExecutor {
         if !self.needs_no_plan(bytes) {
             return None;
         }
-        Some(FastPath { n, size, out, out_bytes, address: packed_address(x, n, size)? })
+        Some(FastPath { n, size, out, out_bytes })
     }
 
     /// `None`, where the general way has to be taken.
@@ -130,22 +132,52 @@ struct FastPath {
     /// The result's dtype.
     out: DType,
     out_bytes: usize,
-    address: *const u8,
 }
 
-/// Where the `n` elements are, of `size` bytes each, if they are contiguous on the CPU and may be read.
-#[inline(always)]
-fn packed_address(x: &Operand<'_>, n: usize, size: usize) -> Option<*const u8> {
-    if !x.layout.is_contiguous() || !x.device().is_cpu() || !x.is_readable() {
-        return None;
+impl FastPath {
+    /// Where the elements of an argument are contiguous, if it is on the CPU and may be read: in its storage, or, of one that repeats
+    /// one element, as a broadcast scalar does, in `elements`.
+    #[inline(always)]
+    fn address_of(
+        &self,
+        x: &Operand<'_>,
+        _guard: &ReadGuard<'_>,
+        elements: &mut Repeated,
+    ) -> Option<*const u8> {
+        if !x.device().is_cpu() || !x.is_readable() {
+            return None;
+        }
+        let is_contiguous = x.layout.is_contiguous();
+        if !is_contiguous && x.layout.strides().iter().any(|&stride| stride != 0) {
+            return None;
+        }
+        let len = if is_contiguous { self.n } else { 1 };
+        let end = x.layout.offset().checked_add(len)?.checked_mul(self.size)?;
+        if end > x.storage.bytes() {
+            return None;
+        }
+        let base = x.storage.buffer().host_address()?.as_ptr();
+        // SAFETY: inside the storage, as the end is.
+        let first = unsafe { base.add(x.layout.offset() * self.size) }.cast_const();
+        if is_contiguous {
+            return Some(first);
+        }
+        // SAFETY: the element may be read and is guarded; there is room for `n` elements, which take 16 bytes at most.
+        unsafe { repeat(first, self.size, elements.as_mut_ptr().cast(), self.n) };
+        Some(elements.as_ptr().cast())
     }
-    let end = x.layout.offset().checked_add(n)?.checked_mul(size)?;
-    if end > x.storage.bytes() {
-        return None;
+}
+
+/// Writes an element of `size` bytes `n` times.
+///
+/// # Safety
+/// `from` can be read and `to` written, both aligned to an element.
+#[cold]
+unsafe fn repeat(from: *const u8, size: usize, to: *mut u8, n: usize) {
+    for i in 0..n {
+        // SAFETY: this function's contract.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.add(i * size), size) };
     }
-    let base = x.storage.buffer().host_address()?.as_ptr();
-    // SAFETY: inside the storage, as the end is.
-    Some(unsafe { base.add(x.layout.offset() * size) })
 }
 
 /// Writes a scalar as elements of a dtype, one for each place, and returns their address. A block type has none.

@@ -2,9 +2,9 @@
 
 use super::dispatch::{DispatchOutcome, Request};
 use super::plan::OutputDevice;
-use super::{HybridExecutor, Operand, Output, OutputVec, TargetDevice};
+use super::{FromOutput, HybridExecutor, Operand, Output, OutputVec, TargetDevice};
 use crate::device_state::DeviceState;
-use crate::storage::{FreshMemory, ReadGuard};
+use crate::storage::{FreshMemory, ReadGuard, Storage};
 use rustorch_core::{
     DType, Fault, Layout, Op, OutputMeta, Result, Shape, TensorMeta, View, ViewMut, copy_mismatch,
     packed_bytes,
@@ -48,14 +48,8 @@ impl HybridExecutor {
         args: &[Operand<'_>],
         asked: Option<Arc<DeviceState>>,
     ) -> Result<OutputVec> {
-        let mut metas = Metas::new();
-        let mut on_cpu = asked.as_ref().is_none_or(|state| state.device.is_cpu());
-        for arg in args {
-            arg.check(op)?;
-            let meta = arg.meta();
-            on_cpu &= meta.device.is_cpu();
-            metas.push(meta);
-        }
+        let (metas, args_on_cpu) = checked(op, args)?;
+        let on_cpu = args_on_cpu && asked.as_ref().is_none_or(|state| state.device.is_cpu());
         let outs = op.infer(&metas)?;
         let mut early = None;
         if on_cpu && self.is_small(&metas, &outs) {
@@ -68,6 +62,53 @@ impl HybridExecutor {
         }
         let output_device = asked.map_or(OutputDevice::Anywhere, OutputDevice::At);
         let request = Request { op, args, metas: &metas, outs: &outs, output_device, places: None, early };
+        self.dispatch_fresh(request)
+    }
+
+    /// As [`run_on`](Self::run_on), for an operation that has one result.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_one_on<'a, R: FromOutput>(
+        &self,
+        target_device: impl Into<TargetDevice<'a>>,
+        op: &Op,
+        args: &[Operand<'_>],
+    ) -> Result<R> {
+        self.run_single(op, args, Some(self.place(target_device.into())?))
+    }
+
+    /// As [`run_asked`](Self::run_asked), for an operation that has one result: on the CPU, where that needs no planning, it is made
+    /// where it stays.
+    #[inline(never)]
+    pub(super) fn run_single<R: FromOutput>(
+        &self,
+        op: &Op,
+        args: &[Operand<'_>],
+        asked: Option<Arc<DeviceState>>,
+    ) -> Result<R> {
+        let (metas, args_on_cpu) = checked(op, args)?;
+        let on_cpu = args_on_cpu && asked.as_ref().is_none_or(|state| state.device.is_cpu());
+        let outs = op.infer(&metas)?;
+        let mut early = None;
+        if on_cpu
+            && let [out] = &outs[..]
+            && self.is_small(&metas, &outs)
+        {
+            match compute_single(self.cpu(), op, args, out) {
+                Ok(storage) => return Ok(R::packed(storage, out.dtype, &out.shape)),
+                Err(Fault::Invalid(error)) => return Err(*error),
+                Err(fault) => early = Some(fault),
+            }
+        }
+        let output_device = asked.map_or(OutputDevice::Anywhere, OutputDevice::At);
+        let request = Request { op, args, metas: &metas, outs: &outs, output_device, places: None, early };
+        let mut outputs = self.dispatch_fresh(request)?;
+        Ok(R::output(outputs.pop().expect("every operation has a result")))
+    }
+
+    #[cold]
+    fn dispatch_fresh(&self, request: Request<'_>) -> Result<OutputVec> {
         match self.dispatch(request)? {
             DispatchOutcome::Fresh(outputs) => Ok(outputs),
             DispatchOutcome::InPlace => unreachable!("no places were given"),
@@ -92,6 +133,20 @@ impl HybridExecutor {
             limit => bytes() <= limit,
         }
     }
+}
+
+/// What planning sees of arguments that may be read, and whether all are on the CPU.
+#[inline]
+fn checked<'a>(op: &Op, args: &[Operand<'a>]) -> Result<(Metas<'a>, bool)> {
+    let mut metas = Metas::new();
+    let mut on_cpu = true;
+    for arg in args {
+        arg.check(op)?;
+        let meta = arg.meta();
+        on_cpu &= meta.device.is_cpu();
+        metas.push(meta);
+    }
+    Ok((metas, on_cpu))
 }
 
 /// The bytes of all operands and results, packed.
@@ -155,6 +210,35 @@ pub(super) fn compute(
     Ok(outputs)
 }
 
+/// [`compute`], for an operation that has one result: its memory.
+#[inline]
+fn compute_single(
+    slot: &Arc<DeviceState>,
+    op: &Op,
+    args: &[Operand<'_>],
+    out: &OutputMeta,
+) -> Result<Storage, Fault> {
+    let mut result = FreshOutput::new(slot, out.dtype, &out.shape)?;
+    let (_guards, views) = read(args);
+    // SAFETY: the result was inferred from the arguments, which were checked.
+    slot.noted(unsafe { slot.backend.run(op, &views, &mut [result.place()]) })?;
+    // SAFETY: the operation has written every element.
+    Ok(unsafe { result.memory.assume_init() })
+}
+
+/// Windows onto arguments, which `run_asked` or `run_single` checked or the executor made, with the guards that outlive them.
+#[inline(always)]
+fn read<'a>(args: &[Operand<'a>]) -> (SmallVec<[ReadGuard<'a>; 4]>, SmallVec<[View<'a>; 4]>) {
+    let mut guards = SmallVec::new();
+    let mut views = SmallVec::new();
+    for arg in args {
+        guards.push(arg.storage.read());
+        // SAFETY: checked, as this function's contract says, and callers keep the guard for as long as the view.
+        views.push(unsafe { arg.view() });
+    }
+    (guards, views)
+}
+
 /// [`compute`], with the results added to a list: they are too large to be handed from function to function where a
 /// tenth of a microsecond counts.
 #[inline]
@@ -169,13 +253,7 @@ fn compute_to(
     for out in outs {
         results.push(FreshOutput::new(slot, out.dtype, &out.shape)?);
     }
-    let mut guards: SmallVec<[ReadGuard<'_>; 4]> = SmallVec::new();
-    let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
-    for arg in args {
-        guards.push(arg.storage.read());
-        // SAFETY: checked by `run_asked` or made by the executor, and the guard outlives the view.
-        views.push(unsafe { arg.view() });
-    }
+    let (_guards, views) = read(args);
     let mut places: SmallVec<[ViewMut<'_>; 1]> = results.iter_mut().map(FreshOutput::place).collect();
     // SAFETY: the results were inferred from the arguments by `run_asked`, or are those of a copy that the executor makes.
     slot.noted(unsafe { slot.backend.run(op, &views, &mut places) })?;

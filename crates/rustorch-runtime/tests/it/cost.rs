@@ -99,7 +99,7 @@ fn convolutions_go_where_they_are_fastest_with_the_way_there() {
         let mut params = ConvParams::new(2);
         params.padding.fill((1, 1));
         let (x, w) = (Value::f32(&[1, c, side, side], at), Value::f32(&[c, c, 3, 3], at));
-        place(exec, &Op::Conv(Conv { params, activation: None }), &[&x, &w]).device
+        place(exec, &Op::from(Conv { params, activation: None }), &[&x, &w]).device
     };
     for (name, device) in [("discrete", CUDA), ("integrated", VULKAN)] {
         let exec = machine(name, device);

@@ -90,7 +90,7 @@ pub(crate) fn expect_number(node: &Node, argument: usize, grad: &Tensor) -> Resu
         return Ok(());
     }
     let shapes: Vec<String> =
-        node.inputs.iter().map(|input| format!("{}{}", input.meta.dtype, input.meta.shape)).collect();
+        node.inputs.iter().map(|input| format!("{}{}", input.meta().dtype, input.meta().shape)).collect();
     let line = node
         .hooks()
         .and_then(|hooks| hooks.caller())

@@ -7,7 +7,7 @@ use super::context::{Context, Grads};
 use super::history::Edge;
 use super::node::{Input, Kind, Leaf, Meta, Node, NodeRef};
 use super::rule;
-use super::{Autocast, GradMode, anomaly, fit};
+use super::{Autocast, GradMode, anomaly, autocast, fit};
 use crate::Tensor;
 use rustc_hash::FxHashMap;
 use rustorch_core::{Error, Result, ViewOp};
@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::atomic::Ordering;
 
 /// What a backward pass is asked for.
 pub(crate) struct Pass<'a> {
@@ -30,9 +31,12 @@ pub(crate) struct Pass<'a> {
 
 type AddressMap<T> = FxHashMap<usize, T>;
 
-fn address(node: &NodeRef) -> usize {
-    node.as_ptr().addr()
+fn address(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
 }
+
+/// Elements up to which a new sum takes less time than writing in place, which keeps readers out.
+const FEW: usize = 64;
 
 /// The gradient of a result so far.
 #[derive(Default)]
@@ -46,7 +50,7 @@ impl Slot {
     fn add(&mut self, grad: Tensor, create_graph: bool) -> Result<()> {
         match &self.sum {
             None => self.sum = Some(grad),
-            Some(sum) if self.owned && !create_graph => sum.add_(&grad)?,
+            Some(sum) if self.owned && !create_graph && sum.numel() > FEW => sum.add_(&grad)?,
             Some(sum) => {
                 self.sum = Some(sum.add(&grad)?);
                 self.owned = true;
@@ -69,51 +73,94 @@ impl Slot {
 }
 
 /// A node that has got a gradient.
-struct Task {
-    node: NodeRef,
+struct Task<'g> {
+    node: &'g NodeRef,
     slots: SmallVec<[Slot; 1]>,
+    /// Whether the node is [marked](Node::mark) with the task's place.
+    is_marked: bool,
 }
 
-/// What is to do. Small graphs would spend more time on its memory than on their operations, so each thread keeps that.
+impl Drop for Task<'_> {
+    fn drop(&mut self) {
+        if self.is_marked {
+            self.node.mark.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is to do. The graph is borrowed from the roots.
 #[derive(Default)]
-struct Schedule {
-    tasks: Vec<Option<Task>>,
-    /// Where a node's task is.
+struct Schedule<'g> {
+    tasks: Vec<Option<Task<'g>>>,
+    /// Where the tasks of nodes are that another pass has marked.
     places: AddressMap<usize>,
     queue: BinaryHeap<(u64, Reverse<usize>)>,
 }
 
 thread_local! {
-    static SPARE: Cell<Option<Box<Schedule>>> = const { Cell::new(None) };
+    /// Small graphs would spend more time on the memory of a schedule than on their operations.
+    static SPARE: Cell<Schedule<'static>> = Cell::default();
 }
 
 /// Tasks for which the memory is kept.
 const MOST_KEPT: usize = 1 << 10;
 
-impl Schedule {
-    fn next(&mut self) -> Option<Task> {
-        while let Some((_, Reverse(place))) = self.queue.pop() {
-            if let Some(task) = self.tasks[place].take() {
-                self.places.remove(&address(&task.node));
-                return Some(task);
-            }
+impl<'g> Schedule<'g> {
+    /// An empty schedule, with the memory of the last one.
+    fn new() -> Schedule<'g> {
+        SPARE.try_with(Cell::take).unwrap_or_default().emptied()
+    }
+
+    /// The memory for tasks of another graph.
+    fn emptied<'h>(mut self) -> Schedule<'h> {
+        self.tasks.clear();
+        self.places.clear();
+        self.queue.clear();
+        // Of no element, and in place.
+        let tasks = self.tasks.into_iter().map(|_| None).collect();
+        Schedule { tasks, places: self.places, queue: self.queue }
+    }
+
+    fn next(&mut self) -> Option<Task<'g>> {
+        self.queue.pop().and_then(|(_, Reverse(place))| self.tasks[place].take())
+    }
+
+    /// The place of a node's task, which is new if it has none.
+    fn place_of(&mut self, node: &'g NodeRef) -> usize {
+        let Schedule { tasks, places, queue } = self;
+        let mark = node.mark.load(Ordering::Relaxed);
+        let is_its = |task: &Option<Task<'g>>| task.as_ref().is_some_and(|task| task.node.same(node));
+        if mark != 0 && tasks.get(mark - 1).is_some_and(is_its) {
+            return mark - 1;
         }
-        None
+        if !places.is_empty()
+            && let Some(&place) = places.get(&address(node))
+        {
+            return place;
+        }
+        let place = tasks.len();
+        let marked = node.mark.compare_exchange(0, place + 1, Ordering::Relaxed, Ordering::Relaxed);
+        if marked.is_err() {
+            places.insert(address(node), place);
+        }
+        let slots = (0..node.outputs.len()).map(|_| Slot::default()).collect();
+        tasks.push(Some(Task { node, slots, is_marked: marked.is_ok() }));
+        queue.push((node.depth, Reverse(place)));
+        place
     }
 
     /// Keeps the memory of a schedule in which nothing is left to do.
-    fn keep(mut self: Box<Schedule>) {
+    fn keep(self) {
         if self.tasks.capacity() <= MOST_KEPT {
-            self.tasks.clear();
             // A thread that ends keeps nothing.
-            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+            let _ = SPARE.try_with(|spare| spare.set(self.emptied()));
         }
     }
 }
 
-struct Engine<'a> {
-    pass: &'a Pass<'a>,
-    schedule: Box<Schedule>,
+struct Engine<'g> {
+    pass: &'g Pass<'g>,
+    schedule: Schedule<'g>,
     /// Nodes from which a path leads to a wanted input; none where all are wanted.
     useful: Option<AddressMap<bool>>,
     /// The gradients of the wanted inputs.
@@ -121,18 +168,22 @@ struct Engine<'a> {
 }
 
 /// Runs a backward pass from results with their gradients.
-pub(crate) fn run(roots: Vec<(Edge, Tensor)>, pass: &Pass<'_>) -> Result<Vec<Option<Tensor>>> {
+pub(crate) fn run(
+    roots: &[Edge],
+    grads: impl IntoIterator<Item = Tensor>,
+    pass: &Pass<'_>,
+) -> Result<Vec<Option<Tensor>>> {
     let mut engine = Engine {
         pass,
-        schedule: SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default(),
-        useful: pass.inputs.map(|inputs| useful(&roots, inputs)),
+        schedule: Schedule::new(),
+        useful: pass.inputs.map(|inputs| useful(roots, inputs)),
         captured: vec![None; pass.inputs.map_or(0, <[Edge]>::len)],
     };
     let _mode = GradMode::new(pass.create_graph);
     // Gradients compute in the dtypes of what they are the gradients of.
-    let _scope = Autocast::new(None)?;
-    for (edge, grad) in roots {
-        engine.push(&edge, grad)?;
+    let _scope = autocast::is_active().then(|| Autocast::new(None)).transpose()?;
+    for (edge, grad) in roots.iter().zip(grads) {
+        engine.push(edge, grad)?;
     }
     while let Some(task) = engine.schedule.next() {
         engine.visit(task)?;
@@ -141,43 +192,38 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, pass: &Pass<'_>) -> Result<Vec<Opt
     Ok(engine.captured)
 }
 
-impl Engine<'_> {
+impl<'g> Engine<'g> {
     fn is_useful(&self, node: &NodeRef) -> bool {
         self.useful.as_ref().is_none_or(|useful| useful.get(&address(node)).copied().unwrap_or(false))
     }
 
-    fn push(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
+    fn push(&mut self, edge: &'g Edge, grad: Tensor) -> Result<()> {
         let create_graph = self.pass.create_graph;
         self.slot(edge).map_or(Ok(()), |slot| slot.add(grad, create_graph))
     }
 
     /// Where the gradient of a result is summed.
-    fn slot(&mut self, edge: &Edge) -> Option<&mut Slot> {
-        let Edge { node, index } = edge;
-        let Schedule { tasks, places, queue } = &mut *self.schedule;
-        let place = *places.entry(address(node)).or_insert_with(|| {
-            let place = tasks.len();
-            let slots = (0..node.outputs.len()).map(|_| Slot::default()).collect();
-            tasks.push(Some(Task { node: node.clone(), slots }));
-            queue.push((node.depth, Reverse(place)));
-            place
-        });
-        tasks[place].as_mut().map(|task| &mut task.slots[*index])
+    fn slot(&mut self, edge: &'g Edge) -> Option<&mut Slot> {
+        let place = self.schedule.place_of(&edge.node);
+        self.schedule.tasks[place].as_mut().map(|task| &mut task.slots[edge.index])
     }
 
-    fn visit(&mut self, Task { node, slots }: Task) -> Result<()> {
-        let mut grads: SmallVec<[Option<Tensor>; 1]> = slots.into_iter().map(|slot| slot.sum).collect();
+    fn visit(&mut self, mut task: Task<'g>) -> Result<()> {
+        let node = task.node;
+        let mut grads: SmallVec<[Option<Tensor>; 1]> =
+            std::mem::take(&mut task.slots).into_iter().map(|slot| slot.sum).collect();
+        drop(task);
         if let Some(hooks) = node.hooks() {
             for (index, place) in grads.iter_mut().enumerate() {
                 if let Some(grad) = place.take() {
-                    let grad = expect_same_kind(&node, index, hooks.call(index, grad)?)?;
+                    let grad = expect_same_kind(node, index, hooks.call(index, grad)?)?;
                     hooks.retained(index, |kept| *kept = Some(grad.clone()));
                     *place = Some(grad);
                 }
             }
         }
         for (captured, edge) in self.captured.iter_mut().zip(self.pass.inputs.unwrap_or_default()) {
-            if edge.node.same(&node) {
+            if edge.node.same(node) {
                 captured.clone_from(&grads[edge.index]);
             }
         }
@@ -186,7 +232,7 @@ impl Engine<'_> {
                 && self.pass.accumulate
                 && leaf.requires_grad()
             {
-                accumulate(&node, leaf, grad, self.pass.create_graph)?;
+                accumulate(node, leaf, grad, self.pass.create_graph)?;
             }
             return Ok(());
         }
@@ -198,37 +244,33 @@ impl Engine<'_> {
         if !needed.contains(&true) {
             return Ok(());
         }
-        if let (Kind::View(op), Some(Some(grad)), [Input { edge: Some(edge), meta }]) =
+        if let (Kind::View(op), Some(Some(grad)), [input @ Input { edge: Some(edge), .. }]) =
             (&node.kind, grads.first(), &node.inputs[..])
             && op.is_slice()
-            && grad.dtype() == meta.dtype
+            && grad.dtype() == input.meta().dtype
             && !self.pass.create_graph
             && !anomaly::is_enabled()
         {
             // Without zeros around it: many parts of one tensor would take time by their square.
-            return self.slot(edge).map_or(Ok(()), |slot| slot.add_part(op, grad, meta));
+            return self.slot(edge).map_or(Ok(()), |slot| slot.add_part(op, grad, input.meta()));
         }
-        let results = self.differentiate(&node, &grads, &needed)?;
+        let results = self.differentiate(node, &grads, &needed)?;
         drop(grads);
         for (i, ((grad, input), needed)) in results.into_iter().zip(&node.inputs).zip(needed).enumerate() {
             if let (Some(grad), Some(edge), true) = (grad, &input.edge, needed) {
                 if anomaly::is_enabled() {
-                    anomaly::expect_number(&node, i, &grad)?;
+                    anomaly::expect_number(node, i, &grad)?;
                 }
-                self.push(edge, fit::fit(grad, &input.meta, node.name())?)?;
+                self.push(edge, fit::fit(grad, input.meta(), node.name())?)?;
             }
         }
         Ok(())
     }
 
     fn differentiate(&self, node: &NodeRef, grads: &[Option<Tensor>], needed: &[bool]) -> Result<Grads> {
-        let tensors = {
-            let mut saved = node.saved();
-            let tensors = saved.unpack(node, self.pass.create_graph)?;
-            if !self.pass.retain_graph {
-                drop(saved.free());
-            }
-            tensors
+        let tensors = match self.pass.retain_graph {
+            true => node.saved().unpack(node, self.pass.create_graph)?,
+            false => node.saved().take(node)?,
         };
         let cx = Context { node, grads, needed, tensors: &tensors };
         match &node.kind {
@@ -242,14 +284,14 @@ impl Engine<'_> {
 }
 
 /// Which nodes have a path to one of the wanted inputs' nodes. Iterative: a graph may be deeper than the stack.
-fn useful(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> AddressMap<bool> {
+fn useful(roots: &[Edge], inputs: &[Edge]) -> AddressMap<bool> {
     let mut useful: AddressMap<bool> = inputs.iter().map(|edge| (address(&edge.node), true)).collect();
     let least = inputs.iter().map(|edge| edge.node.depth).min().unwrap_or(u64::MAX);
     let mut seen: AddressMap<()> = AddressMap::default();
     // A node, and whether what it depends on has been looked at.
-    let mut stack: Vec<(&Node, bool)> = roots.iter().map(|(edge, _)| (&*edge.node, false)).collect();
+    let mut stack: Vec<(&Node, bool)> = roots.iter().map(|edge| (&*edge.node, false)).collect();
     while let Some((node, done)) = stack.pop() {
-        let place = std::ptr::from_ref(node).addr();
+        let place = address(node);
         let edges = || node.inputs.iter().filter_map(|input| input.edge.as_ref());
         if done {
             if edges().any(|edge| useful.contains_key(&address(&edge.node))) {
@@ -287,7 +329,7 @@ fn accumulate(node: &NodeRef, leaf: &Leaf, grad: Tensor, create_graph: bool) -> 
     for (tensor, hook) in node.hooks().map(|hooks| hooks.of_leaf()).unwrap_or_default() {
         // The leaf itself: another handle to its memory and its node.
         let leaf = tensor.detach();
-        leaf.history().set(Edge { node: node.clone(), index: 0 });
+        leaf.history().set_fresh(Edge { node: node.clone(), index: 0 });
         hook(&leaf)?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use super::context::{Context, Grads};
 use super::history::Edge;
 use super::is_grad_enabled;
-use super::node::{Input, Kind, Meta};
-use super::record::{Inputs, attach};
+use super::node::{Input, Inputs, Kind, Meta, Node};
+use super::record::attach;
 use super::saved::{Saved, Which};
 use crate::Tensor;
 use rustorch_core::{Error, Result};
@@ -216,11 +216,12 @@ impl OnceDifferentiable {
         let args: Vec<&Tensor> = cx.tensors.iter().map(|(_, x)| x).chain(cx.grads.iter().flatten()).collect();
         let inputs: Inputs = args
             .iter()
-            .map(|x| Input { meta: Meta::of(x), edge: x.history().edge() })
+            .map(|x| Input::new(x, x.history().edge()))
             .filter(|input| input.edge.is_some())
             .collect();
         if !inputs.is_empty() {
-            attach(Kind::Function(Box::new(self)), inputs, Saved::default(), std::slice::from_ref(&marked))?;
+            let node = Node::new(Kind::Function(Box::new(self)), inputs, [Meta::of(&marked)]);
+            attach(node, std::slice::from_ref(&marked))?;
         }
         Ok(marked)
     }
@@ -245,9 +246,9 @@ pub(crate) fn record(
 ) -> Result<Vec<Tensor>> {
     let edges: Inputs = inputs
         .iter()
-        .map(|x| Input {
-            meta: Meta::of(x),
-            edge: x.history().edge().filter(|edge| is_grad_enabled() && edge.node.requires_grad()),
+        .map(|x| match is_grad_enabled() {
+            true => Input::of(x),
+            false => Input::new(x, None),
         })
         .collect();
     let needed: Vec<bool> = edges.iter().map(|input| input.edge.is_some()).collect();
@@ -284,8 +285,8 @@ pub(crate) fn record(
         slots.push(which);
     }
     let recorded = Kind::Function(Box::new(Recorded { name, backward, slots }));
-    let outputs = results.iter().map(Meta::of).collect();
-    let node = super::node::Node::new(recorded, edges, outputs, saved);
+    let mut node = Node::new(recorded, edges, results.iter().map(Meta::of));
+    *Node::saved_of(&mut node) = saved;
     for (index, result) in results.iter().enumerate() {
         let has_grad = result.dtype().is_float() || result.dtype().is_complex();
         if has_grad && !cx.constant.contains(&index) {
@@ -293,7 +294,7 @@ pub(crate) fn record(
                 let most = Edge::MOST_RESULTS;
                 return Err(name.error(format_args!("at most {most} results can have gradients")));
             }
-            result.history().set(Edge { node: node.clone(), index });
+            result.history().set_first(Edge { node: node.clone(), index });
         }
     }
     Ok(results)

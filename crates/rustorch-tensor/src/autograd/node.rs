@@ -10,7 +10,7 @@ use crate::recycled::{Recycle, Recycled, SpareBlocks};
 use rustorch_core::{DType, Device, Op, Scalar, Shape, ViewOp};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
 
@@ -25,17 +25,16 @@ pub(crate) struct Node {
     pub(crate) depth: u64,
     pub(crate) kind: Kind,
     /// One for each tensor that the operation took.
-    pub(crate) inputs: SmallVec<[Input; 2]>,
+    pub(crate) inputs: Inputs,
     pub(crate) outputs: SmallVec<[Meta; 1]>,
     pub(crate) saved: Mutex<Saved>,
     hooks: OnceLock<Box<Hooks>>,
+    /// Where a backward pass has its task, counted from 1; 0 in none. Passes of several threads may meet here: the first one marks the
+    /// node, which the others see from the task that stands there in theirs.
+    pub(crate) mark: AtomicUsize,
 }
 
 /// What a node does.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a node is one recycled block, and a box would be an allocation for each"
-)]
 pub(crate) enum Kind {
     /// A tensor that somebody asked gradients for.
     Leaf(Leaf),
@@ -59,10 +58,14 @@ pub(crate) struct Meta {
 
 /// An argument.
 pub(crate) struct Input {
-    pub(crate) meta: Meta,
     /// Where its gradient goes; none if it needs none.
     pub(crate) edge: Option<Edge>,
+    /// What the argument is where no edge leads to what made it, which knows that.
+    constant: Option<Meta>,
 }
+
+/// The arguments of a node.
+pub(crate) type Inputs = SmallVec<[Input; 2]>;
 
 /// What belongs to a leaf.
 pub(crate) struct Leaf {
@@ -84,6 +87,31 @@ impl Leaf {
     }
 }
 
+impl Input {
+    /// A tensor as an argument. Its gradient goes where it came from, if one is wanted there.
+    #[inline]
+    pub(crate) fn of(x: &Tensor) -> Input {
+        Input::new(x, x.history().edge_if_required())
+    }
+
+    /// A tensor as an argument whose gradient goes to an edge, the tensor's own, if anywhere.
+    #[inline]
+    pub(crate) fn new(x: &Tensor, edge: Option<Edge>) -> Input {
+        let constant = edge.is_none().then(|| Meta::of(x));
+        Input { edge, constant }
+    }
+
+    /// The argument's shape, dtype and device.
+    #[inline]
+    pub(crate) fn meta(&self) -> &Meta {
+        match (&self.edge, &self.constant) {
+            (Some(edge), _) => &edge.node.outputs[edge.index],
+            (None, Some(constant)) => constant,
+            (None, None) => unreachable!("an edge is taken from a node that is dropped alone"),
+        }
+    }
+}
+
 impl Meta {
     #[inline]
     pub(crate) fn of(x: &Tensor) -> Meta {
@@ -95,56 +123,58 @@ impl Node {
     /// A leaf of this shape, dtype and device.
     pub(crate) fn leaf(x: &Tensor) -> NodeRef {
         let leaf = Leaf { requires_grad: AtomicBool::new(true), grad: Mutex::default() };
-        Recycled::new(Node {
-            depth: 0,
-            kind: Kind::Leaf(leaf),
-            inputs: SmallVec::new(),
-            outputs: [Meta::of(x)].into_iter().collect(),
-            saved: Mutex::new(Saved::default()),
-            hooks: OnceLock::new(),
-        })
+        let mut node = Node::new(Kind::Leaf(leaf), [], [Meta::of(x)]);
+        if let Some(node) = node.get_mut() {
+            node.depth = 0;
+        }
+        node
     }
 
-    /// What made these results of these arguments.
-    #[inline]
+    /// What made these results of these arguments. The handle is the only one yet.
+    #[inline(always)]
     pub(crate) fn new(
         kind: Kind,
-        inputs: SmallVec<[Input; 2]>,
-        outputs: SmallVec<[Meta; 1]>,
-        saved: Saved,
+        inputs: impl IntoIterator<Item = Input>,
+        outputs: impl IntoIterator<Item = Meta>,
     ) -> NodeRef {
-        let node = Node::unmarked(kind, inputs, outputs, saved);
+        // A node is large: to put it together elsewhere and move it would cost more than all else here.
+        let write = |place: *mut Node| {
+            // SAFETY: the pointer is to room for a node, and fields are borrowed after they are written.
+            unsafe {
+                // Reads nothing, but names every part: another one does not compile until it is written here, too.
+                let Node { depth: _, kind: _, inputs: _, outputs: _, saved: _, hooks: _, mark: _ } = *place;
+                (&raw mut (*place).kind).write(kind);
+                (&raw mut (*place).inputs).write(Inputs::new());
+                (&raw mut (*place).outputs).write(SmallVec::new());
+                (&raw mut (*place).saved).write(Mutex::new(Saved::default()));
+                (&raw mut (*place).hooks).write(OnceLock::new());
+                (&raw mut (*place).mark).write(AtomicUsize::new(0));
+                let mut depth = 0;
+                let list = &mut (*place).inputs;
+                for input in inputs {
+                    depth = depth.max(input.edge.as_ref().map_or(0, |edge| edge.node.depth));
+                    list.push(input);
+                }
+                (&raw mut (*place).depth).write(1 + depth);
+                let list = &mut (*place).outputs;
+                for output in outputs {
+                    list.push(output);
+                }
+            }
+        };
+        // SAFETY: every field is written.
+        let node = unsafe { Recycled::made_by(write) };
         if anomaly::is_enabled() {
             node.hooks_or_new().set_caller(anomaly::caller());
         }
         node
     }
 
+    /// The saved tensors of a node that was just made.
     #[inline]
-    fn unmarked(
-        kind: Kind,
-        inputs: SmallVec<[Input; 2]>,
-        outputs: SmallVec<[Meta; 1]>,
-        saved: Saved,
-    ) -> NodeRef {
-        let depths = inputs.iter().filter_map(|input| input.edge.as_ref()).map(|edge| edge.node.depth);
-        let depth = 1 + depths.max().unwrap_or(0);
-        // A node is large: to put it together elsewhere and move it would cost more than all else here.
-        let write = |place: *mut Node| {
-            // SAFETY: the pointer is to room for a node.
-            unsafe {
-                // Reads nothing, but names every part: another one does not compile until it is written here, too.
-                let Node { depth: _, kind: _, inputs: _, outputs: _, saved: _, hooks: _ } = *place;
-                (&raw mut (*place).depth).write(depth);
-                (&raw mut (*place).kind).write(kind);
-                (&raw mut (*place).inputs).write(inputs);
-                (&raw mut (*place).outputs).write(outputs);
-                (&raw mut (*place).saved).write(Mutex::new(saved));
-                (&raw mut (*place).hooks).write(OnceLock::new());
-            }
-        };
-        // SAFETY: every field is written.
-        unsafe { Recycled::made_by(write) }
+    pub(crate) fn saved_of(node: &mut NodeRef) -> &mut Saved {
+        let node = node.get_mut().expect("nobody has another handle yet");
+        node.saved.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The operation's name, as in `grad_fn=<mul>`.
@@ -199,12 +229,20 @@ impl Recycle for Node {
 impl Drop for Node {
     /// A graph may be deeper than the stack: the nodes that only this one led to are taken apart in a loop.
     fn drop(&mut self) {
-        let mut rest: SmallVec<[NodeRef; 8]> =
-            self.inputs.drain(..).filter_map(|input| input.edge).map(|edge| edge.node).collect();
-        while let Some(mut node) = rest.pop() {
-            if let Some(node) = node.get_mut() {
-                rest.extend(node.inputs.drain(..).filter_map(|input| input.edge).map(|edge| edge.node));
+        let mut rest: SmallVec<[NodeRef; 8]> = SmallVec::new();
+        let mut inputs = &mut self.inputs;
+        let mut last;
+        loop {
+            for edge in inputs.iter_mut().filter_map(|input| input.edge.take()) {
+                let mut node = edge.node;
+                // A node to which others lead, such as a leaf, or that leads nowhere, ends here.
+                if node.get_mut().is_some_and(|node| !node.inputs.is_empty()) {
+                    rest.push(node);
+                }
             }
+            last = rest.pop();
+            let Some(node) = last.as_mut().and_then(NodeRef::get_mut) else { return };
+            inputs = &mut node.inputs;
         }
     }
 }

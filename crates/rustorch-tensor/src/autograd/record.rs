@@ -2,9 +2,9 @@
 
 use super::history::Edge;
 use super::is_grad_enabled;
-use super::node::{Input, Kind, Meta, Node};
+use super::node::{Input, Inputs, Kind, Meta, Node, NodeRef};
 use super::rule::{self, Gradient, Recording};
-use super::saved::{Saved, Saves, Which};
+use super::saved::{Saves, Which};
 use super::steps;
 use crate::Tensor;
 use rustorch_core::{Error, Op, Result, Scalar, ViewOp};
@@ -31,31 +31,22 @@ pub fn apply(op: &Op, args: &[&Tensor]) -> Result<Results> {
     crate::dispatch::run_all(op, args)
 }
 
-/// The arguments of a node.
-pub(crate) type Inputs = SmallVec<[Input; 2]>;
-
 /// Whether an argument has a history: one load for each.
 #[inline(always)]
 pub(crate) fn is_tracked(args: &[&Tensor]) -> bool {
     args.iter().any(|x| x.history().exists())
 }
 
-/// Arguments with edges to where they came from, if this thread records and one of them requires a gradient.
-fn inputs(args: &[&Tensor]) -> Option<Inputs> {
-    if !is_grad_enabled() {
-        return None;
-    }
-    let inputs = edges(args);
-    inputs.iter().any(|input| input.edge.is_some()).then_some(inputs)
+/// Whether an operation is recorded: this thread records, and an argument requires a gradient.
+#[inline]
+fn is_recorded(args: &[&Tensor]) -> bool {
+    is_grad_enabled() && args.iter().any(|x| x.history().requires_grad())
 }
 
-fn edges(args: &[&Tensor]) -> Inputs {
-    let mut inputs = Inputs::new();
-    for x in args {
-        let edge = x.history().edge().filter(|edge| edge.node.requires_grad());
-        inputs.push(Input { meta: Meta::of(x), edge });
-    }
-    inputs
+/// Whether a result can have a gradient.
+#[inline]
+fn is_differentiable(result: &Tensor) -> bool {
+    result.dtype().is_float() || result.dtype().is_complex()
 }
 
 /// Runs an operation and records it. `scalar` is that of a binary operation of a tensor and a scalar.
@@ -66,26 +57,36 @@ pub(crate) fn run(
     args: &[&Tensor],
     execute: impl FnOnce() -> Result<Results>,
 ) -> Result<Results> {
-    let Some(inputs) = inputs(args) else { return execute() };
+    if !is_recorded(args) {
+        return execute();
+    }
     let rule = rule::of(op);
     match rule.gradient(args) {
         Gradient::Exists => {}
         Gradient::None => return execute(),
-        Gradient::Refused(reason) => return Err(refused(op.name(), reason, &inputs)),
+        Gradient::Refused(reason) => return Err(refused(op.name(), reason, args)),
         Gradient::Steps => return steps::run(op, args),
     }
     let results = execute()?;
-    let saves = rule.saves(&Recording { inputs: &inputs, args, scalar });
-    let saved = Saved::new(&saves, args, &results)?;
-    attach(Kind::Op { op: op.clone(), scalar }, inputs, saved, &results)?;
+    let mut node = Node::new(
+        Kind::Op { op: op.clone(), scalar },
+        args.iter().map(|x| Input::of(x)),
+        results.iter().map(Meta::of),
+    );
+    let saves = rule.saves(&Recording { inputs: &node.inputs, args, scalar });
+    Node::saved_of(&mut node).keep_all(&saves, args, &results)?;
+    attach(node, &results)?;
     Ok(results)
 }
 
 /// Records that a tensor is a view of another.
 #[inline(never)]
 pub(crate) fn view(op: &ViewOp, x: &Tensor, view: Tensor) -> Result<Tensor> {
-    if let Some(inputs) = inputs(&[x]) {
-        attach(Kind::View(op.clone()), inputs, Saved::default(), std::slice::from_ref(&view))?;
+    if is_recorded(&[x]) {
+        attach(
+            Node::new(Kind::View(op.clone()), [Input::of(x)], [Meta::of(&view)]),
+            std::slice::from_ref(&view),
+        )?;
     }
     Ok(view)
 }
@@ -93,16 +94,22 @@ pub(crate) fn view(op: &ViewOp, x: &Tensor, view: Tensor) -> Result<Tensor> {
 /// Records that a tensor is a copy of another on another device.
 #[inline(never)]
 pub(crate) fn transfer(x: &Tensor, copy: &Tensor) -> Result<()> {
-    let Some(inputs) = inputs(&[x]) else { return Ok(()) };
-    attach(Kind::Transfer, inputs, Saved::default(), std::slice::from_ref(copy))
+    if !is_recorded(&[x]) {
+        return Ok(());
+    }
+    attach(Node::new(Kind::Transfer, [Input::of(x)], [Meta::of(copy)]), std::slice::from_ref(copy))
 }
 
-/// Makes a node and gives those of its results that can have a gradient an edge to it.
-pub(crate) fn attach(kind: Kind, inputs: Inputs, saved: Saved, results: &[Tensor]) -> Result<()> {
-    let differentiable = |x: &Tensor| x.dtype().is_float() || x.dtype().is_complex();
-    let outputs: SmallVec<[Meta; 1]> = results.iter().map(Meta::of).collect();
-    let node = Node::new(kind, inputs, outputs, saved);
-    for (index, result) in results.iter().enumerate().filter(|(_, result)| differentiable(result)) {
+/// Gives those results of a new node that can have a gradient an edge to it.
+#[inline]
+pub(crate) fn attach(node: NodeRef, results: &[Tensor]) -> Result<()> {
+    if let [result] = results {
+        if is_differentiable(result) {
+            result.history().set_fresh(Edge { node, index: 0 });
+        }
+        return Ok(());
+    }
+    for (index, result) in results.iter().enumerate().filter(|(_, result)| is_differentiable(result)) {
         if index >= Edge::MOST_RESULTS {
             return Err(Error::argument(
                 "autograd",
@@ -114,7 +121,7 @@ pub(crate) fn attach(kind: Kind, inputs: Inputs, saved: Saved, results: &[Tensor
                 ),
             ));
         }
-        result.history().set(Edge { node: node.clone(), index });
+        result.history().set_fresh(Edge { node: node.clone(), index });
     }
     Ok(())
 }
@@ -128,12 +135,11 @@ pub(crate) fn run_into(
     out: &Tensor,
     execute: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let differentiable = out.dtype().is_float() || out.dtype().is_complex();
-    if !is_grad_enabled() || !differentiable {
+    if !is_grad_enabled() || !is_differentiable(out) {
         return execute();
     }
-    let target = out.history().edge().filter(|edge| edge.node.requires_grad());
-    let inputs = edges(args);
+    let target = out.history().edge_if_required();
+    let inputs: Inputs = args.iter().map(|x| Input::of(x)).collect();
     let needed = inputs.iter().any(|input| input.edge.is_some());
     if target.is_none() && !needed {
         return execute();
@@ -152,7 +158,7 @@ pub(crate) fn run_into(
     }
     let rule = rule::of(op);
     if needed && let Gradient::Refused(reason) = rule.gradient(args) {
-        return Err(refused(op.name(), reason, &inputs));
+        return Err(refused(op.name(), reason, args));
     }
     if needed && let Gradient::Steps = rule.gradient(args) {
         // Their last one writes.
@@ -175,30 +181,21 @@ pub(crate) fn run_into(
         true => rule.saves(&Recording { inputs: &inputs, args, scalar: None }),
         false => Saves::new(),
     };
-    // Arguments are kept as they are before the write, results as they are after it.
-    let mut saved = Saved::default();
-    for &which in saves.iter().filter(|which| matches!(which, Which::Arg(_))) {
-        saved.keep(which, args, &[])?;
-    }
-    execute()?;
-    for &which in saves.iter().filter(|which| matches!(which, Which::Result(_))) {
-        saved.keep(which, args, std::slice::from_ref(out))?;
-    }
     let inputs = if none { Inputs::new() } else { inputs };
-    let node = Node::new(
-        Kind::Op { op: op.clone(), scalar: None },
-        inputs,
-        [Meta::of(out)].into_iter().collect(),
-        saved,
-    );
-    out.history().set(Edge { node, index: 0 });
+    let mut node = Node::new(Kind::Op { op: op.clone(), scalar: None }, inputs, [Meta::of(out)]);
+    // Arguments are kept as they are before the write, results as they are after it.
+    let (before, after): (Saves, Saves) = saves.into_iter().partition(|which| matches!(which, Which::Arg(_)));
+    Node::saved_of(&mut node).keep_all(&before, args, &[])?;
+    execute()?;
+    Node::saved_of(&mut node).keep_all(&after, args, std::slice::from_ref(out))?;
+    out.history().replace(Edge { node, index: 0 });
     Ok(())
 }
 
 /// The error of an operation on the way to a leaf that has no gradient to hand on.
 #[cold]
-fn refused(op: &str, reason: &str, inputs: &[Input]) -> Error {
-    let edge = inputs.iter().find_map(|input| input.edge.clone());
+fn refused(op: &str, reason: &str, args: &[&Tensor]) -> Error {
+    let edge = args.iter().find_map(|x| x.history().edge_if_required());
     let leaf = edge
         .map(|edge| super::graph::first_leaf(&edge.node))
         .map_or_else(String::new, |meta| format!(" to the leaf {}{}", meta.dtype, meta.shape));

@@ -50,6 +50,9 @@ impl fmt::Display for Which {
 /// The tensors that an operation's rule reads.
 pub(crate) type Saves = SmallVec<[Which; 4]>;
 
+/// Tensors as they were saved.
+pub(crate) type Unpacked = SmallVec<[(Which, Tensor); 2]>;
+
 /// The saved tensors of a node.
 #[derive(Default)]
 pub(crate) struct Saved {
@@ -82,12 +85,20 @@ impl SavedTensor {
         })
     }
 
-    fn unpack(&self, node: &Node, which: Which) -> Result<Tensor> {
+    /// Checks that the memory was not written since.
+    #[inline]
+    fn expect_unchanged(&self, node: &Node, which: Which) -> Result<()> {
         match self {
-            SavedTensor::Memory { storage, dtype, layout, version } => {
-                if storage.storage().version() != *version {
-                    return Err(changed(node, which, *version, storage.storage()));
-                }
+            SavedTensor::Memory { storage, version, .. } if storage.storage().version() != *version => {
+                Err(changed(node, which, *version, storage.storage()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unpack(&self) -> Result<Tensor> {
+        match self {
+            SavedTensor::Memory { storage, dtype, layout, .. } => {
                 Ok(Tensor::from_parts(storage.storage().clone(), *dtype, layout.clone()))
             }
             SavedTensor::Packed { packed, unpack, dtype, shape } => {
@@ -104,6 +115,17 @@ impl SavedTensor {
                 }
                 Ok(x.detach())
             }
+        }
+    }
+
+    /// As [`unpack`](Self::unpack), of a tensor that is saved no longer.
+    #[inline]
+    fn into_tensor(self) -> Result<Tensor> {
+        match self {
+            SavedTensor::Memory { storage, dtype, layout, .. } => {
+                Ok(Tensor::from_parts(storage.into_storage(), dtype, layout))
+            }
+            packed => packed.unpack(),
         }
     }
 
@@ -141,12 +163,8 @@ impl Drop for Restore {
 impl Saved {
     /// Keeps some of an operation's tensors.
     #[inline]
-    pub(crate) fn new(which: &[Which], args: &[&Tensor], results: &[Tensor]) -> Result<Saved> {
-        let mut saved = Saved::default();
-        for &which in which {
-            saved.keep(which, args, results)?;
-        }
-        Ok(saved)
+    pub(crate) fn keep_all(&mut self, which: &[Which], args: &[&Tensor], results: &[Tensor]) -> Result<()> {
+        which.iter().try_for_each(|&which| self.keep(which, args, results))
     }
 
     /// Keeps one of an operation's tensors.
@@ -161,17 +179,11 @@ impl Saved {
     }
 
     /// The saved tensors, with their history if what is computed with them is to be differentiated again.
-    pub(crate) fn unpack(
-        &self,
-        node: &NodeRef,
-        with_history: bool,
-    ) -> Result<SmallVec<[(Which, Tensor); 2]>> {
-        if self.freed {
-            return Err(freed(node));
-        }
-        let mut tensors = SmallVec::new();
+    pub(crate) fn unpack(&self, node: &NodeRef, with_history: bool) -> Result<Unpacked> {
+        self.expect_unchanged(node)?;
+        let mut tensors = Unpacked::new();
         for (which, saved) in &self.tensors {
-            let x = saved.unpack(node, *which)?;
+            let x = saved.unpack()?;
             if with_history {
                 let edge = match *which {
                     Which::Arg(i) => node.inputs[i].edge.clone(),
@@ -179,7 +191,7 @@ impl Saved {
                     Which::Other(_) => None,
                 };
                 if let Some(edge) = edge {
-                    x.history().set(edge);
+                    x.history().set_fresh(edge);
                 }
             }
             tensors.push((*which, x));
@@ -187,10 +199,19 @@ impl Saved {
         Ok(tensors)
     }
 
-    /// Frees the tensors. What held none stays as it is.
-    pub(crate) fn free(&mut self) -> impl Sized + use<> {
+    /// The saved tensors, without their history, which from now on are not saved.
+    pub(crate) fn take(&mut self, node: &Node) -> Result<Unpacked> {
+        self.expect_unchanged(node)?;
         self.freed |= !self.tensors.is_empty();
-        std::mem::take(&mut self.tensors)
+        self.tensors.drain(..).map(|(which, saved)| Ok((which, saved.into_tensor()?))).collect()
+    }
+
+    /// Checks that the tensors are there, as they were saved.
+    fn expect_unchanged(&self, node: &Node) -> Result<()> {
+        if self.freed {
+            return Err(freed(node));
+        }
+        self.tensors.iter().try_for_each(|(which, saved)| saved.expect_unchanged(node, *which))
     }
 
     /// How many bytes the saved tensors have, each counted for itself.

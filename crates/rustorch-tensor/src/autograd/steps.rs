@@ -18,9 +18,10 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Results> {
             }
             run_many(&Op::Unary(*activation), &[&run_many(&op, args)?])?
         }
-        Op::Conv(Conv { activation: Some(activation), params }) => {
-            let conv = Op::Conv(Conv { activation: None, params: params.clone() });
-            run_many(&Op::Unary(*activation), &[&run_many(&conv, args)?])?
+        Op::Conv(conv) => {
+            let Some(activation) = conv.activation else { return Err(no_steps(op)) };
+            let conv = Conv { activation: None, params: conv.params.clone() };
+            run_many(&Op::Unary(activation), &[&run_many(&Op::from(conv), args)?])?
         }
         Op::Attention(attention) => {
             let attention = Attention { lse: true, ..attention.clone() };

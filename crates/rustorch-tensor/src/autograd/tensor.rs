@@ -7,6 +7,7 @@ use super::hooks::HookHandle;
 use super::node::{Leaf, Node};
 use crate::Tensor;
 use rustorch_core::{Error, Result};
+use smallvec::SmallVec;
 
 impl Tensor {
     /// Asks for gradients of this tensor, or no longer does. Operations on it are recorded from then on.
@@ -33,7 +34,7 @@ impl Tensor {
         }
         match self.history().edge() {
             None if requires_grad => {
-                self.history().set(Edge { node: Node::leaf(self), index: 0 });
+                self.history().set_first(Edge { node: Node::leaf(self), index: 0 });
             }
             None => {}
             Some(edge) => match edge.node.as_leaf() {
@@ -55,16 +56,16 @@ impl Tensor {
 
     /// Whether gradients of this tensor are computed: of a leaf that asks for them, or of what was computed from one.
     pub fn requires_grad(&self) -> bool {
-        self.history().edge().is_some_and(|edge| edge.node.requires_grad())
+        self.history().requires_grad()
     }
 
     /// Whether no recorded operation made the tensor. [`grad`](Self::grad) is kept of leaves that require gradients.
     pub fn is_leaf(&self) -> bool {
-        self.history().edge().is_none_or(|edge| edge.node.as_leaf().is_some())
+        self.history().with_edge(|edge| edge.node.as_leaf().is_some()).unwrap_or(true)
     }
 
     fn with_leaf<R>(&self, f: impl FnOnce(&Leaf) -> R) -> Option<R> {
-        self.history().edge().and_then(|edge| edge.node.as_leaf().map(f))
+        self.history().with_edge(|edge| edge.node.as_leaf().map(f)).flatten()
     }
 
     /// The sum of the gradients of all backward passes so far: of a leaf that requires them, or of a result after
@@ -200,7 +201,7 @@ impl Tensor {
     }
 
     fn expect_history(&self, op: &'static str) -> Result<Edge> {
-        self.history().edge().filter(|edge| edge.node.requires_grad()).ok_or_else(|| {
+        self.history().edge_if_required().ok_or_else(|| {
             Error::argument(
                 op,
                 "the tensor requires no gradient: call requires_grad_(true) on it, or on what it is computed from, before",
@@ -246,7 +247,7 @@ pub fn backward(
     gradients: &[Option<&Tensor>],
     options: &BackwardOptions<'_>,
 ) -> Result<()> {
-    let roots = roots(outputs, gradients)?;
+    let (roots, gradients) = roots(outputs, gradients)?;
     let inputs = options.inputs.map(|inputs| edges("backward", inputs)).transpose()?;
     if let Some(result) = inputs.iter().flatten().find(|edge| edge.node.as_leaf().is_none()) {
         return Err(Error::argument(
@@ -260,7 +261,7 @@ pub fn backward(
         inputs: inputs.as_deref(),
         accumulate: true,
     };
-    engine::run(roots, &pass).map(drop)
+    engine::run(&roots, gradients, &pass).map(drop)
 }
 
 /// The gradients of outputs with respect to inputs, leaves or results of operations; nothing is added to the gradients of leaves.
@@ -286,7 +287,7 @@ pub fn grad(
     gradients: &[Option<&Tensor>],
     options: GradOptions,
 ) -> Result<Vec<Option<Tensor>>> {
-    let roots = roots(outputs, gradients)?;
+    let (roots, gradients) = roots(outputs, gradients)?;
     let edges = edges("grad", inputs)?;
     let pass = Pass {
         retain_graph: options.retain_graph || options.create_graph,
@@ -294,7 +295,7 @@ pub fn grad(
         inputs: Some(&edges),
         accumulate: false,
     };
-    let grads = engine::run(roots, &pass)?;
+    let grads = engine::run(&roots, gradients, &pass)?;
     if !options.allow_unused
         && let Some(i) = grads.iter().position(Option::is_none)
     {
@@ -310,7 +311,10 @@ fn edges(op: &'static str, inputs: &[&Tensor]) -> Result<Vec<Edge>> {
     inputs.iter().map(|x| x.expect_history(op)).collect()
 }
 
-fn roots(outputs: &[&Tensor], gradients: &[Option<&Tensor>]) -> Result<Vec<(Edge, Tensor)>> {
+/// Where a pass begins, and with which gradients.
+type Roots = (SmallVec<[Edge; 1]>, SmallVec<[Tensor; 1]>);
+
+fn roots(outputs: &[&Tensor], gradients: &[Option<&Tensor>]) -> Result<Roots> {
     const OP: &str = "backward";
     if !gradients.is_empty() && gradients.len() != outputs.len() {
         return Err(Error::argument(
@@ -351,5 +355,11 @@ fn roots(outputs: &[&Tensor], gradients: &[Option<&Tensor>]) -> Result<Vec<(Edge
         };
         Ok((edge, gradient))
     };
-    outputs.iter().enumerate().map(root).collect()
+    let mut roots = Roots::default();
+    for output in outputs.iter().enumerate() {
+        let (edge, gradient) = root(output)?;
+        roots.0.push(edge);
+        roots.1.push(gradient);
+    }
+    Ok(roots)
 }

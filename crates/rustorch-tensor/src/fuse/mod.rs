@@ -12,8 +12,9 @@ use expr::{Node, Tape};
 use lower::{Input, Program};
 use rustorch_core::{CopyOp, DType, Error, FusedPointwise, Op, PromotionCategory, Result};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// Makes one operation of an expression: its inputs are read once and its result is written once, whatever lies between.
 ///
@@ -51,7 +52,7 @@ pub fn fuse<const N: usize>(f: impl for<'t> FnOnce([Expr<'t>; N]) -> Expr<'t>) -
     if let Some(i) = (0..N).find(|&i| !needed[i]) {
         return Err(Error::argument("fuse", format!("the expression does not use its input {i}")));
     }
-    Ok(Fused { inputs: N, nodes, result, needed, programs: RwLock::default() })
+    Ok(Fused::new(N, nodes, result, needed))
 }
 
 /// An expression that is computed in one pass: see [`fuse`].
@@ -64,6 +65,8 @@ pub struct Fused {
     result: usize,
     /// Which nodes the result depends on.
     needed: Vec<bool>,
+    /// The program that was made first, which nearly always is the only one.
+    first: OnceLock<(Inputs, Program)>,
     programs: RwLock<Vec<(Inputs, Program)>>,
 }
 
@@ -92,19 +95,19 @@ impl Partial {
         for (place, &value) in uses.iter().enumerate() {
             nodes[value] = Node::Input(place);
         }
-        let fused = Fused { inputs: uses.len(), nodes, result, needed, programs: RwLock::default() };
+        let fused = Fused::new(uses.len(), nodes, result, needed);
         Partial { uses, fused: Some(fused) }
     }
 
     /// The value for the tensors that it uses.
     pub(crate) fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
         let Some(fused) = &self.fused else { return Ok(inputs[0].clone()) };
-        match fused.program(inputs)? {
-            Program::Input(i) => Ok(inputs[i].clone()),
-            Program::FusedPointwise(program) => match single_step(&program) {
+        match &*fused.program(inputs)? {
+            Program::Input(i) => Ok(inputs[*i].clone()),
+            Program::FusedPointwise(program) => match single_step(program) {
                 Some((op, Operands::Pair([a, b]))) => run(op, &[inputs[a], inputs[b]]),
                 Some((op, Operands::One(x))) => run(op, &[inputs[x]]),
-                None => run_fused(program, inputs),
+                None => run_fused(program.clone(), inputs),
             },
         }
     }
@@ -152,6 +155,10 @@ type Inputs = SmallVec<[Input; 4]>;
 const KEPT: usize = 64;
 
 impl Fused {
+    fn new(inputs: usize, nodes: Vec<Node>, result: usize, needed: Vec<bool>) -> Fused {
+        Fused { inputs, nodes, result, needed, first: OnceLock::new(), programs: RwLock::default() }
+    }
+
     /// How many tensors it takes.
     pub fn inputs(&self) -> usize {
         self.inputs
@@ -171,9 +178,9 @@ impl Fused {
     /// If their number is wrong, their shapes do not broadcast, or an operation is not defined for the dtypes that it meets;
     /// if the program has more than 64 steps, casts included; and as any operation.
     pub fn apply(&self, inputs: &[&Tensor]) -> Result<Tensor> {
-        match self.program(inputs)? {
-            Program::Input(i) => inputs[i].copy(),
-            Program::FusedPointwise(fused) => run_fused(fused, inputs),
+        match &*self.program(inputs)? {
+            Program::Input(i) => inputs[*i].copy(),
+            Program::FusedPointwise(fused) => run_fused(fused.clone(), inputs),
         }
     }
 
@@ -192,9 +199,9 @@ impl Fused {
     /// As [`apply`](Self::apply); if the result has another dtype or shape, or the memory is read-only.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn apply_into(&self, inputs: &[&Tensor], out: &Tensor) -> Result<()> {
-        match self.program(inputs)? {
-            Program::Input(i) => run_into(&Op::Copy(CopyOp), &[inputs[i]], out),
-            Program::FusedPointwise(fused) => run_into(&Op::FusedPointwise(fused), inputs, out),
+        match &*self.program(inputs)? {
+            Program::Input(i) => run_into(&Op::Copy(CopyOp), &[inputs[*i]], out),
+            Program::FusedPointwise(fused) => run_into(&Op::FusedPointwise(fused.clone()), inputs, out),
         }
     }
 
@@ -211,13 +218,13 @@ impl Fused {
     /// # Errors
     /// If their number is wrong, or an operation is not defined for the dtypes that it meets.
     pub fn fused_pointwise(&self, inputs: &[&Tensor]) -> Result<Option<FusedPointwise>> {
-        Ok(match self.program(inputs)? {
-            Program::FusedPointwise(fused) => Some(fused),
+        Ok(match &*self.program(inputs)? {
+            Program::FusedPointwise(fused) => Some(fused.clone()),
             Program::Input(_) => None,
         })
     }
 
-    fn program(&self, inputs: &[&Tensor]) -> Result<Program> {
+    fn program(&self, inputs: &[&Tensor]) -> Result<Cow<'_, Program>> {
         if inputs.len() != self.inputs {
             return Err(Error::argument(
                 "fuse",
@@ -227,19 +234,26 @@ impl Fused {
         self.program_for(inputs.iter().map(|x| Input { dtype: x.dtype(), category: x.category() }).collect())
     }
 
-    fn program_for(&self, key: Inputs) -> Result<Program> {
+    fn program_for(&self, key: Inputs) -> Result<Cow<'_, Program>> {
+        if let Some((have, program)) = self.first.get()
+            && *have == key
+        {
+            return Ok(Cow::Borrowed(program));
+        }
         let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, program)) = programs.iter().find(|(have, _)| *have == key) {
-            return Ok(program.clone());
+            return Ok(Cow::Owned(program.clone()));
         }
         drop(programs);
         let program = lower::lower(&self.nodes, self.result, &self.needed, &key)?;
-        let mut programs = self.programs.write().unwrap_or_else(PoisonError::into_inner);
-        if programs.len() == KEPT {
-            programs.clear();
+        if let Err(another) = self.first.set((key, program.clone())) {
+            let mut programs = self.programs.write().unwrap_or_else(PoisonError::into_inner);
+            if programs.len() == KEPT {
+                programs.clear();
+            }
+            programs.push(another);
         }
-        programs.push((key, program.clone()));
-        Ok(program)
+        Ok(Cow::Owned(program))
     }
 }
 

@@ -41,7 +41,8 @@ const DTYPES: [DType; 13] = [
 fn the_short_way_and_the_planner_agree() {
     for dtype in DTYPES {
         let all = Tensor::new([1.5f32, 3.0, 0.0, 2.0, 5.0, 7.0, 1.0]).unwrap().to_dtype(dtype).unwrap();
-        let shapes: [Tensor; 5] = [
+        let shapes: [Tensor; 6] = [
+            all.select(0, 4).unwrap().broadcast_to([2, 3]).unwrap(),
             all.clone(),
             all.narrow(0, 3, 4).unwrap().reshape([2, 2]).unwrap(),
             all.narrow(0, 1, 4).unwrap().reshape([2, 2]).unwrap().t().unwrap(),

@@ -1,5 +1,6 @@
 //! Graphs on several threads.
 
+use rustorch_tensor::autograd::BackwardOptions;
 use rustorch_tensor::{DType, Result, Tensor};
 use std::thread;
 
@@ -18,6 +19,22 @@ fn threads_that_share_leaves_sum_exactly() -> Result<()> {
         }
     });
     assert_eq!(x.grad().unwrap().to_vec::<f64>()?, [3600.0; 64]);
+    Ok(())
+}
+
+#[test]
+fn passes_that_meet_in_one_graph_sum_exactly() -> Result<()> {
+    let x = Tensor::arange(0, 8, 1)?.to_dtype(DType::F64)?;
+    x.requires_grad_(true)?;
+    // The gradient of `x` is a sum of 51, of each `y` one of two.
+    let y = (0..50).try_fold(x.clone(), |y, _| y.mul(2)?.sub(&y)?.add(&x))?.sum_all()?;
+    let options = BackwardOptions { retain_graph: true, ..Default::default() };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| y.backward_with(None, &options).unwrap()));
+        }
+    });
+    assert_eq!(x.grad().unwrap().to_vec::<f64>()?, [200.0 * 51.0; 8]);
     Ok(())
 }
 

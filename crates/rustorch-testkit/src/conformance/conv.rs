@@ -85,14 +85,12 @@ impl Cases {
         let (x, w, dy) = (argument(layer.x), argument(layer.w), argument(&y));
         let (bias, dx_bias) = (argument(&layer.w[..1]), argument(&layer.x[1..2]));
 
-        let conv = |activation| Op::Conv(Conv { params: params.clone(), activation });
+        let conv = |activation| Op::from(Conv { params: params.clone(), activation });
         self.add(conv(None), vec![x.clone(), w.clone()]);
         self.add(conv(None), vec![x.clone(), w.clone(), bias.clone()]);
         self.add(conv(Some(UnaryOp::Relu)), vec![x.clone(), w.clone(), bias]);
 
-        let data = |size: &[usize]| {
-            Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: size.into() })
-        };
+        let data = |size: &[usize]| Op::from(ConvBackwardData { params: params.clone(), size: size.into() });
         self.add(data(&layer.x[2..]), vec![dy.clone(), w.clone()]);
         self.add(data(&layer.x[2..]), vec![dy.clone(), w.clone(), dx_bias.clone()]);
         // A transposed convolution with output padding, where there is room for it.
@@ -101,7 +99,7 @@ impl Cases {
         self.add(data(&longer), vec![dy.clone(), w, dx_bias]);
 
         let weight = ConvBackwardWeight { params, kernel: layer.w[2..].into() };
-        self.add(Op::ConvBackwardWeight(weight), vec![x, dy]);
+        self.add(Op::from(weight), vec![x, dy]);
     }
 }
 

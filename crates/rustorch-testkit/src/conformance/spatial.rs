@@ -38,14 +38,14 @@ impl Cases {
                         for &dtype in DType::DENSE {
                             let x = self.argument(dtype, dims, how);
                             let op = MaxPool { window: window.clone(), dilation: each(dilation) };
-                            self.add(Op::MaxPool(op), vec![x]);
+                            self.add(Op::from(op), vec![x]);
                         }
                         for &dtype in FLOATS {
                             for (count_include_pad, divisor) in [(true, None), (false, None), (true, Some(5))]
                             {
                                 let pool = AvgPool { window: window.clone(), count_include_pad, divisor };
                                 let x = self.argument(dtype, dims, how);
-                                self.add(Op::AvgPool(pool.clone()), vec![x]);
+                                self.add(Op::from(pool.clone()), vec![x]);
                                 // Without dilation; what does not fit is left out.
                                 let outputs: Vec<usize> = spatial
                                     .iter()
@@ -53,7 +53,7 @@ impl Cases {
                                     .collect();
                                 let grad = self.argument(dtype, &joined(&outputs), how);
                                 let spatial = Dims::from_slice(spatial);
-                                self.add(Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }), vec![grad]);
+                                self.add(Op::from(AvgPoolBackward { pool, spatial }), vec![grad]);
                             }
                         }
                     }
@@ -138,13 +138,10 @@ impl Cases {
                                 align_corners,
                             };
                             let x = self.argument(dtype, dims, how);
-                            self.add(Op::Interpolate(interpolate.clone()), vec![x]);
+                            self.add(Op::from(interpolate.clone()), vec![x]);
                             let grad = self.argument(dtype, &[lead, &interpolate.size].concat(), how);
                             let spatial = Dims::from_slice(spatial);
-                            self.add(
-                                Op::InterpolateBackward(InterpolateBackward { interpolate, spatial }),
-                                vec![grad],
-                            );
+                            self.add(Op::from(InterpolateBackward { interpolate, spatial }), vec![grad]);
                         }
                     }
                 }

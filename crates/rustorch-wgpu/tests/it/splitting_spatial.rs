@@ -39,11 +39,11 @@ fn convolutions(dtype: DType, shape: &Shape<'_>, seed: u32) -> Vec<Case> {
     };
     let (x, weight) = (argument(dtype, shape.x, seed), argument(dtype, shape.weight, seed + 1));
     let [per_output, per_input] = [shape.weight[0], shape.x[1]].map(|n| argument(dtype, &[n], seed + 2));
-    let forward = |activation| Op::Conv(Conv { params: params.clone(), activation });
+    let forward = |activation| Op::from(Conv { params: params.clone(), activation });
     let dy = argument(dtype, &result(&forward(None), &[&x, &weight]), seed + 3);
     let size = Dims::from_slice(&shape.x[2..]);
     let kernel = Dims::from_slice(&shape.weight[2..]);
-    let data = Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size });
+    let data = Op::from(ConvBackwardData { params: params.clone(), size });
     let mut cases = vec![
         case(forward(None), [x.clone(), weight.clone()]),
         case(forward(Some(UnaryOp::Silu)), [x.clone(), weight.clone(), per_output]),
@@ -52,7 +52,7 @@ fn convolutions(dtype: DType, shape: &Shape<'_>, seed: u32) -> Vec<Case> {
     // A channel of all images has to be seen at once, in memory of its own; or images whose positions are whole steps.
     let steps = dy.layout.dims()[2..].iter().product::<usize>().is_multiple_of(256);
     if steps || [&x, &dy].iter().all(|x| x.bytes.len() / x.layout.dims()[1] < LIMIT as usize - 260) {
-        cases.push(case(Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel }), [x, dy]));
+        cases.push(case(Op::from(ConvBackwardWeight { params, kernel }), [x, dy]));
     }
     cases
 }
@@ -140,7 +140,7 @@ fn pools_in_chunks_have_the_same_bits() {
         let elements: usize = plane.iter().product();
         for dtype in [DType::F32, DType::F16] {
             let x = argument(dtype, dims, 200);
-            let max = Op::MaxPool(MaxPool { window: window.clone(), dilation: each(dilation) });
+            let max = Op::from(MaxPool { window: window.clone(), dilation: each(dilation) });
             let pooled = result(&max, &[&x]);
             let grad = argument(dtype, &pooled, 201);
             cases.push(case(max, [x.clone()]));
@@ -151,13 +151,10 @@ fn pools_in_chunks_have_the_same_bits() {
             }
             for (count_include_pad, divisor) in [(true, None), (false, None), (true, Some(5))] {
                 let pool = AvgPool { window: window.clone(), count_include_pad, divisor };
-                let op = Op::AvgPool(pool.clone());
+                let op = Op::from(pool.clone());
                 let grad = argument(dtype, &result(&op, &[&x]), 203);
                 cases.push(case(op, [x.clone()]));
-                cases.push(case(
-                    Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: plane.clone() }),
-                    [grad],
-                ));
+                cases.push(case(Op::from(AvgPoolBackward { pool, spatial: plane.clone() }), [grad]));
             }
             for size in [7, 60] {
                 let mean = Op::AdaptiveAvgPool(AdaptiveAvgPool { size: each(size) });
@@ -216,12 +213,10 @@ fn interpolation_in_chunks_has_the_same_bits() {
                 let spatial = Dims::from_slice(&dims[dims.len() - n..]);
                 for dtype in [DType::F32, DType::F16] {
                     let x = argument(dtype, dims, 300);
-                    let forward = Op::Interpolate(op.clone());
+                    let forward = Op::from(op.clone());
                     let grad = argument(dtype, &result(&forward, &[&x]), 301);
-                    let backward = Op::InterpolateBackward(InterpolateBackward {
-                        interpolate: op.clone(),
-                        spatial: spatial.clone(),
-                    });
+                    let backward =
+                        Op::from(InterpolateBackward { interpolate: op.clone(), spatial: spatial.clone() });
                     cases.extend([case(forward, [x]), case(backward, [grad])]);
                 }
             }
@@ -244,7 +239,7 @@ fn places_far_from_the_first_are_in_the_piece() {
     ] {
         let size = Dims::from_slice(&[2803]);
         let op = Interpolate { mode, size, factors: [None].into_iter().collect(), align_corners };
-        cases.push(case(Op::Interpolate(op), [x.clone()]));
+        cases.push(case(Op::from(op), [x.clone()]));
     }
     same_bits(cut(cases));
 }

@@ -134,7 +134,7 @@ fn conv2d(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
         bench.random(&[n, CHANNELS, SIDE, SIDE], dtype)?,
         bench.random(&[CHANNELS, CHANNELS, 3, 3], dtype)?,
     ];
-    let op = Op::Conv(Conv { params, activation: None });
+    let op = Op::from(Conv { params, activation: None });
     Ok(Case { size: format!("{n} x {CHANNELS} x {SIDE} x {SIDE}, 3 x 3"), op, args })
 }
 
@@ -144,7 +144,7 @@ fn pooling(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
     const SIDE: usize = 112;
     let each = |k: usize| Dims::from_elem(k, 2);
     let window = PoolWindow { kernel: each(3), stride: each(2), padding: each(1), ceil_mode: false };
-    let op = Op::MaxPool(MaxPool { window, dilation: each(1) });
+    let op = Op::from(MaxPool { window, dilation: each(1) });
     let args = vec![bench.random(&[n, CHANNELS, SIDE, SIDE], dtype)?];
     Ok(Case { size: format!("{n} x {CHANNELS} x {SIDE} x {SIDE}, 3 x 3"), op, args })
 }

@@ -52,9 +52,9 @@ impl Case {
     fn ops(&self) -> [Op; 3] {
         let params = self.params.clone();
         [
-            Op::Conv(Conv { params: params.clone(), activation: None }),
-            Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: self.x[2..].into() }),
-            Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: self.w[2..].into() }),
+            Op::from(Conv { params: params.clone(), activation: None }),
+            Op::from(ConvBackwardData { params: params.clone(), size: self.x[2..].into() }),
+            Op::from(ConvBackwardWeight { params, kernel: self.w[2..].into() }),
         ]
     }
 }
@@ -270,7 +270,7 @@ fn the_bias_is_added_before_rounding_and_the_activation() {
     let (x, w) = (random::<f32>(rng, &case.x), random::<f32>(rng, &case.w));
     let bias = [0.5f32, -1.0, 0.0, 2.0, -3.0, 0.25];
     let [forward, data, _] = case.ops();
-    let relu = Op::Conv(Conv { params: case.params.clone(), activation: Some(UnaryOp::Relu) });
+    let relu = Op::from(Conv { params: case.params.clone(), activation: Some(UnaryOp::Relu) });
     let (x, w) = (Tensor::new(&case.x, &x), Tensor::new(&case.w, &w));
     let plain = run(&forward, &[&x, &w]).unwrap()[0].values::<f32>();
     // Every second element of a longer list.
@@ -307,7 +307,7 @@ fn output_padding_beyond_the_stride_gets_what_taps_reach() {
     // torch.nn.functional.conv_transpose1d(torch.ones(1, 1, 2), torch.tensor([[[1., 2.]]]), dilation=3, output_padding=2)
     let mut params = ConvParams::new(1);
     params.dilation[0] = 3;
-    let op = Op::ConvBackwardData(ConvBackwardData { params, size: [7].as_slice().into() });
+    let op = Op::from(ConvBackwardData { params, size: [7].as_slice().into() });
     let (dy, w) = (Tensor::new(&[1, 1, 2], &[1.0f32; 2]), Tensor::new(&[1, 1, 2], &[1.0f32, 2.0]));
     assert_eq!(run(&op, &[&dy, &w]).unwrap()[0].values::<f32>(), [1.0, 1.0, 0.0, 2.0, 2.0, 0.0, 0.0]);
 }

@@ -81,7 +81,7 @@ fn maxima_are_those_of_plain_loops() {
     for numbers in WINDOWS {
         for ceil_mode in [false, true] {
             let dilation = Dims::from_slice(&numbers[3]);
-            let op = Op::MaxPool(MaxPool { window: window(numbers, ceil_mode), dilation });
+            let op = Op::from(MaxPool { window: window(numbers, ceil_mode), dilation });
             let outs = run(&op, &[&packed]).unwrap();
             let [_, oh, ow] = *outs[0].layout.dims() else { panic!() };
             let (mut best, mut at) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn means_are_those_of_plain_loops() {
     for numbers in WINDOWS.into_iter().filter(|numbers| numbers[3] == [1, 1]) {
         for (count_include_pad, divisor) in [(false, None), (false, Some(7))] {
             let pool = AvgPool { window: window(numbers, true), count_include_pad, divisor };
-            let op = Op::AvgPool(pool.clone());
+            let op = Op::from(pool.clone());
             let outs = run(&op, &[&packed]).unwrap();
             let [_, oh, ow] = *outs[0].layout.dims() else { panic!() };
             let grads = noise(4, PLANES * oh * ow);
@@ -154,7 +154,7 @@ fn means_are_those_of_plain_loops() {
             }
             close(&outs[0].values::<f32>(), &means, 1e-5);
             close(&run1(&op, &[&scattered(&values)]), &means, 1e-5);
-            let op = Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: Dims::from_slice(&SIZE) });
+            let op = Op::from(AvgPoolBackward { pool, spatial: Dims::from_slice(&SIZE) });
             close(&run1(&op, &[&Tensor::new(&[PLANES, oh, ow], &grads)]), &spread, 1e-5);
         }
     }
@@ -214,7 +214,7 @@ fn interpolation_of_a_plane_hits_it() {
                 factors: smallvec![None, None],
                 align_corners,
             };
-            let op = Op::Interpolate(interpolate.clone());
+            let op = Op::from(interpolate.clone());
             let y: Vec<f32> = run1(&op, &[&x]);
             let at = |axis: usize, o: usize| {
                 let (len, n) = (SIZE[axis] as f64, size[axis] as f64);
@@ -232,10 +232,7 @@ fn interpolation_of_a_plane_hits_it() {
                 }
             }
             let grads = noise(6, y.len());
-            let op = Op::InterpolateBackward(InterpolateBackward {
-                interpolate,
-                spatial: Dims::from_slice(&SIZE),
-            });
+            let op = Op::from(InterpolateBackward { interpolate, spatial: Dims::from_slice(&SIZE) });
             let back: Vec<f32> = run1(&op, &[&Tensor::new(&[2, size[0], size[1]], &grads)]);
             let dot = |a: &[f32], b: &[f32]| {
                 a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()

@@ -44,14 +44,13 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
     if args.iter().any(|x| x.layout.numel() == 0) {
         return Err(Decline::Layout("an operand is empty"));
     }
-    match op {
-        Op::Conv(Conv { activation: Some(activation), .. })
-            if pointwise::activation(*activation, accumulator(args[0].dtype), hardware).is_err() =>
-        {
-            Err(Decline::Attr("an activation that has no kernel in this dtype"))
-        }
-        _ => Ok(()),
+    if let Op::Conv(conv) = op
+        && let Some(activation) = conv.activation
+        && pointwise::activation(activation, accumulator(args[0].dtype), hardware).is_err()
+    {
+        return Err(Decline::Attr("an activation that has no kernel in this dtype"));
     }
+    Ok(())
 }
 
 /// Whether images are split here: those of both arguments.
@@ -70,7 +69,7 @@ impl Kernels for Conv {
 
     fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
         let params = spatial::narrowed(&self.params, chunk.lens[1]);
-        Some(Op::Conv(Conv { params, ..self.clone() }))
+        Some(Op::from(Conv { params, ..self.clone() }))
     }
 }
 
@@ -85,7 +84,7 @@ impl Kernels for ConvBackwardData {
 
     fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
         let params = spatial::narrowed(&self.params, chunk.lens[1]);
-        Some(Op::ConvBackwardData(ConvBackwardData { params, ..self.clone() }))
+        Some(Op::from(ConvBackwardData { params, ..self.clone() }))
     }
 }
 
@@ -100,7 +99,7 @@ impl Kernels for ConvBackwardWeight {
 
     fn narrowed(&self, chunk: &Chunk, _: usize) -> Option<Op> {
         let params = spatial::narrowed(&self.params, chunk.lens[0]);
-        Some(Op::ConvBackwardWeight(ConvBackwardWeight { params, ..self.clone() }))
+        Some(Op::from(ConvBackwardWeight { params, ..self.clone() }))
     }
 }
 

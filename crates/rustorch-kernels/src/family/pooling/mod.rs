@@ -55,12 +55,10 @@ fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> 
     let outs = op.infer(args).map_err(|_| Decline::Attr("arguments that do not fit the operation"))?;
     let planes = |n| [args[0].dims(), outs[0].shape.dims()].map(|dims| three(&dims[dims.len() - n..], 1));
     let Some((windows, n)) = Windows::of(op) else {
-        let (Op::Interpolate(Interpolation { size, .. })
-        | Op::InterpolateBackward(InterpolateBackward {
-            interpolate: Interpolation { size, .. }, ..
-        })) = op
-        else {
-            return Ok(());
+        let size = match op {
+            Op::Interpolate(interpolate) => &interpolate.size,
+            Op::InterpolateBackward(backward) => &backward.interpolate.size,
+            _ => return Ok(()),
         };
         // Places are whole numbers with a sign.
         return match planes(size.len()).as_flattened().iter().all(|&len| len <= i32::MAX as usize) {
@@ -197,9 +195,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     match request.op {
         Op::MaxPoolBackward(MaxPoolBackward { spatial }) => scatter::plan(plan, request, spatial),
         Op::Interpolate(interpolate) => interpolate::plan(plan, request, interpolate, false),
-        Op::InterpolateBackward(InterpolateBackward { interpolate, .. }) => {
-            interpolate::plan(plan, request, interpolate, true)
-        }
+        Op::InterpolateBackward(op) => interpolate::plan(plan, request, &op.interpolate, true),
         op => Err(Decline::Op(op.name())),
     }
 }
@@ -235,7 +231,7 @@ impl Windows {
                 (Windows { dilation, ..Windows::sliding(&pool.window) }, pool.dilation.len())
             }
             Op::AvgPool(pool) => (Windows::average(pool), pool.window.kernel.len()),
-            Op::AvgPoolBackward(AvgPoolBackward { pool, spatial }) => (Windows::average(pool), spatial.len()),
+            Op::AvgPoolBackward(op) => (Windows::average(&op.pool), op.spatial.len()),
             Op::AdaptiveMaxPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
             Op::AdaptiveAvgPool(pool) => (Windows::ADAPTIVE, pool.size.len()),
             Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward { spatial }) => {

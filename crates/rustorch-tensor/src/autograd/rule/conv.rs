@@ -8,21 +8,15 @@ use crate::dispatch::run;
 use rustorch_core::{Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, Op, Result};
 
 fn forward(params: &ConvParams, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    run(&Op::Conv(Conv { params: params.clone(), activation: None }), &[x, weight])
+    run(&Op::from(Conv { params: params.clone(), activation: None }), &[x, weight])
 }
 
 fn backward_data(params: &ConvParams, size: &[usize], grad: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    run(
-        &Op::ConvBackwardData(ConvBackwardData { params: params.clone(), size: size.into() }),
-        &[grad, weight],
-    )
+    run(&Op::from(ConvBackwardData { params: params.clone(), size: size.into() }), &[grad, weight])
 }
 
 fn backward_weight(params: &ConvParams, kernel: &[usize], x: &Tensor, grad: &Tensor) -> Result<Tensor> {
-    run(
-        &Op::ConvBackwardWeight(ConvBackwardWeight { params: params.clone(), kernel: kernel.into() }),
-        &[x, grad],
-    )
+    run(&Op::from(ConvBackwardWeight { params: params.clone(), kernel: kernel.into() }), &[x, grad])
 }
 
 /// The sum over everything but channels.

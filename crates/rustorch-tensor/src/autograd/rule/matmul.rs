@@ -3,7 +3,7 @@
 use super::{Gradient, Recording, Rule, if_needed};
 use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
-use crate::autograd::node::{Input, Kind};
+use crate::autograd::node::Kind;
 use crate::autograd::saved::{Saves, Which};
 use rustorch_core::{DType, MatMul, MulMatId, Numerics, Result, ViewOp};
 
@@ -37,9 +37,9 @@ impl Rule for MatMul {
 
 /// Whether an argument's matrices are transposed views.
 fn is_transposed(cx: &Context<'_>, arg: usize) -> bool {
-    let Input { meta, edge } = &cx.node.inputs[arg];
-    let ndim = meta.shape.ndim();
-    match edge.as_ref().map(|edge| &edge.node.kind) {
+    let input = &cx.node.inputs[arg];
+    let ndim = input.meta().shape.ndim();
+    match input.edge.as_ref().map(|edge| &edge.node.kind) {
         Some(Kind::View(ViewOp::Transpose { axes: [a, b] })) => a.min(b) + 2 == ndim && a.max(b) + 1 == ndim,
         _ => false,
     }

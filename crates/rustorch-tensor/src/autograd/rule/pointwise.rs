@@ -15,20 +15,40 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::mem::{Discriminant, discriminant};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 /// The gradient of one argument: an expression of arguments, result and the result's gradient, in this order; none where it is zero.
 type Derivative = Option<Partial>;
 
-/// What derivatives are kept by: the operation, the dtype of its arguments, and which of them.
-#[derive(PartialEq, Eq, Hash)]
-enum Key {
-    Unary(UnaryOp, DType),
-    Binary(BinaryOp, DType, usize),
-    Glu(GluOp, DType, usize),
-    Where(DType, usize),
-    /// Of a tensor and a scalar, by the scalar's bits, and whether it is the first operand.
-    Scalar(BinaryOp, DType, ScalarBits, bool),
+/// Dtypes that have gradients.
+const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::C64, DType::C128];
+
+/// Where the derivative of an operation of tensors stands among those that are known, by the operation, which argument, and their
+/// dtype; `None` of operations with further parameters, which are seldom used.
+fn place(op: &Op, arg: usize, dtype: DType) -> Option<usize> {
+    const BINARY: usize = UnaryOp::ALL.len();
+    const GLU: usize = BINARY + 2 * BinaryOp::ALL.len();
+    const WHERE: usize = GLU + 2 * GluOp::ALL.len();
+    let row = match op {
+        Op::Unary(op) => *op as usize,
+        Op::Binary(op) => BINARY + 2 * *op as usize + arg,
+        Op::Glu(op) => GLU + 2 * *op as usize + arg,
+        Op::Where(_) => WHERE + arg,
+        _ => return None,
+    };
+    let dtype = DTYPES.iter().position(|&have| have == dtype)?;
+    Some(row * DTYPES.len() + dtype)
 }
+
+/// Rows of [`place`].
+const ROWS: usize = UnaryOp::ALL.len() + 2 * BinaryOp::ALL.len() + 2 * GluOp::ALL.len() + 3;
+
+/// The derivatives of operations of tensors, each made when it is first used.
+static KNOWN: [OnceLock<Box<Derivative>>; ROWS * DTYPES.len()] =
+    [const { OnceLock::new() }; ROWS * DTYPES.len()];
+
+/// What tells operations of a tensor and a scalar apart: the dtype, the scalar's bits, and whether it is the first operand.
+type ScalarKey = (BinaryOp, DType, ScalarBits, bool);
 
 /// What tells scalars apart.
 type ScalarBits = (Discriminant<Scalar>, [u64; 2]);
@@ -43,11 +63,11 @@ fn bits(number: Scalar) -> ScalarBits {
     (discriminant(&number), bits)
 }
 
-/// Derivatives that are kept: those of scalars may be any number.
+/// Derivatives that are kept of operations with a scalar, which may be any number.
 const MOST: usize = 512;
 
 thread_local! {
-    static KNOWN: RefCell<FxHashMap<Key, Rc<Derivative>>> = RefCell::default();
+    static KNOWN_OF_SCALARS: RefCell<FxHashMap<ScalarKey, Rc<Derivative>>> = RefCell::default();
 }
 
 /// The dtype in which a gradient is computed: 16 bits are rounded to once, at the end.
@@ -95,32 +115,32 @@ fn derive(op: &Op, arg: usize, count: usize, dtype: DType, scalar: Option<(Scala
     exists.then_some(partial)
 }
 
-/// The derivative of an operation, from those that are known.
-fn derivative(
+/// The value of a function of an operation's derivative, which is looked for among those that are known.
+fn with_derivative<R>(
     op: &Op,
     arg: usize,
     count: usize,
     dtype: DType,
     scalar: Option<(Scalar, bool)>,
-) -> Rc<Derivative> {
-    let key = match op {
-        Op::Unary(op) => Some(Key::Unary(*op, dtype)),
-        Op::Binary(op) => Some(match scalar {
-            Some((number, is_first)) => Key::Scalar(*op, dtype, bits(number), is_first),
-            None => Key::Binary(*op, dtype, arg),
-        }),
-        Op::Glu(op) => Some(Key::Glu(*op, dtype, arg)),
-        Op::Where(_) => Some(Key::Where(dtype, arg)),
-        _ => None,
-    };
-    let Some(key) = key else { return Rc::new(derive(op, arg, count, dtype, scalar)) };
-    KNOWN.with(|known| {
-        let mut known = known.borrow_mut();
-        if known.len() == MOST {
-            known.clear();
+    f: impl FnOnce(&Derivative) -> R,
+) -> R {
+    match (op, scalar) {
+        (Op::Binary(binary), Some((number, is_first))) => {
+            let derivative = KNOWN_OF_SCALARS.with(|known| {
+                let mut known = known.borrow_mut();
+                if known.len() == MOST {
+                    known.clear();
+                }
+                let new = || Rc::new(derive(op, arg, count, dtype, scalar));
+                Rc::clone(known.entry((*binary, dtype, bits(number), is_first)).or_insert_with(new))
+            });
+            f(&derivative)
         }
-        Rc::clone(known.entry(key).or_insert_with(|| Rc::new(derive(op, arg, count, dtype, scalar))))
-    })
+        _ => match place(op, arg, dtype) {
+            Some(place) => f(KNOWN[place].get_or_init(|| Box::new(derive(op, arg, count, dtype, None)))),
+            None => f(&derive(op, arg, count, dtype, scalar)),
+        },
+    }
 }
 
 /// Which tensors an expression over arguments, result and gradient reads.
@@ -156,18 +176,22 @@ fn saves(op: &Op, recording: &Recording<'_>) -> Saves {
     let dtype = leading(recording.args.len(), |i| recording.args[i].dtype());
     let mut all = Saves::new();
     for arg in (0..count).filter(|&arg| recording.needs(arg)) {
-        if let Some(partial) = &*derivative(op, arg, count, dtype, recording.scalar) {
-            reads(&mut all, &partial.uses, count);
-        }
+        with_derivative(op, arg, count, dtype, recording.scalar, |derivative| {
+            if let Some(partial) = derivative {
+                reads(&mut all, &partial.uses, count);
+            }
+        });
     }
     all
 }
 
 fn backward(op: &Op, cx: &Context<'_>) -> Result<Grads> {
     let dtype = leading(cx.inputs(), |i| cx.input(i).dtype);
-    cx.each(|arg| match &*derivative(op, arg, cx.inputs(), dtype, cx.scalar()) {
-        Some(partial) => value(partial, cx).map(Some),
-        None => zeros(cx.input(arg)).map(Some),
+    cx.each(|arg| {
+        with_derivative(op, arg, cx.inputs(), dtype, cx.scalar(), |derivative| match derivative {
+            Some(partial) => value(partial, cx).map(Some),
+            None => zeros(cx.input(arg)).map(Some),
+        })
     })
 }
 

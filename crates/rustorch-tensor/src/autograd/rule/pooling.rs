@@ -72,20 +72,20 @@ macro_rules! linear {
 }
 
 linear! {
-    AvgPool, |pool, cx| Op::AvgPoolBackward(AvgPoolBackward {
+    AvgPool, |pool, cx| Op::from(AvgPoolBackward {
         pool: pool.clone(),
         spatial: spatial(cx, pool.window.kernel.len()),
     });
-    AvgPoolBackward, |backward, _cx| Op::AvgPool(backward.pool.clone());
+    AvgPoolBackward, |backward, _cx| Op::from(backward.pool.clone());
     AdaptiveAvgPool, |pool, cx| Op::AdaptiveAvgPoolBackward(AdaptiveAvgPoolBackward {
         spatial: spatial(cx, pool.size.len()),
     });
     AdaptiveAvgPoolBackward, |backward, cx| Op::AdaptiveAvgPool(AdaptiveAvgPool {
         size: spatial(cx, backward.spatial.len()),
     });
-    Interpolate, |interpolate, cx| Op::InterpolateBackward(InterpolateBackward {
+    Interpolate, |interpolate, cx| Op::from(InterpolateBackward {
         interpolate: interpolate.clone(),
         spatial: spatial(cx, interpolate.size.len()),
     });
-    InterpolateBackward, |backward, _cx| Op::Interpolate(backward.interpolate.clone());
+    InterpolateBackward, |backward, _cx| Op::from(backward.interpolate.clone());
 }

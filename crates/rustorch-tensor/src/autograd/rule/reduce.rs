@@ -12,9 +12,9 @@ use rustorch_core::{Reduce, ReduceOp, Result, Scan, ScanOp, Shape};
 struct Reduction<'a>(&'a Reduce);
 
 impl Reduction<'_> {
-    /// A tensor of the result's shape with the reduced axes of length 1.
+    /// A tensor of the result's shape with the reduced axes of length 1, or one that broadcasts as that does.
     fn restored(&self, x: &Tensor) -> Result<Tensor> {
-        if self.0.keepdim {
+        if self.0.keepdim || x.ndim() == 0 {
             return Ok(x.clone());
         }
         self.0.axes.iter().try_fold(x.clone(), |x, &axis| x.unsqueeze(axis as isize))

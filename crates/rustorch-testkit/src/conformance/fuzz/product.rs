@@ -343,7 +343,7 @@ pub(super) fn conv(draw: &mut Draw) -> Option<Case> {
         0 => {
             let args = with([&x, &w], c_out);
             let conv = Conv { params, activation: activation(draw, dtype) };
-            draw.case(Op::Conv(conv), args)
+            draw.case(Op::from(conv), args)
         }
         1 => {
             let args = with([&y, &w], c_in);
@@ -353,12 +353,12 @@ pub(super) fn conv(draw: &mut Draw) -> Option<Case> {
                     Some(params.input_len(axis, outs[axis], kernel[axis])? + draw.fine.below(more))
                 })
                 .collect();
-            draw.case(Op::ConvBackwardData(ConvBackwardData { params, size: size? }), args)
+            draw.case(Op::from(ConvBackwardData { params, size: size? }), args)
         }
         _ => {
             let args = with([&x, &y], usize::MAX);
             let kernel = Dims::from_slice(&kernel);
-            draw.case(Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel }), args)
+            draw.case(Op::from(ConvBackwardWeight { params, kernel }), args)
         }
     }
 }

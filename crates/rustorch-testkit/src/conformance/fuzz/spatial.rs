@@ -45,7 +45,7 @@ pub(super) fn max_pool(draw: &mut Draw) -> Option<Case> {
             let x = draw.argument(dtype, &dims, numbers);
             let dilation = (0..n).map(|_| draw.fine.pick(&[1, 1, 2, 3])).collect();
             let pool = MaxPool { window: window(draw, n), dilation };
-            draw.case(Op::MaxPool(pool), vec![x])
+            draw.case(Op::from(pool), vec![x])
         }
         1 => {
             let x = draw.argument(dtype, &dims, numbers);
@@ -93,8 +93,7 @@ pub(super) fn mean_pool(draw: &mut Draw) -> Option<Case> {
         .collect();
     let dims = [&lead[..], if back { &outs } else { &spatial }].concat();
     let x = draw.argument(dtype, &dims, numbers);
-    let op =
-        if back { Op::AvgPoolBackward(AvgPoolBackward { pool, spatial: own }) } else { Op::AvgPool(pool) };
+    let op = if back { Op::from(AvgPoolBackward { pool, spatial: own }) } else { Op::from(pool) };
     draw.case(op, vec![x])
 }
 
@@ -123,10 +122,8 @@ pub(super) fn interpolate(draw: &mut Draw) -> Option<Case> {
     let most = if back { 0.1 } else { 3.0 };
     let x = draw.argument(dtype, &dims, Numbers::within(-most, most));
     let op = match back {
-        true => {
-            Op::InterpolateBackward(InterpolateBackward { interpolate, spatial: Dims::from_slice(&spatial) })
-        }
-        false => Op::Interpolate(interpolate),
+        true => Op::from(InterpolateBackward { interpolate, spatial: Dims::from_slice(&spatial) }),
+        false => Op::from(interpolate),
     };
     draw.case(op, vec![x])
 }

@@ -7,6 +7,7 @@ use crate::kernels::matmul::rows::{GroupedGemm, MOST_ROWS, Parts, StridedRows, T
 use crate::{Isa, ThreadPool};
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::thread::LocalKey;
 
@@ -128,6 +129,14 @@ unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
     let (n, k) = source.size();
     let tiles = A::E::tiles(isa);
     let (columns, most) = (tiles.columns, tiles.most_rows());
+    if let [gemm] = gemms
+        && gemm.x.count * n * k <= SMALL
+        && (packed_len(k, gemm.x.count, columns) + scratch_len(k, gemm.x.count, columns)) * size_of::<A::E>()
+            <= SMALL_BYTES
+    {
+        // SAFETY: this function's contract.
+        return unsafe { run_small::<A, C>(isa, source, tiles, gemm) };
+    }
     let size = size_of::<A::E>() as f64;
     let rows = gemms.iter().map(|gemm| gemm.x.count);
     let tasks = Tasks::new(pool.threads(), n, rows.clone(), (columns, most), |m| {
@@ -143,46 +152,109 @@ unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
         });
         pool.run(tasks.len(), |i| {
             let Task { gemm, rows_before, columns: range, rows } = tasks.get(i);
-            let GroupedGemm { w, out, .. } = &gemms[gemm];
-            // SAFETY: the rows were packed, and nobody writes there any more.
-            let packed = unsafe { packed.address(rows_before * k) };
+            let gemm = &gemms[gemm];
             // As much for every task, so that a thread allocates it once.
-            let most_rows = rows.len().max(MOST_ROWS);
-            with_scratch::<A::E>((DEPTH + most_rows) * columns, |scratch| {
-                // SAFETY: the scratch has room for both.
-                let sums = unsafe { scratch.add(DEPTH * columns) };
-                for j in range.clone().step_by(columns) {
-                    let n = columns.min(range.end - j);
-                    // SAFETY: this function's contract; tasks are disjoint in results.
-                    unsafe {
-                        for at in 0..rows.len() * columns {
-                            sums.add(at).write(A::E::ZERO);
-                        }
-                        let sums_of = |row: usize| sums.add((row - rows.start) * columns);
-                        if A::ADDS {
-                            for row in rows.clone() {
-                                let sums = std::slice::from_raw_parts_mut(sums_of(row), n);
-                                out.load(row, j, sums, A::start);
-                            }
-                        }
-                        for p in (0..k).step_by(DEPTH) {
-                            let depth = DEPTH.min(k - p);
-                            source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
-                            for (row, height, tile) in tiles.over(rows.clone()) {
-                                tile(depth, packed.add(row * k + p * height), scratch, sums_of(row));
-                            }
-                        }
-                        for row in rows.clone() {
-                            let sums = std::slice::from_raw_parts(sums_of(row), n);
-                            out.store(row, j, sums, A::out);
-                        }
-                    }
+            let len = scratch_len(DEPTH, rows.len().max(MOST_ROWS), columns);
+            with_scratch::<A::E>(len, |scratch| {
+                // SAFETY: this function's contract. The rows were packed, and nobody writes there any more; tasks are disjoint in
+                // results.
+                unsafe {
+                    let packed = packed.address(rows_before * k);
+                    multiply::<A, C>(isa, source, tiles, gemm, packed, (rows, range), scratch);
                 }
-                // SAFETY: as above; they are stored.
-                unsafe { out.activate(rows, range) };
             });
         });
     });
+}
+
+/// Multiply-adds up to which a GEMM is not divided into tasks, which would take longer than to compute it.
+const SMALL: usize = 32 << 10;
+
+/// Bytes of the operands of such a GEMM, packed, and of its sums, which are on the stack.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// [`run`] of a small GEMM, without tasks and without memory of the thread.
+///
+/// # Safety
+/// As there; what is packed and summed fits in [`SMALL_BYTES`].
+unsafe fn run_small<A: Arithmetic, C: Columns<A::E>>(
+    isa: Isa,
+    source: &C,
+    tiles: &Tiles<A::E>,
+    gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+) {
+    let mut memory = [const { MaybeUninit::<Line>::uninit() }; SMALL_BYTES / size_of::<Line>()];
+    let (n, k) = source.size();
+    let (rows, packed) = (gemm.x.count, memory.as_mut_ptr().cast::<A::E>());
+    // SAFETY: this function's contract.
+    unsafe {
+        pack_stacks::<A>(
+            std::slice::from_ref(gemm),
+            tiles,
+            0..rows.div_ceil(tiles.most_rows()),
+            &Parts::new(packed),
+        );
+        let scratch = packed.add(packed_len(k, rows, tiles.columns));
+        multiply::<A, C>(isa, source, tiles, gemm, packed, (0..rows, 0..n), scratch);
+    }
+}
+
+/// Elements of packed rows, before panels of columns that begin with a cache line.
+fn packed_len(k: usize, rows: usize, columns: usize) -> usize {
+    (rows * k).next_multiple_of(columns)
+}
+
+/// Elements that [`multiply`] needs for `k` inner values of a panel of columns and the sums of so many rows.
+fn scratch_len(k: usize, rows: usize, columns: usize) -> usize {
+    (DEPTH.min(k) + rows) * columns
+}
+
+/// Results of some rows and columns of a GEMM.
+///
+/// # Safety
+/// As [`run`]; the rows are packed at `packed`, that of the GEMM's first row; there is room for [`scratch_len`] elements.
+#[inline(always)]
+unsafe fn multiply<A: Arithmetic, C: Columns<A::E>>(
+    isa: Isa,
+    source: &C,
+    tiles: &Tiles<A::E>,
+    GroupedGemm { w, out, .. }: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+    packed: *const A::E,
+    (rows, range): (Range<usize>, Range<usize>),
+    scratch: *mut A::E,
+) {
+    let (_, k) = source.size();
+    let columns = tiles.columns;
+    // SAFETY: this function's contract.
+    unsafe {
+        let sums = scratch.add(DEPTH.min(k) * columns);
+        for j in range.clone().step_by(columns) {
+            let n = columns.min(range.end - j);
+            for at in 0..rows.len() * columns {
+                sums.add(at).write(A::E::ZERO);
+            }
+            let sums_of = |row: usize| sums.add((row - rows.start) * columns);
+            if A::ADDS {
+                for row in rows.clone() {
+                    let sums = std::slice::from_raw_parts_mut(sums_of(row), n);
+                    out.load(row, j, sums, A::start);
+                }
+            }
+            for p in (0..k).step_by(DEPTH) {
+                let depth = DEPTH.min(k - p);
+                source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
+                for (row, height, tile) in tiles.over(rows.clone()) {
+                    tile(depth, packed.add(row * k + p * height), scratch, sums_of(row));
+                }
+            }
+            for row in rows.clone() {
+                let sums = std::slice::from_raw_parts(sums_of(row), n);
+                out.store(row, j, sums, A::out);
+            }
+        }
+        // They are stored.
+        out.activate(rows, range);
+    }
 }
 
 /// Packs stacks of rows, as many as the highest tile has, of all GEMMs.

@@ -134,7 +134,7 @@ fn find_kernels_of_parts() -> Vec<Kernel> {
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for channels in [1, 3] {
             let params = ConvParams::new(2);
-            let op = Op::ConvBackwardWeight(ConvBackwardWeight { params, kernel: Dims::from_slice(&[3, 3]) });
+            let op = Op::from(ConvBackwardWeight { params, kernel: Dims::from_slice(&[3, 3]) });
             let args = [[120, 1, 18, 18], [120, channels, 16, 16]].map(|dims| argument(dtype, &dims));
             cases.push(Case { op, args: args.into() });
         }
