@@ -45,6 +45,12 @@ pub unsafe trait Backend: Send + Sync {
         self.capability().check(op, args)
     }
 
+    /// Whether it writes results of this operation over arguments where [`Op::may_overwrite`] allows that; if not, the executor has
+    /// them computed apart and copied. By default the capability says so of all operations.
+    fn overwrites(&self, _op: &Op) -> bool {
+        self.capability().in_place
+    }
+
     /// New memory, contents unspecified.
     fn alloc(&self, bytes: usize) -> Result<Buffer, Fault>;
 
@@ -52,7 +58,7 @@ pub unsafe trait Backend: Send + Sync {
     /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer. On success every output
     /// element is written; only a [`Op::Scatter`] over its first argument leaves those alone that no index names.
     ///
-    /// Outputs overlap no argument, with one exception: where [`DeviceCapability::in_place`] and [`Op::may_overwrite`] allow it,
+    /// Outputs overlap no argument, with one exception: where [`overwrites`](Self::overwrites) and [`Op::may_overwrite`] allow it,
     /// an output may have the memory, dtype and layout of an argument, whose view then is [aliased](View::is_aliased).
     ///
     /// # Safety
@@ -120,7 +126,8 @@ pub fn run_checked(
         return Err(Error::argument(op.name(), message).into());
     }
     let overwritten = |(i, x): (usize, &View<'_>)| {
-        x.is_aliased() && !(backend.capability().in_place && op.may_overwrite(i))
+        let allowed = || (0..outs.len()).any(|out| op.may_overwrite(i, out));
+        x.is_aliased() && !(backend.overwrites(op) && allowed())
     };
     if args.iter().enumerate().any(overwritten) {
         let message = "an argument is aliased that cannot be overwritten";

@@ -87,8 +87,8 @@ pub struct DeviceCapability {
     pub max_ndim: usize,
     /// Whether arguments may be strided; if not, the executor makes them contiguous.
     pub strided: bool,
-    /// Whether it writes a result over an argument where [`Op::may_overwrite`] allows that; if not, the executor has the result
-    /// computed apart and copied.
+    /// Whether it writes results over arguments wherever [`Op::may_overwrite`] allows that; some devices do in some operations
+    /// ([`Backend::overwrites`](crate::Backend::overwrites)).
     pub in_place: bool,
     /// Memory in bytes, if known.
     pub memory: Option<u64>,

@@ -37,7 +37,7 @@ impl Operation for Scatter {
     }
 
     /// Only what the index names is changed, after all of it was checked.
-    fn may_overwrite(&self, arg: usize) -> bool {
+    fn may_overwrite(&self, arg: usize, _out: usize) -> bool {
         arg == 0
     }
 }
@@ -92,7 +92,7 @@ impl Operation for ScatterReduce {
     }
 
     /// Only what the index names is changed, after all of it was checked.
-    fn may_overwrite(&self, arg: usize) -> bool {
+    fn may_overwrite(&self, arg: usize, _out: usize) -> bool {
         arg == 0
     }
 }

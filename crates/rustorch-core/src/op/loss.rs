@@ -84,7 +84,7 @@ impl Operation for CrossEntropyBackward {
     }
 
     /// The classes are looked at before anything is written.
-    fn may_overwrite(&self, arg: usize) -> bool {
+    fn may_overwrite(&self, arg: usize, _out: usize) -> bool {
         arg == 1
     }
 

@@ -240,11 +240,11 @@ impl Op {
         with_op!(self, op => op.pointwise_arity())
     }
 
-    /// Whether a result of the same dtype and layout may be written over argument `arg` while the operation runs. That is so
+    /// Whether result `out`, of the same dtype and layout, may be written over argument `arg` while the operation runs. That is so
     /// where each element is read before the element of the same index is written, and nothing that depends on values can fail
     /// once something is written: then the argument would be lost, and no other device could try.
-    pub fn may_overwrite(&self, arg: usize) -> bool {
-        with_op!(self, op => op.may_overwrite(arg))
+    pub fn may_overwrite(&self, arg: usize, out: usize) -> bool {
+        with_op!(self, op => op.may_overwrite(arg, out))
     }
 
     /// The dtype of the result of a pointwise op, for `args` arguments of `dtype` and of one shape,

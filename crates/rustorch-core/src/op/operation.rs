@@ -23,7 +23,7 @@ pub(super) trait Operation {
     }
 
     /// Whether a result may be written over an argument.
-    fn may_overwrite(&self, _arg: usize) -> bool {
+    fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {
         self.pointwise_arity().is_some()
     }
 

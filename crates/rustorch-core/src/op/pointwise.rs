@@ -251,7 +251,7 @@ impl Operation for BinaryOp {
     }
 
     /// Of integers, division fails where a divisor is zero.
-    fn may_overwrite(&self, _arg: usize) -> bool {
+    fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {
         !matches!(self, BinaryOp::FloorDiv | BinaryOp::Remainder)
     }
 
@@ -513,7 +513,7 @@ impl Operation for CopyOp {
         one(args[0].dtype, args[0].shape().clone())
     }
 
-    fn may_overwrite(&self, _arg: usize) -> bool {
+    fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {
         true
     }
 }

@@ -162,7 +162,7 @@ impl Operation for Dropout {
         one(dtype, args[0].shape().clone())
     }
 
-    fn may_overwrite(&self, _arg: usize) -> bool {
+    fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {
         true
     }
 

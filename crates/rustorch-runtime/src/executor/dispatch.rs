@@ -175,7 +175,7 @@ impl HybridExecutor {
         }
         let args: SmallVec<[Operand<'_>; 4]> = moved_args.iter().map(MovedArg::operand).collect();
         if let Some(Places { destinations, aliasing }) = request.places
-            && aliasing.allows(slot)
+            && aliasing.allows(slot, request.op)
             && destinations.iter().all(|to| {
                 Arc::ptr_eq(&self.home(to.storage), slot)
                     && (slot.backend.capability().strided || to.layout.is_contiguous())

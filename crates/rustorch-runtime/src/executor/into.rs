@@ -18,7 +18,7 @@ impl HybridExecutor {
     /// writing, and several threads that add to one tensor lose nothing.
     ///
     /// A destination may share memory with arguments. Where an argument is the destination itself, element for element, a
-    /// device that can ([`DeviceCapability::in_place`](rustorch_core::DeviceCapability::in_place)) writes the result over it.
+    /// device that can ([`Backend::overwrites`](rustorch_core::Backend::overwrites)) writes the result over it.
     /// Otherwise, and where they overlap in another way, the result is computed apart and copied.
     ///
     /// After an error the destinations are as they were, unless the device failed while it wrote to them: then they may be partly
@@ -65,7 +65,7 @@ impl HybridExecutor {
         let on_cpu = args.iter().chain(destinations).all(|x| x.device().is_cpu());
         let cpu = self.cpu();
         let mut early = None;
-        if on_cpu && aliasing.allows(cpu) && self.is_small(&metas, &outs) {
+        if on_cpu && aliasing.allows(cpu, op) && self.is_small(&metas, &outs) {
             match write(cpu, op, args, destinations) {
                 Ok(()) => return Ok(()),
                 Err(Fault::Invalid(error)) => return Err(*error),
@@ -120,7 +120,8 @@ impl HybridExecutor {
         let span = Operand { layout: &run, ..*to };
         let value = self.move_run(&output.operand(), cpu)?;
         // Nobody may write the gaps between fetching and putting back.
-        let (_, _writing) = lock(&[], std::slice::from_ref(to));
+        let to_storage = std::slice::from_ref(to);
+        let (_, _writing) = lock(&[], to_storage, &Storages::of(to_storage));
         let mut around = FreshOutput::new(cpu, to.dtype, run.shape())?;
         // SAFETY: checked by `run_into`; the guard keeps everybody else out.
         let view = unsafe { span.view() };
@@ -152,7 +153,7 @@ pub(super) struct Places<'a> {
 pub(super) enum Aliasing {
     /// No element of a destination is another operand's.
     None,
-    /// An argument is a destination, which the operation may overwrite.
+    /// Arguments are destinations, which the operation may overwrite.
     InPlace,
     /// In another way: results have to be computed apart.
     Other,
@@ -161,31 +162,52 @@ pub(super) enum Aliasing {
 impl Aliasing {
     fn of(op: &Op, args: &[Operand<'_>], destinations: &[Operand<'_>]) -> Aliasing {
         let mut found = Aliasing::None;
-        for (i, to) in destinations.iter().enumerate() {
-            // Guards are of whole storages.
-            if destinations[..i].iter().any(|other| other.storage.same(to.storage)) {
-                return Aliasing::Other;
-            }
-            for (j, arg) in args.iter().enumerate() {
-                match overlap(arg, to) {
-                    Overlap::None => {}
-                    Overlap::Exact if destinations.len() == 1 && op.may_overwrite(j) => {
-                        found = Aliasing::InPlace;
-                    }
-                    _ => return Aliasing::Other,
-                }
+        let storages = Storages::of(destinations);
+        // Guards are of whole storages.
+        if storages.are_shared() {
+            return Aliasing::Other;
+        }
+        for (j, arg) in args.iter().enumerate() {
+            let Some(i) = storages.find(arg.storage) else { continue };
+            match overlap(arg, &destinations[i]) {
+                Overlap::None => {}
+                Overlap::Exact if op.may_overwrite(j, i) => found = Aliasing::InPlace,
+                _ => return Aliasing::Other,
             }
         }
         found
     }
 
     /// Whether a device may write straight to the destinations.
-    pub(super) fn allows(self, slot: &DeviceState) -> bool {
+    pub(super) fn allows(self, slot: &DeviceState, op: &Op) -> bool {
         match self {
             Aliasing::None => true,
-            Aliasing::InPlace => slot.backend.capability().in_place,
+            Aliasing::InPlace => slot.backend.overwrites(op),
             Aliasing::Other => false,
         }
+    }
+}
+
+/// The storages of destinations, to look them up by: an optimizer's step has hundreds.
+struct Storages(SmallVec<[(*const (), usize); 4]>);
+
+impl Storages {
+    fn of(destinations: &[Operand<'_>]) -> Storages {
+        let identities = destinations.iter().enumerate().map(|(i, to)| (to.storage.identity(), i));
+        let mut storages = Storages(identities.collect());
+        storages.0.sort_unstable();
+        storages
+    }
+
+    /// Whether two destinations have one storage.
+    fn are_shared(&self) -> bool {
+        self.0.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+
+    /// The number of a destination in a storage.
+    fn find(&self, storage: &Storage) -> Option<usize> {
+        let found = self.0.binary_search_by_key(&storage.identity(), |&(identity, _)| identity);
+        found.ok().map(|at| self.0[at].1)
     }
 }
 
@@ -205,11 +227,13 @@ pub(super) fn write(
     args: &[Operand<'_>],
     destinations: &[Operand<'_>],
 ) -> Result<(), Fault> {
-    let (_reading, _writing) = lock(args, destinations);
+    let storages = Storages::of(destinations);
+    let (_reading, _writing) = lock(args, destinations, &storages);
     let views: SmallVec<[View<'_>; 4]> = args
         .iter()
         .map(|arg| {
-            let aliased = destinations.iter().any(|to| overlap(arg, to) == Overlap::Exact);
+            let destination = storages.find(arg.storage).map(|i| &destinations[i]);
+            let aliased = destination.is_some_and(|to| overlap(arg, to) == Overlap::Exact);
             // SAFETY: checked by `run_into` or made by the executor, and guarded: where by a destination's guard, the elements are
             // either none of the destination's or the same.
             unsafe { if aliased { arg.aliased_view() } else { arg.view() } }
@@ -237,9 +261,13 @@ type WriteGuards<'a> = SmallVec<[WriteGuard<'a>; 1]>;
 
 /// Guards for all arguments and destinations. The storages of destinations are claimed and distinct; an argument in one of them
 /// needs no guard of its own.
-fn lock<'a>(args: &[Operand<'a>], destinations: &[Operand<'a>]) -> (ReadGuards<'a>, WriteGuards<'a>) {
+fn lock<'a>(
+    args: &[Operand<'a>],
+    destinations: &[Operand<'a>],
+    storages: &Storages,
+) -> (ReadGuards<'a>, WriteGuards<'a>) {
     let mut wait = Backoff::default();
-    let others = || args.iter().filter(|arg| destinations.iter().all(|to| !to.storage.same(arg.storage)));
+    let others = || args.iter().filter(|arg| storages.find(arg.storage).is_none());
     loop {
         // Writers take all or nothing, so that nobody waits for one who waits.
         let writing: Option<WriteGuards<'_>> = destinations.iter().map(|to| to.storage.try_write()).collect();

@@ -203,8 +203,8 @@ impl Operation for FusedPointwise {
         (args == self.inputs() && self.0.uniform.contains(&dtype)).then_some(dtype)
     }
 
-    fn may_overwrite(&self, arg: usize) -> bool {
-        self.steps().iter().all(|step| step.op.may_overwrite(arg))
+    fn may_overwrite(&self, arg: usize, out: usize) -> bool {
+        self.steps().iter().all(|step| step.op.may_overwrite(arg, out))
     }
 
     /// Of all steps.
