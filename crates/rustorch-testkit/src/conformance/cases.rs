@@ -120,6 +120,8 @@ fn make() -> Vec<Case> {
     cases.attention_gradients();
     cases.cross_entropies();
     cases.dropouts();
+    cases.optimizer_steps();
+    cases.foreach();
     cases.list
 }
 
