@@ -32,6 +32,7 @@ mod average;
 mod clip;
 mod ema;
 mod finite;
+mod fused;
 mod group;
 mod lbfgs;
 mod muon;
