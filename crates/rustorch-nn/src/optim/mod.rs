@@ -54,6 +54,7 @@ pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
 pub use adamax::{Adamax, AdamaxOptions};
 pub use asgd::{ASGD, ASGDOptions};
 pub use average::{AverageFn, AveragedModel, ema_avg_fn, swa_avg_fn};
+pub(crate) use clip::{alike, factor_beside};
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use ema::Ema;
 pub use finite::{expect_finite_grads, nonfinite_grads};
