@@ -3,7 +3,7 @@
 
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
-use crate::library::{Parts, WorkgroupReduce};
+use crate::library::{self, Parts, WorkgroupReduce};
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Request, line};
 use crate::splitting::copy;
@@ -219,7 +219,7 @@ impl Reduction {
             Reduction::None => "0.0".to_owned(),
             Reduction::AbsSum | Reduction::AbsMax => format!("abs({v})"),
             Reduction::L2Norm => format!("{v} * {v}"),
-            Reduction::PowerNorm => format!("pow(abs({v}), {ord})"),
+            Reduction::PowerNorm => format!("power_of(abs({v}), {ord})"),
             // All bits of the exponent are set: comparisons may take it that there is no infinity.
             Reduction::NonFinite => {
                 format!("select(0.0, 1.0, (bitcast<u32>({v}) & 0x7f800000u) == 0x7f800000u)")
@@ -241,7 +241,7 @@ impl Reduction {
     fn result(self, ord: &str) -> String {
         match self {
             Reduction::L2Norm => "sqrt(reduced)".to_owned(),
-            Reduction::PowerNorm => format!("pow(reduced, 1.0 / {ord})"),
+            Reduction::PowerNorm => format!("power_of(reduced, 1.0 / {ord})"),
             _ => "reduced".to_owned(),
         }
     }
@@ -304,6 +304,7 @@ fn partial(dtype: DType, reduction: Reduction, scaled: bool, hardware: &Hardware
             p.n
         ));
     }
+    module.add(&library::called(&body, hardware));
     module.finish([WORKGROUP, 1, 1], &body)
 }
 
@@ -323,5 +324,6 @@ fn total(reduction: Reduction, hardware: &Hardware) -> Wgsl {
     body.push_str(&together.reduce(&["reduced"], reduction.join()));
     let store = out.store(&p.out_start.to_string(), &[reduction.result(&p.ord.to_string())]);
     body.push_str(&format!("if local == 0u {{ {store} }}\n"));
+    module.add(&library::called(&body, hardware));
     module.finish([WORKGROUP, 1, 1], &body)
 }
