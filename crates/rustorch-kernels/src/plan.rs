@@ -99,6 +99,8 @@ pub struct Request<'a> {
     pub outs: &'a [TensorMeta<'a>],
     /// The device.
     pub hardware: &'a Hardware,
+    /// Which results are in the place of the arguments that they overwrite; none if empty.
+    pub(crate) in_place: &'a [bool],
     /// Which chunk of an operation it is.
     pub(crate) part: Part<'a>,
 }
@@ -145,12 +147,17 @@ impl<'a> Request<'a> {
         hardware: &'a Hardware,
     ) -> Request<'a> {
         let part = Part { first: 0, whole: None, chosen: None, corner: Corner::default() };
-        Request { op, args, outs, hardware, part }
+        Request { op, args, outs, hardware, in_place: &[], part }
     }
 
     /// The operation that it is a part of, which may be itself.
     pub(crate) fn whole(&self) -> &Request<'a> {
         self.part.whole.unwrap_or(self)
+    }
+
+    /// Whether result `i` is in the place of the argument that it overwrites.
+    pub(crate) fn is_in_place(&self, i: usize) -> bool {
+        self.in_place.get(i).copied().unwrap_or(false)
     }
 
     /// Argument `i`.

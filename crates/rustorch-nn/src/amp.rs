@@ -1,9 +1,10 @@
 //! Mixed precision, as `torch.amp`: [`autocast`] chooses dtypes, [`GradScaler`] keeps small gradients of 16 bits from becoming zero.
 
-use crate::optim::{Optimizer, Rule, nonfinite_grads};
+use crate::optim::{Optimizer, Rule, alike, factor_beside};
 use rustorch_tensor::autograd::no_grad;
 #[doc(no_inline)]
 pub use rustorch_tensor::autograd::{Autocast, autocast};
+use rustorch_tensor::foreach::unscale_;
 use rustorch_tensor::{DType, Error, Result, Tensor};
 use std::collections::BTreeMap;
 
@@ -160,8 +161,16 @@ impl GradScaler {
             return Err(Error::argument(NAME, message));
         }
         let inverse = (1.0 / f64::from(self.scale)) as f32;
-        no_grad(|| grads().try_for_each(|(_, grad)| grad.mul_(f64::from(inverse))))?;
-        let finite = nonfinite_grads(parameters)?.is_empty();
+        let mut finite = true;
+        no_grad(|| -> Result<()> {
+            let grads = grads().map(|(_, grad)| grad);
+            for group in alike(grads, |grad| (grad.dtype(), grad.device()))? {
+                let inverse = factor_beside(&group[0], f64::from(inverse))?;
+                let found_inf = unscale_(&group.iter().collect::<Vec<_>>(), &inverse)?;
+                finite &= found_inf.to_vec::<f32>()?[0] == 0.0;
+            }
+            Ok(())
+        })?;
         self.stages.insert(key, Stage::Unscaled { finite });
         Ok(finite)
     }

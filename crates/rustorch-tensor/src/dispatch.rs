@@ -2,10 +2,10 @@
 //! transfer to another device ([`transfer`]). Here gradients are recorded, too, of whatever has a tensor with a history among its
 //! arguments.
 
-use crate::autograd::autocast;
 use crate::autograd::record::{self, Results, is_tracked};
+use crate::autograd::{autocast, is_grad_enabled};
 use crate::{Tensor, TensorOptions, attention};
-use rustorch_core::{DType, Device, Op, Result, Scalar, Shape, ViewOp};
+use rustorch_core::{DType, Device, Error, Op, Result, Scalar, Shape, ViewOp};
 use rustorch_runtime::{FromOutput, HybridExecutor, NotedWrite, Operand, OutputVec, TargetDevice};
 use smallvec::SmallVec;
 
@@ -160,16 +160,37 @@ pub(crate) fn run_into(op: &Op, args: &[&Tensor], out: &Tensor) -> Result<()> {
     let execute = || {
         let operands: SmallVec<[Operand<'_>; 4]> = args.iter().map(|x| x.operand()).collect();
         HybridExecutor::with_current(|exec| exec.run_into(op, &operands, &[out.operand()]))?;
-        // Saved tensors have passive handles.
-        if out.storage().passive_handles() != 0 {
-            out.storage().note_write(NotedWrite { op: op.name(), caller });
-        }
+        note_write(op, out, caller);
         Ok(())
     };
     if is_tracked(args) || is_tracked(&[out]) {
         return record::run_into(op, args, out, execute);
     }
     execute()
+}
+
+/// Runs an operation that writes its results into tensors, and has no gradient.
+#[cfg_attr(debug_assertions, track_caller)]
+pub(crate) fn run_into_all(op: &Op, args: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    #[cfg(debug_assertions)]
+    let caller = Some(std::panic::Location::caller());
+    #[cfg(not(debug_assertions))]
+    let caller = None;
+    if (is_tracked(args) || is_tracked(outs)) && is_grad_enabled() {
+        return Err(Error::argument(op.name(), "writes in place and has no gradient: run it under no_grad"));
+    }
+    let args: SmallVec<[Operand<'_>; 8]> = args.iter().map(|x| x.operand()).collect();
+    let destinations: SmallVec<[Operand<'_>; 8]> = outs.iter().map(|x| x.operand()).collect();
+    HybridExecutor::with_current(|exec| exec.run_into(op, &args, &destinations))?;
+    outs.iter().for_each(|out| note_write(op, out, caller));
+    Ok(())
+}
+
+/// Notes a write in place for tensors that were saved for gradients: these have passive handles.
+fn note_write(op: &Op, out: &Tensor, caller: Option<&'static std::panic::Location<'static>>) {
+    if out.storage().passive_handles() != 0 {
+        out.storage().note_write(NotedWrite { op: op.name(), caller });
+    }
 }
 
 /// The view of a tensor's memory that an operation on its layout gives, `None` where that takes a copy: the one place where views

@@ -28,6 +28,7 @@
 //! | convolutions and their gradients | `conv` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
+//! | operations over many tensors: steps of optimizers | [`foreach`] |
 //! | custom operations | `custom` |
 //! | printing | `display` |
 
@@ -42,6 +43,7 @@ mod create;
 mod custom;
 mod dispatch;
 mod display;
+pub mod foreach;
 mod fuse;
 mod index;
 mod inplace;

@@ -13,6 +13,7 @@ mod class;
 mod conv;
 mod create;
 mod custom;
+mod foreach;
 mod fused_pointwise;
 mod index;
 mod interpolate;
@@ -21,6 +22,7 @@ mod loss;
 mod matmul;
 mod norm;
 mod operation;
+mod optimizer_step;
 mod pointwise;
 mod pooling;
 mod random;
@@ -38,6 +40,7 @@ pub use custom::{
     CustomError, CustomGradient, CustomInput, CustomKind, CustomOp, CustomOpBuilder, CustomOutput,
     CustomParam,
 };
+pub use foreach::{ForeachMul, TotalNorm};
 pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
 pub use index::{
     Concat, Embedding, Gather, IndexSelect, Pad, Scatter, ScatterMode, ScatterReduce, ScatterReduction, Tri,
@@ -51,6 +54,7 @@ pub use norm::{
     AddRmsNorm, LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, Softmax, SoftmaxBackward,
     SoftmaxBackwardKind, SoftmaxKind,
 };
+pub use optimizer_step::{OptimizerKind, OptimizerRule, OptimizerStep};
 pub use pointwise::{BinaryOp, Cast, Clamp, CompareOp, CopyOp, GluOp, UnaryOp, Where};
 pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, MaxPool,
@@ -147,6 +151,10 @@ ops! {
         GroupNormBackward(GroupNormBackward),
         /// `(x) →` `x` with random elements set to zero, and the others scaled.
         Dropout(Dropout),
+        /// `(x, y, ..) →` the norm of all elements as one vector.
+        TotalNorm(TotalNorm),
+        /// `(factor: [], x, y, ..) →` each times the factor[, whether an element was not finite].
+        ForeachMul(ForeachMul),
         /// `(logits, target[, weight]) →` (losses, logsumexp, rest[, weights]), a value for each row.
         CrossEntropy(CrossEntropy),
         /// `(grad, logits, logsumexp, rest, target[, weight]) →` the gradient of the logits of `CrossEntropy`.
@@ -193,6 +201,8 @@ ops! {
         Scatter(Scatter: ScatterMode),
         /// `(x) →` `x` with one triangle of its last two dimensions set to zero.
         Tri(Tri: TriKind),
+        /// `(lr, step, parameter, grad[, master], states.., ..) →` parameters, master copies and states after a step of an optimizer.
+        OptimizerStep(OptimizerStep: OptimizerKind),
         /// `(a[, b]) →` factors of matrices, or what follows from them.
         Linalg(Linalg: LinalgKind),
         /// `(..) →` whatever it computes: an operation that is not built in.

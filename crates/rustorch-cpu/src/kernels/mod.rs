@@ -12,12 +12,14 @@ mod create;
 mod cross_entropy;
 mod custom;
 mod dropout;
+mod foreach;
 mod index;
 mod linalg;
 mod matmul;
 mod measure;
 mod norm;
 mod norm_backward;
+mod optimizer_step;
 mod pointwise;
 mod pooling;
 mod random;
@@ -136,6 +138,9 @@ pub(crate) fn run(
         Op::CrossEntropyBackward(op) => {
             cross_entropy::backward(pool, op, refs(args)?, after::<4>(args), only(outs)?)
         }
+        Op::TotalNorm(op) => foreach::total_norm(pool, op, args, only(outs)?),
+        Op::ForeachMul(op) => foreach::mul(pool, op, args, outs),
+        Op::OptimizerStep(op) => optimizer_step::run(pool, op, args, outs),
         Op::Linalg(op) => linalg::run(pool, *op, args, outs),
         Op::Custom(op) => custom::run(pool, op, args, outs),
     }

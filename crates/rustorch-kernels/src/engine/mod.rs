@@ -163,6 +163,10 @@ unsafe impl<D: Driver> Backend for Engine<D> {
         Ok(unsafe { Buffer::device(self.hardware.device, bytes, None, Box::new(memory)) })
     }
 
+    fn overwrites(&self, op: &Op) -> bool {
+        family::overwrites(op)
+    }
+
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
         self.run_planned(op, args, outs)
     }

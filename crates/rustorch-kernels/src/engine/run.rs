@@ -65,7 +65,16 @@ impl<D: Driver> Engine<D> {
             })
             .collect::<Result<_, Fault>>()?;
 
-        let request = Request::new(op, &metas, &out_metas, &self.hardware);
+        // Arguments are aliased by results that are written where they belong.
+        let aliased = |i: usize| {
+            staged_outputs[i].is_none()
+                && (0..args.len()).any(|arg| args[arg].is_aliased() && op.may_overwrite(arg, i))
+        };
+        let in_place: SmallVec<[bool; 4]> = match args.iter().any(View::is_aliased) {
+            true => (0..outs.len()).map(aliased).collect(),
+            false => SmallVec::new(),
+        };
+        let request = Request { in_place: &in_place, ..Request::new(op, &metas, &out_metas, &self.hardware) };
         if !self.multiply(&submission, &request, &memories, &out_memories)? {
             let plan = family::plan(&request).map_err(|decline| self.surprise(op, &decline))?;
             self.launch(&submission, op, &plan, &memories, &out_memories)?;
@@ -85,7 +94,8 @@ impl<D: Driver> Engine<D> {
         Ok(())
     }
 
-    /// Scratch memory for a result that shares words with other data, has gaps, or overlaps an argument's buffer.
+    /// Scratch memory for a result that shares words with other data, has gaps, or lies in an argument's buffer, unless it overwrites
+    /// the argument.
     fn staged_output(
         &self,
         submission: &Submission<'_>,
@@ -96,7 +106,7 @@ impl<D: Driver> Engine<D> {
         // Copies write anywhere.
         let direct = out.layout().numel() == 0
             || (*op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
-                && !args.iter().any(|arg| std::ptr::eq(arg.buffer(), out.buffer()));
+                && !args.iter().any(|arg| !arg.is_aliased() && std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
         }

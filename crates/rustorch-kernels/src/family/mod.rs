@@ -10,12 +10,14 @@ pub mod create;
 pub mod cross_entropy;
 pub mod custom;
 pub mod dropout;
+pub mod foreach;
 #[cfg(test)]
 mod large_tests;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
 pub mod norm_backward;
+pub mod optimizer_step;
 pub mod pointwise;
 pub mod pooling;
 pub mod random;
@@ -96,6 +98,10 @@ kernels! {
     LayerNorm(layer_norm::LayerNorm),
     /// Gradients of layer and RMS normalisation.
     NormBackward(norm_backward::NormBackward),
+    /// Norms and products of many tensors.
+    Foreach(foreach::Foreach),
+    /// Steps of optimizers.
+    OptimizerStep(optimizer_step::OptimizerStep),
     /// Gradients of batch and group normalisation.
     ChannelNormBackward(channel_norm_backward::ChannelNormBackward),
     /// Sorting.
@@ -185,6 +191,11 @@ pub(crate) trait Kernels {
         Ok(None)
     }
 
+    /// Whether its kernels bind a result that is in the place of an argument ([`Request::is_in_place`]) and not that argument.
+    fn overwrites(&self) -> bool {
+        false
+    }
+
     /// The operation of a chunk, if it is another one; of its axes, so many are dimensions of the result.
     fn narrowed(&self, _chunk: &Chunk, _axes: usize) -> Option<Op> {
         None
@@ -217,6 +228,11 @@ pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bo
 /// Plans the launches of an operation, or of a chunk of one, on operands that kernels see at once.
 fn launches(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
     with_op!(request.op, op => op.plan(plan, request))
+}
+
+/// Whether kernels of an operation write results over arguments.
+pub(crate) fn overwrites(op: &Op) -> bool {
+    with_op!(op, op => op.overwrites())
 }
 
 fn narrowed(op: &Op, chunk: &Chunk, axes: usize) -> Option<Op> {

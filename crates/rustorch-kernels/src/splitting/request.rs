@@ -120,6 +120,7 @@ impl Chunks<'_> {
             args: &arg_metas,
             outs: &out_metas,
             hardware: request.hardware,
+            in_place: &[],
             part,
         };
         let (begun, scratch) = (plan.steps.len(), plan.scratch.len());

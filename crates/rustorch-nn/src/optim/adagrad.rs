@@ -1,9 +1,11 @@
 //! Adagrad.
 
+use super::fused::FusedStep;
 use super::options::options;
-use super::rule::{expect_not_negative, expression};
+use super::rule::expect_not_negative;
 use super::{Optimizer, Rule, Step};
 use rustorch_tensor::Result;
+use rustorch_tensor::foreach::OptimizerRule;
 
 /// Steps divided by the root of the sum of all squared gradients, as `torch.optim.Adagrad`. Duchi, Hazan, Singer: *Adaptive Subgradient
 /// Methods for Online Learning and Stochastic Optimization*, 2011.
@@ -27,9 +29,6 @@ options! {
     }
 }
 
-expression!(SUM, |[sum, grad]| sum + grad * grad);
-expression!(STEP, |[x, grad, sum, rate, eps]| x - grad / (sum.sqrt() + eps) * rate);
-
 impl Rule for AdagradOptions {
     const NAME: &'static str = "Adagrad";
 
@@ -45,12 +44,13 @@ impl Rule for AdagradOptions {
     }
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
-        step.prepare(self.maximize, self.weight_decay)?;
-        let t = step.count();
-        let sum = step.tensor("sum", self.initial_accumulator_value)?;
-        SUM.apply_into(&[&sum, step.grad()], &sum)?;
-        let rate = step.operand(self.lr / (1.0 + (t - 1.0) * self.lr_decay))?;
-        let x = step.parameter();
-        STEP.apply_into(&[x, step.grad(), &sum, &rate, &step.operand(self.eps)?], x)
+        self.update_all(std::slice::from_mut(step))
+    }
+
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        let AdagradOptions { lr, lr_decay, weight_decay, initial_accumulator_value, eps, maximize } = *self;
+        let rule = OptimizerRule::Adagrad { lr_decay, eps };
+        let initial = initial_accumulator_value;
+        FusedStep { rule, lr, weight_decay, maximize, count: Some("step"), initial }.run(steps)
     }
 }

@@ -1,8 +1,10 @@
 //! Adam and AdamW.
 
+use super::fused::FusedStep;
 use super::options::options;
-use super::rule::{decay, expect_below_one, expect_not_negative, expression, in_parts};
+use super::rule::{expect_below_one, expect_not_negative, expression};
 use super::{Optimizer, Rule, Step};
+use rustorch_tensor::foreach::OptimizerRule;
 use rustorch_tensor::{Result, Tensor};
 
 /// Adam, as `torch.optim.Adam`: steps along the running mean of gradients, divided by the root of that of their squares, both freed of
@@ -53,9 +55,6 @@ options! {
 
 expression!(MEAN, |[mean, grad, rest]| mean + (grad - mean) * rest);
 expression!(MEAN_OF_SQUARES, |[mean, grad, beta, rest]| mean * beta + grad * grad * rest);
-expression!(STEP, |[x, mean, squares, rate, root, eps]| x - mean / (squares.sqrt() / root + eps) * rate);
-
-expression!(LARGER, |[a, b]| a.maximum(b));
 
 /// The running mean of gradients: `mean ← beta · mean + (1 − beta) · grad`.
 pub(super) fn running_mean(step: &mut Step<'_>, name: &'static str, beta: f64) -> Result<Tensor> {
@@ -92,27 +91,14 @@ impl Rule for AdamOptions {
     }
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
-        let coupled = if self.decoupled_weight_decay { 0.0 } else { self.weight_decay };
-        step.prepare(self.maximize, coupled)?;
-        let t = step.count();
-        let [mean, squares] = [step.tensor("exp_avg", 0.0)?, step.tensor("exp_avg_sq", 0.0)?];
-        let largest = if self.amsgrad { step.tensor("max_exp_avg_sq", 0.0)? } else { squares.clone() };
-        let (beta, eps) = (step.operand(self.betas.1)?, step.operand(self.eps)?);
-        let [of_grad, of_square] = [step.operand(1.0 - self.betas.0)?, step.operand(1.0 - self.betas.1)?];
-        let rate = step.operand(self.lr / (1.0 - self.betas.0.powf(t)))?;
-        let root = step.operand((1.0 - self.betas.1.powf(t)).sqrt())?;
-        let tensors = [step.parameter(), step.grad(), &mean, &squares, &largest];
-        in_parts(tensors, |[x, grad, mean, squares, largest]| {
-            if self.decoupled_weight_decay {
-                decay(x, self.lr, self.weight_decay)?;
-            }
-            MEAN.apply_into(&[mean, grad, &of_grad], mean)?;
-            MEAN_OF_SQUARES.apply_into(&[squares, grad, &beta, &of_square], squares)?;
-            if self.amsgrad {
-                LARGER.apply_into(&[largest, squares], largest)?;
-            }
-            STEP.apply_into(&[x, mean, largest, &rate, &root, &eps], x)
-        })
+        self.update_all(std::slice::from_mut(step))
+    }
+
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        let AdamOptions { lr, betas, eps, weight_decay, amsgrad, maximize, decoupled_weight_decay } = *self;
+        let (beta1, beta2) = betas;
+        let rule = OptimizerRule::Adam { beta1, beta2, eps, amsgrad, decoupled_weight_decay };
+        FusedStep { rule, lr, weight_decay, maximize, count: Some("step"), initial: 0.0 }.run(steps)
     }
 }
 
@@ -124,8 +110,12 @@ impl Rule for AdamWOptions {
     }
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
+        self.update_all(std::slice::from_mut(step))
+    }
+
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
         let AdamWOptions { lr, betas, eps, weight_decay, amsgrad, maximize } = *self;
         AdamOptions { lr, betas, eps, weight_decay, amsgrad, maximize, decoupled_weight_decay: true }
-            .update(step)
+            .update_all(steps)
     }
 }

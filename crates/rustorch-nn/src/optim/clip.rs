@@ -1,7 +1,9 @@
 //! Limits on gradients.
 
 use super::NamedParameters;
+use super::rule::compute_dtype;
 use rustorch_tensor::autograd::no_grad;
+use rustorch_tensor::foreach::{mul_, total_norm};
 use rustorch_tensor::{DType, Error, Result, Tensor};
 
 /// The gradients of parameters that have one, with names.
@@ -26,33 +28,75 @@ fn gradients(parameters: impl NamedParameters) -> Vec<(String, Tensor)> {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 ///
+/// The parts of a complex gradient count as two elements.
+///
 /// # Errors
-/// If the norm is infinite or NaN: one that names the parameters whose gradients are; nothing is changed then.
+/// If the order is not above 0, or the norm is infinite or NaN: one that names the parameters whose gradients are; nothing is changed then.
 pub fn clip_grad_norm_(parameters: impl NamedParameters, max_norm: f64, order: f64) -> Result<f64> {
     no_grad(|| {
         let grads = gradients(parameters);
-        let mut norms = Vec::new();
-        for (_, grad) in &grads {
-            let norm = grad.reshape([-1])?.norm(order, [0], false)?;
-            norms.push(norm.to_dtype(DType::F64)?.to_vec::<f64>()?[0]);
-        }
-        let total = match order.is_infinite() {
-            true => norms.iter().fold(0.0f64, |a, &b| if b.is_nan() { b } else { a.max(b) }),
-            false => norms.iter().map(|norm| norm.powf(order)).sum::<f64>().powf(1.0 / order),
+        // Wherever gradients are: sums of other groups would be rounded in another way.
+        let groups = alike(grads.iter().map(|(_, grad)| grad.clone()), Tensor::dtype)?;
+        let norms = groups.iter().map(|group| norm(group, order)).collect::<Result<Vec<_>>>()?;
+        let total = match norms[..] {
+            [] => 0.0,
+            [norm] => norm,
+            _ if order == f64::INFINITY => {
+                norms.iter().fold(0.0f64, |a, &b| if b.is_nan() { b } else { a.max(b) })
+            }
+            _ => norms.iter().map(|norm| norm.powf(order)).sum::<f64>().powf(1.0 / order),
         };
         if !total.is_finite() {
-            let wrong = grads.iter().zip(&norms).filter(|(_, norm)| !norm.is_finite());
-            let names: Vec<String> = wrong.map(|((name, _), _)| format!("`{name}`")).collect();
+            let mut names = Vec::new();
+            for (name, grad) in &grads {
+                if !norm(&[real(grad)?], order)?.is_finite() {
+                    names.push(format!("`{name}`"));
+                }
+            }
             let message =
                 format!("the norm of the gradients is {total}; not finite are those of {}", names.join(", "));
             return Err(Error::argument("clip_grad_norm_", message));
         }
         let factor = max_norm / (total + 1e-6);
         if factor < 1.0 {
-            grads.iter().try_for_each(|(_, grad)| grad.mul_(factor))?;
+            let grads = grads.iter().map(|(_, grad)| grad.clone());
+            for group in alike(grads, |grad| (grad.dtype(), grad.device()))? {
+                mul_(&group.iter().collect::<Vec<_>>(), &factor_beside(&group[0], factor)?)?;
+            }
         }
         Ok(total)
     })
+}
+
+/// Gradients as tensors of real numbers, in groups of equal keys, each for one operation.
+pub(crate) fn alike<K: PartialEq>(
+    grads: impl Iterator<Item = Tensor>,
+    key: impl Fn(&Tensor) -> K,
+) -> Result<Vec<Vec<Tensor>>> {
+    let mut groups: Vec<Vec<Tensor>> = Vec::new();
+    for grad in grads {
+        let grad = real(&grad)?;
+        match groups.iter_mut().find(|group| key(&group[0]) == key(&grad)) {
+            Some(group) => group.push(grad),
+            None => groups.push(vec![grad]),
+        }
+    }
+    Ok(groups)
+}
+
+/// A factor as an operand beside a gradient.
+pub(crate) fn factor_beside(grad: &Tensor, factor: f64) -> Result<Tensor> {
+    Tensor::full((), factor, (compute_dtype(grad.dtype()), grad.device()))
+}
+
+/// A complex gradient as pairs of real numbers.
+fn real(grad: &Tensor) -> Result<Tensor> {
+    if grad.dtype().is_complex() { grad.view_as_real() } else { Ok(grad.clone()) }
+}
+
+fn norm(grads: &[Tensor], order: f64) -> Result<f64> {
+    let norm = total_norm(&grads.iter().collect::<Vec<_>>(), order)?;
+    Ok(norm.to_dtype(DType::F64)?.to_vec::<f64>()?[0])
 }
 
 /// Limits every element of the gradients to −`limit` and `limit`, as `torch.nn.utils.clip_grad_value_`.

@@ -1,15 +1,12 @@
 //! Groups of named parameters, and the step over them.
 
-use super::rule::compute_dtype;
+use super::rule::{MASTER, compute_dtype};
 use super::state::{OptimizerState, ParameterState};
 use super::{Rule, Step};
 use crate::{Module, Parameter};
 use rustorch_tensor::autograd::no_grad;
 use rustorch_tensor::{Error, Result, Tensor};
 use std::collections::BTreeMap;
-
-/// The tensor of a state that a parameter of 16 bits is the rounded value of.
-const MASTER: &str = "master_param";
 
 /// Parameters that an optimizer takes: a module's, or a list.
 pub trait NamedParameters {
@@ -187,7 +184,9 @@ impl<R: Rule> Optimizer<R> {
         }
         no_grad(|| {
             for Group { options, slots } in &mut self.groups {
-                slots.iter_mut().try_for_each(|slot| slot.step(options))?;
+                let mut steps: Vec<Step<'_>> =
+                    slots.iter_mut().filter_map(Slot::step::<R>).collect::<Result<_>>()?;
+                options.update_all(&mut steps)?;
             }
             Ok(())
         })
@@ -272,28 +271,15 @@ impl Slot {
         if x.dtype().is_complex() { x.detach().view_as_real() } else { Ok(x.detach()) }
     }
 
-    fn step<R: Rule>(&mut self, options: &R) -> Result<()> {
+    /// The parameter in a step, if it has a gradient.
+    fn step<R: Rule>(&mut self) -> Option<Result<Step<'_>>> {
         let tensor = self.parameter.tensor();
-        let Some(grad) = tensor.grad() else { return Ok(()) };
-        let (parameter, grad) = (Slot::real(&tensor)?, Slot::real(&grad)?);
-        let dtype = compute_dtype(parameter.dtype());
-        if dtype == parameter.dtype() {
-            let grad = grad.to_dtype(dtype)?;
-            let state = &mut self.state;
-            return options.update(&mut Step { parameter, grad, state, state_shape: R::state_shape });
-        }
-        // What the parameter was set to since the last step counts, not what was remembered.
-        let master = match self.state.tensor(MASTER) {
-            Some(master) if master.to_dtype(parameter.dtype())?.allclose(&parameter, 0.0, 0.0, true)? => {
-                master.clone()
-            }
-            _ => parameter.to_dtype(dtype)?,
+        let grad = tensor.grad()?;
+        let (parameter, grad) = match (Slot::real(&tensor), Slot::real(&grad)) {
+            (Ok(parameter), Ok(grad)) => (parameter, grad),
+            (Err(error), _) | (_, Err(error)) => return Some(Err(error)),
         };
-        self.state.set_tensor(MASTER, master.clone());
-        let grad = grad.to_dtype(dtype)?;
-        let (x, state, state_shape) = (master.clone(), &mut self.state, R::state_shape);
-        options.update(&mut Step { parameter: x, grad, state, state_shape })?;
-        parameter.copy_(&master)
+        Some(Ok(Step { parameter, grad, state: &mut self.state, state_shape: R::state_shape }))
     }
 
     /// What of a state is of another shape than the rule gives it.

@@ -1,10 +1,11 @@
 //! RMSprop.
 
-use super::adam::{running_mean, running_squares};
+use super::fused::FusedStep;
 use super::options::options;
-use super::rule::{expect_not_negative, expression};
+use super::rule::expect_not_negative;
 use super::{Optimizer, Rule, Step};
 use rustorch_tensor::Result;
+use rustorch_tensor::foreach::OptimizerRule;
 
 /// Steps divided by the root of the running mean of squared gradients, as `torch.optim.RMSprop`. Hinton: *Neural Networks for Machine
 /// Learning*, lecture 6, 2012.
@@ -30,11 +31,6 @@ options! {
     }
 }
 
-expression!(DIRECTION, |[grad, squares, eps]| grad / (squares.sqrt() + eps));
-expression!(CENTERED, |[grad, squares, mean, eps]| grad / ((squares - mean * mean).sqrt() + eps));
-expression!(MOMENTUM, |[buf, direction, momentum]| buf * momentum + direction);
-expression!(STEP, |[x, direction, lr]| x - direction * lr);
-
 impl Rule for RMSpropOptions {
     const NAME: &'static str = "RMSprop";
 
@@ -50,23 +46,12 @@ impl Rule for RMSpropOptions {
     }
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
-        step.prepare(self.maximize, self.weight_decay)?;
-        step.count();
-        let squares = running_squares(step, "square_avg", self.alpha)?;
-        let eps = step.operand(self.eps)?;
-        let mut direction = match self.centered {
-            true => {
-                let mean = running_mean(step, "grad_avg", self.alpha)?;
-                CENTERED.apply(&[step.grad(), &squares, &mean, &eps])?
-            }
-            false => DIRECTION.apply(&[step.grad(), &squares, &eps])?,
-        };
-        if self.momentum > 0.0 {
-            let buf = step.tensor("momentum_buffer", 0.0)?;
-            MOMENTUM.apply_into(&[&buf, &direction, &step.operand(self.momentum)?], &buf)?;
-            direction = buf;
-        }
-        let x = step.parameter();
-        STEP.apply_into(&[x, &direction, &step.operand(self.lr)?], x)
+        self.update_all(std::slice::from_mut(step))
+    }
+
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        let RMSpropOptions { lr, alpha, eps, weight_decay, momentum, centered, maximize } = *self;
+        let rule = OptimizerRule::RmsProp { alpha, eps, momentum, centered };
+        FusedStep { rule, lr, weight_decay, maximize, count: Some("step"), initial: 0.0 }.run(steps)
     }
 }

@@ -4,6 +4,9 @@ use super::Options;
 use super::state::ParameterState;
 use rustorch_tensor::{DType, Error, Result, Tensor};
 
+/// The tensor of a state that a parameter of 16 bits is the rounded value of.
+pub(super) const MASTER: &str = "master_param";
+
 /// How an optimizer changes a parameter by its gradient. To write one of your own, implement it for its options:
 /// [`Optimizer`](super::Optimizer) brings groups, names, states and checkpoints.
 ///
@@ -74,10 +77,18 @@ pub trait Rule: Options {
     /// # Errors
     /// As operations on tensors.
     fn update(&self, step: &mut Step<'_>) -> Result<()>;
+
+    /// Changes all parameters of a group that have a gradient: one after the other, unless the rule has an operation for all of them.
+    ///
+    /// # Errors
+    /// As operations on tensors.
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        steps.iter_mut().try_for_each(|step| step.in_compute_dtype(|step| self.update(step)))
+    }
 }
 
-/// One parameter in one step of an optimizer, under `no_grad`: floats of 32 or 64 bits. Parameters of 16 bits are updated as `F32` and
-/// rounded after that; complex numbers are pairs in a last dimension.
+/// One parameter in one step of an optimizer, under `no_grad`. [`Rule::update`] sees floats of 32 or 64 bits: parameters of 16 bits are
+/// updated as `F32` and rounded after that; complex numbers are pairs in a last dimension.
 pub struct Step<'a> {
     pub(super) parameter: Tensor,
     pub(super) grad: Tensor,
@@ -130,12 +141,10 @@ impl Step<'_> {
     /// # Errors
     /// If memory does not suffice.
     pub fn tensor(&mut self, name: &'static str, first: f64) -> Result<Tensor> {
-        if let Some(tensor) = self.state.tensor(name) {
-            return Ok(tensor.clone());
+        let tensor = self.initial(name, first, self.parameter.dtype())?;
+        if !self.has(name) {
+            self.state.set_tensor(name, tensor.clone());
         }
-        let shape = (self.state_shape)(name, self.parameter.dims());
-        let tensor = Tensor::full(shape, first, (self.parameter.dtype(), self.parameter.device()))?;
-        self.state.set_tensor(name, tensor.clone());
         Ok(tensor)
     }
 
@@ -158,37 +167,41 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Shrinks the parameter apart from its gradient.
+    /// Shrinks the parameter apart from its gradient (Loshchilov, Hutter: *Decoupled Weight Decay Regularization*, 2019).
     pub(super) fn decay(&self, lr: f64, weight_decay: f64) -> Result<()> {
-        decay(&self.parameter, lr, weight_decay)
+        if weight_decay != 0.0 { self.parameter.mul_(1.0 - lr * weight_decay) } else { Ok(()) }
     }
-}
 
-/// Shrinks a parameter apart from its gradient (Loshchilov, Hutter: *Decoupled Weight Decay Regularization*, 2019).
-pub(super) fn decay(parameter: &Tensor, lr: f64, weight_decay: f64) -> Result<()> {
-    if weight_decay != 0.0 { parameter.mul_(1.0 - lr * weight_decay) } else { Ok(()) }
-}
-
-/// Elements of a tensor of which several stay in a core's cache.
-const PART: usize = 1 << 16;
-
-/// Calls a function that goes over tensors of one shape several times, writing to some of them: with one part after the other, which
-/// stay in a CPU's cache meanwhile, or on other devices with all of them.
-pub(super) fn in_parts<const N: usize>(
-    tensors: [&Tensor; N],
-    mut update: impl FnMut([&Tensor; N]) -> Result<()>,
-) -> Result<()> {
-    let numel = tensors.first().map_or(0, |x| x.numel());
-    if numel <= 2 * PART || tensors.iter().any(|x| !x.device().is_cpu() || !x.is_contiguous()) {
-        return update(tensors);
+    /// A tensor that the state keeps, or a new one for it, of a value everywhere.
+    pub(super) fn initial(&self, name: &str, first: f64, dtype: DType) -> Result<Tensor> {
+        if let Some(tensor) = self.state.tensor(name) {
+            return Ok(tensor.clone());
+        }
+        let shape = (self.state_shape)(name, self.parameter.dims());
+        Tensor::full(shape, first, (dtype, self.parameter.device()))
     }
-    let flat = tensors.iter().map(|x| x.reshape([-1])).collect::<Result<Vec<_>>>()?;
-    for start in (0..numel).step_by(PART) {
-        let len = PART.min(numel - start);
-        let parts = flat.iter().map(|x| x.narrow(0, start, len)).collect::<Result<Vec<_>>>()?;
-        update(std::array::from_fn(|i| &parts[i]))?;
+
+    /// Runs an update on floats of 32 or 64 bits: for parameters of 16 bits on their master copies, which are rounded after that.
+    fn in_compute_dtype(&mut self, update: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let dtype = compute_dtype(self.parameter.dtype());
+        self.grad = self.grad.to_dtype(dtype)?;
+        if dtype == self.parameter.dtype() {
+            return update(self);
+        }
+        // What the parameter was set to since the last step counts, not what was remembered.
+        let master = match self.state.tensor(MASTER) {
+            Some(master)
+                if master.to_dtype(self.parameter.dtype())?.allclose(&self.parameter, 0.0, 0.0, true)? =>
+            {
+                master.clone()
+            }
+            _ => self.parameter.to_dtype(dtype)?,
+        };
+        self.state.set_tensor(MASTER, master.clone());
+        let parameter = std::mem::replace(&mut self.parameter, master.clone());
+        update(self)?;
+        parameter.copy_(&master)
     }
-    Ok(())
 }
 
 pub(super) use crate::expression::expression;

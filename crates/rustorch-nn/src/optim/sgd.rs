@@ -1,8 +1,10 @@
 //! Stochastic gradient descent.
 
+use super::fused::FusedStep;
 use super::options::options;
-use super::rule::{expect_not_negative, expression};
+use super::rule::expect_not_negative;
 use super::{Optimizer, Rule, Step};
+use rustorch_tensor::foreach::OptimizerRule;
 use rustorch_tensor::{Error, Result};
 
 /// Stochastic gradient descent, with momentum if asked for, as `torch.optim.SGD`: `buf ← momentum · buf + (1 − dampening) · grad`,
@@ -27,10 +29,6 @@ options! {
     }
 }
 
-expression!(DIRECTION, |[buf, grad, momentum, rest]| buf * momentum + grad * rest);
-expression!(STEP, |[x, direction, lr]| x - direction * lr);
-expression!(AHEAD, |[x, grad, buf, momentum, lr]| x - (grad + buf * momentum) * lr);
-
 impl Rule for SGDOptions {
     const NAME: &'static str = "SGD";
 
@@ -44,25 +42,13 @@ impl Rule for SGDOptions {
     }
 
     fn update(&self, step: &mut Step<'_>) -> Result<()> {
-        step.prepare(self.maximize, self.weight_decay)?;
-        let (x, lr) = (step.parameter().clone(), step.operand(self.lr)?);
-        if self.momentum == 0.0 {
-            return STEP.apply_into(&[&x, step.grad(), &lr], &x);
-        }
-        let momentum = step.operand(self.momentum)?;
-        let first = !step.has("momentum_buffer");
-        let buf = step.tensor("momentum_buffer", 0.0)?;
-        match first {
-            // The first direction is the gradient, undampened.
-            true => buf.copy_(step.grad())?,
-            false => {
-                let rest = step.operand(1.0 - self.dampening)?;
-                DIRECTION.apply_into(&[&buf, step.grad(), &momentum, &rest], &buf)?;
-            }
-        }
-        match self.nesterov {
-            true => AHEAD.apply_into(&[&x, step.grad(), &buf, &momentum, &lr], &x),
-            false => STEP.apply_into(&[&x, &buf, &lr], &x),
-        }
+        self.update_all(std::slice::from_mut(step))
+    }
+
+    fn update_all(&self, steps: &mut [Step<'_>]) -> Result<()> {
+        let SGDOptions { lr, momentum, dampening, weight_decay, nesterov, maximize } = *self;
+        let rule = OptimizerRule::Sgd { momentum, dampening, nesterov };
+        // PyTorch's states have no count: in the first step there is no buffer.
+        FusedStep { rule, lr, weight_decay, maximize, count: None, initial: 0.0 }.run(steps)
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use crate::common::{CUDA, OPENCL, builder, fake, floats, ramp, shape, upload_to};
-use rustorch_core::{BinaryOp, Device, Layout, Op, UnaryOp};
+use rustorch_core::{BinaryOp, Device, ForeachMul, Layout, Op, UnaryOp};
 use rustorch_runtime::{HybridExecutor, Operand, Placement};
 use rustorch_testkit::{FakeDevice, Point, Rule};
 use std::sync::Arc;
@@ -66,6 +66,38 @@ fn what_a_failing_device_has_overwritten_is_not_computed_from_again() {
     exec.run_into(&ADD, &[y.operand(), y.operand()], &[x.operand()]).unwrap();
     assert_eq!(floats(&exec, &x.operand()), [-6.0, -5.0, -4.0, -3.0]);
     assert_eq!(opencl.runs("add"), 1);
+}
+
+#[test]
+fn an_operation_of_many_results_overwrites_an_argument_with_each() {
+    let op = Op::ForeachMul(ForeachMul { found_inf: false });
+    for in_place in [false, true] {
+        let (cuda, _, exec) = devices(in_place);
+        let factor = upload_to(&exec, &[0.5f32], &[], CUDA);
+        let tensors: Vec<_> = (1..40).map(|n| upload_to(&exec, &ramp(n), &[n], CUDA)).collect();
+        let results: Vec<_> = tensors.iter().map(|x| x.operand()).collect();
+        let args: Vec<_> = [factor.operand()].into_iter().chain(results.iter().copied()).collect();
+        exec.memory().release_cached(CUDA);
+        let before = cuda.used();
+        exec.run_into(&op, &args, &results).unwrap();
+        assert_eq!((cuda.runs("foreach_mul"), cuda.used() > before), (1, !in_place));
+        for (n, x) in (1..).zip(&tensors) {
+            let want: Vec<f32> = ramp(n).iter().map(|x| x * 0.5).collect();
+            assert_eq!(floats(&exec, &x.operand()), want);
+        }
+        // One tensor twice, or another one's place, takes memory apart.
+        let (a, b) = (&results[38], &results[37]);
+        exec.run_into(
+            &op,
+            &[factor.operand(), *a, *a],
+            &[*a, upload_to(&exec, &ramp(39), &[39], CUDA).operand()],
+        )
+        .unwrap();
+        let want: Vec<f32> = ramp(39).iter().map(|x| x * 0.25).collect();
+        assert_eq!(floats(&exec, a), want);
+        let error = exec.run_into(&op, &[factor.operand(), *a], &[*b]).unwrap_err().to_string();
+        assert!(error.contains("the result's shape"), "{error}");
+    }
 }
 
 #[test]

@@ -121,6 +121,8 @@ fn make() -> Vec<Case> {
     cases.cross_entropies();
     cases.dropouts();
     cases.recurrences();
+    cases.optimizer_steps();
+    cases.foreach();
     cases.list
 }
 

@@ -21,6 +21,7 @@ mod fuzz;
 mod linalg;
 mod long;
 mod loss;
+mod optimizer_step;
 mod place;
 mod recurrent;
 mod regressions;
@@ -38,7 +39,7 @@ pub use sample::{Extent, sample};
 pub use weights::weight_cases;
 
 use place::{Left, Place};
-use rustorch_core::{Backend, Decline, Device, Fault, TensorMeta};
+use rustorch_core::{Backend, Decline, Device, Fault, OutputMeta, TensorMeta};
 use std::fmt;
 
 /// What became of the suite on a device.
@@ -145,12 +146,38 @@ pub fn check_case(case: &Case, backend: &dyn Backend, reference: &dyn Backend) -
         Ok(got) => got.results,
         Err(fault) => return Outcome::Failed(fault),
     };
-    for ((got, want), out) in got.iter().zip(&want).zip(&outs) {
-        if let Some(how) = compare::difference(case, out.dtype, got, want) {
-            return Outcome::Different(how);
-        }
+    let differs = |got: &[Vec<u8>]| {
+        let mut all = got.iter().zip(&want).zip(&outs);
+        all.find_map(|((got, want), out)| compare::difference(case, out.dtype, got, want))
+    };
+    if let Some(how) = differs(&got) {
+        return Outcome::Different(how);
     }
-    Outcome::Agreed
+    let Some(places) = places_of_arguments(case, &outs, backend) else { return Outcome::Agreed };
+    match place::run(&case.op, &case.args, &[], &outs, &places, backend) {
+        Ok(left) => match differs(&left.results).or(left.spoilt) {
+            Some(how) => Outcome::Different(format!("over its arguments: {how}")),
+            None => Outcome::Agreed,
+        },
+        Err(fault) => Outcome::Failed(fault),
+    }
+}
+
+/// The places of the arguments that an operation of several results may overwrite, for those results; `None` if there are none.
+fn places_of_arguments(case: &Case, outs: &[OutputMeta], backend: &dyn Backend) -> Option<Vec<Place>> {
+    if outs.len() < 2 || !backend.overwrites(&case.op) {
+        return None;
+    }
+    let argument = |i: usize| {
+        let fits = |&j: &usize| case.op.may_overwrite(j, i) && !case.args[j].layout.overlaps_itself();
+        (0..case.args.len()).find(fits)
+    };
+    let places: Vec<Option<usize>> = (0..outs.len()).map(argument).collect();
+    let place = |(out, argument): (&OutputMeta, &Option<usize>)| match *argument {
+        Some(j) => Place::argument(j, &case.args[j]),
+        None => Place::fresh(out),
+    };
+    places.iter().any(Option::is_some).then(|| outs.iter().zip(&places).map(place).collect())
 }
 
 fn metas(args: &[Argument], device: Device) -> Vec<TensorMeta<'_>> {

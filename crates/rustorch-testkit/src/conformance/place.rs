@@ -21,7 +21,7 @@ pub(super) enum Memory {
     Fresh,
     /// Its own, with more bytes than it takes, which must stay as they are.
     Larger(Vec<u8>),
-    /// That of an argument, beside whose elements it lies.
+    /// That of an argument, beside whose elements it lies, or which it overwrites element for element.
     Argument(usize),
 }
 
@@ -29,6 +29,11 @@ impl Place {
     /// Memory of its own.
     pub(super) fn fresh(out: &OutputMeta) -> Place {
         Place { layout: Layout::contiguous(out.shape.clone()), memory: Memory::Fresh }
+    }
+
+    /// An argument's, element for element.
+    pub(super) fn argument(i: usize, argument: &Argument) -> Place {
+        Place { layout: argument.layout.clone(), memory: Memory::Argument(i) }
     }
 }
 
@@ -68,6 +73,10 @@ pub(super) fn run(
             Memory::Argument(_) => Ok(None),
         })
         .collect::<Result<_, Fault>>()?;
+    let overwritten = |i: usize, arg: &Argument| {
+        let here = |place: &Place| matches!(place.memory, Memory::Argument(of) if of == i);
+        places.iter().any(|place| here(place) && place.layout == arg.layout)
+    };
     let home = |i: usize| match &places[i].memory {
         Memory::Argument(arg) => buffer(*arg),
         _ => own[i].as_ref().expect("results have memory of their own or an argument's"),
@@ -78,7 +87,12 @@ pub(super) fn run(
             .enumerate()
             // SAFETY: every byte was written, with values of the dtype where the layout reaches, and cases' layouts stay
             // inside.
-            .map(|(i, arg)| unsafe { View::new(buffer(i), arg.dtype, &arg.layout) })
+            .map(|(i, arg)| unsafe {
+                match overwritten(i, arg) {
+                    true => View::aliased(buffer(i), arg.dtype, &arg.layout),
+                    false => View::new(buffer(i), arg.dtype, &arg.layout),
+                }
+            })
             .collect();
         let mut targets: Vec<ViewMut<'_>> = outs
             .iter()

@@ -21,6 +21,7 @@ mod matrices;
 mod outer;
 mod rows;
 mod slices;
+mod updated;
 
 pub(crate) use copy::copy_rows;
 pub(crate) use grid::Grid;
@@ -28,6 +29,7 @@ pub(crate) use map::{InPlace, copy_run, fill_with, for_parts, map1, map1_at, map
 pub(crate) use matrices::{Matrices, Matrix};
 pub(crate) use rows::{Rows, RowsMut, for_row_pairs, for_rows, for_rows2};
 pub(crate) use slices::for_slices;
+pub(crate) use updated::Updated;
 
 use crate::ThreadPool;
 use rustorch_core::{DType, Dims, Element, Error, Fault, Layout, Shape, View, ViewMut};

@@ -7,8 +7,8 @@ pub use markdown::markdown;
 
 use super::{
     attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, cross_entropy,
-    dropout, layer_norm, matmul, norm_backward, pointwise, pooling, random, reduce, rms_norm, rope, scan,
-    scatter, select, softmax, softmax_backward, sort, weight,
+    dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling, random, reduce,
+    rms_norm, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -24,6 +24,8 @@ const FAMILIES: &[&[Row]] = &[
     create::ROWS,
     random::ROWS,
     dropout::ROWS,
+    foreach::ROWS,
+    optimizer_step::ROWS,
     copy::ROWS,
     reduce::ROWS,
     scan::ROWS,
@@ -74,7 +76,8 @@ pub fn capability(hardware: &Hardware) -> DeviceCapability {
         dtypes,
         max_ndim: usize::MAX,
         strided: true,
-        // Kernels bind arguments for reading and outputs for writing, which WebGPU does not allow of one buffer.
+        // Kernels bind arguments for reading and outputs for writing, which WebGPU does not allow of one buffer; but for those that
+        // update outputs (`Kernels::overwrites`).
         in_place: false,
         memory: hardware.memory,
         max_buffer: Some(hardware.max_buffer),

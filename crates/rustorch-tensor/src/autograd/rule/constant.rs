@@ -5,7 +5,9 @@ use crate::Tensor;
 use crate::autograd::context::{Context, Grads};
 use crate::autograd::custom;
 use crate::autograd::saved::Saves;
-use rustorch_core::{Arange, CompareOp, CustomOp, Fill, Random, Result};
+use rustorch_core::{
+    Arange, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result, TotalNorm,
+};
 
 macro_rules! without_gradient {
     ($($op:ty),*) => {$(
@@ -26,6 +28,30 @@ macro_rules! without_gradient {
 }
 
 without_gradient!(Fill, Arange, Random, CompareOp);
+
+macro_rules! refused {
+    ($($op:ty: $reason:literal),*) => {$(
+        impl Rule for $op {
+            fn gradient(&self, _: &[&Tensor]) -> Gradient {
+                Gradient::Refused($reason)
+            }
+
+            fn saves(&self, _: &Recording<'_>) -> Saves {
+                nothing()
+            }
+
+            fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
+                cx.each(|_| Ok(None))
+            }
+        }
+    )*};
+}
+
+refused!(
+    OptimizerStep: "is a step of an optimizer, which has no gradient",
+    TotalNorm: "is for gradients and has none of its own, as Tensor::norm has",
+    ForeachMul: "is for gradients and has none of its own, as Tensor::mul has"
+);
 
 impl Rule for CustomOp {
     /// Recorded as a function of the user's.

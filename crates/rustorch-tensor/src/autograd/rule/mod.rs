@@ -137,6 +137,9 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::Dropout(op) => op,
         Op::CrossEntropy(op) => op,
         Op::CrossEntropyBackward(op) => op,
+        Op::TotalNorm(op) => op,
+        Op::ForeachMul(op) => op,
+        Op::OptimizerStep(op) => op,
         Op::Linalg(op) => op,
         Op::Custom(op) => op,
     }
