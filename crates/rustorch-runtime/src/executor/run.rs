@@ -6,7 +6,7 @@ use super::{FromOutput, HybridExecutor, Operand, Output, OutputVec, TargetDevice
 use crate::device_state::DeviceState;
 use crate::storage::{FreshMemory, ReadGuard, Storage};
 use rustorch_core::{
-    DType, Fault, Layout, Op, OutputMeta, Result, Shape, TensorMeta, View, ViewMut, copy_mismatch,
+    DType, Fault, Layout, Op, OutputMeta, Outputs, Result, Shape, TensorMeta, View, ViewMut, copy_mismatch,
     packed_bytes,
 };
 use smallvec::SmallVec;
@@ -48,11 +48,9 @@ impl HybridExecutor {
         args: &[Operand<'_>],
         asked: Option<Arc<DeviceState>>,
     ) -> Result<OutputVec> {
-        let (metas, args_on_cpu) = checked(op, args)?;
-        let on_cpu = args_on_cpu && asked.as_ref().is_none_or(|state| state.device.is_cpu());
-        let outs = op.infer(&metas)?;
+        let (metas, outs, needs_no_plan) = self.inferred(op, args, asked.as_ref())?;
         let mut early = None;
-        if on_cpu && self.is_small(&metas, &outs) {
+        if needs_no_plan {
             let mut outputs = OutputVec::new();
             match compute_to(self.cpu(), op, args, &outs, &mut outputs) {
                 Ok(()) => return Ok(outputs),
@@ -87,14 +85,9 @@ impl HybridExecutor {
         args: &[Operand<'_>],
         asked: Option<Arc<DeviceState>>,
     ) -> Result<R> {
-        let (metas, args_on_cpu) = checked(op, args)?;
-        let on_cpu = args_on_cpu && asked.as_ref().is_none_or(|state| state.device.is_cpu());
-        let outs = op.infer(&metas)?;
+        let (metas, outs, needs_no_plan) = self.inferred(op, args, asked.as_ref())?;
         let mut early = None;
-        if on_cpu
-            && let [out] = &outs[..]
-            && self.is_small(&metas, &outs)
-        {
+        if needs_no_plan && let [out] = &outs[..] {
             match compute_single(self.cpu(), op, args, out) {
                 Ok(storage) => return Ok(R::packed(storage, out.dtype, &out.shape)),
                 Err(Fault::Invalid(error)) => return Err(*error),
@@ -115,6 +108,27 @@ impl HybridExecutor {
         }
     }
 
+    /// What planning sees of arguments that may be read and of results, and whether the operation plainly belongs on the CPU.
+    #[inline(always)]
+    fn inferred<'a>(
+        &self,
+        op: &Op,
+        args: &[Operand<'a>],
+        asked: Option<&Arc<DeviceState>>,
+    ) -> Result<(Metas<'a>, Outputs, bool)> {
+        let mut metas = Metas::new();
+        let mut on_cpu = asked.is_none_or(|state| state.device.is_cpu());
+        for arg in args {
+            arg.check(op)?;
+            let meta = arg.meta();
+            on_cpu &= meta.device.is_cpu();
+            metas.push(meta);
+        }
+        let outs = op.infer(&metas)?;
+        let needs_no_plan = on_cpu && self.is_small(&metas, &outs);
+        Ok((metas, outs, needs_no_plan))
+    }
+
     /// Whether so little data, on the CPU, stays there without planning.
     #[inline]
     pub(super) fn is_small(&self, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
@@ -133,20 +147,6 @@ impl HybridExecutor {
             limit => bytes() <= limit,
         }
     }
-}
-
-/// What planning sees of arguments that may be read, and whether all are on the CPU.
-#[inline]
-fn checked<'a>(op: &Op, args: &[Operand<'a>]) -> Result<(Metas<'a>, bool)> {
-    let mut metas = Metas::new();
-    let mut on_cpu = true;
-    for arg in args {
-        arg.check(op)?;
-        let meta = arg.meta();
-        on_cpu &= meta.device.is_cpu();
-        metas.push(meta);
-    }
-    Ok((metas, on_cpu))
 }
 
 /// The bytes of all operands and results, packed.

@@ -78,7 +78,11 @@ impl Context<'_> {
 
     /// Gradients of as many arguments as there are, each made where it is asked for.
     pub(crate) fn each(&self, mut f: impl FnMut(usize) -> Result<Option<Tensor>>) -> Result<Grads> {
-        (0..self.inputs()).map(|i| if self.needs(i) { f(i) } else { Ok(None) }).collect()
+        let mut grads = Grads::new();
+        for i in 0..self.inputs() {
+            grads.push(if self.needs(i) { f(i)? } else { None });
+        }
+        Ok(grads)
     }
 
     /// The gradient of the only argument that can have one, the first.

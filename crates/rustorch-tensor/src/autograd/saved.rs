@@ -203,7 +203,11 @@ impl Saved {
     pub(crate) fn take(&mut self, node: &Node) -> Result<Unpacked> {
         self.expect_unchanged(node)?;
         self.freed |= !self.tensors.is_empty();
-        self.tensors.drain(..).map(|(which, saved)| Ok((which, saved.into_tensor()?))).collect()
+        let mut tensors = Unpacked::new();
+        for (which, saved) in self.tensors.drain(..) {
+            tensors.push((which, saved.into_tensor()?));
+        }
+        Ok(tensors)
     }
 
     /// Checks that the tensors are there, as they were saved.

@@ -231,7 +231,11 @@ impl Fused {
                 format!("the expression has {} inputs, {} were given", self.inputs, inputs.len()),
             ));
         }
-        self.program_for(inputs.iter().map(|x| Input { dtype: x.dtype(), category: x.category() }).collect())
+        let mut key = Inputs::new();
+        for x in inputs {
+            key.push(Input { dtype: x.dtype(), category: x.category() });
+        }
+        self.program_for(key)
     }
 
     fn program_for(&self, key: Inputs) -> Result<Cow<'_, Program>> {
