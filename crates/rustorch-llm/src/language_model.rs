@@ -51,7 +51,9 @@ impl LanguageModel {
                 let chat = chat_template(&file, &tokenizer)?;
                 Ok((tokenizer, chat))
             }
-            Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
+            Err(no_text @ (TokenizerError::UnsupportedModel(_) | TokenizerError::NoVocabulary)) => {
+                Err(no_text.to_string())
+            }
             Err(error) => return Err(error.into()),
         };
         Ok(LanguageModel { file, model, text })

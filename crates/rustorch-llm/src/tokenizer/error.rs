@@ -8,10 +8,13 @@ use thiserror::Error;
 pub enum TokenizerError {
     /// The file's `tokenizer.ggml.model` is not one that is implemented.
     #[error(
-        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4); \
+        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4, bert); \
          text cannot be converted for this model, only token ids can be fed to it"
     )]
     UnsupportedModel(String),
+    /// The file's `tokenizer.ggml.model` is `none` or `no_vocab`.
+    #[error("the file has no vocabulary; only token ids can be fed to this model")]
+    NoVocabulary,
     /// A key of the vocabulary is missing or holds a value of another type.
     #[error("the file holds no usable vocabulary: {0}")]
     Metadata(#[from] rustorch_formats::gguf::Error),
