@@ -202,4 +202,5 @@ def main():
         json.dump(lines, open(sys.argv[2], "w"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum TokenizerError {
     /// The file's `tokenizer.ggml.model` is not one that is implemented.
     #[error(
-        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4, bert); \
+        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4, bert, t5, rwkv); \
          text cannot be converted for this model, only token ids can be fed to it"
     )]
     UnsupportedModel(String),
@@ -28,6 +28,9 @@ pub enum TokenizerError {
         /// Number of entries found.
         found: usize,
     },
+    /// The normalisation of a Unigram vocabulary says that it is longer than it is.
+    #[error("tokenizer.ggml.precompiled_charsmap is cut off; convert or download the file again")]
+    Charsmap,
     /// There are no tokens.
     #[error("the vocabulary is empty")]
     Empty,

@@ -34,6 +34,8 @@ impl Vocab {
             "llama" => ModelKind::Spm,
             "gpt2" => ModelKind::Bpe,
             "bert" => ModelKind::Wpm,
+            "t5" => ModelKind::Ugm,
+            "rwkv" => ModelKind::Rwkv,
             GEMMA4 => {
                 pre = GEMMA4.to_owned();
                 ModelKind::Bpe
@@ -76,6 +78,11 @@ impl Vocab {
         if let Some(strip) = metadata.find::<bool>("tokenizer.ggml.normalizer.strip_accents")? {
             vocab.strip_accents = strip;
         }
+        vocab.charsmap = match metadata.find::<&Array>("tokenizer.ggml.precompiled_charsmap")? {
+            Some(Array::I8(bytes)) => bytes.iter().map(|&byte| byte as u8).collect(),
+            Some(_) => metadata.get::<&[u8]>("tokenizer.ggml.precompiled_charsmap")?.to_vec(),
+            None => Vec::new(),
+        };
         // Files of Gemma 4 were converted with this flag wrong.
         vocab.add_bos |= pretokenizer::defaults(&pre).always_bos;
         vocab.model_name = text("general.name")?;

@@ -13,6 +13,10 @@ pub enum ModelKind {
     Bpe,
     /// `bert`: WordPiece, each word as the longest tokens that it is made of.
     Wpm,
+    /// `t5`: Unigram (SentencePiece's), the most likely way to cut a normalised text into tokens.
+    Ugm,
+    /// `rwkv`: at each place the longest token, of any bytes.
+    Rwkv,
 }
 
 /// The kind of a token (`tokenizer.ggml.token_type`).
@@ -112,14 +116,16 @@ pub struct Vocab {
     pub add_eos: bool,
     /// Whether `sep` stands between two texts that a model is given together.
     pub add_sep: bool,
-    /// Whether SPM puts a space before a text.
+    /// Whether SPM and Unigram put a space before a text.
     pub add_space_prefix: bool,
     /// Whether WPM reads letters as lower-case ones.
     pub lowercase: bool,
     /// Whether WPM reads letters without their accents.
     pub strip_accents: bool,
-    /// As in the file; no tokenizer implemented here acts on it (llama.cpp's SPM and BPE do not either).
+    /// Whether Unigram reads several spaces as one; the others do not act on it (llama.cpp's SPM and BPE do not either).
     pub remove_extra_whitespaces: bool,
+    /// Unigram's normalisation as SentencePiece compiles it (`tokenizer.ggml.precompiled_charsmap`); empty for none.
+    pub charsmap: Vec<u8>,
     /// Name of the model (`general.name`): some models are told apart by it.
     pub model_name: String,
     /// What was doubtful when the vocabulary was read; passed on to [`Tokenizer::warnings`](super::Tokenizer::warnings).
@@ -129,7 +135,8 @@ pub struct Vocab {
 impl Vocab {
     /// A vocabulary of `tokens` with the defaults of its kind and pre-tokenizer: for SPM ids 0, 1, 2 are unknown, begin
     /// and end, `bos` and a space are put before the text; for BPE id 11 is begin and end; for WPM ids 100, 101, 102 are
-    /// unknown, begin and separator. Default ids outside the vocabulary are left out.
+    /// unknown, begin and separator; for Unigram ids 1 and 2 are end and unknown, and `eos` is put after the text. Default ids
+    /// outside the vocabulary are left out.
     pub fn new<T: Into<Vec<u8>>>(kind: ModelKind, pre: &str, tokens: impl IntoIterator<Item = T>) -> Vocab {
         let tokens: Vec<Vec<u8>> = tokens.into_iter().map(Into::into).collect();
         let present = |id: u32| Some(id).filter(|&id| (id as usize) < tokens.len());
@@ -150,6 +157,10 @@ impl Vocab {
                 pad: present(0),
                 ..Default::default()
             },
+            ModelKind::Ugm => {
+                SpecialIds { eos: present(1), unk: present(2), pad: present(0), ..Default::default() }
+            }
+            ModelKind::Rwkv => SpecialIds::default(),
         };
         Vocab {
             kind,
@@ -158,13 +169,18 @@ impl Vocab {
             types: Vec::new(),
             merges: Vec::new(),
             special,
-            add_bos: kind != ModelKind::Bpe || defaults.add_bos,
-            add_eos: false,
+            add_bos: match kind {
+                ModelKind::Spm | ModelKind::Wpm => true,
+                ModelKind::Bpe => defaults.add_bos,
+                ModelKind::Ugm | ModelKind::Rwkv => false,
+            },
+            add_eos: kind == ModelKind::Ugm,
             add_sep: kind == ModelKind::Wpm,
             add_space_prefix: kind == ModelKind::Spm,
             lowercase: true,
             strip_accents: true,
             remove_extra_whitespaces: false,
+            charsmap: Vec::new(),
             model_name: String::new(),
             warnings: Vec::new(),
             tokens,

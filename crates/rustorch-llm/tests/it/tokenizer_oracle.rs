@@ -3,29 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use crate::common::{shared, tokenizer};
+use crate::common::{fnv, shared, tokenizer, tokenizer_corpus as corpus, tokenizer_digest as digest};
 use rustorch_llm::tokenizer::{EncodeOptions, ModelKind, Tokenizer, Vocab};
 use serde_json::Value;
 
 const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
 const SPECIAL: EncodeOptions = EncodeOptions { add_special: true, parse_special: true };
-
-fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
-    let hash = bytes
-        .into_iter()
-        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    format!("{hash:016x}")
-}
-
-/// Number and hash of ids, texts separated by 0xFFFFFFFF.
-fn digest(lists: &[Vec<u32>]) -> Value {
-    let bytes = lists.iter().flat_map(|ids| ids.iter().copied().chain([u32::MAX])).flat_map(u32::to_le_bytes);
-    serde_json::json!({ "count": lists.iter().map(Vec::len).sum::<usize>(), "fnv": fnv(bytes) })
-}
-
-fn corpus() -> Vec<String> {
-    serde_json::from_str(include_str!("../fixtures/tokenizer/corpus.json")).unwrap()
-}
 
 fn expected() -> Value {
     serde_json::from_str(include_str!("../fixtures/tokenizer/expected.json")).unwrap()
