@@ -90,7 +90,7 @@ impl LanguageModel {
     /// The tokenizer.
     ///
     /// # Errors
-    /// [`Error::NoTokenizer`] if the file's is of a kind that is not implemented.
+    /// [`Error::NoTokenizer`] if the file has none, or one of a kind that is not implemented.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         Ok(&self.text()?.0)
     }

@@ -95,12 +95,16 @@ pub(crate) fn base64(text: &str) -> Vec<u8> {
     out
 }
 
-/// The FNV-1a hash of some bytes, in hexadecimal digits.
-pub(crate) fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
-    let hash = bytes
+/// The FNV-1a hash of some bytes.
+pub(crate) fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes
         .into_iter()
-        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    format!("{hash:016x}")
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// The same in hexadecimal digits.
+pub(crate) fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
+    format!("{:016x}", fnv1a(bytes))
 }
 
 /// Number and hash of ids, texts separated by 0xFFFFFFFF, as the tokenizers' oracles keep them.
