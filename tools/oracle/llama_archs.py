@@ -278,6 +278,7 @@ KINDS = {"decoders": (TABLES, decoder), "encoders": (ENCODERS, encoder)}
 
 
 def child(kind, name, connection):
+    os.environ["GGML_NO_BACKTRACE"] = "1"
     L.llama_log_set(log, ctypes.c_void_p(0))
     L.llama_backend_init()
     tables, line = KINDS[kind]

@@ -5,7 +5,8 @@
 
 DATA holds vocab/ggml-vocab-*.gguf and text/tinyshakespeare.txt. For every vocabulary: ids of the corpus (plain, and
 with special tokens added and parsed), ids of tinyshakespeare, the pieces of all tokens, and which tokens end a
-generation. For every pre-tokenizer name: ids of the corpus with a vocabulary of all pairs of bytes, which show the split. Ids are kept as
+generation. For every pre-tokenizer name: ids of the corpus with a vocabulary of all pairs of bytes, which show the split. For WordPiece with
+lower-casing and with accent stripping: ids of every code point below U+32000 that this Python's Unicode has, between letters, with a vocabulary of all of them. Ids are kept as
 their number and the FNV-1a hash of their little-endian bytes, texts being separated by 0xFFFFFFFF.
 """
 import ctypes, json, os, random, re, struct, sys, tempfile, unicodedata
@@ -14,7 +15,7 @@ import gguf
 import llama_cpp
 
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../crates/rustorch-llm/tests/fixtures/tokenizer")
-VOCABS = ["llama-spm", "phi-3", "llama-bpe", "qwen2", "gpt-2", "falcon", "deepseek-llm"]
+VOCABS = ["llama-spm", "phi-3", "llama-bpe", "qwen2", "gpt-2", "falcon", "deepseek-llm", "bert-bge"]
 PLACEHOLDER = "NAME-OF-THE-PRE-TOKENIZER"
 PIECES = [
     *"the The THE Hello world hello HelloWorld XMLHttpRequest it's I'M they'LL we've You'Re 'tis d'accord can't".split(),
@@ -114,6 +115,38 @@ def pairs_vocab(out):
     writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tensors_to_file(); writer.close()
 
 
+def code_points():
+    return [chr(c) for c in range(1, 0x32000) if not 0xD800 <= c < 0xE000]
+
+
+def assigned_ranges():
+    """First and last code points, one after the other, of those that tables of a later Unicode do not class differently."""
+    ends = []
+    for c in map(ord, code_points()):
+        if unicodedata.category(chr(c)) == "Cn":
+            continue
+        if ends and ends[-1] + 1 == c:
+            ends[-1] = c
+        else:
+            ends += [c, c]
+    return ends
+
+
+def code_points_vocab(out, lowercase, strip_accents):
+    """WordPiece with the special tokens of BERT, and every code point as a word and within one."""
+    writer = gguf.GGUFWriter(out, "bert")
+    writer.add_context_length(1024); writer.add_embedding_length(8); writer.add_block_count(1)
+    writer.add_feed_forward_length(8); writer.add_head_count(1); writer.add_layer_norm_eps(1e-5)
+    writer.add_tokenizer_model("bert")
+    words = [f"[unused{i}]" for i in range(104)] + ["▁" + c for c in code_points()] + code_points()
+    writer.add_token_list([word.encode() for word in words])
+    writer.add_token_types([1] * len(words))
+    writer.add_token_type_count(2)
+    writer.add_bool("tokenizer.ggml.normalizer.lowercase", lowercase)
+    writer.add_bool("tokenizer.ggml.normalizer.strip_accents", strip_accents)
+    writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tensors_to_file(); writer.close()
+
+
 def main():
     data = sys.argv[1]
     texts = corpus()
@@ -149,10 +182,25 @@ def main():
             lines["pre:" + pre] = [ids]
             v.close()
             print(pre, pres[pre])
+    ranges = assigned_ranges()
+    words = {"ranges": " ".join(map(str, ranges))}
+    wrapped = [f"a{chr(c)}a" for first, last in zip(ranges[::2], ranges[1::2]) for c in range(first, last + 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "v.gguf")
+        for lowercase, strip_accents in [(True, False), (False, True)]:
+            code_points_vocab(path, lowercase, strip_accents)
+            v = Vocab(path)
+            ids = [v.encode(text, False) for text in wrapped]
+            name = "lowercase" if lowercase else "strip_accents"
+            words[name] = digest(ids)
+            lines["wpm:" + name] = [ids]
+            v.close()
+            print(name, words[name])
     with open(os.path.join(FIXTURES, "expected.json"), "w") as f:
-        json.dump({"vocabs": vocabs, "pres": pres}, f, indent=0); f.write("\n")
+        json.dump({"vocabs": vocabs, "pres": pres, "wpm": words}, f, indent=0); f.write("\n")
     if len(sys.argv) > 2:  # every id, to look into differences
         json.dump(lines, open(sys.argv[2], "w"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -284,6 +284,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "tokenizer_made",
+        about: "llama.cpp and sentencepiece: token ids with vocabularies that the script makes",
+        runs: &[&["DATA"]],
+        stdout: None,
+    },
+    Script {
         name: "block_models",
         about: "ggml: small models whose matrices have every type (llama_logits says what they compute)",
         runs: &[&["crates/rustorch-llm/tests/fixtures/block_models", "GGML/libggml-base.so"]],

@@ -51,7 +51,9 @@ impl LanguageModel {
                 let chat = chat_template(&file, &tokenizer)?;
                 Ok((tokenizer, chat))
             }
-            Err(unsupported @ TokenizerError::UnsupportedModel(_)) => Err(unsupported.to_string()),
+            Err(no_text @ (TokenizerError::UnsupportedModel(_) | TokenizerError::NoVocabulary)) => {
+                Err(no_text.to_string())
+            }
             Err(error) => return Err(error.into()),
         };
         Ok(LanguageModel { file, model, text })
@@ -88,7 +90,7 @@ impl LanguageModel {
     /// The tokenizer.
     ///
     /// # Errors
-    /// [`Error::NoTokenizer`] if the file's is of a kind that is not implemented.
+    /// [`Error::NoTokenizer`] if the file has none, or one of a kind that is not implemented.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         Ok(&self.text()?.0)
     }

@@ -10,8 +10,8 @@ BASE = {
     "attention.head_count_kv": 2,
     "rope.freq_base": 5000.0,
 }
-RMS = {"attention.layer_norm_rms_epsilon": 1e-3}
-LAYER_NORM = {"attention.layer_norm_epsilon": 1e-3}
+RMS = {"attention.layer_norm_rms_epsilon": 0.0625}
+LAYER_NORM = {"attention.layer_norm_epsilon": 0.0625}
 # Heads that are wider than their share of the embedding.
 WIDE = {"attention.key_length": 32, "attention.value_length": 32}
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}

@@ -16,8 +16,8 @@ TABLES = {
         YARN,
         {
             "rope.dimension_count": 32,
-            "rope.scaling.yarn_beta_fast": 16.0,
-            "rope.scaling.yarn_beta_slow": 2.0,
+            "rope.scaling.yarn_beta_fast": 0.5,
+            "rope.scaling.yarn_beta_slow": 0.06,
             "rope.scaling.yarn_log_multiplier": 1.0,
             "rope.scaling.original_context_length": 16,
             "attention.temperature_scale": 0.25,
@@ -32,6 +32,7 @@ TABLES = {
         RMS,
         {"rope.dimension_count": 16, "attention.scale": 0.4, "embedding_scale": 6.0, "residual_scale": 0.5, "logit_scale": 4.0},
         drop=[ROPE_FREQS],
+        embedding=0.25,
     ),
     "arcee": table("arcee", 3, RMS, {"rope.dimension_count": 16}, drop=BIASES),
     "minicpm": table(
@@ -46,6 +47,7 @@ TABLES = {
             "rope.scaling.original_context_length": 32,
         },
         drop=BIASES,
+        embedding=0.25,
     ),
     "internlm2": table("internlm2", 3, RMS, drop=BIASES),
     "exaone": table("exaone", 3, RMS, {"rope.dimension_count": 16}, drop=BIASES),

@@ -34,6 +34,7 @@ TABLES = {
             "logit_scale": 4.0,
         },
         drop=[*BIASES, ROPE_FREQS],
+        embedding=0.25,
     ),
     "olmoe": table("olmoe", 3, RMS, EXPERTS, {"attention.head_count_kv": 4, "feed_forward_length": 32}, drop=BIASES),
     "gpt-oss": table(

@@ -56,6 +56,7 @@ TABLES = {
             "logit_scale": 4.0,
         },
         drop=[QKV_BIAS, OUTPUT_BIAS, FFN_BIAS, ROPE_FREQS],
+        embedding=0.25,
     ),
     # Attention and Mamba side by side in every layer.
     "falcon-h1": table("falcon-h1", 3, RMS, WIDE, MAMBA2, drop=[*BIASES, ROPE_FREQS]),

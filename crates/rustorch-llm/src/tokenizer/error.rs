@@ -8,10 +8,13 @@ use thiserror::Error;
 pub enum TokenizerError {
     /// The file's `tokenizer.ggml.model` is not one that is implemented.
     #[error(
-        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4); \
+        "tokenizer model '{0}' is not supported (supported: llama, gpt2, gemma4, bert, t5, rwkv); \
          text cannot be converted for this model, only token ids can be fed to it"
     )]
     UnsupportedModel(String),
+    /// The file's `tokenizer.ggml.model` is `none` or `no_vocab`.
+    #[error("the file has no vocabulary; only token ids can be fed to this model")]
+    NoVocabulary,
     /// A key of the vocabulary is missing or holds a value of another type.
     #[error("the file holds no usable vocabulary: {0}")]
     Metadata(#[from] rustorch_formats::gguf::Error),
@@ -25,6 +28,9 @@ pub enum TokenizerError {
         /// Number of entries found.
         found: usize,
     },
+    /// The normalisation of a Unigram vocabulary says that it is longer than it is.
+    #[error("tokenizer.ggml.precompiled_charsmap is cut off; convert or download the file again")]
+    Charsmap,
     /// There are no tokens.
     #[error("the vocabulary is empty")]
     Empty,

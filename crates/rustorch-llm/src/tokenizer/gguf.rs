@@ -21,7 +21,8 @@ impl Vocab {
     /// ```
     ///
     /// # Errors
-    /// [`TokenizerError::UnsupportedModel`] for a tokenizer that is not implemented (and for files without one);
+    /// [`TokenizerError::NoVocabulary`] for files that say they have none, [`TokenizerError::UnsupportedModel`] for a
+    /// tokenizer that is not implemented;
     /// [`TokenizerError::Metadata`] where a key is missing or of the wrong type.
     pub fn from_gguf(metadata: &Metadata) -> Result<Vocab, TokenizerError> {
         let text = |key: &str| -> Result<String, TokenizerError> {
@@ -32,10 +33,14 @@ impl Vocab {
         let kind = match model.as_str() {
             "llama" => ModelKind::Spm,
             "gpt2" => ModelKind::Bpe,
+            "bert" => ModelKind::Wpm,
+            "t5" => ModelKind::Ugm,
+            "rwkv" => ModelKind::Rwkv,
             GEMMA4 => {
                 pre = GEMMA4.to_owned();
                 ModelKind::Bpe
             }
+            "none" | "no_vocab" => return Err(TokenizerError::NoVocabulary),
             _ => return Err(TokenizerError::UnsupportedModel(model)),
         };
         let tokens: &StrArray = metadata.get("tokenizer.ggml.tokens")?;
@@ -59,6 +64,7 @@ impl Vocab {
         for (key, flag) in [
             ("tokenizer.ggml.add_bos_token", &mut vocab.add_bos),
             ("tokenizer.ggml.add_eos_token", &mut vocab.add_eos),
+            ("tokenizer.ggml.add_sep_token", &mut vocab.add_sep),
             ("tokenizer.ggml.add_space_prefix", &mut vocab.add_space_prefix),
             ("tokenizer.ggml.remove_extra_whitespaces", &mut vocab.remove_extra_whitespaces),
         ] {
@@ -66,6 +72,17 @@ impl Vocab {
                 *flag = value;
             }
         }
+        if let Some(lowercase) = metadata.find::<bool>("tokenizer.ggml.normalizer.lowercase")? {
+            (vocab.lowercase, vocab.strip_accents) = (lowercase, lowercase);
+        }
+        if let Some(strip) = metadata.find::<bool>("tokenizer.ggml.normalizer.strip_accents")? {
+            vocab.strip_accents = strip;
+        }
+        vocab.charsmap = match metadata.find::<&Array>("tokenizer.ggml.precompiled_charsmap")? {
+            Some(Array::I8(bytes)) => bytes.iter().map(|&byte| byte as u8).collect(),
+            Some(_) => metadata.get::<&[u8]>("tokenizer.ggml.precompiled_charsmap")?.to_vec(),
+            None => Vec::new(),
+        };
         // Files of Gemma 4 were converted with this flag wrong.
         vocab.add_bos |= pretokenizer::defaults(&pre).always_bos;
         vocab.model_name = text("general.name")?;
@@ -83,6 +100,7 @@ impl Vocab {
             ("tokenizer.ggml.eot_token_id", &mut special.eot),
             ("tokenizer.ggml.eom_token_id", &mut special.eom),
             ("tokenizer.ggml.unknown_token_id", &mut special.unk),
+            ("tokenizer.ggml.seperator_token_id", &mut special.sep),
             ("tokenizer.ggml.padding_token_id", &mut special.pad),
             ("tokenizer.ggml.fim_pad_token_id", &mut special.fim_pad),
             ("tokenizer.ggml.fim_rep_token_id", &mut special.fim_rep),

@@ -1,7 +1,7 @@
 //! Text to token ids and back, as llama.cpp does it, from the vocabulary in a GGUF file.
 //!
-//! SentencePiece (`llama`) and byte-pair encoding (`gpt2`, with every pre-tokenizer that llama.cpp names) are built
-//! from plain data ([`Vocab`]). Encoding takes time proportional to the text (times a logarithm where a text has no
+//! SentencePiece (`llama`), byte-pair encoding (`gpt2`, with every pre-tokenizer that llama.cpp names), WordPiece (`bert`),
+//! Unigram (`t5`) and RWKV's trie (`rwkv`) are built from plain data ([`Vocab`]). Encoding takes time proportional to the text (times a logarithm where a text has no
 //! boundary), whatever the text is.
 //!
 //! ```
@@ -18,15 +18,20 @@
 
 mod bpe;
 mod bytes;
+mod charsmap;
 mod error;
 mod gguf;
 mod hash;
 mod merge;
 mod pretokenizer;
+mod rwkv;
 mod special;
 mod spm;
 mod stream;
+mod trie;
+mod ugm;
 mod vocab;
+mod wpm;
 
 pub use error::TokenizerError;
 pub use stream::{StreamDecoder, Utf8Stream};
@@ -36,8 +41,11 @@ use bpe::Bpe;
 use hash::FastMap;
 use merge::Merger;
 use pretokenizer::PreTokenizer;
+use rwkv::Rwkv;
 use special::{Attributes, Fragment, Roles, SpecialMatcher};
 use spm::Spm;
+use ugm::Ugm;
+use wpm::Wpm;
 
 /// How to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +100,9 @@ pub struct Tokenizer {
 enum Model {
     Spm(Box<Spm>),
     Bpe(Box<Bpe>),
+    Wpm(Box<Wpm>),
+    Ugm(Box<Ugm>),
+    Rwkv(Box<Rwkv>),
 }
 
 impl Tokenizer {
@@ -102,7 +113,8 @@ impl Tokenizer {
     /// bytes that no token can express (they are left out).
     ///
     /// # Errors
-    /// When the vocabulary is empty, a per-token array is too short, or a special id is outside the vocabulary.
+    /// When the vocabulary is empty, a per-token array is too short, a special id is outside the vocabulary, or the
+    /// normalisation is cut off.
     pub fn new(mut vocab: Vocab) -> Result<Tokenizer, TokenizerError> {
         vocab.validate()?;
         let mut warnings = std::mem::take(&mut vocab.warnings);
@@ -124,10 +136,16 @@ impl Tokenizer {
                 }
                 Model::Bpe(Box::new(Bpe::new(&vocab, pre, roles.special.unk)))
             }
+            ModelKind::Wpm => Model::Wpm(Box::new(Wpm::new(&vocab, roles.special.unk))),
+            ModelKind::Ugm => Model::Ugm(Box::new(Ugm::new(&vocab, roles.special.unk)?)),
+            ModelKind::Rwkv => Model::Rwkv(Box::new(Rwkv::new(&vocab, roles.special.unk))),
         };
         let lost = match &model {
             Model::Spm(spm) => spm.bytes_without_token(),
             Model::Bpe(bpe) => bpe.bytes_without_token(),
+            Model::Rwkv(rwkv) => rwkv.bytes_without_token(),
+            // What tokens cannot express is the unknown one.
+            Model::Wpm(_) | Model::Ugm(_) => 0,
         };
         if lost > 0 {
             warnings.push(format!("{lost} byte values have no token; text that needs them loses them"));
@@ -191,6 +209,11 @@ impl Tokenizer {
         self.vocab.add_eos
     }
 
+    /// Whether the separator stands between two texts that the model is given together.
+    pub fn adds_sep(&self) -> bool {
+        self.vocab.add_sep
+    }
+
     /// The token with exactly this text in the vocabulary (`Ġ` and `▁` as they are there).
     pub fn token(&self, text: &str) -> Option<u32> {
         self.by_text.get(text.as_bytes()).copied()
@@ -251,6 +274,9 @@ impl Tokenizer {
                             spm.encode(text, prefix, &mut merger, &mut ids);
                         }
                         Model::Bpe(bpe) => bpe.encode(text, &mut merger, &mut ids),
+                        Model::Wpm(wpm) => wpm.encode(text, &mut ids),
+                        Model::Ugm(ugm) => ugm.encode(text, &mut ids),
+                        Model::Rwkv(rwkv) => rwkv.encode(text, &mut ids),
                     }
                     after_special = false;
                 }
@@ -258,6 +284,9 @@ impl Tokenizer {
         }
         if options.add_special && self.vocab.add_eos {
             ids.extend(self.roles.special.eos);
+        }
+        if options.add_special && matches!(self.model, Model::Wpm(_)) {
+            ids.extend(self.roles.special.sep);
         }
         ids
     }
@@ -278,7 +307,11 @@ impl Tokenizer {
             strip &= steering;
             bytes.extend_from_slice(stripped);
         }
-        let clean = matches!(&self.model, Model::Bpe(bpe) if bpe.clean_spaces());
+        let clean = match &self.model {
+            Model::Spm(_) | Model::Ugm(_) | Model::Rwkv(_) => false,
+            Model::Bpe(bpe) => bpe.clean_spaces(),
+            Model::Wpm(_) => true,
+        };
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if options.clean_up_spaces && clean { clean_up_spaces(&text) } else { text }
     }
@@ -303,7 +336,8 @@ impl Tokenizer {
         }
         match &self.model {
             Model::Bpe(bpe) if !bpe.escapes_spaces() => bytes::decode_or_mark(text),
-            Model::Spm(_) | Model::Bpe(_) => unescape_spaces(text),
+            Model::Rwkv(_) => rwkv::unescaped(text),
+            Model::Spm(_) | Model::Bpe(_) | Model::Wpm(_) | Model::Ugm(_) => unescape_spaces(text),
         }
     }
 }

@@ -11,6 +11,12 @@ pub enum ModelKind {
     Spm,
     /// `gpt2`: byte-pair encoding by merge rank, inside the pieces of a pre-tokenizer.
     Bpe,
+    /// `bert`: WordPiece, each word as the longest tokens that it is made of.
+    Wpm,
+    /// `t5`: Unigram (SentencePiece's), the most likely way to cut a normalised text into tokens.
+    Ugm,
+    /// `rwkv`: at each place the longest token, of any bytes.
+    Rwkv,
 }
 
 /// The kind of a token (`tokenizer.ggml.token_type`).
@@ -61,6 +67,8 @@ pub struct SpecialIds {
     pub eom: Option<u32>,
     /// What has no token.
     pub unk: Option<u32>,
+    /// Separator: between two texts, and for WPM after every text.
+    pub sep: Option<u32>,
     /// Padding.
     pub pad: Option<u32>,
     /// Fill in the middle: padding, repository and file separator (they end a generation).
@@ -90,7 +98,7 @@ pub struct SpecialIds {
 pub struct Vocab {
     /// The family.
     pub kind: ModelKind,
-    /// Name of the pre-tokenizer (`tokenizer.ggml.pre`); of no meaning for SPM.
+    /// Name of the pre-tokenizer (`tokenizer.ggml.pre`); of meaning for BPE alone.
     pub pre: String,
     /// Text of each token, nearly always UTF-8; for BPE in byte characters (`Ġ` is a space).
     pub tokens: Vec<Vec<u8>>,
@@ -106,10 +114,18 @@ pub struct Vocab {
     pub add_bos: bool,
     /// Whether `eos` ends every text.
     pub add_eos: bool,
-    /// Whether SPM puts a space before a text.
+    /// Whether `sep` stands between two texts that a model is given together.
+    pub add_sep: bool,
+    /// Whether SPM and Unigram put a space before a text.
     pub add_space_prefix: bool,
-    /// As in the file; no tokenizer implemented here acts on it (llama.cpp's SPM and BPE do not either).
+    /// Whether WPM reads letters as lower-case ones.
+    pub lowercase: bool,
+    /// Whether WPM reads letters without their accents.
+    pub strip_accents: bool,
+    /// Whether Unigram reads several spaces as one; the others do not act on it (llama.cpp's SPM and BPE do not either).
     pub remove_extra_whitespaces: bool,
+    /// Unigram's normalisation as SentencePiece compiles it (`tokenizer.ggml.precompiled_charsmap`); empty for none.
+    pub charsmap: Vec<u8>,
     /// Name of the model (`general.name`): some models are told apart by it.
     pub model_name: String,
     /// What was doubtful when the vocabulary was read; passed on to [`Tokenizer::warnings`](super::Tokenizer::warnings).
@@ -118,8 +134,9 @@ pub struct Vocab {
 
 impl Vocab {
     /// A vocabulary of `tokens` with the defaults of its kind and pre-tokenizer: for SPM ids 0, 1, 2 are unknown, begin
-    /// and end, `bos` and a space are put before the text; for BPE id 11 is begin and end. Default ids outside
-    /// the vocabulary are left out.
+    /// and end, `bos` and a space are put before the text; for BPE id 11 is begin and end; for WPM ids 100, 101, 102 are
+    /// unknown, begin and separator; for Unigram ids 1 and 2 are end and unknown, and `eos` is put after the text. Default ids
+    /// outside the vocabulary are left out.
     pub fn new<T: Into<Vec<u8>>>(kind: ModelKind, pre: &str, tokens: impl IntoIterator<Item = T>) -> Vocab {
         let tokens: Vec<Vec<u8>> = tokens.into_iter().map(Into::into).collect();
         let present = |id: u32| Some(id).filter(|&id| (id as usize) < tokens.len());
@@ -133,6 +150,17 @@ impl Vocab {
                 eos: present(11),
                 ..Default::default()
             },
+            ModelKind::Wpm => SpecialIds {
+                bos: present(101),
+                unk: present(100),
+                sep: present(102),
+                pad: present(0),
+                ..Default::default()
+            },
+            ModelKind::Ugm => {
+                SpecialIds { eos: present(1), unk: present(2), pad: present(0), ..Default::default() }
+            }
+            ModelKind::Rwkv => SpecialIds::default(),
         };
         Vocab {
             kind,
@@ -141,10 +169,18 @@ impl Vocab {
             types: Vec::new(),
             merges: Vec::new(),
             special,
-            add_bos: kind == ModelKind::Spm || defaults.add_bos,
-            add_eos: false,
+            add_bos: match kind {
+                ModelKind::Spm | ModelKind::Wpm => true,
+                ModelKind::Bpe => defaults.add_bos,
+                ModelKind::Ugm | ModelKind::Rwkv => false,
+            },
+            add_eos: kind == ModelKind::Ugm,
+            add_sep: kind == ModelKind::Wpm,
             add_space_prefix: kind == ModelKind::Spm,
+            lowercase: true,
+            strip_accents: true,
             remove_extra_whitespaces: false,
+            charsmap: Vec::new(),
             model_name: String::new(),
             warnings: Vec::new(),
             tokens,
@@ -171,6 +207,7 @@ impl Vocab {
             ("eot", special.eot),
             ("eom", special.eom),
             ("unk", special.unk),
+            ("sep", special.sep),
             ("pad", special.pad),
             ("fim_pad", special.fim_pad),
             ("fim_rep", special.fim_rep),

@@ -15,5 +15,6 @@ mod hybrid_f32;
 mod logits;
 mod sampling;
 mod session;
+mod tokenizer_made;
 mod tokenizer_oracle;
 mod tokenizer_vocab;

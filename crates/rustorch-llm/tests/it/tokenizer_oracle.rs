@@ -3,29 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use crate::common::{shared, tokenizer};
+use crate::common::{fnv, shared, tokenizer, tokenizer_corpus as corpus, tokenizer_digest as digest};
 use rustorch_llm::tokenizer::{EncodeOptions, ModelKind, Tokenizer, Vocab};
 use serde_json::Value;
 
 const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
 const SPECIAL: EncodeOptions = EncodeOptions { add_special: true, parse_special: true };
-
-fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
-    let hash = bytes
-        .into_iter()
-        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    format!("{hash:016x}")
-}
-
-/// Number and hash of ids, texts separated by 0xFFFFFFFF.
-fn digest(lists: &[Vec<u32>]) -> Value {
-    let bytes = lists.iter().flat_map(|ids| ids.iter().copied().chain([u32::MAX])).flat_map(u32::to_le_bytes);
-    serde_json::json!({ "count": lists.iter().map(Vec::len).sum::<usize>(), "fnv": fnv(bytes) })
-}
-
-fn corpus() -> Vec<String> {
-    serde_json::from_str(include_str!("../fixtures/tokenizer/corpus.json")).unwrap()
-}
 
 fn expected() -> Value {
     serde_json::from_str(include_str!("../fixtures/tokenizer/expected.json")).unwrap()
@@ -116,6 +99,34 @@ fn pre_tokenizers_agree_with_llama_cpp() {
         }
     }
     assert!(wrong.is_empty(), "{} names\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The code points of text below U+32000, in order.
+fn code_points() -> impl Iterator<Item = char> + Clone {
+    (1..0x32000).filter_map(char::from_u32)
+}
+
+#[test]
+fn word_pieces_of_every_code_point_agree_with_llama_cpp() {
+    let expected = expected();
+    let special = (0..104).map(|i| format!("[unused{i}]"));
+    let tokens = special.chain(code_points().map(|c| format!("▁{c}"))).chain(code_points().map(String::from));
+    let vocab = Vocab::new(ModelKind::Wpm, "", tokens);
+    // First and last code points of those that the oracle's Unicode has.
+    let ranges = expected["wpm"]["ranges"].as_str().unwrap().split(' ');
+    let ranges: Vec<u32> = ranges.map(|end| end.parse().unwrap()).collect();
+    let assigned = ranges.chunks_exact(2).flat_map(|range| range[0]..=range[1]).filter_map(char::from_u32);
+    let texts: Vec<String> = assigned.map(|c| format!("a{c}a")).collect();
+    assert!(texts.len() > 140_000);
+    let mut wrong = Vec::new();
+    for (name, lowercase, strip_accents) in [("lowercase", true, false), ("strip_accents", false, true)] {
+        let tokenizer = Tokenizer::new(Vocab { lowercase, strip_accents, ..vocab.clone() }).unwrap();
+        let found = encode(&tokenizer, &texts, PLAIN);
+        if digest(&found) != expected["wpm"][name] {
+            wrong.push(format!("{name}: {}", first_difference(&format!("wpm:{name}"), 0, &texts, &found)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -80,6 +80,22 @@ fn deepseek_llm() {
 }
 
 #[test]
+fn bert_bge() {
+    let Some((bert, cases)) = cases("bert-bge") else { return };
+    assert_eq!(bert.warnings(), [""; 0]);
+    for (text, expected) in &cases {
+        assert_eq!(&bert.encode(text, PLAIN), expected, "{text:?}");
+    }
+    let special = EncodeOptions { add_special: true, parse_special: true };
+    assert_eq!(bert.encode("Hello world", special), [101, 7592, 2088, 102]);
+    assert_eq!(bert.encode("héllo [MASK]", special), [101, 7592, 103, 102]);
+    let spaced = bert.decode(&[7592, 1010, 2088], DecodeOptions::default());
+    assert_eq!(spaced, " hello , world");
+    let clean = DecodeOptions { clean_up_spaces: true, ..DecodeOptions::default() };
+    assert_eq!(bert.decode(&[7592, 1010, 2088], clean), " hello, world");
+}
+
+#[test]
 fn special_tokens_are_added_and_parsed() {
     let parse = EncodeOptions { add_special: true, parse_special: true };
     if let Some(llama3) = tokenizer("llama-bpe") {

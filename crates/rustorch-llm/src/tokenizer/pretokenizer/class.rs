@@ -3,7 +3,7 @@
 use unicode_general_category::{GeneralCategory, get_general_category};
 
 /// Major Unicode categories, one bit each.
-pub(super) mod category {
+pub(in crate::tokenizer) mod category {
     pub(crate) const LETTER: u8 = 1;
     pub(crate) const NUMBER: u8 = 2;
     pub(crate) const PUNCTUATION: u8 = 4;
@@ -16,7 +16,7 @@ pub(super) mod category {
 const OTHER_WHITESPACE: char = '\u{0B}';
 
 /// Bit of the major category of `c` (0 for separators, controls and unassigned code points).
-pub(super) fn category_of(c: char) -> u8 {
+pub(in crate::tokenizer) fn category_of(c: char) -> u8 {
     use GeneralCategory as G;
     match get_general_category(c) {
         G::UppercaseLetter | G::LowercaseLetter | G::TitlecaseLetter | G::ModifierLetter | G::OtherLetter => {

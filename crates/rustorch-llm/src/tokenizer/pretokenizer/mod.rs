@@ -8,7 +8,7 @@ mod parse;
 mod pattern;
 mod table;
 
-use class::{category, category_of};
+pub(super) use class::{category, category_of};
 use pattern::Pattern;
 use table::{SPECS, Spec};
 

@@ -3,9 +3,11 @@
 //! Of each value 24 bits of SplitMix64, seeded with FNV-1a of the tensor's name, make a uniform `f32` in [-1, 1), which a rule scales
 //! by a power of two. Nothing rounds but one addition, and no function of a mathematical library is called.
 
+use crate::common::fnv1a;
+
 /// The values of a tensor; `shape` is outermost first, and `embedding` how far the values of the embedding table reach.
 pub(super) fn tensor(name: &str, shape: &[usize], embedding: f32) -> Vec<f32> {
-    let seed = fnv1a(name);
+    let seed = fnv1a(name.bytes());
     let (middle, reach) = affine(name, shape, embedding);
     let uniform = |bits: u64| (bits as i64 - (1 << 23)) as f32 / (1 << 23) as f32;
     (1..=shape.iter().product::<usize>() as u64)
@@ -15,12 +17,7 @@ pub(super) fn tensor(name: &str, shape: &[usize], embedding: f32) -> Vec<f32> {
 
 /// The `i`-th of some lengths from 1 to 7, other ones for each name.
 pub(super) fn length(name: &str, i: u64) -> usize {
-    1 + (splitmix64(fnv1a(name), i) % 7) as usize
-}
-
-fn fnv1a(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
+    1 + (splitmix64(fnv1a(name.bytes()), i) % 7) as usize
 }
 
 /// The `i`-th output, from 1.

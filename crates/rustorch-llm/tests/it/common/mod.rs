@@ -78,7 +78,8 @@ pub(crate) fn floats(text: &str) -> Vec<f32> {
     base64(text).chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
-fn base64(text: &str) -> Vec<u8> {
+/// The bytes that a text in base64 stands for.
+pub(crate) fn base64(text: &str) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits =
         text.bytes().filter(|&b| b != b'=').map(|b| ALPHABET.iter().position(|&a| a == b).unwrap() as u32);
@@ -92,4 +93,27 @@ fn base64(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+/// The FNV-1a hash of some bytes.
+pub(crate) fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes
+        .into_iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// The same in hexadecimal digits.
+pub(crate) fn fnv(bytes: impl IntoIterator<Item = u8>) -> String {
+    format!("{:016x}", fnv1a(bytes))
+}
+
+/// Number and hash of ids, texts separated by 0xFFFFFFFF, as the tokenizers' oracles keep them.
+pub(crate) fn tokenizer_digest(lists: &[Vec<u32>]) -> serde_json::Value {
+    let bytes = lists.iter().flat_map(|ids| ids.iter().copied().chain([u32::MAX])).flat_map(u32::to_le_bytes);
+    serde_json::json!({ "count": lists.iter().map(Vec::len).sum::<usize>(), "fnv": fnv(bytes) })
+}
+
+/// The difficult texts of the tokenizers' oracles.
+pub(crate) fn tokenizer_corpus() -> Vec<String> {
+    serde_json::from_str(include_str!("../../fixtures/tokenizer/corpus.json")).unwrap()
 }
