@@ -74,7 +74,7 @@ impl HeadBroadcast {
 /// [batch, seq, v_heads, d_k], beta: [batch, seq, v_heads], state: [batch, v_heads, d_k, d_v]` give `out: [batch, seq, v_heads, d_v]`
 /// and the next state.
 ///
-/// At each position, for each head of values, with the state `S`, decays `e = exp(g)` of its rows and `∘` for the product of elements:
+/// At each position, for each head of values, with the state `S`, decays `e = exp(g)` of its rows and `∘` for elementwise multiplication:
 /// `S ← e ∘ S`, then `S ← S + k ⊗ beta · (v − kᵀ S)`, and `out = qᵀ S / √d_k`. `v_heads` is a multiple of `heads`. The L2 norm of queries
 /// and keys is the model's business: [`RmsNorm`](super::RmsNorm) with `eps / d_k` and a weight of `1 / √d_k` everywhere computes
 /// `x / √(Σ x² + eps)`.

@@ -4,7 +4,7 @@ use super::vector::Vector;
 use crate::ThreadPool;
 use crate::kernels::strided::{Disjoint, Matrices, Matrix, dense, unreachable_memory, with_slice};
 use crate::simd::{self, Level, Task};
-use rustorch_core::{CausalConv1d, DType, Fault, View, ViewMut};
+use rustorch_core::{CausalConv1d, Fault, View, ViewMut, dispatch_dtype};
 use std::ops::Range;
 
 /// Channels that a task computes: rows of some cache lines.
@@ -19,11 +19,7 @@ pub(in crate::kernels) fn run(
     bias: Option<&View<'_>>,
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    match args[0].dtype() {
-        DType::F32 => typed::<f32>(pool, op, args, bias, outs),
-        DType::F64 => typed::<f64>(pool, op, args, bias, outs),
-        _ => Err(unreachable_memory()),
-    }
+    dispatch_dtype!(args[0].dtype(), [F32 F64], T => typed::<T>(pool, op, args, bias, outs), _ => Err(unreachable_memory()))
 }
 
 fn typed<T: Vector>(

@@ -107,9 +107,9 @@ impl<T: Vector, R: Rule<T>> Columns<'_, T, R> {
         let columns = self.first..end.min(self.first + N * LANES);
         self.first = columns.end;
         let (sequence, head) = (self.unit / heads, self.unit % heads);
-        let mut tile = Tile::<T, N>::new(&self.state, d_k, columns.clone());
+        let mut tile = Tile::<T, N>::new(l, &self.state, d_k, columns.clone());
         for t in 0..seq {
-            let v = Lanes::new(&self.v.row(t)[columns.clone()]);
+            let v = Lanes::new(l, &self.v.row(t)[columns.clone()]);
             let results = self.rule.advance(l, t, &v, &mut tile);
             let mut out = Lanes::<T, N>::ZERO;
             for (out, &result) in out.0.iter_mut().zip(&results) {
@@ -117,12 +117,12 @@ impl<T: Vector, R: Rule<T>> Columns<'_, T, R> {
             }
             let at = ((sequence * seq + t) * heads + head) * d_v + columns.start;
             // SAFETY: tasks have different heads or different columns.
-            out.store(unsafe { self.out.slice(at, columns.len()) });
+            out.store(l, unsafe { self.out.slice(at, columns.len()) });
         }
         for (i, row) in tile.rows.iter().enumerate() {
             let at = (self.unit * d_k + i) * d_v + columns.start;
             // SAFETY: as above.
-            row.store(unsafe { self.next.slice(at, columns.len()) });
+            row.store(l, unsafe { self.next.slice(at, columns.len()) });
         }
     }
 }

@@ -7,7 +7,7 @@ use super::vector::Vector;
 use crate::ThreadPool;
 use crate::kernels::strided::{Matrices, Matrix, unreachable_memory};
 use crate::simd::Level;
-use rustorch_core::{DType, Fault, GatedDeltaRule, View, ViewMut};
+use rustorch_core::{Fault, GatedDeltaRule, View, ViewMut, dispatch_dtype};
 
 pub(in crate::kernels) fn run(
     pool: &ThreadPool,
@@ -15,11 +15,7 @@ pub(in crate::kernels) fn run(
     args: [&View<'_>; 6],
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    match args[0].dtype() {
-        DType::F32 => typed::<f32>(pool, op, args, outs),
-        DType::F64 => typed::<f64>(pool, op, args, outs),
-        _ => Err(unreachable_memory()),
-    }
+    dispatch_dtype!(args[0].dtype(), [F32 F64], T => typed::<T>(pool, op, args, outs), _ => Err(unreachable_memory()))
 }
 
 fn typed<T: Vector>(
@@ -99,7 +95,7 @@ impl<T: Vector> Rule<T> for DeltaRule<'_, T> {
         }
         let beta = T::splat(l, self.beta.row(t)[self.head]);
         let minus = T::splat(l, -T::ONE);
-        let mut delta = tile.product(l, &self.decayed_k);
+        let mut delta = tile.gemv(l, &self.decayed_k);
         for (delta, v) in delta.iter_mut().zip(&v.0) {
             *delta = T::times(l, T::mul_add(l, *delta, minus, T::load(l, v)), beta);
         }

@@ -7,18 +7,14 @@ use super::vector::Vector;
 use crate::ThreadPool;
 use crate::kernels::strided::{Matrix, unreachable_memory};
 use crate::simd::Level;
-use rustorch_core::{DType, Fault, View, ViewMut};
+use rustorch_core::{Fault, View, ViewMut, dispatch_dtype};
 
 pub(in crate::kernels) fn run(
     pool: &ThreadPool,
     args: [&View<'_>; 7],
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    match args[0].dtype() {
-        DType::F32 => typed::<f32>(pool, args, outs),
-        DType::F64 => typed::<f64>(pool, args, outs),
-        _ => Err(unreachable_memory()),
-    }
+    dispatch_dtype!(args[0].dtype(), [F32 F64], T => typed::<T>(pool, args, outs), _ => Err(unreachable_memory()))
 }
 
 fn typed<T: Vector>(
@@ -55,7 +51,7 @@ impl<T: Vector> Rule<T> for Wkv7<'_, T> {
         v: &Lanes<T, N>,
         tile: &mut Tile<T, N>,
     ) -> [T::V<L>; N] {
-        let along = tile.product(l, self.a.row(t));
+        let along = tile.gemv(l, self.a.row(t));
         let mut sums = [[T::splat(l, T::ZERO); N]; 2];
         let (rows, row) = tile.rows.as_chunks_mut::<2>();
         let ((ws, w), (ks, k)) = (self.w.row(t).as_chunks::<2>(), self.k.row(t).as_chunks::<2>());

@@ -2,11 +2,11 @@
 
 use super::operand::{by_head, matrices};
 use super::tile::Lanes;
-use super::vector::Vector;
+use super::vector::{Vector, copy};
 use crate::ThreadPool;
 use crate::kernels::strided::{self, Disjoint, Matrices, Matrix, unreachable_memory, with_slice};
 use crate::simd::{self, LANES, Level, Task};
-use rustorch_core::{DType, Fault, View, ViewMut};
+use rustorch_core::{Fault, View, ViewMut, dispatch_dtype};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -20,11 +20,7 @@ pub(in crate::kernels) fn run(
     args: [&View<'_>; 6],
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    match args[0].dtype() {
-        DType::F32 => typed::<f32>(pool, args, outs),
-        DType::F64 => typed::<f64>(pool, args, outs),
-        _ => Err(unreachable_memory()),
-    }
+    dispatch_dtype!(args[0].dtype(), [F32 F64], T => typed::<T>(pool, args, outs), _ => Err(unreachable_memory()))
 }
 
 fn typed<T: Vector>(
@@ -146,7 +142,7 @@ impl<T: Vector> Rows<'_, T> {
             let from = self.state.matrix(self.sequence * heads + head).row(i);
             let group = &mut tile[row / ROWS * vectors..][..vectors];
             for (to, from) in group.iter_mut().zip(from.chunks(LANES)) {
-                to.0[row % ROWS][..from.len()].copy_from_slice(from);
+                copy(l, from, &mut to.0[row % ROWS][..from.len()]);
             }
         }
         // Of each row: its decay where it is one, and dt · x.
@@ -181,10 +177,10 @@ impl<T: Vector> Rows<'_, T> {
                 (head, row, len) = (head + 1, rows.end, p);
             }
             for (to, from) in b.iter_mut().zip(self.b.row(t).chunks(LANES)) {
-                *to = Lanes::new(from);
+                *to = Lanes::new(l, from);
             }
             for (to, from) in c.iter_mut().zip(self.c.row(t).chunks(LANES)) {
-                *to = Lanes::new(from);
+                *to = Lanes::new(l, from);
             }
             let start = (self.sequence * seq + t) * heads * p + first;
             // SAFETY: tasks have different rows.
@@ -216,7 +212,7 @@ impl<T: Vector> Rows<'_, T> {
             let out = unsafe { self.next.slice(start, n) };
             let group = &tile[row / ROWS * vectors..][..vectors];
             for (out, from) in out.chunks_mut(LANES).zip(group) {
-                out.copy_from_slice(&from.0[row % ROWS][..out.len()]);
+                copy(l, &from.0[row % ROWS][..out.len()], out);
             }
         }
     }

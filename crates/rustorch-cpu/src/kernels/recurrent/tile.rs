@@ -1,6 +1,6 @@
 //! Some columns of a state of keys × values, packed so that they stay in the first-level cache.
 
-use super::vector::Vector;
+use super::vector::{Vector, copy};
 use crate::kernels::strided::Matrix;
 use crate::simd::{LANES, Level};
 use std::ops::Range;
@@ -15,21 +15,19 @@ impl<T: Vector, const N: usize> Lanes<T, N> {
 
     /// Elements, with zeros behind them.
     #[inline(always)]
-    pub(super) fn new(x: &[T]) -> Lanes<T, N> {
-        if let Ok(whole) = <&[[T; LANES]; N]>::try_from(x.as_chunks().0) {
-            return Lanes(*whole);
-        }
+    pub(super) fn new<L: Level>(l: L, x: &[T]) -> Lanes<T, N> {
         let mut lanes = Lanes::ZERO;
-        lanes.0.as_flattened_mut()[..x.len()].copy_from_slice(x);
+        for (to, from) in lanes.0.iter_mut().zip(x.chunks(LANES)) {
+            copy(l, from, &mut to[..from.len()]);
+        }
         lanes
     }
 
     /// The first elements.
     #[inline(always)]
-    pub(super) fn store(&self, out: &mut [T]) {
-        match <&mut [[T; LANES]; N]>::try_from(out.as_chunks_mut().0) {
-            Ok(whole) => *whole = self.0,
-            Err(_) => out.copy_from_slice(&self.0.as_flattened()[..out.len()]),
+    pub(super) fn store<L: Level>(&self, l: L, out: &mut [T]) {
+        for (from, to) in self.0.iter().zip(out.chunks_mut(LANES)) {
+            copy(l, &from[..to.len()], to);
         }
     }
 }
@@ -41,27 +39,32 @@ pub(super) struct Tile<T, const N: usize> {
 
 impl<T: Vector, const N: usize> Tile<T, N> {
     #[inline(always)]
-    pub(super) fn new(state: &Matrix<'_, T>, d_k: usize, columns: Range<usize>) -> Tile<T, N> {
+    pub(super) fn new<L: Level>(
+        l: L,
+        state: &Matrix<'_, T>,
+        d_k: usize,
+        columns: Range<usize>,
+    ) -> Tile<T, N> {
         let mut rows = Vec::with_capacity(d_k);
         for i in 0..d_k {
-            rows.push(Lanes::new(&state.row(i)[columns.clone()]));
+            rows.push(Lanes::new(l, &state.row(i)[columns.clone()]));
         }
         Tile { rows }
     }
 
-    /// `xᵀ S`: sums over rows `i` with `i mod 4` equal, in order, of which the first two and the last two are added first.
+    /// `xᵀ S`: four sums over every fourth row, of which the first two and the last two are added first.
     #[inline(always)]
-    pub(super) fn product<L: Level>(&self, l: L, x: &[T]) -> [T::V<L>; N] {
+    pub(super) fn gemv<L: Level>(&self, l: L, x: &[T]) -> [T::V<L>; N] {
         let mut sums = [[T::splat(l, T::ZERO); N]; 4];
         let (rows, rows_rest) = self.rows.as_chunks::<4>();
         let (xs, xs_rest) = x.as_chunks::<4>();
         for (rows, x) in rows.iter().zip(xs) {
             for ((sums, row), &x) in sums.iter_mut().zip(rows).zip(x) {
-                add_product(l, x, row, sums);
+                add_scaled(l, x, row, sums);
             }
         }
         for (row, &x) in rows_rest.iter().zip(xs_rest) {
-            add_product(l, x, row, &mut sums[0]);
+            add_scaled(l, x, row, &mut sums[0]);
         }
         let [mut total, second, third, fourth] = sums;
         for c in 0..N {
@@ -73,7 +76,7 @@ impl<T: Vector, const N: usize> Tile<T, N> {
 
 /// Adds a factor times a row to the sums.
 #[inline(always)]
-fn add_product<T: Vector, L: Level, const N: usize>(
+fn add_scaled<T: Vector, L: Level, const N: usize>(
     l: L,
     factor: T,
     row: &Lanes<T, N>,

@@ -94,3 +94,12 @@ impl Vector for f64 {
         [v[0][0], v[1][0], v[2][0], v[3][0]]
     }
 }
+
+/// Copies up to [`LANES`] elements, without a call where it is so many.
+#[inline(always)]
+pub(super) fn copy<T: Vector, L: Level>(l: L, from: &[T], to: &mut [T]) {
+    match (<&[T; LANES]>::try_from(from), <&mut [T; LANES]>::try_from(&mut *to)) {
+        (Ok(from), Ok(to)) => T::store(l, T::load(l, from), to),
+        _ => to.copy_from_slice(from),
+    }
+}
