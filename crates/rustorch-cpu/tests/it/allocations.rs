@@ -74,12 +74,16 @@ fn a_gemm_allocates_its_pack_buffer_once() {
     for threads in [1, 2] {
         let cpu = CpuBackend::new(threads);
         for w in [DType::F32, DType::F64, DType::BF16, DType::I64] {
-            // The thread's own scratch, which every later call has.
-            allocations(&cpu, w, [1, 1, 1], None);
+            // The thread's own scratch, which every later call has that is not small.
+            allocations(&cpu, w, [40, 40, 40], None);
             for size in [[8, 8, 8], [1, 300, 70], [65, 130, 600], [700, 40, 90]] {
                 let activation = w.is_float().then_some(UnaryOp::Relu);
                 let [first, second] = allocations(&cpu, w, size, activation);
-                assert!(first <= 1 && second == 0, "{w} {size:?}, {threads} threads: {first}, then {second}");
+                let most = usize::from(size != [8, 8, 8]);
+                assert!(
+                    first <= most && second == 0,
+                    "{w} {size:?}, {threads} threads: {first}, then {second}"
+                );
             }
         }
     }
