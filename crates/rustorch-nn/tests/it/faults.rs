@@ -143,7 +143,7 @@ fn operations_that_fail_run_elsewhere() -> Result<()> {
     let acts =
         [Act::Fail, Act::Doubt, Act::TimeOut, Act::RunOut, Act::Nan, Act::Delay(Duration::from_millis(1))];
     for act in acts {
-        for after in [0, 10, 60, 200] {
+        for after in [0, 10, 60, 80] {
             let (_, executor, again) = check(&[Rule::at(Point::Run).act(act.clone()).after(after).times(2)])?;
             assert_eq!(again, 0, "{act:?} after {after}");
             let quarantines = matches!(act, Act::Fail | Act::Doubt | Act::TimeOut | Act::Nan);
