@@ -71,7 +71,15 @@ fn is_differentiable(op: &Op) -> bool {
     use OpKind as K;
     !matches!(
         op.kind(),
-        K::Fill | K::Arange | K::Random(_) | K::Compare(_) | K::Custom(_) | K::Binary(BinaryOp::FloorDiv)
+        K::Fill
+            | K::Arange
+            | K::Random(_)
+            | K::Compare(_)
+            | K::Custom(_)
+            | K::Binary(BinaryOp::FloorDiv)
+            | K::OptimizerStep(_)
+            | K::TotalNorm
+            | K::ForeachMul
     ) && !matches!(
         op,
         Op::Unary(
