@@ -40,7 +40,7 @@ TABLES = {
         drop=[*BIASES, TIED],
         embedding=SMALL,
     ),
-    # Sharing of keys and values begins at layer 20, and per-layer embeddings are 256 wide, whatever metadata says.
+    # Sharing of keys and values begins at layer 20, per-layer embeddings are 256 wide, and the soft-cap is 30, whatever metadata says.
     "gemma3n": table(
         "gemma3n",
         22,
@@ -57,10 +57,10 @@ TABLES = {
             "embedding_length_per_layer_input": 256,
             # Of the last layers the converter writes minus infinity, which JSON lacks; llama.cpp does not read them.
             "activation_sparsity_scale": [1.6448533535003662] * 10 + [-10.0] * 12,
-            "final_logit_softcapping": CAP,
+            "final_logit_softcapping": 30.0,
         },
         drop=[*BIASES, TIED],
-        embedding=SMALL,
+        embedding=0.5,
     ),
     # E2B: three of seven layers have the keys and values of the last of their kind before, and wider feed-forward networks.
     "gemma4": table(
