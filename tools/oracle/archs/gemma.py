@@ -5,6 +5,7 @@ from .common import BIASES, EXPERTS, RMS, SPLIT_EXPERTS, TIED, WIDE, table
 # The embedding is scaled by the root of its width and gives the logits, too: with this reach these are between -1 and 1.
 SMALL = 2**-4
 CAP = 1.0
+NARROW = {"embedding_length": 32, "feed_forward_length": 32, "attention.key_length": 16, "attention.value_length": 16}
 GEMMA4 = {
     "attention.key_length": 32,
     "attention.value_length": 32,
@@ -40,6 +41,17 @@ TABLES = {
         drop=[*BIASES, TIED],
         embedding=SMALL,
     ),
+    # The 27Bs, which llama.cpp knows by their layers, scale scores by the width of the embedding for each head.
+    "gemma2-27b": table(
+        "gemma2",
+        46,
+        RMS,
+        NARROW,
+        {"attn_logit_softcapping": 2.0, "final_logit_softcapping": CAP, "attention.sliding_window": 8},
+        drop=BIASES,
+        embedding=SMALL,
+    ),
+    "gemma3-27b": table("gemma3", 62, RMS, NARROW, {"attention.sliding_window": 8}, drop=[*BIASES, TIED], embedding=SMALL),
     # Sharing of keys and values begins at layer 20, per-layer embeddings are 256 wide, and the soft-cap is 30, whatever metadata says.
     "gemma3n": table(
         "gemma3n",
