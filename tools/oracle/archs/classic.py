@@ -4,6 +4,7 @@ from .common import BIASES, LAYER_NORM, RMS, TIED, table
 
 LEARNED_POSITIONS = {"attention.head_count_kv": None, "rope.freq_base": None}
 ALIBI = {"rope.freq_base": None}
+BAICHUAN = {"rope.dimension_count": 8, "embedding_length": 32, "feed_forward_length": 32}
 
 TABLES = {
     "gpt2": table("gpt2", 3, LAYER_NORM, LEARNED_POSITIONS),
@@ -31,9 +32,9 @@ TABLES = {
         "stablelm", 2, LAYER_NORM, {"rope.dimension_count": 8, "use_parallel_residual": True}, drop=[*BIASES, r"ffn_norm\."]
     ),
     "phi2": table("phi2", 3, LAYER_NORM, {"attention.head_count_kv": 4, "rope.dimension_count": 8}),
-    "baichuan": table("baichuan", 3, RMS, {"rope.dimension_count": 16}, drop=BIASES),
-    # ALiBi is for the 13B's 40 layers only.
-    "baichuan-alibi": table("baichuan", 40, RMS, {"rope.dimension_count": 8, "embedding_length": 32, "feed_forward_length": 32}, drop=BIASES),
+    # llama.cpp knows the 7B, which rotates, by its 32 layers, and the 13B, which has ALiBi, by its 40.
+    "baichuan": table("baichuan", 32, RMS, BAICHUAN, drop=BIASES),
+    "baichuan-alibi": table("baichuan", 40, RMS, BAICHUAN, drop=BIASES),
     "nemotron": table("nemotron", 3, LAYER_NORM, {"rope.dimension_count": 8, "rope.scaling.type": "linear", "rope.scaling.factor": 2.0}),
     "olmo": table("olmo", 3, LAYER_NORM, {"attention.clamp_kqv": 0.75}, drop=[*BIASES, TIED]),
 }

@@ -5,6 +5,7 @@ from .common import BIASES, EXPERTS, RMS, SPLIT_EXPERTS, TIED, WIDE, table
 # The embedding is scaled by the root of its width and gives the logits, too: with this reach these are between -1 and 1.
 SMALL = 2**-4
 CAP = 1.0
+NARROW = {"embedding_length": 32, "feed_forward_length": 32, "attention.key_length": 16, "attention.value_length": 16}
 GEMMA4 = {
     "attention.key_length": 32,
     "attention.value_length": 32,
@@ -40,7 +41,18 @@ TABLES = {
         drop=[*BIASES, TIED],
         embedding=SMALL,
     ),
-    # Sharing of keys and values begins at layer 20, and per-layer embeddings are 256 wide, whatever metadata says.
+    # The 27Bs, which llama.cpp knows by their layers, scale scores by the width of the embedding for each head.
+    "gemma2-27b": table(
+        "gemma2",
+        46,
+        RMS,
+        NARROW,
+        {"attn_logit_softcapping": 2.0, "final_logit_softcapping": CAP, "attention.sliding_window": 8},
+        drop=BIASES,
+        embedding=SMALL,
+    ),
+    "gemma3-27b": table("gemma3", 62, RMS, NARROW, {"attention.sliding_window": 8}, drop=[*BIASES, TIED], embedding=SMALL),
+    # Sharing of keys and values begins at layer 20, per-layer embeddings are 256 wide, and the soft-cap is 30, whatever metadata says.
     "gemma3n": table(
         "gemma3n",
         22,
@@ -57,10 +69,10 @@ TABLES = {
             "embedding_length_per_layer_input": 256,
             # Of the last layers the converter writes minus infinity, which JSON lacks; llama.cpp does not read them.
             "activation_sparsity_scale": [1.6448533535003662] * 10 + [-10.0] * 12,
-            "final_logit_softcapping": CAP,
+            "final_logit_softcapping": 30.0,
         },
         drop=[*BIASES, TIED],
-        embedding=SMALL,
+        embedding=0.5,
     ),
     # E2B: three of seven layers have the keys and values of the last of their kind before, and wider feed-forward networks.
     "gemma4": table(

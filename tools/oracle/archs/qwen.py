@@ -17,8 +17,10 @@ SHARED_EXPERT = {"expert_feed_forward_length": 32, "expert_shared_feed_forward_l
 
 TABLES = {
     "qwen2": table("qwen2", 3, RMS, YARN, drop=[r"^output\.bias$", TIED]),
-    # llama.cpp does not read this architecture's epsilon, and takes 0.
-    "qwen2vl": table("qwen2vl", 3, {"attention.layer_norm_rms_epsilon": 1e-12, "rope.dimension_sections": [2, 3, 3, 0]}, drop=[r"^output\.bias$"]),
+    # llama.cpp 0.3.36 does not read this architecture's epsilon: it is 0.
+    "qwen2vl": table(
+        "qwen2vl", 3, {"attention.layer_norm_rms_epsilon": 1e-12, "rope.dimension_sections": [2, 3, 3, 0]}, drop=[r"^output\.bias$"]
+    ),
     "qwen2moe": table("qwen2moe", 3, RMS, EXPERTS, SHARED_EXPERT),
     "qwen3": table("qwen3", 3, RMS, WIDE, drop=[*BIASES, HEAD]),
     "qwen3vl": table("qwen3vl", 3, RMS, WIDE, {"rope.dimension_sections": [6, 5, 5, 0], "n_deepstack_layers": 3}, drop=[*BIASES, HEAD, TIED]),
