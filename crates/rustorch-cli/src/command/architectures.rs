@@ -7,16 +7,17 @@ use rustorch::llm::arch::Architecture;
 use serde_json::{Value, json};
 
 pub(crate) fn run(args: &ArchitecturesArgs) -> Result<(), Failure> {
+    let all = Architecture::ALL;
     if args.json {
-        let all: Vec<Value> = Architecture::ALL
+        let entries: Vec<Value> = all
             .iter()
             .map(|a| json!({ "name": a.name, "models": a.models, "parts": a.features() }))
             .collect();
-        return output::json(&all);
+        return output::json(&entries);
     }
-    let rows: Vec<Vec<String>> = Architecture::ALL
-        .iter()
-        .map(|a| vec![a.name.into(), a.models.into(), a.features().join(", ")])
-        .collect();
-    output::table(&["architecture", "models", "parts"], &rows)
+    let width = all.iter().map(|a| a.name.len()).max().unwrap_or(0);
+    for a in all {
+        output::line(format_args!("{:<width$}  {}: {}", a.name, a.models, a.features().join(", ")))?;
+    }
+    Ok(())
 }

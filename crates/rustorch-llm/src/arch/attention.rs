@@ -32,6 +32,8 @@ pub struct Attention {
     pub sinks: Option<&'static str>,
     /// Whether queries far from the beginning are scaled up, where the metadata says so.
     pub temperature: bool,
+    /// Whether the projection to queries gives each head a gate behind its query, whose sigmoid is a factor of the head's result.
+    pub gated: bool,
     /// Projection of the heads' results.
     pub output: Linear,
 }

@@ -17,6 +17,7 @@ pub(super) const DECODER: Architecture = Architecture {
     kind: alike,
     output: &[Part::rms("output_norm"), Part::Output(OUTPUT)],
     windows: None,
+    recurrent: None,
     left_out: LEFT_OUT,
 };
 
@@ -56,6 +57,11 @@ pub(super) fn full_or_windowed(config: &ModelConfig, layer: usize) -> usize {
     usize::from(config.layers[layer].window.is_some())
 }
 
+/// The first kind of block has attention, the second is recurrent.
+pub(super) fn attention_or_recurrent(config: &ModelConfig, layer: usize) -> usize {
+    usize::from(config.layers[layer].recurrent)
+}
+
 /// Grouped-query attention with rotary positions.
 pub(super) const ATTENTION: Attention = Attention {
     query: Linear::maybe_biased("attn_q"),
@@ -71,6 +77,7 @@ pub(super) const ATTENTION: Attention = Attention {
     softcap: None,
     sinks: None,
     temperature: false,
+    gated: false,
     output: Linear::maybe_biased("attn_output"),
 };
 

@@ -54,6 +54,7 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
                 NormKind::Layer => "layer norm",
             }),
             Part::Attention(part) => attention(part, found),
+            Part::DeltaNet(_) => found.extend(["gated delta rule", "causal short convolution"]),
             Part::Mlp(part) => found.extend(mlp(part)),
             Part::Experts(part) => experts(part, found),
             Part::Parallel(branches) => {
@@ -89,6 +90,7 @@ fn attention(part: &Attention, found: &mut Vec<&'static str>) {
         (part.softcap.is_some(), "attention soft cap"),
         (part.sinks.is_some(), "attention sinks"),
         (part.temperature, "attention temperature"),
+        (part.gated, "output gate"),
     ];
     found.extend(rest.iter().filter(|(has, _)| *has).map(|(_, feature)| *feature));
 }

@@ -10,6 +10,7 @@ mod factor;
 mod features;
 mod feed_forward;
 mod part;
+mod recurrent;
 
 mod arcee;
 mod cohere2;
@@ -37,7 +38,10 @@ mod qwen2;
 mod qwen2moe;
 mod qwen2vl;
 mod qwen3;
+mod qwen35;
+mod qwen35moe;
 mod qwen3moe;
+mod qwen3next;
 mod qwen3vl;
 mod qwen3vlmoe;
 mod seed_oss;
@@ -47,6 +51,7 @@ pub use attention::{Attention, HeadNorm, NormSpan, Rope, WindowedRope};
 pub use factor::Factor;
 pub use feed_forward::{Activation, Experts, Mlp, MlpGate, RouterInput, Scores};
 pub use part::{Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
+pub use recurrent::{DeltaNet, DeltaRates};
 
 use crate::model::ModelConfig;
 
@@ -67,6 +72,8 @@ pub struct Architecture {
     pub output: &'static [Part],
     /// Which blocks see a window of the last tokens only; all see everything without it.
     pub windows: Option<Windows>,
+    /// Where some blocks are recurrent: of so many, all but the last, unless the metadata says otherwise.
+    pub recurrent: Option<usize>,
     /// Tensors that files have and the decoder has no use for.
     pub left_out: &'static [LeftOut],
 }
@@ -121,7 +128,10 @@ impl Architecture {
         &qwen2moe::QWEN2MOE,
         &qwen2vl::QWEN2VL,
         &qwen3::QWEN3,
+        &qwen35::QWEN35,
+        &qwen35moe::QWEN35MOE,
         &qwen3moe::QWEN3MOE,
+        &qwen3next::QWEN3NEXT,
         &qwen3vl::QWEN3VL,
         &qwen3vlmoe::QWEN3VLMOE,
         &seed_oss::SEED_OSS,

@@ -4,7 +4,7 @@
 //! computes the next branch from the branch, and [`Part::Add`] adds it to the residual stream. Tensor names lack the prefix `blk.N.` of
 //! a block, and `.weight`.
 
-use super::{Attention, Experts, Factor, Mlp};
+use super::{Attention, DeltaNet, Experts, Factor, Mlp};
 
 /// One step of a model.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub enum Part {
     Norm(Norm),
     /// Attention over the tokens so far.
     Attention(Attention),
+    /// A gated delta network: a recurrence with a state instead of attention.
+    DeltaNet(DeltaNet),
     /// A feed-forward network.
     Mlp(Mlp),
     /// A mixture of experts.

@@ -232,6 +232,10 @@ impl Session {
         if needed > self.options.context {
             return Err(Error::ContextFull { capacity: self.options.context, needed });
         }
+        // A cache that could not go back to the end of the tokens has gone further.
+        for batch in self.tokens[self.cache.len().min(self.tokens.len())..].chunks(self.options.batch) {
+            self.model.model().forward(batch, &mut self.cache, false)?;
+        }
         let mut done = 0;
         for batch in tokens.chunks(self.options.batch) {
             self.logits.clear();

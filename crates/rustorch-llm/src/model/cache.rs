@@ -1,16 +1,22 @@
 //! Keys and values of the tokens so far.
 
-use super::modules::CacheShape;
 use crate::{Error, Result};
 use rustorch_core::{DType, Device};
 use rustorch_tensor::Tensor;
+use std::collections::VecDeque;
 
 /// The keys and values of every block for the tokens decoded so far: in `f16`, or in `f32` where the model had
-/// [`Numerics::F32`](rustorch_core::Numerics::F32) when the cache was made.
+/// [`Numerics::F32`](rustorch_core::Numerics::F32) when the cache was made. Recurrent blocks have a state in `f32` instead.
 ///
 /// Heads are outermost, so that the keys of a head are contiguous.
 pub struct KvCache {
     blocks: Vec<BlockCache>,
+    /// Of each recurrence, behind the last token.
+    states: Vec<State>,
+    /// The states before the first token.
+    start: Vec<State>,
+    /// States behind earlier tokens, with their numbers of tokens, in ascending order.
+    checkpoints: VecDeque<(usize, Vec<State>)>,
     capacity: usize,
     len: usize,
     dtype: DType,
@@ -23,23 +29,59 @@ struct BlockCache {
     values: Tensor,
 }
 
+/// A recurrence's state: the inputs that its convolution still needs, and what it remembers. Never written to, so that a copy is cheap.
+pub(super) type State = [Tensor; 2];
+
+/// What a model keeps of the tokens so far.
+#[derive(Default)]
+pub(super) struct CacheLayout {
+    pub(super) keys_values: Vec<CacheShape>,
+    pub(super) states: Vec<StateShape>,
+}
+
+/// The keys and values of one token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CacheShape {
+    pub(super) block: usize,
+    pub(super) kv_heads: usize,
+    pub(super) key_length: usize,
+    pub(super) value_length: usize,
+}
+
+/// A recurrence's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StateShape {
+    pub(super) block: usize,
+    pub(super) shapes: [Vec<usize>; 2],
+}
+
+/// States are kept before each input of several tokens, and every so many tokens.
+const CHECKPOINT_EVERY: usize = 256;
+/// So many of them.
+const CHECKPOINTS: usize = 16;
+
 impl KvCache {
-    /// A cache for attention of these shapes, each on a device.
+    /// An empty cache, each block's part of it on the block's device.
     pub(super) fn new(
-        shapes: impl IntoIterator<Item = (CacheShape, Device)>,
+        layout: &CacheLayout,
         capacity: usize,
         dtype: DType,
+        device: impl Fn(usize) -> Device,
     ) -> Result<KvCache> {
-        let blocks = shapes
-            .into_iter()
-            .map(|(shape, device)| {
-                let empty = |length: usize| -> Result<Tensor> {
-                    Ok(Tensor::zeros([shape.kv_heads, capacity, length], dtype)?.to_device(device)?)
-                };
-                Ok(BlockCache { keys: empty(shape.key_length)?, values: empty(shape.value_length)? })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(KvCache { blocks, capacity, len: 0, dtype })
+        let zeros = |block: usize, shape: &[usize], dtype| -> Result<Tensor> {
+            Ok(Tensor::zeros(shape, dtype)?.to_device(device(block))?)
+        };
+        let keys_values = layout.keys_values.iter().map(|shape| {
+            let empty = |length| zeros(shape.block, &[shape.kv_heads, capacity, length], dtype);
+            Ok(BlockCache { keys: empty(shape.key_length)?, values: empty(shape.value_length)? })
+        });
+        let blocks = keys_values.collect::<Result<Vec<_>>>()?;
+        let states = layout.states.iter().map(|StateShape { block, shapes: [a, b] }| {
+            Ok([zeros(*block, a, DType::F32)?, zeros(*block, b, DType::F32)?])
+        });
+        let start = states.collect::<Result<Vec<State>>>()?;
+        let (states, checkpoints) = (start.clone(), VecDeque::new());
+        Ok(KvCache { blocks, states, start, checkpoints, capacity, len: 0, dtype })
     }
 
     /// The dtype of keys and values.
@@ -64,23 +106,35 @@ impl KvCache {
 
     /// The bytes of all keys and values at full capacity.
     pub fn bytes(&self) -> usize {
-        let size = |t: &Tensor| t.numel() * self.dtype.block_bytes();
-        self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum()
+        let size = |t: &Tensor| t.meta().packed_bytes();
+        let states = self.checkpoints.len() + 1;
+        let states = states * self.states.iter().flatten().map(size).sum::<usize>();
+        self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum::<usize>() + states
     }
 
     /// The devices that hold it.
     pub fn devices(&self) -> impl Iterator<Item = Device> + '_ {
-        self.blocks.iter().map(|block| block.keys.device())
+        self.blocks.iter().map(|block| &block.keys).chain(self.states.iter().flatten()).map(Tensor::device)
     }
 
     /// Whether a device that holds a part of it failed for good.
     pub fn is_lost(&self) -> bool {
-        self.blocks.iter().any(|block| block.keys.storage().is_lost() || block.values.storage().is_lost())
+        let tensors = self.blocks.iter().flat_map(|block| [&block.keys, &block.values]);
+        tensors.chain(self.states.iter().flatten()).any(|x| x.storage().is_lost())
     }
 
-    /// Forgets all tokens from position `len` on.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+    /// Forgets all tokens from position `len` on; returns how many are left. Those are fewer where a recurrence cannot go back that far, but to
+    /// an earlier checkpoint: whoever wants them has to decode them again.
+    pub fn truncate(&mut self, len: usize) -> usize {
+        if len < self.len {
+            self.len = len;
+            if !self.states.is_empty() {
+                self.checkpoints.retain(|(at, _)| *at <= len);
+                (self.len, self.states) =
+                    self.checkpoints.back().cloned().unwrap_or_else(|| (0, self.start.clone()));
+            }
+        }
+        self.len
     }
 
     /// Fails unless `more` tokens fit.
@@ -108,8 +162,22 @@ impl KvCache {
         Ok([keys.narrow(1, first, n)?, values.narrow(1, first, n)?])
     }
 
-    /// Counts the tokens that every block has written.
-    pub(super) fn advance(&mut self, n: usize) {
+    /// A recurrence's state behind the tokens so far.
+    pub(super) fn state(&self, place: usize) -> &State {
+        &self.states[place]
+    }
+
+    /// Counts the tokens that every block has written, behind which recurrences have these states.
+    pub(super) fn advance(&mut self, n: usize, new_states: Vec<(usize, State)>) {
+        let last = self.checkpoints.back().map_or(0, |(at, _)| *at);
+        let is_due = n > 1 || self.len >= last + CHECKPOINT_EVERY;
+        if !self.states.is_empty() && self.len > last && is_due {
+            self.checkpoints.push_back((self.len, self.states.clone()));
+            if self.checkpoints.len() > CHECKPOINTS {
+                self.checkpoints.pop_front();
+            }
+        }
+        new_states.into_iter().for_each(|(place, state)| self.states[place] = state);
         self.len += n;
     }
 }

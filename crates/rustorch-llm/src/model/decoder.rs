@@ -1,5 +1,6 @@
 //! The decoder that runs every architecture, built from ordinary tensor operations.
 
+use super::cache::State;
 use super::loader::Loader;
 use super::modules::{Module, Norm};
 use super::weights::{Stage, Weights, weight_device};
@@ -8,6 +9,7 @@ use crate::arch::Architecture;
 use crate::{Error, Result};
 use rustorch_core::{Device, Numerics};
 use rustorch_tensor::Tensor;
+use std::cell::RefCell;
 
 /// An architecture's parts as modules, in the order in which they run.
 pub(super) struct Decoder {
@@ -34,6 +36,15 @@ pub(super) struct ForwardPass<'a> {
     pub(super) n: usize,
     /// Whether only the logits after the last of them are wanted.
     pub(super) last_row: bool,
+    /// The states behind the new tokens, of those recurrences that have run, with their places in the cache.
+    new_states: RefCell<Vec<(usize, State)>>,
+}
+
+impl ForwardPass<'_> {
+    /// Keeps a recurrence's state behind the new tokens: it becomes the cache's when all has run.
+    pub(super) fn set_state(&self, place: usize, state: State) {
+        self.new_states.borrow_mut().push((place, state));
+    }
 }
 
 /// What modules hand along, both `[rows, embedding]`.
@@ -180,9 +191,11 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         start,
         n,
         last_row: !all_rows,
+        new_states: RefCell::default(),
     };
     let logits = model.decoder.forward(&pass)?;
-    cache.advance(n);
+    let new_states = pass.new_states.into_inner();
+    cache.advance(n, new_states);
     Ok(logits)
 }
 

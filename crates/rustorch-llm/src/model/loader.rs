@@ -1,8 +1,9 @@
 //! From a file's tensors to weights.
 
 use super::ModelConfig;
+use super::cache::{CacheLayout, CacheShape, StateShape};
 use super::config::MetadataReader;
-use super::modules::{CacheShape, LinearWeights};
+use super::modules::LinearWeights;
 use super::weights::{Role, Rows, Stage, TensorId, Weight, Weights};
 use crate::arch::{Architecture, Bias, Factor, Linear};
 use crate::{Error, Result};
@@ -24,6 +25,8 @@ pub(super) struct Loader<'a> {
     weights: Weights,
     /// The keys and values that the model keeps so far.
     caches: Vec<CacheShape>,
+    /// The states that it keeps so far.
+    states: Vec<StateShape>,
     /// The names loaded so far.
     loaded: HashSet<String>,
 }
@@ -44,6 +47,7 @@ impl<'a> Loader<'a> {
             stage: Stage::Embedding,
             weights: Weights::default(),
             caches: Vec::new(),
+            states: Vec::new(),
             loaded: HashSet::new(),
         }
     }
@@ -75,6 +79,12 @@ impl<'a> Loader<'a> {
     pub(super) fn new_cache(&mut self, shape: CacheShape) -> usize {
         self.caches.push(shape);
         self.caches.len() - 1
+    }
+
+    /// A place in the cache for the two tensors of a recurrence's state; its index.
+    pub(super) fn new_state(&mut self, shapes: [Vec<usize>; 2]) -> usize {
+        self.states.push(StateShape { block: self.block(), shapes });
+        self.states.len() - 1
     }
 
     /// The index of another block's place in the cache.
@@ -240,12 +250,12 @@ impl<'a> Loader<'a> {
     }
 
     /// The weights, unless the file has tensors that no part asked for: a model without them would be another one.
-    pub(super) fn finish(self) -> Result<(Weights, Vec<CacheShape>)> {
+    pub(super) fn finish(self) -> Result<(Weights, CacheLayout)> {
         let is_unknown = |name: &&str| {
             !self.loaded.contains(*name) && self.architecture.left_out(self.config, name).is_none()
         };
         match self.file.tensors().map(|t| t.name()).find(is_unknown) {
-            None => Ok((self.weights, self.caches)),
+            None => Ok((self.weights, CacheLayout { keys_values: self.caches, states: self.states })),
             Some(name) => {
                 Err(Error::UnknownTensor { name: name.into(), architecture: self.architecture.name })
             }

@@ -15,9 +15,10 @@ pub use weights::{Stage, Weight, Weights};
 
 use crate::arch::Architecture;
 use crate::{Error, Result};
+use cache::CacheLayout;
 use decoder::Decoder;
 use loader::Loader;
-use modules::CacheShape;
+
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
@@ -28,8 +29,8 @@ pub struct Model {
     config: ModelConfig,
     decoder: Decoder,
     weights: Weights,
-    /// The keys and values that it keeps, in the order of their blocks.
-    caches: Vec<CacheShape>,
+    /// What it keeps of the tokens so far.
+    cache_layout: CacheLayout,
     numerics: Numerics,
 }
 
@@ -47,8 +48,8 @@ impl Model {
         let config = ModelConfig::read(architecture, file)?;
         let mut loader = Loader::new(architecture, &config, file, progress);
         let decoder = Decoder::load(architecture, &config, &mut loader)?;
-        let (weights, caches) = loader.finish()?;
-        Ok(Model { architecture, config, decoder, weights, caches, numerics: Numerics::default() })
+        let (weights, cache_layout) = loader.finish()?;
+        Ok(Model { architecture, config, decoder, weights, cache_layout, numerics: Numerics::default() })
     }
 
     /// The architecture's description.
@@ -97,8 +98,7 @@ impl Model {
     /// # Errors
     /// If memory runs out.
     pub fn new_cache_of(&self, dtype: DType, capacity: usize) -> Result<KvCache> {
-        let placed = self.caches.iter().map(|&shape| (shape, self.weights.device(Stage::Block(shape.block))));
-        KvCache::new(placed, capacity, dtype)
+        KvCache::new(&self.cache_layout, capacity, dtype, |block| self.weights.device(Stage::Block(block)))
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in

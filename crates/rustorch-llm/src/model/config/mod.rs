@@ -48,6 +48,8 @@ pub struct LayerConfig {
     pub feed_forward: usize,
     /// How many of the last tokens attention sees; all if not given.
     pub window: Option<usize>,
+    /// Whether the block is recurrent instead of having attention.
+    pub recurrent: bool,
     /// The earlier block whose keys and values it uses instead of its own, if any.
     pub keys_of: Option<usize>,
 }
@@ -140,16 +142,26 @@ fn read_layers(
     ];
     let windows = read_windows(r, architecture, blocks)?;
     let owners = read_owners(r, &windows)?;
-    let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward).zip(windows).zip(owners);
+    let recurrent = read_recurrent(r, architecture, blocks)?;
+    let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward).zip(windows).zip(owners).zip(recurrent);
     sizes
-        .map(|((((heads, kv_heads), feed_forward), window), keys_of)| {
+        .map(|(((((heads, kv_heads), feed_forward), window), keys_of), recurrent)| {
             if !heads.is_multiple_of(kv_heads) {
                 let message = format!("{kv_heads} does not divide the {heads} query heads");
                 return Err(r.error("attention.head_count_kv", message));
             }
             let full_lengths = [key_length, value_length];
             let [key_length, value_length] = if window.is_some() { windowed_lengths } else { full_lengths };
-            Ok(LayerConfig { heads, kv_heads, key_length, value_length, feed_forward, window, keys_of })
+            Ok(LayerConfig {
+                heads,
+                kv_heads,
+                key_length,
+                value_length,
+                feed_forward,
+                window,
+                recurrent,
+                keys_of,
+            })
         })
         .collect()
 }
@@ -167,6 +179,16 @@ fn read_windows(
     let pattern = r.find_pattern("attention.sliding_window_pattern")?;
     let pattern = pattern.unwrap_or(Pattern::Period(windows.period));
     Ok((0..blocks).map(|block| pattern.contains(block).then_some(size)).collect())
+}
+
+/// Which blocks are recurrent.
+fn read_recurrent(r: &MetadataReader<'_>, architecture: &Architecture, blocks: usize) -> Result<Vec<bool>> {
+    let Some(period) = architecture.recurrent else { return Ok(vec![false; blocks]) };
+    let pattern = match r.find_pattern("attention.recurrent_layers")? {
+        Some(pattern) => pattern,
+        None => Pattern::Period(r.find_size("full_attention_interval")?.unwrap_or(period)),
+    };
+    Ok((0..blocks).map(|block| pattern.contains(block)).collect())
 }
 
 /// Of each block the one whose keys and values it uses, if not its own: the last blocks share those of the last block of their kind, with a

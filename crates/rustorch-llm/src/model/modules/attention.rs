@@ -6,6 +6,7 @@ use super::rope::Rope;
 use crate::Result;
 use crate::arch::{self, HeadNorm, NormKind, NormSpan};
 use crate::model::LayerConfig;
+use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
 use crate::model::weights::TensorId;
@@ -31,18 +32,11 @@ pub(in crate::model) struct Attention {
     softcap: Option<f32>,
     sinks: Option<TensorId>,
     temperature: Option<Temperature>,
+    /// Whether each head has a gate behind its query.
+    gated: bool,
     output: LinearWeights,
     /// Whether all rows but the last are dropped as soon as their keys and values are in the cache, where nobody asks for their logits.
     pub(super) drops_rows: bool,
-}
-
-/// The keys and values of one token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::model) struct CacheShape {
-    pub(in crate::model) block: usize,
-    pub(in crate::model) kv_heads: usize,
-    pub(in crate::model) key_length: usize,
-    pub(in crate::model) value_length: usize,
 }
 
 /// Projections to keys and values.
@@ -78,7 +72,7 @@ impl Attention {
                 let cache = loader.cache_of(owner).ok_or_else(|| {
                     loader.metadata.error("attention.shared_kv_layers", format!("block {owner} keeps none"))
                 })?;
-                (loader.linear(part.query, [heads * key_length, width], None)?, None, cache)
+                (loader.linear(part.query, [query_width(part, &sizes), width], None)?, None, cache)
             }
             None => {
                 let (query, keys_values) = KeysValues::load(part, &sizes, loader)?;
@@ -101,6 +95,7 @@ impl Attention {
             softcap: softcap.filter(|&cap| cap != 0.0),
             sinks: part.sinks.map(|sinks| loader.vector(sinks, &[heads])).transpose()?,
             temperature: if part.temperature { Temperature::read(loader)? } else { None },
+            gated: part.gated,
             output: loader.linear(part.output, [width, heads * value_length], None)?,
             drops_rows: false,
         })
@@ -114,7 +109,7 @@ impl Attention {
         let [keys, values] = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
-        let query = self.queries(pass, &x, &positions, pass.start + first)?;
+        let (query, gate) = self.queries(pass, &x, &positions, pass.start + first)?;
         let causal = rustorch_core::Attention {
             scale: self.scale,
             causal: Some(pass.start + first),
@@ -130,6 +125,10 @@ impl Attention {
         };
         let value_length = attended.dims()[2];
         let attended = attended.transpose(0, 1)?.reshape([rows, self.heads * value_length])?;
+        let attended = match gate {
+            Some(gate) => attended.mul(&gate.sigmoid()?)?,
+            None => attended,
+        };
         self.output.forward(pass, &attended)
     }
 
@@ -165,16 +164,24 @@ impl Attention {
         Ok(())
     }
 
-    /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is at position `first`.
+    /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is at position `first`; and the gates of the results,
+    /// `[n, heads · length]`, if there are any.
     fn queries(
         &self,
         pass: &ForwardPass<'_>,
         x: &Tensor,
         positions: &Tensor,
         first: usize,
-    ) -> Result<Tensor> {
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let norm = self.query_norm.as_ref();
-        let y = self.query.forward(pass, x)?;
+        let mut y = self.query.forward(pass, x)?;
+        let mut gate = None;
+        if self.gated {
+            let (rows, width) = (y.dims()[0], y.dims()[1] / 2);
+            let both = y.reshape([rows, self.heads, 2, width / self.heads])?;
+            gate = Some(both.select(2, 1)?.reshape([rows, width])?);
+            y = both.select(2, 0)?.reshape([rows, width])?;
+        }
         let mut query = heads(&y, self.heads, norm.filter(|_| !self.norm_after_rope), pass)?;
         if let Some(rope) = &self.rope {
             query = rope.forward(pass, &query, positions)?;
@@ -186,7 +193,7 @@ impl Attention {
             let factors = temperature.factors(first, x.dims()[0])?.to_device(query.device())?;
             query = query.mul(&factors)?;
         }
-        Ok(query)
+        Ok((query, gate))
     }
 }
 
@@ -220,6 +227,11 @@ fn normed(x: &Tensor, norm: Option<&HeadNormWeights>, pass: &ForwardPass<'_>) ->
     norm.map_or(Ok(x.clone()), |norm| norm.norm.forward(x, pass.weights))
 }
 
+/// The width of the projection to queries.
+fn query_width(part: &arch::Attention, sizes: &LayerConfig) -> usize {
+    sizes.heads * sizes.key_length * if part.gated { 2 } else { 1 }
+}
+
 impl KeysValues {
     /// With the projection to queries, which may be one with those to keys and values.
     fn load(
@@ -227,8 +239,8 @@ impl KeysValues {
         sizes: &LayerConfig,
         loader: &mut Loader<'_>,
     ) -> Result<(LinearWeights, KeysValues)> {
-        let LayerConfig { heads, kv_heads, key_length, value_length, .. } = *sizes;
-        let mut layers = vec![(part.query, heads * key_length), (part.key, kv_heads * key_length)];
+        let LayerConfig { kv_heads, key_length, value_length, .. } = *sizes;
+        let mut layers = vec![(part.query, query_width(part, sizes)), (part.key, kv_heads * key_length)];
         let keys_are_values =
             part.value_norm && !loader.has_part(part.fused.name) && !loader.has_part(part.value.name);
         if !keys_are_values {

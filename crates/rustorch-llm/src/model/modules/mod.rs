@@ -2,6 +2,7 @@
 
 mod activation;
 mod attention;
+mod delta_net;
 mod experts;
 mod linear;
 mod mlp;
@@ -9,7 +10,6 @@ mod norm;
 mod per_layer;
 mod rope;
 
-pub(super) use attention::CacheShape;
 pub(super) use linear::LinearWeights;
 pub(super) use norm::Norm;
 
@@ -19,6 +19,7 @@ use super::weights::TensorId;
 use crate::Result;
 use crate::arch::Part;
 use attention::Attention;
+use delta_net::DeltaNet;
 use experts::Experts;
 use mlp::Mlp;
 use per_layer::{PerLayerEmbedding, PerLayerInput};
@@ -31,6 +32,7 @@ pub(super) enum Module {
     Embedding(TensorId),
     Norm(Norm),
     Attention(Attention),
+    DeltaNet(DeltaNet),
     Mlp(Mlp),
     Experts(Experts),
     Parallel(Vec<Vec<Module>>),
@@ -55,6 +57,7 @@ impl Module {
             Part::Embedding(table) => Module::Embedding(loader.matrix(table, &[vocabulary, embedding])?),
             Part::Norm(norm) => Module::Norm(Norm::load(norm.kind, norm.tensor, &[embedding], loader)?),
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
+            Part::DeltaNet(net) => Module::DeltaNet(DeltaNet::load(net, loader)?),
             Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
             Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
             Part::Parallel(branches) => {
@@ -85,12 +88,16 @@ impl Module {
         }))
     }
 
-    /// Lets the attention that no other follows drop all rows but the last when their keys and values are in the cache, if nobody
-    /// asks for their logits; `true` if there is one.
+    /// Lets the last part that mixes positions drop all rows but the last when nothing but their logits is to come of them, and nobody asks
+    /// for these; `true` if there is one.
     pub(super) fn drop_rows_after(modules: &mut [Module]) -> bool {
         modules.iter_mut().rev().any(|module| match module {
             Module::Attention(attention) => {
                 attention.drops_rows = true;
+                true
+            }
+            Module::DeltaNet(net) => {
+                net.drops_rows = true;
                 true
             }
             Module::Parallel(branches) => branches.iter_mut().rev().any(|b| Module::drop_rows_after(b)),
@@ -103,6 +110,7 @@ impl Module {
             Module::Embedding(table) => pass.weights[*table].embedding(&pass.ids)?.to_dtype(DType::F32)?,
             Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
+            Module::DeltaNet(net) => net.forward(pass, flow.input())?,
             Module::Mlp(mlp) => mlp.forward(pass, flow.input())?,
             Module::Experts(experts) => experts.forward(pass, flow.input(), flow.residual())?,
             Module::Parallel(branches) => parallel(branches, pass, flow.input())?,

@@ -9,8 +9,10 @@ mod weights;
 use crate::common::argmax;
 use fixture::{Fixture, Ids};
 use rustorch_core::DType;
-use rustorch_llm::LanguageModel;
 use rustorch_llm::arch::Architecture;
+use rustorch_llm::generate::{Overflow, Session, SessionOptions};
+use rustorch_llm::{Error, LanguageModel};
+use std::sync::Arc;
 
 /// How far logits may be from llama.cpp's, in parts of their range.
 const TOLERANCE: f32 = 1e-4;
@@ -146,6 +148,30 @@ fn chunks_of_a_prompt_change_no_bit() {
             Some((how, _)) => Err(format!("{}: other logits {how}", fixture.name)),
             None => Ok(format!("{} logits", at_once.len())),
         }
+    });
+}
+
+#[test]
+fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
+    each(|fixture| {
+        let named = |error: Error| format!("{}: {error}", fixture.name);
+        let model = Arc::new(fixture.model()?);
+        // Batches that do not end where the session goes back to.
+        let options = SessionOptions { context: CONTEXT, batch: 7, overflow: Overflow::Error };
+        let feed = |session: &mut Session, ids: &[u32]| -> Result<Vec<u32>, String> {
+            Ok(session.feed(ids).map_err(named)?.iter().map(|x| x.to_bits()).collect())
+        };
+        let new = || Session::new(Arc::clone(&model), options).map_err(named);
+        let (kept, turn) = (&fixture.prompt[..10], &fixture.forced[..8]);
+        let mut session = new()?;
+        feed(&mut session, &fixture.prompt)?;
+        session.truncate(kept.len());
+        let back = feed(&mut session, turn)?;
+        let fresh = feed(&mut new()?, &[kept, turn].concat())?;
+        if back != fresh {
+            return Err(format!("{}: other logits after going back to {} ids", fixture.name, kept.len()));
+        }
+        Ok(format!("{} ids", session.tokens().len()))
     });
 }
 
