@@ -309,7 +309,7 @@ def report(text):
     same = sum(a == b for a, b in zip(e["best"], e["prompt"][-1:] + e["forced"]))
     quant = {k: sum(m >= 2e-2 for m in c["margins"] + c["greedy_margins"]) for k, c in e["copies"].items()}
     print(f"{e['name']:20} {len(text):6} bytes, {counted} of {len(e['margins'] + e['greedy_margins'])} ids count, copies {quant}, "
-          f"{len(set(e['best']))} and {len(set(e['greedy']))} different, {same} the token before; kept {list(e['copies'].values())[1]['kept']}")
+          f"{len(set(e['best']))} and {len(set(e['greedy']))} different, {same} the token before; kept {list(e['copies'].values())[-1]['kept']}")
 
 
 def main(kind, path, *names):
