@@ -94,8 +94,8 @@ struct Pending<'s, 'p> {
 }
 
 impl Pending<'_, '_> {
-    /// What parameters of one operation have in common.
-    fn key(&self) -> (DType, Device, f64) {
-        (self.step.parameter.dtype(), self.step.parameter.device(), self.count)
+    /// What parameters of one operation have in common; the count by its bits, so that a NaN of a damaged state equals itself.
+    fn key(&self) -> (DType, Device, u64) {
+        (self.step.parameter.dtype(), self.step.parameter.device(), self.count.to_bits())
     }
 }
