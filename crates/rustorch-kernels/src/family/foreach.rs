@@ -227,6 +227,11 @@ impl Reduction {
         }
     }
 
+    /// Statements that add the term of an element to `reduced`.
+    fn add(self, v: &str, ord: &str) -> String {
+        format!("{{ let a = reduced; let b = {}; reduced = {}; }}\n", self.term(v, ord), self.join())
+    }
+
     /// The reduction of `a` and `b`.
     fn join(self) -> &'static str {
         match self {
@@ -265,6 +270,8 @@ fn partial(dtype: DType, reduction: Reduction, scaled: bool, hardware: &Hardware
     let p = module.parameters::<Params>(());
     let mut together = reduces.then(|| WorkgroupReduce::new(&mut module, "f32", Parts::Whole, 1, hardware));
     let per_word = x.per_word();
+    // A power stands in the code once: it has many branches.
+    let looped = reduction == Reduction::PowerNorm && per_word > 1;
     let mut body = format!("let group_index = {LINEAR_GROUP};\nvar reduced = 0.0;\n");
     if let Some(factor) = &factor {
         body.push_str(&format!("let scale = {};\n", factor.load(&p.factor_start.to_string())));
@@ -282,13 +289,18 @@ fn partial(dtype: DType, reduction: Reduction, scaled: bool, hardware: &Hardware
             p.n,
             x.load(&format!("{} + first + {j}u", p.x_start))
         ));
-        if reduces {
-            body.push_str(&format!(
-                "{{ let a = reduced; let b = {}; reduced = {}; }}\n",
-                reduction.term(&format!("v{j}"), &p.ord.to_string()),
-                reduction.join()
-            ));
+        if reduces && !looped {
+            body.push_str(&reduction.add(&format!("v{j}"), &p.ord.to_string()));
         }
+    }
+    if looped {
+        let values: Vec<String> = (0..per_word).map(|j| format!("v{j}")).collect();
+        body.push_str(&format!(
+            "var values = array<f32, {per_word}>({});
+            for (var j = 0u; j < {per_word}u; j += 1u) {{ let v = values[j]; {} }}\n",
+            values.join(", "),
+            reduction.add("v", &p.ord.to_string())
+        ));
     }
     if scaled {
         let values: Vec<String> = (0..per_word).map(|j| format!("(v{j} * scale)")).collect();

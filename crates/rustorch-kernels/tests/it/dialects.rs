@@ -155,6 +155,7 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         "ChannelNormBackward",
         "ConvDirect",
         "CrossEntropy",
+        "Foreach",
         "LayerNorm",
         "NormBackward",
         "Reduce",
