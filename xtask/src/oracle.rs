@@ -153,6 +153,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_recurrent",
+        about: "PyTorch: causal convolution, gated delta rule, SSM scan and RWKV 7, with gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/recurrent.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_grad",
         about: "PyTorch: first and second gradients of every operation",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/grad.jsonl"]],

@@ -75,7 +75,8 @@ pub(super) fn run(
         .collect::<Result<_, Fault>>()?;
     let overwritten = |i: usize, arg: &Argument| {
         let here = |place: &Place| matches!(place.memory, Memory::Argument(of) if of == i);
-        places.iter().any(|place| here(place) && place.layout == arg.layout)
+        // Without elements a result beside the argument's may have its layout.
+        arg.layout.numel() > 0 && places.iter().any(|place| here(place) && place.layout == arg.layout)
     };
     let home = |i: usize| match &places[i].memory {
         Memory::Argument(arg) => buffer(*arg),

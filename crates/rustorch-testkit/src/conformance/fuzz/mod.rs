@@ -15,6 +15,7 @@
 
 mod along;
 mod draw;
+mod foreach;
 mod index;
 mod linalg;
 mod pointwise;
@@ -88,6 +89,9 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::cross_entropy_backward),
     (2, along::dropout),
     (4, recurrent::recurrence),
+    (1, foreach::total_norm),
+    (1, foreach::mul),
+    (2, foreach::optimizer_step),
 ];
 
 /// What to draw, and how much.

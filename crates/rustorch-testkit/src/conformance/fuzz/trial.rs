@@ -39,8 +39,13 @@ impl fmt::Display for Trial {
 impl Trial {
     /// Draws the places.
     pub(super) fn around(mut case: Case, draw: &mut Draw) -> Trial {
-        let shares =
-            if draw.simpler.packed { (0..case.args.len()).collect() } else { share(&mut case.args, draw) };
+        let apart = (0..case.args.len()).collect();
+        let mut shares = if draw.simpler.packed { apart } else { share(&mut case.args, draw) };
+        // An argument may be one that the operation takes in another arrangement than its neighbour's.
+        if case.op.infer(&metas(&case.args, Device::CPU)).is_err() {
+            case.args.iter_mut().for_each(|arg| *arg = arg.packed());
+            shares = (0..case.args.len()).collect();
+        }
         let outs = infer(&case);
         let places = outs.iter().map(|out| place(out, &mut case.args, &shares, draw)).collect();
         Trial { case, shares, places }
