@@ -7,7 +7,7 @@ use rustorch_core::{Element, Fault, View, ViewMut};
 /// Elements that come together when gathered ones are scattered.
 const GRAIN: usize = 1 << 14;
 
-/// The elements of an output that has values, in row-major order: in place where they lie so, else gathered, and brought back by
+/// The elements of an output that has values, in row-major order: in place where they are contiguous, else gathered, and scattered by
 /// [`scatter`](Self::scatter).
 pub(crate) struct Updated<'a, 'v, T> {
     out: &'a mut ViewMut<'v>,
