@@ -1,6 +1,6 @@
 //! Shape, strides and offset of a tensor in its buffer.
 
-use crate::shape::copied;
+use crate::shape::{copied, copy_in};
 use crate::{Dims, Error, Result, Shape};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -39,11 +39,18 @@ impl Layout {
     /// moving it about to cost more than adding two scalars.
     #[inline(always)]
     pub fn contiguous_in(place: &mut MaybeUninit<Layout>, shape: &Shape) {
-        // The strides, which are as many as the lengths, are overwritten.
-        let strides = copied(shape.list());
-        let layout = place.write(Layout { shape: shape.clone(), strides, offset: 0 });
+        let place = place.as_mut_ptr();
+        // SAFETY: the fields of a place for a layout are places for its fields, each of which is initialised here.
+        let strides = unsafe {
+            // Reads nothing, but names every part: another one does not compile until it is written here, too.
+            let Layout { shape: _, strides: _, offset: _ } = *place;
+            shape.copy_in(&mut *(&raw mut (*place).shape).cast());
+            (&raw mut (*place).offset).write(0);
+            // Those of the shape, which are as many, are overwritten.
+            copy_in(shape.list(), &mut *(&raw mut (*place).strides).cast())
+        };
         let mut step = 1usize;
-        for (stride, &dim) in layout.strides.iter_mut().zip(shape.iter()).rev() {
+        for (stride, &dim) in strides.iter_mut().zip(shape.iter()).rev() {
             *stride = step;
             step = step.saturating_mul(dim.max(1));
         }

@@ -3,6 +3,7 @@
 use crate::{Error, Result};
 use smallvec::SmallVec;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 /// A short list of sizes, strides or axes, held inline up to rank 6.
@@ -32,7 +33,28 @@ pub(crate) fn copied(list: &Dims) -> Dims {
     unsafe { std::ptr::read(list) }
 }
 
+/// Copies a list to where it is to stay. A list that is returned by value goes over the stack in pieces of other sizes than it is
+/// read in, which costs more than the copy.
+#[inline(always)]
+pub(crate) fn copy_in<'a>(list: &Dims, place: &'a mut MaybeUninit<Dims>) -> &'a mut Dims {
+    if list.spilled() {
+        return place.write(Dims::from_slice(list));
+    }
+    // SAFETY: as in `copied`; the place is another list's, and initialised by this.
+    unsafe {
+        std::ptr::copy_nonoverlapping(list, place.as_mut_ptr(), 1);
+        place.assume_init_mut()
+    }
+}
+
 impl Shape {
+    /// Writes a copy of the shape to where it is to stay.
+    #[inline(always)]
+    pub fn copy_in(&self, place: &mut MaybeUninit<Shape>) {
+        // SAFETY: a shape is its list, which is initialised by this.
+        copy_in(&self.0, unsafe { &mut *(&raw mut (*place.as_mut_ptr()).0).cast() });
+    }
+
     /// A shape of the given lengths.
     ///
     /// # Errors

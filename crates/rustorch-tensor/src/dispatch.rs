@@ -2,7 +2,7 @@
 //! transfer to another device ([`transfer`]). Here gradients are recorded, too, of whatever has a tensor with a history among its
 //! arguments.
 
-use crate::autograd::record::{self, Results, is_tracked};
+use crate::autograd::record::{self, Results, is_tracked, only};
 use crate::autograd::{autocast, is_grad_enabled};
 use crate::{Tensor, TensorOptions, attention};
 use rustorch_core::{DType, Device, Error, Op, Result, Scalar, Shape, ViewOp};
@@ -44,19 +44,19 @@ pub(crate) fn run<const N: usize>(op: &Op, args: &[&Tensor; N]) -> Result<Tensor
 /// Runs an operation that has one result and may have to be recorded, or its arguments cast.
 #[inline(never)]
 fn run_watched(op: &Op, args: &[&Tensor]) -> Result<Tensor> {
-    if let Some(args) = autocast::arguments(op, args)? {
+    if autocast::is_active()
+        && let Some(args) = autocast::arguments(op, args)?
+    {
         return run_watched(op, &args.iter().collect::<SmallVec<[&Tensor; 4]>>());
     }
-    record::run(op, None, args, || {
+    record::run_one(op, None, args, || {
         HybridExecutor::with_current(|exec| match *args {
             [x] => exec.run_one(op, &operands(&[x])),
             [x, y] => exec.run_one(op, &operands(&[x, y])),
             [x, y, z] => exec.run_one(op, &operands(&[x, y, z])),
             _ => exec.run(op, &args.iter().map(|x| x.operand()).collect::<SmallVec<[_; 4]>>()).map(first),
         })
-        .map(one)
     })
-    .map(only)
 }
 
 /// Runs a binary op of a tensor and a scalar of its dtype: the second operand, or the first.
@@ -70,25 +70,14 @@ pub(crate) fn run_with_scalar(op: &Op, x: &Tensor, number: Scalar, is_first: boo
 
 #[inline(never)]
 fn run_with_scalar_watched(op: &Op, x: &Tensor, number: Scalar, is_first: bool) -> Result<Tensor> {
-    if let Some(args) = autocast::arguments(op, &[x])? {
+    if autocast::is_active()
+        && let Some(args) = autocast::arguments(op, &[x])?
+    {
         return run_with_scalar_watched(op, &args[0], number, is_first);
     }
-    record::run(op, Some((number, is_first)), &[x], || {
-        HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first)).map(one)
+    record::run_one(op, Some((number, is_first)), &[x], || {
+        HybridExecutor::with_current(|exec| exec.run_with_scalar(op, x.operand(), number, is_first))
     })
-    .map(only)
-}
-
-#[inline]
-fn one(x: Tensor) -> Results {
-    let mut results = Results::new();
-    results.push(x);
-    results
-}
-
-#[inline]
-fn only(mut results: Results) -> Tensor {
-    results.pop().expect("every operation has a result")
 }
 
 /// Runs an operation that takes any number of arguments and has one result.
@@ -144,7 +133,7 @@ pub(crate) fn run_all(op: &Op, args: &[&Tensor]) -> Result<Results> {
         Ok(outs.into_iter().map(Tensor::output).collect())
     };
     if is_tracked(args) {
-        return record::run(op, None, args, execute);
+        return record::run(op, args, execute);
     }
     execute()
 }

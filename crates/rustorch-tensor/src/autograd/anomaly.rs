@@ -1,6 +1,6 @@
 //! Where the first NaN of a backward pass comes from.
 
-use super::node::Node;
+use super::node::{Meta, Node};
 use crate::Tensor;
 use rustorch_core::{Error, Result};
 use std::backtrace::Backtrace;
@@ -89,8 +89,10 @@ pub(crate) fn expect_number(node: &Node, argument: usize, grad: &Tensor) -> Resu
     if !super::no_grad(|| grad.isnan()?.any_all()?.item())?.to_bool() {
         return Ok(());
     }
-    let shapes: Vec<String> =
-        node.inputs.iter().map(|input| format!("{}{}", input.meta().dtype, input.meta().shape)).collect();
+    let shapes: Vec<String> = (0..node.inputs.len())
+        .map(|i| node.input(i))
+        .map(|Meta { dtype, shape, .. }| format!("{dtype}{shape}"))
+        .collect();
     let line = node
         .hooks()
         .and_then(|hooks| hooks.caller())

@@ -60,7 +60,7 @@ impl Context<'_> {
 
     /// Shape, dtype and device of an argument.
     pub(crate) fn input(&self, i: usize) -> &Meta {
-        self.node.inputs[i].meta()
+        self.node.input(i)
     }
 
     /// How many arguments there are.

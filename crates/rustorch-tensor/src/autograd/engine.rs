@@ -5,7 +5,7 @@
 
 use super::context::{Context, Grads};
 use super::history::Edge;
-use super::node::{Input, Kind, Leaf, Meta, Node, NodeRef};
+use super::node::{Kind, Leaf, Meta, Node, NodeRef};
 use super::rule;
 use super::{Autocast, GradMode, anomaly, autocast, fit};
 use crate::Tensor;
@@ -144,7 +144,7 @@ impl<'g> Schedule<'g> {
             places.insert(address(node), place);
         }
         let mut slots = SmallVec::new();
-        for _ in &node.outputs {
+        for _ in node.outputs() {
             slots.push(Slot::default());
         }
         tasks.push(Some(Task { node, slots, is_marked: marked.is_ok() }));
@@ -242,35 +242,33 @@ impl<'g> Engine<'g> {
             }
             return Ok(());
         }
-        let wanted = |input: &Input| match &input.edge {
-            Some(edge) => edge.node.requires_grad() && self.is_useful(&edge.node),
-            None => false,
-        };
         let mut needed: SmallVec<[bool; 4]> = SmallVec::new();
-        for input in &node.inputs {
-            needed.push(wanted(input));
+        for edge in &node.inputs {
+            needed.push(
+                edge.as_ref().is_some_and(|Edge { node, .. }| node.requires_grad() && self.is_useful(node)),
+            );
         }
         if !needed.contains(&true) {
             return Ok(());
         }
-        if let (Kind::View(op), Some(Some(grad)), [input @ Input { edge: Some(edge), .. }]) =
+        if let (Kind::View(op), Some(Some(grad)), [Some(edge)]) =
             (&node.kind, grads.first(), &node.inputs[..])
             && op.is_slice()
-            && grad.dtype() == input.meta().dtype
+            && grad.dtype() == node.input(0).dtype
             && !self.pass.create_graph
             && !anomaly::is_enabled()
         {
             // Without zeros around it: many parts of one tensor would take time by their square.
-            return self.slot(edge).map_or(Ok(()), |slot| slot.add_part(op, grad, input.meta()));
+            return self.slot(edge).map_or(Ok(()), |slot| slot.add_part(op, grad, node.input(0)));
         }
         let results = self.differentiate(node, &grads, &needed)?;
         drop(grads);
-        for (i, ((grad, input), needed)) in results.into_iter().zip(&node.inputs).zip(needed).enumerate() {
-            if let (Some(grad), Some(edge), true) = (grad, &input.edge, needed) {
+        for (i, ((grad, edge), needed)) in results.into_iter().zip(&node.inputs).zip(needed).enumerate() {
+            if let (Some(grad), Some(edge), true) = (grad, edge, needed) {
                 if anomaly::is_enabled() {
                     anomaly::expect_number(node, i, &grad)?;
                 }
-                self.push(edge, fit::fit(grad, input.meta(), node.name())?)?;
+                self.push(edge, fit::fit(grad, node.input(i), node.name())?)?;
             }
         }
         Ok(())
@@ -301,14 +299,13 @@ fn useful(roots: &[Edge], inputs: &[Edge]) -> AddressMap<bool> {
     let mut stack: Vec<(&Node, bool)> = roots.iter().map(|edge| (&*edge.node, false)).collect();
     while let Some((node, done)) = stack.pop() {
         let place = address(node);
-        let edges = || node.inputs.iter().filter_map(|input| input.edge.as_ref());
         if done {
-            if edges().any(|edge| useful.contains_key(&address(&edge.node))) {
+            if node.edges().any(|edge| useful.contains_key(&address(&edge.node))) {
                 useful.insert(place, true);
             }
         } else if node.depth >= least && seen.insert(place, ()).is_none() {
             stack.push((node, true));
-            stack.extend(edges().map(|edge| (&*edge.node, false)));
+            stack.extend(node.edges().map(|edge| (&*edge.node, false)));
         }
     }
     useful
@@ -350,7 +347,7 @@ fn is_exclusive(x: &Tensor) -> bool {
 
 /// Checks what a hook returned.
 fn expect_same_kind(node: &Node, index: usize, grad: Tensor) -> Result<Tensor> {
-    let Meta { shape, dtype, .. } = &node.outputs[index];
+    let Meta { shape, dtype, .. } = &node.outputs()[index];
     if grad.shape() == shape && grad.dtype() == *dtype {
         return Ok(grad);
     }

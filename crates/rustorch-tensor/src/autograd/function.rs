@@ -3,7 +3,7 @@
 use super::context::{Context, Grads};
 use super::history::Edge;
 use super::is_grad_enabled;
-use super::node::{Input, Inputs, Kind, Meta, Node};
+use super::node::{Inputs, Kind, Meta, Node};
 use super::record::attach;
 use super::saved::{Saved, Which};
 use crate::Tensor;
@@ -213,15 +213,12 @@ struct OnceDifferentiable(Name);
 impl OnceDifferentiable {
     fn mark(self, grad: &Tensor, cx: &Context<'_>) -> Result<Tensor> {
         let marked = grad.detach();
-        let args: Vec<&Tensor> = cx.tensors.iter().map(|(_, x)| x).chain(cx.grads.iter().flatten()).collect();
-        let inputs: Inputs = args
-            .iter()
-            .map(|x| Input::new(x, x.history().edge()))
-            .filter(|input| input.edge.is_some())
-            .collect();
+        let args = cx.tensors.iter().map(|(_, x)| x).chain(cx.grads.iter().flatten());
+        let inputs: Vec<(&Tensor, Option<Edge>)> =
+            args.map(|x| (x, x.history().edge())).filter(|(_, edge)| edge.is_some()).collect();
         if !inputs.is_empty() {
-            let node = Node::new(Kind::Function(Box::new(self)), inputs, [Meta::of(&marked)]);
-            attach(node, std::slice::from_ref(&marked))?;
+            let results = std::slice::from_ref(&marked);
+            attach(Node::new(|| Kind::Function(Box::new(self)), inputs, results), results)?;
         }
         Ok(marked)
     }
@@ -246,12 +243,9 @@ pub(crate) fn record(
 ) -> Result<Vec<Tensor>> {
     let edges: Inputs = inputs
         .iter()
-        .map(|x| match is_grad_enabled() {
-            true => Input::of(x),
-            false => Input::new(x, None),
-        })
+        .map(|x| if is_grad_enabled() { x.history().edge_if_required() } else { None })
         .collect();
-    let needed: Vec<bool> = edges.iter().map(|input| input.edge.is_some()).collect();
+    let needed: Vec<bool> = edges.iter().map(Option::is_some).collect();
     let is_recorded = needed.contains(&true);
     let mut cx = FunctionContext { needed, saved: Vec::new(), constant: Vec::new() };
     let mut results = super::no_grad(|| forward(&mut cx))?;
@@ -285,7 +279,7 @@ pub(crate) fn record(
         slots.push(which);
     }
     let recorded = Kind::Function(Box::new(Recorded { name, backward, slots }));
-    let mut node = Node::new(recorded, edges, results.iter().map(Meta::of));
+    let mut node = Node::new(|| recorded, inputs.iter().copied().zip(edges), &results);
     *Node::saved_of(&mut node) = saved;
     for (index, result) in results.iter().enumerate() {
         let has_grad = result.dtype().is_float() || result.dtype().is_complex();

@@ -28,7 +28,7 @@ impl GradFn {
 
     /// What made the arguments; `None` for those that need no gradient.
     pub fn inputs(&self) -> Vec<Option<GradFn>> {
-        self.0.node.inputs.iter().map(|input| input.edge.clone().map(GradFn)).collect()
+        self.0.node.inputs.iter().map(|edge| edge.clone().map(GradFn)).collect()
     }
 }
 
@@ -49,10 +49,10 @@ impl PartialEq for GradFn {
 pub(crate) fn first_leaf(node: &NodeRef) -> Meta {
     let mut node = node.clone();
     loop {
-        let next = node.inputs.iter().find_map(|input| input.edge.as_ref()).map(|edge| edge.node.clone());
+        let next = node.edges().next().map(|edge| edge.node.clone());
         match next {
             Some(next) => node = next,
-            None => return node.outputs[0].clone(),
+            None => return node.outputs()[0].clone(),
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn is_view_of_leaf(x: &Tensor) -> bool {
     loop {
         let next = match &edge.node.kind {
             Kind::Leaf(_) => return true,
-            Kind::View(_) => edge.node.inputs[0].edge.clone(),
+            Kind::View(_) => edge.node.inputs[0].clone(),
             _ => return false,
         };
         match next {
@@ -110,10 +110,9 @@ impl Graph {
             if places.contains_key(&node.as_ptr()) {
                 continue;
             }
-            let edges = || node.inputs.iter().filter_map(|input| input.edge.as_ref());
             if !done {
                 stack.push((node, true));
-                let unseen = edges().filter(|edge| !places.contains_key(&edge.node.as_ptr()));
+                let unseen = node.edges().filter(|edge| !places.contains_key(&edge.node.as_ptr()));
                 stack.extend(unseen.map(|edge| (&edge.node, false)));
                 continue;
             }
@@ -126,9 +125,9 @@ impl Graph {
             places.insert(node.as_ptr(), nodes.len());
             nodes.push(GraphNode {
                 op: node.name().to_owned(),
-                inputs: edges().map(|edge| places[&edge.node.as_ptr()]).collect(),
-                outputs: node.outputs.iter().map(|meta| (meta.dtype, meta.shape.clone())).collect(),
-                device: node.outputs.first().map_or(Device::CPU, |meta| meta.device),
+                inputs: node.edges().map(|edge| places[&edge.node.as_ptr()]).collect(),
+                outputs: node.outputs().iter().map(|meta| (meta.dtype, meta.shape.clone())).collect(),
+                device: node.outputs().first().map_or(Device::CPU, |meta| meta.device),
                 saved: saved.names().collect(),
                 saved_bytes: saved.bytes(),
             });

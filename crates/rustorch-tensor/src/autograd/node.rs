@@ -24,9 +24,12 @@ pub(crate) struct Node {
     /// 1 + the largest of its inputs'; 0 of a leaf. What a node depends on is less deep.
     pub(crate) depth: u64,
     pub(crate) kind: Kind,
-    /// One for each tensor that the operation took.
+    /// Where the gradients of the tensors go that the operation took; none of one that needs none.
     pub(crate) inputs: Inputs,
-    pub(crate) outputs: SmallVec<[Meta; 1]>,
+    /// The results', then those of arguments to which no edge leads: else, what made the argument knows.
+    metas: SmallVec<[Meta; 2]>,
+    /// How many results there are.
+    results: usize,
     pub(crate) saved: Mutex<Saved>,
     hooks: OnceLock<Box<Hooks>>,
     /// Where a backward pass has its task, counted from 1; 0 in none. Passes of several threads may meet here: the first one marks the
@@ -56,16 +59,8 @@ pub(crate) struct Meta {
     pub(crate) device: Device,
 }
 
-/// An argument.
-pub(crate) struct Input {
-    /// Where its gradient goes; none if it needs none.
-    pub(crate) edge: Option<Edge>,
-    /// What the argument is where no edge leads to what made it, which knows that.
-    constant: Option<Meta>,
-}
-
-/// The arguments of a node.
-pub(crate) type Inputs = SmallVec<[Input; 2]>;
+/// Where the gradients of a node's arguments go.
+pub(crate) type Inputs = SmallVec<[Option<Edge>; 2]>;
 
 /// What belongs to a leaf.
 pub(crate) struct Leaf {
@@ -87,35 +82,20 @@ impl Leaf {
     }
 }
 
-impl Input {
-    /// A tensor as an argument. Its gradient goes where it came from, if one is wanted there.
-    #[inline]
-    pub(crate) fn of(x: &Tensor) -> Input {
-        Input::new(x, x.history().edge_if_required())
-    }
-
-    /// A tensor as an argument whose gradient goes to an edge, the tensor's own, if anywhere.
-    #[inline]
-    pub(crate) fn new(x: &Tensor, edge: Option<Edge>) -> Input {
-        let constant = edge.is_none().then(|| Meta::of(x));
-        Input { edge, constant }
-    }
-
-    /// The argument's shape, dtype and device.
-    #[inline]
-    pub(crate) fn meta(&self) -> &Meta {
-        match (&self.edge, &self.constant) {
-            (Some(edge), _) => &edge.node.outputs[edge.index],
-            (None, Some(constant)) => constant,
-            (None, None) => unreachable!("an edge is taken from a node that is dropped alone"),
-        }
-    }
-}
-
 impl Meta {
-    #[inline]
-    pub(crate) fn of(x: &Tensor) -> Meta {
-        Meta { shape: x.shape().clone(), dtype: x.dtype(), device: x.device() }
+    /// Appends a tensor's to a list: written where it stays.
+    #[inline(always)]
+    fn push(list: &mut SmallVec<[Meta; 2]>, x: &Tensor) {
+        list.reserve(1);
+        // SAFETY: there is room for one more, every field of which is written before it counts.
+        unsafe {
+            let place = list.as_mut_ptr().add(list.len());
+            let Meta { shape: _, dtype: _, device: _ } = *place;
+            x.shape().copy_in(&mut *(&raw mut (*place).shape).cast());
+            (&raw mut (*place).dtype).write(x.dtype());
+            (&raw mut (*place).device).write(x.device());
+            list.set_len(list.len() + 1);
+        }
     }
 }
 
@@ -123,43 +103,49 @@ impl Node {
     /// A leaf of this shape, dtype and device.
     pub(crate) fn leaf(x: &Tensor) -> NodeRef {
         let leaf = Leaf { requires_grad: AtomicBool::new(true), grad: Mutex::default() };
-        let mut node = Node::new(Kind::Leaf(leaf), [], [Meta::of(x)]);
+        let mut node = Node::new(|| Kind::Leaf(leaf), [], std::slice::from_ref(x));
         if let Some(node) = node.get_mut() {
             node.depth = 0;
         }
         node
     }
 
-    /// What made these results of these arguments. The handle is the only one yet.
+    /// What made these results of these arguments, whose gradients go to an edge, the argument's own, if anywhere. The handle is the only
+    /// one yet.
     #[inline(always)]
-    pub(crate) fn new(
-        kind: Kind,
-        inputs: impl IntoIterator<Item = Input>,
-        outputs: impl IntoIterator<Item = Meta>,
+    pub(crate) fn new<'a>(
+        kind: impl FnOnce() -> Kind,
+        args: impl IntoIterator<Item = (&'a Tensor, Option<Edge>)>,
+        results: &[Tensor],
     ) -> NodeRef {
         // A node is large: to put it together elsewhere and move it would cost more than all else here.
         let write = |place: *mut Node| {
             // SAFETY: the pointer is to room for a node, and fields are borrowed after they are written.
             unsafe {
                 // Reads nothing, but names every part: another one does not compile until it is written here, too.
-                let Node { depth: _, kind: _, inputs: _, outputs: _, saved: _, hooks: _, mark: _ } = *place;
-                (&raw mut (*place).kind).write(kind);
+                let Node { depth: _, kind: _, inputs: _, metas: _, results: _, saved: _, hooks: _, mark: _ } =
+                    *place;
+                (&raw mut (*place).kind).write(kind());
                 (&raw mut (*place).inputs).write(Inputs::new());
-                (&raw mut (*place).outputs).write(SmallVec::new());
+                (&raw mut (*place).metas).write(SmallVec::new());
+                (&raw mut (*place).results).write(results.len());
                 (&raw mut (*place).saved).write(Mutex::new(Saved::default()));
                 (&raw mut (*place).hooks).write(OnceLock::new());
                 (&raw mut (*place).mark).write(AtomicUsize::new(0));
+                let metas = &mut (*place).metas;
+                for result in results {
+                    Meta::push(metas, result);
+                }
+                let inputs = &mut (*place).inputs;
                 let mut depth = 0;
-                let list = &mut (*place).inputs;
-                for input in inputs {
-                    depth = depth.max(input.edge.as_ref().map_or(0, |edge| edge.node.depth));
-                    list.push(input);
+                for (x, edge) in args {
+                    match &edge {
+                        Some(edge) => depth = depth.max(edge.node.depth),
+                        None => Meta::push(metas, x),
+                    }
+                    inputs.push(edge);
                 }
                 (&raw mut (*place).depth).write(1 + depth);
-                let list = &mut (*place).outputs;
-                for output in outputs {
-                    list.push(output);
-                }
             }
         };
         // SAFETY: every field is written.
@@ -175,6 +161,27 @@ impl Node {
     pub(crate) fn saved_of(node: &mut NodeRef) -> &mut Saved {
         let node = node.get_mut().expect("nobody has another handle yet");
         node.saved.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shape, dtype and device of each result.
+    #[inline]
+    pub(crate) fn outputs(&self) -> &[Meta] {
+        &self.metas[..self.results]
+    }
+
+    /// Shape, dtype and device of an argument.
+    #[inline]
+    pub(crate) fn input(&self, i: usize) -> &Meta {
+        match &self.inputs[i] {
+            Some(edge) => &edge.node.outputs()[edge.index],
+            None => &self.metas[self.results + self.inputs[..i].iter().filter(|edge| edge.is_none()).count()],
+        }
+    }
+
+    /// The edges to what made the arguments.
+    #[inline]
+    pub(crate) fn edges(&self) -> impl Iterator<Item = &Edge> {
+        self.inputs.iter().flatten()
     }
 
     /// The operation's name, as in `grad_fn=<mul>`.
@@ -227,22 +234,35 @@ impl Recycle for Node {
 }
 
 impl Drop for Node {
-    /// A graph may be deeper than the stack: the nodes that only this one led to are taken apart in a loop.
+    #[inline]
     fn drop(&mut self) {
-        let mut rest: SmallVec<[NodeRef; 8]> = SmallVec::new();
-        let mut inputs = &mut self.inputs;
-        let mut last;
-        loop {
-            for edge in inputs.iter_mut().filter_map(|input| input.edge.take()) {
-                let mut node = edge.node;
-                // A node to which others lead, such as a leaf, or that leads nowhere, ends here.
-                if node.get_mut().is_some_and(|node| !node.inputs.is_empty()) {
-                    rest.push(node);
-                }
+        if self.inputs.iter_mut().flatten().any(leads_on) {
+            drop_edges(&mut self.inputs);
+        }
+    }
+}
+
+/// Whether only this edge leads to a node that leads to others: not to a leaf.
+#[inline]
+fn leads_on(edge: &mut Edge) -> bool {
+    edge.node.get_mut().is_some_and(|node| !node.inputs.is_empty())
+}
+
+/// Drops edges. A graph may be deeper than the stack: the nodes that only they led to are taken apart in a loop.
+#[inline(never)]
+fn drop_edges(edges: &mut Inputs) {
+    let mut rest: SmallVec<[NodeRef; 8]> = SmallVec::new();
+    let take = |edges: &mut Inputs, rest: &mut SmallVec<[NodeRef; 8]>| {
+        for mut edge in edges.iter_mut().filter_map(Option::take) {
+            if leads_on(&mut edge) {
+                rest.push(edge.node);
             }
-            last = rest.pop();
-            let Some(node) = last.as_mut().and_then(NodeRef::get_mut) else { return };
-            inputs = &mut node.inputs;
+        }
+    };
+    take(edges, &mut rest);
+    while let Some(mut last) = rest.pop() {
+        if let Some(node) = last.get_mut() {
+            take(&mut node.inputs, &mut rest);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::history::Edge;
 use super::is_grad_enabled;
-use super::node::{Input, Inputs, Kind, Meta, Node, NodeRef};
-use super::rule::{self, Gradient, Recording};
+use super::node::{Inputs, Kind, Node, NodeRef};
+use super::rule::{self, Gradient, Recording, Rule};
 use super::saved::{Saves, Which};
 use super::steps;
 use crate::Tensor;
@@ -43,20 +43,21 @@ fn is_recorded(args: &[&Tensor]) -> bool {
     is_grad_enabled() && args.iter().any(|x| x.history().requires_grad())
 }
 
+/// A tensor as an argument. Its gradient goes where it came from, if one is wanted there.
+#[inline]
+fn with_edge<'a>(x: &&'a Tensor) -> (&'a Tensor, Option<Edge>) {
+    (x, x.history().edge_if_required())
+}
+
 /// Whether a result can have a gradient.
 #[inline]
 fn is_differentiable(result: &Tensor) -> bool {
     result.dtype().is_float() || result.dtype().is_complex()
 }
 
-/// Runs an operation and records it. `scalar` is that of a binary operation of a tensor and a scalar.
+/// Runs an operation and records it.
 #[inline(never)]
-pub(crate) fn run(
-    op: &Op,
-    scalar: Option<(Scalar, bool)>,
-    args: &[&Tensor],
-    execute: impl FnOnce() -> Result<Results>,
-) -> Result<Results> {
+pub(crate) fn run(op: &Op, args: &[&Tensor], execute: impl FnOnce() -> Result<Results>) -> Result<Results> {
     if !is_recorded(args) {
         return execute();
     }
@@ -68,15 +69,57 @@ pub(crate) fn run(
         Gradient::Steps => return steps::run(op, args),
     }
     let results = execute()?;
-    let mut node = Node::new(
-        Kind::Op { op: op.clone(), scalar },
-        args.iter().map(|x| Input::of(x)),
-        results.iter().map(Meta::of),
-    );
-    let saves = rule.saves(&Recording { inputs: &node.inputs, args, scalar });
-    Node::saved_of(&mut node).keep_all(&saves, args, &results)?;
-    attach(node, &results)?;
+    attach(node(op, None, rule, args, &results)?, &results)?;
     Ok(results)
+}
+
+/// Runs an operation that has one result and records it. `scalar` is that of a binary operation of a tensor and a scalar.
+#[inline]
+pub(crate) fn run_one(
+    op: &Op,
+    scalar: Option<(Scalar, bool)>,
+    args: &[&Tensor],
+    execute: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
+    if !is_recorded(args) {
+        return execute();
+    }
+    let rule = rule::of(op);
+    match rule.gradient(args) {
+        Gradient::Exists => {}
+        Gradient::None => return execute(),
+        Gradient::Refused(reason) => return Err(refused(op.name(), reason, args)),
+        Gradient::Steps => return steps::run(op, args).map(only),
+    }
+    let result = execute()?;
+    let node = node(op, scalar, rule, args, std::slice::from_ref(&result))?;
+    if is_differentiable(&result) {
+        result.history().set_fresh(Edge { node, index: 0 });
+    }
+    Ok(result)
+}
+
+/// The result of an operation that has one.
+#[inline]
+pub(crate) fn only(mut results: Results) -> Tensor {
+    results.pop().expect("every operation has a result")
+}
+
+/// The node of an operation as it ran, with what its rule saves.
+#[inline]
+fn node(
+    op: &Op,
+    scalar: Option<(Scalar, bool)>,
+    rule: &dyn Rule,
+    args: &[&Tensor],
+    results: &[Tensor],
+) -> Result<NodeRef> {
+    let mut node = Node::new(|| Kind::Op { op: op.clone(), scalar }, args.iter().map(with_edge), results);
+    let saves = rule.saves(&Recording { edges: &node.inputs, args, scalar });
+    if !saves.is_empty() {
+        Node::saved_of(&mut node).keep_all(&saves, args, results)?;
+    }
+    Ok(node)
 }
 
 /// Records that a tensor is a view of another.
@@ -84,7 +127,7 @@ pub(crate) fn run(
 pub(crate) fn view(op: &ViewOp, x: &Tensor, view: Tensor) -> Result<Tensor> {
     if is_recorded(&[x]) {
         attach(
-            Node::new(Kind::View(op.clone()), [Input::of(x)], [Meta::of(&view)]),
+            Node::new(|| Kind::View(op.clone()), [with_edge(&x)], std::slice::from_ref(&view)),
             std::slice::from_ref(&view),
         )?;
     }
@@ -97,7 +140,8 @@ pub(crate) fn transfer(x: &Tensor, copy: &Tensor) -> Result<()> {
     if !is_recorded(&[x]) {
         return Ok(());
     }
-    attach(Node::new(Kind::Transfer, [Input::of(x)], [Meta::of(copy)]), std::slice::from_ref(copy))
+    let copy = std::slice::from_ref(copy);
+    attach(Node::new(|| Kind::Transfer, [with_edge(&x)], copy), copy)
 }
 
 /// Gives those results of a new node that can have a gradient an edge to it.
@@ -139,8 +183,8 @@ pub(crate) fn run_into(
         return execute();
     }
     let target = out.history().edge_if_required();
-    let inputs: Inputs = args.iter().map(|x| Input::of(x)).collect();
-    let needed = inputs.iter().any(|input| input.edge.is_some());
+    let inputs: Inputs = args.iter().map(|x| x.history().edge_if_required()).collect();
+    let needed = inputs.iter().any(Option::is_some);
     if target.is_none() && !needed {
         return execute();
     }
@@ -178,11 +222,15 @@ pub(crate) fn run_into(
     }
     let none = matches!(rule.gradient(args), Gradient::None);
     let saves = match needed && !none {
-        true => rule.saves(&Recording { inputs: &inputs, args, scalar: None }),
+        true => rule.saves(&Recording { edges: &inputs, args, scalar: None }),
         false => Saves::new(),
     };
-    let inputs = if none { Inputs::new() } else { inputs };
-    let mut node = Node::new(Kind::Op { op: op.clone(), scalar: None }, inputs, [Meta::of(out)]);
+    let known = if none { &[][..] } else { args };
+    let mut node = Node::new(
+        || Kind::Op { op: op.clone(), scalar: None },
+        known.iter().copied().zip(inputs),
+        std::slice::from_ref(out),
+    );
     // Arguments are kept as they are before the write, results as they are after it.
     let (before, after): (Saves, Saves) = saves.into_iter().partition(|which| matches!(which, Which::Arg(_)));
     Node::saved_of(&mut node).keep_all(&before, args, &[])?;

@@ -186,7 +186,7 @@ impl Saved {
             let x = saved.unpack()?;
             if with_history {
                 let edge = match *which {
-                    Which::Arg(i) => node.inputs[i].edge.clone(),
+                    Which::Arg(i) => node.inputs[i].clone(),
                     Which::Result(index) => Some(Edge { node: node.clone(), index }),
                     Which::Other(_) => None,
                 };

@@ -37,9 +37,8 @@ impl Rule for MatMul {
 
 /// Whether an argument's matrices are transposed views.
 fn is_transposed(cx: &Context<'_>, arg: usize) -> bool {
-    let input = &cx.node.inputs[arg];
-    let ndim = input.meta().shape.ndim();
-    match input.edge.as_ref().map(|edge| &edge.node.kind) {
+    let ndim = cx.input(arg).shape.ndim();
+    match cx.node.inputs[arg].as_ref().map(|edge| &edge.node.kind) {
         Some(Kind::View(ViewOp::Transpose { axes: [a, b] })) => a.min(b) + 2 == ndim && a.max(b) + 1 == ndim,
         _ => false,
     }

@@ -27,7 +27,7 @@ pub(crate) mod view;
 
 use super::context::{Context, Grads};
 use super::functional::vjp;
-use super::node::Input;
+use super::history::Edge;
 use super::saved::{Saves, Which};
 use crate::Tensor;
 use rustorch_core::{Op, Result, Scalar};
@@ -48,7 +48,8 @@ pub(crate) enum Gradient {
 
 /// An operation while it is recorded.
 pub(crate) struct Recording<'a> {
-    pub(crate) inputs: &'a [Input],
+    /// Where the gradients of the arguments go.
+    pub(crate) edges: &'a [Option<Edge>],
     pub(crate) args: &'a [&'a Tensor],
     /// The scalar of a binary operation of a tensor and a scalar, and whether it is the first operand.
     pub(crate) scalar: Option<(Scalar, bool)>,
@@ -57,7 +58,7 @@ pub(crate) struct Recording<'a> {
 impl Recording<'_> {
     /// Whether the gradient of an argument is needed.
     pub(crate) fn needs(&self, arg: usize) -> bool {
-        self.inputs.get(arg).is_some_and(|input| input.edge.is_some())
+        self.edges.get(arg).is_some_and(Option::is_some)
     }
 }
 

@@ -16,15 +16,31 @@ use std::cell::RefCell;
 use std::mem::{Discriminant, discriminant};
 use std::rc::Rc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The gradient of one argument: an expression of arguments, result and the result's gradient, in this order; none where it is zero.
 type Derivative = Option<Partial>;
 
-/// Dtypes that have gradients.
-const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::C64, DType::C128];
+/// How many dtypes have gradients.
+const DTYPES: usize = 6;
+
+/// Where a dtype stands among those that have gradients.
+#[inline]
+fn column(dtype: DType) -> Option<usize> {
+    Some(match dtype {
+        DType::F16 => 0,
+        DType::BF16 => 1,
+        DType::F32 => 2,
+        DType::F64 => 3,
+        DType::C64 => 4,
+        DType::C128 => 5,
+        _ => return None,
+    })
+}
 
 /// Where the derivative of an operation of tensors stands among those that are known, by the operation, which argument, and their
 /// dtype; `None` of operations with further parameters, which are seldom used.
+#[inline]
 fn place(op: &Op, arg: usize, dtype: DType) -> Option<usize> {
     const BINARY: usize = UnaryOp::ALL.len();
     const GLU: usize = BINARY + 2 * BinaryOp::ALL.len();
@@ -36,16 +52,14 @@ fn place(op: &Op, arg: usize, dtype: DType) -> Option<usize> {
         Op::Where(_) => WHERE + arg,
         _ => return None,
     };
-    let dtype = DTYPES.iter().position(|&have| have == dtype)?;
-    Some(row * DTYPES.len() + dtype)
+    Some(row * DTYPES + column(dtype)?)
 }
 
 /// Rows of [`place`].
 const ROWS: usize = UnaryOp::ALL.len() + 2 * BinaryOp::ALL.len() + 2 * GluOp::ALL.len() + 3;
 
 /// The derivatives of operations of tensors, each made when it is first used.
-static KNOWN: [OnceLock<Box<Derivative>>; ROWS * DTYPES.len()] =
-    [const { OnceLock::new() }; ROWS * DTYPES.len()];
+static KNOWN: [OnceLock<Box<Derivative>>; ROWS * DTYPES] = [const { OnceLock::new() }; ROWS * DTYPES];
 
 /// What tells operations of a tensor and a scalar apart: the dtype, the scalar's bits, and whether it is the first operand.
 type ScalarKey = (BinaryOp, DType, ScalarBits, bool);
@@ -116,6 +130,7 @@ fn derive(op: &Op, arg: usize, count: usize, dtype: DType, scalar: Option<(Scala
 }
 
 /// The value of a function of an operation's derivative, which is looked for among those that are known.
+#[inline]
 fn with_derivative<R>(
     op: &Op,
     arg: usize,
@@ -125,17 +140,7 @@ fn with_derivative<R>(
     f: impl FnOnce(&Derivative) -> R,
 ) -> R {
     match (op, scalar) {
-        (Op::Binary(binary), Some((number, is_first))) => {
-            let derivative = KNOWN_OF_SCALARS.with(|known| {
-                let mut known = known.borrow_mut();
-                if known.len() == MOST {
-                    known.clear();
-                }
-                let new = || Rc::new(derive(op, arg, count, dtype, scalar));
-                Rc::clone(known.entry((*binary, dtype, bits(number), is_first)).or_insert_with(new))
-            });
-            f(&derivative)
-        }
+        (Op::Binary(binary), Some(scalar)) => f(&of_scalar(*binary, arg, count, dtype, scalar)),
         _ => match place(op, arg, dtype) {
             Some(place) => f(KNOWN[place].get_or_init(|| Box::new(derive(op, arg, count, dtype, None)))),
             None => f(&derive(op, arg, count, dtype, scalar)),
@@ -143,18 +148,77 @@ fn with_derivative<R>(
     }
 }
 
-/// Which tensors an expression over arguments, result and gradient reads.
-fn reads(saves: &mut Saves, uses: &[usize], count: usize) {
-    for &value in uses {
-        let which = match value {
-            _ if value < count => Which::Arg(value),
-            _ if value == count => Which::Result(0),
-            _ => continue,
-        };
-        if !saves.contains(&which) {
-            saves.push(which);
+/// The derivative of a binary operation of a tensor and a scalar.
+#[inline(never)]
+fn of_scalar(
+    op: BinaryOp,
+    arg: usize,
+    count: usize,
+    dtype: DType,
+    (number, is_first): (Scalar, bool),
+) -> Rc<Derivative> {
+    KNOWN_OF_SCALARS.with(|known| {
+        let mut known = known.borrow_mut();
+        if known.len() == MOST {
+            known.clear();
+        }
+        let new = || Rc::new(derive(&Op::Binary(op), arg, count, dtype, Some((number, is_first))));
+        Rc::clone(known.entry((op, dtype, bits(number), is_first)).or_insert_with(new))
+    })
+}
+
+/// What the derivatives of [`KNOWN`] read, and [`IS_KNOWN`] of those that were looked at: recording asks for no more.
+static READS: [AtomicU8; ROWS * DTYPES] = [const { AtomicU8::new(0) }; ROWS * DTYPES];
+const IS_KNOWN: u8 = 1 << 7;
+
+/// The set of the values that an operation's derivative reads, of which there are five at most.
+#[inline]
+fn read_by(op: &Op, arg: usize, count: usize, dtype: DType, scalar: Option<(Scalar, bool)>) -> u32 {
+    let place = if scalar.is_none() { place(op, arg, dtype) } else { None };
+    let known = place.map_or(0, |place| READS[place].load(Ordering::Relaxed));
+    if known & IS_KNOWN != 0 {
+        return u32::from(known & !IS_KNOWN);
+    }
+    read_anew(op, arg, count, dtype, scalar, place)
+}
+
+#[inline(never)]
+fn read_anew(
+    op: &Op,
+    arg: usize,
+    count: usize,
+    dtype: DType,
+    scalar: Option<(Scalar, bool)>,
+    place: Option<usize>,
+) -> u32 {
+    let set =
+        with_derivative(op, arg, count, dtype, scalar, |derivative| derivative.as_ref().map_or(0, reads));
+    if let (Some(place), Ok(set)) = (place, u8::try_from(set)) {
+        READS[place].store(set | IS_KNOWN, Ordering::Relaxed);
+    }
+    set
+}
+
+/// The set of the values that an expression over arguments, result and gradient reads: a bit for each. A fused operation has at most 16
+/// inputs.
+#[inline]
+fn reads(partial: &Partial) -> u32 {
+    partial.uses.iter().fold(0, |set, &value| set | 1 << value)
+}
+
+/// The tensors of a set of arguments and, after these, the result.
+#[inline]
+fn kept(set: u32, count: usize) -> Saves {
+    let mut saves = Saves::new();
+    for arg in 0..count {
+        if set >> arg & 1 == 1 {
+            saves.push(Which::Arg(arg));
         }
     }
+    if set >> count & 1 == 1 {
+        saves.push(Which::Result(0));
+    }
+    saves
 }
 
 /// The value of an expression over arguments, result and gradient.
@@ -174,15 +238,13 @@ fn value(partial: &Partial, cx: &Context<'_>) -> Result<Tensor> {
 fn saves(op: &Op, recording: &Recording<'_>) -> Saves {
     let count = recording.args.len();
     let dtype = leading(recording.args.len(), |i| recording.args[i].dtype());
-    let mut all = Saves::new();
-    for arg in (0..count).filter(|&arg| recording.needs(arg)) {
-        with_derivative(op, arg, count, dtype, recording.scalar, |derivative| {
-            if let Some(partial) = derivative {
-                reads(&mut all, &partial.uses, count);
-            }
-        });
+    let mut read = 0;
+    for arg in 0..count {
+        if recording.needs(arg) {
+            read |= read_by(op, arg, count, dtype, recording.scalar);
+        }
     }
-    all
+    kept(read, count)
 }
 
 fn backward(op: &Op, cx: &Context<'_>) -> Result<Grads> {
@@ -315,14 +377,13 @@ impl Rule for FusedPointwise {
     fn saves(&self, recording: &Recording<'_>) -> Saves {
         let count = recording.args.len();
         let derivatives = program_derivatives(self, recording.args.iter().map(|x| x.dtype()).collect());
-        let mut all = Saves::new();
-        for (arg, derivative) in derivatives.iter().enumerate().filter(|(arg, _)| recording.needs(*arg)) {
+        let mut read = 0;
+        for (_, derivative) in derivatives.iter().enumerate().filter(|(arg, _)| recording.needs(*arg)) {
             if let ProgramDerivative::By(partial) = derivative {
-                debug_assert!(arg < count);
-                reads(&mut all, &partial.uses, count);
+                read |= reads(partial);
             }
         }
-        all
+        kept(read, count)
     }
 
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
