@@ -97,7 +97,7 @@ fn kernels_compile() {
     let all = paper::kernels(&hardware);
     let extent = Extent::from_env(Extent::Sample);
     let (kernels, least) = match &extent {
-        Extent::Sample => (kinds::largest_of_every_second(all.clone(), &hardware), 1000),
+        Extent::Sample => (kinds::largest_of_one_in(6, all.clone(), &hardware), 300),
         Extent::All => (all.clone(), 4000),
         of => (paper::kernels_of(of, &hardware), 0),
     };

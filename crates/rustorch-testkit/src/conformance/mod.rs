@@ -35,7 +35,7 @@ pub use cases::{Argument, Case, cases};
 pub use fuzz::{Counts, Fuzz, FuzzReport, Simpler};
 pub use long::long_cases;
 pub use regressions::regression_cases;
-pub use sample::{Extent, sample};
+pub use sample::{Extent, one_in, sample};
 pub use weights::weight_cases;
 
 use place::{Left, Place};

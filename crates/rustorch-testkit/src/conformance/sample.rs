@@ -103,6 +103,15 @@ pub fn sample(cases: Vec<Case>) -> Vec<Case> {
     cases.into_iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(case, _)| case).collect()
 }
 
+/// One in `share` cases, and the first of each operation and block type: for compilers that take longer than all else.
+pub fn one_in(share: usize, cases: Vec<Case>) -> Vec<Case> {
+    let mut seen = HashSet::new();
+    let kind =
+        |case: &Case| (case.op.name(), case.args.iter().map(|arg| arg.dtype).find(|dtype| dtype.is_quant()));
+    let chosen = cases.into_iter().enumerate().filter(|(i, case)| seen.insert(kind(case)) || i % share == 0);
+    chosen.map(|(_, case)| case).collect()
+}
+
 /// Name, dtypes of arguments and results, and the fewest elements among these.
 fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let metas: Vec<TensorMeta<'_>> = case
@@ -214,6 +223,18 @@ mod tests {
     fn the_sample_is_always_the_same() {
         let texts = || sample(all()).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(texts(), texts());
+    }
+
+    #[test]
+    fn one_in_so_many_has_every_operation_and_every_weight_type() {
+        let part = one_in(4, sample(all()));
+        let kinds = |cases: &[Case]| {
+            let weight = |case: &Case| case.args.iter().map(|arg| arg.dtype).find(|dtype| dtype.is_quant());
+            cases.iter().map(|case| (case.op.name(), weight(case))).collect::<HashSet<_>>()
+        };
+        assert_eq!(kinds(&sample(all())), kinds(&part));
+        assert!(part.len() * 2 < sample(all()).len());
+        assert_eq!(one_in(1, all()).len(), all().len());
     }
 
     #[test]

@@ -14,11 +14,10 @@ use std::sync::Arc;
 struct Adapters;
 
 impl Rig for Adapters {
-    const WEIGHTS: &'static [Variant] =
-        &[Variant::Default, Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
+    const WEIGHTS: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
     const REGRESSIONS: &'static [Variant] = &[Variant::Default, Variant::No64Bit];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 240), (Variant::No64Bit, 90)];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 160), (Variant::No64Bit, 60)];
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
         let adapters = match rustorch_wgpu::adapters() {

@@ -19,17 +19,19 @@ use rustorch_testkit::{Requirement, skip};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Each model (or those that `MODEL` names) writes 16 tokens, with `RUSTORCH_CONFORMANCE=all` 64.
-fn everything_on(name: &str) {
-    let tokens = match Extent::from_env(Extent::Sample) {
-        Extent::Sample => 16,
-        _ => 64,
+/// One model in `share` (or those that `MODEL` names) writes 16 tokens, with `RUSTORCH_CONFORMANCE=all` each one 64.
+fn everything_on(name: &str, share: usize) {
+    let only = std::env::var("MODEL").ok();
+    let (tokens, share) = match Extent::from_env(Extent::Sample) {
+        Extent::Sample if only.is_none() => (16, share),
+        Extent::Sample => (16, 1),
+        _ => (64, 1),
     };
-    models_on(name, std::env::var("MODEL").ok().as_deref(), tokens);
+    models_on(name, only.as_deref(), tokens, share);
 }
 
-/// Has the models whose names contain `only` write `tokens`, all of them on the device.
-fn models_on(name: &str, only: Option<&str>, tokens: usize) {
+/// Has one in `share` of the models whose names contain `only` write `tokens`, all of them on the device.
+fn models_on(name: &str, only: Option<&str>, tokens: usize, share: usize) {
     let Some(folder) = common::folder() else { return };
     let Some((device, executor)) = common::executor(name) else {
         return assert!(std::env::var_os("FAKE_EMULATOR").is_none(), "the emulated GPU is not found");
@@ -37,7 +39,8 @@ fn models_on(name: &str, only: Option<&str>, tokens: usize) {
     let (mut wrong, mut count) = (Vec::new(), 0);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
-    for path in files.iter().filter(|path| path.extension().is_some_and(|e| e == "gguf")) {
+    let models = files.iter().filter(|path| path.extension().is_some_and(|e| e == "gguf"));
+    for path in models.step_by(share) {
         let name = path.file_stem().unwrap().to_string_lossy();
         if only.is_some_and(|only| !name.contains(only)) {
             continue;
@@ -66,21 +69,21 @@ fn models_on(name: &str, only: Option<&str>, tokens: usize) {
 
 #[test]
 fn vulkan_writes_what_llama_cpp_writes() {
-    everything_on("vulkan");
+    everything_on("vulkan", 2);
 }
 
 #[test]
 fn opencl_writes_what_llama_cpp_writes() {
-    everything_on("opencl");
+    everything_on("opencl", 6);
     // Other devices, and other drivers for the same one.
     for candidate in rustorch_opencl::discover().devices.iter().skip(1) {
-        everything_on(&candidate.hardware().device.to_string());
+        everything_on(&candidate.hardware().device.to_string(), 6);
     }
 }
 
 #[test]
 fn cuda_writes_what_llama_cpp_writes() {
-    everything_on("cuda");
+    everything_on("cuda", 1);
 }
 
 /// One model and some tokens, or with `RUSTORCH_CONFORMANCE=all` each model (or those that `MODEL` names) and all tokens.
@@ -90,8 +93,8 @@ fn an_emulated_gpu_writes_what_llama_cpp_writes() {
     common::fakes::emulated("models_on_devices::an_emulated_gpu_writes_what_llama_cpp_writes", &[], || {
         let only = std::env::var("MODEL").ok();
         match Extent::from_env(Extent::Sample) {
-            Extent::Sample if only.is_none() => models_on("cuda", Some("x4-Q4_K_M"), 12),
-            _ => models_on("cuda", only.as_deref(), 64),
+            Extent::Sample if only.is_none() => models_on("cuda", Some("x4-Q4_K_M"), 12, 1),
+            _ => models_on("cuda", only.as_deref(), 64, 1),
         }
     });
 }

@@ -41,9 +41,9 @@ pub fn asked_for(kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
     }
 }
 
-/// The largest kernel of one kind in two, for compilers that take longer than all else.
-pub fn largest_of_every_second(kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
-    largest_of_each(kernels, hardware).into_iter().step_by(2).collect()
+/// The largest kernel of one kind in so many, for compilers that take longer than all else.
+pub fn largest_of_one_in(share: usize, kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
+    largest_of_each(kernels, hardware).into_iter().step_by(share).collect()
 }
 
 /// The largest kernel of each kind.
