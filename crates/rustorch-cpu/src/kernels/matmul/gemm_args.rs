@@ -59,6 +59,11 @@ impl GemmArgs {
         self.m == 0 || self.n == 0 || self.batches.is_empty()
     }
 
+    /// Whether it is one matrix times another, without batches.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self.batches[..], [[0, 0, 0]])
+    }
+
     /// Consecutive batches of one right matrix.
     fn shared(&self) -> impl Iterator<Item = &[[usize; 3]]> {
         self.batches.chunk_by(|one, next| one[1] == next[1])

@@ -4,6 +4,7 @@
 //! in registers. Each result is one chain of multiply-adds over the inner dimension, in order.
 
 mod blocks;
+mod direct;
 mod gemm;
 mod kernel;
 mod pack;
@@ -16,7 +17,7 @@ pub(crate) use kernel::{HIGHEST, Scalar, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
 
-use super::gemm_args::{GemmArgs, Target, address};
+use super::gemm_args::{GemmArgs, Target, address, address_mut};
 use super::mul_mat_id::ExpertRows;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
@@ -290,6 +291,13 @@ pub(super) fn run(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let dtypes = (args[0].dtype(), args[1].dtype());
+    if dtypes == (DType::F32, DType::F32) && args.len() == 2 && op.activation.is_none() && direct::fits(gemm)
+    {
+        let (a, b, out) = (address(&args[0])?, address(&args[1])?, address_mut(out)?);
+        // SAFETY: the views are valid, and the result is this matmul's.
+        unsafe { direct::run(gemm, a, b, out) };
+        return Ok(());
+    }
     dispatch!(dtypes, op.numerics, A => run_typed::<A>(pool, op.activation, gemm, args, out))
 }
 
