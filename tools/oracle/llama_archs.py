@@ -13,7 +13,10 @@ fills them (`embedding` is the reach of the embedding table). llama.cpp loads th
 `logits` follow `prompt`, `last_logits` also `forced` (base64 of little-endian f32). `best` are the ids of the largest logits after the prompt and after each
 forced id, `margins` how far the second is behind, in parts of the logits' range; `greedy` and `greedy_margins` the same for 32 ids at temperature 0.
 `copies` has ids and margins of the f16 and quantized copies that `llama_model_quantize` makes, and `kept`, the matrices that it leaves in another type.
-Decoded on the CPU by one thread, all tokens one by one; keys and values are f32, but those of copies f16, as is llama.cpp's default. Of encoders it is {"ids", "hidden", "pooled"}: the last hidden states of `ids` (base64, a row each), and
+Rounding of activations there makes much of little: a margin that is smaller than what the neighbours of every norm's results in f32 do to it is written as 0.
+Decoded on the CPU by one thread, all tokens one by one; keys and values are f32, but those of copies f16, as is llama.cpp's default. llama.cpp takes GELU from
+a table of f16 values, and one value that falls into another place of it moves logits by 1e-4 of their range: so far differ its own logits of one model when the
+same tokens come in batches. So GELU is computed exactly here, but for copies, and `exact_gelu` says that there was one. Of encoders it is {"ids", "hidden", "pooled"}: the last hidden states of `ids` (base64, a row each), and
 what `pooling_type` makes of them, a vector or scores; all ids in one batch.
 """
 
@@ -127,10 +130,75 @@ def unstack(shapes, blocks):
     return out
 
 
+class Nodes:
+    """A callback of a context that sees each node of its graphs before and after it is computed, and may change the values of those that `kinds` names."""
+
+    kinds = ()
+
+    def __init__(self):
+        self.ggml = ctypes.CDLL(next(Path(L.__file__).parent.glob("lib/libggml-base.so")))
+        self.ggml.ggml_op_desc.restype, self.ggml.ggml_op_desc.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+        self.callback = L.ggml_backend_sched_eval_callback(self.node)
+
+    def node(self, pointer, before, _):
+        pointer = ctypes.cast(pointer, ctypes.c_void_p).value
+        kind = self.ggml.ggml_op_desc(pointer).decode()
+        if kind in self.kinds:
+            if before:
+                sources = [s for s in (ctypes.c_void_p * 2).from_address(pointer + 152) if s]
+                self.before(kind, [self.view(s) for s in sources])
+            else:
+                self.after(self.view(pointer))
+        return True
+
+    def before(self, kind, sources):
+        """To note what will be overwritten."""
+
+    def view(self, pointer):
+        """The values of a `struct ggml_tensor` of f32: type, buffer, ne[4], nb[4], op, op_params, flags, src[10], view_src, view_offs, data."""
+        sizes = (ctypes.c_int64 * 4).from_address(pointer + 16)[::-1]
+        strides = (ctypes.c_size_t * 4).from_address(pointer + 48)[::-1]
+        data = ctypes.c_void_p.from_address(pointer + 248).value
+        base = np.ctypeslib.as_array((ctypes.c_float * 1).from_address(data))
+        return np.lib.stride_tricks.as_strided(base, sizes, strides)
+
+
+class ExactGelu(Nodes):
+    """Computes each GELU anew, in f64, in place of llama.cpp's table of f16 values."""
+
+    kinds = ("GELU", "GEGLU")
+    used = False
+
+    def before(self, kind, sources):
+        x, *up = sources
+        if kind == "GEGLU" and not up:
+            x, *up = np.split(x, 2, axis=-1)
+        x = x.astype(np.float64)
+        values = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x * x)))
+        self.values = values.astype(np.float32) * (up[0] if up else np.float32(1))
+        self.used = True
+
+    def after(self, view):
+        view[...] = self.values
+
+
+class NudgedNorms(Nodes):
+    """Moves the results of norms to the next f32, up or down."""
+
+    kinds = ("RMS_NORM", "NORM")
+
+    def __init__(self, towards):
+        super().__init__()
+        self.towards = np.float32(towards)
+
+    def after(self, view):
+        view[...] = np.nextafter(view, self.towards)
+
+
 class Context:
     """A model of a file, and one sequence; `f32` keeps keys and values unrounded."""
 
-    def __init__(self, path, f32):
+    def __init__(self, path, f32=False, nodes=None):
         self.model = L.llama_model_load_from_file(str(path).encode(), L.llama_model_default_params())
         if not self.model:
             raise SystemExit("llama.cpp does not load the file")
@@ -139,6 +207,8 @@ class Context:
         if f32:
             params.type_k = params.type_v = int(gguf.GGMLQuantizationType.F32)
             params.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        if nodes:
+            params.cb_eval = nodes.callback
         self.context = L.llama_init_from_model(self.model, params)
         self.vocabulary = L.llama_vocab_n_tokens(L.llama_model_get_vocab(self.model))
         self.position = 0
@@ -171,9 +241,8 @@ def margin(logits):
     return float(f"{value:.3g}")
 
 
-def ids_of(path, prompt, forced, f32=False):
+def ids_of(context, prompt, forced):
     """What is compared of a model: logits, and ids with margins."""
-    context = Context(path, f32)
     first = context.feed(prompt)[-1]
     rows = [first] + context.feed(forced)
     out = {"best": [int(r.argmax()) for r in rows], "margins": [margin(r) for r in rows]}
@@ -182,8 +251,24 @@ def ids_of(path, prompt, forced, f32=False):
     for _ in range(GREEDY):
         greedy.append(int(last.argmax()))
         margins.append(margin(last))
+        rows.append(last)
         last = context.feed(greedy[-1:])[-1]
     return rows, out | {"greedy": greedy, "greedy_margins": margins}
+
+
+def without_noise(path, prompt, forced, rows, ids):
+    """`ids` with margins of 0 where nudged norms move the logits by half the margin or more."""
+    kept = np.array(ids["margins"] + ids["greedy_margins"])
+    for towards in (np.inf, -np.inf):
+        nodes = NudgedNorms(towards)
+        context = Context(path, nodes=nodes)
+        moved = context.feed(prompt + forced)[len(prompt) - 1 :]
+        context.restart()
+        moved += context.feed(prompt + ids["greedy"][:-1])[len(prompt) - 1 :]
+        by = np.array([np.abs(a - b).max() / (a.max() - a.min()) for a, b in zip(rows, moved, strict=True)])
+        kept[2 * by >= kept] = 0
+    kept = kept.tolist()
+    return ids | {"margins": kept[: len(forced) + 1], "greedy_margins": kept[len(forced) + 1 :]}
 
 
 def copy(path, target, kind, prompt, forced):
@@ -197,7 +282,8 @@ def copy(path, target, kind, prompt, forced):
         if len(t.shape) > 1:
             kept.setdefault(t.tensor_type.name, set()).add(re.sub(r"^blk\.\d+\.", "", t.name))
     kept.pop(kind)
-    return {"kept": {k: sorted(v) for k, v in sorted(kept.items())}} | ids_of(target, prompt, forced)[1]
+    ids = without_noise(target, prompt, forced, *ids_of(Context(target), prompt, forced))
+    return {"kept": {k: sorted(v) for k, v in sorted(kept.items())}} | ids
 
 
 def base(logits):
@@ -233,12 +319,14 @@ def decoder(name, table):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.gguf"
         model = make(path, table["arch"], table)
-        rows, ids = ids_of(path, prompt, forced, f32=True)
+        gelu = ExactGelu()
+        rows, ids = ids_of(Context(path, f32=True, nodes=gelu), prompt, forced)
+        exact = {"exact_gelu": True} if gelu.used else {}
         copies = {}
         for kind in table.get("copies", ["F16", "Q8_0"]):
             copies[kind] = copy(path, Path(folder) / f"{name}-{kind}.gguf", kind, prompt, forced)
-    logits = {"logits": base(rows[0]), "last_logits": base(rows[-1])}
-    return {"name": name} | model | {"prompt": prompt, "forced": forced} | logits | ids | {"copies": copies}
+    logits = {"logits": base(rows[0]), "last_logits": base(rows[FORCED])}
+    return {"name": name} | model | {"prompt": prompt, "forced": forced} | exact | logits | ids | {"copies": copies}
 
 
 def embeddings(path, ids, pooling):
@@ -248,6 +336,8 @@ def embeddings(path, ids, pooling):
         raise SystemExit("llama.cpp does not load the file")
     params = L.llama_context_default_params()
     params.n_ctx, params.n_batch, params.n_ubatch, params.n_threads, params.n_threads_batch = 128, 64, 64, 1, 1
+    gelu = ExactGelu()
+    params.cb_eval = gelu.callback
     params.embeddings, params.pooling_type = True, L.LLAMA_POOLING_TYPE_UNSPECIFIED if pooling else L.LLAMA_POOLING_TYPE_NONE
     context = L.llama_init_from_model(model, params)
     batch = L.llama_batch_init(len(ids), 0, 1)

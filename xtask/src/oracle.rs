@@ -302,6 +302,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "ggml_gelu",
+        about: "ggml: the table of f16 values that it takes GELU from",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
         name: "llama_archs",
         about: "llama.cpp: what it computes with a small model of each architecture",
         runs: &[

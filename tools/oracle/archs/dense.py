@@ -58,10 +58,10 @@ TABLES = {
         64,
         RMS,
         {
-            "embedding_length": 32,
+            "embedding_length": 64,
             "feed_forward_length": 32,
-            "attention.key_length": 8,
-            "attention.value_length": 8,
+            "attention.key_length": 16,
+            "attention.value_length": 16,
             "attention.sliding_window": 8,
             "attention.sliding_window_pattern": [i % 4 != 3 for i in range(64)],
         },

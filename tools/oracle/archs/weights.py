@@ -9,7 +9,7 @@ import numpy as np
 
 def fnv1a(text):
     value = 0xCBF29CE484222325
-    for byte in text.encode():
+    for byte in text if isinstance(text, bytes) else text.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64
     return value
 

@@ -26,6 +26,11 @@ pub struct Attention {
     pub rope: Option<Rope>,
     /// The factor of the scores.
     pub scale: Factor,
+    /// The metadata key of a limit of the absolute values of queries, keys and values, which have none without it.
+    pub clamp: Option<&'static str>,
+    /// ALiBi: the largest slope's exponent, `2^-max/n` for the first of `n` heads, by which scores decrease with the distance of the key;
+    /// 0 is none.
+    pub alibi: Option<Factor>,
     /// The metadata key of a soft cap of the scores, which have none without it.
     pub softcap: Option<&'static str>,
     /// A score of each head that takes part in the softmax and has no value: `[heads]`.
@@ -71,6 +76,8 @@ pub struct HeadNorm {
     pub tensor: &'static str,
     /// Of what.
     pub span: NormSpan,
+    /// Whether there is none where the file lacks the weight.
+    pub optional: bool,
 }
 
 /// What is normalised together.
@@ -85,14 +92,24 @@ pub enum NormSpan {
 }
 
 impl HeadNorm {
+    /// Layer norm of each head with a weight of its own.
+    pub const fn layer(tensor: &'static str) -> HeadNorm {
+        HeadNorm { kind: NormKind::Layer, tensor, span: NormSpan::EachHead, optional: false }
+    }
+
+    /// Where the file has it.
+    pub const fn optional(self) -> HeadNorm {
+        HeadNorm { optional: true, ..self }
+    }
+
     /// RMS norm of each head.
     pub const fn rms(tensor: &'static str) -> HeadNorm {
-        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::Head }
+        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::Head, optional: false }
     }
 
     /// RMS norm of all heads together.
     pub const fn whole(tensor: &'static str) -> HeadNorm {
-        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::AllHeads }
+        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::AllHeads, optional: false }
     }
 }
 

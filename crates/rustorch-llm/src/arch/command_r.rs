@@ -1,7 +1,7 @@
 //! Command R and R+: attention and network side by side behind one layer norm, and scaled logits.
 
 use super::common::{ATTENTION, DECODER, OUTPUT, SWIGLU};
-use super::{Architecture, Attention, Factor, HeadNorm, NormKind, NormSpan, Part, Rope};
+use super::{Architecture, Attention, Factor, HeadNorm, Part, Rope};
 use rustorch_core::RopeStyle;
 
 pub(super) const COMMAND_R: Architecture = Architecture {
@@ -17,8 +17,8 @@ pub(super) const COMMAND_R: Architecture = Architecture {
             Part::layer_norm("attn_norm"),
             Part::Parallel(&[
                 &[Part::Attention(Attention {
-                    query_norm: Some(head_norm("attn_q_norm")),
-                    key_norm: Some(head_norm("attn_k_norm")),
+                    query_norm: Some(HeadNorm::layer("attn_q_norm")),
+                    key_norm: Some(HeadNorm::layer("attn_k_norm")),
                     ..COHERE_ATTENTION
                 })],
                 &[Part::Mlp(SWIGLU)],
@@ -39,7 +39,3 @@ pub(super) const COHERE_ATTENTION: Attention =
 /// Layer norm, and scaled logits.
 pub(super) const COHERE_OUTPUT: &[Part] =
     &[Part::layer_norm("output_norm"), Part::Output(OUTPUT), Part::Scale(Factor::metadata("logit_scale"))];
-
-const fn head_norm(tensor: &'static str) -> HeadNorm {
-    HeadNorm { kind: NormKind::Layer, tensor, span: NormSpan::EachHead }
-}

@@ -42,6 +42,25 @@ pub(super) const fn pre_norm(attention: Attention, feed_forward: Part) -> [Part;
     ]
 }
 
+/// Tables of embeddings and of positions.
+pub(super) const LEARNED_POSITIONS: &[Part] =
+    &[Part::Embedding("token_embd"), Part::PositionEmbedding("position_embd")];
+
+/// Layer norm with a bias, and the logits.
+pub(super) const LAYER_NORM_OUTPUT: &[Part] = &[Part::biased_layer_norm("output_norm"), Part::Output(OUTPUT)];
+
+/// [`pre_norm`] with layer norms that have biases.
+pub(super) const fn pre_layer_norm(attention: Attention, feed_forward: Part) -> [Part; 6] {
+    [
+        Part::biased_layer_norm("attn_norm"),
+        Part::Attention(attention),
+        Part::Add,
+        Part::biased_layer_norm("ffn_norm"),
+        feed_forward,
+        Part::Add,
+    ]
+}
+
 /// All blocks are of the first kind.
 pub(super) fn alike(_: &ModelConfig, _: usize) -> usize {
     0
@@ -74,6 +93,8 @@ pub(super) const ATTENTION: Attention = Attention {
     norm_after_rope: false,
     rope: Some(Rope::new(RopeStyle::Halves)),
     scale: Factor::metadata("attention.scale").or(inverse_sqrt_head),
+    clamp: None,
+    alibi: None,
     softcap: None,
     sinks: None,
     temperature: false,
@@ -94,6 +115,9 @@ pub(super) const SWIGLU: Mlp = Mlp {
 
 /// The dense GeGLU network.
 pub(super) const GEGLU: Mlp = Mlp { activation: Activation::GeluTanh, ..SWIGLU };
+
+/// A network with GELU and no gate.
+pub(super) const GELU: Mlp = Mlp { gate: MlpGate::None, activation: Activation::GeluTanh, ..SWIGLU };
 
 /// A SwiGLU network that all tokens use beside the experts that they are routed to.
 pub(super) const SHARED_EXPERT: Mlp = Mlp {

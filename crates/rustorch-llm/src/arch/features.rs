@@ -36,6 +36,10 @@ fn attentions(parts: &[Part]) -> Vec<&Attention> {
     for part in parts {
         match part {
             Part::Attention(attention) => found.push(attention),
+            Part::IfTensor { then, otherwise, .. } => {
+                found.extend(attentions(then));
+                found.extend(attentions(otherwise));
+            }
             Part::Parallel(branches) => {
                 branches.iter().for_each(|branch| found.extend(attentions(branch)));
             }
@@ -49,6 +53,11 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
     for part in parts {
         match part {
             Part::Embedding(_) | Part::Output(_) | Part::Add => {}
+            Part::PositionEmbedding(_) => found.push("learned positions"),
+            Part::IfTensor { then, otherwise, .. } => {
+                collect(then, found);
+                collect(otherwise, found);
+            }
             Part::Norm(Norm { kind, .. }) => found.push(match kind {
                 NormKind::Rms => "RMS norm",
                 NormKind::Layer => "layer norm",
@@ -85,6 +94,8 @@ fn attention(part: &Attention, found: &mut Vec<&'static str>) {
         });
     }
     let rest = [
+        (part.alibi.is_some(), "ALiBi"),
+        (part.clamp.is_some(), "clamped QKV"),
         (part.norm_after_rope, "QK norm after RoPE"),
         (part.value_norm, "V norm"),
         (part.softcap.is_some(), "attention soft cap"),

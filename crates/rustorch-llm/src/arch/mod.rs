@@ -13,17 +13,22 @@ mod part;
 mod recurrent;
 
 mod arcee;
+mod baichuan;
+mod bloom;
 mod cohere2;
 mod command_r;
 mod ernie4_5;
 mod exaone;
 mod exaone4;
+mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod gemma4;
 mod glm4;
+mod gpt2;
 mod gpt_oss;
+mod gptneox;
 mod granite;
 mod granitemoe;
 mod hunyuan_dense;
@@ -31,8 +36,12 @@ mod internlm2;
 mod llama;
 mod minicpm;
 mod mistral3;
+mod mpt;
+mod nemotron;
+mod olmo;
 mod olmo2;
 mod olmoe;
+mod phi2;
 mod phi3;
 mod qwen2;
 mod qwen2moe;
@@ -46,6 +55,9 @@ mod qwen3vl;
 mod qwen3vlmoe;
 mod seed_oss;
 mod smollm3;
+mod stablelm;
+mod starcoder;
+mod starcoder2;
 
 pub use attention::{Attention, HeadNorm, NormSpan, Rope, WindowedRope};
 pub use factor::Factor;
@@ -103,17 +115,22 @@ impl Architecture {
     /// Every architecture that the decoder runs.
     pub const ALL: &'static [&'static Architecture] = &[
         &arcee::ARCEE,
+        &baichuan::BAICHUAN,
+        &bloom::BLOOM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
         &ernie4_5::ERNIE4_5,
         &exaone::EXAONE,
         &exaone4::EXAONE4,
+        &falcon::FALCON,
         &gemma::GEMMA,
         &gemma2::GEMMA2,
         &gemma3::GEMMA3,
         &gemma4::GEMMA4,
         &glm4::GLM4,
         &gpt_oss::GPT_OSS,
+        &gpt2::GPT2,
+        &gptneox::GPTNEOX,
         &granite::GRANITE,
         &granitemoe::GRANITEMOE,
         &hunyuan_dense::HUNYUAN_DENSE,
@@ -121,8 +138,12 @@ impl Architecture {
         &llama::LLAMA,
         &minicpm::MINICPM,
         &mistral3::MISTRAL3,
+        &mpt::MPT,
+        &nemotron::NEMOTRON,
+        &olmo::OLMO,
         &olmo2::OLMO2,
         &olmoe::OLMOE,
+        &phi2::PHI2,
         &phi3::PHI3,
         &qwen2::QWEN2,
         &qwen2moe::QWEN2MOE,
@@ -136,6 +157,9 @@ impl Architecture {
         &qwen3vlmoe::QWEN3VLMOE,
         &seed_oss::SEED_OSS,
         &smollm3::SMOLLM3,
+        &stablelm::STABLELM,
+        &starcoder::STARCODER,
+        &starcoder2::STARCODER2,
     ];
 
     /// The architecture of this name.
@@ -160,6 +184,9 @@ impl Architecture {
     pub fn has_experts(parts: &[Part]) -> bool {
         parts.iter().any(|part| match part {
             Part::Experts(_) => true,
+            Part::IfTensor { then, otherwise, .. } => {
+                Architecture::has_experts(then) || Architecture::has_experts(otherwise)
+            }
             Part::Parallel(branches) => branches.iter().any(|branch| Architecture::has_experts(branch)),
             _ => false,
         })

@@ -11,6 +11,8 @@ use super::{Attention, DeltaNet, Experts, Factor, Mlp};
 pub enum Part {
     /// The rows of a table that the token ids choose.
     Embedding(&'static str),
+    /// Adds the rows of a table that the positions choose.
+    PositionEmbedding(&'static str),
     /// Normalisation.
     Norm(Norm),
     /// Attention over the tokens so far.
@@ -21,6 +23,15 @@ pub enum Part {
     Mlp(Mlp),
     /// A mixture of experts.
     Experts(Experts),
+    /// Parts that depend on whether the file has a tensor.
+    IfTensor {
+        /// The tensor.
+        tensor: &'static str,
+        /// The parts with it.
+        then: &'static [Part],
+        /// The parts without it.
+        otherwise: &'static [Part],
+    },
     /// Branches that start alike; their sum.
     Parallel(&'static [&'static [Part]]),
     /// The branch becomes part of the residual stream.
@@ -44,8 +55,10 @@ pub enum Part {
 pub struct Norm {
     /// How.
     pub kind: NormKind,
-    /// The weight.
-    pub tensor: &'static str,
+    /// The weight; all ones if not given.
+    pub tensor: Option<&'static str>,
+    /// Whether a layer norm adds a bias of the same name.
+    pub bias: Bias,
 }
 
 /// What a vector is divided by.
@@ -136,12 +149,17 @@ impl Linear {
 impl Norm {
     /// RMS norm with a weight.
     pub const fn rms(tensor: &'static str) -> Norm {
-        Norm { kind: NormKind::Rms, tensor }
+        Norm { kind: NormKind::Rms, tensor: Some(tensor), bias: Bias::None }
     }
 
     /// Layer norm with a weight.
     pub const fn layer(tensor: &'static str) -> Norm {
-        Norm { kind: NormKind::Layer, tensor }
+        Norm { kind: NormKind::Layer, tensor: Some(tensor), bias: Bias::None }
+    }
+
+    /// Layer norm with a weight and a bias.
+    pub const fn biased_layer(tensor: &'static str) -> Norm {
+        Norm { bias: Bias::Required, ..Norm::layer(tensor) }
     }
 }
 
@@ -154,5 +172,10 @@ impl Part {
     /// Layer norm with a weight, as a part.
     pub const fn layer_norm(tensor: &'static str) -> Part {
         Part::Norm(Norm::layer(tensor))
+    }
+
+    /// Layer norm with a weight and a bias, as a part.
+    pub const fn biased_layer_norm(tensor: &'static str) -> Part {
+        Part::Norm(Norm::biased_layer(tensor))
     }
 }

@@ -3,11 +3,11 @@
 use super::cache::State;
 use super::loader::Loader;
 use super::modules::{Module, Norm};
-use super::weights::{Stage, Weights, weight_device};
+use super::weights::{Stage, TensorId, Weights};
 use super::{KvCache, Model, ModelConfig};
 use crate::arch::Architecture;
 use crate::{Error, Result};
-use rustorch_core::{Device, Numerics};
+use rustorch_core::{DType, Device, Numerics};
 use rustorch_tensor::Tensor;
 use std::cell::RefCell;
 
@@ -38,9 +38,37 @@ pub(super) struct ForwardPass<'a> {
     pub(super) last_row: bool,
     /// The states behind the new tokens, of those recurrences that have run, with their places in the cache.
     new_states: RefCell<Vec<(usize, State)>>,
+    /// What ALiBi adds to scores, on each device that has needed it.
+    alibi: RefCell<Vec<Tensor>>,
 }
 
 impl ForwardPass<'_> {
+    /// The rows of a table, `[positions, embedding]`, for the positions of the new tokens.
+    pub(super) fn rows_of_positions(&self, table: TensorId) -> Result<Tensor> {
+        let table = &self.weights[table];
+        let (end, rows) = (self.start + self.n, table.dims()[0]);
+        if end > rows {
+            return Err(Error::ContextFull { capacity: rows, needed: end });
+        }
+        let positions = self.positions[0].to_device(table.device())?;
+        Ok(table.embedding(&positions)?.to_dtype(DType::F32)?)
+    }
+
+    /// What ALiBi adds to the scores of the new tokens, `[heads, n, start + n]`, on a device. All blocks have the same heads.
+    pub(super) fn alibi(&self, slopes: &Tensor, device: Device) -> Result<Tensor> {
+        let mut copies = self.alibi.borrow_mut();
+        if let Some(copy) = copies.iter().find(|copy| copy.device() == device) {
+            return Ok(copy.clone());
+        }
+        let keys = self.start + self.n;
+        let distance = |query: usize| (0..keys).map(move |key| -(query.abs_diff(key) as f32));
+        let distances: Vec<f32> = (self.start..keys).flat_map(distance).collect();
+        let distances = Tensor::from_slice(&distances, [1, self.n, keys])?;
+        let bias = slopes.unsqueeze(-1)?.unsqueeze(-1)?.mul(&distances)?.to_device(device)?;
+        copies.push(bias.clone());
+        Ok(bias)
+    }
+
     /// Keeps a recurrence's state behind the new tokens: it becomes the cache's when all has run.
     pub(super) fn set_state(&self, place: usize, state: State) {
         self.new_states.borrow_mut().push((place, state));
@@ -93,8 +121,9 @@ impl Decoder {
             match (&step.module, steps.peek()) {
                 // A sum and its norm are one operation, also where the norm begins the next block.
                 (Module::Add, Some(Step { module: Module::Norm(norm), stage: of_norm })) => {
-                    flow.add_norm(norm, pass.weights)?;
                     stage = *of_norm;
+                    let device = norm.device(pass.weights).unwrap_or_else(|| pass.weights.device(stage));
+                    flow.add_norm(norm, device, pass.weights)?;
                     steps.next();
                 }
                 (module, _) => module.forward(pass, &mut flow)?,
@@ -148,9 +177,8 @@ impl Flow {
         Ok(())
     }
 
-    /// [`add`](Self::add), and the norm of the sum as the next branch, on the device of the norm's weight.
-    fn add_norm(&mut self, norm: &Norm, weights: &Weights) -> Result<()> {
-        let device = weight_device(&weights[norm.weight]);
+    /// [`add`](Self::add), and the norm of the sum as the next branch, on the norm's device.
+    fn add_norm(&mut self, norm: &Norm, device: Device, weights: &Weights) -> Result<()> {
         let Flow { residual, branch, .. } = self;
         if residual.device() == device && branch.device() == device {
             (*residual, *branch) = norm.add_forward(residual, branch, weights)?;
@@ -192,6 +220,7 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         n,
         last_row: !all_rows,
         new_states: RefCell::default(),
+        alibi: RefCell::default(),
     };
     let logits = model.decoder.forward(&pass)?;
     let new_states = pass.new_states.into_inner();

@@ -106,7 +106,7 @@ impl<'a> Loader<'a> {
     /// A vector that all blocks share, in `f32`, if the file has it.
     pub(super) fn find_shared_vector(&mut self, name: &str, len: usize) -> Result<Option<TensorId>> {
         let name = format!("{name}.weight");
-        self.has(&name).then(|| self.load(&name, &[len], Role::Vector)).transpose()
+        self.has_named(&name).then(|| self.load(&name, &[len], Role::Vector)).transpose()
     }
 
     pub(super) fn matrix(&mut self, part: &str, shape: &[usize]) -> Result<TensorId> {
@@ -206,7 +206,7 @@ impl<'a> Loader<'a> {
         let name = format!("{}.{suffix}", self.name(part));
         let wanted = match bias {
             Bias::None => false,
-            Bias::Optional => self.has(&name),
+            Bias::Optional => self.has_named(&name),
             Bias::Required => true,
         };
         wanted.then(|| self.load(&name, shape, Role::Beside(matrix))).transpose()
@@ -214,7 +214,12 @@ impl<'a> Loader<'a> {
 
     /// Whether the file has the matrix or vector of a part.
     pub(super) fn has_part(&self, part: &str) -> bool {
-        self.has(&format!("{}.weight", self.name(part)))
+        self.has(&format!("{part}.weight"))
+    }
+
+    /// Whether the file has a tensor of this name with its suffix.
+    pub(super) fn has(&self, part: &str) -> bool {
+        self.has_named(&self.name(part))
     }
 
     fn name(&self, part: &str) -> String {
@@ -224,7 +229,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_named(&self, name: &str) -> bool {
         self.file.find_tensor(name).is_some()
     }
 

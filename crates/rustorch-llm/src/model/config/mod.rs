@@ -27,6 +27,9 @@ pub struct ModelConfig {
     pub context: usize,
     /// Width of the embedding that each block has beside the residual stream; 0 if there is none.
     pub per_layer_embedding: usize,
+    /// Whether attention and feed-forward network of a block both start from the residual stream before it, where the architecture
+    /// leaves this to the file.
+    pub parallel_residual: bool,
     /// What may differ between blocks, of each.
     pub layers: Vec<LayerConfig>,
     /// The mixture of experts, if the file has one.
@@ -100,6 +103,7 @@ impl ModelConfig {
             nextn_blocks,
             context: r.size("context_length")?,
             per_layer_embedding: r.find_size("embedding_length_per_layer_input")?.unwrap_or(0),
+            parallel_residual: r.find_flag("use_parallel_residual")?.unwrap_or(false),
             layers: read_layers(&r, architecture, all_blocks, embedding, experts.is_some())?,
             experts,
         })

@@ -67,6 +67,10 @@ impl<'a> MetadataReader<'a> {
         }
     }
 
+    pub(in crate::model) fn find_flag(&self, name: &str) -> Result<Option<bool>> {
+        Ok(self.metadata.find::<bool>(&self.key(name))?)
+    }
+
     pub(in crate::model) fn find_text(&self, name: &str) -> Result<Option<&'a str>> {
         Ok(self.metadata.find::<&str>(&self.key(name))?)
     }

@@ -4,7 +4,7 @@ use super::LinearWeights;
 use super::norm::Norm;
 use super::rope::Rope;
 use crate::Result;
-use crate::arch::{self, HeadNorm, NormKind, NormSpan};
+use crate::arch::{self, Bias, HeadNorm, NormKind, NormSpan};
 use crate::model::LayerConfig;
 use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
@@ -29,6 +29,10 @@ pub(in crate::model) struct Attention {
     rope: Option<Rope>,
     scale: f32,
     window: Option<usize>,
+    /// The largest absolute value of queries, keys and values.
+    clamp: Option<f32>,
+    /// How steeply scores decrease with the distance of the key, `[heads]`.
+    alibi: Option<Tensor>,
     softcap: Option<f32>,
     sinks: Option<TensorId>,
     temperature: Option<Temperature>,
@@ -80,7 +84,15 @@ impl Attention {
                 (query, Some(keys_values), loader.new_cache(shape))
             }
         };
-        let softcap = part.softcap.map(|key| loader.metadata.find_f32(key)).transpose()?.flatten();
+        let limit = |key: Option<&'static str>| -> Result<Option<f32>> {
+            let value = key.map(|key| loader.metadata.find_f32(key)).transpose()?.flatten();
+            Ok(value.filter(|&value| value != 0.0))
+        };
+        let (softcap, clamp) = (limit(part.softcap)?, limit(part.clamp)?);
+        let alibi = match &part.alibi {
+            Some(largest) => alibi_slopes(heads, loader.factor(largest)?)?,
+            None => None,
+        };
         Ok(Attention {
             block,
             heads,
@@ -92,7 +104,9 @@ impl Attention {
             rope: part.rope.map(|rope| Rope::load(&rope, loader)).transpose()?,
             scale: loader.factor(&part.scale)?,
             window: sizes.window,
-            softcap: softcap.filter(|&cap| cap != 0.0),
+            clamp,
+            alibi,
+            softcap,
             sinks: part.sinks.map(|sinks| loader.vector(sinks, &[heads])).transpose()?,
             temperature: if part.temperature { Temperature::read(loader)? } else { None },
             gated: part.gated,
@@ -119,8 +133,12 @@ impl Attention {
             lse: self.sinks.is_some(),
             dropout: None,
         };
+        let bias = match &self.alibi {
+            Some(slopes) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
+            None => None,
+        };
         let attended = match self.sinks {
-            None => Tensor::attention(&query, &keys, &values, None, &causal)?,
+            None => Tensor::attention(&query, &keys, &values, bias.as_ref(), &causal)?,
             Some(sinks) => attention_with_sinks(&[&query, &keys, &values], &pass.weights[sinks], causal)?,
         };
         let value_length = attended.dims()[2];
@@ -141,10 +159,10 @@ impl Attention {
         positions: &Tensor,
     ) -> Result<()> {
         let norm = by.key_norm.as_ref();
-        let projected = by.key.forward(pass, x)?;
+        let projected = self.clamped(by.key.forward(pass, x)?)?;
         let key = heads(&projected, by.kv_heads, norm.filter(|_| !self.norm_after_rope), pass)?;
         let value = match by.value {
-            Some(value) => value.forward(pass, x)?,
+            Some(value) => self.clamped(value.forward(pass, x)?)?,
             None => projected,
         };
         let value = heads(&value, by.kv_heads, None, pass)?;
@@ -164,6 +182,14 @@ impl Attention {
         Ok(())
     }
 
+    /// Queries, keys or values within their limits, where they have any.
+    fn clamped(&self, x: Tensor) -> Result<Tensor> {
+        match self.clamp {
+            Some(limit) => Ok(x.clamp(-limit, limit)?),
+            None => Ok(x),
+        }
+    }
+
     /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is at position `first`; and the gates of the results,
     /// `[n, heads · length]`, if there are any.
     fn queries(
@@ -174,7 +200,7 @@ impl Attention {
         first: usize,
     ) -> Result<(Tensor, Option<Tensor>)> {
         let norm = self.query_norm.as_ref();
-        let mut y = self.query.forward(pass, x)?;
+        let mut y = self.clamped(self.query.forward(pass, x)?)?;
         let mut gate = None;
         if self.gated {
             let (rows, width) = (y.dims()[0], y.dims()[1] / 2);
@@ -195,6 +221,22 @@ impl Attention {
         }
         Ok((query, gate))
     }
+}
+
+/// The slopes of ALiBi (Press et al. 2021), `[heads]`: powers of `2^(-largest / n)` for the greatest power of two `n` of heads, and for those
+/// beyond it the odd powers of its root. None if `largest` is 0.
+fn alibi_slopes(heads: usize, largest: f32) -> Result<Option<Tensor>> {
+    if largest == 0.0 {
+        return Ok(None);
+    }
+    let n = 1 << heads.ilog2();
+    let (first, between) = ((-largest / n as f32).exp2(), (-(largest / 2.0) / n as f32).exp2());
+    let slope = |head: usize| match head.checked_sub(n) {
+        None => first.powi(head as i32 + 1),
+        Some(beyond) => between.powi(2 * beyond as i32 + 1),
+    };
+    let slopes: Vec<f32> = (0..heads).map(slope).collect();
+    Ok(Some(Tensor::from_slice(&slopes, [heads])?))
 }
 
 /// Attention with a score of each head, `sinks: [heads]`, that takes part in the softmax and has no value: the share of the keys is
@@ -266,13 +308,18 @@ impl HeadNormWeights {
         length: usize,
         loader: &mut Loader<'_>,
     ) -> Result<Option<HeadNormWeights>> {
-        let Some(HeadNorm { kind, tensor, span }) = norm else { return Ok(None) };
+        let Some(HeadNorm { kind, tensor, span, .. }) =
+            norm.filter(|n| !n.optional || loader.has_part(n.tensor))
+        else {
+            return Ok(None);
+        };
         let shape: &[usize] = match span {
             NormSpan::Head => &[length],
             NormSpan::EachHead => &[heads, length],
             NormSpan::AllHeads => &[heads * length],
         };
-        Ok(Some(HeadNormWeights { norm: Norm::load(kind, tensor, shape, loader)?, span }))
+        let norm = arch::Norm { kind, tensor: Some(tensor), bias: Bias::None };
+        Ok(Some(HeadNormWeights { norm: Norm::load(&norm, shape, loader)?, span }))
     }
 }
 

@@ -89,7 +89,7 @@ impl DeltaNet {
             rates,
             dt_bias: loader.vector_named(part.dt_bias, sizes.v_heads)?,
             a: loader.vector_named(part.a, sizes.v_heads)?,
-            norm: Norm::load(NormKind::Rms, part.norm, &[sizes.d_v], loader)?,
+            norm: Norm::load(&arch::Norm::rms(part.norm), &[sizes.d_v], loader)?,
             l2_eps: loader.metadata.epsilon(NormKind::Rms.epsilon_key())?,
             output: loader.linear(part.output, [width, values], None)?,
             broadcast: part.broadcast,

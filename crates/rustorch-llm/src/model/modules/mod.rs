@@ -30,6 +30,8 @@ use rustorch_tensor::Tensor;
 pub(super) enum Module {
     /// A table, `[vocabulary, embedding]`.
     Embedding(TensorId),
+    /// A table, `[positions, embedding]`.
+    PositionEmbedding(TensorId),
     Norm(Norm),
     Attention(Attention),
     DeltaNet(DeltaNet),
@@ -48,18 +50,33 @@ pub(super) enum Module {
 impl Module {
     /// Loads the weights of parts; those without effect in this model are left out.
     pub(super) fn load_all(parts: &[Part], loader: &mut Loader<'_>) -> Result<Vec<Module>> {
-        parts.iter().filter_map(|part| Module::load(part, loader).transpose()).collect()
+        let mut modules = Vec::new();
+        for part in parts {
+            match part {
+                Part::IfTensor { tensor, then, otherwise } => {
+                    let chosen = if loader.has_part(tensor) { then } else { otherwise };
+                    modules.extend(Module::load_all(chosen, loader)?);
+                }
+                part => modules.extend(Module::load(part, loader)?),
+            }
+        }
+        Ok(modules)
     }
 
     fn load(part: &Part, loader: &mut Loader<'_>) -> Result<Option<Module>> {
         let (vocabulary, embedding) = (loader.config.vocabulary, loader.config.embedding);
         Ok(Some(match part {
             Part::Embedding(table) => Module::Embedding(loader.matrix(table, &[vocabulary, embedding])?),
-            Part::Norm(norm) => Module::Norm(Norm::load(norm.kind, norm.tensor, &[embedding], loader)?),
+            Part::PositionEmbedding(table) => {
+                Module::PositionEmbedding(loader.matrix(table, &[loader.config.context, embedding])?)
+            }
+            Part::Norm(norm) => Module::Norm(Norm::load(norm, &[embedding], loader)?),
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
             Part::DeltaNet(net) => Module::DeltaNet(DeltaNet::load(net, loader)?),
             Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
             Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
+            // `load_all` has chosen.
+            Part::IfTensor { .. } => return Ok(None),
             Part::Parallel(branches) => {
                 let branches = branches.iter().map(|parts| Module::load_all(parts, loader));
                 Module::Parallel(branches.collect::<Result<_>>()?)
@@ -108,6 +125,7 @@ impl Module {
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, flow: &mut Flow) -> Result<()> {
         let branch = match self {
             Module::Embedding(table) => pass.weights[*table].embedding(&pass.ids)?.to_dtype(DType::F32)?,
+            Module::PositionEmbedding(table) => flow.input().add(&pass.rows_of_positions(*table)?)?,
             Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
             Module::DeltaNet(net) => net.forward(pass, flow.input())?,

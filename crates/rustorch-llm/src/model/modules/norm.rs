@@ -1,38 +1,52 @@
 //! Normalisation.
 
 use crate::Result;
-use crate::arch::NormKind;
+use crate::arch::{self, Bias, NormKind};
 use crate::model::loader::Loader;
-use crate::model::weights::{TensorId, Weights};
+use crate::model::weights::{TensorId, Weights, weight_device};
+use rustorch_core::Device;
 use rustorch_tensor::Tensor;
 
 /// Normalisation over the last dimension.
 pub(in crate::model) struct Norm {
-    pub(in crate::model) kind: NormKind,
-    pub(in crate::model) weight: TensorId,
+    kind: NormKind,
+    width: usize,
+    weight: Option<TensorId>,
+    bias: Option<TensorId>,
     eps: f64,
 }
 
 impl Norm {
-    /// With a weight of this shape.
-    pub(super) fn load(
-        kind: NormKind,
-        tensor: &str,
-        shape: &[usize],
-        loader: &mut Loader<'_>,
-    ) -> Result<Norm> {
-        let eps = loader.metadata.epsilon(kind.epsilon_key())?;
-        Ok(Norm { kind, weight: loader.vector(tensor, shape)?, eps })
+    /// With a weight of this shape, and a bias of its last dimension.
+    pub(super) fn load(norm: &arch::Norm, shape: &[usize], loader: &mut Loader<'_>) -> Result<Norm> {
+        let width = shape[shape.len() - 1];
+        let weight = norm.tensor.map(|tensor| loader.vector(tensor, shape)).transpose()?;
+        let bias = match norm.tensor.map(|tensor| format!("{tensor}.bias")) {
+            Some(bias) if norm.bias == Bias::Required || norm.bias == Bias::Optional && loader.has(&bias) => {
+                Some(loader.vector_named(&bias, width)?)
+            }
+            _ => None,
+        };
+        let eps = loader.metadata.epsilon(norm.kind.epsilon_key())?;
+        Ok(Norm { kind: norm.kind, width, weight, bias, eps })
+    }
+
+    /// The device of the weight, if there is one.
+    pub(in crate::model) fn device(&self, weights: &Weights) -> Option<Device> {
+        self.weight.map(|weight| weight_device(&weights[weight]))
     }
 
     pub(in crate::model) fn forward(&self, x: &Tensor, weights: &Weights) -> Result<Tensor> {
-        let weight = &weights[self.weight];
-        let width = weight.dims()[weight.ndim() - 1];
+        let weight = self.weight.map(|weight| &weights[weight]);
+        let bias = self.bias.map(|bias| &weights[bias]);
         // Weights of more dimensions are those of several vectors.
-        let (inner, outer) = if weight.ndim() == 1 { (Some(weight), None) } else { (None, Some(weight)) };
+        let (inner, outer) = match weight {
+            Some(weight) if weight.ndim() > 1 => (None, Some(weight)),
+            inner => (inner, None),
+        };
         let y = match self.kind {
-            NormKind::Rms => x.rms_norm([width], inner, self.eps)?,
-            NormKind::Layer => x.layer_norm([width], inner, None, self.eps)?,
+            NormKind::Rms => x.rms_norm([self.width], inner, self.eps)?,
+            NormKind::Layer => x.layer_norm([self.width], inner, bias, self.eps)?,
         };
         Ok(match outer {
             Some(weight) => y.mul(weight)?,
@@ -47,9 +61,9 @@ impl Norm {
         y: &Tensor,
         weights: &Weights,
     ) -> Result<(Tensor, Tensor)> {
-        let weight = &weights[self.weight];
         if self.kind == NormKind::Rms {
-            return Ok(x.add_rms_norm(y, weight.dims(), Some(weight), self.eps)?);
+            let weight = self.weight.map(|weight| &weights[weight]);
+            return Ok(x.add_rms_norm(y, [self.width], weight, self.eps)?);
         }
         let sum = x.add(y)?;
         let normed = self.forward(&sum, weights)?;

@@ -36,7 +36,7 @@ impl PerLayerEmbedding {
         Ok(PerLayerEmbedding {
             table: loader.matrix(part.table, &[config.vocabulary, blocks * width])?,
             projection: loader.linear(part.projection, [blocks * width, config.embedding], None)?,
-            norm: Norm::load(part.norm.kind, part.norm.tensor, &[width], loader)?,
+            norm: Norm::load(&part.norm, &[width], loader)?,
             blocks,
             width,
         })

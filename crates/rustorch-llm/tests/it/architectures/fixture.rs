@@ -22,6 +22,9 @@ pub(super) struct Fixture {
     pub(crate) prompt: Vec<u32>,
     /// The ids fed after them, whatever the model says.
     pub(crate) forced: Vec<u32>,
+    /// Whether the `f32` file's logits and ids are those of exact GELU, not of llama.cpp's table of `f16` values.
+    #[serde(default)]
+    pub(crate) exact_gelu: bool,
     logits: String,
     last_logits: String,
     #[serde(flatten)]

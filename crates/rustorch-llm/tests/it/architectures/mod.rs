@@ -8,7 +8,7 @@ mod weights;
 
 use crate::common::argmax;
 use fixture::{Fixture, Ids};
-use rustorch_core::DType;
+use rustorch_core::{DType, Numerics};
 use rustorch_llm::arch::Architecture;
 use rustorch_llm::generate::{Overflow, Session, SessionOptions};
 use rustorch_llm::{Error, LanguageModel};
@@ -18,10 +18,6 @@ use std::sync::Arc;
 const TOLERANCE: f32 = 1e-4;
 /// The same where keys, values or activations are rounded: where the order of a sum differs, one may be rounded to another value.
 const ROUNDED_TOLERANCE: f32 = 1e-3;
-/// Models whose `f32` files are compared as rounded ones are. llama.cpp takes GELU from a table of `f16` values, and a value that falls into
-/// another place of the table moves the logits by about 1e-4. For gemma4 this was traced: until the first such value, in its sixth row, its rows
-/// differ by 2e-6. For the other two, whose errors are 1.2e-4 and 2.7e-4, the same cause is assumed, not traced.
-const ROUNDED: [&str; 3] = ["gemma3-27b", "gemma4", "gemma4-moe"];
 /// Ids count where the second is further behind than so many tolerances.
 const MARGIN: f32 = 20.0;
 /// So many of them must count.
@@ -115,18 +111,21 @@ fn compare(
 fn logits_and_best_ids_equal_llama_cpps() {
     each(|fixture| {
         let named = |message: String| format!("{}: {message}", fixture.name);
-        let model = fixture.model()?;
+        let mut model = fixture.model()?;
+        if fixture.exact_gelu {
+            model.set_numerics(Numerics::F32);
+        }
         let ids: Vec<u32> = fixture.prompt.iter().chain(&fixture.forced).copied().collect();
         // As in the oracle, keys and values are `f32`, too, so that what differs is no rounding of these.
         let rows = logits(&model, DType::F32, &ids, whole()).map_err(named)?;
         let [first, last] = fixture.logits();
         let (a, b) = (error(&rows[fixture.prompt.len() - 1], &first), error(&rows[rows.len() - 1], &last));
         // Not the larger of both, which would hide one that is no number.
-        let tolerance = if ROUNDED.contains(&&*fixture.name) { ROUNDED_TOLERANCE } else { TOLERANCE };
-        if [a, b].iter().any(|&error| error.is_nan() || error > tolerance) {
+        if [a, b].iter().any(|&error| error.is_nan() || error > TOLERANCE) {
             return Err(named(format!("errors of {a:.1e} and {b:.1e} of the logits' range")));
         }
-        let counted = compare(&model, DType::F32, fixture, &fixture.ids, tolerance).map_err(named)?;
+        let counted = compare(&model, DType::F32, fixture, &fixture.ids, TOLERANCE).map_err(named)?;
+        model.set_numerics(Numerics::Ggml);
         compare(&model, DType::F16, fixture, &fixture.ids, ROUNDED_TOLERANCE).map_err(named)?;
         Ok(format!("errors {a:.1e} and {b:.1e}, {counted} ids"))
     });
