@@ -56,6 +56,19 @@ impl Layout {
         }
     }
 
+    /// Writes a copy of the layout to where it is to stay.
+    #[inline(always)]
+    pub fn copy_in(&self, place: &mut MaybeUninit<Layout>) {
+        let place = place.as_mut_ptr();
+        // SAFETY: as in `contiguous_in`.
+        unsafe {
+            let Layout { shape: _, strides: _, offset: _ } = *place;
+            self.shape.copy_in(&mut *(&raw mut (*place).shape).cast());
+            copy_in(&self.strides, &mut *(&raw mut (*place).strides).cast());
+            (&raw mut (*place).offset).write(self.offset);
+        }
+    }
+
     /// A layout of given strides and offset.
     ///
     /// # Errors

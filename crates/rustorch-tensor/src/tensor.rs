@@ -73,6 +73,21 @@ impl Tensor {
         Tensor(Recycled::new(Inner { storage, layout, dtype, history: History::none() }))
     }
 
+    /// As [`from_parts`](Self::from_parts), of a layout that is copied to where it stays.
+    #[inline]
+    pub(crate) fn from_parts_of(storage: Storage, dtype: DType, layout: &Layout) -> Tensor {
+        // SAFETY: each part is written.
+        Tensor(unsafe {
+            Recycled::made_by(|place: *mut Inner| {
+                let Inner { storage: _, dtype: _, layout: _, history: _ } = *place;
+                (&raw mut (*place).storage).write(storage);
+                (&raw mut (*place).dtype).write(dtype);
+                (&raw mut (*place).history).write(History::none());
+                layout.copy_in(&mut *(&raw mut (*place).layout).cast());
+            })
+        })
+    }
+
     /// Where gradients go from here.
     #[inline]
     pub(crate) fn history(&self) -> &History {

@@ -56,84 +56,90 @@ pub(crate) type Unpacked = SmallVec<[(Which, Tensor); 2]>;
 /// The saved tensors of a node.
 #[derive(Default)]
 pub(crate) struct Saved {
-    tensors: SmallVec<[(Which, SavedTensor); 2]>,
+    tensors: SmallVec<[SavedTensor; 2]>,
+    /// Those that hooks keep.
+    packed: Vec<PackedTensor>,
     /// Whether a backward pass used them up.
     freed: bool,
 }
 
 /// A tensor without its history, and the version of its memory.
-enum SavedTensor {
-    Memory { storage: PassiveStorage, dtype: DType, layout: Layout, version: u64 },
-    Packed { packed: Packed, unpack: Arc<Unpack>, dtype: DType, shape: Shape },
+struct SavedTensor {
+    which: Which,
+    storage: PassiveStorage,
+    dtype: DType,
+    layout: Layout,
+    version: u64,
 }
 
 impl SavedTensor {
-    fn new(x: &Tensor) -> Result<SavedTensor> {
-        // A hook is not one for the tensors that it makes itself.
-        let hooks = HOOKS.with(|hooks| hooks.borrow().last().cloned());
-        if let Some(PackHooks { pack, unpack }) = hooks {
-            let suspended = HOOKS.with(|hooks| std::mem::take(&mut *hooks.borrow_mut()));
-            let _restore = Restore(Some(suspended));
-            let packed = super::no_grad(|| pack(x.detach()))?;
-            return Ok(SavedTensor::Packed { packed, unpack, dtype: x.dtype(), shape: x.shape().clone() });
+    /// Appends one to a list: written where it stays.
+    #[inline]
+    fn push(list: &mut SmallVec<[SavedTensor; 2]>, which: Which, x: &Tensor) {
+        list.reserve(1);
+        // SAFETY: there is room for one more, every field of which is written before it counts.
+        unsafe {
+            let place = list.as_mut_ptr().add(list.len());
+            let SavedTensor { which: _, storage: _, dtype: _, layout: _, version: _ } = *place;
+            (&raw mut (*place).which).write(which);
+            (&raw mut (*place).storage).write(PassiveStorage::new(x.storage()));
+            (&raw mut (*place).dtype).write(x.dtype());
+            x.layout().copy_in(&mut *(&raw mut (*place).layout).cast());
+            (&raw mut (*place).version).write(x.storage().version());
+            list.set_len(list.len() + 1);
         }
-        Ok(SavedTensor::Memory {
-            storage: PassiveStorage::new(x.storage()),
-            dtype: x.dtype(),
-            layout: x.layout().clone(),
-            version: x.storage().version(),
-        })
     }
 
     /// Checks that the memory was not written since.
     #[inline]
-    fn expect_unchanged(&self, node: &Node, which: Which) -> Result<()> {
-        match self {
-            SavedTensor::Memory { storage, version, .. } if storage.storage().version() != *version => {
-                Err(changed(node, which, *version, storage.storage()))
-            }
-            _ => Ok(()),
+    fn expect_unchanged(&self, node: &Node) -> Result<()> {
+        if self.storage.storage().version() != self.version {
+            return Err(changed(node, self.which, self.version, self.storage.storage()));
         }
+        Ok(())
     }
 
-    fn unpack(&self) -> Result<Tensor> {
-        match self {
-            SavedTensor::Memory { storage, dtype, layout, .. } => {
-                Ok(Tensor::from_parts(storage.storage().clone(), *dtype, layout.clone()))
-            }
-            SavedTensor::Packed { packed, unpack, dtype, shape } => {
-                let x = super::no_grad(|| unpack(packed))?;
-                if x.shape() != shape || x.dtype() != *dtype {
-                    return Err(Error::argument(
-                        "SavedTensorHooks",
-                        format!(
-                            "unpack returned {}{} for a tensor that was {dtype}{shape}",
-                            x.dtype(),
-                            x.shape()
-                        ),
-                    ));
-                }
-                Ok(x.detach())
-            }
-        }
+    /// The tensor, which stays saved.
+    fn tensor(&self) -> Tensor {
+        Tensor::from_parts_of(self.storage.storage().clone(), self.dtype, &self.layout)
     }
 
-    /// As [`unpack`](Self::unpack), of a tensor that is saved no longer.
+    /// The tensor, which is saved no longer.
     #[inline]
-    fn into_tensor(self) -> Result<Tensor> {
-        match self {
-            SavedTensor::Memory { storage, dtype, layout, .. } => {
-                Ok(Tensor::from_parts(storage.into_storage(), dtype, layout))
-            }
-            packed => packed.unpack(),
-        }
+    fn into_tensor(self) -> Tensor {
+        Tensor::from_parts_of(self.storage.into_storage(), self.dtype, &self.layout)
+    }
+}
+
+/// What a hook keeps in place of a tensor.
+struct PackedTensor {
+    which: Which,
+    packed: Packed,
+    unpack: Arc<Unpack>,
+    dtype: DType,
+    shape: Shape,
+}
+
+impl PackedTensor {
+    #[cold]
+    fn new(which: Which, x: &Tensor, PackHooks { pack, unpack }: PackHooks) -> Result<PackedTensor> {
+        // A hook is not one for the tensors that it makes itself.
+        let suspended = HOOKS.with(|hooks| std::mem::take(&mut *hooks.borrow_mut()));
+        let _restore = Restore(Some(suspended));
+        let packed = super::no_grad(|| pack(x.detach()))?;
+        Ok(PackedTensor { which, packed, unpack, dtype: x.dtype(), shape: x.shape().clone() })
     }
 
-    fn bytes(&self) -> usize {
-        match self {
-            SavedTensor::Memory { dtype, layout, .. } => dtype.bytes_for(layout.numel()).unwrap_or(0),
-            SavedTensor::Packed { .. } => 0,
+    fn tensor(&self) -> Result<Tensor> {
+        let PackedTensor { packed, unpack, dtype, shape, .. } = self;
+        let x = super::no_grad(|| unpack(packed))?;
+        if x.shape() != shape || x.dtype() != *dtype {
+            return Err(Error::argument(
+                "SavedTensorHooks",
+                format!("unpack returned {}{} for a tensor that was {dtype}{shape}", x.dtype(), x.shape()),
+            ));
         }
+        Ok(x.detach())
     }
 }
 
@@ -174,27 +180,29 @@ impl Saved {
             Which::Arg(i) => args[i],
             Which::Result(i) | Which::Other(i) => &results[i],
         };
-        self.tensors.push((which, SavedTensor::new(x)?));
+        match HOOKS.with(|hooks| hooks.borrow().last().cloned()) {
+            None => SavedTensor::push(&mut self.tensors, which, x),
+            Some(hooks) => self.packed.push(PackedTensor::new(which, x, hooks)?),
+        }
         Ok(())
     }
 
     /// The saved tensors, with their history if what is computed with them is to be differentiated again.
     pub(crate) fn unpack(&self, node: &NodeRef, with_history: bool) -> Result<Unpacked> {
         self.expect_unchanged(node)?;
-        let mut tensors = Unpacked::new();
-        for (which, saved) in &self.tensors {
-            let x = saved.unpack()?;
-            if with_history {
-                let edge = match *which {
-                    Which::Arg(i) => node.inputs[i].clone(),
-                    Which::Result(index) => Some(Edge { node: node.clone(), index }),
-                    Which::Other(_) => None,
-                };
-                if let Some(edge) = edge {
-                    x.history().set_fresh(edge);
-                }
+        let mut tensors: Unpacked = self.tensors.iter().map(|saved| (saved.which, saved.tensor())).collect();
+        for packed in &self.packed {
+            tensors.push((packed.which, packed.tensor()?));
+        }
+        for (which, x) in tensors.iter().filter(|_| with_history) {
+            let edge = match *which {
+                Which::Arg(i) => node.inputs[i].clone(),
+                Which::Result(index) => Some(Edge { node: node.clone(), index }),
+                Which::Other(_) => None,
+            };
+            if let Some(edge) = edge {
+                x.history().set_fresh(edge);
             }
-            tensors.push((*which, x));
         }
         Ok(tensors)
     }
@@ -202,10 +210,13 @@ impl Saved {
     /// The saved tensors, without their history, which from now on are not saved.
     pub(crate) fn take(&mut self, node: &Node) -> Result<Unpacked> {
         self.expect_unchanged(node)?;
-        self.freed |= !self.tensors.is_empty();
+        self.freed |= !(self.tensors.is_empty() && self.packed.is_empty());
         let mut tensors = Unpacked::new();
-        for (which, saved) in self.tensors.drain(..) {
-            tensors.push((which, saved.into_tensor()?));
+        for saved in self.tensors.drain(..) {
+            tensors.push((saved.which, saved.into_tensor()));
+        }
+        for packed in self.packed.drain(..) {
+            tensors.push((packed.which, packed.tensor()?));
         }
         Ok(tensors)
     }
@@ -215,25 +226,23 @@ impl Saved {
         if self.freed {
             return Err(freed(node));
         }
-        self.tensors.iter().try_for_each(|(which, saved)| saved.expect_unchanged(node, *which))
+        self.tensors.iter().try_for_each(|saved| saved.expect_unchanged(node))
     }
 
-    /// How many bytes the saved tensors have, each counted for itself.
+    /// How many bytes the saved tensors have, each counted for itself, and those that hooks keep not.
     pub(crate) fn bytes(&self) -> usize {
-        self.tensors.iter().map(|(_, saved)| saved.bytes()).sum()
+        self.tensors.iter().map(|saved| saved.dtype.bytes_for(saved.layout.numel()).unwrap_or(0)).sum()
     }
 
     /// Which tensors are saved.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        self.tensors.iter().map(|(which, _)| which.to_string())
+        let packed = self.packed.iter().map(|packed| packed.which);
+        self.tensors.iter().map(|saved| saved.which).chain(packed).map(|which| which.to_string())
     }
 
     /// The memory of the saved tensors, with an address that tells pieces apart.
     pub(crate) fn storages(&self) -> impl Iterator<Item = &Storage> {
-        self.tensors.iter().filter_map(|(_, saved)| match saved {
-            SavedTensor::Memory { storage, .. } => Some(storage.storage()),
-            SavedTensor::Packed { .. } => None,
-        })
+        self.tensors.iter().map(|saved| saved.storage.storage())
     }
 }
 

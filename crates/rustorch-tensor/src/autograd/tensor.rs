@@ -121,7 +121,7 @@ impl Tensor {
 
     /// The same memory without a history: a leaf that requires no gradient.
     pub fn detach(&self) -> Tensor {
-        Tensor::from_parts(self.storage().clone(), self.dtype(), self.layout().clone())
+        Tensor::from_parts_of(self.storage().clone(), self.dtype(), self.layout())
     }
 
     /// Computes the gradients of this tensor of one element with respect to all leaves that require them, and adds them to what
