@@ -1,6 +1,6 @@
 //! Attention, as architectures describe it.
 
-use super::{Factor, Linear, NormKind};
+use super::{Factor, Linear, Norm, NormKind};
 use rustorch_core::RopeStyle;
 
 /// Grouped-query attention. Its window, heads and their sizes are those of the block in the metadata.
@@ -35,10 +35,33 @@ pub struct Attention {
     pub softcap: Option<&'static str>,
     /// A score of each head that takes part in the softmax and has no value: `[heads]`.
     pub sinks: Option<&'static str>,
-    /// Whether queries far from the beginning are scaled up, where the metadata says so.
-    pub temperature: bool,
+    /// How queries far from the beginning are scaled up, if they are.
+    pub temperature: Option<Temperature>,
     /// Whether the projection to queries gives each head a gate behind its query, whose sigmoid is a factor of the head's result.
     pub gated: bool,
+    /// Projection of the heads' results.
+    pub output: Linear,
+}
+
+/// Multi-head latent attention (DeepSeek 2): keys and values of all heads are made of one latent vector for each token, which is what the
+/// cache holds, with a rotated part that all heads share. Projections from the latent vector to keys and values are applied to queries and
+/// results instead.
+#[derive(Clone, Copy, Debug)]
+pub struct LatentAttention {
+    /// Projection to queries, where these have no latent vector.
+    pub query: Linear,
+    /// Projection to the queries' latent vector, its norm, and the projection from there.
+    pub query_latent: (Linear, Norm, Linear),
+    /// Projection to the latent vector of keys and values, and to the rotated part of keys.
+    pub latent: Linear,
+    /// Norm of the latent vector.
+    pub latent_norm: Norm,
+    /// The projection from the latent vector to the keys of each head, transposed: `[heads, latent, key]`.
+    pub key: Linear,
+    /// The projection from the latent vector to the values of each head: `[heads, value, latent]`.
+    pub value: Linear,
+    /// Rotation of the last elements of queries and keys.
+    pub rope: Rope,
     /// Projection of the heads' results.
     pub output: Linear,
 }
@@ -53,6 +76,8 @@ pub struct Rope {
     pub factors: bool,
     /// What differs in blocks that have a window.
     pub windowed: WindowedRope,
+    /// Whether YaRN's magnitude is no factor of what is rotated, but the attention's business.
+    pub without_magnitude: bool,
 }
 
 /// Rotation in blocks that have a window.
@@ -67,13 +92,27 @@ pub enum WindowedRope {
     },
 }
 
+/// The factor of queries: `1 + scale · ln(1 + ⌊position / floor⌋)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Temperature {
+    /// As the metadata says; 1 where it does not.
+    Metadata,
+    /// By these, with positions from 1.
+    Fixed {
+        /// The scale.
+        scale: f32,
+        /// The floor.
+        floor: usize,
+    },
+}
+
 /// Normalisation of queries or keys.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadNorm {
     /// How.
     pub kind: NormKind,
-    /// The weight.
-    pub tensor: &'static str,
+    /// The weight; all ones if not given.
+    pub tensor: Option<&'static str>,
     /// Of what.
     pub span: NormSpan,
     /// Whether there is none where the file lacks the weight.
@@ -94,8 +133,12 @@ pub enum NormSpan {
 impl HeadNorm {
     /// Layer norm of each head with a weight of its own.
     pub const fn layer(tensor: &'static str) -> HeadNorm {
-        HeadNorm { kind: NormKind::Layer, tensor, span: NormSpan::EachHead, optional: false }
+        HeadNorm { kind: NormKind::Layer, tensor: Some(tensor), span: NormSpan::EachHead, optional: false }
     }
+
+    /// RMS norm of each head without a weight.
+    pub const UNWEIGHTED: HeadNorm =
+        HeadNorm { kind: NormKind::Rms, tensor: None, span: NormSpan::Head, optional: false };
 
     /// Where the file has it.
     pub const fn optional(self) -> HeadNorm {
@@ -104,19 +147,19 @@ impl HeadNorm {
 
     /// RMS norm of each head.
     pub const fn rms(tensor: &'static str) -> HeadNorm {
-        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::Head, optional: false }
+        HeadNorm { kind: NormKind::Rms, tensor: Some(tensor), span: NormSpan::Head, optional: false }
     }
 
     /// RMS norm of all heads together.
     pub const fn whole(tensor: &'static str) -> HeadNorm {
-        HeadNorm { kind: NormKind::Rms, tensor, span: NormSpan::AllHeads, optional: false }
+        HeadNorm { kind: NormKind::Rms, tensor: Some(tensor), span: NormSpan::AllHeads, optional: false }
     }
 }
 
 impl Rope {
     /// Rotation that is the same in all blocks.
     pub const fn new(style: RopeStyle) -> Rope {
-        Rope { style, factors: false, windowed: WindowedRope::Same }
+        Rope { style, factors: false, windowed: WindowedRope::Same, without_magnitude: false }
     }
 
     /// With frequency factors, where the file has them.

@@ -24,6 +24,6 @@ pub(super) const COHERE2: Architecture = Architecture {
     ],
     kind: full_or_windowed,
     output: COHERE_OUTPUT,
-    windows: Some(Windows { size: None, period: 4 }),
+    windows: Some(Windows::new(None, 4)),
     ..DECODER
 };

@@ -1,8 +1,7 @@
 //! Command R and R+: attention and network side by side behind one layer norm, and scaled logits.
 
-use super::common::{ATTENTION, DECODER, OUTPUT, SWIGLU};
-use super::{Architecture, Attention, Factor, HeadNorm, Part, Rope};
-use rustorch_core::RopeStyle;
+use super::common::{ADJACENT_ATTENTION, DECODER, OUTPUT, SWIGLU};
+use super::{Architecture, Attention, Factor, HeadNorm, Part};
 
 pub(super) const COMMAND_R: Architecture = Architecture {
     name: "command-r",
@@ -33,8 +32,7 @@ pub(super) const COMMAND_R: Architecture = Architecture {
 };
 
 /// Shared with Command R7B and A.
-pub(super) const COHERE_ATTENTION: Attention =
-    Attention { rope: Some(Rope::new(RopeStyle::Adjacent)), ..ATTENTION };
+pub(super) const COHERE_ATTENTION: Attention = ADJACENT_ATTENTION;
 
 /// Layer norm, and scaled logits.
 pub(super) const COHERE_OUTPUT: &[Part] =

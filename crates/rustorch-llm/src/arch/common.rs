@@ -61,6 +61,26 @@ pub(super) const fn pre_layer_norm(attention: Attention, feed_forward: Part) -> 
     ]
 }
 
+/// [`pre_norm`] with experts, beside a shared one where the file has it, in blocks that have a router, and a dense network in the others.
+pub(super) const fn pre_norm_routed(attention: Attention, routed: &'static [Part]) -> [Part; 6] {
+    pre_norm(
+        attention,
+        Part::IfTensor { tensor: "ffn_gate_inp", then: routed, otherwise: &[Part::Mlp(SWIGLU)] },
+    )
+}
+
+/// Routed experts beside a shared one.
+pub(super) const ROUTED_AND_SHARED: &[Part] =
+    &[Part::Parallel(&[&[Part::Experts(ROUTED)], &[Part::Mlp(SHARED_EXPERT)]])];
+
+/// Experts that are chosen as the metadata says, with a bias where the file has it.
+pub(super) const ROUTED: Experts = Experts {
+    normalize: false,
+    by_metadata: true,
+    selection_bias: Some("exp_probs_b.bias"),
+    ..SWIGLU_EXPERTS
+};
+
 /// All blocks are of the first kind.
 pub(super) fn alike(_: &ModelConfig, _: usize) -> usize {
     0
@@ -97,10 +117,14 @@ pub(super) const ATTENTION: Attention = Attention {
     alibi: None,
     softcap: None,
     sinks: None,
-    temperature: false,
+    temperature: None,
     gated: false,
     output: Linear::maybe_biased("attn_output"),
 };
+
+/// Attention that rotates adjacent elements together.
+pub(super) const ADJACENT_ATTENTION: Attention =
+    Attention { rope: Some(Rope::new(RopeStyle::Adjacent)), ..ATTENTION };
 
 /// The dense SwiGLU network.
 pub(super) const SWIGLU: Mlp = Mlp {
@@ -134,6 +158,9 @@ pub(super) const SWIGLU_EXPERTS: Experts = Experts {
     router_input: RouterInput::Branch,
     scores: Scores::Softmax,
     normalize: true,
+    by_metadata: false,
+    selection_bias: None,
+    weigh_inputs: false,
     gate: Linear::plain("ffn_gate_exps"),
     up: Linear::plain("ffn_up_exps"),
     fused: Linear::plain("ffn_gate_up_exps"),

@@ -1,15 +1,11 @@
 //! ERNIE 4.5 (dense): LLaMA by another name.
 
-use super::common::{ATTENTION, DECODER, SWIGLU, pre_norm};
-use super::{Architecture, Attention, Part, Rope};
-use rustorch_core::RopeStyle;
+use super::common::{ADJACENT_ATTENTION, DECODER, SWIGLU, pre_norm};
+use super::{Architecture, Part};
 
 pub(super) const ERNIE4_5: Architecture = Architecture {
     name: "ernie4_5",
     models: "ERNIE 4.5 0.3B",
-    kinds: &[&pre_norm(
-        Attention { rope: Some(Rope::new(RopeStyle::Adjacent)), ..ATTENTION },
-        Part::Mlp(SWIGLU),
-    )],
+    kinds: &[&pre_norm(ADJACENT_ATTENTION, Part::Mlp(SWIGLU))],
     ..DECODER
 };

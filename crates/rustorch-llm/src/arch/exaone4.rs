@@ -12,7 +12,7 @@ pub(super) const EXAONE4: Architecture = Architecture {
         let windows = config.layers.iter().any(|layer| layer.window.is_some());
         usize::from(windows && config.layers[layer].window.is_none())
     },
-    windows: Some(Windows { size: None, period: 4 }),
+    windows: Some(Windows::new(None, 4)),
     ..DECODER
 };
 

@@ -9,8 +9,8 @@ impl Architecture {
     /// What the architecture is made of, each once, in the order in which its parts have it: `RMS norm`, `RoPE`, `SwiGLU`, ..
     pub fn features(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
-        if self.windows.is_some() {
-            found.push("sliding window");
+        if let Some(windows) = self.windows {
+            found.push(if windows.chunked { "chunked attention" } else { "sliding window" });
         }
         let blocks = self.kinds.iter().copied();
         for parts in std::iter::once(self.embedding).chain(blocks).chain([self.output]) {
@@ -64,6 +64,10 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
             }),
             Part::Attention(part) => attention(part, found),
             Part::DeltaNet(_) => found.extend(["gated delta rule", "causal short convolution"]),
+            Part::LatentAttention(part) => {
+                found.extend(["multi-head latent attention", "RoPE"]);
+                found.extend(part.rope.factors.then_some("RoPE factors"));
+            }
             Part::Mlp(part) => found.extend(mlp(part)),
             Part::Experts(part) => experts(part, found),
             Part::Parallel(branches) => {
@@ -100,7 +104,7 @@ fn attention(part: &Attention, found: &mut Vec<&'static str>) {
         (part.value_norm, "V norm"),
         (part.softcap.is_some(), "attention soft cap"),
         (part.sinks.is_some(), "attention sinks"),
-        (part.temperature, "attention temperature"),
+        (part.temperature.is_some(), "attention temperature"),
         (part.gated, "output gate"),
     ];
     found.extend(rest.iter().filter(|(has, _)| *has).map(|(_, feature)| *feature));
@@ -117,8 +121,14 @@ fn mlp(part: &Mlp) -> Option<&'static str> {
 
 fn experts(part: &Experts, found: &mut Vec<&'static str>) {
     found.extend(["mixture of experts", gated(part.activation)]);
-    if part.scores == Scores::SoftmaxOfChosen {
-        found.push("softmax after top-k");
+    match part.scores {
+        _ if part.by_metadata => found.push("softmax or sigmoid router"),
+        Scores::SoftmaxOfChosen => found.push("softmax after top-k"),
+        Scores::Sigmoid => found.push("sigmoid router"),
+        Scores::Softmax => {}
+    }
+    if part.selection_bias.is_some() {
+        found.push("selection bias");
     }
     if part.router_input != RouterInput::Branch {
         found.push("router with a norm of its own");

@@ -13,7 +13,7 @@ pub struct Mlp {
     pub down: Linear,
     /// The activation.
     pub activation: Activation,
-    /// Whether it is an expert that all tokens use, which has an inner width of its own.
+    /// Whether it is an expert that all tokens use, whose inner width is that of its tensors.
     pub shared: bool,
     /// A vector whose dot product with `x`, through a sigmoid, is a factor of the result.
     pub sigmoid_gate: Option<&'static str>,
@@ -61,6 +61,12 @@ pub struct Experts {
     pub scores: Scores,
     /// Whether the weights of the chosen experts are scaled to sum to 1.
     pub normalize: bool,
+    /// Whether the metadata says how scores become weights, and whether these are scaled, where it says so.
+    pub by_metadata: bool,
+    /// Added to the weights for the choice of experts alone, where the file has it: the name with its suffix.
+    pub selection_bias: Option<&'static str>,
+    /// Whether the weights are factors of what the experts see instead of what they give.
+    pub weigh_inputs: bool,
     /// The experts' gates, `[experts, ff, dim]`.
     pub gate: Linear,
     /// The experts' gated values, `[experts, ff, dim]`.
@@ -92,4 +98,6 @@ pub enum Scores {
     Softmax,
     /// Softmax over the chosen experts.
     SoftmaxOfChosen,
+    /// The sigmoid of each.
+    Sigmoid,
 }

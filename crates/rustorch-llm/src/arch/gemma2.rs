@@ -16,7 +16,7 @@ pub(super) const GEMMA2: Architecture = Architecture {
         ..ATTENTION
     })],
     output: GEMMA_OUTPUT,
-    windows: Some(Windows { size: Some(4096), period: 2 }),
+    windows: Some(Windows::new(Some(4096), 2)),
     ..DECODER
 };
 

@@ -24,7 +24,7 @@ pub(super) const GEMMA3: Architecture = Architecture {
         ..ATTENTION
     })],
     output: GEMMA_OUTPUT,
-    windows: Some(Windows { size: None, period: 6 }),
+    windows: Some(Windows::new(None, 6)),
     ..DECODER
 };
 

@@ -64,7 +64,7 @@ pub(super) const GEMMA4: Architecture = Architecture {
         (None, _) => 1,
     },
     output: GEMMA_OUTPUT,
-    windows: Some(Windows { size: None, period: 6 }),
+    windows: Some(Windows::new(None, 6)),
     ..DECODER
 };
 

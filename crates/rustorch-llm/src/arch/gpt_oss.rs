@@ -24,6 +24,6 @@ pub(super) const GPT_OSS: Architecture = Architecture {
         }),
         Part::Add,
     ]],
-    windows: Some(Windows { size: None, period: 2 }),
+    windows: Some(Windows::new(None, 2)),
     ..DECODER
 };

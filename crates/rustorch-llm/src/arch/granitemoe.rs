@@ -7,10 +7,13 @@ use super::{Architecture, Part};
 pub(super) const GRANITEMOE: Architecture = Architecture {
     name: "granitemoe",
     models: "Granite 3 with a mixture of experts",
-    kinds: &[
-        &scaled(Part::Experts(SWIGLU_EXPERTS)),
-        &scaled(Part::Parallel(&[&[Part::Experts(SWIGLU_EXPERTS)], &[Part::Mlp(SHARED_EXPERT)]])),
-    ],
-    kind: |config, _| usize::from(config.experts.is_some_and(|experts| experts.shared > 0)),
+    kinds: &[&scaled(GRANITE_EXPERTS)],
     ..GRANITE
+};
+
+/// Routed experts, beside a shared one where the file has it.
+pub(super) const GRANITE_EXPERTS: Part = Part::IfTensor {
+    tensor: "ffn_up_shexp",
+    then: &[Part::Parallel(&[&[Part::Experts(SWIGLU_EXPERTS)], &[Part::Mlp(SHARED_EXPERT)]])],
+    otherwise: &[Part::Experts(SWIGLU_EXPERTS)],
 };

@@ -2,7 +2,7 @@
 
 use super::common::{DECODER, SWIGLU, SWIGLU_EXPERTS, dense_or_experts, pre_norm};
 use super::llama::LLAMA_ATTENTION;
-use super::{Architecture, Attention, Part};
+use super::{Architecture, Attention, Part, Temperature};
 
 pub(super) const MISTRAL3: Architecture = Architecture {
     name: "mistral3",
@@ -15,4 +15,5 @@ pub(super) const MISTRAL3: Architecture = Architecture {
     ..DECODER
 };
 
-const MISTRAL3_ATTENTION: Attention = Attention { temperature: true, ..LLAMA_ATTENTION };
+const MISTRAL3_ATTENTION: Attention =
+    Attention { temperature: Some(Temperature::Metadata), ..LLAMA_ATTENTION };

@@ -14,10 +14,14 @@ mod recurrent;
 
 mod arcee;
 mod baichuan;
+mod bailingmoe2;
 mod bloom;
 mod cohere2;
 mod command_r;
+mod deepseek2;
+mod dots1;
 mod ernie4_5;
+mod ernie4_5_moe;
 mod exaone;
 mod exaone4;
 mod falcon;
@@ -26,15 +30,19 @@ mod gemma2;
 mod gemma3;
 mod gemma4;
 mod glm4;
+mod glm4moe;
 mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
 mod granitemoe;
 mod hunyuan_dense;
+mod hunyuan_moe;
 mod internlm2;
 mod llama;
+mod llama4;
 mod minicpm;
+mod minimax_m2;
 mod mistral3;
 mod mpt;
 mod nemotron;
@@ -59,7 +67,7 @@ mod stablelm;
 mod starcoder;
 mod starcoder2;
 
-pub use attention::{Attention, HeadNorm, NormSpan, Rope, WindowedRope};
+pub use attention::{Attention, HeadNorm, LatentAttention, NormSpan, Rope, Temperature, WindowedRope};
 pub use factor::Factor;
 pub use feed_forward::{Activation, Experts, Mlp, MlpGate, RouterInput, Scores};
 pub use part::{Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
@@ -97,6 +105,15 @@ pub struct Windows {
     pub size: Option<usize>,
     /// Of so many blocks, all but the last have a window.
     pub period: usize,
+    /// Whether the window is a chunk instead: of consecutive chunks of this size the one that the token is in.
+    pub chunked: bool,
+}
+
+impl Windows {
+    /// Windows in all blocks but the last of `period`.
+    pub const fn new(size: Option<usize>, period: usize) -> Windows {
+        Windows { size, period, chunked: false }
+    }
 }
 
 /// Tensors of a file that are passed over on purpose.
@@ -116,10 +133,14 @@ impl Architecture {
     pub const ALL: &'static [&'static Architecture] = &[
         &arcee::ARCEE,
         &baichuan::BAICHUAN,
+        &bailingmoe2::BAILINGMOE2,
         &bloom::BLOOM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
+        &deepseek2::DEEPSEEK2,
+        &dots1::DOTS1,
         &ernie4_5::ERNIE4_5,
+        &ernie4_5_moe::ERNIE4_5_MOE,
         &exaone::EXAONE,
         &exaone4::EXAONE4,
         &falcon::FALCON,
@@ -128,15 +149,19 @@ impl Architecture {
         &gemma3::GEMMA3,
         &gemma4::GEMMA4,
         &glm4::GLM4,
+        &glm4moe::GLM4MOE,
         &gpt_oss::GPT_OSS,
         &gpt2::GPT2,
         &gptneox::GPTNEOX,
         &granite::GRANITE,
         &granitemoe::GRANITEMOE,
         &hunyuan_dense::HUNYUAN_DENSE,
+        &hunyuan_moe::HUNYUAN_MOE,
         &internlm2::INTERNLM2,
         &llama::LLAMA,
+        &llama4::LLAMA4,
         &minicpm::MINICPM,
+        &minimax_m2::MINIMAX_M2,
         &mistral3::MISTRAL3,
         &mpt::MPT,
         &nemotron::NEMOTRON,

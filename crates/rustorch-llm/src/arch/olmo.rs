@@ -1,19 +1,14 @@
 //! OLMo 1: layer norms without weights, and queries, keys and values within limits.
 
-use super::common::{ATTENTION, DECODER, OUTPUT, SWIGLU};
-use super::{Architecture, Attention, Bias, Norm, NormKind, Part, Rope};
-use rustorch_core::RopeStyle;
+use super::common::{ADJACENT_ATTENTION, DECODER, OUTPUT, SWIGLU};
+use super::{Architecture, Attention, Bias, Norm, NormKind, Part};
 
 pub(super) const OLMO: Architecture = Architecture {
     name: "olmo",
     models: "OLMo 1",
     kinds: &[&[
         NORM,
-        Part::Attention(Attention {
-            rope: Some(Rope::new(RopeStyle::Adjacent)),
-            clamp: Some("attention.clamp_kqv"),
-            ..ATTENTION
-        }),
+        Part::Attention(Attention { clamp: Some("attention.clamp_kqv"), ..ADJACENT_ATTENTION }),
         Part::Add,
         NORM,
         Part::Mlp(SWIGLU),

@@ -24,6 +24,6 @@ pub(super) const OLMO2: Architecture = Architecture {
         Part::rms("post_ffw_norm"),
         Part::Add,
     ]],
-    windows: Some(Windows { size: None, period: 4 }),
+    windows: Some(Windows::new(None, 4)),
     ..DECODER
 };

@@ -4,7 +4,7 @@
 //! computes the next branch from the branch, and [`Part::Add`] adds it to the residual stream. Tensor names lack the prefix `blk.N.` of
 //! a block, and `.weight`.
 
-use super::{Attention, DeltaNet, Experts, Factor, Mlp};
+use super::{Attention, DeltaNet, Experts, Factor, LatentAttention, Mlp};
 
 /// One step of a model.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub enum Part {
     Norm(Norm),
     /// Attention over the tokens so far.
     Attention(Attention),
+    /// Attention over latent vectors.
+    LatentAttention(LatentAttention),
     /// A gated delta network: a recurrence with a state instead of attention.
     DeltaNet(DeltaNet),
     /// A feed-forward network.

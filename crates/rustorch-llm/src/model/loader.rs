@@ -212,6 +212,12 @@ impl<'a> Loader<'a> {
         wanted.then(|| self.load(&name, shape, Role::Beside(matrix))).transpose()
     }
 
+    /// How many rows the matrix of a part has.
+    pub(super) fn rows_of(&self, part: &str) -> Result<usize> {
+        let shape = self.file.tensor(&(self.name(part) + ".weight"))?.shape();
+        Ok(shape.first().copied().unwrap_or(0))
+    }
+
     /// Whether the file has the matrix or vector of a part.
     pub(super) fn has_part(&self, part: &str) -> bool {
         self.has(&format!("{part}.weight"))

@@ -8,7 +8,7 @@ use reader::Pattern;
 pub(super) use rope::rope_params;
 
 use crate::Result;
-use crate::arch::Architecture;
+use crate::arch::{Architecture, Scores};
 use rustorch_formats::gguf;
 use std::ops::Range;
 
@@ -51,6 +51,8 @@ pub struct LayerConfig {
     pub feed_forward: usize,
     /// How many of the last tokens attention sees; all if not given.
     pub window: Option<usize>,
+    /// How many tokens the chunks have of which attention sees one; all tokens are one chunk if not given.
+    pub chunk: Option<usize>,
     /// Whether the block is recurrent instead of having attention.
     pub recurrent: bool,
     /// The earlier block whose keys and values it uses instead of its own, if any.
@@ -66,10 +68,16 @@ pub struct ExpertCounts {
     pub used: usize,
     /// Inner width of each.
     pub feed_forward: usize,
-    /// Inner width of the expert that all tokens use; 0 if there is none.
-    pub shared: usize,
+    /// Groups of as many consecutive experts; 1 if there are none.
+    pub groups: usize,
+    /// How many groups each token uses.
+    pub groups_used: usize,
     /// Factor of the chosen experts' weights.
     pub scale: f32,
+    /// How scores become weights, where the file says so.
+    pub scores: Option<Scores>,
+    /// Whether the chosen experts' weights are scaled to sum to 1, where the file says so.
+    pub normalize: Option<bool>,
 }
 
 impl ModelConfig {
@@ -145,6 +153,7 @@ fn read_layers(
         r.find_size("attention.value_length_swa")?.unwrap_or(value_length),
     ];
     let windows = read_windows(r, architecture, blocks)?;
+    let chunked = architecture.windows.is_some_and(|windows| windows.chunked);
     let owners = read_owners(r, &windows)?;
     let recurrent = read_recurrent(r, architecture, blocks)?;
     let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward).zip(windows).zip(owners).zip(recurrent);
@@ -156,6 +165,7 @@ fn read_layers(
             }
             let full_lengths = [key_length, value_length];
             let [key_length, value_length] = if window.is_some() { windowed_lengths } else { full_lengths };
+            let (window, chunk) = if chunked { (None, window) } else { (window, None) };
             Ok(LayerConfig {
                 heads,
                 kv_heads,
@@ -163,6 +173,7 @@ fn read_layers(
                 value_length,
                 feed_forward,
                 window,
+                chunk,
                 recurrent,
                 keys_of,
             })
@@ -242,6 +253,29 @@ fn read_experts(
             .ok_or_else(|| r.missing("feed_forward_length"))?,
     };
     let scale = r.find_f32("expert_weights_scale")?.filter(|&s| s != 0.0).unwrap_or(1.0);
-    let shared = r.find_size("expert_shared_feed_forward_length")?.unwrap_or(0);
-    Ok(Some(ExpertCounts { count, used, feed_forward, shared, scale }))
+    let groups = r.find_size("expert_group_count")?.unwrap_or(1);
+    let groups_used = r.find_size("expert_group_used_count")?.unwrap_or(groups);
+    // A group's score is that of its two best experts.
+    if groups > 1
+        && (!count.is_multiple_of(groups) || count / groups < 2 || groups_used * (count / groups) < used)
+        || groups_used > groups
+    {
+        let message =
+            format!("{count} experts, {used} of {groups_used} of {groups} groups, cannot be chosen");
+        return Err(r.error("expert_group_count", message));
+    }
+    let scores = match r.find_size("expert_gating_func")? {
+        None => None,
+        Some(1) => Some(Scores::Softmax),
+        Some(2) => Some(Scores::Sigmoid),
+        Some(3) => Some(Scores::SoftmaxOfChosen),
+        Some(other) => {
+            let message = format!(
+                "{other} is not supported; 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen) are"
+            );
+            return Err(r.error("expert_gating_func", message));
+        }
+    };
+    let normalize = r.find_flag("expert_weights_norm")?;
+    Ok(Some(ExpertCounts { count, used, feed_forward, groups, groups_used, scale, scores, normalize }))
 }

@@ -40,13 +40,13 @@ pub(in crate::model) fn rope_params(
     }
     let (scale, yarn) = match (windowed, rope.windowed) {
         (true, WindowedRope::Unscaled { .. }) => (1.0, None),
-        _ => scaling(r, context)?,
+        _ => scaling(r, context, rope.without_magnitude)?,
     };
     Ok(RopeParams { style: rope.style, rotated, base, scale, yarn })
 }
 
 /// The factor of positions, and YaRN's correction.
-fn scaling(r: &MetadataReader<'_>, context: usize) -> Result<(f32, Option<Yarn>)> {
+fn scaling(r: &MetadataReader<'_>, context: usize, without_magnitude: bool) -> Result<(f32, Option<Yarn>)> {
     let factor = match r.find_f32("rope.scaling.factor")? {
         Some(factor) => Some(factor),
         None => r.find_f32("rope.scale_linear")?,
@@ -70,7 +70,7 @@ fn scaling(r: &MetadataReader<'_>, context: usize) -> Result<(f32, Option<Yarn>)
         "none" => Ok((1.0, magnified)),
         "linear" | "longrope" => Ok((1.0 / factor, magnified)),
         "yarn" => {
-            let attn_factor = yarn.attn_factor * attention_factor(r, factor)?;
+            let attn_factor = yarn.attn_factor * attention_factor(r, factor, without_magnitude)?;
             Ok((1.0 / factor, Some(Yarn { attn_factor, ..yarn })))
         }
         other => {
@@ -81,8 +81,9 @@ fn scaling(r: &MetadataReader<'_>, context: usize) -> Result<(f32, Option<Yarn>)
 }
 
 /// What the magnitude of YaRN is multiplied with where the metadata has a multiplier of its logarithm.
-fn attention_factor(r: &MetadataReader<'_>, factor: f32) -> Result<f32> {
+fn attention_factor(r: &MetadataReader<'_>, factor: f32, without_magnitude: bool) -> Result<f32> {
     let magnitude = |multiplier: f32| if factor <= 1.0 { 1.0 } else { 0.1 * multiplier * factor.ln() + 1.0 };
     let multiplier = r.find_f32("rope.scaling.yarn_log_multiplier")?.filter(|&m| m != 0.0);
+    let multiplier = multiplier.map(|multiplier| if without_magnitude { 1.0 } else { multiplier });
     Ok(multiplier.map_or(1.0, |multiplier| 1.0 / magnitude(multiplier)))
 }

@@ -29,6 +29,7 @@ pub(in crate::model) struct Attention {
     rope: Option<Rope>,
     scale: f32,
     window: Option<usize>,
+    chunk: Option<usize>,
     /// The largest absolute value of queries, keys and values.
     clamp: Option<f32>,
     /// How steeply scores decrease with the distance of the key, `[heads]`.
@@ -59,10 +60,11 @@ struct HeadNormWeights {
     span: NormSpan,
 }
 
-/// Queries at position `p` are scaled by `1 + scale · ln(1 + ⌊p / floor⌋)`.
+/// Queries at position `p` are scaled by `1 + scale · ln(1 + ⌊(p + offset) / floor⌋)`.
 struct Temperature {
     scale: f32,
     floor: usize,
+    offset: usize,
 }
 
 impl Attention {
@@ -104,11 +106,15 @@ impl Attention {
             rope: part.rope.map(|rope| Rope::load(&rope, loader)).transpose()?,
             scale: loader.factor(&part.scale)?,
             window: sizes.window,
+            chunk: sizes.chunk,
             clamp,
             alibi,
             softcap,
             sinks: part.sinks.map(|sinks| loader.vector(sinks, &[heads])).transpose()?,
-            temperature: if part.temperature { Temperature::read(loader)? } else { None },
+            temperature: match part.temperature {
+                Some(temperature) => Temperature::read(temperature, loader)?,
+                None => None,
+            },
             gated: part.gated,
             output: loader.linear(part.output, [width, heads * value_length], None)?,
             drops_rows: false,
@@ -138,7 +144,10 @@ impl Attention {
             None => None,
         };
         let attended = match self.sinks {
-            None => Tensor::attention(&query, &keys, &values, bias.as_ref(), &causal)?,
+            None => match self.chunk {
+                None => Tensor::attention(&query, &keys, &values, bias.as_ref(), &causal)?,
+                Some(chunk) => chunked_attention([&query, &keys, &values], &causal, chunk)?,
+            },
             Some(sinks) => attention_with_sinks(&[&query, &keys, &values], &pass.weights[sinks], causal)?,
         };
         let value_length = attended.dims()[2];
@@ -239,6 +248,33 @@ fn alibi_slopes(heads: usize, largest: f32) -> Result<Option<Tensor>> {
     Ok(Some(Tensor::from_slice(&slopes, [heads])?))
 }
 
+/// Causal attention of which each query sees the keys of its own chunk: of consecutive chunks of so many positions the one that it is in.
+fn chunked_attention(
+    [query, keys, values]: [&Tensor; 3],
+    causal: &rustorch_core::Attention,
+    chunk: usize,
+) -> Result<Tensor> {
+    let mut position = causal.causal.unwrap_or(0);
+    let (mut results, mut rest) = (Vec::new(), query.clone());
+    loop {
+        let begin = position / chunk * chunk;
+        let rows = rest.dims()[1].min(begin + chunk - position);
+        let visible = position + rows - begin;
+        let (keys, values) = (keys.narrow(1, begin, visible)?, values.narrow(1, begin, visible)?);
+        let causal = rustorch_core::Attention { causal: Some(position - begin), ..causal.clone() };
+        results.push(Tensor::attention(&rest.narrow(1, 0, rows)?, &keys, &values, None, &causal)?);
+        position += rows;
+        match rest.dims()[1] - rows {
+            0 => break,
+            left => rest = rest.narrow(1, rows, left)?,
+        }
+    }
+    match &results[..] {
+        [only] => Ok(only.clone()),
+        _ => Ok(Tensor::cat(&results, 1)?),
+    }
+}
+
 /// Attention with a score of each head, `sinks: [heads]`, that takes part in the softmax and has no value: the share of the keys is
 /// `Σ exp(score) / (Σ exp(score) + exp(sink))`.
 fn attention_with_sinks(
@@ -308,33 +344,74 @@ impl HeadNormWeights {
         length: usize,
         loader: &mut Loader<'_>,
     ) -> Result<Option<HeadNormWeights>> {
-        let Some(HeadNorm { kind, tensor, span, .. }) =
-            norm.filter(|n| !n.optional || loader.has_part(n.tensor))
-        else {
+        let Some(HeadNorm { kind, tensor, span, optional }) = norm else { return Ok(None) };
+        if optional && !tensor.is_some_and(|tensor| loader.has_part(tensor)) {
             return Ok(None);
-        };
+        }
         let shape: &[usize] = match span {
             NormSpan::Head => &[length],
             NormSpan::EachHead => &[heads, length],
             NormSpan::AllHeads => &[heads * length],
         };
-        let norm = arch::Norm { kind, tensor: Some(tensor), bias: Bias::None };
+        let norm = arch::Norm { kind, tensor, bias: Bias::None };
         Ok(Some(HeadNormWeights { norm: Norm::load(&norm, shape, loader)?, span }))
     }
 }
 
 impl Temperature {
-    fn read(loader: &Loader<'_>) -> Result<Option<Temperature>> {
+    fn read(temperature: arch::Temperature, loader: &Loader<'_>) -> Result<Option<Temperature>> {
+        if let arch::Temperature::Fixed { scale, floor } = temperature {
+            return Ok(Some(Temperature { scale, floor, offset: 1 }));
+        }
         let scale = loader.metadata.find_f32("attention.temperature_scale")?.filter(|&scale| scale != 0.0);
         let original = loader.metadata.find_size("rope.scaling.original_context_length")?;
         let floor = original.unwrap_or(loader.config.context);
-        Ok(scale.map(|scale| Temperature { scale, floor }))
+        Ok(scale.map(|scale| Temperature { scale, floor, offset: 0 }))
     }
 
     /// The factors of `n` positions, `[n, 1]`.
     fn factors(&self, first: usize, n: usize) -> Result<Tensor> {
-        let factor = |position: usize| ((position / self.floor + 1) as f32).ln() * self.scale + 1.0;
+        let factor =
+            |position: usize| (((position + self.offset) / self.floor + 1) as f32).ln() * self.scale + 1.0;
         let factors: Vec<f32> = (first..first + n).map(factor).collect();
         Ok(Tensor::from_slice(&factors, [n, 1])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustorch_core::Numerics;
+
+    /// Against a mask of the definition: key `j` is seen by query `i` where `j ≤ i` and both are in one chunk.
+    #[test]
+    fn chunks_are_those_of_the_mask() {
+        let [heads, length, chunk] = [2, 4, 5];
+        for (first, rows) in [(0, 13), (3, 4), (4, 1), (5, 1), (9, 8)] {
+            let keys = first + rows;
+            let values = |n: usize, salt: usize| {
+                let value = |i: usize| ((i * 37 + salt * 11) % 23) as f32 / 11.0 - 1.0;
+                let values: Vec<f32> = (0..heads * n * length).map(value).collect();
+                Tensor::from_slice(&values, [heads, n, length]).unwrap()
+            };
+            let [q, k, v] = [values(rows, 1), values(keys, 2), values(keys, 3)];
+            let causal = rustorch_core::Attention {
+                scale: 0.5,
+                causal: Some(first),
+                window: None,
+                softcap: None,
+                numerics: Numerics::F32,
+                lse: false,
+                dropout: None,
+            };
+            let seen = |i: usize, j: usize| j <= i && j / chunk == i / chunk;
+            let mask: Vec<bool> = (first..keys).flat_map(|i| (0..keys).map(move |j| seen(i, j))).collect();
+            let mask = Tensor::from_slice(&mask, [rows, keys]).unwrap();
+            let expected = Tensor::attention(&q, &k, &v, Some(&mask), &causal).unwrap().to_vec::<f32>();
+            let found = chunked_attention([&q, &k, &v], &causal, chunk).unwrap().to_vec::<f32>();
+            let (found, expected) = (found.unwrap(), expected.unwrap());
+            let near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6);
+            assert!(near, "{rows} rows from {first}: {found:?} instead of {expected:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
 use crate::model::weights::TensorId;
 use crate::{Error, Result};
+use rustorch_core::DType;
 use rustorch_tensor::Tensor;
 
 /// The weighted sum of the networks that a router picks for each row.
@@ -16,8 +17,14 @@ pub(in crate::model) struct Experts {
     /// A vector that scales the router's input, the norm of the residual stream by this epsilon; that of the experts if not given.
     router_norm: Option<(TensorId, f64)>,
     scores: Scores,
+    /// Added to the weights for the choice alone, `[experts]`.
+    selection_bias: Option<TensorId>,
+    /// Of so many groups so many are used.
+    groups: Option<[usize; 2]>,
     /// Whether the chosen experts' weights are scaled to sum to 1.
     normalize: bool,
+    /// Whether the weights are factors of what the experts see.
+    weigh_inputs: bool,
     /// A factor of the chosen experts' weights after that.
     factor: f32,
     /// How many experts a token uses.
@@ -53,8 +60,14 @@ impl Experts {
         Ok(Experts {
             router,
             router_norm,
-            scores: experts.scores,
-            normalize: experts.normalize,
+            scores: counts.scores.filter(|_| experts.by_metadata).unwrap_or(experts.scores),
+            selection_bias: match experts.selection_bias {
+                Some(bias) if loader.has(bias) => Some(loader.vector_named(bias, count)?),
+                _ => None,
+            },
+            groups: (counts.groups > 1).then_some([counts.groups, counts.groups_used]),
+            normalize: counts.normalize.filter(|_| experts.by_metadata).unwrap_or(experts.normalize),
+            weigh_inputs: experts.weigh_inputs,
             factor: counts.scale,
             used: counts.used,
             gate,
@@ -74,24 +87,40 @@ impl Experts {
                 self.route(pass, &normed.mul(&pass.weights[scale])?)?
             }
         };
-        let x = x.unsqueeze(1)?;
+        let mut x = x.unsqueeze(1)?;
+        if self.weigh_inputs {
+            x = x.mul(&share.unsqueeze(-1)?)?;
+        }
         let gate = self.gate.forward_experts(pass, &x, &chosen)?;
         let up = self.up.forward_experts(pass, &x, &chosen)?;
         let inner = self.activation.forward(&gate, Some(&up), pass.numerics)?;
         let outputs = self.down.forward_experts(pass, &inner, &chosen)?;
-        Ok(outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?)
+        Ok(match self.weigh_inputs {
+            true => outputs.sum(1, false)?,
+            false => outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?,
+        })
     }
 
     /// For each row of `x: [n, embedding]` the weights of the chosen experts and their indices, both `[n, used]`.
     fn route(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let scores = self.router.forward(pass, x)?;
-        let (mut share, chosen) = match self.scores {
-            Scores::Softmax => scores.softmax(-1)?.topk(self.used, -1, true)?,
-            Scores::SoftmaxOfChosen => {
-                let (scores, chosen) = scores.topk(self.used, -1, true)?;
-                (scores.softmax(-1)?, chosen)
+        let weights = match self.scores {
+            Scores::Softmax => scores.softmax(-1)?,
+            Scores::SoftmaxOfChosen => scores,
+            Scores::Sigmoid => scores.sigmoid()?,
+        };
+        let (mut share, chosen) = match self.selection_bias {
+            None if self.groups.is_none() => weights.topk(self.used, -1, true)?,
+            bias => {
+                let bias = bias.map(|bias| &pass.weights[bias]);
+                let preference = bias.map_or_else(|| Ok(weights.clone()), |bias| weights.add(bias))?;
+                let (_, chosen) = self.of_best_groups(&preference)?.topk(self.used, -1, true)?;
+                (weights.gather(-1, &chosen)?, chosen)
             }
         };
+        if self.scores == Scores::SoftmaxOfChosen {
+            share = share.softmax(-1)?;
+        }
         if self.normalize {
             // The floor keeps a row whose chosen probabilities all underflow from dividing by zero, as llama.cpp does.
             let total = share.sum(-1, true)?.clamp_min(F16_LEAST_NORMAL)?;
@@ -101,6 +130,19 @@ impl Experts {
             share = share.mul(self.factor)?;
         }
         Ok((share, chosen))
+    }
+
+    /// `preference: [n, experts]`, -∞ but for the groups whose two best experts have the largest sums.
+    fn of_best_groups(&self, preference: &Tensor) -> Result<Tensor> {
+        let Some([groups, used]) = self.groups else { return Ok(preference.clone()) };
+        let (n, experts) = (preference.dims()[0], preference.dims()[1]);
+        let grouped = preference.reshape([n, groups, experts / groups])?;
+        let (best, _) = grouped.topk(2, -1, true)?;
+        let (_, chosen) = best.sum(-1, false)?.topk(used, -1, true)?;
+        let excluded =
+            Tensor::full([n, groups], f32::NEG_INFINITY, DType::F32)?.to_device(preference.device())?;
+        let mask = excluded.scatter(-1, &chosen, 0.0f32)?;
+        Ok(grouped.add(&mask.unsqueeze(-1)?)?.reshape([n, experts])?)
     }
 }
 

@@ -23,7 +23,7 @@ impl Mlp {
     pub(super) fn load(mlp: &arch::Mlp, loader: &mut Loader<'_>) -> Result<Mlp> {
         let width = loader.config.embedding;
         let inner = match mlp.shared {
-            true => loader.config.experts.map_or(0, |experts| experts.shared),
+            true => loader.rows_of(mlp.up.name)?,
             false => loader.config.layers[loader.block()].feed_forward,
         };
         let (gate, up) = match mlp.gate {

@@ -4,6 +4,7 @@ mod activation;
 mod attention;
 mod delta_net;
 mod experts;
+mod latent_attention;
 mod linear;
 mod mlp;
 mod norm;
@@ -21,6 +22,7 @@ use crate::arch::Part;
 use attention::Attention;
 use delta_net::DeltaNet;
 use experts::Experts;
+use latent_attention::LatentAttention;
 use mlp::Mlp;
 use per_layer::{PerLayerEmbedding, PerLayerInput};
 use rustorch_core::DType;
@@ -34,6 +36,7 @@ pub(super) enum Module {
     PositionEmbedding(TensorId),
     Norm(Norm),
     Attention(Attention),
+    LatentAttention(LatentAttention),
     DeltaNet(DeltaNet),
     Mlp(Mlp),
     Experts(Experts),
@@ -72,6 +75,7 @@ impl Module {
             }
             Part::Norm(norm) => Module::Norm(Norm::load(norm, &[embedding], loader)?),
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
+            Part::LatentAttention(part) => Module::LatentAttention(LatentAttention::load(part, loader)?),
             Part::DeltaNet(net) => Module::DeltaNet(DeltaNet::load(net, loader)?),
             Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
             Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
@@ -113,6 +117,10 @@ impl Module {
                 attention.drops_rows = true;
                 true
             }
+            Module::LatentAttention(attention) => {
+                attention.drops_rows = true;
+                true
+            }
             Module::DeltaNet(net) => {
                 net.drops_rows = true;
                 true
@@ -128,6 +136,7 @@ impl Module {
             Module::PositionEmbedding(table) => flow.input().add(&pass.rows_of_positions(*table)?)?,
             Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
+            Module::LatentAttention(attention) => attention.forward(pass, flow.input())?,
             Module::DeltaNet(net) => net.forward(pass, flow.input())?,
             Module::Mlp(mlp) => mlp.forward(pass, flow.input())?,
             Module::Experts(experts) => experts.forward(pass, flow.input(), flow.residual())?,

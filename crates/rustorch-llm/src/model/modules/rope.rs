@@ -39,6 +39,14 @@ impl Rope {
         Ok(Rope { params, factors })
     }
 
+    /// What YaRN would magnify queries and keys by at the same time, were it not the attention's business.
+    pub(super) fn magnitude(&self, loader: &Loader<'_>) -> Result<f32> {
+        let extension = 1.0 + 0.1 * (1.0 / self.params.scale).ln();
+        let multiplier = loader.metadata.find_f32("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
+        let own = self.params.yarn.as_ref().map_or(1.0, |yarn| yarn.attn_factor) * extension;
+        Ok(own * (1.0 + multiplier * (1.0 / self.params.scale).ln()))
+    }
+
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor, positions: &Tensor) -> Result<Tensor> {
         Ok(x.rope(positions, &self.params, self.factors(pass))?)
     }
