@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Model(String),
     /// The device asked for is not there: exit code 4.
     Backend(String),
+    /// The context of so many tokens was full before the answer ended: exit code 5.
+    ContextFull(usize),
     /// Anything else that fails: exit code 1.
     Other(String),
     /// The reader of our output has gone away: no failure of ours.
@@ -24,7 +26,7 @@ pub(crate) enum Failure {
 
 /// The exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure while running, 2 wrong usage, 3 the model file \
-    cannot be read or run, 4 the backend is not available, 130 interrupted.";
+    cannot be read or run, 4 the backend is not available, 5 the context was full before the answer ended, 130 interrupted.";
 
 impl Failure {
     /// Prints the failure to standard error and gives the exit code.
@@ -34,8 +36,12 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Model(_) => 3,
             Failure::Backend(_) => 4,
+            Failure::ContextFull(_) => {
+                crate::output::note(self);
+                return ExitCode::from(5);
+            }
             Failure::OutputClosed => return ExitCode::SUCCESS,
-            Failure::Interrupted => return ExitCode::from(130),
+            Failure::Interrupted => return ExitCode::from(crate::interrupt::EXIT_CODE),
         };
         crate::output::error(self);
         ExitCode::from(code)
@@ -46,6 +52,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(m) | Failure::Model(m) | Failure::Backend(m) | Failure::Other(m) => f.write_str(m),
+            Failure::ContextFull(size) => write!(
+                f,
+                "(cut: the context of {size} tokens is full; --ctx-size makes it larger, --shift goes on without the oldest part)"
+            ),
             Failure::OutputClosed => f.write_str("the output was closed"),
             Failure::Interrupted => f.write_str("interrupted"),
         }

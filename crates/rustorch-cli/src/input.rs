@@ -1,7 +1,10 @@
 //! Text from standard input.
 
 use crate::failure::Failure;
+use crate::output;
+use std::fs;
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +20,7 @@ pub(crate) fn read_all() -> Result<String, Failure> {
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
             Err(Failure::Usage("standard input is not UTF-8 text".into()))
         }
-        Err(e) => Err(Failure::Other(format!("standard input: {e}"))),
+        Err(e) => Err(unreadable(&e)),
     }
 }
 
@@ -37,13 +40,45 @@ pub(crate) fn read_prompt() -> Result<String, Failure> {
 ///
 /// Scripts start programs with pipes that they neither write to nor close, so that waiting for the end could be for ever.
 pub(crate) fn offered() -> Result<Option<String>, Failure> {
+    match looked_for().recv_timeout(PATIENCE) {
+        Ok(Ok(true)) => read_prompt().map(Some),
+        Ok(Ok(false)) | Err(_) => Ok(None),
+        Ok(Err(e)) => Err(unreadable(&e)),
+    }
+}
+
+/// What is piped in besides a prompt; `None` if standard input is empty. Where nothing comes, it says what it waits for: a slow
+/// program before the pipe is not to be left out.
+pub(crate) fn piped() -> Result<Option<String>, Failure> {
+    let found = looked_for();
+    let first = found.recv_timeout(PATIENCE).or_else(|_| {
+        output::note(
+            "waiting for text on standard input, to join it to the prompt (</dev/null: there is none)",
+        );
+        found.recv()
+    });
+    match first {
+        Ok(Ok(true)) => read_prompt().map(Some),
+        Ok(Ok(false)) | Err(_) => Ok(None),
+        Ok(Err(e)) => Err(unreadable(&e)),
+    }
+}
+
+/// Tells whether anything comes on standard input, once that is known.
+fn looked_for() -> mpsc::Receiver<io::Result<bool>> {
     let (sender, receiver) = mpsc::channel();
     // The thread only looks; what it finds stays in the buffer that all of standard input's readers share. If nothing
     // ever comes it stays behind, which holds nothing up: nobody else reads then.
     thread::spawn(move || sender.send(io::stdin().lock().fill_buf().map(|bytes| !bytes.is_empty())));
-    match receiver.recv_timeout(PATIENCE) {
-        Ok(Ok(true)) => read_prompt().map(Some),
-        Ok(Ok(false)) | Err(_) => Ok(None),
-        Ok(Err(e)) => Err(Failure::Other(format!("standard input: {e}"))),
-    }
+    receiver
+}
+
+fn unreadable(error: &io::Error) -> Failure {
+    Failure::Other(format!("standard input: {error}"))
+}
+
+/// A file of text that the user named.
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|e| Failure::Other(format!("cannot read {}: {e}", path.display())))?;
+    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{} is not UTF-8 text", path.display())))
 }

@@ -13,9 +13,11 @@ mod memory;
 mod model;
 mod output;
 mod prompt;
+mod sampling;
+mod thinking;
+mod without_effect;
 
 use args::{Cli, Command};
-use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
     keep_vulkan_quiet();
     // Consoles of Windows show lines that replace others, and colours, only where a program asks for it.
     anstyle_query::windows::enable_ansi_colors();
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     log::install(cli.run.verbose);
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

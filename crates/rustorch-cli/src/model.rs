@@ -3,10 +3,10 @@
 use crate::args::{DeviceArgs, ModelArgs};
 use crate::backend::Backend;
 use crate::failure::Failure;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustorch::gguf;
 use rustorch::llm::LanguageModel;
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,11 @@ pub(crate) fn load(
     device: &DeviceArgs,
 ) -> Result<Arc<LanguageModel>, Failure> {
     let file = open_file(args.model.as_deref(), args.no_mmap)?;
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+    let bar = if output::has_escapes(&std::io::stderr()) {
+        ProgressBar::no_length()
+    } else {
+        ProgressBar::hidden()
+    };
     // The template is a constant of ours; a mistake in it shows in every test on a terminal.
     if let Ok(style) = ProgressStyle::with_template("loading {bar:32} {pos}/{len} tensors") {
         bar.set_style(style);
@@ -49,9 +53,11 @@ pub(crate) fn load(
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let mut model = model.map_err(|e| match &args.model {
-        Some(path) => Failure::Model(format!("{}: {e}", path.display())),
-        None => Failure::Model(format!("{EMBEDDED_NAME}: {e}")),
+    let name = args.model.as_ref().map_or(EMBEDDED_NAME.to_owned(), |path| path.display().to_string());
+    let mut model = model.map_err(|e| match e.to_string() {
+        // Errors of files name them.
+        message if message.contains(&name) => Failure::Model(message),
+        message => Failure::Model(format!("{name}: {message}")),
     })?;
     backend.place(&mut model, device)?;
     Ok(Arc::new(model))

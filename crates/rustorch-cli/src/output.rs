@@ -33,10 +33,26 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Whether escape sequences may be written to a terminal: `TERM=dumb` has none.
+pub(crate) fn has_escapes(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && anstyle_query::term_supports_ansi_color()
+}
+
+/// Whether text may be coloured or dimmed there: not with `NO_COLOR`.
+pub(crate) fn has_styles(stream: &impl IsTerminal) -> bool {
+    has_escapes(stream) && !anstyle_query::no_color()
+}
+
+/// A text on one line, without control characters: what comes from a file may move the cursor or change colours.
+pub(crate) fn escaped(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
 /// Replaces the status line of the person at the terminal; an empty text clears it. Nothing where there is no terminal.
 pub(crate) fn status(text: &str) {
     let mut out = io::stderr().lock();
-    if out.is_terminal() {
+    if has_escapes(&out) {
         // Where it cannot be shown nothing is lost.
         let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
     }
@@ -50,7 +66,7 @@ pub(crate) fn interactive() -> bool {
 /// Prints an error to standard error.
 pub(crate) fn error(text: impl Display) {
     let mut out = io::stderr().lock();
-    let _ = match out.is_terminal() {
+    let _ = match has_styles(&out) {
         true => writeln!(out, "\x1b[1;31merror:\x1b[0m {text}"),
         false => writeln!(out, "error: {text}"),
     };

@@ -1,13 +1,11 @@
 //! From what a person gives to tokens.
 
-use crate::args::{RunArgs, SamplingArgs};
+use crate::args::{RunArgs, Switch};
 use crate::failure::Failure;
 use rustorch::llm::LanguageModel;
 use rustorch::llm::chat::{Message, RenderOptions, TemplateOrigin};
 use rustorch::llm::generate::GenerationOptions;
-use rustorch::llm::sampling::{Sampler, SamplerConfig};
 use rustorch::llm::tokenizer::EncodeOptions;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Token ids, separated by spaces, commas or brackets.
 pub(crate) fn parse_ids(text: &str) -> Result<Vec<u32>, Failure> {
@@ -38,42 +36,33 @@ pub(crate) fn encode_raw(model: &LanguageModel, text: &str) -> Result<Vec<u32>, 
 }
 
 /// The tokens of a conversation that the model is to continue.
-pub(crate) fn encode_chat(model: &LanguageModel, messages: &[Message]) -> Result<Vec<u32>, Failure> {
-    let template = model.chat_template()?;
-    let text = template.render(messages, &RenderOptions::default()).map_err(rustorch::llm::Error::from)?;
-    let tokenizer = model.tokenizer()?;
-    let bos = tokenizer.special().bos.and_then(|id| tokenizer.token_text(id)).unwrap_or_default();
-    // Most templates write the beginning-of-text token themselves.
-    let written = !bos.is_empty() && text.as_bytes().starts_with(bos);
-    Ok(tokenizer.encode(&text, EncodeOptions { add_special: !written, parse_special: true }))
+pub(crate) fn encode_chat(
+    model: &LanguageModel,
+    messages: &[Message],
+    think: Option<Switch>,
+) -> Result<Vec<u32>, Failure> {
+    Ok(model.encode_chat(messages, &render_options(think))?)
+}
+
+/// What the template is told: whether to think, under the name that Qwen's, GLM's, SmolLM's and most others know.
+fn render_options(think: Option<Switch>) -> RenderOptions {
+    let options = RenderOptions::default();
+    match think {
+        Some(think) => options.variable("enable_thinking", think == Switch::On),
+        None => options,
+    }
+}
+
+/// Whether the model's chat template can be told to think or not.
+pub(crate) fn can_switch_thinking(model: &LanguageModel) -> bool {
+    let Ok(template) = model.chat_template() else { return false };
+    let render = |think| template.render(&[Message::user("?")], &render_options(Some(think)));
+    render(Switch::On) != render(Switch::Off)
 }
 
 /// Whether the file says how its conversations are written.
 pub(crate) fn has_template(model: &LanguageModel) -> bool {
     model.chat_template().is_ok_and(|t| t.origin() != TemplateOrigin::Plain)
-}
-
-/// The sampler that the options describe, and its seed.
-pub(crate) fn sampler(args: &SamplingArgs) -> Result<(Sampler, u64), Failure> {
-    let seed = args.seed.unwrap_or_else(random_seed);
-    let config = SamplerConfig {
-        temperature: args.temp,
-        top_k: args.top_k,
-        top_p: args.top_p,
-        min_p: args.min_p,
-        repeat_penalty: args.repeat_penalty,
-        repeat_last_n: args.repeat_last_n,
-        seed,
-        ..SamplerConfig::default()
-    };
-    let sampler = Sampler::new(config).map_err(|e| Failure::Usage(e.to_string()))?;
-    Ok((sampler, seed))
-}
-
-/// A seed from the clock.
-fn random_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_secs().rotate_left(32) ^ u64::from(now.subsec_nanos())
 }
 
 /// What ends a generation.

@@ -1,6 +1,6 @@
 //! A model file with everything in it: model, tokenizer, chat template.
 
-use crate::chat::ChatTemplate;
+use crate::chat::{ChatTemplate, Message, RenderOptions};
 use crate::model::{Model, Offload, Offloaded};
 use crate::tokenizer::{Tokenizer, TokenizerError, Vocab};
 use crate::{Error, Result};
@@ -101,6 +101,15 @@ impl LanguageModel {
     /// As [`tokenizer`](Self::tokenizer).
     pub fn chat_template(&self) -> Result<&ChatTemplate> {
         Ok(&self.text()?.1)
+    }
+
+    /// The tokens of a conversation that the model is to continue; see [`ChatTemplate::encode`].
+    ///
+    /// # Errors
+    /// As [`tokenizer`](Self::tokenizer), and if the template refuses the conversation or fails.
+    pub fn encode_chat(&self, messages: &[Message], options: &RenderOptions) -> Result<Vec<u32>> {
+        let (tokenizer, template) = self.text()?;
+        Ok(template.encode(tokenizer, messages, options)?)
     }
 
     fn text(&self) -> Result<&(Tokenizer, ChatTemplate)> {

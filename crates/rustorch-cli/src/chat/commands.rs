@@ -6,13 +6,21 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
     Help,
-    /// Show or set the system prompt.
+    /// Show the system prompt.
+    ShowSystem,
+    /// Set the system prompt, or take it away.
     System(Option<String>),
     Clear,
+    /// Take the last turn back.
+    Undo,
     Regenerate,
+    /// Say what a file holds.
+    Read(PathBuf),
     Save(PathBuf),
     Load(PathBuf),
     Stats,
+    /// Show or set the size of the context.
+    Context(Option<usize>),
     /// Show all parameters or set one.
     Params(Option<(Param, String)>),
     Exit,
@@ -26,6 +34,8 @@ pub(super) enum Param {
     TopP,
     MinP,
     RepeatPenalty,
+    PresencePenalty,
+    FrequencyPenalty,
     RepeatLastN,
     Seed,
     NPredict,
@@ -38,6 +48,8 @@ impl Param {
         Param::TopP,
         Param::MinP,
         Param::RepeatPenalty,
+        Param::PresencePenalty,
+        Param::FrequencyPenalty,
         Param::RepeatLastN,
         Param::Seed,
         Param::NPredict,
@@ -51,6 +63,8 @@ impl Param {
             Param::TopP => "top-p",
             Param::MinP => "min-p",
             Param::RepeatPenalty => "repeat-penalty",
+            Param::PresencePenalty => "presence-penalty",
+            Param::FrequencyPenalty => "frequency-penalty",
             Param::RepeatLastN => "repeat-last-n",
             Param::Seed => "seed",
             Param::NPredict => "n-predict",
@@ -59,20 +73,36 @@ impl Param {
 }
 
 /// The names of the commands, as they are typed.
-pub(super) const NAMES: [&str; 9] =
-    ["/clear", "/exit", "/help", "/load", "/params", "/regenerate", "/save", "/stats", "/system"];
+pub(super) const NAMES: [&str; 12] = [
+    "/clear",
+    "/ctx",
+    "/exit",
+    "/help",
+    "/load",
+    "/params",
+    "/read",
+    "/regenerate",
+    "/save",
+    "/stats",
+    "/system",
+    "/undo",
+];
 
 pub(super) const HELP: &str = "\
 /help                  this list
-/system [TEXT]         show or set the system prompt
+/system [TEXT]         show or set the system prompt; /system unset takes it away
 /clear                 forget the conversation, keep the system prompt
+/undo                  take the last question and its answer back
 /regenerate            answer the last message again
+/read FILE             say what is in a file
 /save FILE             save the conversation (JSON)
 /load FILE             continue a saved conversation
 /stats                 device, context use and speed
+/ctx [N]               show or set how many tokens the context holds; 0 for the model's own
 /params [NAME VALUE]   show or change how tokens are chosen
 /exit                  leave (also /quit, Ctrl-D)
-//TEXT                 say something that begins with a slash";
+//TEXT                 say something that begins with a slash
+\"\"\"                    begin a message of several lines; another \"\"\" ends it";
 
 impl Command {
     /// The command in a line; `None` if it is something to say.
@@ -88,20 +118,56 @@ impl Command {
         };
         let file = || match argument {
             "" => Err(format!("/{name} needs a file name")),
-            _ => Ok(PathBuf::from(argument)),
+            _ => Ok(path(argument)),
         };
         Ok(Some(match name {
             "help" | "?" => none(Command::Help)?,
-            "system" => Command::System((!argument.is_empty()).then(|| argument.to_owned())),
+            "system" => match argument {
+                "" => Command::ShowSystem,
+                "unset" => Command::System(None),
+                text => Command::System(Some(text.to_owned())),
+            },
             "clear" => none(Command::Clear)?,
+            "undo" => none(Command::Undo)?,
+            "read" => Command::Read(file()?),
             "regenerate" => none(Command::Regenerate)?,
             "save" => Command::Save(file()?),
             "load" => Command::Load(file()?),
             "stats" => none(Command::Stats)?,
+            "ctx" => Command::Context(match argument {
+                "" => None,
+                _ => Some(argument.parse().map_err(|_| format!("`{argument}` is no number of tokens"))?),
+            }),
             "params" => Command::Params(params(argument)?),
             "exit" | "quit" => none(Command::Exit)?,
             _ => return Err(format!("there is no command /{name}; /help lists them")),
         }))
+    }
+}
+
+/// The path that a person types: as in a shell, `~` is the home folder, quotes stand around it, and a backslash before a space (on Windows,
+/// where it divides folders, it is itself).
+fn path(typed: &str) -> PathBuf {
+    let quoted = ['"', '\''].iter().find_map(|&quote| typed.strip_prefix(quote)?.strip_suffix(quote));
+    if let Some(path) = quoted {
+        return PathBuf::from(path);
+    }
+    let unescaped = match cfg!(windows) {
+        true => typed.to_owned(),
+        false => {
+            let mut is_escaped = false;
+            let unescape = |c: &char| {
+                is_escaped = *c == '\\' && !is_escaped;
+                !is_escaped
+            };
+            typed.chars().filter(unescape).collect()
+        }
+    };
+    let home = || std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    match (unescaped.strip_prefix('~'), home()) {
+        (Some(""), Some(home)) => home,
+        (Some(rest), Some(home)) if rest.starts_with(std::path::is_separator) => home.join(&rest[1..]),
+        _ => PathBuf::from(unescaped),
     }
 }
 
@@ -133,7 +199,10 @@ mod tests {
         assert_eq!(parse("//etc is a folder"), None);
         assert_eq!(parse("/help"), Some(Command::Help));
         assert_eq!(parse("/system  Be brief. "), Some(Command::System(Some("Be brief.".into()))));
-        assert_eq!(parse("/system"), Some(Command::System(None)));
+        assert_eq!(parse("/system"), Some(Command::ShowSystem));
+        assert_eq!(parse("/system unset"), Some(Command::System(None)));
+        assert_eq!(parse("/ctx 0"), Some(Command::Context(Some(0))));
+        assert_eq!(parse("/ctx"), Some(Command::Context(None)));
         assert_eq!(parse("/save a b.json"), Some(Command::Save("a b.json".into())));
         assert_eq!(parse("/params top_k=5"), Some(Command::Params(Some((Param::TopK, "5".into())))));
         assert_eq!(parse("/params top-k = 5"), Some(Command::Params(Some((Param::TopK, "5".into())))));
@@ -143,9 +212,34 @@ mod tests {
 
     #[test]
     fn mistakes_are_explained() {
-        for line in ["/nope", "/save", "/load ", "/params heat 1", "/params temp", "/clear all"] {
+        for line in [
+            "/nope",
+            "/ctx many",
+            "/undo 2",
+            "/read",
+            "/save",
+            "/load ",
+            "/params heat 1",
+            "/params temp",
+            "/clear all",
+        ] {
             assert!(Command::parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn paths_are_written_as_in_a_shell() {
+        assert_eq!(path("a b.json"), PathBuf::from("a b.json"));
+        assert_eq!(path("\"a b.json\""), PathBuf::from("a b.json"));
+        assert_eq!(path("'~/a'"), PathBuf::from("~/a"));
+        assert_eq!(path("it's"), PathBuf::from("it's"));
+        if cfg!(unix) {
+            assert_eq!(path(r"a\ b\\c"), PathBuf::from(r"a b\c"));
+        }
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(path("~"), home);
+        assert_eq!(path("~/talk.json"), home.join("talk.json"));
+        assert_eq!(path("~talk"), PathBuf::from("~talk"));
     }
 
     #[test]

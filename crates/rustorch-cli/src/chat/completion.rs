@@ -23,7 +23,7 @@ impl Completer for Completion {
         let typed = &line[..end];
         match typed.split_once(' ') {
             None if typed.starts_with('/') => Ok((0, among(NAMES, typed))),
-            Some(("/save" | "/load", _)) => self.0.complete_path(line, end),
+            Some(("/save" | "/load" | "/read", _)) => self.0.complete_path(line, end),
             Some((command @ "/params", name)) => {
                 Ok((command.len() + 1, among(Param::ALL.iter().map(|p| p.name()), name)))
             }
@@ -59,7 +59,7 @@ mod tests {
                 Completion::new().complete(line, line.len(), &Context::new(&history)).unwrap();
             (start, found.into_iter().map(|pair| pair.replacement).collect::<Vec<_>>())
         };
-        assert_eq!(complete("/re"), (0, vec!["/regenerate ".to_owned()]));
+        assert_eq!(complete("/re"), (0, vec!["/read ".to_owned(), "/regenerate ".to_owned()]));
         assert_eq!(complete("/").1.len(), NAMES.len());
         assert_eq!(complete("/params top-"), (8, vec!["top-k ".to_owned(), "top-p ".to_owned()]));
         assert_eq!(complete("Who").1, Vec::<String>::new());

@@ -3,76 +3,54 @@
 mod commands;
 mod completion;
 mod conversation;
+mod lines;
+mod params;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, SamplingArgs, Switch};
 use crate::command::generate::{self, stream};
 use crate::failure::Failure;
-use crate::{interrupt, output, prompt};
-use commands::{Command, HELP, Param};
-use completion::Completion;
+use crate::{input, interrupt, output, prompt, sampling, without_effect};
+use commands::{Command, HELP};
 use conversation::Conversation;
+use lines::{Entry, Lines};
 use rustorch::llm::chat::{Message, TemplateOrigin};
-use rustorch::llm::generate::{FinishReason, Generation, GenerationOptions, Session};
+use rustorch::llm::generate::{
+    FinishReason, Generation, GenerationOptions, Session, SessionOptions, without_older_half,
+};
 use rustorch::llm::sampling::Sampler;
-use rustyline::Editor;
-use rustyline::error::ReadlineError;
-use rustyline::history::DefaultHistory;
-use std::path::{Path, PathBuf};
-
-type LineEditor = Editor<Completion, DefaultHistory>;
+use std::sync::Arc;
 
 /// Opens the chat and returns when the user leaves it.
 pub(crate) fn run(args: &RunArgs, session: Session) -> Result<(), Failure> {
     interrupt::install();
     let mut chat = Chat::new(args, session)?;
-    let mut editor = LineEditor::new().map_err(failure)?;
-    editor.set_helper(Some(Completion::new()));
-    let history = history_file();
-    if let Some(file) = &history {
-        // No history yet is no error.
-        let _ = editor.load_history(file);
-    }
+    let mut lines = Lines::new()?;
     output::note(generate::describe(chat.session.model()));
     output::note("chat: /help lists the commands, Ctrl-C stops an answer, /exit or Ctrl-D leaves");
     loop {
-        match editor.readline("> ") {
-            Ok(line) if line.trim().is_empty() => {}
-            Ok(line) => {
-                // An entry that cannot be kept is only missing from the history.
-                let _ = editor.add_history_entry(line.as_str());
+        match lines.next()? {
+            Entry::Line(line) if line.trim().is_empty() => {}
+            Entry::Line(line) => {
                 if chat.handle(line.trim())? {
-                    break;
+                    return Ok(());
                 }
             }
-            Err(ReadlineError::Interrupted) => output::note("/exit or Ctrl-D leaves"),
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(failure(error)),
+            Entry::Message(text) => tell(chat.say(&text))?,
+            Entry::Interrupted => output::note("/exit or Ctrl-D leaves"),
+            Entry::End => return Ok(()),
         }
     }
-    if let Some(file) = &history {
-        save_history(&mut editor, file);
-    }
-    Ok(())
 }
 
-fn failure(error: ReadlineError) -> Failure {
-    Failure::Other(format!("cannot read from the terminal: {error}"))
-}
-
-/// Where the lines typed are kept: the user's state directory.
-fn history_file() -> Option<PathBuf> {
-    let state = match std::env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?)
-            .join(".local/state"),
-    };
-    Some(state.join("rustorch").join("history"))
-}
-
-fn save_history(editor: &mut LineEditor, file: &Path) {
-    let saved = file.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
-    if let Err(error) = saved.and_then(|()| editor.append_history(file)) {
-        output::note(format_args!("the history was not saved in {}: {error}", file.display()));
+/// Tells a failure, after which the chat goes on, unless nobody reads any more.
+fn tell(done: Result<(), Failure>) -> Result<(), Failure> {
+    match done {
+        Err(Failure::OutputClosed) => Err(Failure::OutputClosed),
+        Err(failure) => {
+            output::error(failure);
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 
@@ -87,9 +65,11 @@ struct Chat {
     session: Session,
     conversation: Conversation,
     sampler: Sampler,
-    seed: u64,
-    params: crate::args::SamplingArgs,
+    params: SamplingArgs,
     options: GenerationOptions,
+    think: Option<Switch>,
+    /// Whether a full context drops the oldest turns.
+    shift: bool,
     last: Option<Generation>,
     generated: usize,
 }
@@ -102,14 +82,19 @@ impl Chat {
             output::note("the model has no chat template; plain \"User:\" and \"Assistant:\" lines are used");
             options.stop.push("\nUser:".into());
         }
-        let (sampler, seed) = prompt::sampler(&args.sampling)?;
+        let sampler = sampling::sampler(&args.sampling, model)?;
+        without_effect::report(args, model, sampler.config());
+        if args.verbose > 0 {
+            sampling::describe(&args.sampling, model, &sampler);
+        }
         Ok(Chat {
             session,
             conversation: Conversation::new(args.system.clone()),
             sampler,
-            seed,
             params: args.sampling.clone(),
             options,
+            think: args.think,
+            shift: args.shift,
             last: None,
             generated: 0,
         })
@@ -125,14 +110,7 @@ impl Chat {
             Ok(Some(command)) => self.obey(command),
             Err(message) => Err(Failure::Usage(message)),
         };
-        match done {
-            Ok(()) => Ok(false),
-            Err(Failure::OutputClosed) => Err(Failure::OutputClosed),
-            Err(failure) => {
-                output::error(failure);
-                Ok(false)
-            }
-        }
+        tell(done).map(|()| false)
     }
 
     /// Adds what the user says and lets the model answer.
@@ -163,10 +141,45 @@ impl Chat {
 
     /// Lets the model answer the conversation as it stands.
     fn answer(&mut self) -> Result<Answered, Failure> {
-        let ids = prompt::encode_chat(self.session.model(), &self.conversation.all())?;
+        let Chat { session, conversation, sampler, options, think, shift, .. } = self;
+        let model = Arc::clone(session.model());
+        let context = session.options().context;
+        let encode = |conversation: &Conversation| prompt::encode_chat(&model, &conversation.seen(), *think);
+        let dropped_before = conversation.dropped();
+        let mut ids = encode(conversation)?;
+        // A quarter of the context is left for the answer, so that it is not read anew for every few tokens.
+        let enough = context - context.div_ceil(4);
+        if *shift && ids.len() >= context {
+            while ids.len() > enough && conversation.drop_oldest() {
+                ids = encode(conversation)?;
+            }
+        }
+        let mut prompt_len = ids.len();
+        if prompt_len > context {
+            return Err(Failure::Usage(format!(
+                "the conversation takes {prompt_len} tokens, and the context holds {context}: /ctx makes it larger, /undo and /clear \
+                 take turns back, --shift drops the oldest by itself"
+            )));
+        }
+        let mut make_room = |tokens: &[u32]| {
+            if !*shift {
+                return None;
+            }
+            let answer = &tokens[prompt_len..];
+            while conversation.drop_oldest() {
+                // What could be encoded before can be without its first turn, or the answer ends here.
+                let ids = encode(conversation).ok()?;
+                if ids.len() + answer.len() <= enough {
+                    prompt_len = ids.len();
+                    return Some([&ids[..], answer].concat());
+                }
+            }
+            without_older_half(tokens, prompt_len)
+        };
         // A Ctrl-C from before does not count.
         interrupt::take();
-        let done = stream(&mut self.session, &ids, &mut self.sampler, &self.options, true)?;
+        let done = stream(session, &ids, sampler, options, &mut make_room, true)?;
+        let dropped = conversation.dropped() - dropped_before;
         if done.finish == FinishReason::Interrupted && done.tokens.is_empty() {
             output::note("(stopped before the answer began)");
             return Ok(Answered::No);
@@ -174,11 +187,16 @@ impl Chat {
         output::line("")?;
         match done.finish {
             FinishReason::Interrupted => output::note("(stopped)"),
-            FinishReason::ContextFull => {
-                output::note("(the context is full: /clear begins anew; --shift drops the oldest part)")
-            }
+            FinishReason::ContextFull => output::note(
+                "(cut: the context is full; /ctx makes it larger, /clear begins anew, --shift drops the oldest turns)",
+            ),
             FinishReason::Length => output::note("(cut at the limit; /params n-predict changes it)"),
             FinishReason::End | FinishReason::Stop => {}
+        }
+        if dropped > 0 {
+            output::note(format_args!(
+                "(the context was full: the model does not see the oldest {dropped} messages any more)"
+            ));
         }
         output::line("")?;
         self.conversation.messages.push(Message::assistant(done.text.trim()));
@@ -195,21 +213,35 @@ impl Chat {
                 output::note(HELP);
                 Ok(())
             }
-            Command::System(None) => {
+            Command::ShowSystem => {
                 output::note(self.conversation.system.as_deref().unwrap_or("(no system prompt)"));
                 Ok(())
             }
-            Command::System(Some(text)) => {
-                self.conversation.system = Some(text);
-                output::note("system prompt set; it holds for the whole conversation from now on");
+            Command::System(text) => {
+                output::note(match text {
+                    Some(_) => "system prompt set; it holds for the whole conversation from now on",
+                    None => "there is no system prompt any more",
+                });
+                self.conversation.system = text;
                 Ok(())
             }
             Command::Clear => {
-                self.conversation.messages.clear();
+                self.conversation.clear();
                 self.session.truncate(0);
                 output::note("conversation cleared");
                 Ok(())
             }
+            Command::Undo => {
+                if !self.conversation.undo() {
+                    return Err(Failure::Usage("there is no turn to take back".into()));
+                }
+                output::note(format_args!(
+                    "taken back; {} messages are left",
+                    self.conversation.messages.len()
+                ));
+                Ok(())
+            }
+            Command::Read(file) => self.say(input::read_file(&file)?.trim_end()),
             Command::Regenerate => self.regenerate(),
             Command::Save(file) => {
                 self.conversation.save(&file)?;
@@ -229,6 +261,11 @@ impl Chat {
                 self.stats();
                 Ok(())
             }
+            Command::Context(None) => {
+                output::note(self.describe_context());
+                Ok(())
+            }
+            Command::Context(Some(size)) => self.resize(size),
             Command::Params(None) => {
                 self.show_params();
                 Ok(())
@@ -252,15 +289,31 @@ impl Chat {
         }
     }
 
+    /// Sets the size of the context; what it held is read again with the next answer.
+    fn resize(&mut self, size: usize) -> Result<(), Failure> {
+        let model = Arc::clone(self.session.model());
+        let context = generate::context_size(&model, size)?;
+        let options = SessionOptions { context, ..*self.session.options() };
+        self.session = Session::new(model, options)?;
+        self.conversation.give_all();
+        output::note(self.describe_context());
+        Ok(())
+    }
+
+    fn describe_context(&self) -> String {
+        let (used, size) = (self.session.tokens().len(), self.session.options().context);
+        format!("context: {used} of {size} tokens, {}", output::bytes(self.session.cache().bytes() as u64))
+    }
+
     fn stats(&self) {
         output::note(generate::describe_devices(self.session.model()));
-        let (used, size) = (self.session.tokens().len(), self.session.options().context);
+        output::note(self.describe_context());
+        let dropped = match self.conversation.dropped() {
+            0 => String::new(),
+            n => format!(", the oldest {n} of which the model does not see"),
+        };
         output::note(format_args!(
-            "context: {used} of {size} tokens, {}",
-            output::bytes(self.session.cache().bytes() as u64)
-        ));
-        output::note(format_args!(
-            "messages: {}; tokens generated: {}",
+            "messages: {}{dropped}; tokens generated: {}",
             self.conversation.messages.len(),
             self.generated
         ));
@@ -268,49 +321,5 @@ impl Chat {
             output::note(format_args!("last answer: {}", generate::rates(last)));
             output::note(format_args!("reused from the cache: {} tokens", last.reused_tokens));
         }
-    }
-
-    fn show_params(&self) {
-        for &param in Param::ALL {
-            output::note(format_args!("{:16} {}", param.name(), self.get(param)));
-        }
-    }
-
-    fn get(&self, param: Param) -> String {
-        let p = &self.params;
-        match param {
-            Param::Temp => p.temp.to_string(),
-            Param::TopK => p.top_k.to_string(),
-            Param::TopP => p.top_p.to_string(),
-            Param::MinP => p.min_p.to_string(),
-            Param::RepeatPenalty => p.repeat_penalty.to_string(),
-            Param::RepeatLastN => p.repeat_last_n.to_string(),
-            Param::Seed => self.seed.to_string(),
-            Param::NPredict => self.options.max_tokens.map_or("unlimited".into(), |n| n.to_string()),
-        }
-    }
-
-    /// Changes one parameter; a value that makes no sense changes nothing.
-    fn set(&mut self, param: Param, value: &str) -> Result<(), Failure> {
-        fn read<T: std::str::FromStr>(param: Param, value: &str) -> Result<T, Failure> {
-            value.parse().map_err(|_| Failure::Usage(format!("`{value}` is no value for {}", param.name())))
-        }
-        let mut params = self.params.clone();
-        match param {
-            Param::Temp => params.temp = read(param, value)?,
-            Param::TopK => params.top_k = read(param, value)?,
-            Param::TopP => params.top_p = read(param, value)?,
-            Param::MinP => params.min_p = read(param, value)?,
-            Param::RepeatPenalty => params.repeat_penalty = read(param, value)?,
-            Param::RepeatLastN => params.repeat_last_n = read(param, value)?,
-            Param::Seed => params.seed = Some(read(param, value)?),
-            Param::NPredict => {
-                self.options.max_tokens = if value == "unlimited" { None } else { Some(read(param, value)?) };
-                return Ok(());
-            }
-        }
-        (self.sampler, self.seed) = prompt::sampler(&params)?;
-        self.params = params;
-        Ok(())
     }
 }

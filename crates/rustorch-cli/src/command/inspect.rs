@@ -29,6 +29,7 @@ fn print_text(file: &File, name: &str, tensors: bool) -> Result<(), Failure> {
         let text = value.to_string();
         let cut = text.char_indices().nth(LONG).map_or(text.len(), |(i, _)| i);
         let dots = if cut < text.len() { " …" } else { "" };
+        let key = output::escaped(key);
         output::line(format_args!("  {key}: {} = {}{dots}", value.type_name(), &text[..cut]))?;
     }
     output::line(format_args!("\n{}", file.summary()))?;
@@ -42,7 +43,12 @@ fn print_text(file: &File, name: &str, tensors: bool) -> Result<(), Failure> {
 
 fn tensor_row(tensor: &TensorRef<'_>) -> Vec<String> {
     let shape: Vec<String> = tensor.shape().iter().map(usize::to_string).collect();
-    vec![tensor.name().into(), tensor.dtype().to_string(), shape.join("×"), tensor.nbytes().to_string()]
+    vec![
+        output::escaped(tensor.name()),
+        tensor.dtype().to_string(),
+        shape.join("×"),
+        tensor.nbytes().to_string(),
+    ]
 }
 
 fn print_json(file: &File, name: &str) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use crate::args::TokenizeArgs;
 use crate::failure::Failure;
 use crate::{input, model, output, prompt};
 use rustorch::llm::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, Vocab};
+use std::io::IsTerminal;
 
 pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
     let file = model::open_file(args.model.model.as_deref(), args.model.no_mmap)?;
@@ -13,8 +14,14 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
     for warning in tokenizer.warnings() {
         output::note(format_args!("warning: {warning}"));
     }
-    let text = match args.stdin {
+    let piped = args.stdin || (args.text.is_empty() && !std::io::stdin().is_terminal());
+    let text = match piped {
         true => input::read_all()?,
+        false if args.text.is_empty() => {
+            return Err(Failure::Usage(
+                "TEXT is missing: give it as an argument or on standard input".into(),
+            ));
+        }
         false => args.text.join(" "),
     };
     if args.decode { decode(&tokenizer, &text, args) } else { encode(&tokenizer, &text, args) }

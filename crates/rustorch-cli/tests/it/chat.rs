@@ -206,7 +206,7 @@ fn regenerate_answers_the_last_message_again() {
 fn params_shows_and_changes_how_tokens_are_chosen() {
     let mut terminal = chat(&["--top-k", "7"]);
     terminal.say("/params");
-    for line in ["temp             0", "top-k            7", "seed", "n-predict        unlimited"] {
+    for line in ["temp              0", "top-k             7", "seed", "n-predict         unlimited"] {
         terminal.expect(line);
     }
     terminal.expect("> ");
@@ -218,8 +218,8 @@ fn params_shows_and_changes_how_tokens_are_chosen() {
     terminal.say("/params min_p = 0.5");
     terminal.expect("> ");
     terminal.say("/params");
-    terminal.expect("min-p            0.5");
-    terminal.expect("n-predict        3");
+    terminal.expect("min-p             0.5");
+    terminal.expect("n-predict         3");
 }
 
 #[test]
@@ -255,11 +255,11 @@ fn a_conversation_is_saved_and_continued() {
 fn a_full_context_is_told_and_the_chat_goes_on() {
     let mut terminal = chat(&["-c", "40", "--ignore-eos"]);
     terminal.say(QUESTION);
-    terminal.expect("(the context is full");
+    terminal.expect("(cut: the context is full");
     terminal.expect("> ");
     // The conversation no longer fits.
     terminal.say("And then?");
-    terminal.expect("--ctx-size");
+    terminal.expect("/ctx makes it larger");
     terminal.expect("> ");
     terminal.say("/clear");
     terminal.expect("> ");

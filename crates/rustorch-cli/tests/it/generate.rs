@@ -29,8 +29,8 @@ fn piped_text_is_a_prompt_whose_last_newline_is_not_meant() {
         for input in ["What news, my lord?", "What news, my lord?\n", "What news, my lord?\r\n"] {
             let run = run_with(&greedy(args), input.as_bytes());
             assert_eq!(
-                (run.code, run.out, run.err),
-                (0, expected.clone(), String::new()),
+                (run.code, run.out, run.err.as_str()),
+                (0, expected.clone(), "(cut: -n 8 tokens)\n"),
                 "{args:?} {input:?}"
             );
         }
@@ -40,8 +40,8 @@ fn piped_text_is_a_prompt_whose_last_newline_is_not_meant() {
 #[test]
 fn without_arguments_the_carried_model_writes_a_scene_and_tells_its_speed() {
     let run = run(&[]);
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-    let (scene, speed) = run.out.trim_end().rsplit_once('\n').expect("several lines");
+    assert_eq!(run.code, 0);
+    let (scene, speed) = (run.out.as_str(), run.err.trim());
     assert!(scene.starts_with("KING RICHARD III:\n") && scene.len() > 300, "{scene}");
     let rates: Vec<f64> = speed
         .split(" · ")
@@ -110,6 +110,7 @@ fn json_holds_the_whole_answer() {
         "generated_tokens",
         "generation_seconds",
         "generation_tokens_per_second",
+        "dropped_tokens",
     ];
     assert_eq!(fields, expected);
     assert_eq!((&report["finish"], &report["seed"]), (&"length".into(), &9.into()));
@@ -131,7 +132,10 @@ fn json_tells_what_ended_the_answer() {
     assert_eq!(finish(&["-p", "What news, my lord?"]), "end");
     assert_eq!(finish(&["-p", "What news, my lord?", "--stop", "lord"]), "stop");
     assert_eq!(finish(&["-p", "What news, my lord?", "-n", "3"]), "length");
-    assert_eq!(finish(&["-p", "What news, my lord?", "-c", "16"]), "context_full");
+    let cut = run(&["-p", "What news, my lord?", "-c", "16", "--json", "--temp", "0"]);
+    let report: serde_json::Value = serde_json::from_str(&cut.out).unwrap();
+    assert_eq!((cut.code, &report["finish"]), (5, &"context_full".into()));
+    assert!(cut.err.starts_with("(cut: the context of 16 tokens is full; --ctx-size"), "{}", cut.err);
 }
 
 #[test]
@@ -148,17 +152,23 @@ fn a_stop_text_ends_the_answer_and_is_not_shown() {
 #[test]
 fn a_full_context_ends_the_answer_unless_it_shifts() {
     let args = ["-p", "Hail!", "--raw", "--json", "-c", "16", "-n", "40", "--ignore-eos"];
-    let ended = succeed_json(&args);
+    let ended = run(&args);
+    assert_eq!(ended.code, 5);
+    let ended: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     let taken = ended["prompt_tokens"].as_u64().unwrap() + ended["generated_tokens"].as_u64().unwrap();
     // The last token is chosen from the full context and not read any more.
     assert_eq!(taken, 17);
-    let shifted = succeed_json(&[&args[..], &["--shift"]].concat());
+    let shifted = run(&[&args[..], &["--shift"]].concat());
+    assert!(shifted.code == 0 && shifted.err.contains("tokens were dropped)"), "{shifted:?}");
+    let shifted: serde_json::Value = serde_json::from_str(&shifted.out).unwrap();
+    assert!(shifted["dropped_tokens"].as_u64().unwrap() > 20, "{shifted}");
     assert_eq!((&shifted["generated_tokens"], &shifted["finish"]), (&40.into(), &"length".into()));
 }
 
 #[test]
 fn a_context_of_one_token_answers_a_prompt_of_one_token() {
-    assert_eq!(succeed(&["-c", "1", "--ids", "-p", "0", "--temp", "0"]), "460\n");
+    let run = run(&["-c", "1", "--ids", "-p", "0", "--temp", "0"]);
+    assert_eq!((run.code, run.out.as_str()), (5, "460\n"));
 }
 
 #[test]
@@ -183,7 +193,20 @@ fn sampling_options_do_what_they_say() {
     }
     assert_ne!(ids(&["--temp", "1.5", "--seed", "3"]), greedy);
     assert_ne!(ids(&["--temp", "0", "--repeat-penalty", "1.8"]), greedy);
-    assert_eq!(ids(&["--temp", "0", "--repeat-penalty", "1.8", "--repeat-last-n", "0"]), greedy);
+    let forgets = [
+        "--ids",
+        "-p",
+        "0 839 30 203",
+        "-n",
+        "48",
+        "--temp",
+        "0",
+        "--repeat-penalty",
+        "1.8",
+        "--repeat-last-n",
+        "0",
+    ];
+    assert_eq!(run(&forgets).out, greedy);
 }
 
 #[test]

@@ -7,15 +7,23 @@
 )]
 
 mod architectures;
+mod arguments;
 #[cfg(unix)]
 mod chat;
+#[cfg(unix)]
+mod chat_context;
+#[cfg(unix)]
+mod chat_input;
 mod common;
+mod completions;
 mod device_report;
 mod devices;
 mod environment;
 mod errors;
 mod generate;
 mod inspect;
+#[cfg(unix)]
+mod interrupts;
 mod measure;
 mod reference;
 mod tokenize;

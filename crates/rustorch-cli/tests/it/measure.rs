@@ -1,7 +1,6 @@
-//! `bench`, `devices`, `explain` and `completions`.
+//! `bench`, `devices` and `explain`.
 
 use crate::common::{self, fail, succeed, succeed_json};
-use rustorch_testkit::{Requirement, skip};
 
 #[test]
 fn bench_measures_every_length_and_repetition() {
@@ -128,31 +127,4 @@ fn explain_lists_every_operation_on_request() {
     let matmuls = text.lines().filter(|line| line.starts_with("matmul")).count();
     assert_eq!(matmuls, 5 * 7 + 1, "{text}");
     assert!(text.lines().any(|line| line.contains("Q8_0[2048, 192]") && line.contains("cpu")), "{text}");
-}
-
-#[test]
-fn completions_know_commands_and_options() {
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = succeed(&["completions", shell]);
-        for word in ["rustorch-cli", "tokenize", "backend"] {
-            assert!(script.contains(word), "{shell}: {word}");
-        }
-        // Completing values is not in every shell's script.
-        assert!(script.contains("dx12") || matches!(shell, "elvish" | "powershell"), "{shell}");
-    }
-    fail(&["completions", "csh"], 2, &["bash", "zsh", "fish"]);
-}
-
-/// The shells that are there read their scripts without complaint.
-#[test]
-fn shells_accept_the_completions() {
-    for shell in ["bash", "zsh", "fish"] {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("script");
-        std::fs::write(&path, succeed(&["completions", shell])).unwrap();
-        match std::process::Command::new(shell).arg("-n").arg(&path).output() {
-            Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}"),
-            Err(error) => skip(Requirement::Shells, format!("{shell}: {error}")),
-        }
-    }
 }

@@ -52,7 +52,6 @@ fn mistakes_are_named() {
     fail(&["tokenize", "--decode", "5 2048"], 2, &["2048", "out of range", "2048 tokens"]);
     fail(&["tokenize", "--decode", "99999999999"], 2, &["`99999999999` is not a token id"]);
     fail(&["tokenize", "--decode", ""], 2, &["no token ids"]);
-    fail(&["tokenize"], 2, &["TEXT"]);
     fail(&["tokenize", "--stdin", "text"], 2, &["--stdin"]);
     fail_with(&["tokenize", "--stdin"], b"ab\xff\xfe", 2, &["standard input is not UTF-8"]);
 }

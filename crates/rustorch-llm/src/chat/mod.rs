@@ -15,6 +15,7 @@
 //! # Ok::<(), rustorch_llm::chat::ChatError>(())
 //! ```
 
+mod encode;
 mod error;
 mod python;
 
@@ -195,8 +196,8 @@ impl ChatTemplate {
         self.origin
     }
 
-    /// Writes a conversation as the model reads it. Encode the result with `parse_special`, and without `add_special`
-    /// if it starts with the begin-of-text token already.
+    /// Writes a conversation as the model reads it. To tokens it is turned by
+    /// [`encode`](Self::encode), which tells control tokens of the template from those that a message spells.
     ///
     /// # Errors
     /// [`ChatError::Refused`] where the template raises an exception about the conversation; [`ChatError::Render`] where

@@ -3,5 +3,8 @@
 mod session;
 mod stop;
 
-pub use session::{FinishReason, Generation, GenerationOptions, Overflow, Session, SessionOptions, Step};
+pub use session::{
+    FinishReason, Generation, GenerationOptions, MakeRoom, Overflow, Session, SessionOptions, Step,
+    without_older_half,
+};
 pub use stop::StopFilter;

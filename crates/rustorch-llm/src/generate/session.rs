@@ -5,7 +5,9 @@ use crate::model::KvCache;
 use crate::sampling::Sampler;
 use crate::tokenizer::{StreamDecoder, Tokenizer};
 use crate::{Error, LanguageModel, Result};
-use rustorch_core::Error as TensorError;
+use rustorch_core::{Device, Error as TensorError};
+use rustorch_runtime::HybridExecutor;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,13 +34,18 @@ pub struct SessionOptions {
     pub batch: usize,
     /// What happens when the context is full.
     pub overflow: Overflow,
+    /// How long a generation should go on without a call of its observer while it reads a prompt: batches are as small as the
+    /// speed measured so far asks for.
+    pub observe_every: Duration,
 }
 
 impl SessionOptions {
-    /// The model's own context length, but at most 4096 tokens; batches of 512; an error at the end.
+    /// The model's own context length, but at most 4096 tokens; batches of 512; an error at the end; a call of the observer in a
+    /// quarter of a second.
     pub fn for_model(model: &LanguageModel) -> SessionOptions {
         let context = model.model().config().context.min(4096);
-        SessionOptions { context, batch: 512, overflow: Overflow::Error }
+        let observe_every = Duration::from_millis(250);
+        SessionOptions { context, batch: 512, overflow: Overflow::Error, observe_every }
     }
 }
 
@@ -58,7 +65,7 @@ pub struct GenerationOptions {
 /// One step of a generation, as its observer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// So many of the prompt's tokens are decoded.
+    /// So many of the prompt's tokens are decoded; or, after a shift, of what the context holds now.
     Prompt {
         /// Decoded so far, those taken from the cache included.
         done: usize,
@@ -102,6 +109,8 @@ pub struct Generation {
     pub prompt_tokens: usize,
     /// Prompt tokens that were in the cache already.
     pub reused_tokens: usize,
+    /// Tokens that a full context dropped while text was generated.
+    pub dropped_tokens: usize,
     /// Time to decode the prompt.
     pub prompt_time: Duration,
     /// Time to generate, from the first choice to the last.
@@ -169,7 +178,12 @@ pub struct Session {
     tokens: Vec<u32>,
     /// The logits after the last of them; empty when unknown.
     logits: Vec<f32>,
+    /// Tokens read per second in the latest batch, if there was one.
+    speed: Option<f64>,
 }
+
+/// The tokens that a full context is to hold instead of these, so that there is room for more; `None` ends the generation.
+pub type MakeRoom<'a> = dyn FnMut(&[u32]) -> Option<Vec<u32>> + 'a;
 
 impl Session {
     /// An empty session.
@@ -181,7 +195,7 @@ impl Session {
             return Err(Error::Request("context and batch must hold one token at least".into()));
         }
         let cache = model.model().new_cache(options.context)?;
-        Ok(Session { model, options, cache, tokens: Vec::new(), logits: Vec::new() })
+        Ok(Session { model, options, cache, tokens: Vec::new(), logits: Vec::new(), speed: None })
     }
 
     /// The model.
@@ -218,7 +232,11 @@ impl Session {
     /// # Errors
     /// As [`crate::model::Model::forward`]. Tokens before the failing batch have been read.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<&[f32]> {
-        self.feed_observed(tokens, &mut |_| ControlFlow::Continue(()))?;
+        self.check_room(self.tokens.len() + tokens.len())?;
+        self.catch_up()?;
+        for (i, batch) in tokens.chunks(self.options.batch).enumerate() {
+            self.read(batch, i * self.options.batch + batch.len() == tokens.len())?;
+        }
         Ok(&self.logits)
     }
 
@@ -228,31 +246,63 @@ impl Session {
         tokens: &[u32],
         observe: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let needed = self.tokens.len() + tokens.len();
-        if needed > self.options.context {
-            return Err(Error::ContextFull { capacity: self.options.context, needed });
-        }
-        // A cache that could not go back to the end of the tokens has gone further.
-        for batch in self.tokens[self.cache.len().min(self.tokens.len())..].chunks(self.options.batch) {
-            self.model.model().forward(batch, &mut self.cache, false)?;
-        }
+        self.check_room(self.tokens.len() + tokens.len())?;
+        self.catch_up()?;
         let mut done = 0;
-        for batch in tokens.chunks(self.options.batch) {
-            self.logits.clear();
-            let wanted = done + batch.len() == tokens.len();
-            self.logits = match self.decode(batch, wanted) {
-                Err(Error::Tensor(error)) if self.cache_is_lost() => {
-                    self.decode_again(batch, wanted).map_err(|_| Error::Tensor(error))?
-                }
-                logits => logits?,
-            };
-            self.tokens.extend_from_slice(batch);
-            done += batch.len();
+        while done < tokens.len() {
+            let in_time = self.speed.unwrap_or(0.0) * self.options.observe_every.as_secs_f64();
+            let n = (in_time as usize).clamp(1, self.options.batch).min(tokens.len() - done);
+            let start = Instant::now();
+            self.read(&tokens[done..done + n], done + n == tokens.len())?;
+            self.wait_for_devices()?;
+            self.speed = Some(rate(n, start.elapsed()));
+            done += n;
             if observe(done).is_break() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Fails if the context does not hold so many tokens.
+    fn check_room(&self, needed: usize) -> Result<()> {
+        match self.options.context {
+            capacity if needed > capacity => Err(Error::ContextFull { capacity, needed }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads again what a cache that could not go back to the end of the tokens has forgotten besides.
+    fn catch_up(&mut self) -> Result<()> {
+        for batch in self.tokens[self.cache.len().min(self.tokens.len())..].chunks(self.options.batch) {
+            self.model.model().forward(batch, &mut self.cache, false)?;
+        }
+        Ok(())
+    }
+
+    /// Reads one batch after what was read before.
+    fn read(&mut self, batch: &[u32], wanted: bool) -> Result<()> {
+        self.logits.clear();
+        self.logits = match self.decode(batch, wanted) {
+            Err(Error::Tensor(error)) if self.cache_is_lost() => {
+                self.decode_again(batch, wanted).map_err(|_| Error::Tensor(error))?
+            }
+            logits => logits?,
+        };
+        self.tokens.extend_from_slice(batch);
+        Ok(())
+    }
+
+    /// Waits until devices have computed what they were given.
+    fn wait_for_devices(&self) -> Result<()> {
+        let devices: BTreeSet<Device> = self.cache.devices().filter(|device| !device.is_cpu()).collect();
+        for device in devices {
+            // A device that is lost has nothing to wait for; the next batch is computed without it.
+            if !self.cache_is_lost() {
+                HybridExecutor::with_current(|executor| executor.synchronize(device))?;
+            }
+        }
+        Ok(())
     }
 
     /// Decodes tokens after those in the cache; the logits after the last, if wanted.
@@ -291,34 +341,71 @@ impl Session {
         options: &GenerationOptions,
         observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Result<Generation> {
+        let overflow = self.options.overflow;
+        self.generate_with_room(prompt, sampler, options, observe, &mut |tokens| match overflow {
+            Overflow::Error => None,
+            Overflow::Shift { keep } => without_older_half(tokens, keep),
+        })
+    }
+
+    /// As [`generate`](Self::generate), but a context that fills up while text is generated goes on with the tokens that `make_room` makes of
+    /// those in it, whatever [`Overflow`] says. What they share with those from the beginning is not read again.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub fn generate_with_room(
+        &mut self,
+        prompt: &[u32],
+        sampler: &mut Sampler,
+        options: &GenerationOptions,
+        observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+        make_room: &mut MakeRoom<'_>,
+    ) -> Result<Generation> {
         if prompt.is_empty() {
             return Err(Error::Request("the prompt has no tokens".into()));
         }
+        // Before anything is forgotten.
+        self.check_room(prompt.len())?;
         let start = Instant::now();
-        let shared = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         // The last token is read again where its logits are not at hand.
-        let at_end = shared == prompt.len() && self.tokens.len() == shared && !self.logits.is_empty();
-        let reused = if at_end { shared } else { shared.min(prompt.len() - 1) };
-        self.truncate(reused);
-        let go_on = self.feed_observed(&prompt[reused..], &mut |done| {
-            observe(Step::Prompt { done: reused + done, total: prompt.len() })
-        })?;
+        let at_end = self.tokens == prompt && !self.logits.is_empty();
+        let reused = if at_end { prompt.len() } else { self.shared(prompt).min(prompt.len() - 1) };
+        let go_on = self.hold(prompt, reused, observe)?;
         let mut run = Generation {
             tokens: Vec::new(),
             text: String::new(),
             finish: FinishReason::Interrupted,
             prompt_tokens: self.tokens.len() - reused,
             reused_tokens: reused,
+            dropped_tokens: 0,
             prompt_time: start.elapsed(),
             generation_time: Duration::ZERO,
         };
         if go_on {
             let start = Instant::now();
-            let result = self.continue_text(sampler, options, observe, &mut run);
+            let result = self.continue_text(sampler, options, observe, make_room, &mut run);
             run.generation_time = start.elapsed();
             result?;
         }
         Ok(run)
+    }
+
+    /// How many of these tokens the session begins with.
+    fn shared(&self, tokens: &[u32]) -> usize {
+        self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count()
+    }
+
+    /// Makes these the session's tokens, of which it keeps the first `reused`; `false` if the observer asked to stop.
+    fn hold(
+        &mut self,
+        tokens: &[u32],
+        reused: usize,
+        observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        self.truncate(reused);
+        self.feed_observed(&tokens[reused..], &mut |done| {
+            observe(Step::Prompt { done: reused + done, total: tokens.len() })
+        })
     }
 
     /// Chooses and reads tokens until something ends the generation.
@@ -327,6 +414,7 @@ impl Session {
         sampler: &mut Sampler,
         options: &GenerationOptions,
         observe: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+        make_room: &mut MakeRoom<'_>,
         run: &mut Generation,
     ) -> Result<()> {
         let model = Arc::clone(&self.model);
@@ -353,8 +441,13 @@ impl Session {
             if options.max_tokens == Some(run.tokens.len()) {
                 break FinishReason::Length;
             }
-            if self.tokens.len() == self.options.context && !self.make_room()? {
-                break FinishReason::ContextFull;
+            if self.tokens.len() == self.options.context {
+                let room = make_room(&self.tokens).filter(|tokens| tokens.len() < self.options.context);
+                let Some(tokens) = room else { break FinishReason::ContextFull };
+                run.dropped_tokens += self.tokens.len() - tokens.len();
+                if !self.hold(&tokens, self.shared(&tokens), observe)? {
+                    break FinishReason::Interrupted;
+                }
             }
             self.feed(&[id])?;
         };
@@ -367,24 +460,6 @@ impl Session {
         Ok(())
     }
 
-    /// Makes room in a full context as [`Overflow`] says; `false` if it says not to.
-    fn make_room(&mut self) -> Result<bool> {
-        let Overflow::Shift { keep } = self.options.overflow else {
-            return Ok(false);
-        };
-        let keep = keep.min(self.tokens.len());
-        let dropped = (self.tokens.len() - keep).div_ceil(2);
-        if dropped == 0 {
-            return Ok(false);
-        }
-        let rest = self.tokens[keep + dropped..].to_vec();
-        self.truncate(keep);
-        if !rest.is_empty() {
-            self.feed(&rest)?;
-        }
-        Ok(true)
-    }
-
     /// The logits after the last token, `[vocabulary]`.
     ///
     /// # Errors
@@ -395,4 +470,10 @@ impl Session {
         }
         Ok(&self.logits)
     }
+}
+
+/// Tokens without the older half of those after the first `keep`: what a full context goes on with. `None` where there are no others.
+pub fn without_older_half(tokens: &[u32], keep: usize) -> Option<Vec<u32>> {
+    let (kept, others) = tokens.split_at(keep.min(tokens.len()));
+    (!others.is_empty()).then(|| [kept, &others[others.len().div_ceil(2)..]].concat())
 }

@@ -254,6 +254,28 @@ impl Tokenizer {
 
     /// The token ids of `text`.
     pub fn encode(&self, text: &str, options: EncodeOptions) -> Vec<u32> {
+        self.encode_without(text, options, None)
+    }
+
+    /// A text in which `mark`, put behind the first character, breaks every control and unknown token but those of the texts in `left`; tokens
+    /// of a single character stay.
+    pub(crate) fn break_control_tokens(&self, text: &str, mark: char, left: &[&str]) -> String {
+        let mut broken = String::with_capacity(text.len());
+        let mut rest = 0;
+        for (start, token) in self.matcher.control_tokens(text) {
+            let after = start + text[start..].chars().next().map_or(0, char::len_utf8);
+            if after > rest && !left.contains(&token) {
+                broken.push_str(&text[rest..after]);
+                broken.push(mark);
+                rest = after;
+            }
+        }
+        broken + &text[rest..]
+    }
+
+    /// As [`encode`](Self::encode); a mark of [`break_control_tokens`](Self::break_control_tokens) counts in the search for control tokens, and
+    /// is no part of the text then.
+    pub(crate) fn encode_without(&self, text: &str, options: EncodeOptions, mark: Option<char>) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
         let mut merger = Merger::default();
         if options.add_special && self.vocab.add_bos {
@@ -268,6 +290,9 @@ impl Tokenizer {
                     after_special = true;
                 }
                 Fragment::Text(text) => {
+                    let unmarked =
+                        mark.filter(|&mark| text.contains(mark)).map(|mark| text.replace(mark, ""));
+                    let text = unmarked.as_deref().unwrap_or(text);
                     match &self.model {
                         Model::Spm(spm) => {
                             let prefix = self.vocab.add_space_prefix && after_special;

@@ -307,7 +307,16 @@ impl SpecialMatcher {
         fragments
     }
 
-    /// Every place where a special token stands, as (precedence, start, length).
+    /// Where control and unknown tokens stand, overlapping ones too, by position, with their texts.
+    pub(super) fn control_tokens<'t>(&self, text: &'t str) -> impl Iterator<Item = (usize, &'t str)> {
+        let steering = Attributes::CONTROL.and(Attributes::UNKNOWN);
+        let found = self.occurrences(text.as_bytes(), true).into_iter();
+        let control = found.filter(move |(rank, ..)| self.tokens[*rank as usize].attributes.any(steering));
+        // A token's bytes need not begin or end between characters; then no character can break it.
+        control.filter_map(|(_, start, len)| Some((start, text.get(start..start + len)?)))
+    }
+
+    /// Every place where a special token stands, as (precedence, start, length), by start.
     fn occurrences(&self, text: &[u8], parse_special: bool) -> Vec<(u32, usize, usize)> {
         let mut found = Vec::new();
         for (start, first) in text.iter().enumerate() {

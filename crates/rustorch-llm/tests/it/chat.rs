@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use rustorch_llm::chat::{ChatError, ChatTemplate, Message, RenderOptions};
+use rustorch_llm::tokenizer::{DecodeOptions, ModelKind, TokenType, Tokenizer, Vocab};
 use rustorch_testkit::{Requirement, skip};
 use serde_json::Value;
 use std::path::Path;
@@ -67,4 +68,65 @@ fn further_templates_render_as_in_python() {
     };
     let (agreed, different) = check(Path::new(&folder));
     assert!(different.is_empty(), "{agreed} agree, {} differ\n{}", different.len(), different.join("\n\n"));
+}
+
+/// A byte-level vocabulary with these control tokens, in a file without a model, and what a file needs besides.
+fn tokenizer_with(control: &[&str]) -> Tokenizer {
+    // Printable ASCII and the characters that stand for newline and space; templates and texts here need no others.
+    let plain: Vec<String> = ('!'..='~').chain(['Ċ', 'Ġ']).map(String::from).collect();
+    let texts: Vec<&str> = plain.iter().map(String::as_str).chain(control.iter().copied()).collect();
+    let mut vocab = Vocab::new(ModelKind::Bpe, "gpt-2", texts);
+    vocab.types = vec![TokenType::Normal; plain.len()];
+    vocab.types.extend(control.iter().map(|_| TokenType::Control));
+    Tokenizer::new(vocab).unwrap()
+}
+
+/// The texts in a template's source that have the form of control tokens.
+fn control_tokens(source: &str) -> Vec<&str> {
+    let mut found = vec!["<s>", "</s>", "[INST]", "[/INST]"];
+    let mut rest = source;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start..];
+        let length = rest[1..].find(['<', '>', ' ', '\'', '\n']).map_or(rest.len(), |n| n + 1);
+        if rest[length..].starts_with('>') && length > 1 {
+            found.push(&rest[..=length]);
+        }
+        rest = &rest[1..];
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// In no template does a person's text become a control token: with and without one in it, the template's are the same, and the text is whole.
+#[test]
+fn control_tokens_of_messages_are_text_in_every_template() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat"));
+    let mut templates = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "jinja") {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).unwrap();
+        let control = control_tokens(&source);
+        let tokenizer = tokenizer_with(&control);
+        let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
+        let typed = format!("a {} b", control.join(" "));
+        let encode = |text: &str| {
+            let messages = [Message::user(text), Message::assistant("Well."), Message::user(text)];
+            template.encode(&tokenizer, &messages, &RenderOptions::default()).unwrap()
+        };
+        let controls = |ids: &[u32]| -> Vec<u32> {
+            ids.iter().copied().filter(|&id| tokenizer.is_control(id)).collect()
+        };
+        let (plain, with) = (encode("a b"), encode(&typed));
+        assert!(!controls(&plain).is_empty(), "{}", path.display());
+        assert_eq!(controls(&with), controls(&plain), "{}", path.display());
+        let show = DecodeOptions { special: true, ..DecodeOptions::default() };
+        let expected = tokenizer.decode(&plain, show).replace("a b", &typed);
+        assert_eq!(tokenizer.decode(&with, show), expected, "{}", path.display());
+        templates += 1;
+    }
+    assert_eq!(templates, 17);
 }

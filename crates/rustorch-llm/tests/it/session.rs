@@ -15,6 +15,7 @@ use rustorch_llm::{Error, LanguageModel};
 use rustorch_testkit::conformance::Extent;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn options(model: &LanguageModel) -> SessionOptions {
     SessionOptions { context: 128, ..SessionOptions::for_model(model) }
@@ -115,6 +116,63 @@ fn a_prompt_that_does_not_fit_is_an_error_that_says_how_much_is_needed() {
     }
     // The session is still usable.
     session.feed(&tokens(&model, 10)).unwrap();
+    // A prompt that does not fit is refused before anything is forgotten for it.
+    let mut other = tokens(&model, 11);
+    other[0] ^= 1;
+    let refused = session.generate(&other, &mut greedy(), &GenerationOptions::default(), &mut quiet);
+    assert!(matches!(refused, Err(Error::ContextFull { capacity: 10, needed: 11 })), "{refused:?}");
+    assert_eq!((session.tokens().len(), session.cache().len()), (10, 10));
+}
+
+#[test]
+fn a_full_context_goes_on_with_what_it_is_told_to_hold() {
+    let model = common::carried();
+    let ids = tokens(&model, 10);
+    let limit = GenerationOptions { max_tokens: Some(30), ignore_end: true, ..Default::default() };
+    let full = SessionOptions { context: 20, ..options(&model) };
+    let mut session = new(&model, full);
+    let mut held = Vec::new();
+    let done = session
+        .generate_with_room(&ids, &mut greedy(), &limit, &mut quiet, &mut |tokens| {
+            assert_eq!(tokens.len(), 20);
+            // All but the five after the second.
+            held = [&tokens[..2], &tokens[7..]].concat();
+            Some(held.clone())
+        })
+        .unwrap();
+    assert_eq!((done.finish, done.tokens.len()), (FinishReason::Length, 30));
+    assert!(done.dropped_tokens >= 5 && done.dropped_tokens.is_multiple_of(5), "{}", done.dropped_tokens);
+    assert_eq!(session.tokens()[..held.len()], held);
+    let read = session.tokens().to_vec();
+    assert_eq!(bits(new(&model, full).feed(&read).unwrap()), bits(session.logits().unwrap()));
+    // What leaves no room ends the generation.
+    let mut session = new(&model, full);
+    let done =
+        session.generate_with_room(&ids, &mut greedy(), &limit, &mut quiet, &mut |all| Some(all.to_vec()));
+    assert_eq!(done.unwrap().finish, FinishReason::ContextFull);
+}
+
+#[test]
+fn a_prompt_is_read_in_batches_as_small_as_the_observer_asks_for() {
+    let model = common::carried();
+    let ids = tokens(&model, 100);
+    let limit = GenerationOptions { max_tokens: Some(1), ..Default::default() };
+    let calls = |observe_every| {
+        let mut session = new(&model, SessionOptions { observe_every, ..options(&model) });
+        let mut seen = Vec::new();
+        let done = session.generate(&ids, &mut greedy(), &limit, &mut |step| {
+            if let Step::Prompt { done, total } = step {
+                assert_eq!(total, 100);
+                seen.push(done);
+            }
+            ControlFlow::Continue(())
+        });
+        (seen, done.unwrap().tokens)
+    };
+    // No machine reads a token in a nanosecond, and all read the rest in an hour.
+    let (often, tokens) = calls(Duration::from_nanos(1));
+    assert_eq!(often, (1..=100).collect::<Vec<_>>());
+    assert_eq!(calls(Duration::from_secs(3600)), (vec![1, 100], tokens));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(crate) struct Terminal {
     screen: Receiver<Vec<u8>>,
     /// Everything shown, without escape sequences.
     shown: String,
+    /// Whether an escape sequence was among it.
+    escapes: bool,
     /// Bytes that may be the beginning of a character or of an escape sequence.
     rest: Vec<u8>,
     /// How much of it was expected already.
@@ -39,10 +41,15 @@ impl Terminal {
 
     /// Starts the program with its history below this folder.
     pub(crate) fn start_in(home: &Path, args: &[&str]) -> Terminal {
-        let (master, slave) = open();
-        let clone = || slave.try_clone().expect("a descriptor");
         let mut command = program();
         command.args(args).env("XDG_STATE_HOME", home).env("TERM", "xterm-256color");
+        Terminal::start_command(command)
+    }
+
+    /// Starts a program that may not look for its history elsewhere.
+    pub(crate) fn start_command(mut command: Command) -> Terminal {
+        let (master, slave) = open();
+        let clone = || slave.try_clone().expect("a descriptor");
         command.stdin(clone()).stdout(clone()).stderr(clone());
         let terminal = slave.as_raw_fd();
         // SAFETY: between fork and exec only async-signal-safe calls are made: setsid and ioctl, on a descriptor that is
@@ -73,6 +80,7 @@ impl Terminal {
             keyboard: File::from(master),
             screen,
             shown: String::new(),
+            escapes: false,
             rest: Vec::new(),
             seen: 0,
             _home: None,
@@ -123,6 +131,11 @@ impl Terminal {
         self.until("\r> ").replace("\r\n", "\n").trim().to_owned()
     }
 
+    /// Whether the program has written an escape sequence so far.
+    pub(crate) fn saw_escapes(&self) -> bool {
+        self.escapes
+    }
+
     /// Waits until the program ends.
     #[track_caller]
     pub(crate) fn exit_code(&mut self) -> i32 {
@@ -146,7 +159,7 @@ impl Terminal {
         let mut at = 0;
         while let Some(&byte) = self.rest.get(at) {
             let length = match byte {
-                0x1b => match escape_length(&self.rest[at..]) {
+                0x1b => match escape_length(&self.rest[at..]).inspect(|_| self.escapes = true) {
                     Some(length) => length,
                     None => break,
                 },

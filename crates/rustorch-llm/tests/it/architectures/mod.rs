@@ -10,7 +10,7 @@ use crate::common::argmax;
 use fixture::{Fixture, Ids};
 use rustorch_core::{DType, Numerics};
 use rustorch_llm::arch::Architecture;
-use rustorch_llm::generate::{Overflow, Session, SessionOptions};
+use rustorch_llm::generate::{Session, SessionOptions};
 use rustorch_llm::{Error, LanguageModel};
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
         let named = |error: Error| format!("{}: {error}", fixture.name);
         let model = Arc::new(fixture.model()?);
         // Batches that do not end where the session goes back to.
-        let options = SessionOptions { context: CONTEXT, batch: 7, overflow: Overflow::Error };
+        let options = SessionOptions { context: CONTEXT, batch: 7, ..SessionOptions::for_model(&model) };
         let feed = |session: &mut Session, ids: &[u32]| -> Result<Vec<u32>, String> {
             Ok(session.feed(ids).map_err(named)?.iter().map(|x| x.to_bits()).collect())
         };

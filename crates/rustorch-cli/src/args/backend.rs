@@ -1,0 +1,62 @@
+//! The values of `--backend`.
+
+use clap::builder::TypedValueParser;
+use rustorch::{DeviceType, Numerics};
+use std::fmt;
+use std::str::FromStr;
+
+/// What `--backend` names: a device or a policy, and for `hybrid-f32` the numerics of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BackendName {
+    pub(crate) device: DeviceType,
+    pub(crate) numerics: Numerics,
+}
+
+/// `hybrid` with [`Numerics::F32`].
+const HYBRID_F32: &str = "hybrid-f32";
+
+impl FromStr for BackendName {
+    type Err = rustorch::Error;
+
+    fn from_str(text: &str) -> Result<BackendName, rustorch::Error> {
+        if [HYBRID_F32, "hybrid_f32"].iter().any(|name| text.trim().eq_ignore_ascii_case(name)) {
+            return Ok(BackendName { device: DeviceType::Hybrid, numerics: Numerics::F32 });
+        }
+        Ok(BackendName { device: text.parse()?, numerics: Numerics::Ggml })
+    }
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.numerics {
+            Numerics::Ggml => self.device.fmt(f),
+            Numerics::F32 => f.pad(HYBRID_F32),
+        }
+    }
+}
+
+pub(super) fn backend() -> impl TypedValueParser<Value = BackendName> {
+    #[derive(Clone)]
+    struct Parser;
+    impl TypedValueParser for Parser {
+        type Value = BackendName;
+
+        fn parse_ref(
+            &self,
+            cmd: &clap::Command,
+            arg: Option<&clap::Arg>,
+            value: &std::ffi::OsStr,
+        ) -> Result<BackendName, clap::Error> {
+            let parse = |text: &str| text.parse::<BackendName>().map_err(|e| e.to_string());
+            clap::builder::StringValueParser::new()
+                .try_map(move |text| parse(&text))
+                .parse_ref(cmd, arg, value)
+        }
+
+        fn possible_values(&self) -> Option<Box<dyn Iterator<Item = clap::builder::PossibleValue> + '_>> {
+            let names = DeviceType::names().into_iter().chain([HYBRID_F32]);
+            Some(Box::new(names.map(clap::builder::PossibleValue::new)))
+        }
+    }
+    Parser
+}

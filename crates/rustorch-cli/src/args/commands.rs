@@ -1,0 +1,149 @@
+//! The options of the commands, a struct each.
+
+use super::values::{interval, positive, threads};
+use super::{DeviceArgs, ModelArgs};
+use clap::{Args, Subcommand};
+use rustorch::Device;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The model file; of a split model, any part [default: the embedded model]
+    #[arg(value_name = "FILE.gguf", conflicts_with = "model")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// List every tensor
+    #[arg(long)]
+    pub(crate) tensors: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ArchitecturesArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TokenizeArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The text; with --decode, the ids [default: standard input, its last newline included]
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+    /// Read the text from standard input, also from a terminal
+    #[arg(long, conflicts_with = "text")]
+    pub(crate) stdin: bool,
+    /// Print only the ids, as a list
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// Leave out the beginning-of-text token
+    #[arg(long)]
+    pub(crate) no_bos: bool,
+    /// Take the texts of control tokens as plain text; with --decode, leave control tokens out
+    #[arg(long)]
+    pub(crate) no_special: bool,
+    /// Turn ids into text
+    #[arg(long, conflicts_with_all = ["ids", "no_bos"])]
+    pub(crate) decode: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) what: Option<BenchCommand>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Prompt lengths to process, separated by commas; 0 leaves prompts out
+    #[arg(short = 'p', long, value_name = "N,..", value_delimiter = ',', default_value = "512")]
+    pub(crate) n_prompt: Vec<usize>,
+    /// Token counts to generate, separated by commas; 0 leaves generation out
+    #[arg(short = 'n', long, value_name = "N,..", value_delimiter = ',', default_value = "128")]
+    pub(crate) n_gen: Vec<usize>,
+    /// How often each measurement is repeated
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = positive)]
+    pub(crate) repetitions: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum BenchCommand {
+    /// Measure what each device can do, without a model: operations and transfers
+    Devices(BenchDevicesArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchDevicesArgs {
+    /// Only these devices, separated by commas [default: all that are found]
+    #[arg(short, long, value_name = "DEVICE,..", value_delimiter = ',')]
+    pub(crate) backend: Vec<Device>,
+    /// Threads that compute on the CPU [default: one for each core]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Milliseconds for each measurement
+    #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) time: u64,
+    /// Draw a chart to this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) chart: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArgs {
+    /// Print JSON: a list, or with --watch an object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show how busy the devices are, again and again until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// Measure every device anew, instead of showing what an earlier measurement found
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) measure: bool,
+    /// Seconds between two readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "watch")]
+    pub(crate) interval: f64,
+    /// End after so many readings
+    #[arg(long, value_name = "N", value_parser = positive, requires = "watch")]
+    pub(crate) count: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// The prompt
+    #[arg(short, long, value_name = "TEXT", default_value = "Once upon a time")]
+    pub(crate) prompt: String,
+    /// Tokens to generate after the prompt
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 8)]
+    pub(crate) n_predict: usize,
+    /// Show every operation instead of a summary; with --json, besides it
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write a trace of everything to this file, for ui.perfetto.dev or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}

@@ -1,0 +1,153 @@
+//! The command line.
+
+mod backend;
+mod commands;
+mod llama_cpp;
+mod model;
+mod sampling;
+mod values;
+
+pub(crate) use commands::{
+    ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
+    InspectArgs, TokenizeArgs,
+};
+pub(crate) use llama_cpp::WithoutEffect;
+pub(crate) use model::{DeviceArgs, ModelArgs};
+pub(crate) use sampling::SamplingArgs;
+pub(crate) use values::{Seed, candidates, limit, seed};
+
+use crate::failure::EXIT_CODES;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+// The groups of options in the help.
+const PROMPT: &str = "Prompt";
+const LENGTH: &str = "Length";
+const SAMPLING: &str = "Sampling";
+const OUTPUT: &str = "Output";
+
+const EXAMPLES: &str = "\
+Examples:
+  rustorch-cli                                    let the embedded model write a scene
+  rustorch-cli -m model.gguf                      open a chat
+  rustorch-cli -m model.gguf -p 'Why is it so?'   answer once
+  git diff | rustorch-cli -m model.gguf -p 'Review this change.'
+  rustorch-cli -m model.gguf --raw -p 'Once upon a time' -n 100 --temp 0";
+
+/// Run GGUF language models on whatever hardware there is.
+///
+/// With a model file, a chat opens on a terminal; -p TEXT or text on standard input is answered once (both: the text after the
+/// prompt). Without a model file, the small embedded model serves, and without a prompt it writes a scene.
+#[derive(Parser, Debug)]
+#[command(version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+impl Cli {
+    /// The command line of this process; what cannot be understood ends it with exit code 2.
+    pub(crate) fn of_process() -> Cli {
+        let mut cli = Cli::parse_from(llama_cpp::translated(std::env::args_os()));
+        let file = cli.run.model_file.take();
+        cli.run.model.model = cli.run.model.model.or(file);
+        cli
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Show what is in a model file
+    Inspect(InspectArgs),
+    /// List the architectures of models that run, and what they are made of
+    Architectures(ArchitecturesArgs),
+    /// Turn text into token ids, or ids into text
+    Tokenize(TokenizeArgs),
+    /// Measure prompt processing and generation
+    Bench(BenchArgs),
+    /// List the devices found, and why others were not
+    Devices(DevicesArgs),
+    /// Show which device ran which operation, for how long and why
+    Explain(ExplainArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// Generate text, once or in a chat.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The model file, as with -m
+    #[arg(value_name = "FILE.gguf", conflicts_with = "model", value_parser = values::model_file)]
+    model_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Answer this once instead of opening a chat, with text on standard input after it; `-` is that text alone
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, help_heading = PROMPT)]
+    pub(crate) prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "prompt", help_heading = PROMPT)]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// The system prompt of the conversation
+    #[arg(long, value_name = "TEXT", alias = "system-prompt", allow_hyphen_values = true, conflicts_with_all = ["raw", "ids"], help_heading = PROMPT)]
+    pub(crate) system: Option<String>,
+    /// Continue the prompt as it is, without the model's chat template
+    #[arg(long, help_heading = PROMPT)]
+    pub(crate) raw: bool,
+    /// Take the prompt as token ids, and print ids
+    #[arg(long, help_heading = PROMPT)]
+    pub(crate) ids: bool,
+    /// The most tokens to generate; -1 for no limit [default: no limit; 256 for the scene]
+    #[arg(short = 'n', long, value_name = "N", aliases = ["max-tokens", "predict"], value_parser = values::limit, allow_negative_numbers = true, help_heading = LENGTH)]
+    pub(crate) n_predict: Option<usize>,
+    /// Tokens that the context holds; 0 for the model's own [default: the model's own, at most 4096]
+    #[arg(short, long, value_name = "N", help_heading = LENGTH)]
+    pub(crate) ctx_size: Option<usize>,
+    /// End the generation at this text, which is not shown (may be repeated)
+    #[arg(long, short_alias = 'r', alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new(), help_heading = LENGTH)]
+    pub(crate) stop: Vec<String>,
+    /// Go on when the context is full: a chat drops its oldest turns and keeps the system prompt, a single answer drops its own older half
+    #[arg(long, alias = "context-shift", help_heading = LENGTH)]
+    pub(crate) shift: bool,
+    /// Go on when the model ends
+    #[arg(long, help_heading = LENGTH)]
+    pub(crate) ignore_eos: bool,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    /// Whether a model that can think before it answers does [default: as its chat template has it]
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["raw", "ids"], help_heading = PROMPT)]
+    pub(crate) think: Option<Switch>,
+    /// Show control tokens as text
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) special: bool,
+    /// Print one JSON object instead of a stream of text
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Tell on standard error what is going on; -vv and -vvv tell more (and RUST_LOG, by crate)
+    #[arg(short, long, action = ArgAction::Count, global = true, help_heading = OUTPUT)]
+    pub(crate) verbose: u8,
+    #[command(flatten)]
+    pub(crate) without_effect: WithoutEffect,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,34 @@
+//! Which model, and where it runs.
+
+use super::backend::{BackendName, backend};
+use super::values::{layers, size, threads};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Which model.
+#[derive(Args, Debug)]
+pub(crate) struct ModelArgs {
+    /// The model file; of a split model, any part [default: the embedded model]
+    #[arg(short, long, value_name = "FILE.gguf")]
+    pub(crate) model: Option<PathBuf>,
+    /// Read the whole file into memory instead of mapping it: where it may change while the program runs
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
+}
+
+/// Where it runs.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceArgs {
+    /// The device to compute on: a name, with an index where there are several (cuda:1)
+    #[arg(short, long, value_name = "DEVICE", default_value = "auto", value_parser = backend())]
+    pub(crate) backend: BackendName,
+    /// Threads that compute on the CPU [default: one for each core]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Layers whose weights go to the device, from the first; the rest stays on the CPU [default: all that fit]
+    #[arg(long, value_name = "N", aliases = ["n-gpu-layers", "gpu-layers"], value_parser = layers, allow_negative_numbers = true)]
+    pub(crate) layers_on_device: Option<usize>,
+    /// Memory of the device for weights, such as 6G or 500M [default: all of it]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) device_memory: Option<u64>,
+}
