@@ -12,7 +12,9 @@ pub(crate) fn run(args: &BenchDevicesArgs) -> Result<(), Failure> {
         set_cpu_threads(threads).map_err(|error| Failure::Backend(error.to_string()))?;
     }
     check_present(args)?;
-    let options = Options { time: Duration::from_millis(args.time), ..Options::default() };
+    let (time, all) = (Duration::from_millis(args.time), Options::default());
+    // One run is no longer than a measurement.
+    let options = Options { time, enough: all.enough.min(time), ..all };
     let reports = benchmark::run(&args.backend, &options, &mut |what| output::status(what))?;
     output::status("");
     if let Some(path) = &args.chart {

@@ -1,4 +1,4 @@
-//! Kernels compile for GPUs that are not there: one of every second kind in each combination of dtypes, or all with
+//! Kernels compile for GPUs that are not there: one of one kind in six, in each combination of dtypes, or all with
 //! `RUSTORCH_CONFORMANCE=all`. Skips where NVRTC is not found.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 

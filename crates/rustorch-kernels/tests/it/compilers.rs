@@ -1,4 +1,4 @@
-//! What wgpu makes of kernels satisfies the tools of their targets: one kernel of every second kind in each combination of dtypes, or
+//! What wgpu makes of kernels satisfies the tools of their targets: one kernel of one kind in six, in each combination of dtypes, or
 //! all with `RUSTORCH_CONFORMANCE=all`. Skips where a tool is not found. There is none for Metal outside of Apple's systems.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 

@@ -50,8 +50,8 @@ fn check(engine: &Tested, cases: Vec<Case>) -> usize {
 #[test]
 fn the_librarys_matmuls_equal_the_cpu() {
     let Some(engine) = engine(Library::Works) else { return };
-    let agreed = check(&engine, conformance::one_in(2, cases()));
-    assert!(agreed > 50, "{agreed}");
+    let agreed = check(&engine, conformance::one_in(3, cases()));
+    assert!(agreed > 30, "{agreed}");
     let calls = engine.driver().calls();
     // Half are batch-invariant, and of the others many lie as no library knows, or are of one element.
     assert!(calls > agreed / 6, "{calls} calls for {agreed} matmuls");
@@ -63,7 +63,7 @@ fn the_librarys_matmuls_equal_the_cpu() {
 #[test]
 fn random_matmuls_are_right_and_leave_the_rest_alone() {
     let Some(engine) = engine(Library::Works) else { return };
-    let fuzz = Fuzz { of: Some("matmul".to_owned()), ..Fuzz::from_env(120) }.burst(3);
+    let fuzz = Fuzz { of: Some("matmul".to_owned()), ..Fuzz::from_env(80) }.burst(3);
     let found = fuzz.run(&engine, &CpuBackend::new(1));
     eprintln!("{found}, {} by the library", engine.driver().calls());
     assert!(found.failures.is_empty(), "{} failures", found.failed);

@@ -396,7 +396,7 @@ fn the_suite_conforms_in_chunks() {
     for [whole, narrow] in engines(832) {
         let mut cases = extent.of([conformance::cases(), conformance::weight_cases()].concat());
         if extent == Extent::Sample {
-            cases = conformance::one_in(2, cases);
+            cases = conformance::one_in(4, cases);
         }
         let cut = |case: &&Case| {
             let args = metas(case, &narrow);

@@ -14,10 +14,10 @@ use std::sync::Arc;
 struct Adapters;
 
 impl Rig for Adapters {
-    const WEIGHTS: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
+    const WEIGHTS: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups];
     const REGRESSIONS: &'static [Variant] = &[Variant::Default, Variant::No64Bit];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 160), (Variant::No64Bit, 60)];
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 120), (Variant::No64Bit, 40)];
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
         let adapters = match rustorch_wgpu::adapters() {

@@ -30,6 +30,16 @@ fn everything_on(name: &str, share: usize) {
     models_on(name, only.as_deref(), tokens, share);
 }
 
+/// Whether a text is the expected one of 64 tokens, or its beginning of so many.
+fn is_expected(ours: &str, expected: &str, tokens: usize) -> bool {
+    let (ours, expected) = (ours.trim_end_matches('\n'), expected.trim_end_matches('\n'));
+    match tokens {
+        64 => ours == expected,
+        // At least a character for each two tokens, after the prompt.
+        _ => expected.starts_with(ours) && ours.len() > 16 + tokens / 2,
+    }
+}
+
 /// Has one in `share` of the models whose names contain `only` write `tokens`, all of them on the device.
 fn models_on(name: &str, only: Option<&str>, tokens: usize, share: usize) {
     let Some(folder) = common::folder() else { return };
@@ -52,14 +62,8 @@ fn models_on(name: &str, only: Option<&str>, tokens: usize, share: usize) {
             println!("{name}: {moved:?}");
             common::text(&mut session, tokens, &mut |_| {})
         });
-        let (ours, expected) = (ours.trim_end_matches('\n'), expected.trim_end_matches('\n'));
-        let as_expected = match tokens {
-            64 => ours == expected,
-            // At least a character for each two tokens, after the prompt.
-            _ => expected.starts_with(ours) && ours.len() > 16 + tokens / 2,
-        };
         count += 1;
-        if !as_expected {
+        if !is_expected(&ours, &expected, tokens) {
             wrong.push(format!("{name}:\n  ours  {ours:?}\n  llama {expected:?}"));
         }
     }
@@ -69,7 +73,7 @@ fn models_on(name: &str, only: Option<&str>, tokens: usize, share: usize) {
 
 #[test]
 fn vulkan_writes_what_llama_cpp_writes() {
-    everything_on("vulkan", 2);
+    everything_on("vulkan", 3);
 }
 
 #[test]
@@ -113,6 +117,7 @@ fn weights_larger_than_what_kernels_see_at_once_are_multiplied_on_the_device() {
     let backend: Arc<dyn Backend> = Arc::new(Engine::new(driver).unwrap());
     let device = backend.device();
     let executor = HybridExecutor::builder().backend(backend).placement(Placement::Resident).build().unwrap();
+    let tokens = if Extent::from_env(Extent::Sample) == Extent::Sample { 16 } else { 64 };
     for name in ["stories260K-x4-Q4_K_M", "stories260K-x4-Q8_0", "stories260K-x4-F16"] {
         let path = folder.join(name).with_extension("gguf");
         let expected = std::fs::read_to_string(path.with_extension("greedy64.txt")).unwrap();
@@ -120,9 +125,9 @@ fn weights_larger_than_what_kernels_see_at_once_are_multiplied_on_the_device() {
         let (ours, explanation) = executor.explain(|| {
             let (mut session, moved) = common::session(&path, Some(&offload));
             assert!(moved.output && moved.unsupported.is_empty(), "{name}: {moved:?}");
-            common::text(&mut session, 64, &mut |_| {})
+            common::text(&mut session, tokens, &mut |_| {})
         });
-        assert_eq!(ours.trim_end_matches('\n'), expected.trim_end_matches('\n'), "{name}");
+        assert!(is_expected(&ours, &expected, tokens), "{name}: {ours:?}, not {expected:?}");
         let large = explanation.records().iter().filter(|record| {
             record.op == OpKind::MatMul && {
                 let (dtype, shape) = &record.args[1];
@@ -135,6 +140,6 @@ fn weights_larger_than_what_kernels_see_at_once_are_multiplied_on_the_device() {
             elsewhere += usize::from(record.device != Some(device));
         }
         println!("{name}: {count} matmuls with weights of more than {LIMIT} bytes");
-        assert!(count >= 64 && elsewhere == 0, "{name}: {elsewhere} of {count} elsewhere");
+        assert!(count >= tokens && elsewhere == 0, "{name}: {elsewhere} of {count} elsewhere");
     }
 }

@@ -8,6 +8,7 @@ use rustorch::nn::{
 };
 use rustorch::optim::{AdamW, AdamWOptions, clip_grad_norm_};
 use rustorch::{DType, Generator, Result, Tensor};
+use rustorch_testkit::conformance::Extent;
 use std::collections::BTreeSet;
 
 /// A model, and data for it: its argument and the classes.
@@ -102,9 +103,14 @@ fn numbers(losses: &[Tensor]) -> Vec<f32> {
     losses.iter().map(|loss| loss.to_vec::<f32>().unwrap()[0]).collect()
 }
 
-fn train_on(name: &str) {
+/// Models, and how they are made.
+const MODELS: [(&str, fn() -> Result<Case>); 4] = [("gpt", gpt), ("mlp", mlp), ("cnn", cnn), ("lstm", lstm)];
+
+/// The first `count` models, or with `RUSTORCH_CONFORMANCE=all` all, learn on a device what they learn on the CPU.
+fn train_on(name: &str, count: usize) {
     let Some((device, executor)) = executor(name) else { return };
-    for (model, make) in [("mlp", mlp as fn() -> Result<Case>), ("cnn", cnn), ("gpt", gpt), ("lstm", lstm)] {
+    let count = if Extent::from_env(Extent::Sample) == Extent::Sample { count } else { MODELS.len() };
+    for (model, make) in MODELS.into_iter().take(count) {
         let (case, twin) = (make().unwrap(), make().unwrap());
         twin.0.load_state_dict(&case.0.state_dict()).unwrap();
         let expected = numbers(&losses(&case).unwrap());
@@ -125,17 +131,18 @@ fn train_on(name: &str) {
 
 #[test]
 fn models_train_on_vulkan() {
-    train_on("vulkan");
+    train_on("vulkan", MODELS.len());
 }
 
 #[test]
 fn models_train_on_opencl() {
-    train_on("opencl");
+    // Its compiler takes a second for a kernel.
+    train_on("opencl", 1);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn models_train_on_an_emulated_gpu() {
     let name = "train_on_devices::models_train_on_an_emulated_gpu";
-    crate::common::fakes::emulated(name, &[], || train_on("cuda"));
+    crate::common::fakes::emulated(name, &[], || train_on("cuda", MODELS.len()));
 }

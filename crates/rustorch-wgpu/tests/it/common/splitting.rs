@@ -160,10 +160,10 @@ pub fn engines(limit: u64) -> Vec<[Engine<WgpuDriver>; 2]> {
     adapters.iter().map(both).collect()
 }
 
-/// Cases in chunks give the bits that they give whole, and give them again with the same arguments; one in three, and one of each
+/// Cases in chunks give the bits that they give whole, and give them again with the same arguments; one in six, and one of each
 /// operation at least, unless `RUSTORCH_CONFORMANCE=all`.
 pub fn same_bits(cases: Vec<Case>) {
-    let share = if Extent::from_env(Extent::Sample) == Extent::Sample { 3 } else { 1 };
+    let share = if Extent::from_env(Extent::Sample) == Extent::Sample { 6 } else { 1 };
     let cases = one_in(share, cases);
     for [whole, narrow] in engines(LIMIT) {
         let (mut wrong, mut count) = (Vec::new(), 0);
