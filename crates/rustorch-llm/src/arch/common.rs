@@ -81,6 +81,11 @@ pub(super) const ROUTED: Experts = Experts {
     ..SWIGLU_EXPERTS
 };
 
+/// The first kind of block has attention, the second, without heads of keys and values, is recurrent.
+pub(super) fn attention_or_no_kv_heads(config: &ModelConfig, layer: usize) -> usize {
+    usize::from(config.layers[layer].kv_heads == 0)
+}
+
 /// All blocks are of the first kind.
 pub(super) fn alike(_: &ModelConfig, _: usize) -> usize {
     0
@@ -161,7 +166,8 @@ pub(super) const SWIGLU_EXPERTS: Experts = Experts {
     by_metadata: false,
     selection_bias: None,
     weigh_inputs: false,
-    gate: Linear::plain("ffn_gate_exps"),
+    latent: None,
+    gate: Some(Linear::plain("ffn_gate_exps")),
     up: Linear::plain("ffn_up_exps"),
     fused: Linear::plain("ffn_gate_up_exps"),
     down: Linear::plain("ffn_down_exps"),

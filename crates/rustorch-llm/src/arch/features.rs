@@ -68,6 +68,11 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
                 found.extend(["multi-head latent attention", "RoPE"]);
                 found.extend(part.rope.factors.then_some("RoPE factors"));
             }
+            Part::ShortConv => found.push("causal short convolution"),
+            Part::Mamba => found.extend(["Mamba", "causal short convolution"]),
+            Part::Mamba2 => found.extend(["Mamba 2", "causal short convolution"]),
+            Part::RwkvTimeMix => found.push("RWKV 7"),
+            Part::RwkvChannelMix => found.push("squared ReLU without a gate"),
             Part::Mlp(part) => found.extend(mlp(part)),
             Part::Experts(part) => experts(part, found),
             Part::Parallel(branches) => {
@@ -120,7 +125,9 @@ fn mlp(part: &Mlp) -> Option<&'static str> {
 }
 
 fn experts(part: &Experts, found: &mut Vec<&'static str>) {
-    found.extend(["mixture of experts", gated(part.activation)]);
+    found.push("mixture of experts");
+    found.push(if part.gate.is_some() { gated(part.activation) } else { plain(part.activation) });
+    found.extend(part.latent.map(|_| "experts of a smaller width"));
     match part.scores {
         _ if part.by_metadata => found.push("softmax or sigmoid router"),
         Scores::SoftmaxOfChosen => found.push("softmax after top-k"),

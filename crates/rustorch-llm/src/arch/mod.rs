@@ -25,6 +25,7 @@ mod ernie4_5_moe;
 mod exaone;
 mod exaone4;
 mod falcon;
+mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -35,17 +36,25 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod granitehybrid;
 mod granitemoe;
 mod hunyuan_dense;
 mod hunyuan_moe;
 mod internlm2;
+mod jamba;
+mod lfm2;
+mod lfm2moe;
 mod llama;
 mod llama4;
+mod mamba;
+mod mamba2;
 mod minicpm;
 mod minimax_m2;
 mod mistral3;
 mod mpt;
 mod nemotron;
+mod nemotron_h;
+mod nemotron_h_moe;
 mod olmo;
 mod olmo2;
 mod olmoe;
@@ -61,6 +70,7 @@ mod qwen3moe;
 mod qwen3next;
 mod qwen3vl;
 mod qwen3vlmoe;
+mod rwkv7;
 mod seed_oss;
 mod smollm3;
 mod stablelm;
@@ -144,6 +154,7 @@ impl Architecture {
         &exaone::EXAONE,
         &exaone4::EXAONE4,
         &falcon::FALCON,
+        &falcon_h1::FALCON_H1,
         &gemma::GEMMA,
         &gemma2::GEMMA2,
         &gemma3::GEMMA3,
@@ -154,17 +165,25 @@ impl Architecture {
         &gpt2::GPT2,
         &gptneox::GPTNEOX,
         &granite::GRANITE,
+        &granitehybrid::GRANITEHYBRID,
         &granitemoe::GRANITEMOE,
         &hunyuan_dense::HUNYUAN_DENSE,
         &hunyuan_moe::HUNYUAN_MOE,
         &internlm2::INTERNLM2,
+        &jamba::JAMBA,
+        &lfm2::LFM2,
+        &lfm2moe::LFM2MOE,
         &llama::LLAMA,
         &llama4::LLAMA4,
+        &mamba::MAMBA,
+        &mamba2::MAMBA2,
         &minicpm::MINICPM,
         &minimax_m2::MINIMAX_M2,
         &mistral3::MISTRAL3,
         &mpt::MPT,
         &nemotron::NEMOTRON,
+        &nemotron_h::NEMOTRON_H,
+        &nemotron_h_moe::NEMOTRON_H_MOE,
         &olmo::OLMO,
         &olmo2::OLMO2,
         &olmoe::OLMOE,
@@ -180,6 +199,7 @@ impl Architecture {
         &qwen3next::QWEN3NEXT,
         &qwen3vl::QWEN3VL,
         &qwen3vlmoe::QWEN3VLMOE,
+        &rwkv7::RWKV7,
         &seed_oss::SEED_OSS,
         &smollm3::SMOLLM3,
         &stablelm::STABLELM,

@@ -83,6 +83,8 @@ pub(super) struct Flow {
     branch: Tensor,
     /// Embeddings for each block, `[n, blocks, width]`, where the architecture has them.
     pub(super) per_layer: Option<Tensor>,
+    /// The values of the first recurrence, `[n, embedding]`, where others mix them into theirs.
+    pub(super) first_value: Option<Tensor>,
 }
 
 impl Decoder {
@@ -135,7 +137,7 @@ impl Decoder {
 
 impl Flow {
     pub(super) fn new(x: Tensor) -> Flow {
-        Flow { residual: x.clone(), branch: x, per_layer: None }
+        Flow { residual: x.clone(), branch: x, per_layer: None, first_value: None }
     }
 
     /// Makes `x` the residual stream.

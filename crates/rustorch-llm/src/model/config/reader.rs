@@ -1,5 +1,6 @@
 //! Checked access to the metadata of one architecture.
 
+use crate::arch::NormKind;
 use crate::{Error, Result};
 use rustorch_formats::gguf::{Array, Metadata, Value};
 
@@ -58,8 +59,12 @@ impl<'a> MetadataReader<'a> {
         }
     }
 
-    /// A small value that is added to a variance or a mean square.
-    pub(in crate::model) fn epsilon(&self, name: &str) -> Result<f64> {
+    /// The small value that is added to a variance or a mean square, by the key of this kind of norm; where the file lacks it, that of
+    /// layer norms.
+    pub(in crate::model) fn epsilon(&self, kind: NormKind) -> Result<f64> {
+        let has = |name: &str| self.metadata.value(&self.key(name)).is_some();
+        let (name, other) = (kind.epsilon_key(), NormKind::Layer.epsilon_key());
+        let name = if !has(name) && has(other) { other } else { name };
         let value = self.metadata.get::<f32>(&self.key(name))?;
         match value.is_finite() && value >= 0.0 {
             true => Ok(value.into()),
@@ -75,7 +80,7 @@ impl<'a> MetadataReader<'a> {
         Ok(self.metadata.find::<&str>(&self.key(name))?)
     }
 
-    /// One size for every block: a number for all, or an array of one each.
+    /// One size for every block: a number for all, or an array of one each, of which some may be 0.
     pub(in crate::model) fn per_block(&self, name: &str, blocks: usize) -> Result<Option<Vec<usize>>> {
         let Some(Value::Array(array)) = self.metadata.value(&self.key(name)) else {
             return Ok(self.find_size(name)?.map(|size| vec![size; blocks]));
@@ -86,7 +91,10 @@ impl<'a> MetadataReader<'a> {
         if values.len() != blocks {
             return Err(self.error(name, format!("has {} entries for {blocks} blocks", values.len())));
         }
-        let sizes = values.map(|v| self.checked(name, u64::try_from(v).unwrap_or(0)));
+        let sizes = values.map(|v| match v {
+            0 => Ok(0),
+            v => self.checked(name, u64::try_from(v).unwrap_or(0)),
+        });
         sizes.collect::<Result<Vec<_>>>().map(Some)
     }
 

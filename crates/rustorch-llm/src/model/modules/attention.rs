@@ -73,6 +73,12 @@ impl Attention {
         let (width, sizes) = (loader.config.embedding, loader.config.layers[block].clone());
         let (heads, kv_heads) = (sizes.heads, sizes.kv_heads);
         let (key_length, value_length) = (sizes.key_length, sizes.value_length);
+        if heads == 0 || kv_heads == 0 {
+            let name = if heads == 0 { "attention.head_count" } else { "attention.head_count_kv" };
+            return Err(loader
+                .metadata
+                .error(name, format!("gives block {block} no heads, but it has attention")));
+        }
         let (query, keys_values, cache) = match sizes.keys_of {
             Some(owner) => {
                 let cache = loader.cache_of(owner).ok_or_else(|| {
@@ -325,7 +331,7 @@ impl KeysValues {
             layers.push((part.value, kv_heads * value_length));
         }
         let projections = loader.linears(part.fused, &layers, loader.config.embedding)?;
-        let value_norm_eps = part.value_norm.then(|| loader.metadata.epsilon(NormKind::Rms.epsilon_key()));
+        let value_norm_eps = part.value_norm.then(|| loader.metadata.epsilon(NormKind::Rms));
         let keys_values = KeysValues {
             kv_heads,
             key: projections[1],

@@ -24,7 +24,7 @@ impl Mlp {
         let width = loader.config.embedding;
         let inner = match mlp.shared {
             true => loader.rows_of(mlp.up.name)?,
-            false => loader.config.layers[loader.block()].feed_forward,
+            false => loader.feed_forward()?,
         };
         let (gate, up) = match mlp.gate {
             MlpGate::None => (None, loader.linear(mlp.up, [inner, width], None)?),

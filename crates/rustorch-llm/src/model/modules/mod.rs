@@ -6,10 +6,13 @@ mod delta_net;
 mod experts;
 mod latent_attention;
 mod linear;
+mod mamba;
 mod mlp;
 mod norm;
 mod per_layer;
 mod rope;
+mod rwkv;
+mod short_conv;
 
 pub(super) use linear::LinearWeights;
 pub(super) use norm::Norm;
@@ -23,10 +26,13 @@ use attention::Attention;
 use delta_net::DeltaNet;
 use experts::Experts;
 use latent_attention::LatentAttention;
+use mamba::{Mamba, Mamba2};
 use mlp::Mlp;
 use per_layer::{PerLayerEmbedding, PerLayerInput};
 use rustorch_core::DType;
 use rustorch_tensor::Tensor;
+use rwkv::{ChannelMix, TimeMix};
+use short_conv::ShortConv;
 
 /// A part of an architecture that knows its weights.
 pub(super) enum Module {
@@ -38,6 +44,11 @@ pub(super) enum Module {
     Attention(Attention),
     LatentAttention(LatentAttention),
     DeltaNet(DeltaNet),
+    ShortConv(ShortConv),
+    Mamba(Mamba),
+    Mamba2(Mamba2),
+    RwkvTimeMix(TimeMix),
+    RwkvChannelMix(ChannelMix),
     Mlp(Mlp),
     Experts(Experts),
     Parallel(Vec<Vec<Module>>),
@@ -77,6 +88,11 @@ impl Module {
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
             Part::LatentAttention(part) => Module::LatentAttention(LatentAttention::load(part, loader)?),
             Part::DeltaNet(net) => Module::DeltaNet(DeltaNet::load(net, loader)?),
+            Part::ShortConv => Module::ShortConv(ShortConv::load(loader)?),
+            Part::Mamba => Module::Mamba(Mamba::load(loader)?),
+            Part::Mamba2 => Module::Mamba2(Mamba2::load(loader)?),
+            Part::RwkvTimeMix => Module::RwkvTimeMix(TimeMix::load(loader)?),
+            Part::RwkvChannelMix => Module::RwkvChannelMix(ChannelMix::load(loader)?),
             Part::Mlp(mlp) => Module::Mlp(Mlp::load(mlp, loader)?),
             Part::Experts(experts) => Module::Experts(Experts::load(experts, loader)?),
             // `load_all` has chosen.
@@ -112,21 +128,22 @@ impl Module {
     /// Lets the last part that mixes positions drop all rows but the last when nothing but their logits is to come of them, and nobody asks
     /// for these; `true` if there is one.
     pub(super) fn drop_rows_after(modules: &mut [Module]) -> bool {
-        modules.iter_mut().rev().any(|module| match module {
-            Module::Attention(attention) => {
-                attention.drops_rows = true;
-                true
-            }
-            Module::LatentAttention(attention) => {
-                attention.drops_rows = true;
-                true
-            }
-            Module::DeltaNet(net) => {
-                net.drops_rows = true;
-                true
-            }
-            Module::Parallel(branches) => branches.iter_mut().rev().any(|b| Module::drop_rows_after(b)),
-            _ => false,
+        modules.iter_mut().rev().any(|module| {
+            let drops_rows = match module {
+                Module::Attention(attention) => &mut attention.drops_rows,
+                Module::LatentAttention(attention) => &mut attention.drops_rows,
+                Module::DeltaNet(net) => &mut net.drops_rows,
+                Module::ShortConv(conv) => &mut conv.drops_rows,
+                Module::Mamba(mamba) => &mut mamba.drops_rows,
+                Module::Mamba2(mamba) => &mut mamba.drops_rows,
+                Module::RwkvChannelMix(mix) => &mut mix.drops_rows,
+                Module::Parallel(branches) => {
+                    return branches.iter_mut().rev().any(|b| Module::drop_rows_after(b));
+                }
+                _ => return false,
+            };
+            *drops_rows = true;
+            true
         })
     }
 
@@ -138,6 +155,11 @@ impl Module {
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
             Module::LatentAttention(attention) => attention.forward(pass, flow.input())?,
             Module::DeltaNet(net) => net.forward(pass, flow.input())?,
+            Module::ShortConv(conv) => conv.forward(pass, flow.input())?,
+            Module::Mamba(mamba) => mamba.forward(pass, flow.input())?,
+            Module::Mamba2(mamba) => mamba.forward(pass, flow.input())?,
+            Module::RwkvTimeMix(mix) => mix.forward(pass, flow)?,
+            Module::RwkvChannelMix(mix) => mix.forward(pass, flow.input())?,
             Module::Mlp(mlp) => mlp.forward(pass, flow.input())?,
             Module::Experts(experts) => experts.forward(pass, flow.input(), flow.residual())?,
             Module::Parallel(branches) => parallel(branches, pass, flow.input())?,

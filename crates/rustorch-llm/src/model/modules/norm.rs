@@ -27,7 +27,7 @@ impl Norm {
             }
             _ => None,
         };
-        let eps = loader.metadata.epsilon(norm.kind.epsilon_key())?;
+        let eps = loader.metadata.epsilon(norm.kind)?;
         Ok(Norm { kind: norm.kind, width, weight, bias, eps })
     }
 
