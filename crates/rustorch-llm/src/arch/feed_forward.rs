@@ -39,6 +39,8 @@ pub enum Activation {
     Silu,
     /// GELU by its tanh approximation.
     GeluTanh,
+    /// What the metadata names (`hidden_activation`): GELU unless that is SiLU.
+    Named,
     /// `max(x, 0)²`.
     ReluSquared,
     /// `x · sigmoid(alpha · x) · (up + 1)` of a gate `x` of at most `limit`, and of `up` between `−limit` and `limit`.

@@ -13,6 +13,8 @@ pub enum Part {
     Embedding(&'static str),
     /// Adds the rows of a table that the positions choose.
     PositionEmbedding(&'static str),
+    /// Adds the first row of a table of token types: that of a single text.
+    TokenType(&'static str),
     /// Normalisation.
     Norm(Norm),
     /// Attention over the tokens so far.
@@ -48,6 +50,8 @@ pub enum Part {
     Parallel(&'static [&'static [Part]]),
     /// The branch becomes part of the residual stream.
     Add,
+    /// The branch becomes the residual stream.
+    Replace,
     /// A factor from the metadata.
     Scale(Factor),
     /// A factor that is a tensor of one element, where the file has it.

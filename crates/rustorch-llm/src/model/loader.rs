@@ -226,10 +226,9 @@ impl<'a> Loader<'a> {
         wanted.then(|| self.load(&name, shape, Role::Beside(matrix))).transpose()
     }
 
-    /// How many rows the matrix of a part has.
-    pub(super) fn rows_of(&self, part: &str) -> Result<usize> {
-        let shape = self.file.tensor(&(self.name(part) + ".weight"))?.shape();
-        Ok(shape.first().copied().unwrap_or(0))
+    /// The shape of the matrix or vector of a part.
+    pub(super) fn shape_of(&self, part: &str) -> Result<Vec<usize>> {
+        Ok(self.file.tensor(&(self.name(part) + ".weight"))?.shape().to_vec())
     }
 
     /// Whether the file has the matrix or vector of a part.

@@ -27,6 +27,8 @@ pub struct ModelConfig {
     pub context: usize,
     /// Width of the embedding that each block has beside the residual stream; 0 if there is none.
     pub per_layer_embedding: usize,
+    /// Whether tokens see only those before them.
+    pub causal: bool,
     /// Whether attention rotates queries and keys, where the architecture leaves this to the file.
     pub rotates: bool,
     /// Whether attention and feed-forward network of a block both start from the residual stream before it, where the architecture
@@ -113,6 +115,7 @@ impl ModelConfig {
             nextn_blocks,
             context: r.size("context_length")?,
             per_layer_embedding: r.find_size("embedding_length_per_layer_input")?.unwrap_or(0),
+            causal: r.find_flag("attention.causal")?.unwrap_or(architecture.causal),
             rotates: r.find_flag("rope.scaling.finetuned")?.unwrap_or(true),
             parallel_residual: r.find_flag("use_parallel_residual")?.unwrap_or(false),
             layers: read_layers(&r, architecture, all_blocks, embedding)?,
@@ -192,6 +195,12 @@ fn read_windows(
     };
     let pattern = r.find_pattern("attention.sliding_window_pattern")?;
     let pattern = pattern.unwrap_or(Pattern::Period(windows.period));
+    let pattern = match pattern {
+        Pattern::Period(period) if windows.first_is_full => {
+            Pattern::Flags((0..blocks).map(|block| block % period != 0).collect())
+        }
+        pattern => pattern,
+    };
     Ok((0..blocks).map(|block| pattern.contains(block).then_some(size)).collect())
 }
 

@@ -43,6 +43,11 @@ impl<'a> MetadataReader<'a> {
         value.map(|value| self.checked(name, value)).transpose()
     }
 
+    /// An optional integer.
+    pub(in crate::model) fn find_i64(&self, name: &str) -> Result<Option<i64>> {
+        Ok(self.metadata.find::<i64>(&self.key(name))?)
+    }
+
     fn checked(&self, name: &str, value: u64) -> Result<usize> {
         usize::try_from(value)
             .ok()

@@ -138,16 +138,17 @@ impl Attention {
         let (query, gate) = self.queries(pass, &x, &positions, pass.start + first)?;
         let causal = rustorch_core::Attention {
             scale: self.scale,
-            causal: Some(pass.start + first),
-            window: self.window,
+            causal: pass.causal.then_some(pass.start + first),
+            window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,
             lse: self.sinks.is_some(),
             dropout: None,
         };
-        let bias = match &self.alibi {
-            Some(slopes) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
-            None => None,
+        let bias = match (&self.alibi, self.window) {
+            (Some(slopes), _) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
+            (None, Some(window)) if !pass.causal => Some(pass.window(window, query.device())?),
+            (None, _) => None,
         };
         let attended = match self.sinks {
             None => match self.chunk {
@@ -359,7 +360,7 @@ impl HeadNormWeights {
             NormSpan::EachHead => &[heads, length],
             NormSpan::AllHeads => &[heads * length],
         };
-        let norm = arch::Norm { kind, tensor, bias: Bias::None };
+        let norm = arch::Norm { kind, tensor, bias: Bias::Optional };
         Ok(Some(HeadNormWeights { norm: Norm::load(&norm, shape, loader)?, span }))
     }
 }

@@ -84,7 +84,7 @@ impl Experts {
             gate,
             up,
             down: loader.experts(experts.down, [count, width, inner])?,
-            activation: ActivationFn::new(experts.activation)?,
+            activation: ActivationFn::new(experts.activation, &loader.metadata)?,
         })
     }
 

@@ -14,6 +14,7 @@ mod rope;
 mod rwkv;
 mod short_conv;
 
+pub(super) use activation::ActivationFn;
 pub(super) use linear::LinearWeights;
 pub(super) use norm::Norm;
 
@@ -40,6 +41,8 @@ pub(super) enum Module {
     Embedding(TensorId),
     /// A table, `[positions, embedding]`.
     PositionEmbedding(TensorId),
+    /// A table, `[types, embedding]`, or its only row.
+    TokenType(TensorId),
     Norm(Norm),
     Attention(Attention),
     LatentAttention(LatentAttention),
@@ -53,6 +56,7 @@ pub(super) enum Module {
     Experts(Experts),
     Parallel(Vec<Vec<Module>>),
     Add,
+    Replace,
     Scale(f32),
     ScaleBy(TensorId),
     SoftCap(f32),
@@ -84,6 +88,18 @@ impl Module {
             Part::PositionEmbedding(table) => {
                 Module::PositionEmbedding(loader.matrix(table, &[loader.config.context, embedding])?)
             }
+            Part::TokenType(table) => {
+                let shape = loader.shape_of(table)?;
+                match shape.last() {
+                    Some(&width) if width == embedding && shape.len() <= 2 => {}
+                    _ => {
+                        return Err(loader
+                            .metadata
+                            .error("embedding_length", format!("is not the width of `{table}`, {shape:?}")));
+                    }
+                }
+                Module::TokenType(loader.vector(table, &shape)?)
+            }
             Part::Norm(norm) => Module::Norm(Norm::load(norm, &[embedding], loader)?),
             Part::Attention(attention) => Module::Attention(Attention::load(attention, loader)?),
             Part::LatentAttention(part) => Module::LatentAttention(LatentAttention::load(part, loader)?),
@@ -102,6 +118,7 @@ impl Module {
                 Module::Parallel(branches.collect::<Result<_>>()?)
             }
             Part::Add => Module::Add,
+            Part::Replace => Module::Replace,
             Part::Scale(factor) => match loader.factor(factor)? {
                 1.0 => return Ok(None),
                 factor => Module::Scale(factor),
@@ -147,10 +164,22 @@ impl Module {
         })
     }
 
+    /// Whether what comes before are the hidden states.
+    pub(super) fn is_output(&self) -> bool {
+        matches!(self, Module::Output(_))
+    }
+
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, flow: &mut Flow) -> Result<()> {
         let branch = match self {
             Module::Embedding(table) => pass.weights[*table].embedding(&pass.ids)?.to_dtype(DType::F32)?,
             Module::PositionEmbedding(table) => flow.input().add(&pass.rows_of_positions(*table)?)?,
+            Module::TokenType(table) => {
+                let x = flow.input();
+                let width = x.dims()[1];
+                let table = &pass.weights[*table];
+                let types = table.dims().iter().product::<usize>() / width;
+                x.add(&table.reshape([types, width])?.narrow(0, 0, 1)?)?
+            }
             Module::Norm(norm) => norm.forward(flow.input(), pass.weights)?,
             Module::Attention(attention) => attention.forward(pass, flow.input())?,
             Module::LatentAttention(attention) => attention.forward(pass, flow.input())?,
@@ -164,6 +193,10 @@ impl Module {
             Module::Experts(experts) => experts.forward(pass, flow.input(), flow.residual())?,
             Module::Parallel(branches) => parallel(branches, pass, flow.input())?,
             Module::Add => return flow.add(),
+            Module::Replace => {
+                flow.replace();
+                return Ok(());
+            }
             Module::Scale(factor) => flow.input().mul(*factor)?,
             Module::ScaleBy(factor) => flow.input().mul(&pass.weights[*factor])?,
             Module::PerLayerEmbedding(module) => {

@@ -18,7 +18,11 @@ pub(in crate::model) struct Norm {
 
 impl Norm {
     /// With a weight of this shape, and a bias of its last dimension.
-    pub(super) fn load(norm: &arch::Norm, shape: &[usize], loader: &mut Loader<'_>) -> Result<Norm> {
+    pub(in crate::model) fn load(
+        norm: &arch::Norm,
+        shape: &[usize],
+        loader: &mut Loader<'_>,
+    ) -> Result<Norm> {
         let width = shape[shape.len() - 1];
         let weight = norm.tensor.map(|tensor| loader.vector(tensor, shape)).transpose()?;
         let bias = match norm.tensor.map(|tensor| format!("{tensor}.bias")) {
