@@ -17,7 +17,7 @@ Rounding of activations there makes much of little: a margin that is smaller tha
 Decoded on the CPU by one thread, all tokens one by one; keys and values are f32, but those of copies f16, as is llama.cpp's default. llama.cpp takes GELU from
 a table of f16 values, and one value that falls into another place of it moves logits by 1e-4 of their range: so far differ its own logits of one model when the
 same tokens come in batches. So GELU is computed exactly here, but for copies, and `exact_gelu` says that there was one. Of encoders it is {"ids", "hidden", "pooled"}: the last hidden states of `ids` (base64, a row each), and
-what `pooling_type` makes of them, a vector or scores; all ids in one batch.
+what `pooling_type` makes of them, a vector or scores; all ids in one batch, keys and values in f32, and GELU exact.
 """
 
 import base64
@@ -336,6 +336,8 @@ def embeddings(path, ids, pooling):
         raise SystemExit("llama.cpp does not load the file")
     params = L.llama_context_default_params()
     params.n_ctx, params.n_batch, params.n_ubatch, params.n_threads, params.n_threads_batch = 128, 64, 64, 1, 1
+    params.type_k = params.type_v = int(gguf.GGMLQuantizationType.F32)
+    params.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
     gelu = ExactGelu()
     params.cb_eval = gelu.callback
     params.embeddings, params.pooling_type = True, L.LLAMA_POOLING_TYPE_UNSPECIFIED if pooling else L.LLAMA_POOLING_TYPE_NONE

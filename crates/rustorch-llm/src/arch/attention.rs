@@ -106,7 +106,7 @@ pub enum Temperature {
     },
 }
 
-/// Normalisation of queries or keys.
+/// Normalisation of queries or keys, with a bias where the file has it.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadNorm {
     /// How.

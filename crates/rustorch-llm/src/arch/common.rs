@@ -2,8 +2,8 @@
 
 use super::factor::inverse_sqrt_head;
 use super::{
-    Activation, Architecture, Attention, Experts, Factor, LeftOut, Linear, Mlp, MlpGate, Output, Part, Rope,
-    RouterInput, Scores,
+    Activation, Architecture, Attention, Experts, Factor, LeftOut, Linear, Mlp, MlpGate, Output, Part,
+    RankedRows, Ranking, Rope, RouterInput, Scores,
 };
 use crate::model::ModelConfig;
 use rustorch_core::RopeStyle;
@@ -18,6 +18,8 @@ pub(super) const DECODER: Architecture = Architecture {
     output: &[Part::rms("output_norm"), Part::Output(OUTPUT)],
     windows: None,
     recurrent: None,
+    causal: true,
+    ranking: Ranking { rows: RankedRows::First, gelu: false, softmax: false },
     left_out: LEFT_OUT,
 };
 
@@ -25,10 +27,8 @@ pub(super) const DECODER: Architecture = Architecture {
 pub(super) const OUTPUT: Output = Output { linear: Linear::maybe_biased("output"), tied: Some("token_embd") };
 
 /// What no architecture here uses.
-pub(super) const LEFT_OUT: &[LeftOut] = &[
-    LeftOut { tensors: "*.input_scale", reason: "for hardware that quantizes activations by it" },
-    LeftOut { tensors: "cls.*", reason: "a classifier, for ranking" },
-];
+pub(super) const LEFT_OUT: &[LeftOut] =
+    &[LeftOut { tensors: "*.input_scale", reason: "for hardware that quantizes activations by it" }];
 
 /// A block of pre-norm residual layers: attention, then a feed-forward network.
 pub(super) const fn pre_norm(attention: Attention, feed_forward: Part) -> [Part; 6] {
@@ -39,6 +39,20 @@ pub(super) const fn pre_norm(attention: Attention, feed_forward: Part) -> [Part;
         Part::rms("ffn_norm"),
         feed_forward,
         Part::Add,
+    ]
+}
+
+/// Encoder blocks of post-norm residual layers, whose norms have biases.
+pub(super) const fn post_norm(attention: Attention, feed_forward: Part) -> [Part; 8] {
+    [
+        Part::Attention(attention),
+        Part::Add,
+        Part::biased_layer_norm("attn_output_norm"),
+        Part::Replace,
+        feed_forward,
+        Part::Add,
+        Part::biased_layer_norm("layer_output_norm"),
+        Part::Replace,
     ]
 }
 
@@ -80,6 +94,11 @@ pub(super) const ROUTED: Experts = Experts {
     selection_bias: Some("exp_probs_b.bias"),
     ..SWIGLU_EXPERTS
 };
+
+/// The first kind of block has attention, the second, without heads of keys and values, is recurrent.
+pub(super) fn attention_or_no_kv_heads(config: &ModelConfig, layer: usize) -> usize {
+    usize::from(config.layers[layer].kv_heads == 0)
+}
 
 /// All blocks are of the first kind.
 pub(super) fn alike(_: &ModelConfig, _: usize) -> usize {
@@ -161,7 +180,8 @@ pub(super) const SWIGLU_EXPERTS: Experts = Experts {
     by_metadata: false,
     selection_bias: None,
     weigh_inputs: false,
-    gate: Linear::plain("ffn_gate_exps"),
+    latent: None,
+    gate: Some(Linear::plain("ffn_gate_exps")),
     up: Linear::plain("ffn_up_exps"),
     fused: Linear::plain("ffn_gate_up_exps"),
     down: Linear::plain("ffn_down_exps"),

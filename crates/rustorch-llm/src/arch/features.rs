@@ -9,6 +9,9 @@ impl Architecture {
     /// What the architecture is made of, each once, in the order in which its parts have it: `RMS norm`, `RoPE`, `SwiGLU`, ..
     pub fn features(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
+        if !self.causal {
+            found.push("encoder");
+        }
         if let Some(windows) = self.windows {
             found.push(if windows.chunked { "chunked attention" } else { "sliding window" });
         }
@@ -52,7 +55,8 @@ fn attentions(parts: &[Part]) -> Vec<&Attention> {
 fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
     for part in parts {
         match part {
-            Part::Embedding(_) | Part::Output(_) | Part::Add => {}
+            Part::Embedding(_) | Part::Output(_) | Part::Add | Part::Replace => {}
+            Part::TokenType(_) => found.push("token types"),
             Part::PositionEmbedding(_) => found.push("learned positions"),
             Part::IfTensor { then, otherwise, .. } => {
                 collect(then, found);
@@ -68,10 +72,15 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
                 found.extend(["multi-head latent attention", "RoPE"]);
                 found.extend(part.rope.factors.then_some("RoPE factors"));
             }
+            Part::ShortConv => found.push("causal short convolution"),
+            Part::Mamba => found.extend(["Mamba", "causal short convolution"]),
+            Part::Mamba2 => found.extend(["Mamba 2", "causal short convolution"]),
+            Part::RwkvTimeMix => found.push("RWKV 7"),
+            Part::RwkvChannelMix => found.push("squared ReLU without a gate"),
             Part::Mlp(part) => found.extend(mlp(part)),
             Part::Experts(part) => experts(part, found),
             Part::Parallel(branches) => {
-                if branches.iter().any(|branch| !attentions(branch).is_empty()) {
+                if branches.len() > 1 && branches.iter().any(|branch| !attentions(branch).is_empty()) {
                     found.push("parallel residual");
                 }
                 branches.iter().for_each(|branch| collect(branch, found));
@@ -120,7 +129,9 @@ fn mlp(part: &Mlp) -> Option<&'static str> {
 }
 
 fn experts(part: &Experts, found: &mut Vec<&'static str>) {
-    found.extend(["mixture of experts", gated(part.activation)]);
+    found.push("mixture of experts");
+    found.push(if part.gate.is_some() { gated(part.activation) } else { plain(part.activation) });
+    found.extend(part.latent.map(|_| "experts of a smaller width"));
     match part.scores {
         _ if part.by_metadata => found.push("softmax or sigmoid router"),
         Scores::SoftmaxOfChosen => found.push("softmax after top-k"),
@@ -138,6 +149,7 @@ fn experts(part: &Experts, found: &mut Vec<&'static str>) {
 fn gated(activation: Activation) -> &'static str {
     match activation {
         Activation::Silu => "SwiGLU",
+        Activation::Named => "GeGLU or SwiGLU",
         Activation::GeluTanh => "GeGLU",
         Activation::ReluSquared => "squared ReGLU",
         Activation::ClampedSwiglu { .. } => "clamped SwiGLU",
@@ -147,7 +159,7 @@ fn gated(activation: Activation) -> &'static str {
 fn plain(activation: Activation) -> &'static str {
     match activation {
         Activation::Silu | Activation::ClampedSwiglu { .. } => "SiLU without a gate",
-        Activation::GeluTanh => "GELU without a gate",
+        Activation::GeluTanh | Activation::Named => "GELU without a gate",
         Activation::ReluSquared => "squared ReLU without a gate",
     }
 }

@@ -39,6 +39,8 @@ pub enum Activation {
     Silu,
     /// GELU by its tanh approximation.
     GeluTanh,
+    /// What the metadata names (`hidden_activation`): GELU unless that is SiLU.
+    Named,
     /// `max(x, 0)²`.
     ReluSquared,
     /// `x · sigmoid(alpha · x) · (up + 1)` of a gate `x` of at most `limit`, and of `up` between `−limit` and `limit`.
@@ -67,8 +69,10 @@ pub struct Experts {
     pub selection_bias: Option<&'static str>,
     /// Whether the weights are factors of what the experts see instead of what they give.
     pub weigh_inputs: bool,
-    /// The experts' gates, `[experts, ff, dim]`.
-    pub gate: Linear,
+    /// Projections of what the experts see to a smaller width, and of what they give back from there, where the file has them.
+    pub latent: Option<[Linear; 2]>,
+    /// The experts' gates, `[experts, ff, dim]`, if they have any.
+    pub gate: Option<Linear>,
     /// The experts' gated values, `[experts, ff, dim]`.
     pub up: Linear,
     /// Gates and gated values in one tensor, `[experts, 2 · ff, dim]`, where the file has it.

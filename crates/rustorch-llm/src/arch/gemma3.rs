@@ -13,19 +13,21 @@ pub(super) const GEMMA3: Architecture = Architecture {
     name: "gemma3",
     models: "Gemma 3 (text)",
     embedding: GEMMA_EMBEDDING,
-    kinds: &[&sandwich(Attention {
-        query_norm: Some(HeadNorm::rms("attn_q_norm")),
-        key_norm: Some(HeadNorm::rms("attn_k_norm")),
-        rope: Some(Rope {
-            windowed: WindowedRope::Unscaled { base: Some(10_000.0) },
-            ..Rope::new(RopeStyle::Halves)
-        }),
-        scale: Factor::computed(scale),
-        ..ATTENTION
-    })],
+    kinds: &[&sandwich(GEMMA3_ATTENTION)],
     output: GEMMA_OUTPUT,
     windows: Some(Windows::new(None, 6)),
     ..DECODER
+};
+
+pub(super) const GEMMA3_ATTENTION: Attention = Attention {
+    query_norm: Some(HeadNorm::rms("attn_q_norm")),
+    key_norm: Some(HeadNorm::rms("attn_k_norm")),
+    rope: Some(Rope {
+        windowed: WindowedRope::Unscaled { base: Some(10_000.0) },
+        ..Rope::new(RopeStyle::Halves)
+    }),
+    scale: Factor::computed(scale),
+    ..ATTENTION
 };
 
 /// 1/√(elements of a head), but of the model of 27 billion parameters, which no metadata tells apart, 1/√(width per head).

@@ -16,7 +16,7 @@ pub(super) const GPT_OSS: Architecture = Architecture {
             router: Linear::biased("ffn_gate_inp"),
             scores: Scores::SoftmaxOfChosen,
             normalize: false,
-            gate: Linear::biased("ffn_gate_exps"),
+            gate: Some(Linear::biased("ffn_gate_exps")),
             up: Linear::biased("ffn_up_exps"),
             down: Linear::biased("ffn_down_exps"),
             activation: Activation::ClampedSwiglu { alpha: 1.702, limit: 7.0 },

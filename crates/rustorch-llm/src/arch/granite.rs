@@ -8,7 +8,7 @@ pub(super) const GRANITE: Architecture = Architecture {
     name: "granite",
     models: "Granite 3 and 4 (dense)",
     embedding: &[Part::Embedding("token_embd"), Part::Scale(Factor::metadata("embedding_scale"))],
-    kinds: &[&scaled(Part::Mlp(SWIGLU))],
+    kinds: &[&scaled(Part::Attention(LLAMA_ATTENTION), Part::Mlp(SWIGLU))],
     output: &[
         Part::rms("output_norm"),
         Part::Output(OUTPUT),
@@ -18,10 +18,10 @@ pub(super) const GRANITE: Architecture = Architecture {
 };
 
 /// A block whose branches are scaled before they are added.
-pub(super) const fn scaled(feed_forward: Part) -> [Part; 8] {
+pub(super) const fn scaled(mixer: Part, feed_forward: Part) -> [Part; 8] {
     [
         Part::rms("attn_norm"),
-        Part::Attention(LLAMA_ATTENTION),
+        mixer,
         Part::Scale(Factor::metadata("residual_scale")),
         Part::Add,
         Part::rms("ffn_norm"),

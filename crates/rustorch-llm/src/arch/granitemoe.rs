@@ -2,12 +2,13 @@
 
 use super::common::{SHARED_EXPERT, SWIGLU_EXPERTS};
 use super::granite::{GRANITE, scaled};
+use super::llama::LLAMA_ATTENTION;
 use super::{Architecture, Part};
 
 pub(super) const GRANITEMOE: Architecture = Architecture {
     name: "granitemoe",
     models: "Granite 3 with a mixture of experts",
-    kinds: &[&scaled(GRANITE_EXPERTS)],
+    kinds: &[&scaled(Part::Attention(LLAMA_ATTENTION), GRANITE_EXPERTS)],
     ..GRANITE
 };
 

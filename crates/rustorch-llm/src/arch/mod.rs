@@ -10,11 +10,13 @@ mod factor;
 mod features;
 mod feed_forward;
 mod part;
+mod ranking;
 mod recurrent;
 
 mod arcee;
 mod baichuan;
 mod bailingmoe2;
+mod bert;
 mod bloom;
 mod cohere2;
 mod command_r;
@@ -25,27 +27,42 @@ mod ernie4_5_moe;
 mod exaone;
 mod exaone4;
 mod falcon;
+mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod gemma4;
+mod gemma_embedding;
 mod glm4;
 mod glm4moe;
 mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod granitehybrid;
 mod granitemoe;
 mod hunyuan_dense;
 mod hunyuan_moe;
 mod internlm2;
+mod jamba;
+mod jina_bert_v2;
+mod lfm2;
+mod lfm2moe;
 mod llama;
 mod llama4;
+mod llama_embed;
+mod mamba;
+mod mamba2;
 mod minicpm;
 mod minimax_m2;
 mod mistral3;
+mod modern_bert;
 mod mpt;
 mod nemotron;
+mod nemotron_h;
+mod nemotron_h_moe;
+mod nomic_bert;
+mod nomic_bert_moe;
 mod olmo;
 mod olmo2;
 mod olmoe;
@@ -61,6 +78,7 @@ mod qwen3moe;
 mod qwen3next;
 mod qwen3vl;
 mod qwen3vlmoe;
+mod rwkv7;
 mod seed_oss;
 mod smollm3;
 mod stablelm;
@@ -71,11 +89,12 @@ pub use attention::{Attention, HeadNorm, LatentAttention, NormSpan, Rope, Temper
 pub use factor::Factor;
 pub use feed_forward::{Activation, Experts, Mlp, MlpGate, RouterInput, Scores};
 pub use part::{Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
+pub use ranking::{RankedRows, Ranking};
 pub use recurrent::{DeltaNet, DeltaRates};
 
 use crate::model::ModelConfig;
 
-/// A decoder-only transformer.
+/// A language model: a decoder, or an encoder without an output layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Architecture {
     /// The name in `general.architecture`, and the prefix of the metadata keys.
@@ -94,6 +113,10 @@ pub struct Architecture {
     pub windows: Option<Windows>,
     /// Where some blocks are recurrent: of so many, all but the last, unless the metadata says otherwise.
     pub recurrent: Option<usize>,
+    /// Whether tokens see only those before them, unless the metadata says otherwise.
+    pub causal: bool,
+    /// How a classifier ranks, where the file has one.
+    pub ranking: Ranking,
     /// Tensors that files have and the decoder has no use for.
     pub left_out: &'static [LeftOut],
 }
@@ -107,12 +130,14 @@ pub struct Windows {
     pub period: usize,
     /// Whether the window is a chunk instead: of consecutive chunks of this size the one that the token is in.
     pub chunked: bool,
+    /// Whether the first of `period` blocks has none instead of the last.
+    pub first_is_full: bool,
 }
 
 impl Windows {
     /// Windows in all blocks but the last of `period`.
     pub const fn new(size: Option<usize>, period: usize) -> Windows {
-        Windows { size, period, chunked: false }
+        Windows { size, period, chunked: false, first_is_full: false }
     }
 }
 
@@ -134,6 +159,7 @@ impl Architecture {
         &arcee::ARCEE,
         &baichuan::BAICHUAN,
         &bailingmoe2::BAILINGMOE2,
+        &bert::BERT,
         &bloom::BLOOM,
         &cohere2::COHERE2,
         &command_r::COMMAND_R,
@@ -144,7 +170,9 @@ impl Architecture {
         &exaone::EXAONE,
         &exaone4::EXAONE4,
         &falcon::FALCON,
+        &falcon_h1::FALCON_H1,
         &gemma::GEMMA,
+        &gemma_embedding::GEMMA_EMBEDDING,
         &gemma2::GEMMA2,
         &gemma3::GEMMA3,
         &gemma4::GEMMA4,
@@ -154,17 +182,30 @@ impl Architecture {
         &gpt2::GPT2,
         &gptneox::GPTNEOX,
         &granite::GRANITE,
+        &granitehybrid::GRANITEHYBRID,
         &granitemoe::GRANITEMOE,
         &hunyuan_dense::HUNYUAN_DENSE,
         &hunyuan_moe::HUNYUAN_MOE,
         &internlm2::INTERNLM2,
+        &jamba::JAMBA,
+        &jina_bert_v2::JINA_BERT_V2,
+        &lfm2::LFM2,
+        &lfm2moe::LFM2MOE,
         &llama::LLAMA,
+        &llama_embed::LLAMA_EMBED,
         &llama4::LLAMA4,
+        &mamba::MAMBA,
+        &mamba2::MAMBA2,
         &minicpm::MINICPM,
         &minimax_m2::MINIMAX_M2,
         &mistral3::MISTRAL3,
+        &modern_bert::MODERN_BERT,
         &mpt::MPT,
         &nemotron::NEMOTRON,
+        &nemotron_h::NEMOTRON_H,
+        &nemotron_h_moe::NEMOTRON_H_MOE,
+        &nomic_bert::NOMIC_BERT,
+        &nomic_bert_moe::NOMIC_BERT_MOE,
         &olmo::OLMO,
         &olmo2::OLMO2,
         &olmoe::OLMOE,
@@ -180,6 +221,7 @@ impl Architecture {
         &qwen3next::QWEN3NEXT,
         &qwen3vl::QWEN3VL,
         &qwen3vlmoe::QWEN3VLMOE,
+        &rwkv7::RWKV7,
         &seed_oss::SEED_OSS,
         &smollm3::SMOLLM3,
         &stablelm::STABLELM,

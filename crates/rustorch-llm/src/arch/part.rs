@@ -13,6 +13,8 @@ pub enum Part {
     Embedding(&'static str),
     /// Adds the rows of a table that the positions choose.
     PositionEmbedding(&'static str),
+    /// Adds the first row of a table of token types: that of a single text.
+    TokenType(&'static str),
     /// Normalisation.
     Norm(Norm),
     /// Attention over the tokens so far.
@@ -21,6 +23,16 @@ pub enum Part {
     LatentAttention(LatentAttention),
     /// A gated delta network: a recurrence with a state instead of attention.
     DeltaNet(DeltaNet),
+    /// A short causal convolution between two gates: `out(c · conv(b · x))` of the three that `shortconv.in_proj` gives.
+    ShortConv,
+    /// Mamba: a scan whose decays, inputs and outputs depend on the token, behind a short causal convolution (tensors `ssm_*`).
+    Mamba,
+    /// Mamba 2: the same with one decay for each head, and a norm of its results where the file has it.
+    Mamba2,
+    /// The recurrence of RWKV 7, over its input and the one before it (tensors `time_mix_*`).
+    RwkvTimeMix,
+    /// The feed-forward network of RWKV 7, over its input and the one before it (tensors `channel_mix_*`).
+    RwkvChannelMix,
     /// A feed-forward network.
     Mlp(Mlp),
     /// A mixture of experts.
@@ -38,6 +50,8 @@ pub enum Part {
     Parallel(&'static [&'static [Part]]),
     /// The branch becomes part of the residual stream.
     Add,
+    /// The branch becomes the residual stream.
+    Replace,
     /// A factor from the metadata.
     Scale(Factor),
     /// A factor that is a tensor of one element, where the file has it.

@@ -29,8 +29,8 @@ struct BlockCache {
     values: Tensor,
 }
 
-/// A recurrence's state: the inputs that its convolution still needs, and what it remembers. Never written to, so that a copy is cheap.
-pub(super) type State = [Tensor; 2];
+/// A recurrence's state: the inputs that it still needs, and what it remembers. Never written to, so that a copy is cheap.
+pub(super) type State = Vec<Tensor>;
 
 /// What a model keeps of the tokens so far.
 #[derive(Default)]
@@ -52,7 +52,7 @@ pub(super) struct CacheShape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StateShape {
     pub(super) block: usize,
-    pub(super) shapes: [Vec<usize>; 2],
+    pub(super) shapes: Vec<Vec<usize>>,
 }
 
 /// States are kept before each input of several tokens, and every so many tokens.
@@ -76,8 +76,8 @@ impl KvCache {
             Ok(BlockCache { keys: empty(shape.key_length)?, values: empty(shape.value_length)? })
         });
         let blocks = keys_values.collect::<Result<Vec<_>>>()?;
-        let states = layout.states.iter().map(|StateShape { block, shapes: [a, b] }| {
-            Ok([zeros(*block, a, DType::F32)?, zeros(*block, b, DType::F32)?])
+        let states = layout.states.iter().map(|StateShape { block, shapes }| {
+            shapes.iter().map(|shape| zeros(*block, shape, DType::F32)).collect()
         });
         let start = states.collect::<Result<Vec<State>>>()?;
         let (states, checkpoints) = (start.clone(), VecDeque::new());
@@ -163,8 +163,8 @@ impl KvCache {
     }
 
     /// A recurrence's state behind the tokens so far.
-    pub(super) fn state(&self, place: usize) -> &State {
-        &self.states[place]
+    pub(super) fn state<const N: usize>(&self, place: usize) -> [&Tensor; N] {
+        std::array::from_fn(|i| &self.states[place][i])
     }
 
     /// Counts the tokens that every block has written, behind which recurrences have these states.

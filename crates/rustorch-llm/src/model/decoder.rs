@@ -36,10 +36,14 @@ pub(super) struct ForwardPass<'a> {
     pub(super) n: usize,
     /// Whether only the logits after the last of them are wanted.
     pub(super) last_row: bool,
+    /// Whether they see only those before them.
+    pub(super) causal: bool,
     /// The states behind the new tokens, of those recurrences that have run, with their places in the cache.
     new_states: RefCell<Vec<(usize, State)>>,
     /// What ALiBi adds to scores, on each device that has needed it.
     alibi: RefCell<Vec<Tensor>>,
+    /// Which keys are within windows to both sides, by the window.
+    windows: RefCell<Vec<(usize, Tensor)>>,
 }
 
 impl ForwardPass<'_> {
@@ -69,6 +73,20 @@ impl ForwardPass<'_> {
         Ok(bias)
     }
 
+    /// Which keys the new tokens see in windows of this size around them, `[n, start + n]`, on a device.
+    pub(super) fn window(&self, size: usize, device: Device) -> Result<Tensor> {
+        let mut copies = self.windows.borrow_mut();
+        if let Some((_, copy)) = copies.iter().find(|(of, copy)| *of == size && copy.device() == device) {
+            return Ok(copy.clone());
+        }
+        let keys = self.start + self.n;
+        let near = |query: usize| (0..keys).map(move |key| query.abs_diff(key) <= size / 2);
+        let near: Vec<bool> = (self.start..keys).flat_map(near).collect();
+        let mask = Tensor::from_slice(&near, [self.n, keys])?.to_device(device)?;
+        copies.push((size, mask.clone()));
+        Ok(mask)
+    }
+
     /// Keeps a recurrence's state behind the new tokens: it becomes the cache's when all has run.
     pub(super) fn set_state(&self, place: usize, state: State) {
         self.new_states.borrow_mut().push((place, state));
@@ -83,6 +101,8 @@ pub(super) struct Flow {
     branch: Tensor,
     /// Embeddings for each block, `[n, blocks, width]`, where the architecture has them.
     pub(super) per_layer: Option<Tensor>,
+    /// The values of the first recurrence, `[n, embedding]`, where others mix them into theirs.
+    pub(super) first_value: Option<Tensor>,
 }
 
 impl Decoder {
@@ -109,10 +129,12 @@ impl Decoder {
         Ok(Decoder { steps })
     }
 
-    fn forward(&self, pass: &ForwardPass<'_>) -> Result<Tensor> {
+    /// The logits, or the hidden states that they are of.
+    fn forward(&self, pass: &ForwardPass<'_>, wanted: Wanted) -> Result<Tensor> {
         let mut flow = Flow::new(pass.ids.clone());
         let mut stage = Stage::Embedding;
-        let mut steps = self.steps.iter().peekable();
+        let until_output = |step: &&Step| wanted != Wanted::HiddenStates || !step.module.is_output();
+        let mut steps = self.steps.iter().take_while(until_output).peekable();
         while let Some(step) = steps.next() {
             if step.stage != stage {
                 stage = step.stage;
@@ -135,7 +157,7 @@ impl Decoder {
 
 impl Flow {
     pub(super) fn new(x: Tensor) -> Flow {
-        Flow { residual: x.clone(), branch: x, per_layer: None }
+        Flow { residual: x.clone(), branch: x, per_layer: None, first_value: None }
     }
 
     /// Makes `x` the residual stream.
@@ -177,6 +199,11 @@ impl Flow {
         Ok(())
     }
 
+    /// Makes the branch the residual stream.
+    pub(super) fn replace(&mut self) {
+        self.residual = self.branch.clone();
+    }
+
     /// [`add`](Self::add), and the norm of the sum as the next branch, on the norm's device.
     fn add_norm(&mut self, norm: &Norm, device: Device, weights: &Weights) -> Result<()> {
         let Flow { residual, branch, .. } = self;
@@ -197,8 +224,23 @@ pub(super) fn last_rows(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     Ok(if rows < all { x.narrow(0, all - rows, rows)? } else { x.clone() })
 }
 
-pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_rows: bool) -> Result<Tensor> {
+/// What a forward pass is to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Logits after every token.
+    Logits,
+    /// Logits after the last token.
+    LastLogits,
+    /// What logits are computed from, of every token.
+    HiddenStates,
+}
+
+pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, wanted: Wanted) -> Result<Tensor> {
     let (config, weights) = (&model.config, &model.weights);
+    if wanted != Wanted::HiddenStates && !config.causal {
+        let message = "an encoder has no logits of next tokens; `Model::hidden_states` gives what it has";
+        return Err(Error::Request(message.into()));
+    }
     if tokens.is_empty() {
         return Err(Error::Request("no tokens to decode".into()));
     }
@@ -218,11 +260,13 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, all_ro
         positions: on_each_device(&Tensor::from_slice(&positions, [n])?, config.blocks, weights)?,
         start,
         n,
-        last_row: !all_rows,
+        last_row: wanted == Wanted::LastLogits,
+        causal: config.causal,
         new_states: RefCell::default(),
         alibi: RefCell::default(),
+        windows: RefCell::default(),
     };
-    let logits = model.decoder.forward(&pass)?;
+    let logits = model.decoder.forward(&pass, wanted)?;
     let new_states = pass.new_states.into_inner();
     cache.advance(n, new_states);
     Ok(logits)

@@ -65,6 +65,14 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// The inner width of the block's dense feed-forward network.
+    pub(super) fn feed_forward(&self) -> Result<usize> {
+        match self.config.layers[self.block()].feed_forward {
+            0 => Err(self.metadata.missing("feed_forward_length")),
+            width => Ok(width),
+        }
+    }
+
     /// A factor's value.
     pub(super) fn factor(&self, factor: &Factor) -> Result<f32> {
         let value = factor.key.map(|key| self.metadata.find_f32(key)).transpose()?.flatten();
@@ -81,9 +89,9 @@ impl<'a> Loader<'a> {
         self.caches.len() - 1
     }
 
-    /// A place in the cache for the two tensors of a recurrence's state; its index.
-    pub(super) fn new_state(&mut self, shapes: [Vec<usize>; 2]) -> usize {
-        self.states.push(StateShape { block: self.block(), shapes });
+    /// A place in the cache for the tensors of a recurrence's state; its index.
+    pub(super) fn new_state(&mut self, shapes: impl IntoIterator<Item = Vec<usize>>) -> usize {
+        self.states.push(StateShape { block: self.block(), shapes: shapes.into_iter().collect() });
         self.states.len() - 1
     }
 
@@ -92,15 +100,21 @@ impl<'a> Loader<'a> {
         self.caches.iter().position(|shape| shape.block == block)
     }
 
-    /// Weights of a norm, in `f32`.
+    /// Weights of a norm, in `f32`. Some files lack the suffix of their names.
     pub(super) fn vector(&mut self, part: &str, shape: &[usize]) -> Result<TensorId> {
-        let name = self.name(part) + ".weight";
+        let bare = self.name(part);
+        let name = if self.has_named(&bare) { bare } else { bare + ".weight" };
         self.load(&name, shape, Role::Vector)
     }
 
     /// A vector by its name with its suffix, in `f32`.
     pub(super) fn vector_named(&mut self, part: &str, len: usize) -> Result<TensorId> {
         self.load(&self.name(part), &[len], Role::Vector)
+    }
+
+    /// The same where the file has it.
+    pub(super) fn find_vector_named(&mut self, part: &str, len: usize) -> Result<Option<TensorId>> {
+        self.has(part).then(|| self.vector_named(part, len)).transpose()
     }
 
     /// A vector that all blocks share, in `f32`, if the file has it.
@@ -212,10 +226,9 @@ impl<'a> Loader<'a> {
         wanted.then(|| self.load(&name, shape, Role::Beside(matrix))).transpose()
     }
 
-    /// How many rows the matrix of a part has.
-    pub(super) fn rows_of(&self, part: &str) -> Result<usize> {
-        let shape = self.file.tensor(&(self.name(part) + ".weight"))?.shape();
-        Ok(shape.first().copied().unwrap_or(0))
+    /// The shape of the matrix or vector of a part.
+    pub(super) fn shape_of(&self, part: &str) -> Result<Vec<usize>> {
+        Ok(self.file.tensor(&(self.name(part) + ".weight"))?.shape().to_vec())
     }
 
     /// Whether the file has the matrix or vector of a part.

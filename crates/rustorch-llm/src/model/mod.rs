@@ -6,18 +6,21 @@ mod decoder;
 mod loader;
 mod modules;
 mod offload;
+mod pooling;
 mod weights;
 
 pub use cache::KvCache;
 pub use config::{ExpertCounts, LayerConfig, ModelConfig};
 pub use offload::{Offload, Offloaded};
+pub use pooling::Pooling;
 pub use weights::{Stage, Weight, Weights};
 
 use crate::arch::Architecture;
 use crate::{Error, Result};
 use cache::CacheLayout;
-use decoder::Decoder;
+use decoder::{Decoder, Wanted};
 use loader::Loader;
+use pooling::PoolingHead;
 
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
@@ -28,6 +31,7 @@ pub struct Model {
     architecture: &'static Architecture,
     config: ModelConfig,
     decoder: Decoder,
+    pooling_head: PoolingHead,
     weights: Weights,
     /// What it keeps of the tokens so far.
     cache_layout: CacheLayout,
@@ -48,8 +52,17 @@ impl Model {
         let config = ModelConfig::read(architecture, file)?;
         let mut loader = Loader::new(architecture, &config, file, progress);
         let decoder = Decoder::load(architecture, &config, &mut loader)?;
+        let pooling_head = PoolingHead::load(architecture.ranking, &mut loader)?;
         let (weights, cache_layout) = loader.finish()?;
-        Ok(Model { architecture, config, decoder, weights, cache_layout, numerics: Numerics::default() })
+        Ok(Model {
+            architecture,
+            config,
+            decoder,
+            pooling_head,
+            weights,
+            cache_layout,
+            numerics: Numerics::default(),
+        })
     }
 
     /// The architecture's description.
@@ -109,8 +122,18 @@ impl Model {
     ///
     /// # Errors
     /// If there is no token, an id is out of range, or the cache is too small; the cache is then as before. Also if an
-    /// operation fails.
+    /// operation fails. Encoders have no logits; see [`hidden_states`](Self::hidden_states).
     pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, all_rows: bool) -> Result<Tensor> {
-        decoder::forward(self, tokens, cache, all_rows)
+        decoder::forward(self, tokens, cache, if all_rows { Wanted::Logits } else { Wanted::LastLogits })
+    }
+
+    /// The hidden states of all tokens of a text, `[rows, embedding]` in `f32`: what logits are computed from, or what an encoder gives.
+    /// [`pool`](Self::pool) makes one vector of them, or scores.
+    ///
+    /// # Errors
+    /// If there is no token, an id is out of range, memory runs out, or an operation fails.
+    pub fn hidden_states(&self, tokens: &[u32]) -> Result<Tensor> {
+        let mut cache = self.new_cache(tokens.len())?;
+        decoder::forward(self, tokens, &mut cache, Wanted::HiddenStates)
     }
 }

@@ -103,8 +103,10 @@ fn numbers(losses: &[Tensor]) -> Vec<f32> {
     losses.iter().map(|loss| loss.to_vec::<f32>().unwrap()[0]).collect()
 }
 
-/// Models, and how they are made.
-const MODELS: [(&str, fn() -> Result<Case>); 4] = [("gpt", gpt), ("mlp", mlp), ("cnn", cnn), ("lstm", lstm)];
+/// How a model is made.
+type Make = fn() -> Result<Case>;
+
+const MODELS: [(&str, Make); 4] = [("gpt", gpt), ("mlp", mlp), ("cnn", cnn), ("lstm", lstm)];
 
 /// The first `count` models, or with `RUSTORCH_CONFORMANCE=all` all, learn on a device what they learn on the CPU.
 fn train_on(name: &str, count: usize) {

@@ -27,6 +27,10 @@ pub struct ModelConfig {
     pub context: usize,
     /// Width of the embedding that each block has beside the residual stream; 0 if there is none.
     pub per_layer_embedding: usize,
+    /// Whether tokens see only those before them.
+    pub causal: bool,
+    /// Whether attention rotates queries and keys, where the architecture leaves this to the file.
+    pub rotates: bool,
     /// Whether attention and feed-forward network of a block both start from the residual stream before it, where the architecture
     /// leaves this to the file.
     pub parallel_residual: bool,
@@ -39,9 +43,9 @@ pub struct ModelConfig {
 /// The sizes of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerConfig {
-    /// Query heads.
+    /// Query heads; 0 if there is no attention.
     pub heads: usize,
-    /// Key/value heads.
+    /// Key/value heads; 0 if there is no attention.
     pub kv_heads: usize,
     /// Elements of a head's queries and keys.
     pub key_length: usize,
@@ -111,8 +115,10 @@ impl ModelConfig {
             nextn_blocks,
             context: r.size("context_length")?,
             per_layer_embedding: r.find_size("embedding_length_per_layer_input")?.unwrap_or(0),
+            causal: r.find_flag("attention.causal")?.unwrap_or(architecture.causal),
+            rotates: r.find_flag("rope.scaling.finetuned")?.unwrap_or(true),
             parallel_residual: r.find_flag("use_parallel_residual")?.unwrap_or(false),
-            layers: read_layers(&r, architecture, all_blocks, embedding, experts.is_some())?,
+            layers: read_layers(&r, architecture, all_blocks, embedding)?,
             experts,
         })
     }
@@ -130,24 +136,20 @@ fn read_layers(
     architecture: &Architecture,
     blocks: usize,
     embedding: usize,
-    has_experts: bool,
 ) -> Result<Vec<LayerConfig>> {
-    let heads =
-        r.per_block("attention.head_count", blocks)?.ok_or_else(|| r.missing("attention.head_count"))?;
+    let heads = r.per_block("attention.head_count", blocks)?.unwrap_or_else(|| vec![0; blocks]);
     let kv_heads = r.per_block("attention.head_count_kv", blocks)?.unwrap_or_else(|| heads.clone());
+    let most_heads = heads.iter().copied().max().unwrap_or(0);
     let key_length = match r.find_size("attention.key_length")? {
         Some(length) => length,
-        None if embedding.is_multiple_of(heads[0]) => embedding / heads[0],
+        None if most_heads == 0 => 0,
+        None if embedding.is_multiple_of(most_heads) => embedding / most_heads,
         None => {
-            return Err(r.error("attention.head_count", format!("{} does not divide {embedding}", heads[0])));
+            return Err(r.error("attention.head_count", format!("{most_heads} does not divide {embedding}")));
         }
     };
     let value_length = r.find_size("attention.value_length")?.unwrap_or(key_length);
-    let feed_forward = match r.per_block("feed_forward_length", blocks)? {
-        Some(sizes) => sizes,
-        None if has_experts => vec![0; blocks],
-        None => return Err(r.missing("feed_forward_length")),
-    };
+    let feed_forward = r.per_block("feed_forward_length", blocks)?.unwrap_or_else(|| vec![0; blocks]);
     let windowed_lengths = [
         r.find_size("attention.key_length_swa")?.unwrap_or(key_length),
         r.find_size("attention.value_length_swa")?.unwrap_or(value_length),
@@ -159,7 +161,7 @@ fn read_layers(
     let sizes = heads.into_iter().zip(kv_heads).zip(feed_forward).zip(windows).zip(owners).zip(recurrent);
     sizes
         .map(|(((((heads, kv_heads), feed_forward), window), keys_of), recurrent)| {
-            if !heads.is_multiple_of(kv_heads) {
+            if kv_heads > 0 && !heads.is_multiple_of(kv_heads) {
                 let message = format!("{kv_heads} does not divide the {heads} query heads");
                 return Err(r.error("attention.head_count_kv", message));
             }
@@ -193,6 +195,12 @@ fn read_windows(
     };
     let pattern = r.find_pattern("attention.sliding_window_pattern")?;
     let pattern = pattern.unwrap_or(Pattern::Period(windows.period));
+    let pattern = match pattern {
+        Pattern::Period(period) if windows.first_is_full => {
+            Pattern::Flags((0..blocks).map(|block| block % period != 0).collect())
+        }
+        pattern => pattern,
+    };
     Ok((0..blocks).map(|block| pattern.contains(block).then_some(size)).collect())
 }
 

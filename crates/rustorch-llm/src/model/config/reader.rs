@@ -1,5 +1,6 @@
 //! Checked access to the metadata of one architecture.
 
+use crate::arch::NormKind;
 use crate::{Error, Result};
 use rustorch_formats::gguf::{Array, Metadata, Value};
 
@@ -42,6 +43,11 @@ impl<'a> MetadataReader<'a> {
         value.map(|value| self.checked(name, value)).transpose()
     }
 
+    /// An optional integer.
+    pub(in crate::model) fn find_i64(&self, name: &str) -> Result<Option<i64>> {
+        Ok(self.metadata.find::<i64>(&self.key(name))?)
+    }
+
     fn checked(&self, name: &str, value: u64) -> Result<usize> {
         usize::try_from(value)
             .ok()
@@ -58,8 +64,12 @@ impl<'a> MetadataReader<'a> {
         }
     }
 
-    /// A small value that is added to a variance or a mean square.
-    pub(in crate::model) fn epsilon(&self, name: &str) -> Result<f64> {
+    /// The small value that is added to a variance or a mean square, by the key of this kind of norm; where the file lacks it, that of
+    /// layer norms.
+    pub(in crate::model) fn epsilon(&self, kind: NormKind) -> Result<f64> {
+        let has = |name: &str| self.metadata.value(&self.key(name)).is_some();
+        let (name, other) = (kind.epsilon_key(), NormKind::Layer.epsilon_key());
+        let name = if !has(name) && has(other) { other } else { name };
         let value = self.metadata.get::<f32>(&self.key(name))?;
         match value.is_finite() && value >= 0.0 {
             true => Ok(value.into()),
@@ -75,7 +85,7 @@ impl<'a> MetadataReader<'a> {
         Ok(self.metadata.find::<&str>(&self.key(name))?)
     }
 
-    /// One size for every block: a number for all, or an array of one each.
+    /// One size for every block: a number for all, or an array of one each, of which some may be 0.
     pub(in crate::model) fn per_block(&self, name: &str, blocks: usize) -> Result<Option<Vec<usize>>> {
         let Some(Value::Array(array)) = self.metadata.value(&self.key(name)) else {
             return Ok(self.find_size(name)?.map(|size| vec![size; blocks]));
@@ -86,7 +96,10 @@ impl<'a> MetadataReader<'a> {
         if values.len() != blocks {
             return Err(self.error(name, format!("has {} entries for {blocks} blocks", values.len())));
         }
-        let sizes = values.map(|v| self.checked(name, u64::try_from(v).unwrap_or(0)));
+        let sizes = values.map(|v| match v {
+            0 => Ok(0),
+            v => self.checked(name, u64::try_from(v).unwrap_or(0)),
+        });
         sizes.collect::<Result<Vec<_>>>().map(Some)
     }
 

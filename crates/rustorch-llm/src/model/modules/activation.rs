@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::arch::Activation;
+use crate::model::config::MetadataReader;
 use rustorch_core::{DType, Numerics};
 use rustorch_tensor::{Expr, Fused, Tensor, fuse};
 
@@ -13,9 +14,18 @@ pub(in crate::model) struct ActivationFn {
 }
 
 impl ActivationFn {
-    pub(super) fn new(activation: Activation) -> Result<ActivationFn> {
+    pub(super) fn new(activation: Activation, metadata: &MetadataReader<'_>) -> Result<ActivationFn> {
+        let activation = match activation {
+            Activation::Named => named(metadata)?,
+            activation => activation,
+        };
+        ActivationFn::of(activation)
+    }
+
+    pub(in crate::model) fn of(activation: Activation) -> Result<ActivationFn> {
         let fused = match activation {
-            Activation::Silu => None,
+            // `new` has resolved the name.
+            Activation::Silu | Activation::Named => None,
             Activation::GeluTanh => Some([fuse(|[x]| ggml_gelu(x))?, fuse(|[x, up]| ggml_gelu(x) * up)?]),
             Activation::ReluSquared => {
                 Some([fuse(|[x]| x.relu().square())?, fuse(|[x, up]| x.relu().square() * up)?])
@@ -28,7 +38,12 @@ impl ActivationFn {
         Ok(ActivationFn { activation, fused })
     }
 
-    pub(super) fn forward(&self, gate: &Tensor, up: Option<&Tensor>, numerics: Numerics) -> Result<Tensor> {
+    pub(in crate::model) fn forward(
+        &self,
+        gate: &Tensor,
+        up: Option<&Tensor>,
+        numerics: Numerics,
+    ) -> Result<Tensor> {
         Ok(match (self.activation, up, &self.fused) {
             (Activation::GeluTanh, Some(up), _) if numerics == Numerics::F32 => gate.geglu_tanh(up)?,
             (Activation::GeluTanh, None, _) if numerics == Numerics::F32 => gate.gelu_tanh()?,
@@ -37,6 +52,18 @@ impl ActivationFn {
             (_, Some(up), None) => gate.swiglu(up)?,
             (_, None, None) => gate.silu()?,
         })
+    }
+}
+
+/// The activation that the metadata names.
+fn named(metadata: &MetadataReader<'_>) -> Result<Activation> {
+    const KEY: &str = "hidden_activation";
+    match metadata.find_text(KEY)? {
+        None | Some("gelu" | "geglu") => Ok(Activation::GeluTanh),
+        Some("silu" | "swiglu") => Ok(Activation::Silu),
+        Some(other) => {
+            Err(metadata.error(KEY, format!("`{other}` is not supported; gelu, geglu, silu and swiglu are")))
+        }
     }
 }
 
@@ -63,7 +90,7 @@ mod tests {
         let inputs = (0..=u16::MAX).map(f16::from_bits).filter(|x| x.to_f32().abs() < 10.0);
         let inputs: Vec<f16> = inputs.collect();
         let x = Tensor::from_slice(&inputs, [inputs.len()]).unwrap().to_dtype(DType::F32).unwrap();
-        let gelu = ActivationFn::new(Activation::GeluTanh).unwrap();
+        let gelu = ActivationFn::of(Activation::GeluTanh).unwrap();
         let results = gelu.forward(&x, None, Numerics::Ggml).unwrap().to_vec::<f32>().unwrap();
         let mut hash: u64 = 0xCBF2_9CE4_8422_2325;
         for (&x, &y) in inputs.iter().zip(&results) {

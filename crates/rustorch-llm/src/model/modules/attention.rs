@@ -73,6 +73,12 @@ impl Attention {
         let (width, sizes) = (loader.config.embedding, loader.config.layers[block].clone());
         let (heads, kv_heads) = (sizes.heads, sizes.kv_heads);
         let (key_length, value_length) = (sizes.key_length, sizes.value_length);
+        if heads == 0 || kv_heads == 0 {
+            let name = if heads == 0 { "attention.head_count" } else { "attention.head_count_kv" };
+            return Err(loader
+                .metadata
+                .error(name, format!("gives block {block} no heads, but it has attention")));
+        }
         let (query, keys_values, cache) = match sizes.keys_of {
             Some(owner) => {
                 let cache = loader.cache_of(owner).ok_or_else(|| {
@@ -132,16 +138,17 @@ impl Attention {
         let (query, gate) = self.queries(pass, &x, &positions, pass.start + first)?;
         let causal = rustorch_core::Attention {
             scale: self.scale,
-            causal: Some(pass.start + first),
-            window: self.window,
+            causal: pass.causal.then_some(pass.start + first),
+            window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,
             lse: self.sinks.is_some(),
             dropout: None,
         };
-        let bias = match &self.alibi {
-            Some(slopes) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
-            None => None,
+        let bias = match (&self.alibi, self.window) {
+            (Some(slopes), _) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
+            (None, Some(window)) if !pass.causal => Some(pass.window(window, query.device())?),
+            (None, _) => None,
         };
         let attended = match self.sinks {
             None => match self.chunk {
@@ -325,7 +332,7 @@ impl KeysValues {
             layers.push((part.value, kv_heads * value_length));
         }
         let projections = loader.linears(part.fused, &layers, loader.config.embedding)?;
-        let value_norm_eps = part.value_norm.then(|| loader.metadata.epsilon(NormKind::Rms.epsilon_key()));
+        let value_norm_eps = part.value_norm.then(|| loader.metadata.epsilon(NormKind::Rms));
         let keys_values = KeysValues {
             kv_heads,
             key: projections[1],
@@ -353,7 +360,7 @@ impl HeadNormWeights {
             NormSpan::EachHead => &[heads, length],
             NormSpan::AllHeads => &[heads * length],
         };
-        let norm = arch::Norm { kind, tensor, bias: Bias::None };
+        let norm = arch::Norm { kind, tensor, bias: Bias::Optional };
         Ok(Some(HeadNormWeights { norm: Norm::load(&norm, shape, loader)?, span }))
     }
 }

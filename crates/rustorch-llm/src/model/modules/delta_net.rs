@@ -90,7 +90,7 @@ impl DeltaNet {
             dt_bias: loader.vector_named(part.dt_bias, sizes.v_heads)?,
             a: loader.vector_named(part.a, sizes.v_heads)?,
             norm: Norm::load(&arch::Norm::rms(part.norm), &[sizes.d_v], loader)?,
-            l2_eps: loader.metadata.epsilon(NormKind::Rms.epsilon_key())?,
+            l2_eps: loader.metadata.epsilon(NormKind::Rms)?,
             output: loader.linear(part.output, [width, values], None)?,
             broadcast: part.broadcast,
             state: loader.new_state(shapes),
@@ -112,7 +112,7 @@ impl DeltaNet {
         let (query, key) = (self.l2_norm(&query)?, self.l2_norm(&key)?);
         let (out, state) =
             Tensor::gated_delta_rule(&query, &key, &value, &decay, &beta, state, self.broadcast)?;
-        pass.set_state(self.state, [convolved, state]);
+        pass.set_state(self.state, vec![convolved, state]);
 
         let (first, rows) = if self.drops_rows && pass.last_row { (n - 1, 1) } else { (0, n) };
         let out = out.squeeze(0)?.narrow(0, first, rows)?;

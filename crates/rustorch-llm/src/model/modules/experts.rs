@@ -29,7 +29,9 @@ pub(in crate::model) struct Experts {
     factor: f32,
     /// How many experts a token uses.
     used: usize,
-    gate: LinearWeights,
+    /// Projections to what the experts see, and from what they give.
+    latent: Option<[LinearWeights; 2]>,
+    gate: Option<LinearWeights>,
     up: LinearWeights,
     down: LinearWeights,
     activation: ActivationFn,
@@ -40,21 +42,29 @@ impl Experts {
         let Some(counts) = loader.config.experts else {
             return Err(Error::Request("the file has no experts where its architecture needs them".into()));
         };
-        let (width, inner, count) = (loader.config.embedding, counts.feed_forward, counts.count);
+        let (embedding, inner, count) = (loader.config.embedding, counts.feed_forward, counts.count);
+        let (width, latent) = match experts.latent.filter(|[down, _]| loader.has_part(down.name)) {
+            Some([down, up]) => {
+                let width = loader.metadata.size("moe_latent_size")?;
+                let down = loader.linear(down, [width, embedding], None)?;
+                (width, Some([down, loader.linear(up, [embedding, width], None)?]))
+            }
+            None => (embedding, None),
+        };
         let (router, router_norm) = match experts.router_input {
-            RouterInput::Branch => (loader.linear(experts.router, [count, width], None)?, None),
+            RouterInput::Branch => (loader.linear(experts.router, [count, embedding], None)?, None),
             RouterInput::NormedResidual { scale } => {
-                let weight = loader.matrix(experts.router.name, &[count, width])?;
-                let eps = loader.metadata.epsilon(NormKind::Rms.epsilon_key())?;
-                let norm = (loader.vector_named(scale, width)?, eps);
+                let weight = loader.matrix(experts.router.name, &[count, embedding])?;
+                let eps = loader.metadata.epsilon(NormKind::Rms)?;
+                let norm = (loader.vector_named(scale, embedding)?, eps);
                 (LinearWeights { weight, scale: None, bias: None }, Some(norm))
             }
         };
         let (gate, up) = if loader.has_part(experts.fused.name) {
             let both = loader.experts(experts.fused, [count, 2 * inner, width])?;
-            (loader.split(both, 0, inner)?, loader.split(both, inner, inner)?)
+            (Some(loader.split(both, 0, inner)?), loader.split(both, inner, inner)?)
         } else {
-            let gate = loader.experts(experts.gate, [count, inner, width])?;
+            let gate = experts.gate.map(|gate| loader.experts(gate, [count, inner, width])).transpose()?;
             (gate, loader.experts(experts.up, [count, inner, width])?)
         };
         Ok(Experts {
@@ -62,18 +72,19 @@ impl Experts {
             router_norm,
             scores: counts.scores.filter(|_| experts.by_metadata).unwrap_or(experts.scores),
             selection_bias: match experts.selection_bias {
-                Some(bias) if loader.has(bias) => Some(loader.vector_named(bias, count)?),
-                _ => None,
+                Some(bias) => loader.find_vector_named(bias, count)?,
+                None => None,
             },
             groups: (counts.groups > 1).then_some([counts.groups, counts.groups_used]),
             normalize: counts.normalize.filter(|_| experts.by_metadata).unwrap_or(experts.normalize),
             weigh_inputs: experts.weigh_inputs,
             factor: counts.scale,
             used: counts.used,
+            latent,
             gate,
             up,
             down: loader.experts(experts.down, [count, width, inner])?,
-            activation: ActivationFn::new(experts.activation)?,
+            activation: ActivationFn::new(experts.activation, &loader.metadata)?,
         })
     }
 
@@ -87,18 +98,23 @@ impl Experts {
                 self.route(pass, &normed.mul(&pass.weights[scale])?)?
             }
         };
+        let x = self.latent.map_or_else(|| Ok(x.clone()), |[down, _]| down.forward(pass, x))?;
         let mut x = x.unsqueeze(1)?;
         if self.weigh_inputs {
             x = x.mul(&share.unsqueeze(-1)?)?;
         }
-        let gate = self.gate.forward_experts(pass, &x, &chosen)?;
+        let gate = self.gate.map(|gate| gate.forward_experts(pass, &x, &chosen)).transpose()?;
         let up = self.up.forward_experts(pass, &x, &chosen)?;
-        let inner = self.activation.forward(&gate, Some(&up), pass.numerics)?;
+        let inner = match &gate {
+            Some(gate) => self.activation.forward(gate, Some(&up), pass.numerics)?,
+            None => self.activation.forward(&up, None, pass.numerics)?,
+        };
         let outputs = self.down.forward_experts(pass, &inner, &chosen)?;
-        Ok(match self.weigh_inputs {
+        let sum = match self.weigh_inputs {
             true => outputs.sum(1, false)?,
             false => outputs.mul(&share.unsqueeze(-1)?)?.sum(1, false)?,
-        })
+        };
+        self.latent.map_or(Ok(sum.clone()), |[_, up]| up.forward(pass, &sum))
     }
 
     /// For each row of `x: [n, embedding]` the weights of the chosen experts and their indices, both `[n, used]`.

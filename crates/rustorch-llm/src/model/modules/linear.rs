@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::model::decoder::ForwardPass;
-use crate::model::weights::TensorId;
+use crate::model::weights::{TensorId, Weights};
+use rustorch_core::Numerics;
 use rustorch_tensor::Tensor;
 
 /// A linear layer's weights.
@@ -19,12 +20,21 @@ pub(in crate::model) struct LinearWeights {
 impl LinearWeights {
     /// The scale multiplies the matmul but not the bias: llama.cpp's order everywhere but in feed-forward networks.
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-        let weights = pass.weights;
+        self.apply(pass.weights, pass.numerics, x)
+    }
+
+    /// [`forward`](Self::forward) outside of a forward pass.
+    pub(in crate::model) fn apply(
+        &self,
+        weights: &Weights,
+        numerics: Numerics,
+        x: &Tensor,
+    ) -> Result<Tensor> {
         let (weight, bias) = (&weights[self.weight], self.bias.map(|id| &weights[id]));
         let Some(scale) = self.scale else {
-            return Ok(x.linear_batch_invariant(weight, bias, pass.numerics)?);
+            return Ok(x.linear_batch_invariant(weight, bias, numerics)?);
         };
-        let y = x.linear_batch_invariant(weight, None, pass.numerics)?.mul(&weights[scale])?;
+        let y = x.linear_batch_invariant(weight, None, numerics)?.mul(&weights[scale])?;
         Ok(match bias {
             Some(bias) => y.add(bias)?,
             None => y,

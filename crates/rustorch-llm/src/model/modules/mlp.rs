@@ -23,8 +23,8 @@ impl Mlp {
     pub(super) fn load(mlp: &arch::Mlp, loader: &mut Loader<'_>) -> Result<Mlp> {
         let width = loader.config.embedding;
         let inner = match mlp.shared {
-            true => loader.rows_of(mlp.up.name)?,
-            false => loader.config.layers[loader.block()].feed_forward,
+            true => loader.shape_of(mlp.up.name)?.first().copied().unwrap_or(0),
+            false => loader.feed_forward()?,
         };
         let (gate, up) = match mlp.gate {
             MlpGate::None => (None, loader.linear(mlp.up, [inner, width], None)?),
@@ -45,7 +45,7 @@ impl Mlp {
             gate: gate.map(scaled),
             up: scaled(up),
             down: scaled(down),
-            activation: ActivationFn::new(mlp.activation)?,
+            activation: ActivationFn::new(mlp.activation, &loader.metadata)?,
             sigmoid_gate: mlp.sigmoid_gate.map(|name| loader.row(name, width)).transpose()?,
         })
     }

@@ -18,7 +18,11 @@ pub(in crate::model) struct Norm {
 
 impl Norm {
     /// With a weight of this shape, and a bias of its last dimension.
-    pub(super) fn load(norm: &arch::Norm, shape: &[usize], loader: &mut Loader<'_>) -> Result<Norm> {
+    pub(in crate::model) fn load(
+        norm: &arch::Norm,
+        shape: &[usize],
+        loader: &mut Loader<'_>,
+    ) -> Result<Norm> {
         let width = shape[shape.len() - 1];
         let weight = norm.tensor.map(|tensor| loader.vector(tensor, shape)).transpose()?;
         let bias = match norm.tensor.map(|tensor| format!("{tensor}.bias")) {
@@ -27,7 +31,7 @@ impl Norm {
             }
             _ => None,
         };
-        let eps = loader.metadata.epsilon(norm.kind.epsilon_key())?;
+        let eps = loader.metadata.epsilon(norm.kind)?;
         Ok(Norm { kind: norm.kind, width, weight, bias, eps })
     }
 

@@ -60,7 +60,7 @@ impl PerLayerInput {
         Ok(PerLayerInput {
             block: loader.block(),
             gate: loader.linear(part.gate, [width, embedding], None)?,
-            activation: ActivationFn::new(Activation::GeluTanh)?,
+            activation: ActivationFn::new(Activation::GeluTanh, &loader.metadata)?,
             projection: loader.linear(part.projection, [embedding, width], None)?,
         })
     }

@@ -9,15 +9,22 @@ use rustorch_quant::quantize;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What llama.cpp computes, and with which model.
+/// A model without its weights.
 #[derive(Deserialize)]
-pub(super) struct Fixture {
+pub(super) struct Header {
     pub(crate) name: String,
     metadata: serde_json::Map<String, serde_json::Value>,
     /// How far the values of the embedding table reach.
     embedding: f32,
     /// Shapes, outermost dimension first.
     tensors: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What llama.cpp computes, and with which decoder.
+#[derive(Deserialize)]
+pub(super) struct Fixture {
+    #[serde(flatten)]
+    pub(crate) header: Header,
     /// The ids fed first.
     pub(crate) prompt: Vec<u32>,
     /// The ids fed after them, whatever the model says.
@@ -60,11 +67,6 @@ impl Fixture {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The name in `general.architecture`.
-    pub(crate) fn architecture(&self) -> &str {
-        self.metadata["general.architecture"].as_str().unwrap()
-    }
-
     /// The logits after the prompt, and after the last forced id.
     pub(crate) fn logits(&self) -> [Vec<f32>; 2] {
         [&self.logits, &self.last_logits].map(|text| common::floats(text))
@@ -72,13 +74,13 @@ impl Fixture {
 
     /// The model of the fixture's file in `f32`.
     pub(crate) fn model(&self) -> Result<LanguageModel, String> {
-        self.open(|_, _| DType::F32)
+        self.header.open(|_, _| DType::F32)
     }
 
     /// The model of the copy in this type.
     pub(crate) fn copied(&self, kind: &str) -> Result<LanguageModel, String> {
         let kept = &self.copies[kind].kept;
-        self.open(|name, rank| {
+        self.header.open(|name, rank| {
             let name = match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
                 Some((_, name)) => name,
                 None => name,
@@ -90,9 +92,16 @@ impl Fixture {
             }
         })
     }
+}
+
+impl Header {
+    /// The name in `general.architecture`.
+    pub(crate) fn architecture(&self) -> &str {
+        self.metadata["general.architecture"].as_str().unwrap()
+    }
 
     /// Writes a file, its tensors in the dtypes that their names and ranks are given, and loads it.
-    fn open(&self, dtype: impl Fn(&str, usize) -> DType) -> Result<LanguageModel, String> {
+    pub(crate) fn open(&self, dtype: impl Fn(&str, usize) -> DType) -> Result<LanguageModel, String> {
         let mut writer = Writer::new();
         for (key, value) in &self.metadata {
             writer.metadata(key, metadata(value)).unwrap();
@@ -110,7 +119,7 @@ impl Fixture {
     }
 }
 
-/// GGUF's value: `u32`, `f32`, `bool`, string, or an array of `i32`, `f32` or `bool`.
+/// GGUF's value: `u32`, `f32`, `bool`, string, or an array of `i32`, `f32`, `bool` or strings.
 fn metadata(value: &serde_json::Value) -> Value {
     use serde_json::Value as Json;
     match value {
@@ -120,6 +129,7 @@ fn metadata(value: &serde_json::Value) -> Value {
         Json::Number(value) => (value.as_f64().unwrap() as f32).into(),
         Json::Array(values) => match &values[0] {
             Json::Bool(_) => serde_json::from_value::<Vec<bool>>(value.clone()).unwrap().into(),
+            Json::String(_) => serde_json::from_value::<Vec<String>>(value.clone()).unwrap().into(),
             Json::Number(first) if first.is_f64() => {
                 serde_json::from_value::<Vec<f32>>(value.clone()).unwrap().into()
             }

@@ -3,6 +3,7 @@
 //! Expected: `fixtures/architectures.jsonl`, written by `tools/oracle/llama_archs.py`. A fixture whose architecture is not in
 //! [`Architecture::ALL`] is counted and not run.
 
+mod encoders;
 mod fixture;
 mod weights;
 
@@ -29,15 +30,15 @@ const CONTEXT: usize = 128;
 fn each(check: impl Fn(&Fixture) -> Result<String, String>) {
     let fixtures = Fixture::all();
     let (built, others): (Vec<_>, Vec<_>) =
-        fixtures.iter().partition(|fixture| Architecture::find(fixture.architecture()).is_some());
+        fixtures.iter().partition(|fixture| Architecture::find(fixture.header.architecture()).is_some());
     let mut wrong = Vec::new();
     for fixture in &built {
         match check(fixture) {
-            Ok(note) => println!("{}: {note}", fixture.name),
+            Ok(note) => println!("{}: {note}", fixture.header.name),
             Err(message) => wrong.push(message),
         }
     }
-    let names: Vec<_> = others.iter().map(|fixture| &*fixture.name).collect();
+    let names: Vec<_> = others.iter().map(|fixture| &*fixture.header.name).collect();
     println!("{} models run, {} of architectures not built: {}", built.len(), names.len(), names.join(", "));
     assert!(wrong.is_empty(), "{} of {} models:\n{}", wrong.len(), built.len(), wrong.join("\n"));
     assert!(!built.is_empty(), "no fixture is of an architecture that we have");
@@ -110,7 +111,7 @@ fn compare(
 #[test]
 fn logits_and_best_ids_equal_llama_cpps() {
     each(|fixture| {
-        let named = |message: String| format!("{}: {message}", fixture.name);
+        let named = |message: String| format!("{}: {message}", fixture.header.name);
         let mut model = fixture.model()?;
         if fixture.exact_gelu {
             model.set_numerics(Numerics::F32);
@@ -138,13 +139,13 @@ fn chunks_of_a_prompt_change_no_bit() {
         let bits = |rows: Vec<Vec<f32>>| rows.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let at_once = bits(logits(&model, DType::F16, &fixture.prompt, whole())?);
         let one_by_one = bits(logits(&model, DType::F16, &fixture.prompt, std::iter::repeat(1))?);
-        let lengths = (1..).map(|i| weights::length(&fixture.name, i));
+        let lengths = (1..).map(|i| weights::length(&fixture.header.name, i));
         let in_chunks = bits(logits(&model, DType::F16, &fixture.prompt, lengths)?);
         match [("one by one", one_by_one), ("in random chunks", in_chunks)]
             .iter()
             .find(|(_, other)| *other != at_once)
         {
-            Some((how, _)) => Err(format!("{}: other logits {how}", fixture.name)),
+            Some((how, _)) => Err(format!("{}: other logits {how}", fixture.header.name)),
             None => Ok(format!("{} logits", at_once.len())),
         }
     });
@@ -153,7 +154,7 @@ fn chunks_of_a_prompt_change_no_bit() {
 #[test]
 fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
     each(|fixture| {
-        let named = |error: Error| format!("{}: {error}", fixture.name);
+        let named = |error: Error| format!("{}: {error}", fixture.header.name);
         let model = Arc::new(fixture.model()?);
         // Batches that do not end where the session goes back to.
         let options = SessionOptions { context: CONTEXT, batch: 7, ..SessionOptions::for_model(&model) };
@@ -168,7 +169,11 @@ fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
         let back = feed(&mut session, turn)?;
         let fresh = feed(&mut new()?, &[kept, turn].concat())?;
         if back != fresh {
-            return Err(format!("{}: other logits after going back to {} ids", fixture.name, kept.len()));
+            return Err(format!(
+                "{}: other logits after going back to {} ids",
+                fixture.header.name,
+                kept.len()
+            ));
         }
         Ok(format!("{} ids", session.tokens().len()))
     });
@@ -181,7 +186,7 @@ fn copies_in_other_types_have_llama_cpps_ids() {
         for (kind, copy) in &fixture.copies {
             let model = fixture.copied(kind)?;
             let counted = compare(&model, DType::F16, fixture, &copy.ids, ROUNDED_TOLERANCE)
-                .map_err(|message| format!("{} in {kind}: {message}", fixture.name))?;
+                .map_err(|message| format!("{} in {kind}: {message}", fixture.header.name))?;
             counts.push(format!("{counted} ids in {kind}"));
         }
         Ok(counts.join(", "))
