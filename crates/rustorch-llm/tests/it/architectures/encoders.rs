@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 /// A model without its weights, and what llama.cpp computes with it.
 #[derive(Deserialize)]
-struct Fixture {
+pub(super) struct Fixture {
     #[serde(flatten)]
-    header: Header,
+    pub(super) header: Header,
     ids: Vec<u32>,
     /// A row for each id.
     hidden: String,
@@ -21,7 +21,8 @@ struct Fixture {
     pooled: String,
 }
 
-fn fixtures() -> Vec<Fixture> {
+/// All lines.
+pub(super) fn fixtures() -> Vec<Fixture> {
     let text = include_str!("../../fixtures/encoders.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
