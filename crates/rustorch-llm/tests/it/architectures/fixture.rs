@@ -100,6 +100,18 @@ impl Header {
         self.metadata["general.architecture"].as_str().unwrap()
     }
 
+    /// The same model under another name, with other tensors added.
+    pub(crate) fn renamed(mut self, name: &str, tensors: &[&str]) -> Header {
+        self.metadata.insert("general.architecture".into(), name.into());
+        self.tensors.extend(tensors.iter().map(|&tensor| (tensor.to_owned(), serde_json::json!([32]))));
+        self
+    }
+
+    /// The names of all tensors.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
     /// Writes a file, its tensors in the dtypes that their names and ranks are given, and loads it.
     pub(crate) fn open(&self, dtype: impl Fn(&str, usize) -> DType) -> Result<LanguageModel, String> {
         let mut writer = Writer::new();

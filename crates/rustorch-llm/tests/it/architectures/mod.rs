@@ -4,6 +4,7 @@
 
 mod encoders;
 mod fixture;
+mod nearest;
 mod weights;
 
 use crate::common::argmax;
