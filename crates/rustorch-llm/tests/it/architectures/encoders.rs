@@ -14,7 +14,7 @@ use serde::Deserialize;
 pub(super) struct Fixture {
     #[serde(flatten)]
     pub(super) header: Header,
-    ids: Vec<u32>,
+    pub(super) ids: Vec<u32>,
     /// A row for each id.
     hidden: String,
     /// A vector, or scores.

@@ -4,6 +4,7 @@
 
 mod encoders;
 mod fixture;
+mod mutations;
 mod nearest;
 mod weights;
 
