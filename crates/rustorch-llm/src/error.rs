@@ -1,6 +1,6 @@
 //! What can go wrong with a language model.
 
-use crate::arch::Architecture;
+use crate::arch::Nearest;
 use crate::chat::ChatError;
 use crate::sampling::SamplingError;
 use crate::tokenizer::TokenizerError;
@@ -32,10 +32,12 @@ pub enum Error {
     #[error("this model can be used by token ids only (--ids): {0}")]
     NoTokenizer(String),
     /// The file's architecture is not one that the decoder runs.
-    #[error("architecture `{name}` is not supported; supported are {}", names())]
+    #[error("architecture `{name}` is not supported; {nearest}")]
     Architecture {
         /// Its name in the file.
         name: String,
+        /// The supported ones that its tensors are nearest to.
+        nearest: Nearest,
     },
     /// A hyperparameter makes no sense.
     #[error("metadata `{key}`: {message}")]
@@ -87,8 +89,4 @@ pub enum Error {
     /// A request that makes no sense.
     #[error("{0}")]
     Request(String),
-}
-
-fn names() -> String {
-    Architecture::ALL.iter().map(|a| a.name).collect::<Vec<_>>().join(", ")
 }

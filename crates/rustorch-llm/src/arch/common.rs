@@ -151,6 +151,7 @@ pub(super) const SWIGLU: Mlp = Mlp {
     up: Linear::maybe_biased("ffn_up"),
     down: Linear::maybe_biased("ffn_down"),
     activation: Activation::Silu,
+    sparsity: None,
     shared: false,
     sigmoid_gate: None,
     scaled: true,

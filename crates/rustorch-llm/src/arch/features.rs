@@ -87,6 +87,8 @@ fn collect(parts: &[Part], found: &mut Vec<&'static str>) {
             }
             Part::Scale(_) => found.push("scales"),
             Part::ScaleBy(_) => found.push("layer scale"),
+            Part::AltUp(_) => found.push("AltUp"),
+            Part::LowRank(..) => found.push("LAuReL"),
             Part::SoftCap(_) => found.push("logit soft cap"),
             Part::PerLayerEmbedding(_) | Part::PerLayerInput(_) => found.push("per-layer embeddings"),
         }
@@ -119,13 +121,15 @@ fn attention(part: &Attention, found: &mut Vec<&'static str>) {
     found.extend(rest.iter().filter(|(has, _)| *has).map(|(_, feature)| *feature));
 }
 
-fn mlp(part: &Mlp) -> Option<&'static str> {
-    Some(match (part.shared, part.sigmoid_gate, part.gate, part.activation) {
+fn mlp(part: &Mlp) -> Vec<&'static str> {
+    let mut found = vec![match (part.shared, part.sigmoid_gate, part.gate, part.activation) {
         (true, Some(_), ..) => "gated shared expert",
         (true, None, ..) => "shared expert",
         (false, _, MlpGate::None, activation) => plain(activation),
         (false, _, _, activation) => gated(activation),
-    })
+    }];
+    found.extend(part.sparsity.map(|_| "activation sparsity"));
+    found
 }
 
 fn experts(part: &Experts, found: &mut Vec<&'static str>) {

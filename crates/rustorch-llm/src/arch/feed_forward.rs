@@ -13,6 +13,8 @@ pub struct Mlp {
     pub down: Linear,
     /// The activation.
     pub activation: Activation,
+    /// Gates are made 0 where they are not above their mean and so many standard deviations, which is taken from the others.
+    pub sparsity: Option<f32>,
     /// Whether it is an expert that all tokens use, whose inner width is that of its tensors.
     pub shared: bool,
     /// A vector whose dot product with `x`, through a sigmoid, is a factor of the result.

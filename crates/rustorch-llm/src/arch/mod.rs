@@ -9,6 +9,7 @@ mod common;
 mod factor;
 mod features;
 mod feed_forward;
+mod nearest;
 mod part;
 mod ranking;
 mod recurrent;
@@ -31,6 +32,7 @@ mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
 mod gemma4;
 mod gemma_embedding;
 mod glm4;
@@ -88,7 +90,8 @@ mod starcoder2;
 pub use attention::{Attention, HeadNorm, LatentAttention, NormSpan, Rope, Temperature, WindowedRope};
 pub use factor::Factor;
 pub use feed_forward::{Activation, Experts, Mlp, MlpGate, RouterInput, Scores};
-pub use part::{Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
+pub use nearest::Nearest;
+pub use part::{AltUp, Bias, Linear, Norm, NormKind, Output, Part, PerLayerEmbedding, PerLayerInput};
 pub use ranking::{RankedRows, Ranking};
 pub use recurrent::{DeltaNet, DeltaRates};
 
@@ -153,6 +156,12 @@ pub struct LeftOut {
 /// Blocks behind those of the decoder.
 const NEXTN: LeftOut = LeftOut { tensors: "blk.*", reason: "a block that predicts the token after the next" };
 
+/// Projections of blocks that use other blocks' keys and values.
+const SHARED: LeftOut =
+    LeftOut { tensors: "blk.*", reason: "the block uses another block's keys and values" };
+
+const SHARED_KEYS: [&str; 3] = [".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"];
+
 impl Architecture {
     /// Every architecture that the decoder runs.
     pub const ALL: &'static [&'static Architecture] = &[
@@ -175,6 +184,7 @@ impl Architecture {
         &gemma_embedding::GEMMA_EMBEDDING,
         &gemma2::GEMMA2,
         &gemma3::GEMMA3,
+        &gemma3n::GEMMA3N,
         &gemma4::GEMMA4,
         &glm4::GLM4,
         &glm4moe::GLM4MOE,
@@ -262,7 +272,11 @@ impl Architecture {
     /// Why a tensor of this name is passed over in a model of this configuration, if it is.
     pub fn left_out(&self, config: &ModelConfig, tensor: &str) -> Option<&'static LeftOut> {
         let block = tensor.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        let shares = |block: usize| config.layers.get(block).is_some_and(|layer| layer.keys_of.is_some());
         match block {
+            Some(block) if shares(block) && SHARED_KEYS.iter().any(|end| tensor.ends_with(end)) => {
+                Some(&SHARED)
+            }
             Some(block) if config.predicting_blocks().contains(&block) => Some(&NEXTN),
             _ => self.left_out.iter().find(|left_out| left_out.matches(tensor)),
         }

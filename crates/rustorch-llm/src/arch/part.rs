@@ -60,6 +60,10 @@ pub enum Part {
     PerLayerEmbedding(PerLayerEmbedding),
     /// The branch, projected to that width, times the block's embedding, and projected back.
     PerLayerInput(PerLayerInput),
+    /// A step of alternating updates between several residual streams (AltUp).
+    AltUp(AltUp),
+    /// Two linear layers, as wide between them as their tensors are.
+    LowRank(Linear, Linear),
     /// `cap · tanh(x / cap)` by the cap under a metadata key; nothing without the key.
     SoftCap(&'static str),
     /// The layer that gives the logits.
@@ -124,6 +128,24 @@ pub struct PerLayerInput {
     pub gate: Linear,
     /// Projection back.
     pub projection: Linear,
+}
+
+/// A step of alternating updates (AltUp, Baykal et al. 2023): of several residual streams a block computes one and predicts the others.
+/// Their number and which one it is are in the metadata (`altup.*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AltUp {
+    /// Makes the other streams from the branch, each by a matrix and of the branch's length (`altup_proj`).
+    Expand,
+    /// Predicts all streams from each other. The one that the block computes becomes the residual stream.
+    Predict,
+    /// Corrects the predictions by what the block has computed. The branch becomes the corrected stream of the block, times
+    /// `altup_correct_scale`.
+    Correct,
+    /// Adds the branch to all streams but the first.
+    AddToOthers,
+    /// Makes the mean of all streams the residual stream, the others each by a matrix and of the block's stream's length
+    /// (`altup_unembd_proj`).
+    Merge,
 }
 
 /// The layer that gives the logits.

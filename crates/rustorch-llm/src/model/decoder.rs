@@ -101,6 +101,8 @@ pub(super) struct Flow {
     branch: Tensor,
     /// Embeddings for each block, `[n, blocks, width]`, where the architecture has them.
     pub(super) per_layer: Option<Tensor>,
+    /// Several residual streams, `[n, streams, embedding]`, where the architecture has them.
+    pub(super) streams: Option<Tensor>,
     /// The values of the first recurrence, `[n, embedding]`, where others mix them into theirs.
     pub(super) first_value: Option<Tensor>,
 }
@@ -157,11 +159,11 @@ impl Decoder {
 
 impl Flow {
     pub(super) fn new(x: Tensor) -> Flow {
-        Flow { residual: x.clone(), branch: x, per_layer: None, first_value: None }
+        Flow { residual: x.clone(), branch: x, per_layer: None, streams: None, first_value: None }
     }
 
     /// Makes `x` the residual stream.
-    fn begin(&mut self, x: Tensor) {
+    pub(super) fn begin(&mut self, x: Tensor) {
         (self.residual, self.branch) = (x.clone(), x);
     }
 

@@ -47,8 +47,11 @@ impl Model {
     /// If the architecture is unknown, metadata is missing or senseless, or a tensor is missing or of the wrong shape.
     pub fn load(file: &gguf::File, progress: &mut dyn FnMut(usize, usize)) -> Result<Model> {
         let name = file.metadata().get::<&str>("general.architecture")?;
-        let architecture =
-            Architecture::find(name).ok_or_else(|| Error::Architecture { name: name.to_owned() })?;
+        let unknown = || {
+            let nearest = Architecture::nearest(file.tensors().map(|tensor| tensor.name()));
+            Error::Architecture { name: name.to_owned(), nearest }
+        };
+        let architecture = Architecture::find(name).ok_or_else(unknown)?;
         let config = ModelConfig::read(architecture, file)?;
         let mut loader = Loader::new(architecture, &config, file, progress);
         let decoder = Decoder::load(architecture, &config, &mut loader)?;

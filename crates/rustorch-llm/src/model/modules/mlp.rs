@@ -15,6 +15,8 @@ pub(in crate::model) struct Mlp {
     up: LinearWeights,
     down: LinearWeights,
     activation: ActivationFn,
+    /// How far gates have to be above their mean, in standard deviations.
+    sparsity: Option<f32>,
     /// A vector `[1, embedding]` that gives a factor of the result.
     sigmoid_gate: Option<TensorId>,
 }
@@ -46,6 +48,7 @@ impl Mlp {
             up: scaled(up),
             down: scaled(down),
             activation: ActivationFn::new(mlp.activation, &loader.metadata)?,
+            sparsity: mlp.sparsity,
             sigmoid_gate: mlp.sigmoid_gate.map(|name| loader.row(name, width)).transpose()?,
         })
     }
@@ -53,6 +56,10 @@ impl Mlp {
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
         let gate = self.gate.map(|gate| gate.forward_then_scale(pass, x)).transpose()?;
         let up = self.up.forward_then_scale(pass, x)?;
+        let gate = match (gate, self.sparsity) {
+            (Some(gate), Some(deviations)) => Some(largest(&gate, deviations)?),
+            (gate, _) => gate,
+        };
         let inner = match &gate {
             Some(gate) => self.activation.forward(gate, Some(&up), pass.numerics)?,
             None => self.activation.forward(&up, None, pass.numerics)?,
@@ -66,4 +73,10 @@ impl Mlp {
             None => y,
         })
     }
+}
+
+/// Of each row of `x` by how much its elements exceed the mean and so many standard deviations.
+fn largest(x: &Tensor, deviations: f32) -> Result<Tensor> {
+    let cutoff = x.std(-1, 1.0, true)?.mul(deviations)?.add(&x.mean(-1, true)?)?;
+    Ok(x.sub(&cutoff)?.relu()?)
 }

@@ -1,6 +1,7 @@
 //! Modules: the parts of an architecture with their weights and sizes, ready to run.
 
 mod activation;
+mod altup;
 mod attention;
 mod delta_net;
 mod experts;
@@ -23,6 +24,7 @@ use super::loader::Loader;
 use super::weights::TensorId;
 use crate::Result;
 use crate::arch::Part;
+use altup::AltUp;
 use attention::Attention;
 use delta_net::DeltaNet;
 use experts::Experts;
@@ -62,6 +64,8 @@ pub(super) enum Module {
     SoftCap(f32),
     PerLayerEmbedding(PerLayerEmbedding),
     PerLayerInput(PerLayerInput),
+    AltUp(AltUp),
+    LowRank(LinearWeights, LinearWeights),
     Output(LinearWeights),
 }
 
@@ -132,6 +136,12 @@ impl Module {
                 _ => Module::PerLayerEmbedding(PerLayerEmbedding::load(part, loader)?),
             },
             Part::PerLayerInput(part) => Module::PerLayerInput(PerLayerInput::load(part, loader)?),
+            Part::AltUp(step) => Module::AltUp(AltUp::load(*step, loader)?),
+            Part::LowRank(down, up) => {
+                let rank = loader.shape_of(down.name)?.first().copied().unwrap_or(0);
+                let down = loader.linear(*down, [rank, embedding], None)?;
+                Module::LowRank(down, loader.linear(*up, [embedding, rank], None)?)
+            }
             Part::SoftCap(key) => match loader.metadata.find_f32(key)? {
                 None | Some(0.0) => return Ok(None),
                 Some(cap) => Module::SoftCap(cap),
@@ -204,6 +214,8 @@ impl Module {
                 return Ok(());
             }
             Module::PerLayerInput(module) => module.forward(pass, flow)?,
+            Module::AltUp(step) => return step.forward(pass, flow),
+            Module::LowRank(down, up) => up.forward(pass, &down.forward(pass, flow.input())?)?,
             Module::SoftCap(cap) => flow.input().mul(1.0 / *cap)?.tanh()?.mul(*cap)?,
             Module::Output(linear) => linear.forward(pass, flow.input())?,
         };

@@ -11,17 +11,18 @@ use serde::Deserialize;
 
 /// A model without its weights, and what llama.cpp computes with it.
 #[derive(Deserialize)]
-struct Fixture {
+pub(super) struct Fixture {
     #[serde(flatten)]
-    header: Header,
-    ids: Vec<u32>,
+    pub(super) header: Header,
+    pub(super) ids: Vec<u32>,
     /// A row for each id.
     hidden: String,
     /// A vector, or scores.
     pooled: String,
 }
 
-fn fixtures() -> Vec<Fixture> {
+/// All lines.
+pub(super) fn fixtures() -> Vec<Fixture> {
     let text = include_str!("../../fixtures/encoders.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

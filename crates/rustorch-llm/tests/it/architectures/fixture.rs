@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A model without its weights.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(super) struct Header {
     pub(crate) name: String,
     metadata: serde_json::Map<String, serde_json::Value>,
@@ -98,6 +98,42 @@ impl Header {
     /// The name in `general.architecture`.
     pub(crate) fn architecture(&self) -> &str {
         self.metadata["general.architecture"].as_str().unwrap()
+    }
+
+    /// The same model under another name, with other tensors added.
+    pub(crate) fn renamed(mut self, name: &str, tensors: &[&str]) -> Header {
+        self.metadata.insert("general.architecture".into(), name.into());
+        self.tensors.extend(tensors.iter().map(|&tensor| (tensor.to_owned(), serde_json::json!([32]))));
+        self
+    }
+
+    /// The keys of the architecture's metadata, without its prefix.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().filter_map(|key| key.strip_prefix(self.architecture())?.strip_prefix('.'))
+    }
+
+    /// The same model with another value of a key: flags are reversed, numbers doubled or made 1, and others removed.
+    pub(crate) fn with_another(&self, key: &str) -> Header {
+        use serde_json::Value as Json;
+        let mut header = self.clone();
+        let key = format!("{}.{key}", self.architecture());
+        let another = match &self.metadata[&key] {
+            Json::Bool(value) => Some(Json::from(!value)),
+            Json::Number(value) if value.as_u64() == Some(0) => Some(Json::from(1)),
+            Json::Number(value) if value.is_u64() => value.as_u64().map(|value| Json::from(2 * value)),
+            Json::Number(value) => value.as_f64().map(|value| Json::from(2.0 * value)),
+            _ => None,
+        };
+        match another {
+            Some(value) => header.metadata.insert(key, value),
+            None => header.metadata.remove(&key),
+        };
+        header
+    }
+
+    /// The names of all tensors.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
     /// Writes a file, its tensors in the dtypes that their names and ranks are given, and loads it.
