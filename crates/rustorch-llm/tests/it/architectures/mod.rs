@@ -3,8 +3,8 @@
 //! Expected: `fixtures/architectures.jsonl`, written by `tools/oracle/llama_archs.py`. A fixture whose architecture is not in
 //! [`Architecture::ALL`] is counted and not run.
 
-mod fixture;
-mod weights;
+pub(crate) mod fixture;
+pub(crate) mod weights;
 
 use crate::common::argmax;
 use fixture::{Fixture, Ids};
