@@ -317,6 +317,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "llama_quantize",
+        about: "llama.cpp: the dtypes and data of tensors in each mixture",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/quantize.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "llama_logits",
         about: "llama.cpp: logits and greedy ids of the shared models, and of those of block_models",
         runs: &[

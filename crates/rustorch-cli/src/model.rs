@@ -38,16 +38,7 @@ pub(crate) fn load(
     device: &DeviceArgs,
 ) -> Result<Arc<LanguageModel>, Failure> {
     let file = open_file(args.model.as_deref(), args.no_mmap)?;
-    let bar = if output::has_escapes(&std::io::stderr()) {
-        ProgressBar::no_length()
-    } else {
-        ProgressBar::hidden()
-    };
-    // The template is a constant of ours; a mistake in it shows in every test on a terminal.
-    if let Ok(style) = ProgressStyle::with_template("loading {bar:32} {pos}/{len} tensors") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let bar = progress_bar("loading {bar:32} {pos}/{len} tensors");
     let model = LanguageModel::from_file(file, &mut |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
@@ -61,4 +52,18 @@ pub(crate) fn load(
     })?;
     backend.place(&mut model, device)?;
     Ok(Arc::new(model))
+}
+
+/// A progress bar on a terminal, and nothing elsewhere.
+pub(crate) fn progress_bar(template: &str) -> ProgressBar {
+    if !output::has_escapes(&std::io::stderr()) {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length();
+    // Templates are constants of ours; a mistake in one shows in every test on a terminal.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }

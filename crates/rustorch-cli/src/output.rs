@@ -121,6 +121,15 @@ pub(crate) fn seconds(s: f64) -> String {
     }
 }
 
+/// Refuses to write a file over the one that it is made of.
+pub(crate) fn refuse_same_file(source: &Path, target: &Path) -> Result<(), Failure> {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    match canonical(source).is_some_and(|source| canonical(target) == Some(source)) {
+        true => Err(Failure::Usage(format!("{} would be written over itself", target.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Writes a file that the user named.
 pub(crate) fn file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let written = std::fs::File::create(path).and_then(|file| {

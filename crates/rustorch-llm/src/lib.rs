@@ -6,6 +6,7 @@ mod error;
 pub mod generate;
 mod language_model;
 pub mod model;
+pub mod quantize;
 pub mod sampling;
 pub mod tokenizer;
 

@@ -8,5 +8,7 @@ pub(crate) mod devices;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod quantize;
+pub(crate) mod split;
 pub(crate) mod tokenize;
 pub(crate) mod watch;

@@ -163,7 +163,18 @@ fn help_goes_to_standard_output() {
     for word in ["Usage:", "Examples:", "Exit codes:", "--backend", "hybrid", "--repeat-last-n", "inspect"] {
         assert!(long.contains(word), "{word}");
     }
-    for command in ["inspect", "architectures", "tokenize", "bench", "devices", "explain", "completions"] {
+    for command in [
+        "inspect",
+        "architectures",
+        "tokenize",
+        "quantize",
+        "split",
+        "merge",
+        "bench",
+        "devices",
+        "explain",
+        "completions",
+    ] {
         let help = succeed(&[command, "-h"]);
         assert!(help.contains(&format!("Usage: rustorch-cli {command}")), "{help}");
         assert_eq!(succeed(&["help", command]), succeed(&[command, "--help"]));

@@ -20,6 +20,7 @@ mod device_report;
 mod devices;
 mod environment;
 mod errors;
+mod files;
 mod generate;
 mod inspect;
 #[cfg(unix)]

@@ -199,6 +199,14 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// As [`write_file`](Self::write_file), and [`ErrorKind::TooManyParts`].
     pub fn write_split(&self, prefix: impl AsRef<Path>, max_bytes: u64) -> Result<Vec<PathBuf>> {
+        self.write_groups(prefix, &self.groups(max_bytes))
+    }
+
+    /// As [`write_split`](Self::write_split), with so many tensors in each part, in the order in which they were added; those left over make another part.
+    ///
+    /// # Errors
+    /// As [`write_split`](Self::write_split).
+    pub fn write_groups(&self, prefix: impl AsRef<Path>, lengths: &[usize]) -> Result<Vec<PathBuf>> {
         let prefix = prefix.as_ref();
         let Some(name) = prefix.file_name().and_then(|name| name.to_str()) else {
             let error =
@@ -206,7 +214,16 @@ impl<'a> Writer<'a> {
             return Err(Error::at(Some(prefix), error.into()));
         };
         let name = name.strip_suffix(".gguf").unwrap_or(name);
-        let groups = self.groups(max_bytes);
+        let mut rest = self.tensors.as_slice();
+        let mut groups = Vec::new();
+        for &length in lengths {
+            let group;
+            (group, rest) = rest.split_at(length.min(rest.len()));
+            groups.push(group);
+        }
+        if !rest.is_empty() || groups.is_empty() {
+            groups.push(rest);
+        }
         let count = u16::try_from(groups.len())
             .map_err(|_| Error::at(Some(prefix), ErrorKind::TooManyParts { parts: groups.len() }))?;
 
@@ -235,18 +252,18 @@ impl<'a> Writer<'a> {
         Ok(paths)
     }
 
-    /// The tensors in runs of at most `max_bytes`, or of a single tensor; at least one run.
-    fn groups(&self, max_bytes: u64) -> Vec<&[Tensor<'a>]> {
+    /// The lengths of runs of tensors of at most `max_bytes`, or of a single tensor; at least one run.
+    fn groups(&self, max_bytes: u64) -> Vec<usize> {
         let (mut groups, mut first, mut sum) = (Vec::new(), 0, 0u64);
         for (i, tensor) in self.tensors.iter().enumerate() {
             let bytes = tensor.bytes as u64;
             if i > first && sum.saturating_add(bytes) > max_bytes {
-                groups.push(&self.tensors[first..i]);
+                groups.push(i - first);
                 (first, sum) = (i, 0);
             }
             sum = sum.saturating_add(bytes);
         }
-        groups.push(&self.tensors[first..]);
+        groups.push(self.tensors.len() - first);
         groups
     }
 }

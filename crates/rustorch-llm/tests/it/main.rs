@@ -13,6 +13,7 @@ mod common;
 mod greedy;
 mod hybrid_f32;
 mod logits;
+mod quantize;
 mod sampling;
 mod session;
 mod tokenizer_made;

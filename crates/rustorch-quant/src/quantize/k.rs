@@ -181,8 +181,11 @@ fn fit_affine<const N: usize>(x: &[f32], importance: Option<&[f32]>, n: f32, n_s
         (scales[j], mins[j]) = best_scale_and_min(x, w, n);
         weight[j] = sum(N, |i| w[i]);
     }
-    let (mut d, scales) = round_positive(&scales, &weight, n_scales);
-    let (mut dmin, mins) = round_positive(&mins, &weight, n_scales);
+    let (mut d, mut scales) = round_positive(&scales, &weight, n_scales);
+    let (mut dmin, mut mins) = round_positive(&mins, &weight, n_scales);
+    for (j, (x, w)) in x.as_chunks::<N>().0.iter().zip(w.as_chunks::<N>().0).enumerate() {
+        (scales[j], mins[j]) = best_integers(x, w, [d.get(), dmin.get()], [scales[j], mins[j]], n, n_scales);
+    }
 
     let mut best: Option<(f32, F16Le, F16Le, [f32; 256])> = None;
     for _ in 0..4 {
@@ -230,6 +233,37 @@ fn fit_affine<const N: usize>(x: &[f32], importance: Option<&[f32]>, n: f32, n_s
         mins: mins.map(|m| m as u8),
         codes: codes.map(|l| l as u8),
     }
+}
+
+/// Of the integers around a group's scale and minimum, those with the smallest error: each was rounded without the other.
+#[inline(always)]
+fn best_integers<const N: usize>(
+    x: &[f32; N],
+    w: &[f32; N],
+    [d, dmin]: [f32; 2],
+    [scale, min]: [f32; 2],
+    n: f32,
+    n_scales: f32,
+) -> (f32, f32) {
+    let mut best = (f32::INFINITY, scale, min);
+    // The pair itself first: it stays where others are no better.
+    for (ds, dm) in [(0, 0), (0, -1), (0, 1), (-1, 0), (1, 0), (-1, -1), (1, 1), (-1, 1), (1, -1)] {
+        let (scale, min) = (scale + ds as f32, min + dm as f32);
+        if scale < 0.0 || min < 0.0 || scale > n_scales || min > n_scales {
+            continue;
+        }
+        let (step, offset) = (d * scale, dmin * min);
+        let inverse = inverse(step);
+        let error = sum(N, |i| {
+            let code = round(clamp((x[i] + offset) * inverse, 0.0, n));
+            let e = step * code - offset - x[i];
+            w[i] * e * e
+        });
+        if error < best.0 {
+            best = (error, scale, min);
+        }
+    }
+    (best.1, best.2)
 }
 
 /// Values that are not negative as multiples, 0 to `n`, of a half.

@@ -56,7 +56,7 @@ pub(super) fn smoothed_weights<const N: usize>(x: &[f32; N], importance: Option<
         // Values without any importance give way to others, but are not thrown away.
         Some(w) if w.iter().any(|&w| w > 0.0) => {
             let least = sum(N, |i| w[i]) / N as f32 / 1024.0;
-            std::array::from_fn(|i| (w[i] + least) * (mean_square + x[i] * x[i]).sqrt())
+            std::array::from_fn(|i| (w[i] + least) * (2.0 * mean_square + x[i] * x[i]).sqrt())
         }
         Some(_) => std::array::from_fn(|i| (rms + x[i].abs()) * 2f32.powi(-20)),
     }

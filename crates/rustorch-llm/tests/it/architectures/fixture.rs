@@ -156,7 +156,7 @@ impl Header {
 }
 
 /// GGUF's value: `u32`, `f32`, `bool`, string, or an array of `i32`, `f32`, `bool` or strings.
-fn metadata(value: &serde_json::Value) -> Value {
+pub(crate) fn metadata(value: &serde_json::Value) -> Value {
     use serde_json::Value as Json;
     match value {
         Json::Bool(value) => (*value).into(),

@@ -3,10 +3,10 @@
 //! Expected: `fixtures/architectures.jsonl`, written by `tools/oracle/llama_archs.py`.
 
 mod encoders;
-mod fixture;
+pub(crate) mod fixture;
 mod mutations;
 mod nearest;
-mod weights;
+pub(crate) mod weights;
 
 use crate::common::argmax;
 use fixture::{Fixture, Ids};

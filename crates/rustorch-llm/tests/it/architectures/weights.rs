@@ -6,7 +6,7 @@
 use crate::common::fnv1a;
 
 /// The values of a tensor; `shape` is outermost first, and `embedding` how far the values of the embedding table reach.
-pub(super) fn tensor(name: &str, shape: &[usize], embedding: f32) -> Vec<f32> {
+pub(crate) fn tensor(name: &str, shape: &[usize], embedding: f32) -> Vec<f32> {
     let seed = fnv1a(name.bytes());
     let (middle, reach) = affine(name, shape, embedding);
     let uniform = |bits: u64| (bits as i64 - (1 << 23)) as f32 / (1 << 23) as f32;
@@ -21,7 +21,7 @@ pub(super) fn length(name: &str, i: u64) -> usize {
 }
 
 /// The `i`-th output, from 1.
-fn splitmix64(seed: u64, i: u64) -> u64 {
+pub(crate) fn splitmix64(seed: u64, i: u64) -> u64 {
     let z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
