@@ -154,6 +154,7 @@ fn read_layers(
         r.find_size("attention.key_length_swa")?.unwrap_or(key_length),
         r.find_size("attention.value_length_swa")?.unwrap_or(value_length),
     ];
+    refuse_what_no_part_computes(r, architecture)?;
     let windows = read_windows(r, architecture, blocks)?;
     let chunked = architecture.windows.is_some_and(|windows| windows.chunked);
     let owners = read_owners(r, &windows)?;
@@ -181,6 +182,23 @@ fn read_layers(
             })
         })
         .collect()
+}
+
+/// Metadata that llama.cpp computes with in this architecture, and none of its parts here does.
+fn refuse_what_no_part_computes(r: &MetadataReader<'_>, architecture: &Architecture) -> Result<()> {
+    let scale = r.find_f32("attention.temperature_scale")?.unwrap_or(0.0);
+    if scale != 0.0 && !architecture.features().contains(&"attention temperature") {
+        let message = format!(
+            "{scale} is not supported: the attention of {} has no temperature here",
+            architecture.name
+        );
+        return Err(r.error("attention.temperature_scale", message));
+    }
+    let chunked = architecture.windows.is_some_and(|windows| windows.chunked);
+    if chunked && r.find_i64("attention.sliding_window")? == Some(0) {
+        return Err(r.error("attention.sliding_window", "0, attention without chunks, is not supported"));
+    }
+    Ok(())
 }
 
 /// The window of each block.

@@ -107,6 +107,12 @@ impl Header {
         self
     }
 
+    /// The header with a value of metadata set.
+    pub(crate) fn with(mut self, key: &str, value: serde_json::Value) -> Header {
+        self.metadata.insert(key.into(), value);
+        self
+    }
+
     /// The keys of the architecture's metadata, without its prefix.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.metadata.keys().filter_map(|key| key.strip_prefix(self.architecture())?.strip_prefix('.'))

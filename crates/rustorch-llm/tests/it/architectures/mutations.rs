@@ -71,3 +71,17 @@ fn every_key_of_metadata_changes_some_model() {
     println!("{} keys", of_key.len());
     assert!(idle.is_empty(), "{}", idle.join("\n"));
 }
+
+/// What llama.cpp computes by a key, and no part here does, is an error that names the key.
+#[test]
+fn metadata_that_no_part_computes_with_is_refused() {
+    for (name, key, value) in [
+        ("deepseek2", "deepseek2.attention.temperature_scale", serde_json::json!(0.1)),
+        ("llama4", "llama4.attention.sliding_window", serde_json::json!(0)),
+    ] {
+        let fixture =
+            Fixture::all().into_iter().find(|fixture| fixture.header.architecture() == name).unwrap();
+        let error = fixture.header.with(key, value).open(|_, _| DType::F32).err().unwrap();
+        assert!(error.contains(key) && error.contains("not supported"), "{error}");
+    }
+}
