@@ -5,6 +5,7 @@ use crate::recycled::{Recycle, Recycled, SpareBlocks};
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
 use rustorch_runtime::{FromOutput, Output, Storage};
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
 use std::thread::LocalKey;
 
 /// A multi-dimensional array: a cheap handle to memory on a device, with a dtype and a layout.
@@ -46,17 +47,8 @@ impl FromOutput for Tensor {
     /// The parts of a tensor whose elements are contiguous from the start of a storage: made where they stay.
     #[inline]
     fn packed(storage: Storage, dtype: DType, shape: &Shape) -> Tensor {
-        // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.
-        Tensor(unsafe {
-            Recycled::made_by(|place: *mut Inner| {
-                // Reads nothing, but names every part: another one does not compile until it is written here, too.
-                let Inner { storage: _, dtype: _, layout: _, history: _ } = *place;
-                (&raw mut (*place).storage).write(storage);
-                (&raw mut (*place).dtype).write(dtype);
-                (&raw mut (*place).history).write(History::none());
-                Layout::contiguous_in(&mut *(&raw mut (*place).layout).cast(), shape);
-            })
-        })
+        // SAFETY: the layout is initialised.
+        unsafe { Tensor::in_place(storage, dtype, |place| Layout::contiguous_in(place, shape)) }
     }
 
     fn output(out: Output) -> Tensor {
@@ -76,14 +68,29 @@ impl Tensor {
     /// As [`from_parts`](Self::from_parts), of a layout that is copied to where it stays.
     #[inline]
     pub(crate) fn from_parts_of(storage: Storage, dtype: DType, layout: &Layout) -> Tensor {
-        // SAFETY: each part is written.
+        // SAFETY: the layout is initialised.
+        unsafe { Tensor::in_place(storage, dtype, |place| layout.copy_in(place)) }
+    }
+
+    /// The handle to a layout of a storage, which is written where it stays.
+    ///
+    /// # Safety
+    /// `layout` initialises what it is given.
+    #[inline(always)]
+    unsafe fn in_place(
+        storage: Storage,
+        dtype: DType,
+        layout: impl FnOnce(&mut MaybeUninit<Layout>),
+    ) -> Tensor {
+        // SAFETY: each part is written. The layout's place may be uninitialised, as its type says.
         Tensor(unsafe {
             Recycled::made_by(|place: *mut Inner| {
+                // Reads nothing, but names every part: another one does not compile until it is written here, too.
                 let Inner { storage: _, dtype: _, layout: _, history: _ } = *place;
                 (&raw mut (*place).storage).write(storage);
                 (&raw mut (*place).dtype).write(dtype);
                 (&raw mut (*place).history).write(History::none());
-                layout.copy_in(&mut *(&raw mut (*place).layout).cast());
+                layout(&mut *(&raw mut (*place).layout).cast());
             })
         })
     }

@@ -55,19 +55,38 @@ fn is_differentiable(result: &Tensor) -> bool {
     result.dtype().is_float() || result.dtype().is_complex()
 }
 
-/// Runs an operation and records it.
-#[inline(never)]
-pub(crate) fn run(op: &Op, args: &[&Tensor], execute: impl FnOnce() -> Result<Results>) -> Result<Results> {
+/// How an operation of these arguments is recorded.
+enum Recorded<'a> {
+    /// Not at all.
+    No,
+    /// With this rule.
+    By(&'a dyn Rule),
+    /// As the operations that it stands for.
+    Steps,
+}
+
+#[inline]
+fn recorded<'a>(op: &'a Op, args: &[&Tensor]) -> Result<Recorded<'a>> {
     if !is_recorded(args) {
-        return execute();
+        return Ok(Recorded::No);
     }
     let rule = rule::of(op);
     match rule.gradient(args) {
-        Gradient::Exists => {}
-        Gradient::None => return execute(),
-        Gradient::Refused(reason) => return Err(refused(op.name(), reason, args)),
-        Gradient::Steps => return steps::run(op, args),
+        Gradient::Exists => Ok(Recorded::By(rule)),
+        Gradient::None => Ok(Recorded::No),
+        Gradient::Refused(reason) => Err(refused(op.name(), reason, args)),
+        Gradient::Steps => Ok(Recorded::Steps),
     }
+}
+
+/// Runs an operation and records it.
+#[inline(never)]
+pub(crate) fn run(op: &Op, args: &[&Tensor], execute: impl FnOnce() -> Result<Results>) -> Result<Results> {
+    let rule = match recorded(op, args)? {
+        Recorded::No => return execute(),
+        Recorded::By(rule) => rule,
+        Recorded::Steps => return steps::run(op, args),
+    };
     let results = execute()?;
     attach(node(op, None, rule, args, &results)?, &results)?;
     Ok(results)
@@ -81,16 +100,11 @@ pub(crate) fn run_one(
     args: &[&Tensor],
     execute: impl FnOnce() -> Result<Tensor>,
 ) -> Result<Tensor> {
-    if !is_recorded(args) {
-        return execute();
-    }
-    let rule = rule::of(op);
-    match rule.gradient(args) {
-        Gradient::Exists => {}
-        Gradient::None => return execute(),
-        Gradient::Refused(reason) => return Err(refused(op.name(), reason, args)),
-        Gradient::Steps => return steps::run(op, args).map(only),
-    }
+    let rule = match recorded(op, args)? {
+        Recorded::No => return execute(),
+        Recorded::By(rule) => rule,
+        Recorded::Steps => return steps::run(op, args).map(only),
+    };
     let result = execute()?;
     let node = node(op, scalar, rule, args, std::slice::from_ref(&result))?;
     if is_differentiable(&result) {
