@@ -29,8 +29,8 @@ pub(crate) struct QuantizeArgs {
     /// How much an error in each column weighs, as llama-imatrix writes it
     #[arg(long, value_name = "FILE.gguf")]
     pub(crate) imatrix: Option<PathBuf>,
-    /// The type of tensors whose name contains a text (may be repeated; the first that fits counts)
-    #[arg(long, value_name = "NAME=TYPE", value_parser = by_name)]
+    /// The type of tensors in whose name a regular expression is found (may be repeated; the first that fits counts)
+    #[arg(long, value_name = "REGEX=TYPE", value_parser = by_name)]
     pub(crate) tensor_type: Vec<(String, DType)>,
     /// The type of output.weight, and of an embedding table that serves as such
     #[arg(long, value_name = "TYPE", value_parser = dtype)]

@@ -95,10 +95,10 @@ pub(crate) fn dtype(text: &str) -> Result<DType, String> {
     dense.or_else(quant).ok_or_else(|| "is not the name of a type, such as F16, Q8_0 or Q4_K".into())
 }
 
-/// `NAME=TYPE`.
+/// `REGEX=TYPE`.
 pub(crate) fn by_name(text: &str) -> Result<(String, DType), String> {
     match text.rsplit_once('=') {
         Some((name, of)) if !name.is_empty() => Ok((name.to_owned(), dtype(of)?)),
-        _ => Err("is not NAME=TYPE, such as ffn_down=Q8_0".into()),
+        _ => Err("is not REGEX=TYPE, such as ffn_down=Q8_0".into()),
     }
 }

@@ -106,7 +106,7 @@ fn mistakes_leave_no_file_and_say_what_helps() {
     fail(
         &["quantize", MODEL, target, "Q8_0", "--allow-requantize", "--tensor-type", "attn_q"],
         2,
-        &["NAME=TYPE"],
+        &["REGEX=TYPE"],
     );
     fail(
         &["quantize", MODEL, target, "F16", "--allow-requantize", "--imatrix", MODEL],

@@ -72,6 +72,14 @@ pub enum QuantizeError {
         /// How many are needed.
         expected: usize,
     },
+    /// A regular expression of [`by_name`](super::QuantizeOptions::by_name) is malformed, or finds nothing.
+    #[error("`{pattern}` as a name of tensors: {message}")]
+    Pattern {
+        /// The expression.
+        pattern: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A file that is no importance matrix.
     #[error("{path}: {message}")]
     Importance {

@@ -27,6 +27,7 @@ pub use mixture::Mixture;
 
 use category::{Category, is_quantizable, layer};
 use choose::{Candidate, Chooser, ModelFacts, fitting};
+use regex::Regex;
 use rustorch_core::{DType, QuantType};
 use rustorch_formats::gguf::{File, TensorRef};
 use rustorch_quant::QUANTIZABLE;
@@ -44,7 +45,7 @@ pub struct QuantizeOptions {
     pub output_dtype: Option<DType>,
     /// The dtype of the embedding table, whatever the mixture says.
     pub embedding_dtype: Option<DType>,
-    /// Dtypes of tensors whose name contains a text; the first that fits counts.
+    /// Dtypes of tensors in whose name a regular expression (of the crate `regex`) finds something; the first that does counts.
     pub by_name: Vec<(String, DType)>,
     /// All matrices get the mixture's own dtype.
     pub pure: bool,
@@ -125,7 +126,8 @@ impl<'a> Quantization<'a> {
             options.output_dtype,
             categories,
         );
-        let tensors = sources.iter().map(|&source| plan(source, options, &mut chooser));
+        let by_name = patterns(options, &sources)?;
+        let tensors = sources.iter().map(|&source| plan(source, options, &by_name, &mut chooser));
         Ok(Quantization { file, options, tensors: tensors.collect::<Result<_, _>>()? })
     }
 
@@ -135,10 +137,33 @@ impl<'a> Quantization<'a> {
     }
 }
 
+/// The expressions of [`QuantizeOptions::by_name`], each of which finds a matrix.
+fn patterns(
+    options: &QuantizeOptions,
+    tensors: &[TensorRef<'_>],
+) -> Result<Vec<(Regex, DType)>, QuantizeError> {
+    let compiled = |(pattern, dtype): &(String, DType)| {
+        let pattern = pattern.clone();
+        let regex = match Regex::new(&pattern) {
+            Ok(regex) => regex,
+            Err(error) => return Err(QuantizeError::Pattern { pattern, message: error.to_string() }),
+        };
+        let finds = |tensor: &TensorRef<'_>| {
+            is_quantizable(tensor.name(), tensor.shape()) && regex.is_match(tensor.name())
+        };
+        if !tensors.iter().any(finds) {
+            return Err(QuantizeError::Pattern { pattern, message: "no matrix has such a name".into() });
+        }
+        Ok((regex, *dtype))
+    };
+    options.by_name.iter().map(compiled).collect()
+}
+
 /// The plan for one tensor.
 fn plan<'a>(
     source: TensorRef<'a>,
     options: &'a QuantizeOptions,
+    by_name: &[(Regex, DType)],
     chooser: &mut Chooser<'_>,
 ) -> Result<PlannedTensor<'a>, QuantizeError> {
     let (name, shape) = (source.name(), source.shape());
@@ -155,13 +180,11 @@ fn plan<'a>(
     };
     let meant = match (given, options.mixture.dtype()) {
         (Some(given), _) => given,
-        (None, DType::Quant(default)) => {
-            match options.by_name.iter().find(|(part, _)| name.contains(part.as_str())) {
-                Some((_, dtype)) => *dtype,
-                None if options.pure => DType::Quant(default),
-                None => chooser.choose(&candidate, default)?,
-            }
-        }
+        (None, DType::Quant(default)) => match by_name.iter().find(|(regex, _)| regex.is_match(name)) {
+            Some((_, dtype)) => *dtype,
+            None if options.pure => DType::Quant(default),
+            None => chooser.choose(&candidate, default)?,
+        },
         (None, dense) => dense,
     };
     let columns = candidate.columns();

@@ -229,7 +229,11 @@ fn options_decide_before_the_mixture() {
     let options = QuantizeOptions {
         output_dtype: Some(DType::F16),
         embedding_dtype: Some(q(QuantType::Q8_0)),
-        by_name: vec![("blk.1.ffn".into(), q(QuantType::Q4_0)), ("ffn_up".into(), q(QuantType::Q5_K))],
+        by_name: vec![
+            (r"blk\.1\.ffn".into(), q(QuantType::Q4_0)),
+            ("ffn_up".into(), q(QuantType::Q5_K)),
+            (r"blk\.[0-2]\.attn_(k|v)".into(), q(QuantType::Q6_K)),
+        ],
         ..QuantizeOptions::new(Mixture::Q4_K_M)
     };
     let found = dtypes(&options);
@@ -239,9 +243,18 @@ fn options_decide_before_the_mixture() {
         ("blk.1.ffn_up.weight", q(QuantType::Q4_0)),
         ("blk.2.ffn_up.weight", q(QuantType::Q5_K)),
         ("blk.2.attn_q.weight", q(QuantType::Q4_K)),
+        ("blk.2.attn_k.weight", q(QuantType::Q6_K)),
         ("blk.2.attn_norm.weight", DType::F32),
     ] {
         assert_eq!(found[name], dtype, "{name}");
+    }
+    for (pattern, why) in
+        [("blk.(", "unclosed group"), ("ffn_sideways", "no matrix"), ("attn_norm", "no matrix")]
+    {
+        let by_name = vec![(pattern.to_owned(), q(QuantType::Q4_0))];
+        let options = QuantizeOptions { by_name, ..QuantizeOptions::new(Mixture::Q4_K_M) };
+        let error = Quantization::plan(&file, &options).unwrap_err().to_string();
+        assert!(error.contains(pattern) && error.contains(why), "{error}");
     }
     let pure = dtypes(&QuantizeOptions { pure: true, ..QuantizeOptions::new(Mixture::Q4_K_M) });
     assert!(
