@@ -124,15 +124,3 @@ fn brand() -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_tells_cpu_and_thread_counts_apart() {
-        let name = |threads| CpuBackend::new(threads).capability.name;
-        assert!(name(2).contains("2 threads") && name(1) != name(2), "{}", name(2));
-        assert!(name(1).starts_with(&model_name()) && !model_name().is_empty());
-    }
-}

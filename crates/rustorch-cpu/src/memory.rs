@@ -56,35 +56,3 @@ mod huge {
         Some(unsafe { Buffer::device(Device::CPU, bytes, Some(address), pages) })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustorch_core::{DType, Device, HOST_ALIGN, Layout, Shape, View, ViewMut};
-
-    #[test]
-    fn memory_of_every_size_is_aligned_and_can_be_written() {
-        for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (6 << 20) + 5] {
-            let mut buffer = alloc(bytes).unwrap();
-            assert_eq!((buffer.location(), buffer.bytes()), (Device::CPU, bytes));
-            let align = if cfg!(target_os = "linux") && bytes >= 2 << 20 { 2 << 20 } else { HOST_ALIGN };
-            assert_eq!(buffer.host_address().unwrap().as_ptr() as usize % align, 0);
-            let layout = Layout::contiguous(Shape::new([bytes].as_slice()).unwrap());
-            let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
-            // SAFETY: as many bytes as were allocated.
-            assert!(unsafe { ViewMut::new(&mut buffer, DType::U8, &layout) }.write_bytes(&data));
-            // SAFETY: as above, and written.
-            assert_eq!(unsafe { View::new(&buffer, DType::U8, &layout) }.as_bytes(), Some(&data[..]));
-        }
-    }
-
-    #[test]
-    fn too_much_is_refused() {
-        for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
-            assert_eq!(
-                alloc(bytes).unwrap_err(),
-                Fault::OutOfMemory { device: Device::CPU, requested: bytes }
-            );
-        }
-    }
-}

@@ -168,8 +168,3 @@ fn only<'a, 'v>(outs: &'a mut [ViewMut<'v>]) -> Result<&'a mut ViewMut<'v>, Faul
         _ => Err(strided::unreachable_memory()),
     }
 }
-
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;

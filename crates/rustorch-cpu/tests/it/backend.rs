@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use rustorch_core::{
-    Backend, BinaryOp, Buffer, Clamp, DType, Embedding, Layout, MatMul, Op, Scalar, Shape, UnaryOp, View,
-    ViewMut,
+    Backend, BinaryOp, Buffer, Clamp, DType, Device, Embedding, Fault, HOST_ALIGN, Layout, MatMul, Op,
+    Scalar, Shape, UnaryOp, View, ViewMut,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -65,5 +65,39 @@ fn what_infer_would_not_give_is_refused() {
     ];
     for (message, word) in cases {
         assert!(message.contains(word), "{message} lacks {word}");
+    }
+}
+
+#[test]
+fn the_name_tells_cpu_and_thread_counts_apart() {
+    let name = |threads| CpuBackend::new(threads).capability().name.clone();
+    assert!(name(2).contains("2 threads") && name(1) != name(2), "{}", name(2));
+    assert!(!name(1).starts_with(','), "{}", name(1));
+}
+
+#[test]
+fn memory_of_every_size_is_aligned_and_can_be_written() {
+    let cpu = CpuBackend::new(1);
+    for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (6 << 20) + 5] {
+        let mut buffer = cpu.alloc(bytes).unwrap();
+        assert_eq!((buffer.location(), buffer.bytes()), (Device::CPU, bytes));
+        let align = if cfg!(target_os = "linux") && bytes >= 2 << 20 { 2 << 20 } else { HOST_ALIGN };
+        assert_eq!(buffer.host_address().unwrap().as_ptr() as usize % align, 0);
+        let layout = Layout::contiguous(Shape::new([bytes].as_slice()).unwrap());
+        let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        // SAFETY: as many bytes as were allocated.
+        assert!(unsafe { ViewMut::new(&mut buffer, DType::U8, &layout) }.write_bytes(&data));
+        // SAFETY: as above, and written.
+        assert_eq!(unsafe { View::new(&buffer, DType::U8, &layout) }.as_bytes(), Some(&data[..]));
+    }
+}
+
+#[test]
+fn too_much_memory_is_refused() {
+    for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
+        assert_eq!(
+            CpuBackend::new(1).alloc(bytes).unwrap_err(),
+            Fault::OutOfMemory { device: Device::CPU, requested: bytes }
+        );
     }
 }

@@ -319,8 +319,3 @@ fn single<Q: Load, K: Load>(
     };
     backward::with_slice(pool, lse, fill)
 }
-
-#[cfg(test)]
-mod backward_tests;
-#[cfg(test)]
-mod tests;

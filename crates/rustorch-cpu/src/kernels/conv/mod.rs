@@ -152,6 +152,3 @@ unsafe fn sum<T: Number>(
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -515,6 +515,3 @@ fn with_room<T: Number, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
     }
     result
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,6 +11,7 @@ mod dense;
 mod gemm_args;
 mod mul_mat_id;
 mod rows;
+mod tasks;
 mod weight;
 
 pub(crate) use dense::{
@@ -76,6 +77,3 @@ fn run_quantized(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

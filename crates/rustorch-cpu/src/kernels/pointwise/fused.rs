@@ -315,6 +315,3 @@ fn slots(fused: &FusedPointwise) -> (SmallVec<[usize; 8]>, usize) {
     }
     (slots, count)
 }
-
-#[cfg(test)]
-mod tests;

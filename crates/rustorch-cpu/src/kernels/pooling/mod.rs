@@ -135,6 +135,3 @@ fn zeros<T: Wide>(line: &mut Vec<T::Acc>, len: usize) -> &mut [T::Acc] {
     line.resize(len, T::Acc::ZERO);
     line
 }
-
-#[cfg(test)]
-mod tests;

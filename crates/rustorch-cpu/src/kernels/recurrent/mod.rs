@@ -18,6 +18,3 @@ pub(super) use causal_conv1d::run as causal_conv1d;
 pub(super) use gated_delta_rule::run as gated_delta_rule;
 pub(super) use rwkv_wkv7::run as rwkv_wkv7;
 pub(super) use ssm_scan::run as ssm_scan;
-
-#[cfg(test)]
-mod tests;

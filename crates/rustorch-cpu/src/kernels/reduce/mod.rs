@@ -291,6 +291,3 @@ impl<C, R: Reducer<C>> Task for RowsOf<'_, C, R> {
         self.0.rows(l, self.1, self.2, self.3);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,6 +18,13 @@ struct Dequantized {
 
 /// The most values that are packed at a time, a multiple of every block length.
 const MOST: usize = 256;
+const _: () = {
+    let mut i = 0;
+    while i < QuantType::ALL.len() {
+        assert!(MOST.is_multiple_of(QuantType::ALL[i].block_len()));
+        i += 1;
+    }
+};
 
 impl Columns<f32> for Dequantized {
     fn size(&self) -> (usize, usize) {
@@ -70,16 +77,4 @@ pub(in crate::kernels::matmul) unsafe fn run_dequantized(
 ) {
     // SAFETY: this function's contract; the instruction set was detected.
     unsafe { run_packing::<Same<f32>, _>(pool, Isa::detect(), &Dequantized { quant, matrix }, gemms) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_whole_blocks_of_every_type() {
-        for quant in QuantType::ALL {
-            assert!(MOST.is_multiple_of(quant.block_len()), "{quant:?}");
-        }
-    }
 }

@@ -3,7 +3,8 @@
 use super::Arithmetic;
 use super::kernel::{HIGHEST, Scalar, Tiles};
 use super::pack::{pack_columns, pack_rows};
-use crate::kernels::matmul::rows::{GroupedGemm, MOST_ROWS, Parts, StridedRows, Task, Tasks};
+use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
+use crate::kernels::matmul::tasks::{MOST_ROWS, Task, Tasks};
 use crate::{Isa, ThreadPool};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -328,68 +329,5 @@ fn with_memory<E: Scalar>(memory: &'static Memory, len: usize, run: impl FnOnce(
     run(lines.as_mut_ptr().cast());
     if lines.capacity() * size_of::<Line>() <= MOST_KEPT {
         memory.set(lines);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Same;
-    use super::*;
-    use crate::kernels::matmul::rows::{GemmOutput, RowOffsets};
-    use crate::kernels::matmul::tests::Random;
-    use rustorch_core::C64;
-
-    fn compute<T>(isa: Isa, (m, n, k): (usize, usize, usize), a: &[T], b: &[T], zero: T) -> Vec<T>
-    where
-        T: Copy,
-        Same<T>: Arithmetic<X = T, W = T>,
-    {
-        let mut out = vec![zero; m * n];
-        let w = Strided { n, k, k_stride: 1, n_stride: k };
-        let to = GemmOutput {
-            base: out.as_mut_ptr(),
-            offsets: RowOffsets::Strided(n),
-            stride: 1,
-            bias: None,
-            activation: None,
-        };
-        // SAFETY: sizes agree; the caller's CPU has `isa`.
-        unsafe {
-            let x = StridedRows::new(a.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
-            run::<Same<T>>(&ThreadPool::new(1), isa, w, &[GroupedGemm { w: b.as_ptr().cast(), x, out: to }]);
-        }
-        out
-    }
-
-    #[test]
-    fn instruction_sets_agree() {
-        let random = &mut Random::new(21);
-        let size = (23, 41, 600);
-        let (a, b) = (random.floats(size.0 * size.2), random.floats(size.1 * size.2));
-        let complex = |v: &[f32]| v.iter().map(|&v| C64::new(v, 0.5 - v)).collect::<Vec<_>>();
-        let (ca, cb) = (complex(&a), complex(&b));
-        let (ia, ib): (Vec<i64>, Vec<i64>) = (
-            ca.iter().map(|z| (z.re * 1e18) as i64).collect(),
-            cb.iter().map(|z| (z.re * 1e18) as i64).collect(),
-        );
-        let portable = compute(Isa::Portable, size, &a, &b, 0.0);
-        let complex_portable = compute(Isa::Portable, size, &ca, &cb, C64::new(0.0, 0.0));
-        let whole = compute(Isa::Portable, size, &ia, &ib, 0);
-        let mut before: Option<(Vec<f32>, Vec<C64>)> = None;
-        for isa in [Isa::Avx2, Isa::Avx512] {
-            if isa > Isa::detect() {
-                continue;
-            }
-            let real = compute(isa, size, &a, &b, 0.0);
-            let complex = compute(isa, size, &ca, &cb, C64::new(0.0, 0.0));
-            assert!(real.iter().zip(&portable).all(|(a, b)| (a - b).abs() < 1e-4), "{isa:?}");
-            assert!(complex.iter().zip(&complex_portable).all(|(a, b)| (a - b).norm() < 1e-3), "{isa:?}");
-            assert_eq!(compute(isa, size, &ia, &ib, 0), whole);
-            // With fused multiply-adds, bit for bit.
-            if let Some(before) = &before {
-                assert_eq!((&real, &complex), (&before.0, &before.1));
-            }
-            before = Some((real, complex));
-        }
     }
 }

@@ -119,38 +119,3 @@ unsafe fn run<A: Arithmetic<W = <A as Arithmetic>::X>>(
         gemm::run::<A>(pool, Isa::detect(), w, &[GroupedGemm { w: b.0.cast(), x, out }]);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn matmuls_are_subtracted_in_place() {
-        let (m, n, k) = (29, 35, 300);
-        let number = |i: usize| C64::new((i * 7 % 11) as f32 - 5.0, (i * 5 % 13) as f32 - 6.0);
-        // Small integers, so that every order of summation gives the same.
-        let a: Vec<C64> = (0..k * m).map(number).collect();
-        let b: Vec<C64> = (0..k * (n + 3)).map(|i| number(i + 3)).collect();
-        let before: Vec<C64> = (0..m * (n + 2)).map(|i| number(i + 5)).collect();
-        for conj in [false, true] {
-            let mut c = before.clone();
-            // The left factor is the transposed view of `[k, m]`.
-            let left = Left { at: a.as_ptr(), strides: [1, m], conj };
-            // SAFETY: three vectors of these sizes.
-            unsafe {
-                let (b, c) = ((b.as_ptr(), n + 3), (c.as_mut_ptr(), n + 2));
-                subtract_matmul(&ThreadPool::new(3), [m, n, k], left, b, c);
-            }
-            for i in 0..m {
-                for j in 0..n + 2 {
-                    let terms = (0..k).map(|p| {
-                        let a = a[p * m + i];
-                        (if conj { a.conj() } else { a }) * b[p * (n + 3) + j]
-                    });
-                    let sum = if j < n { terms.sum() } else { C64::ZERO };
-                    assert_eq!(c[i * (n + 2) + j], before[i * (n + 2) + j] - sum, "{i} {j} {conj}");
-                }
-            }
-        }
-    }
-}

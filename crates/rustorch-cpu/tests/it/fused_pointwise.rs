@@ -1,6 +1,6 @@
 //! A fused op gives, to the last bit, what its steps give one after another.
 
-use crate::kernels::testing::{Tensor, run};
+use crate::testing::{Tensor, run};
 use rustorch_core::{
     BinaryOp, C128, Cast, Clamp, CompareOp, DType, Device, Error, Fault, FusedPointwise, FusedValue, GluOp,
     Layout, Op, Philox, Scalar, Shape, TensorMeta, UnaryOp, Where, bf16, f16,

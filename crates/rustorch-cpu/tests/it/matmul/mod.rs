@@ -3,21 +3,20 @@
 mod dense;
 mod exact;
 mod mul_mat_id;
-mod weight;
+pub(crate) mod weight;
 
-use crate::ThreadPool;
-use crate::kernels;
+use crate::testing::cpu;
 use rustorch_core::{Buffer, DType, Layout, Op, Shape, TensorMeta, View, ViewMut};
 
 /// Numbers from a seed.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub(super) fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -25,24 +24,24 @@ impl Random {
     }
 
     /// In -1..1.
-    pub(super) fn float(&mut self) -> f32 {
+    pub(crate) fn float(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    pub(super) fn floats(&mut self, n: usize) -> Vec<f32> {
+    pub(crate) fn floats(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.float()).collect()
     }
 }
 
 /// Bytes with a dtype and a layout.
-pub(super) struct Tensor {
-    pub(super) buffer: Buffer,
-    pub(super) dtype: DType,
-    pub(super) layout: Layout,
+pub(crate) struct Tensor {
+    pub(crate) buffer: Buffer,
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
 }
 
 impl Tensor {
-    pub(super) fn new(dtype: DType, layout: Layout, bytes: &[u8]) -> Tensor {
+    pub(crate) fn new(dtype: DType, layout: Layout, bytes: &[u8]) -> Tensor {
         let mut buffer = Buffer::host(bytes.len()).unwrap();
         let all = Layout::contiguous(Shape::new([bytes.len()].as_slice()).unwrap());
         // SAFETY: as many bytes as were allocated.
@@ -50,19 +49,19 @@ impl Tensor {
         Tensor { buffer, dtype, layout }
     }
 
-    pub(super) fn of<T: rustorch_core::Element + bytemuck::NoUninit>(dims: &[usize], values: &[T]) -> Tensor {
+    pub(crate) fn of<T: rustorch_core::Element + bytemuck::NoUninit>(dims: &[usize], values: &[T]) -> Tensor {
         let layout = Layout::contiguous(Shape::new(dims).unwrap());
         assert_eq!(layout.numel(), values.len());
         Tensor::new(T::DTYPE, layout, bytemuck::cast_slice(values))
     }
 
     /// The same bytes by another layout.
-    pub(super) fn with(mut self, layout: impl FnOnce(&Layout) -> Layout) -> Tensor {
+    pub(crate) fn with(mut self, layout: impl FnOnce(&Layout) -> Layout) -> Tensor {
         self.layout = layout(&self.layout);
         self
     }
 
-    pub(super) fn transposed(self) -> Tensor {
+    pub(crate) fn transposed(self) -> Tensor {
         self.with(|l| l.transpose(l.ndim() - 2, l.ndim() - 1).unwrap())
     }
 
@@ -71,7 +70,7 @@ impl Tensor {
         unsafe { View::new(&self.buffer, self.dtype, &self.layout) }
     }
 
-    pub(super) fn values<T: rustorch_core::Element>(&self) -> Vec<T> {
+    pub(crate) fn values<T: rustorch_core::Element>(&self) -> Vec<T> {
         let base = self.view().address::<T>().unwrap();
         // SAFETY: indices of the layout.
         self.layout.indices().map(|i| unsafe { *base.add(i - self.layout.offset()) }).collect()
@@ -79,7 +78,7 @@ impl Tensor {
 }
 
 /// Runs an operation; the result is contiguous.
-pub(super) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
+pub(crate) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
     let metas: Vec<TensorMeta<'_>> = args
         .iter()
         .map(|x| TensorMeta { dtype: x.dtype, layout: &x.layout, device: rustorch_core::Device::CPU })
@@ -93,7 +92,7 @@ pub(super) fn run(threads: usize, op: &Op, args: &[&Tensor]) -> Tensor {
     out
 }
 
-pub(super) fn run_into(
+pub(crate) fn run_into(
     threads: usize,
     op: &Op,
     args: &[&Tensor],
@@ -102,13 +101,13 @@ pub(super) fn run_into(
     let views: Vec<View<'_>> = args.iter().map(|x| x.view()).collect();
     // SAFETY: made by `new` for this layout.
     let mut to = unsafe { ViewMut::new(&mut out.buffer, out.dtype, &out.layout) };
-    kernels::run(&ThreadPool::new(threads), op, &views, std::slice::from_mut(&mut to))
+    cpu(threads).run(op, &views, std::slice::from_mut(&mut to))
 }
 
-pub(super) fn matmul() -> Op {
+pub(crate) fn matmul() -> Op {
     Op::MatMul(rustorch_core::MatMul::default())
 }
 
-pub(super) fn bits(values: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }

@@ -1,6 +1,6 @@
 //! Tests of the simpler kernels, against definitions written as plain loops.
 
-use super::testing::{Tensor, close, fails, noise, run, run1};
+use crate::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
     AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, DType, Element, Embedding,
     Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, Rope, RopeParams,

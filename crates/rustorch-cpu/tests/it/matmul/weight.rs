@@ -1,9 +1,6 @@
 //! Matmuls with block-quantized weights.
 
 use super::{Random, Tensor, bits, matmul, run, run_into};
-use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, RowOffsets, StridedRows};
-use crate::kernels::matmul::weight::{Activations, Kernels, Matrix, RowIds, matmul as weight_matmul};
-use crate::{Isa, ThreadPool};
 use bytemuck::Zeroable;
 use rustorch_core::{DType, Layout, QuantType, Shape};
 use rustorch_quant::{
@@ -11,7 +8,7 @@ use rustorch_quant::{
 };
 
 /// Random blocks with values of moderate size.
-pub(super) fn random_blocks(quant: QuantType, values: usize, random: &mut Random) -> Vec<u8> {
+pub(crate) fn random_blocks(quant: QuantType, values: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut dequantized = vec![0.0; quant.block_len()];
     while bytes.len() < quant.bytes_for(values).unwrap() {
@@ -25,17 +22,17 @@ pub(super) fn random_blocks(quant: QuantType, values: usize, random: &mut Random
     bytes
 }
 
-pub(super) fn weight(quant: QuantType, dims: &[usize], bytes: &[u8]) -> Tensor {
+pub(crate) fn weight(quant: QuantType, dims: &[usize], bytes: &[u8]) -> Tensor {
     Tensor::new(DType::Quant(quant), Layout::contiguous(Shape::new(dims).unwrap()), bytes)
 }
 
 /// Numbers of very different size in one row, as activations have them.
-pub(super) fn activations(n: usize, random: &mut Random) -> Vec<f32> {
+pub(crate) fn activations(n: usize, random: &mut Random) -> Vec<f32> {
     (0..n).map(|i| random.float() * if i % 37 == 5 { 8.0 } else { 1.0 }).collect()
 }
 
 /// Inner sizes to test: odd numbers of blocks.
-fn sizes(quant: QuantType) -> [usize; 3] {
+pub(crate) fn sizes(quant: QuantType) -> [usize; 3] {
     let len = quant.block_len().max(32);
     [len, 3 * len, 11 * len]
 }
@@ -139,47 +136,6 @@ fn a_row_alone_gives_the_same_bits_as_among_others_on_any_number_of_threads() {
                 let a = Tensor::of(&[rows, k], &x[..rows * k]);
                 let got = run(threads, &matmul(), &[&a, &b]).values();
                 assert_eq!(bits(&got), alone[..rows * n], "{quant} {rows} rows {threads} threads");
-            }
-        }
-    }
-}
-
-#[test]
-fn instruction_sets_agree_bit_for_bit() {
-    let random = &mut Random::new(3);
-    let pool = ThreadPool::new(1);
-    for &quant in QuantType::ALL {
-        for k in sizes(quant) {
-            let n = 21;
-            let w = random_blocks(quant, n * k, random);
-            for m in [1, 35] {
-                let x = activations(m * k, random);
-                let compute = |isa: Isa| {
-                    let kernels = Kernels::get(quant, isa);
-                    let mut out = vec![f32::NAN; m * n];
-                    // SAFETY: sizes agree; this CPU has `isa`.
-                    unsafe {
-                        let rows = StridedRows::new(x.as_ptr(), RowOffsets::Strided(k), m, (k, 1));
-                        let activations = Activations::new(&pool, kernels.activation_quant(), &rows);
-                        let output = GemmOutput {
-                            base: out.as_mut_ptr(),
-                            offsets: RowOffsets::Strided(n),
-                            stride: 1,
-                            bias: None,
-                            activation: None,
-                        };
-                        let matrix = Matrix { n, k, row_bytes: quant.bytes_for(k).unwrap() };
-                        let gemm = GroupedGemm { w: w.as_ptr(), x: RowIds::All(m), out: output };
-                        weight_matmul(&pool, &kernels, matrix, &[gemm], &activations);
-                    }
-                    bits(&out)
-                };
-                let portable = compute(Isa::Portable);
-                for isa in [Isa::Avx2, Isa::Avx512] {
-                    if isa <= Isa::detect() {
-                        assert_eq!(compute(isa), portable, "{quant} {isa:?} k {k} m {m}");
-                    }
-                }
             }
         }
     }

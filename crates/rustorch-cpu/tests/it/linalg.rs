@@ -1,11 +1,46 @@
 //! Factors multiplied together again, for sizes on both sides of every cut, any number of threads and arrangement.
 
-use super::number::{Number, Real};
-use crate::kernels::testing::{Tensor, fails, noise, run, run1};
-use rustorch_core::{C64, C128, Error, Linalg, MatrixDefect, Op};
+use crate::testing::{Tensor, fails, noise, run, run1};
+use rustorch_core::{C64, C128, Element, Error, Linalg, MatrixDefect, Op};
 
 /// Sizes around panels and blocks, and small ones.
 const SIZES: &[usize] = &[0, 1, 2, 5, 16, 17, 33, 70, 150];
+
+/// Real and complex elements by their parts.
+trait Number: Element + std::ops::Mul<Output = Self> {
+    /// What moduli are.
+    type Real;
+
+    /// Of a real number the second part is left out.
+    fn from_parts(re: f64, im: f64) -> Self;
+    fn parts(self) -> (f64, f64);
+}
+
+macro_rules! numbers {
+    ($($real:ty, $complex:ident);*) => {$(
+        impl Number for $real {
+            type Real = $real;
+            fn from_parts(re: f64, _: f64) -> $real {
+                re as $real
+            }
+            fn parts(self) -> (f64, f64) {
+                (self.into(), 0.0)
+            }
+        }
+
+        impl Number for $complex {
+            type Real = $real;
+            fn from_parts(re: f64, im: f64) -> $complex {
+                $complex::new(re as $real, im as $real)
+            }
+            fn parts(self) -> (f64, f64) {
+                (self.re.into(), self.im.into())
+            }
+        }
+    )*};
+}
+
+numbers!(f32, C64; f64, C128);
 
 fn numbers<T: Number>(seed: u64, n: usize) -> Vec<T> {
     let parts = noise(seed, 2 * n);
@@ -307,7 +342,7 @@ fn extreme_numbers_keep_their_digits() {
         let (q, r) = (outs[0].values::<f64>(), outs[1].values::<f64>());
         assert!((q[0] + 0.6).abs() < 1e-14 && (r[0] / scale + 5.0).abs() < 1e-14, "{scale}: {q:?} {r:?}");
     }
-    let tiny = <f32 as Real>::LEAST / 64.0;
+    let tiny = f32::MIN_POSITIVE / 64.0;
     let a = Tensor::new(&[2, 2], &[tiny, 0.0, tiny, tiny]);
     let outs = run(&Op::Linalg(Linalg::Lu), &[&a]).unwrap();
     assert_eq!(outs[0].values::<f32>(), [tiny, 0.0, 1.0, tiny]);
@@ -318,4 +353,18 @@ fn extreme_numbers_keep_their_digits() {
         (outs[0].values::<f32>(), outs[1].values::<f32>()),
         (vec![1.0, 0.0, 0.0, 1.0], vec![2.0, 0.0])
     );
+}
+
+/// Quotients whose terms or divisors have squares that overflow or vanish.
+#[test]
+fn quotients_far_from_one() {
+    for scale in [1e-160, 1.0, 1e160] {
+        let (a, b) = (C128::new(3.0, -1.0) * scale, C128::new(1.0, 2.0) * scale);
+        let solved = |a: C128, b: C128| {
+            let op = Op::Linalg(Linalg::Solve);
+            run1::<C128>(&op, &[&Tensor::new(&[1, 1], &[b]), &Tensor::new(&[1, 1], &[a])])[0]
+        };
+        assert!((solved(a, b) - C128::new(0.2, -1.4)).norm() < 1e-15, "{scale}");
+        assert!((solved(a, b.conj() * C128::new(0.0, 1.0)) - C128::new(1.0, -1.0)).norm() < 1e-15);
+    }
 }

@@ -1,7 +1,7 @@
 //! Planes large enough to be split among threads, and rows long enough for vector code, against plain loops; `run`
 //! checks that threads and strides make no difference. Numbers of PyTorch are compared by the tensor crate.
 
-use crate::kernels::testing::{Tensor, close, noise, run, run1};
+use crate::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{
     AdaptiveAvgPool, AdaptiveAvgPoolBackward, AdaptiveMaxPool, AvgPool, AvgPoolBackward, Dims, Interpolate,
     InterpolateBackward, InterpolateMode, MaxPool, MaxPoolBackward, Op, PoolWindow, bf16, f16,

@@ -1,4 +1,4 @@
-use crate::kernels::testing::{Tensor, close, noise, run, run1};
+use crate::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{
     C64, DType, Dims, Layout, Op, Reduce, ReduceOp, Scan, ScanOp, Scatter, ScatterMode, bf16, f16,
 };
@@ -173,7 +173,7 @@ fn scatters() {
     assert_eq!(run1::<f32>(&scatter(0, ScatterMode::Add), &[&ones, &index, &src]), [6.0, 8.0, 1.0, 4.0]);
     assert_eq!(run1::<f32>(&scatter(0, ScatterMode::Replace), &[&ones, &index, &src]), [5.0, 4.0, 1.0, 3.0]);
     let bad = Tensor::new(&[1], &[4i64]);
-    let error = crate::kernels::testing::fails(&scatter(0, ScatterMode::Add), &[&ones, &bad, &src]);
+    let error = crate::testing::fails(&scatter(0, ScatterMode::Add), &[&ones, &bad, &src]);
     assert!(error.to_string().contains("index 4 is out of range"), "{error}");
     assert_eq!(ones.view().dtype(), DType::F32);
 }

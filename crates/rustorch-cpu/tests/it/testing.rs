@@ -1,10 +1,11 @@
 //! What the tests of kernels share: owned tensors, and running an operation with several numbers of threads.
 
-use crate::ThreadPool;
 use rustorch_core::{
     Buffer, DType, Device, Element, Error, Fault, Fill, Layout, Op, Philox, Scalar, Shape, TensorMeta, View,
     ViewMut,
 };
+use rustorch_cpu::CpuBackend;
+use std::sync::OnceLock;
 
 /// A tensor that owns its buffer.
 pub(crate) struct Tensor {
@@ -79,6 +80,12 @@ fn buffer_of<T: Copy>(values: &[T]) -> Buffer {
     buffer
 }
 
+/// A CPU with so many threads, which all tests share: starting threads takes longer than most operations here.
+pub(crate) fn cpu(threads: usize) -> &'static CpuBackend {
+    static ALL: [OnceLock<CpuBackend>; 8] = [const { OnceLock::new() }; 8];
+    ALL[threads].get_or_init(|| CpuBackend::new(threads))
+}
+
 /// Runs an operation with 1, 2, 3 and 7 threads, into contiguous outputs and into outputs with swapped strides, and
 /// checks that all results are the same to the last bit.
 pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
@@ -90,7 +97,6 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
         if strided && outs.iter().any(|o| o.dtype.is_quant() || o.shape.ndim() < 2) {
             continue;
         }
-        let pool = ThreadPool::new(threads);
         let mut results: Vec<Tensor> = outs
             .iter()
             .map(|o| {
@@ -110,7 +116,7 @@ pub(crate) fn run(op: &Op, args: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
             // SAFETY: the layout was made for the buffer.
             .map(|r| unsafe { ViewMut::new(&mut r.buffer, r.dtype, &r.layout) })
             .collect();
-        super::run(&pool, op, &views, &mut outs)?;
+        cpu(threads).run(op, &views, &mut outs)?;
         drop(outs);
         match &reference {
             None => reference = Some(results),

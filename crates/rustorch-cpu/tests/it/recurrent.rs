@@ -1,6 +1,6 @@
 //! The same bits with any number of threads and wherever operands and results lie: [`run`] compares them.
 
-use crate::kernels::testing::{Tensor, noise, run};
+use crate::testing::{Tensor, noise, run};
 use rustorch_core::{CausalConv1d, GatedDeltaRule, HeadBroadcast, Op, RwkvWkv7, SsmScan};
 
 fn some(seed: u64, dims: &[usize]) -> Tensor {

@@ -1,6 +1,6 @@
 //! Convolutions and their gradients against the definition, written as plain loops.
 
-use super::super::testing::{Tensor, run};
+use crate::testing::{Tensor, run};
 use rustorch_core::{
     C64, C128, Conv, ConvBackwardData, ConvBackwardWeight, ConvParams, Element, Layout, Op, Philox, Shape,
     UnaryOp, bf16, f16,

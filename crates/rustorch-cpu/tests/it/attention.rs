@@ -1,4 +1,4 @@
-use crate::kernels::testing::{Tensor, close, noise, run, run1};
+use crate::testing::{Tensor, close, noise, run, run1};
 use rustorch_core::{Attention, DType, Numerics, Op, f16};
 
 fn plain() -> Attention {

@@ -1,0 +1,77 @@
+//! Each instruction set gives the same results. A process has one, so this program starts itself with the others.
+
+use crate::matmul::weight::{activations, random_blocks, sizes, weight};
+use crate::matmul::{Random, Tensor, matmul, run};
+use rustorch_core::{C64, QuantType};
+use rustorch_cpu::Isa;
+use std::path::Path;
+use std::process::Command;
+
+/// The file that a started process writes its results to.
+const RESULTS: &str = "RUSTORCH_CPU_TEST_RESULTS";
+
+/// Matmuls with weights of every block type, whose bits are ggml's; then the bits of dense ones that round alike on all
+/// instruction sets with fused multiply-adds (integers on all).
+fn results() -> (Vec<u8>, Vec<f32>) {
+    let mut random = Random::new(3);
+    let mut exact = Vec::new();
+    for &quant in QuantType::ALL {
+        for k in sizes(quant) {
+            let n = 21;
+            let w = weight(quant, &[n, k], &random_blocks(quant, n * k, &mut random)).transposed();
+            for m in [1, 35] {
+                let x = Tensor::of(&[m, k], &activations(m * k, &mut random));
+                exact.extend_from_slice(bytemuck::cast_slice(&run(1, &matmul(), &[&x, &w]).values::<f32>()));
+            }
+        }
+    }
+    let (m, n, k) = (23, 41, 600);
+    let (a, b) = (random.floats(m * k), random.floats(n * k));
+    let complex = |v: &[f32]| v.iter().map(|&v| C64::new(v, 0.5 - v)).collect::<Vec<_>>();
+    let whole = |v: &[f32]| v.iter().map(|&v| (f64::from(v) * 1e18) as i64).collect::<Vec<_>>();
+    let integers = [Tensor::of(&[m, k], &whole(&a)), Tensor::of(&[n, k], &whole(&b)).transposed()];
+    let integers = run(1, &matmul(), &[&integers[0], &integers[1]]);
+    exact.extend_from_slice(bytemuck::cast_slice(&integers.values::<i64>()));
+    let real = [Tensor::of(&[m, k], &a), Tensor::of(&[n, k], &b).transposed()];
+    let mut rounded = run(1, &matmul(), &[&real[0], &real[1]]).values::<f32>();
+    let complex = [Tensor::of(&[m, k], &complex(&a)), Tensor::of(&[n, k], &complex(&b)).transposed()];
+    let complex = run(1, &matmul(), &[&complex[0], &complex[1]]);
+    rounded.extend(complex.values::<C64>().iter().flat_map(|z| [z.re, z.im]));
+    (exact, rounded)
+}
+
+/// The results of a process that uses at most this instruction set.
+fn results_of(isa: &str) -> (Vec<u8>, Vec<f32>) {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("instruction-sets-{isa}"));
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "instruction_sets::instruction_sets_agree"])
+        .env("RUSTORCH_ISA", isa)
+        .env(RESULTS, &file)
+        .output()
+        .unwrap()
+        .status;
+    assert!(status.success(), "{isa}: {status}");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let (length, rest) = bytes.split_at(8);
+    let (exact, rounded) = rest.split_at(u64::from_le_bytes(length.try_into().unwrap()) as usize);
+    let rounded = rounded.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    (exact.to_vec(), rounded)
+}
+
+#[test]
+fn instruction_sets_agree() {
+    let (exact, rounded) = results();
+    if let Some(file) = std::env::var_os(RESULTS) {
+        let length = (exact.len() as u64).to_le_bytes();
+        std::fs::write(file, [&length, &exact[..], bytemuck::cast_slice(&rounded)].concat()).unwrap();
+        return;
+    }
+    let portable = results_of("portable");
+    assert!(portable.0 == exact, "bits of the portable kernels");
+    assert!(rounded.iter().zip(&portable.1).all(|(a, b)| (a - b).abs() < 1e-3));
+    if Isa::detect() == Isa::Avx512 {
+        let avx2 = results_of("avx2");
+        assert!(avx2 == (exact, rounded), "bits of AVX2 and AVX-512");
+    }
+}
