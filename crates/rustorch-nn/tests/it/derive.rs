@@ -131,10 +131,3 @@ fn tuple_structs_enums_and_generics() -> Result<()> {
     assert_eq!(names(&Bounded { inner: Linear::new(1, 1)? }), ["inner.weight", "inner.bias"]);
     Ok(())
 }
-
-/// What the compiler says: `TRYBUILD=overwrite` writes the texts anew.
-#[test]
-fn the_compiler_says_what_is_wrong() {
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("tests/it/derive/*.rs");
-}
