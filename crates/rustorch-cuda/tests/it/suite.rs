@@ -15,8 +15,8 @@ use std::sync::Arc;
 struct Gpus;
 
 impl Rig for Gpus {
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 32)];
-    const SHARE: usize = 4;
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 16)];
+    const SHARE: usize = 24;
     /// What an emulated kernel costs is that it has to be compiled.
     const BURST: usize = 8;
 

@@ -8,7 +8,6 @@ use crate::common::wgpu;
 use crate::common::wgpu::{Target, Written};
 use naga::back::hlsl::ShaderModel;
 use rustorch_kernels::Hardware;
-use rustorch_testkit::conformance::Extent;
 use rustorch_testkit::{Requirement, skip};
 use std::process::Command;
 use std::sync::Mutex;
@@ -52,12 +51,8 @@ impl Tool {
 
 /// Writes kernels for a target and has a tool look at them, on all CPUs.
 fn check(tool: &Tool, target: Target, hardware: &Hardware) {
-    let all = common::kernels(hardware);
-    let kernels = match Extent::from_env(Extent::Sample) {
-        Extent::Sample => kinds::largest_of_one_in(6, all, hardware),
-        _ => all,
-    };
-    assert!(kernels.len() > 100, "only {} kernels", kernels.len());
+    let kernels = kinds::asked_for(24, common::kernels(hardware), hardware);
+    assert!(kernels.len() > 60, "only {} kernels", kernels.len());
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {

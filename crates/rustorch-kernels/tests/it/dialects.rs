@@ -1,4 +1,4 @@
-//! Kernels translate to every dialect, one of each kind in each combination of dtypes, or all with `RUSTORCH_CONFORMANCE=all`: on a
+//! Kernels translate to every dialect, one of one kind in six, in each combination of dtypes, or all with `RUSTORCH_CONFORMANCE=all`: on a
 //! device with every ability, on one with none, and a part of them on those of Apple and DirectX. That the source compiles is for the tests of the devices' crates, where there is a compiler, and for
 //! `compilers.rs`.
 
@@ -70,15 +70,12 @@ fn whole(text: &str, entry: &str) -> Result<(), String> {
 }
 
 fn asked_for(hardware: &Hardware) -> Vec<Kernel> {
-    kinds::asked_for(common::kernels(hardware), hardware)
+    kinds::asked_for(6, common::kernels(hardware), hardware)
 }
 
-/// One kind in three, of devices between those with everything and with nothing.
+/// Fewer, of devices between those with everything and with nothing.
 fn some_of(hardware: &Hardware) -> Vec<Kernel> {
-    match Extent::from_env(Extent::Sample) {
-        Extent::Sample => kinds::largest_of_one_in(3, common::kernels(hardware), hardware),
-        _ => common::kernels(hardware),
-    }
+    kinds::asked_for(24, common::kernels(hardware), hardware)
 }
 
 #[test]

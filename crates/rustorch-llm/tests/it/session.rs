@@ -54,11 +54,10 @@ fn every_model() -> Vec<Arc<LanguageModel>> {
     models
 }
 
-/// Of one model in two, or with `RUSTORCH_CONFORMANCE=all` of each.
+/// Of one model in four, or with `RUSTORCH_CONFORMANCE=all` of each.
 #[test]
 fn a_prompt_in_any_pieces_gives_the_same_logits_bit_for_bit() {
-    let share = if Extent::from_env(Extent::Sample) == Extent::Sample { 2 } else { 1 };
-    for model in every_model().into_iter().step_by(share) {
+    for model in every_model().into_iter().step_by(Extent::share(4)) {
         let ids = tokens(&model, 40);
         let mut whole = new(&model, options(&model));
         let expected = bits(whole.feed(&ids).unwrap());

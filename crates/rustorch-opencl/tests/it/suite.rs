@@ -16,8 +16,8 @@ struct Devices;
 impl Rig for Devices {
     const WEIGHTS: &'static [Variant] = &[Variant::Default, Variant::Subgroups];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups];
-    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 32)];
-    const SHARE: usize = 4;
+    const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 16)];
+    const SHARE: usize = 24;
     const BURST: usize = 8;
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {

@@ -24,13 +24,14 @@ fn devices_without_64_bit_arithmetic_conform() {
             let plain = |dims: &[usize], dtype| dims == [7] || dims.len() == 1 && dtype == DType::C64;
             case.args.iter().all(|arg| arg.layout.is_contiguous() && plain(arg.layout.dims(), arg.dtype))
         };
-        let cases = extent.of(conformance::cases()).into_iter().filter(simple);
+        let cases = extent.of(conformance::cases()).into_iter().filter(simple).collect();
+        let cases = conformance::one_in(Extent::share(3), cases);
         let report = conformance::check_cases(cases, &engine, &cpu);
         eprintln!("{report}");
         assert!(report.failures.is_empty(), "{}: {} failures", engine.device(), report.failures.len());
         let least = match extent {
             Extent::All => 1000,
-            Extent::Sample => 150,
+            Extent::Sample => 50,
             Extent::Of(_) => 0,
         };
         assert!(report.agreed >= least, "{report}");

@@ -39,7 +39,7 @@ fn logits_on(name: &str, share: usize) {
     // As `--backend hybrid-f32` has it where the device is the first of the fallback order.
     let executor = executor.with_policy(Placement::FirstSupported).unwrap();
     let only = std::env::var("MODEL").ok();
-    let share = if only.is_some() || Extent::from_env(Extent::Sample) != Extent::Sample { 1 } else { share };
+    let share = if only.is_some() { 1 } else { Extent::share(share) };
     let lines = include_str!("../../../rustorch-llm/tests/fixtures/logits_f32.jsonl").lines();
     for line in lines.step_by(share) {
         let want: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -3,10 +3,13 @@
 #[cfg(unix)]
 pub(crate) mod terminal;
 
+use rustorch::devices::{DiscoveredDevice, discover};
+use rustorch::runtime::{Calibration, CostCache};
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 /// The model that the program carries, as a file.
 pub(crate) const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/shakespeare.gguf");
@@ -19,8 +22,26 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
+/// Measures the devices once for all runs of the program, which otherwise would each do so: on a machine that is as busy as one
+/// that runs tests, what they measure is not kept.
+fn calibrate() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let cache = CostCache::new(env!("CARGO_TARGET_TMPDIR")).keep_disturbed();
+        for found in discover() {
+            let DiscoveredDevice::Present(backend) = found else { continue };
+            if cache.load(&*backend).is_some_and(|known| known.is_settled()) {
+                continue;
+            }
+            let calibration = Calibration::measure(&*backend).expect("the device computes");
+            cache.store(&Calibration { attempts: u32::MAX, ..calibration });
+        }
+    });
+}
+
 /// The program, with an environment that does not depend on the user's.
 pub(crate) fn program() -> Command {
+    calibrate();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rustorch-cli"));
     for name in ["RUSTORCH_THREADS", "RUSTORCH_DEVICES", "RUSTORCH_DISABLE_GPU", "RUST_BACKTRACE"] {
         command.env_remove(name);

@@ -160,11 +160,10 @@ pub fn engines(limit: u64) -> Vec<[Engine<WgpuDriver>; 2]> {
     adapters.iter().map(both).collect()
 }
 
-/// Cases in chunks give the bits that they give whole, and give them again with the same arguments; one in six, and one of each
-/// operation at least, unless `RUSTORCH_CONFORMANCE=all`.
+/// Cases in chunks give the bits that they give whole, and give them again with the same arguments; one in 18, and one of each
+/// kind of operation at least, unless `RUSTORCH_CONFORMANCE=all`.
 pub fn same_bits(cases: Vec<Case>) {
-    let share = if Extent::from_env(Extent::Sample) == Extent::Sample { 6 } else { 1 };
-    let cases = one_in(share, cases);
+    let cases = one_in(Extent::share(18), cases);
     for [whole, narrow] in engines(LIMIT) {
         let (mut wrong, mut count) = (Vec::new(), 0);
         for case in &cases {

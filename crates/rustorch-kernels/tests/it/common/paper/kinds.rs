@@ -2,7 +2,7 @@
 
 use rustorch_kernels::{Hardware, Kernel};
 use rustorch_testkit::conformance::Extent;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 /// What a kernel is, without the numbers of dimensions and the switches that it is specialised for. Sizes of elements stay:
@@ -33,17 +33,22 @@ pub fn family(kernel: &Kernel) -> String {
     kernel.label().split(['(', ' ']).next().unwrap_or_default().to_owned()
 }
 
-/// The largest kernel of each kind; all, where `RUSTORCH_CONFORMANCE` asks for more than a sample.
-pub fn asked_for(kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
+/// The largest kernel of one kind in so many; all kernels, where `RUSTORCH_CONFORMANCE` asks for more than a sample.
+pub fn asked_for(share: usize, kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
     match Extent::from_env(Extent::Sample) {
-        Extent::Sample => largest_of_each(kernels, hardware),
+        Extent::Sample => largest_of_one_in(share, kernels, hardware),
         _ => kernels,
     }
 }
 
-/// The largest kernel of one kind in so many, for compilers that take longer than all else.
+/// The largest kernel of one kind in so many, and of the first kind of each family.
 pub fn largest_of_one_in(share: usize, kernels: Vec<Kernel>, hardware: &Hardware) -> Vec<Kernel> {
-    largest_of_each(kernels, hardware).into_iter().step_by(share).collect()
+    let mut seen = HashSet::new();
+    let kinds = largest_of_each(kernels, hardware).into_iter().enumerate();
+    kinds
+        .filter(|(i, kernel)| seen.insert(family(kernel)) || i % share == 0)
+        .map(|(_, kernel)| kernel)
+        .collect()
 }
 
 /// The largest kernel of each kind.
