@@ -81,7 +81,7 @@ fn bench_devices_measures_and_draws() {
     let path = dir.path().join("chart.svg");
     let chart = path.to_str().unwrap();
     // One besides the CPU is enough.
-    let devices = if environment::has("opencl") { "cpu,opencl:0" } else { "cpu" };
+    let devices = if environment::has("vulkan") { "cpu,vulkan:0" } else { "cpu" };
     let args = ["bench", "devices", "-b", devices, "--time", "1", "--json", "--chart", chart, "-t", "2"];
     let reports = succeed_json(&args);
     let cpu = &reports[0];
