@@ -1,4 +1,4 @@
-//! Kernels compile for GPUs that are not there: one of one kind in 24, in each combination of dtypes, or all with
+//! Kernels compile for GPUs that are not there: one of one kind in 48, in each combination of dtypes, or all with
 //! `RUSTORCH_CONFORMANCE=all`. Skips where NVRTC is not found.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests; skipped ones say so")]
 
@@ -97,7 +97,7 @@ fn kernels_compile() {
     let all = paper::kernels(&hardware);
     let extent = Extent::from_env(Extent::Sample);
     let (kernels, least) = match &extent {
-        Extent::Sample => (kinds::largest_of_one_in(24, all.clone(), &hardware), 75),
+        Extent::Sample => (kinds::largest_of_one_in(48, all.clone(), &hardware), 35),
         Extent::All => (all.clone(), 4000),
         of => (paper::kernels_of(of, &hardware), 0),
     };
@@ -142,7 +142,7 @@ fn parameters_are_as_the_driver_passes_them() {
         Err(error) => return skip(Requirement::Nvrtc, error),
     };
     let hardware = hardware();
-    for kernel in paper::kernels(&hardware).iter().step_by(60 * Extent::share(4)) {
+    for kernel in paper::kernels(&hardware).iter().step_by(60 * Extent::share(8)) {
         let wgsl = kernel.wgsl(&hardware);
         let text = translate(&wgsl, hardware.language).unwrap();
         let ptx = nvrtc.compile(&kernel.label(), &text.source, Target::Ptx(80)).unwrap();

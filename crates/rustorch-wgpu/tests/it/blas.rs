@@ -63,7 +63,7 @@ fn the_librarys_matmuls_equal_the_cpu() {
 #[test]
 fn random_matmuls_are_right_and_leave_the_rest_alone() {
     let Some(engine) = engine(Library::Works) else { return };
-    let fuzz = Fuzz { of: Some("matmul".to_owned()), ..Fuzz::from_env(90) }.burst(3);
+    let fuzz = Fuzz { of: Some("matmul".to_owned()), ..Fuzz::from_env(120) }.burst(3);
     let found = fuzz.run(&engine, &CpuBackend::new(1));
     eprintln!("{found}, {} by the library", engine.driver().calls());
     assert!(found.failures.is_empty(), "{} failures", found.failed);

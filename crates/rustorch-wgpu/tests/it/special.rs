@@ -329,7 +329,7 @@ fn special(dtype: DType) {
             }
         };
         // Doubles by hand take compilers long.
-        let share = if dtype == DType::F64 { Extent::share(3) } else { 1 };
+        let share = if dtype == DType::F64 { Extent::share(6) } else { 1 };
         for &op in UnaryOp::ALL.iter().step_by(share) {
             // Cancellation makes these differ where they are small; the sample looks at that by itself.
             let limit = match op {

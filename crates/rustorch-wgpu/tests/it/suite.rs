@@ -18,7 +18,7 @@ impl Rig for Adapters {
     const REGRESSIONS: &'static [Variant] = &[Variant::Default, Variant::No64Bit];
     const LONG_LINES: &'static [Variant] = &[Variant::Subgroups, Variant::NoSubgroups, Variant::No64Bit];
     const FUZZ: &'static [(Variant, usize)] = &[(Variant::Default, 60), (Variant::No64Bit, 20)];
-    const SHARE: usize = 3;
+    const SHARE: usize = 5;
 
     fn open(variant: Variant) -> Vec<Result<Device, Missing>> {
         let adapters = match rustorch_wgpu::adapters() {

@@ -73,12 +73,12 @@ fn models_on(name: &str, only: Option<&str>, tokens: usize, share: usize) {
 
 #[test]
 fn vulkan_writes_what_llama_cpp_writes() {
-    everything_on("vulkan", 3);
+    everything_on("vulkan", 8);
 }
 
 #[test]
 fn opencl_writes_what_llama_cpp_writes() {
-    everything_on("opencl", 6);
+    everything_on("opencl", 20);
     // Other devices, and other drivers for the same one.
     for candidate in rustorch_opencl::discover().devices.iter().skip(1) {
         everything_on(&candidate.hardware().device.to_string(), 6);
