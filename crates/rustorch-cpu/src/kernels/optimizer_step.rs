@@ -12,8 +12,8 @@ use std::ops::Range;
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
-/// Elements that are widened, updated and rounded while they are in the first cache.
-const BLOCK: usize = 1 << 11;
+/// Elements that are widened, updated and rounded while they are in the caches of a core.
+const BLOCK: usize = 1 << 14;
 /// The most states that a parameter has.
 const STATES: usize = 3;
 

@@ -14,6 +14,7 @@ mod init;
 mod key_value_cache;
 mod lbfgs;
 mod losses;
+mod lstm;
 mod module;
 mod modules;
 mod optimizers;

@@ -144,6 +144,11 @@ impl Gradients<'_> {
         }
     }
 
+    /// How many inputs the function had.
+    pub fn inputs(&self) -> usize {
+        self.cx.inputs()
+    }
+
     /// Whether the gradient of an input is asked for.
     pub fn needs_input_grad(&self, input: usize) -> bool {
         self.cx.needs(input)

@@ -39,20 +39,17 @@ impl Cell {
         [hidden, cell]: &[Tensor; 2],
         weights: &Recurrent,
     ) -> Result<[Tensor; 2]> {
-        let recurrent = hidden.linear(&weights.hh, weights.bias_hh.as_ref())?;
         let hidden = match self {
-            Cell::Rnn(Nonlinearity::Tanh) => input.add(&recurrent)?.tanh()?,
-            Cell::Rnn(Nonlinearity::Relu) => input.add(&recurrent)?.relu()?,
+            Cell::Rnn(Nonlinearity::Tanh) => weights.sums(input, hidden)?.tanh()?,
+            Cell::Rnn(Nonlinearity::Relu) => weights.sums(input, hidden)?.relu()?,
             Cell::Gru => {
                 let [reset, update, new] = parts(input)?;
-                let [reset_hidden, update_hidden, new_hidden] = parts(&recurrent)?;
+                let [reset_hidden, update_hidden, new_hidden] = parts(&weights.of_hidden(hidden)?)?;
                 let new = GRU_NEW.apply(&[&reset, &reset_hidden, &new, &new_hidden])?;
                 GRU_HIDDEN.apply(&[&update, &update_hidden, &new, hidden])?
             }
             Cell::Lstm => {
-                let [input, forget, candidate, output] = parts(&input.add(&recurrent)?)?;
-                let cell = LSTM_CELL.apply(&[&forget, cell, &input, &candidate])?;
-                let hidden = LSTM_HIDDEN.apply(&[&output, &cell])?;
+                let [hidden, cell] = Cell::lstm(&weights.sums(input, hidden)?, cell)?;
                 return Ok(match &weights.hr {
                     Some(projection) => [hidden.linear(projection, None)?, cell],
                     None => [hidden, cell],
@@ -60,6 +57,13 @@ impl Cell {
             }
         };
         Ok([hidden.clone(), hidden])
+    }
+
+    /// The hidden state, before a projection, and the cell state of an LSTM by its gates before their activations.
+    pub(super) fn lstm(sums: &Tensor, cell: &Tensor) -> Result<[Tensor; 2]> {
+        let [input, forget, candidate, output] = parts(sums)?;
+        let cell = LSTM_CELL.apply(&[&forget, cell, &input, &candidate])?;
+        Ok([LSTM_HIDDEN.apply(&[&output, &cell])?, cell])
     }
 }
 
@@ -74,7 +78,7 @@ expression!(GRU_HIDDEN, |[update, update_hidden, new, hidden]| new
     + (update + update_hidden).sigmoid() * (hidden - new));
 
 /// Equal parts of the last dimension.
-fn parts<const K: usize>(x: &Tensor) -> Result<[Tensor; K]> {
+pub(super) fn parts<const K: usize>(x: &Tensor) -> Result<[Tensor; K]> {
     let ndim = x.ndim() - 1;
     let width = x.dims()[ndim] / K;
     let part = |i| x.narrow(ndim as isize, i * width, width);
@@ -87,4 +91,16 @@ pub(super) struct Recurrent {
     pub(super) hh: Tensor,
     pub(super) bias_hh: Option<Tensor>,
     pub(super) hr: Option<Tensor>,
+}
+
+impl Recurrent {
+    /// The sums of a step's argument and of its hidden state.
+    pub(super) fn sums(&self, input: &Tensor, hidden: &Tensor) -> Result<Tensor> {
+        input.add(&self.of_hidden(hidden)?)
+    }
+
+    /// The sums of a step's hidden state.
+    fn of_hidden(&self, hidden: &Tensor) -> Result<Tensor> {
+        hidden.linear(&self.hh, self.bias_hh.as_ref())
+    }
 }

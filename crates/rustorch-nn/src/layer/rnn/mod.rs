@@ -2,6 +2,7 @@
 
 mod cell;
 mod cells;
+mod lstm_steps;
 mod network;
 mod scan;
 

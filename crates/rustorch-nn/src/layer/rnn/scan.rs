@@ -3,8 +3,10 @@
 //! sequences that have one, and so on, the longest sequence first. Sequences of one length are the case where all steps have as many rows.
 
 use super::cell::{Cell, Recurrent};
+use super::lstm_steps::LstmSteps;
 use super::network::{Network, Weights};
 use crate::Parameter;
+use rustorch_tensor::autograd::{Autocast, Function};
 use rustorch_tensor::{Result, Tensor};
 
 /// Rows of a hidden and a cell state.
@@ -55,6 +57,33 @@ impl Network {
         Ok((x, [hidden, cell]))
     }
 
+    /// [`scan`](Self::scan) of an LSTM by one function, where all steps have as many rows and nothing changes dtypes under way.
+    fn lstm(
+        &self,
+        inputs: &Tensor,
+        sizes: &[usize],
+        [hidden, cell]: &[Tensor; 2],
+        recurrent: &Recurrent,
+        is_reverse: bool,
+    ) -> Result<Option<(Tensor, [Tensor; 2])>> {
+        let rows = sizes[0];
+        let all: Vec<&Tensor> =
+            [inputs, hidden, cell, &recurrent.hh].into_iter().chain(&recurrent.bias_hh).collect();
+        let is_plain = self.cell == Cell::Lstm
+            && recurrent.hr.is_none()
+            && rows > 0
+            && sizes.iter().all(|&size| size == rows)
+            && Autocast::current().is_none()
+            && all.iter().all(|x| x.dtype() == inputs.dtype());
+        if !is_plain {
+            return Ok(None);
+        }
+        let results = LstmSteps { rows, is_reverse }.apply(&all)?;
+        let last = if is_reverse { 0 } else { (sizes.len() - 1) * rows };
+        let hidden = results[0].narrow(0, last, rows)?;
+        Ok(Some((results[0].clone(), [hidden, results[1].clone()])))
+    }
+
     /// One layer in one direction: its hidden states in the order of the steps, and the last state of each sequence.
     fn scan(
         &self,
@@ -72,6 +101,9 @@ impl Network {
             bias_hh: tensor(&weights.bias_hh),
             hr: tensor(&weights.weight_hr),
         };
+        if let Some(done) = self.lstm(&inputs, sizes, first, &recurrent, is_reverse)? {
+            return Ok(done);
+        }
         let step_rows = |start: &mut usize, &size: &usize| {
             *start += size;
             Some((*start - size, size))

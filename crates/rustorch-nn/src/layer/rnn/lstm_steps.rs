@@ -1,0 +1,171 @@
+//! The steps of one layer of an LSTM as one function. Its backward pass computes the gradient of the weights by one matmul over all
+//! steps, where the operations one by one would multiply and add at each step.
+
+use super::cell::{Cell, Recurrent, parts};
+use crate::expression::expression;
+use rustorch_tensor::autograd::{Function, FunctionContext, Gradients, is_grad_enabled, vjp};
+use rustorch_tensor::{Result, Tensor};
+
+/// Of `(sums of the argument [steps · rows, 4 · hidden], hidden, cell [rows, hidden], weight [4 · hidden, hidden][, bias])` the hidden
+/// states `[steps · rows, hidden]` and the last cell state.
+#[derive(Clone, Copy)]
+pub(super) struct LstmSteps {
+    /// Rows of a step.
+    pub(super) rows: usize,
+    /// Whether the last step comes first.
+    pub(super) is_reverse: bool,
+}
+
+/// What the steps computed, in the order in which they ran.
+struct Steps {
+    sums: Vec<Tensor>,
+    hidden: Vec<Tensor>,
+    cells: Vec<Tensor>,
+}
+
+impl LstmSteps {
+    /// Where the rows of each step begin, in the order in which the steps run.
+    fn starts(self, x: &Tensor) -> Vec<usize> {
+        let mut starts: Vec<usize> = (0..x.dims()[0]).step_by(self.rows).collect();
+        if self.is_reverse {
+            starts.reverse();
+        }
+        starts
+    }
+
+    fn run(self, inputs: &[&Tensor]) -> Result<Steps> {
+        let &[x, hidden, cell, weight, ref bias @ ..] = inputs else { unreachable!("at least four inputs") };
+        let recurrent =
+            Recurrent { hh: weight.clone(), bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
+        let mut state = [hidden.clone(), cell.clone()];
+        let mut steps = Steps { sums: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
+        for start in self.starts(x) {
+            let sums = recurrent.sums(&x.narrow(0, start, self.rows)?, &state[0])?;
+            state = Cell::lstm(&sums, &state[1])?;
+            steps.sums.push(sums);
+            steps.hidden.push(state[0].clone());
+            steps.cells.push(state[1].clone());
+        }
+        Ok(steps)
+    }
+
+    /// The hidden states as the function returns them.
+    fn in_place(self, mut hidden: Vec<Tensor>) -> Result<Tensor> {
+        if self.is_reverse {
+            hidden.reverse();
+        }
+        Tensor::cat(&hidden, 0)
+    }
+
+    /// The results by recorded operations.
+    fn composed(self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let mut steps = self.run(&inputs.iter().collect::<Vec<_>>())?;
+        let last = steps.cells.pop().expect("there is a step");
+        Ok(vec![self.in_place(steps.hidden)?, last])
+    }
+}
+
+// By the gates before their activations, the gradient of a step's hidden state, the state of the cell after it and the gradient of that.
+expression!(OF_OUTPUT, |[grad, output, cell]| {
+    let open = output.sigmoid();
+    grad * cell.tanh() * open * (1 - open)
+});
+expression!(OF_CELL, |[grad, output, cell]| grad * output.sigmoid() * (1 - cell.tanh().square()));
+expression!(OF_CELL_GOING_ON, |[grad, output, cell, going_on]| going_on
+    + grad * output.sigmoid() * (1 - cell.tanh().square()));
+expression!(OF_INPUT, |[grad, input, candidate]| {
+    let open = input.sigmoid();
+    grad * candidate.tanh() * open * (1 - open)
+});
+expression!(OF_CANDIDATE, |[grad, input, candidate]| grad
+    * input.sigmoid()
+    * (1 - candidate.tanh().square()));
+expression!(OF_FORGET, |[grad, forget, before]| {
+    let open = forget.sigmoid();
+    grad * before * open * (1 - open)
+});
+expression!(OF_CELL_BEFORE, |[grad, forget]| grad * forget.sigmoid());
+
+impl Function for LstmSteps {
+    const NAME: &'static str = "lstm";
+
+    fn forward(&self, cx: &mut FunctionContext, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let steps = self.run(inputs)?;
+        cx.save(inputs);
+        cx.save(&steps.sums.iter().collect::<Vec<_>>());
+        cx.save(&steps.cells.iter().collect::<Vec<_>>());
+        let last = steps.cells.last().expect("there is a step").clone();
+        let hidden = self.in_place(steps.hidden)?;
+        cx.save(&[&hidden]);
+        Ok(vec![hidden, last])
+    }
+
+    fn backward(&self, grads: &Gradients<'_>) -> Result<Vec<Option<Tensor>>> {
+        let (x, weight) = (grads.saved(0)?, grads.saved(3)?);
+        let starts = self.starts(x);
+        let count = starts.len();
+        let given = grads.inputs();
+        if is_grad_enabled() {
+            let inputs = (0..given).map(|i| grads.saved(i)).collect::<Result<Vec<_>>>()?;
+            let zeros = [grads.saved(given + 2 * count)?.zeros_like()?, grads.saved(2)?.zeros_like()?];
+            let cotangents = [grads.output(0)?.unwrap_or(&zeros[0]), grads.output(1)?.unwrap_or(&zeros[1])];
+            let (_, products) = vjp(|inputs| self.composed(inputs), &inputs, &cotangents)?;
+            return Ok(products.into_iter().map(Some).collect());
+        }
+        let mut of_hidden: Option<Tensor> = None;
+        let mut of_cell = grads.output(1)?.cloned();
+        let mut of_sums = Vec::with_capacity(count);
+        for (i, &start) in starts.iter().enumerate().rev() {
+            let [input, forget, candidate, output] = parts(grads.saved(given + i)?)?;
+            let cell = grads.saved(given + count + i)?;
+            let before = if i == 0 { grads.saved(2)? } else { grads.saved(given + count + i - 1)? };
+            let own = grads.output(0)?.map(|all| all.narrow(0, start, self.rows)).transpose()?;
+            let grad = match (own, of_hidden) {
+                (Some(own), Some(next)) => own.add(&next)?,
+                (Some(grad), None) | (None, Some(grad)) => grad,
+                (None, None) => cell.zeros_like()?,
+            };
+            let through = match &of_cell {
+                Some(going_on) => OF_CELL_GOING_ON.apply(&[&grad, &output, cell, going_on])?,
+                None => OF_CELL.apply(&[&grad, &output, cell])?,
+            };
+            let sums = Tensor::cat(
+                &[
+                    OF_INPUT.apply(&[&through, &input, &candidate])?,
+                    OF_FORGET.apply(&[&through, &forget, before])?,
+                    OF_CANDIDATE.apply(&[&through, &input, &candidate])?,
+                    OF_OUTPUT.apply(&[&grad, &output, cell])?,
+                ],
+                1,
+            )?;
+            of_cell = Some(OF_CELL_BEFORE.apply(&[&through, &forget])?);
+            of_hidden = match i > 0 || grads.needs_input_grad(1) {
+                true => Some(sums.matmul(weight)?),
+                false => None,
+            };
+            of_sums.push(sums);
+        }
+        // They are in the order of the way back.
+        if !self.is_reverse {
+            of_sums.reverse();
+        }
+        let of_sums = Tensor::cat(&of_sums, 0)?;
+        let mut all = vec![None, of_hidden, of_cell, None];
+        if grads.needs_input_grad(3) {
+            // Of each step the hidden state that it began with.
+            let (first, hidden) = (grads.saved(1)?, grads.saved(given + 2 * count)?);
+            let others = (count - 1) * self.rows;
+            let before = match self.is_reverse {
+                true => [hidden.narrow(0, self.rows, others)?, first.clone()],
+                false => [first.clone(), hidden.narrow(0, 0, others)?],
+            };
+            all[3] = Some(of_sums.t()?.matmul(&Tensor::cat(&before, 0)?)?);
+        }
+        if given > 4 {
+            let wanted = grads.needs_input_grad(4);
+            all.push(if wanted { Some(of_sums.sum(0, false)?) } else { None });
+        }
+        all[0] = Some(of_sums);
+        Ok(all)
+    }
+}
