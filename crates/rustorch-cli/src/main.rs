@@ -51,6 +51,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Quantize(args)) => command::quantize::run(&args, cli.run.verbose),
         Some(Command::Split(args)) => command::split::split(&args),
         Some(Command::Merge(args)) => command::split::merge(&args),
+        Some(Command::Perplexity(args)) => command::perplexity::run(&args),
+        Some(Command::Imatrix(args)) => command::imatrix::run(&args),
         Some(Command::Bench(args)) => command::bench::run(&args),
         Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Explain(args)) => command::explain::run(&args),

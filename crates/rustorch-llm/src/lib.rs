@@ -3,7 +3,9 @@
 pub mod arch;
 pub mod chat;
 mod error;
+pub mod evaluate;
 pub mod generate;
+pub mod imatrix;
 mod language_model;
 pub mod model;
 pub mod quantize;

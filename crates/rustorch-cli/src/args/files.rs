@@ -26,8 +26,8 @@ pub(crate) struct QuantizeArgs {
     /// A mixture of llama.cpp, such as Q4_K_M, Q8_0 or F16; COPY leaves tensors as they are
     #[arg(value_name = "TYPE", value_parser = quantize_type)]
     pub(crate) mixture: QuantizeType,
-    /// How much an error in each column weighs, as llama-imatrix writes it
-    #[arg(long, value_name = "FILE.gguf")]
+    /// How much an error in each column weighs, as imatrix and llama-imatrix write it
+    #[arg(long, value_name = "FILE")]
     pub(crate) imatrix: Option<PathBuf>,
     /// The type of tensors in whose name a regular expression is found (may be repeated; the first that fits counts)
     #[arg(long, value_name = "REGEX=TYPE", value_parser = by_name)]

@@ -2,6 +2,7 @@
 
 mod backend;
 mod commands;
+mod evaluate;
 mod files;
 mod llama_cpp;
 mod model;
@@ -12,6 +13,7 @@ pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
     InspectArgs, TokenizeArgs,
 };
+pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
 pub(crate) use files::{MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
 pub(crate) use llama_cpp::WithoutEffect;
 pub(crate) use model::{DeviceArgs, ModelArgs};
@@ -74,6 +76,10 @@ pub(crate) enum Command {
     Split(SplitArgs),
     /// Write the parts of a model as one file
     Merge(MergeArgs),
+    /// Measure how well a model predicts a text
+    Perplexity(PerplexityArgs),
+    /// Collect statistics of activations, for quantize --imatrix
+    Imatrix(ImatrixArgs),
     /// Measure prompt processing and generation
     Bench(BenchArgs),
     /// List the devices found, and why others were not

@@ -111,7 +111,7 @@ fn mistakes_leave_no_file_and_say_what_helps() {
     fail(
         &["quantize", MODEL, target, "F16", "--allow-requantize", "--imatrix", MODEL],
         3,
-        &["holds no importances"],
+        &["holds no activation statistics"],
     );
     fail(
         &["quantize", MODEL, "/no/such/folder/x.gguf", "F16", "--allow-requantize"],
