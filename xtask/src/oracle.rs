@@ -329,6 +329,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "hf_convert",
+        about: "llama.cpp: conversions of models that transformers writes (LLAMA_CPP_SOURCE: its source)",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/convert"]],
+        stdout: None,
+    },
+    Script {
         name: "llama_logits",
         about: "llama.cpp: logits and greedy ids of the shared models, and of those of block_models",
         runs: &[

@@ -2,6 +2,7 @@
 
 pub mod arch;
 pub mod chat;
+pub mod convert;
 mod error;
 pub mod evaluate;
 pub mod generate;

@@ -14,7 +14,7 @@ pub(crate) use commands::{
     InspectArgs, TokenizeArgs,
 };
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
-pub(crate) use files::{MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
+pub(crate) use files::{ConvertArgs, MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
 pub(crate) use llama_cpp::WithoutEffect;
 pub(crate) use model::{DeviceArgs, ModelArgs};
 pub(crate) use sampling::SamplingArgs;
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Architectures(ArchitecturesArgs),
     /// Turn text into token ids, or ids into text
     Tokenize(TokenizeArgs),
+    /// Make a model file of a folder of Hugging Face's transformers
+    Convert(ConvertArgs),
     /// Make a model file whose matrices take fewer bits
     Quantize(QuantizeArgs),
     /// Write a model file in parts

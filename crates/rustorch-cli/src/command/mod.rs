@@ -4,6 +4,7 @@ pub(crate) mod architectures;
 pub(crate) mod bench;
 pub(crate) mod bench_devices;
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod explain;
 pub(crate) mod generate;

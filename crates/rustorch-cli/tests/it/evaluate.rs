@@ -1,4 +1,4 @@
-//! `perplexity` and `imatrix`. That their results are llama.cpp's is tested in `rustorch-llm`.
+//! `perplexity`, `imatrix` and `convert`. That their results are llama.cpp's is tested in `rustorch-llm`.
 
 use crate::common::{MODEL, fail, run, run_with};
 use rustorch::gguf::File;
@@ -89,4 +89,38 @@ fn statistics_of_activations_make_a_quantized_model() {
         &["holds no activation statistics"],
     );
     assert!(!Path::new(&path("x")).exists());
+}
+
+#[test]
+fn a_folder_is_converted_and_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("model");
+    std::fs::create_dir(&folder).unwrap();
+    for file in std::fs::read_dir(fixture("convert/qwen3")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    let (folder, target) = (folder.to_str().unwrap(), dir.path().join("model.gguf"));
+    let target = target.to_str().unwrap();
+    fail(&["convert", folder, target], 3, &["model.safetensors"]);
+    let expected = std::fs::read(fixture("convert/qwen3/expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+    let mut writer = rustorch::safetensors::Writer::new();
+    for tensor in expected["weights"]["model.safetensors"].as_array().unwrap() {
+        let shape: Vec<usize> = serde_json::from_value(tensor[1].clone()).unwrap();
+        // Alike in all but their sizes: only that both ways give the same counts.
+        let values = (0..shape.iter().product::<usize>()).map(|i| ((i * 37 + 11) % 101) as f32 / 500.0 - 0.1);
+        let data: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        writer.tensor(tensor[0].as_str().unwrap(), &shape, rustorch::DType::F32, data).unwrap();
+    }
+    writer.write_file(Path::new(folder).join("model.safetensors")).unwrap();
+    let told = run(&["convert", folder, target, "--outtype", "f16", "--name", "Small"]);
+    assert!(told.code == 0 && told.err.is_empty() && told.out.contains("36 tensors"), "{told:?}");
+    let shown = run(&["inspect", target]).out;
+    assert!(shown.contains("qwen3") && shown.contains("general.name: string = \"Small\""), "{shown}");
+    let ids = |model: &str| run(&["-m", model, "--ids", "-p", "1 260 17 42", "-n", "8", "--temp", "0"]).out;
+    assert!(ids(target).split_whitespace().count() == 8, "{}", ids(target));
+    assert_eq!(ids(target), ids(folder));
+    fail(&["convert", folder, target, "--outtype", "q4_k"], 2, &["q8_0"]);
+    fail(&["convert", "/no/such/folder", target], 3, &["/no/such/folder"]);
 }

@@ -10,6 +10,7 @@ mod architecture_docs;
 mod architectures;
 mod chat;
 mod common;
+mod convert;
 mod evaluate;
 mod greedy;
 mod hybrid_f32;
