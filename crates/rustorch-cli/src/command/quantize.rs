@@ -33,6 +33,14 @@ pub(crate) fn run(args: &QuantizeArgs, verbosity: u8) -> Result<(), Failure> {
             QuantizeType::Copy => Mixture::F32,
         })
     };
+    if !args.tensor_type.is_empty() && (options.copy || !options.mixture.dtype().is_quant()) {
+        let (name, what) = if options.copy {
+            ("COPY", "tensors stay as they are")
+        } else {
+            (options.mixture.name(), "all matrices get its type")
+        };
+        output::note(format_args!("--tensor-type has no effect with {name}: {what}"));
+    }
     let plan = Quantization::plan(&file, &options).map_err(failure)?;
     if args.dry_run || verbosity > 0 {
         for tensor in plan.tensors() {
