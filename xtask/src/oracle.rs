@@ -323,6 +323,18 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "llama_evaluate",
+        about: "llama.cpp: perplexities, divergences and activation statistics (LLAMA_CPP: a folder with its programs)",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/evaluate"]],
+        stdout: None,
+    },
+    Script {
+        name: "hf_convert",
+        about: "llama.cpp: conversions of models that transformers writes (LLAMA_CPP_SOURCE: its source)",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/convert"]],
+        stdout: None,
+    },
+    Script {
         name: "llama_logits",
         about: "llama.cpp: logits and greedy ids of the shared models, and of those of block_models",
         runs: &[

@@ -26,14 +26,18 @@ pub(crate) fn read_all() -> Result<String, Failure> {
 
 /// A prompt: everything but the newline that `echo` adds.
 pub(crate) fn read_prompt() -> Result<String, Failure> {
-    let mut text = read_all()?;
+    read_all().map(without_newline)
+}
+
+/// A text without the newline at its end.
+pub(crate) fn without_newline(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
             text.pop();
         }
     }
-    Ok(text)
+    text
 }
 
 /// A prompt if somebody gives one: `None` if standard input is empty, or a pipe in which nothing comes.

@@ -2,6 +2,7 @@
 
 use crate::args::{DeviceArgs, ModelArgs};
 use crate::backend::Backend;
+use crate::command::convert;
 use crate::failure::Failure;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,10 +21,11 @@ static EMBEDDED: &Aligned<[u8]> = &Aligned(*include_bytes!("../assets/shakespear
 /// What the program calls the embedded model.
 pub(crate) const EMBEDDED_NAME: &str = "the embedded model";
 
-/// Opens a file, or the embedded model.
+/// Opens a file, a folder of Hugging Face's `transformers`, or the embedded model.
 pub(crate) fn open_file(path: Option<&Path>, no_mmap: bool) -> Result<gguf::File, Failure> {
     let file = match path {
         None => gguf::File::from_bytes(&EMBEDDED.0),
+        Some(path) if path.is_dir() => return convert::load(path, no_mmap),
         Some(path) if no_mmap => gguf::File::open(path),
         // SAFETY: that the file stays as it is while the program runs is asked of who starts it, by `--no-mmap`'s help.
         Some(path) => unsafe { gguf::File::open_mapped(path) },

@@ -33,6 +33,12 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Prints how far something is to standard error, without a newline. Where that fails nobody is listening.
+pub(crate) fn progress(text: impl Display) {
+    let mut out = io::stderr().lock();
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// Whether escape sequences may be written to a terminal: `TERM=dumb` has none.
 pub(crate) fn has_escapes(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && anstyle_query::term_supports_ansi_color()

@@ -1,14 +1,27 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file under a temporary name beside its target, which it replaces on [`commit`](Self::commit).
+/// A file under a temporary name beside its target, which it replaces on [`commit`](Self::commit). Dropped before that, it is removed.
 ///
-/// Dropped before that, it is removed.
-pub(crate) struct AtomicFile {
+/// ```
+/// use rustorch_formats::AtomicFile;
+/// use std::io::Write;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("notes.txt");
+/// let mut file = AtomicFile::create(&path)?;
+/// file.write_all(b"whole")?;
+/// assert!(!path.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&path)?, b"whole");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct AtomicFile {
     target: PathBuf,
     temporary: PathBuf,
     file: fs::File,
@@ -17,7 +30,10 @@ pub(crate) struct AtomicFile {
 
 impl AtomicFile {
     /// Begins a file that is to replace `target`.
-    pub(crate) fn create(target: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the path names no file, or a file beside it cannot be created.
+    pub fn create(target: &Path) -> io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         if target.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not end in a file name"));
@@ -37,17 +53,25 @@ impl AtomicFile {
         }
     }
 
-    /// The file to write to.
-    pub(crate) fn file(&mut self) -> &mut fs::File {
-        &mut self.file
-    }
-
     /// Makes sure that the contents are on the disk and gives the file its name.
-    pub(crate) fn commit(mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If that fails; the target is then as it was.
+    pub fn commit(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.target)?;
         self.committed = true;
         Ok(())
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -63,7 +87,6 @@ impl Drop for AtomicFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn replaces_on_commit_and_leaves_nothing_otherwise() {
@@ -72,12 +95,12 @@ mod tests {
         fs::write(&target, "old").unwrap();
 
         let mut file = AtomicFile::create(&target).unwrap();
-        file.file().write_all(b"dropped").unwrap();
+        file.write_all(b"dropped").unwrap();
         drop(file);
         assert_eq!(fs::read(&target).unwrap(), b"old");
 
         let mut file = AtomicFile::create(&target).unwrap();
-        file.file().write_all(b"new").unwrap();
+        file.write_all(b"new").unwrap();
         file.commit().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -37,6 +37,7 @@ pub mod torch;
 #[cfg(any(feature = "numpy", feature = "torch"))]
 mod zip;
 
+pub use atomic::AtomicFile;
 pub use bytes::SharedBytes;
 pub use error::Error;
 #[cfg(any(feature = "numpy", feature = "torch"))]

@@ -2,8 +2,11 @@
 
 pub mod arch;
 pub mod chat;
+pub mod convert;
 mod error;
+pub mod evaluate;
 pub mod generate;
+pub mod imatrix;
 mod language_model;
 pub mod model;
 pub mod quantize;

@@ -1,6 +1,7 @@
 //! The options of the commands that make model files.
 
 use super::values::{positive, size, threads};
+use crate::command::convert::{OutType, outtype};
 use crate::command::quantize::{by_name, dtype};
 use clap::Args;
 use rustorch::DType;
@@ -26,8 +27,8 @@ pub(crate) struct QuantizeArgs {
     /// A mixture of llama.cpp, such as Q4_K_M, Q8_0 or F16; COPY leaves tensors as they are
     #[arg(value_name = "TYPE", value_parser = quantize_type)]
     pub(crate) mixture: QuantizeType,
-    /// How much an error in each column weighs, as llama-imatrix writes it
-    #[arg(long, value_name = "FILE.gguf")]
+    /// How much an error in each column weighs, as imatrix and llama-imatrix write it
+    #[arg(long, value_name = "FILE")]
     pub(crate) imatrix: Option<PathBuf>,
     /// The type of tensors in whose name a regular expression is found (may be repeated; the first that fits counts)
     #[arg(long, value_name = "REGEX=TYPE", value_parser = by_name)]
@@ -57,6 +58,28 @@ pub(crate) struct QuantizeArgs {
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
     /// Read the whole file into memory instead of mapping it: where it may change while the program runs
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConvertArgs {
+    /// A folder with config.json, a tokenizer and weights in safetensors
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// The file to write
+    #[arg(value_name = "TARGET.gguf")]
+    pub(crate) target: PathBuf,
+    /// The type of matrices: auto (that of the folder's first one), f32, f16, bf16 or q8_0
+    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = outtype)]
+    pub(crate) outtype: OutType,
+    /// The model's name [default: the folder's]
+    #[arg(long, value_name = "NAME", alias = "model-name")]
+    pub(crate) name: Option<String>,
+    /// The pre-tokenizer by its name in llama.cpp, where it is not told by its pattern
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pre: Option<String>,
+    /// Read the weights into memory instead of mapping them: where they may change while the program runs
     #[arg(long)]
     pub(crate) no_mmap: bool,
 }

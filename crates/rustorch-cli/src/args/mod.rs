@@ -2,6 +2,7 @@
 
 mod backend;
 mod commands;
+mod evaluate;
 mod files;
 mod llama_cpp;
 mod model;
@@ -12,7 +13,8 @@ pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
     InspectArgs, TokenizeArgs,
 };
-pub(crate) use files::{MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
+pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
+pub(crate) use files::{ConvertArgs, MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
 pub(crate) use llama_cpp::WithoutEffect;
 pub(crate) use model::{DeviceArgs, ModelArgs};
 pub(crate) use sampling::SamplingArgs;
@@ -68,12 +70,18 @@ pub(crate) enum Command {
     Architectures(ArchitecturesArgs),
     /// Turn text into token ids, or ids into text
     Tokenize(TokenizeArgs),
+    /// Make a model file of a folder of Hugging Face's transformers
+    Convert(ConvertArgs),
     /// Make a model file whose matrices take fewer bits
     Quantize(QuantizeArgs),
     /// Write a model file in parts
     Split(SplitArgs),
     /// Write the parts of a model as one file
     Merge(MergeArgs),
+    /// Measure how well a model predicts a text
+    Perplexity(PerplexityArgs),
+    /// Collect statistics of activations, for quantize --imatrix
+    Imatrix(ImatrixArgs),
     /// Measure prompt processing and generation
     Bench(BenchArgs),
     /// List the devices found, and why others were not

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Which model.
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
-    /// The model file; of a split model, any part [default: the embedded model]
+    /// The model file; of a split model, any part; or a folder of Hugging Face's transformers [default: the embedded model]
     #[arg(short, long, value_name = "FILE.gguf")]
     pub(crate) model: Option<PathBuf>,
     /// Read the whole file into memory instead of mapping it: where it may change while the program runs

@@ -1,5 +1,6 @@
 //! `quantize`: a model file whose matrices take fewer bits.
 
+use super::imatrix;
 use crate::args::{QuantizeArgs, QuantizeType};
 use crate::failure::Failure;
 use crate::model::{self, progress_bar};
@@ -14,7 +15,8 @@ pub(crate) fn run(args: &QuantizeArgs, verbosity: u8) -> Result<(), Failure> {
     if !args.dry_run && !args.keep_split {
         output::refuse_same_file(&args.source, &args.target)?;
     }
-    let importance = args.imatrix.as_ref().map(ImportanceMatrix::open).transpose().map_err(failure)?;
+    let importance =
+        args.imatrix.as_ref().map(ImportanceMatrix::open).transpose().map_err(imatrix::failure)?;
     let options = QuantizeOptions {
         output_dtype: args.output_tensor_type,
         embedding_dtype: args.token_embedding_type,
@@ -31,6 +33,14 @@ pub(crate) fn run(args: &QuantizeArgs, verbosity: u8) -> Result<(), Failure> {
             QuantizeType::Copy => Mixture::F32,
         })
     };
+    if !args.tensor_type.is_empty() && (options.copy || !options.mixture.dtype().is_quant()) {
+        let (name, what) = if options.copy {
+            ("COPY", "tensors stay as they are")
+        } else {
+            (options.mixture.name(), "all matrices get its type")
+        };
+        output::note(format_args!("--tensor-type has no effect with {name}: {what}"));
+    }
     let plan = Quantization::plan(&file, &options).map_err(failure)?;
     if args.dry_run || verbosity > 0 {
         for tensor in plan.tensors() {
@@ -82,7 +92,7 @@ fn summary(plan: &Quantization<'_>) -> String {
 fn failure(error: QuantizeError) -> Failure {
     match error {
         QuantizeError::File(_) => Failure::Other(error.to_string()),
-        QuantizeError::Importance { .. } => Failure::Model(error.to_string()),
+        QuantizeError::Importance(error) => imatrix::failure(error),
         _ => Failure::Usage(error.to_string()),
     }
 }

@@ -44,6 +44,24 @@ fn a_quantized_model_answers() {
     assert!(told.err.contains("blk.0.attn_v.weight: f16 -> Q8_0"), "{}", told.err);
     // 192 columns are no whole blocks of 256.
     assert!(told.err.contains("warning: ") && told.err.contains("they are Q5_0 instead"), "{}", told.err);
+    for (mixture, why) in
+        [("BF16", "with BF16: all matrices get its type"), ("COPY", "with COPY: tensors stay")]
+    {
+        let told = run(&[
+            "quantize",
+            &f16,
+            &path("none.gguf"),
+            mixture,
+            "--tensor-type",
+            "attn_v=Q8_0",
+            "--dry-run",
+        ]);
+        assert!(
+            told.code == 0 && told.err.starts_with(&format!("--tensor-type has no effect {why}")),
+            "{}",
+            told.err
+        );
+    }
     let dry = run(&["quantize", &f16, &path("none.gguf"), "Q4_0", "--dry-run"]);
     assert!(dry.code == 0 && !Path::new(&path("none.gguf")).exists(), "{dry:?}");
     assert!(dry.err.contains("token_embd.weight: f16 -> "), "{}", dry.err);
@@ -111,7 +129,7 @@ fn mistakes_leave_no_file_and_say_what_helps() {
     fail(
         &["quantize", MODEL, target, "F16", "--allow-requantize", "--imatrix", MODEL],
         3,
-        &["holds no importances"],
+        &["holds no activation statistics"],
     );
     fail(
         &["quantize", MODEL, "/no/such/folder/x.gguf", "F16", "--allow-requantize"],

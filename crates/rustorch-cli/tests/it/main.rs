@@ -20,6 +20,7 @@ mod device_report;
 mod devices;
 mod environment;
 mod errors;
+mod evaluate;
 mod files;
 mod generate;
 mod inspect;

@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
         let path = path.as_ref();
         let at = |kind| Error::at(Some(path), kind);
         let mut file = AtomicFile::create(path).map_err(|e| at(e.into()))?;
-        write(&mut BufWriter::new(file.file()), &self.metadata, &self.tensors).map_err(at)?;
+        write(&mut BufWriter::new(&mut file), &self.metadata, &self.tensors).map_err(at)?;
         file.commit().map_err(|e| at(e.into()))
     }
 
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
             // The type by which llama.cpp reads it; there are fewer than 2^18 tensors, or writing fails.
             metadata.set(split::TENSORS_KEY, self.tensors.len() as i32)?;
             let mut file = AtomicFile::create(&path).map_err(|e| at(e.into()))?;
-            write(&mut BufWriter::new(file.file()), &metadata, tensors).map_err(at)?;
+            write(&mut BufWriter::new(&mut file), &metadata, tensors).map_err(at)?;
             files.push(file);
             paths.push(path);
         }

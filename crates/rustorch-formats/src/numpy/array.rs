@@ -146,8 +146,8 @@ impl Array {
         let at = |kind| Error::at(Some(path), kind);
         let header = header::encode(self.dtype, &self.shape, self.fortran_order).map_err(at)?;
         let mut file = AtomicFile::create(path).map_err(|e| at(e.into()))?;
-        file.file().write_all(&header).map_err(|e| at(e.into()))?;
-        file.file().write_all(&self.data).map_err(|e| at(e.into()))?;
+        file.write_all(&header).map_err(|e| at(e.into()))?;
+        file.write_all(&self.data).map_err(|e| at(e.into()))?;
         file.commit().map_err(|e| at(e.into()))
     }
 }

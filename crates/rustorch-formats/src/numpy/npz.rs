@@ -127,7 +127,7 @@ impl<'a> NpzWriter<'a> {
         let path = path.as_ref();
         let at = |kind| Error::at(Some(path), kind);
         let mut file = AtomicFile::create(path).map_err(|e| at(e.into()))?;
-        self.write(BufWriter::new(file.file())).map_err(at)?;
+        self.write(BufWriter::new(&mut file)).map_err(at)?;
         file.commit().map_err(|e| at(e.into()))
     }
 

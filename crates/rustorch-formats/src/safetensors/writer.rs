@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
         let total = self.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes as u64));
         let mut file = AtomicFile::create(&path).map_err(|e| Error::at(Some(&path), e.into()))?;
         let text = index::encode(&listed, total);
-        file.file().write_all(text.as_bytes()).map_err(|e| Error::at(Some(&path), e.into()))?;
+        file.write_all(text.as_bytes()).map_err(|e| Error::at(Some(&path), e.into()))?;
         files.push((file, path.clone()));
         for (file, path) in files {
             file.commit().map_err(|e| Error::at(Some(&path), e.into()))?;
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
     fn file(&self, path: &Path, tensors: Vec<&Tensor<'a>>) -> Result<AtomicFile> {
         let at = |kind| Error::at(Some(path), kind);
         let mut file = AtomicFile::create(path).map_err(|e| at(e.into()))?;
-        write(&mut BufWriter::new(file.file()), &self.metadata, tensors).map_err(at)?;
+        write(&mut BufWriter::new(&mut file), &self.metadata, tensors).map_err(at)?;
         Ok(file)
     }
 

@@ -4,7 +4,7 @@ use super::cache::State;
 use super::loader::Loader;
 use super::modules::{Module, Norm};
 use super::weights::{Stage, TensorId, Weights};
-use super::{KvCache, Model, ModelConfig};
+use super::{KvCache, LinearObserver, Model, ModelConfig};
 use crate::arch::Architecture;
 use crate::{Error, Result};
 use rustorch_core::{DType, Device, Numerics};
@@ -38,6 +38,8 @@ pub(super) struct ForwardPass<'a> {
     pub(super) last_row: bool,
     /// Whether they see only those before them.
     pub(super) causal: bool,
+    /// Is shown the inputs of linear layers.
+    pub(super) observer: Option<&'a dyn LinearObserver>,
     /// The states behind the new tokens, of those recurrences that have run, with their places in the cache.
     new_states: RefCell<Vec<(usize, State)>>,
     /// What ALiBi adds to scores, on each device that has needed it.
@@ -228,7 +230,7 @@ pub(super) fn last_rows(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 /// What a forward pass is to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// Logits after every token.
     Logits,
     /// Logits after the last token.
@@ -237,7 +239,13 @@ pub(super) enum Wanted {
     HiddenStates,
 }
 
-pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, wanted: Wanted) -> Result<Tensor> {
+pub(super) fn forward(
+    model: &Model,
+    tokens: &[u32],
+    cache: &mut KvCache,
+    wanted: Wanted,
+    observer: Option<&dyn LinearObserver>,
+) -> Result<Tensor> {
     let (config, weights) = (&model.config, &model.weights);
     if wanted != Wanted::HiddenStates && !config.causal {
         let message = "an encoder has no logits of next tokens; `Model::hidden_states` gives what it has";
@@ -264,6 +272,7 @@ pub(super) fn forward(model: &Model, tokens: &[u32], cache: &mut KvCache, wanted
         n,
         last_row: wanted == Wanted::LastLogits,
         causal: config.causal,
+        observer,
         new_states: RefCell::default(),
         alibi: RefCell::default(),
         windows: RefCell::default(),

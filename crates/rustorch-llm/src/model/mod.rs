@@ -5,6 +5,7 @@ mod config;
 mod decoder;
 mod loader;
 mod modules;
+mod observer;
 mod offload;
 mod pooling;
 mod weights;
@@ -15,10 +16,13 @@ pub use offload::{Offload, Offloaded};
 pub use pooling::Pooling;
 pub use weights::{Stage, Weight, Weights};
 
+pub(crate) use decoder::Wanted;
+pub(crate) use observer::{LinearInput, LinearObserver, Matrices};
+
 use crate::arch::Architecture;
 use crate::{Error, Result};
 use cache::CacheLayout;
-use decoder::{Decoder, Wanted};
+use decoder::Decoder;
 use loader::Loader;
 use pooling::PoolingHead;
 
@@ -127,7 +131,7 @@ impl Model {
     /// If there is no token, an id is out of range, or the cache is too small; the cache is then as before. Also if an
     /// operation fails. Encoders have no logits; see [`hidden_states`](Self::hidden_states).
     pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, all_rows: bool) -> Result<Tensor> {
-        decoder::forward(self, tokens, cache, if all_rows { Wanted::Logits } else { Wanted::LastLogits })
+        self.run(tokens, cache, if all_rows { Wanted::Logits } else { Wanted::LastLogits }, None)
     }
 
     /// The hidden states of all tokens of a text, `[rows, embedding]` in `f32`: what logits are computed from, or what an encoder gives.
@@ -137,6 +141,17 @@ impl Model {
     /// If there is no token, an id is out of range, memory runs out, or an operation fails.
     pub fn hidden_states(&self, tokens: &[u32]) -> Result<Tensor> {
         let mut cache = self.new_cache(tokens.len())?;
-        decoder::forward(self, tokens, &mut cache, Wanted::HiddenStates)
+        self.run(tokens, &mut cache, Wanted::HiddenStates, None)
+    }
+
+    /// Runs `tokens` after what the cache holds, and shows `observer` the inputs of linear layers.
+    pub(crate) fn run(
+        &self,
+        tokens: &[u32],
+        cache: &mut KvCache,
+        wanted: Wanted,
+        observer: Option<&dyn LinearObserver>,
+    ) -> Result<Tensor> {
+        decoder::forward(self, tokens, cache, wanted, observer)
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong in quantizing a model.
 
 use super::Mixture;
+use crate::imatrix::ImatrixError;
 use rustorch_core::DType;
 use rustorch_formats::gguf;
 
@@ -81,13 +82,8 @@ pub enum QuantizeError {
         message: String,
     },
     /// A file that is no importance matrix.
-    #[error("{path}: {message}")]
-    Importance {
-        /// The file's path.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
+    #[error(transparent)]
+    Importance(#[from] ImatrixError),
     /// The number in a tensor's name is not that of a block.
     #[error(
         "tensor `{tensor}` belongs to none of the model's {layers} blocks, by which {mixture} chooses its type"

@@ -25,6 +25,8 @@ pub use error::QuantizeError;
 pub use importance::ImportanceMatrix;
 pub use mixture::Mixture;
 
+pub(crate) use source::{from_f32, to_f32};
+
 use category::{Category, is_quantizable, layer};
 use choose::{Candidate, Chooser, ModelFacts, fitting};
 use regex::Regex;
@@ -34,7 +36,7 @@ use rustorch_quant::QUANTIZABLE;
 use std::num::NonZeroUsize;
 
 /// The version of the block layouts that `general.quantization_version` tells.
-const QUANTIZATION_VERSION: u32 = 2;
+pub(crate) const QUANTIZATION_VERSION: u32 = 2;
 
 /// How a model is quantized.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use rustorch_core::{DType, bf16, f16};
 use rustorch_quant::{dequantize, quantize};
 
 /// The values of a row or more as `f32`; `None` of dtypes that are no weights.
-pub(super) fn to_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
+pub(crate) fn to_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
     let words = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     Some(match dtype {
         DType::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
@@ -30,7 +30,7 @@ pub(super) fn to_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
 }
 
 /// Writes values in another dtype, one that [`is_writable`](super::is_writable).
-pub(super) fn from_f32(
+pub(crate) fn from_f32(
     dtype: DType,
     values: &[f32],
     importance: Option<&[f32]>,

@@ -96,7 +96,7 @@ impl AltUp {
         match self {
             AltUp::Expand(projection) => {
                 let x = flow.input().unsqueeze(1)?;
-                let others = projected(projection, pass, &x)?;
+                let others = projection.forward_each(pass, &x)?;
                 flow.streams = Some(Tensor::cat(&[&x, &of_length(&others, &x)?], 1)?);
             }
             AltUp::Predict { active, router, coefficients } => {
@@ -126,7 +126,7 @@ impl AltUp {
             AltUp::Merge { active, projection } => {
                 let streams = streams(flow)?;
                 let count = streams.dims()[1];
-                let others = projected(projection, pass, &streams.narrow(1, 1, count - 1)?)?;
+                let others = projection.forward_each(pass, &streams.narrow(1, 1, count - 1)?)?;
                 let others = of_length(&others, &streams.narrow(1, *active, 1)?)?;
                 let sum = select(&streams, 0)?.add(&others.sum(1, false)?)?;
                 flow.begin(sum.mul(1.0 / count as f32)?);
@@ -147,13 +147,6 @@ fn streams(flow: &Flow) -> Result<Tensor> {
 
 fn select(streams: &Tensor, stream: usize) -> Result<Tensor> {
     Ok(streams.select(1, stream as isize)?)
-}
-
-/// `x: [n, streams or 1, embedding]` times the matrix of each stream.
-fn projected(by: &LinearWeights, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-    let count = pass.weights[by.weight].dims()[0];
-    let each = Tensor::arange(0, count as i64, 1)?.to_device(x.device())?;
-    by.forward_experts(pass, x, &each.unsqueeze(0)?.expand([x.dims()[0], count])?)
 }
 
 /// Vectors `x`, scaled to the lengths of those of `like`.

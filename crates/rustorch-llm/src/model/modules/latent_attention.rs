@@ -117,7 +117,7 @@ impl LatentAttention {
             dropout: None,
         };
         let attended = Tensor::attention(&query, &keys, &keys.narrow(2, 0, latent)?, None, &causal)?;
-        let attended = self.of_each_head(self.value, pass, &attended.transpose(0, 1)?)?;
+        let attended = self.value.forward_each(pass, &attended.transpose(0, 1)?)?;
         self.output.forward(pass, &attended.reshape([rows, heads * value])?)
     }
 
@@ -143,14 +143,8 @@ impl LatentAttention {
             }
         };
         let query = query.reshape([x.dims()[0], heads, key + rotated])?;
-        let plain = self.of_each_head(self.key, pass, &query.narrow(2, 0, key)?)?.transpose(0, 1)?;
+        let plain = self.key.forward_each(pass, &query.narrow(2, 0, key)?)?.transpose(0, 1)?;
         let turned = query.narrow(2, key, rotated)?.transpose(0, 1)?;
         Ok(Tensor::cat(&[plain, self.rope.forward(pass, &turned, positions)?], 2)?)
-    }
-
-    /// `x: [n, heads, in]` times the matrix of each head, `[n, heads, out]`.
-    fn of_each_head(&self, by: LinearWeights, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
-        let heads = Tensor::arange(0, self.sizes.heads as i64, 1)?.to_device(x.device())?;
-        by.forward_experts(pass, x, &heads.unsqueeze(0)?.expand([x.dims()[0], self.sizes.heads])?)
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::model::decoder::ForwardPass;
-use crate::model::weights::{TensorId, Weights};
+use crate::model::weights::{Role, TensorId, Weights};
+use crate::model::{LinearInput, Matrices};
 use rustorch_core::Numerics;
 use rustorch_tensor::Tensor;
 
@@ -20,7 +21,19 @@ pub(in crate::model) struct LinearWeights {
 impl LinearWeights {
     /// The scale multiplies the matmul but not the bias: llama.cpp's order everywhere but in feed-forward networks.
     pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+        self.show(pass, x, Matrices::One)?;
         self.apply(pass.weights, pass.numerics, x)
+    }
+
+    /// Shows the pass's observer, if there is one, what the layer is about to be given.
+    fn show(&self, pass: &ForwardPass<'_>, x: &Tensor, matrices: Matrices<'_>) -> Result<()> {
+        let Some(observer) = pass.observer else { return Ok(()) };
+        let weight = pass.weights.weight(self.weight);
+        match weight.role {
+            // Another view of the tensor has shown the same input.
+            Role::View(_, rows) if rows.first > 0 => Ok(()),
+            _ => observer.observe(&LinearInput { weight: weight.name(), x, matrices }),
+        }
     }
 
     /// [`forward`](Self::forward) outside of a forward pass.
@@ -43,6 +56,7 @@ impl LinearWeights {
 
     /// The scale multiplies the bias, too: llama.cpp's order in feed-forward networks.
     pub(super) fn forward_then_scale(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+        self.show(pass, x, Matrices::One)?;
         let weights = pass.weights;
         let bias = self.bias.map(|id| &weights[id]);
         let y = x.linear_batch_invariant(&weights[self.weight], bias, pass.numerics)?;
@@ -59,6 +73,20 @@ impl LinearWeights {
         x: &Tensor,
         chosen: &Tensor,
     ) -> Result<Tensor> {
+        let experts = pass.weights[self.weight].dims()[0];
+        self.show(pass, x, Matrices::Chosen(chosen, experts))?;
+        self.forward_matrices(pass, x, chosen)
+    }
+
+    /// `x: [n, matrices or 1, in]` times each of the weight's matrices.
+    pub(super) fn forward_each(&self, pass: &ForwardPass<'_>, x: &Tensor) -> Result<Tensor> {
+        let count = pass.weights[self.weight].dims()[0];
+        self.show(pass, x, Matrices::Each(count))?;
+        let each = Tensor::arange(0, count as i64, 1)?.to_device(x.device())?;
+        self.forward_matrices(pass, x, &each.unsqueeze(0)?.expand([x.dims()[0], count])?)
+    }
+
+    fn forward_matrices(&self, pass: &ForwardPass<'_>, x: &Tensor, chosen: &Tensor) -> Result<Tensor> {
         let mut y = x.mul_mat_id(&pass.weights[self.weight], chosen, pass.numerics)?;
         if let Some(scale) = self.scale {
             y = y.mul(&of_chosen(&pass.weights[scale].unsqueeze(-1)?, chosen)?)?;

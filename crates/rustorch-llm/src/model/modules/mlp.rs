@@ -6,7 +6,6 @@ use crate::Result;
 use crate::arch::{self, MlpGate};
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
-use crate::model::weights::TensorId;
 use rustorch_tensor::Tensor;
 
 /// `down(act(gate(x)) · up(x))`, or `down(act(up(x)))`.
@@ -18,7 +17,7 @@ pub(in crate::model) struct Mlp {
     /// How far gates have to be above their mean, in standard deviations.
     sparsity: Option<f32>,
     /// A vector `[1, embedding]` that gives a factor of the result.
-    sigmoid_gate: Option<TensorId>,
+    sigmoid_gate: Option<LinearWeights>,
 }
 
 impl Mlp {
@@ -49,7 +48,12 @@ impl Mlp {
             down: scaled(down),
             activation: ActivationFn::new(mlp.activation, &loader.metadata)?,
             sparsity: mlp.sparsity,
-            sigmoid_gate: mlp.sigmoid_gate.map(|name| loader.row(name, width)).transpose()?,
+            sigmoid_gate: match mlp.sigmoid_gate {
+                Some(name) => {
+                    Some(LinearWeights { weight: loader.row(name, width)?, scale: None, bias: None })
+                }
+                None => None,
+            },
         })
     }
 
@@ -66,10 +70,7 @@ impl Mlp {
         };
         let y = self.down.forward_then_scale(pass, &inner)?;
         Ok(match self.sigmoid_gate {
-            Some(gate) => {
-                let gate = x.linear_batch_invariant(&pass.weights[gate], None, pass.numerics)?;
-                y.mul(&gate.sigmoid()?)?
-            }
+            Some(gate) => y.mul(&gate.forward(pass, x)?.sigmoid()?)?,
             None => y,
         })
     }
