@@ -290,6 +290,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "pretokenizer_names",
+        about: "llama.cpp: the names of pre-tokenizers in its source, and what they imply",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
         name: "tokenizer_made",
         about: "llama.cpp and sentencepiece: token ids with vocabularies that the script makes",
         runs: &[&["DATA"]],
