@@ -302,6 +302,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "llama_embeddings",
+        about: "llama.cpp: vectors and scores of texts, by small embedders and rerankers",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/embeddings.json"]],
+        stdout: None,
+    },
+    Script {
         name: "block_models",
         about: "ggml: small models whose matrices have every type (llama_logits says what they compute)",
         runs: &[&["crates/rustorch-llm/tests/fixtures/block_models", "GGML/libggml-base.so"]],

@@ -48,6 +48,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Inspect(args)) => command::inspect::run(&args),
         Some(Command::Architectures(args)) => command::architectures::run(&args),
         Some(Command::Tokenize(args)) => command::tokenize::run(&args),
+        Some(Command::Embed(args)) => command::embed::run(&args),
+        Some(Command::Rerank(args)) => command::rerank::run(&args),
         Some(Command::Quantize(args)) => command::quantize::run(&args, cli.run.verbose),
         Some(Command::Split(args)) => command::split::split(&args),
         Some(Command::Merge(args)) => command::split::merge(&args),

@@ -1,7 +1,8 @@
-//! Language models from GGUF files: tokenizers, architectures, decoding, sampling.
+//! Language models from GGUF files: tokenizers, architectures, decoding, sampling, embeddings.
 
 pub mod arch;
 pub mod chat;
+pub mod embedding;
 mod error;
 pub mod generate;
 mod language_model;

@@ -2,6 +2,7 @@
 
 mod backend;
 mod commands;
+mod embedding;
 mod files;
 mod llama_cpp;
 mod model;
@@ -12,6 +13,7 @@ pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
     InspectArgs, TokenizeArgs,
 };
+pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use files::{MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
 pub(crate) use llama_cpp::WithoutEffect;
 pub(crate) use model::{DeviceArgs, ModelArgs};
@@ -68,6 +70,10 @@ pub(crate) enum Command {
     Architectures(ArchitecturesArgs),
     /// Turn text into token ids, or ids into text
     Tokenize(TokenizeArgs),
+    /// Turn texts into vectors
+    Embed(EmbedArgs),
+    /// Sort documents by how well they answer a query
+    Rerank(RerankArgs),
     /// Make a model file whose matrices take fewer bits
     Quantize(QuantizeArgs),
     /// Write a model file in parts

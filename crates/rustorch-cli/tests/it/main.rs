@@ -18,6 +18,7 @@ mod common;
 mod completions;
 mod device_report;
 mod devices;
+mod embed;
 mod environment;
 mod errors;
 mod files;

@@ -10,6 +10,7 @@ mod architecture_docs;
 mod architectures;
 mod chat;
 mod common;
+mod embedding;
 mod greedy;
 mod hybrid_f32;
 mod logits;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// A model without its weights.
 #[derive(Clone, Deserialize)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub(crate) name: String,
     metadata: serde_json::Map<String, serde_json::Value>,
     /// How far the values of the embedding table reach.
@@ -22,7 +22,7 @@ pub(super) struct Header {
 
 /// What llama.cpp computes, and with which decoder.
 #[derive(Deserialize)]
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     #[serde(flatten)]
     pub(crate) header: Header,
     /// The ids fed first.
@@ -42,7 +42,7 @@ pub(super) struct Fixture {
 
 /// Ids of the largest logits, and how far the second is behind in parts of the logits' range.
 #[derive(Deserialize)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     /// After the prompt and after each forced id.
     pub(crate) best: Vec<u32>,
     pub(crate) margins: Vec<f32>,
@@ -53,7 +53,7 @@ pub(super) struct Ids {
 
 /// A copy of which matrices have another type.
 #[derive(Deserialize)]
-pub(super) struct Copy {
+pub(crate) struct Copy {
     /// Of each type but the copy's own the matrices that have it; names of blocks' tensors lack `blk.N.`.
     kept: BTreeMap<String, Vec<String>>,
     #[serde(flatten)]
