@@ -6,6 +6,7 @@ mod chat;
 mod command;
 mod device_report;
 mod failure;
+mod hub;
 mod input;
 mod interrupt;
 mod log;
@@ -53,6 +54,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Quantize(args)) => command::quantize::run(&args, cli.run.verbose),
         Some(Command::Split(args)) => command::split::split(&args),
         Some(Command::Merge(args)) => command::split::merge(&args),
+        Some(Command::Pull(args)) => command::pull::run(&args),
         Some(Command::Bench(args)) => command::bench::run(&args),
         Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Explain(args)) => command::explain::run(&args),

@@ -11,7 +11,7 @@ mod values;
 
 pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
-    InspectArgs, TokenizeArgs,
+    InspectArgs, PullArgs, TokenizeArgs,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use files::{MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
@@ -35,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   rustorch-cli                                    let the embedded model write a scene
   rustorch-cli -m model.gguf                      open a chat
+  rustorch-cli -hf ggml-org/gemma-3-1b-it-GGUF    the same with a model of Hugging Face's hub
   rustorch-cli -m model.gguf -p 'Why is it so?'   answer once
   git diff | rustorch-cli -m model.gguf -p 'Review this change.'
   rustorch-cli -m model.gguf --raw -p 'Once upon a time' -n 100 --temp 0";
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Split(SplitArgs),
     /// Write the parts of a model as one file
     Merge(MergeArgs),
+    /// Download a model from Hugging Face's hub
+    Pull(PullArgs),
     /// Measure prompt processing and generation
     Bench(BenchArgs),
     /// List the devices found, and why others were not
@@ -94,7 +97,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// The model file, as with -m
-    #[arg(value_name = "FILE.gguf", conflicts_with = "model", value_parser = values::model_file)]
+    #[arg(value_name = "FILE.gguf", conflicts_with_all = ["model", "hf_repo"], value_parser = values::model_file)]
     model_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,

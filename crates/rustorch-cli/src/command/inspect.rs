@@ -10,8 +10,8 @@ use serde_json::{Map, Value as Json, json};
 const LONG: usize = 100;
 
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let path = args.file.as_deref().or(args.model.model.as_deref());
-    let file = model::open_file(path, args.model.no_mmap)?;
+    let path = args.file.clone().map_or_else(|| model::path(&args.model), |path| Ok(Some(path)))?;
+    let file = model::open_file(path.as_deref(), args.model.no_mmap)?;
     let shown = path.map_or(model::EMBEDDED_NAME.into(), |p| p.display().to_string());
     if args.json { print_json(&file, &shown) } else { print_text(&file, &shown, args.tensors) }
 }

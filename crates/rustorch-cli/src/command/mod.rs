@@ -9,6 +9,7 @@ pub(crate) mod embed;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod pull;
 pub(crate) mod quantize;
 pub(crate) mod rerank;
 pub(crate) mod split;

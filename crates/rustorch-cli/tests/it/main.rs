@@ -23,6 +23,7 @@ mod environment;
 mod errors;
 mod files;
 mod generate;
+mod hub;
 mod inspect;
 #[cfg(unix)]
 mod interrupts;
