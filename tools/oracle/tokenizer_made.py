@@ -5,7 +5,8 @@
 
 `ugm` is a Unigram model that sentencepiece trains on DATA's tinyshakespeare and the texts of `corpus.json`, with a few rules of normalisation; where the vocabulary
 is used as it was trained, sentencepiece has to give llama.cpp's ids for nearly all texts. (No text has the beginning of a user-defined token before what a rule
-replaces: llama.cpp takes it for the token and misses the rule; sentencepiece does not.) `rwkv` has all bytes, and words of these texts. Of each way to use a vocabulary
+replaces: llama.cpp takes it for the token and misses the rule; sentencepiece does not.) `rwkv` has all bytes, and words of these texts; `whitespace` is byte-pair encoding of words without the white space between them (jina-embeddings-v2-base-zh), letters and
+merges of these texts. Of each way to use a vocabulary
 the ids of the corpus, plain and with special tokens, are kept as their number and hash (`digest` of `tokenizer.py`).
 """
 
@@ -69,7 +70,11 @@ def write(path, model, tokens, scores, kinds, **metadata):
     writer.add_token_scores(scores)
     writer.add_token_types(kinds)
     for key, value in metadata.items():
-        if isinstance(value, bytes):
+        if key == "pre":
+            writer.add_tokenizer_pre(value)
+        elif key == "merges":
+            writer.add_token_merges(value)
+        elif isinstance(value, bytes):
             writer.add_precompiled_charsmap(value)
         else:
             writer.add_bool(f"tokenizer.ggml.{key}", value)
@@ -126,11 +131,30 @@ def rwkv(texts, shakespeare, folder):
     return {"tokens": tokens, "pieces": pieces} | expected
 
 
+def whitespace(texts, shakespeare, folder):
+    words = collections.Counter(re.findall(r"\w+", shakespeare + "".join(texts)))
+    letters = collections.Counter("".join(texts) + shakespeare)
+    tokens = ["<unk>", "<s>", "</s>"] + [c for c, _ in letters.most_common(300) if not c.isspace() and c != "\0"]
+    merges = {}
+    for word, _ in words.most_common(200):
+        if all(c in tokens for c in word):
+            for n in range(1, len(word)):
+                merges[f"{word[:n]} {word[n]}"] = word[: n + 1]
+    tokens = list(dict.fromkeys(tokens + list(merges.values())))
+    path, cases = os.path.join(folder, "whitespace.gguf"), []
+    for lowercase in (None, True):
+        flags = {} if lowercase is None else {"normalizer.lowercase": lowercase}
+        write(path, "whitespace", tokens, [0.0] * len(tokens), [2, 3, 3] + [1] * (len(tokens) - 3), pre="whitespace", merges=list(merges), **flags)
+        _, expected, _ = digests(path, texts)
+        cases.append({"lowercase": bool(lowercase)} | expected)
+    return {"tokens": tokens, "merges": list(merges), "cases": cases}
+
+
 def main(data):
     texts = json.load(open(os.path.join(FIXTURES, "corpus.json"), encoding="utf-8"))
     shakespeare = open(os.path.join(data, "text/tinyshakespeare.txt"), encoding="utf-8").read()[:200_000]
     with tempfile.TemporaryDirectory() as folder:
-        made = {"ugm": ugm(texts, shakespeare, folder), "rwkv": rwkv(texts, shakespeare, folder)}
+        made = {"ugm": ugm(texts, shakespeare, folder), "rwkv": rwkv(texts, shakespeare, folder), "whitespace": whitespace(texts, shakespeare, folder)}
     with open(os.path.join(FIXTURES, "made.json"), "w", encoding="utf-8") as f:
         json.dump(made, f, ensure_ascii=False)
         f.write("\n")

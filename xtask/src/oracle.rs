@@ -290,9 +290,21 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "pretokenizer_names",
+        about: "llama.cpp: the names of pre-tokenizers in its source, and what they imply",
+        runs: &[&[]],
+        stdout: None,
+    },
+    Script {
         name: "tokenizer_made",
         about: "llama.cpp and sentencepiece: token ids with vocabularies that the script makes",
         runs: &[&["DATA"]],
+        stdout: None,
+    },
+    Script {
+        name: "llama_embeddings",
+        about: "llama.cpp: vectors and scores of texts, by small embedders and rerankers",
+        runs: &[&["crates/rustorch-llm/tests/fixtures/embeddings.json"]],
         stdout: None,
     },
     Script {

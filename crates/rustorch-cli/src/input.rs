@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use std::fs;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -79,6 +79,30 @@ fn looked_for() -> mpsc::Receiver<io::Result<bool>> {
 
 fn unreadable(error: &io::Error) -> Failure {
     Failure::Other(format!("standard input: {error}"))
+}
+
+/// Several texts: the arguments, or the lines of the file, or those of standard input. `what` says what they are.
+pub(crate) fn lines_or(
+    arguments: &[String],
+    file: Option<&Path>,
+    what: &str,
+) -> Result<Vec<String>, Failure> {
+    if !arguments.is_empty() {
+        return Ok(arguments.to_vec());
+    }
+    let text = match file {
+        Some(path) => read_file(path)?,
+        None if io::stdin().is_terminal() => {
+            return Err(Failure::Usage(format!(
+                "{what} is missing: give it as an argument, by --file FILE or on standard input"
+            )));
+        }
+        None => read_all()?,
+    };
+    match text.lines().map(str::to_owned).collect::<Vec<_>>() {
+        lines if lines.is_empty() => Err(Failure::Usage(format!("there is no {what}: the input is empty"))),
+        lines => Ok(lines),
+    }
 }
 
 /// A file of text that the user named.

@@ -6,6 +6,7 @@ mod chat;
 mod command;
 mod device_report;
 mod failure;
+mod hub;
 mod input;
 mod interrupt;
 mod log;
@@ -54,6 +55,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Merge(args)) => command::split::merge(&args),
         Some(Command::Perplexity(args)) => command::perplexity::run(&args),
         Some(Command::Imatrix(args)) => command::imatrix::run(&args),
+        Some(Command::Embed(args)) => command::embed::run(&args),
+        Some(Command::Rerank(args)) => command::rerank::run(&args),
+        Some(Command::Pull(args)) => command::pull::run(&args),
         Some(Command::Bench(args)) => command::bench::run(&args),
         Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Explain(args)) => command::explain::run(&args),

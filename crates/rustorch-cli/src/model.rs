@@ -4,11 +4,11 @@ use crate::args::{DeviceArgs, ModelArgs};
 use crate::backend::Backend;
 use crate::command::convert;
 use crate::failure::Failure;
-use crate::output;
+use crate::{hub, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustorch::gguf;
 use rustorch::llm::LanguageModel;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,20 +33,34 @@ pub(crate) fn open_file(path: Option<&Path>, no_mmap: bool) -> Result<gguf::File
     file.map_err(|e| Failure::Model(e.to_string()))
 }
 
+/// The file that the options name, which the hub gives first where they name one of its models; `None` is the embedded model.
+pub(crate) fn path(args: &ModelArgs) -> Result<Option<PathBuf>, Failure> {
+    match &args.hf_repo {
+        Some(name) => hub::pull(name).map(|files| files.into_iter().next()),
+        None => Ok(args.model.clone()),
+    }
+}
+
+/// Opens the file that the options name.
+pub(crate) fn open(args: &ModelArgs) -> Result<gguf::File, Failure> {
+    open_file(path(args)?.as_deref(), args.no_mmap)
+}
+
 /// Loads a model, and puts it where the options want it; on a terminal, with a progress bar where it takes a while.
 pub(crate) fn load(
     args: &ModelArgs,
     backend: &Backend,
     device: &DeviceArgs,
 ) -> Result<Arc<LanguageModel>, Failure> {
-    let file = open_file(args.model.as_deref(), args.no_mmap)?;
+    let path = path(args)?;
+    let file = open_file(path.as_deref(), args.no_mmap)?;
     let bar = progress_bar("loading {bar:32} {pos}/{len} tensors");
     let model = LanguageModel::from_file(file, &mut |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let name = args.model.as_ref().map_or(EMBEDDED_NAME.to_owned(), |path| path.display().to_string());
+    let name = path.map_or(EMBEDDED_NAME.to_owned(), |path| path.display().to_string());
     let mut model = model.map_err(|e| match e.to_string() {
         // Errors of files name them.
         message if message.contains(&name) => Failure::Model(message),

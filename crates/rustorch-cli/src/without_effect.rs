@@ -26,7 +26,7 @@ pub(crate) fn report(args: &RunArgs, model: &LanguageModel, sampling: &SamplerCo
     let neutral = is_neutral.then_some("no penalty is set");
     let forgotten = (sampling.repeat_last_n == 0).then_some("--repeat-last-n is 0");
     let bare_ids = (args.ids && !args.json).then_some("--ids shows no text");
-    let embedded = args.model.model.is_none().then_some("the embedded model is in memory already");
+    let embedded = args.model.is_embedded().then_some("the embedded model is in memory already");
     let cannot_think = match args.think {
         Some(_) if !prompt::can_switch_thinking(model) => {
             Some("the model's chat template does not ask for it")

@@ -1,8 +1,9 @@
-//! Language models from GGUF files: tokenizers, architectures, decoding, sampling.
+//! Language models from GGUF files: tokenizers, architectures, decoding, sampling, embeddings.
 
 pub mod arch;
 pub mod chat;
 pub mod convert;
+pub mod embedding;
 mod error;
 pub mod evaluate;
 pub mod generate;

@@ -1,5 +1,5 @@
 //! What tests of devices and of the executor need: fake devices that fail by script, comparisons that say what differs,
-//! child processes that run a test again in another environment, and skips that are counted.
+//! child processes that run a test again in another environment, a server that speaks as Hugging Face's hub does, and skips that are counted.
 //!
 //! A [`FakeDevice`] computes by another backend but keeps its memory apart, so that code which forgets to move data
 //! cannot work by luck. It declines, fails, runs out of memory and slows down as told:
@@ -18,6 +18,7 @@ pub mod allocations;
 mod child;
 pub mod conformance;
 mod fake;
+pub mod hub_server;
 mod skip;
 pub mod suite;
 mod tolerance;

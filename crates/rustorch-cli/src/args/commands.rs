@@ -4,12 +4,13 @@ use super::values::{interval, positive, threads};
 use super::{DeviceArgs, ModelArgs};
 use clap::{Args, Subcommand};
 use rustorch::Device;
+use rustorch_hub::ModelName;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// The model file; of a split model, any part [default: the embedded model]
-    #[arg(value_name = "FILE.gguf", conflicts_with = "model")]
+    #[arg(value_name = "FILE.gguf", conflicts_with_all = ["model", "hf_repo"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -140,6 +141,13 @@ pub(crate) struct ExplainArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PullArgs {
+    /// The repository, and with :QUANT the type of the file [default: Q4_K_M, else Q8_0, else the first file]
+    #[arg(value_name = "REPO[:QUANT]")]
+    pub(crate) name: ModelName,
 }
 
 #[derive(Args, Debug)]

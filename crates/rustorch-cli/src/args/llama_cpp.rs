@@ -9,6 +9,8 @@ use std::ffi::OsString;
 /// llama.cpp's names of several letters after one dash, and ours.
 const NAMES: &[(&str, &str)] = &[
     ("-ngl", "--layers-on-device"),
+    ("-hf", "--hf-repo"),
+    ("-hfr", "--hf-repo"),
     ("-sys", "--system"),
     ("-cnv", "--conversation"),
     ("-no-cnv", "--raw"),

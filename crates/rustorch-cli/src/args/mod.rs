@@ -2,6 +2,7 @@
 
 mod backend;
 mod commands;
+mod embedding;
 mod evaluate;
 mod files;
 mod llama_cpp;
@@ -11,8 +12,9 @@ mod values;
 
 pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
-    InspectArgs, TokenizeArgs,
+    InspectArgs, PullArgs, TokenizeArgs,
 };
+pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
 pub(crate) use files::{ConvertArgs, MergeArgs, QuantizeArgs, QuantizeType, SplitArgs};
 pub(crate) use llama_cpp::WithoutEffect;
@@ -35,6 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   rustorch-cli                                    let the embedded model write a scene
   rustorch-cli -m model.gguf                      open a chat
+  rustorch-cli -hf ggml-org/gemma-3-1b-it-GGUF    the same with a model of Hugging Face's hub
   rustorch-cli -m model.gguf -p 'Why is it so?'   answer once
   git diff | rustorch-cli -m model.gguf -p 'Review this change.'
   rustorch-cli -m model.gguf --raw -p 'Once upon a time' -n 100 --temp 0";
@@ -72,6 +75,10 @@ pub(crate) enum Command {
     Tokenize(TokenizeArgs),
     /// Make a model file of a folder of Hugging Face's transformers
     Convert(ConvertArgs),
+    /// Turn texts into vectors
+    Embed(EmbedArgs),
+    /// Sort documents by how well they answer a query
+    Rerank(RerankArgs),
     /// Make a model file whose matrices take fewer bits
     Quantize(QuantizeArgs),
     /// Write a model file in parts
@@ -82,6 +89,8 @@ pub(crate) enum Command {
     Perplexity(PerplexityArgs),
     /// Collect statistics of activations, for quantize --imatrix
     Imatrix(ImatrixArgs),
+    /// Download a model from Hugging Face's hub
+    Pull(PullArgs),
     /// Measure prompt processing and generation
     Bench(BenchArgs),
     /// List the devices found, and why others were not
@@ -96,7 +105,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// The model file, as with -m
-    #[arg(value_name = "FILE.gguf", conflicts_with = "model", value_parser = values::model_file)]
+    #[arg(value_name = "FILE.gguf", conflicts_with_all = ["model", "hf_repo"], value_parser = values::model_file)]
     model_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,

@@ -3,6 +3,7 @@
 use super::backend::{BackendName, backend};
 use super::values::{layers, size, threads};
 use clap::Args;
+use rustorch_hub::ModelName;
 use std::path::PathBuf;
 
 /// Which model.
@@ -11,9 +12,19 @@ pub(crate) struct ModelArgs {
     /// The model file; of a split model, any part; or a folder of Hugging Face's transformers [default: the embedded model]
     #[arg(short, long, value_name = "FILE.gguf")]
     pub(crate) model: Option<PathBuf>,
+    /// A model of Hugging Face's hub, downloaded unless it is in the cache; also -hf
+    #[arg(long, value_name = "REPO[:QUANT]", conflicts_with = "model")]
+    pub(crate) hf_repo: Option<ModelName>,
     /// Read the whole file into memory instead of mapping it: where it may change while the program runs
     #[arg(long)]
     pub(crate) no_mmap: bool,
+}
+
+impl ModelArgs {
+    /// Whether nothing else is named.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.model.is_none() && self.hf_repo.is_none()
+    }
 }
 
 /// Where it runs.

@@ -1,5 +1,6 @@
 //! What the values of options mean.
 
+use rustorch::llm::embedding::Normalization;
 use std::path::PathBuf;
 
 pub(super) fn positive(text: &str) -> Result<usize, String> {
@@ -80,6 +81,12 @@ pub(crate) fn seed(text: &str) -> Result<Seed, String> {
 /// A number of layers; `all` and, as llama.cpp has it, -1 are all of them.
 pub(super) fn layers(text: &str) -> Result<usize, String> {
     if text == "all" { Ok(usize::MAX) } else { limit(text) }
+}
+
+/// How long vectors are made, by llama.cpp's numbers.
+pub(super) fn normalization(text: &str) -> Result<Normalization, String> {
+    let number = text.parse().map_err(|e| format!("{e}"))?;
+    Normalization::from_number(number).ok_or_else(|| "must be -1 or more".into())
 }
 
 /// A model file as the only argument: what could also be a command that does not exist has to be a file.

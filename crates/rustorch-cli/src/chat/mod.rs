@@ -17,6 +17,7 @@ use rustorch::llm::chat::{Message, TemplateOrigin};
 use rustorch::llm::generate::{
     FinishReason, Generation, GenerationOptions, Session, SessionOptions, without_older_half,
 };
+use rustorch::llm::model::Checkpoints;
 use rustorch::llm::sampling::Sampler;
 use std::sync::Arc;
 
@@ -308,6 +309,9 @@ impl Chat {
     fn stats(&self) {
         output::note(generate::describe_devices(self.session.model()));
         output::note(self.describe_context());
+        if let Some(checkpoints) = self.session.cache().checkpoints() {
+            output::note(describe_checkpoints(checkpoints));
+        }
         let dropped = match self.conversation.dropped() {
             0 => String::new(),
             n => format!(", the oldest {n} of which the model does not see"),
@@ -322,4 +326,13 @@ impl Chat {
             output::note(format_args!("reused from the cache: {} tokens", last.reused_tokens));
         }
     }
+}
+
+/// A line about the copies of states that a chat goes back to.
+fn describe_checkpoints(checkpoints: Checkpoints) -> String {
+    let Checkpoints { count, most, every, bytes } = checkpoints;
+    format!(
+        "checkpoints: {count} of {most} at most, one before each message and every {every} tokens, {}",
+        output::bytes(bytes as u64)
+    )
 }

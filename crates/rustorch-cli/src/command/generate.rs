@@ -65,7 +65,7 @@ fn what(args: &RunArgs) -> Result<What, Failure> {
     let without_prompt = || {
         Failure::Usage("there is no prompt: give it by -p TEXT, -f FILE or as text on standard input".into())
     };
-    match args.model.model.is_none() && !args.ids && !args.json {
+    match args.model.is_embedded() && !args.ids && !args.json {
         true if is_piped => Ok(input::offered()?.map_or(What::Scene, What::Once)),
         true if !args.raw => Ok(What::Scene),
         _ if is_piped => input::piped()?.map(What::Once).ok_or_else(without_prompt),

@@ -4,14 +4,17 @@ use crate::args::InspectArgs;
 use crate::failure::Failure;
 use crate::{model, output};
 use rustorch::gguf::{Array, File, TensorRef, Value};
+use rustorch::llm::arch::Architecture;
+use rustorch::llm::model::ModelConfig;
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
 
 /// Metadata keys that hold whole vocabularies; the text form shows only their length and beginning.
 const LONG: usize = 100;
 
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let path = args.file.as_deref().or(args.model.model.as_deref());
-    let file = model::open_file(path, args.model.no_mmap)?;
+    let path = args.file.clone().map_or_else(|| model::path(&args.model), |path| Ok(Some(path)))?;
+    let file = model::open_file(path.as_deref(), args.model.no_mmap)?;
     let shown = path.map_or(model::EMBEDDED_NAME.into(), |p| p.display().to_string());
     if args.json { print_json(&file, &shown) } else { print_text(&file, &shown, args.tensors) }
 }
@@ -33,12 +36,29 @@ fn print_text(file: &File, name: &str, tensors: bool) -> Result<(), Failure> {
         output::line(format_args!("  {key}: {} = {}{dots}", value.type_name(), &text[..cut]))?;
     }
     output::line(format_args!("\n{}", file.summary()))?;
+    for (reason, names) in left_out(file) {
+        output::line(format_args!("left out: {} tensors ({reason})", names.len()))?;
+    }
     if tensors {
         output::line("")?;
         let rows: Vec<Vec<String>> = file.tensors().map(|t| tensor_row(&t)).collect();
         output::table(&["tensor", "dtype", "shape", "bytes"], &rows)?;
     }
     Ok(())
+}
+
+/// The tensors that the architecture's decoder passes over on purpose, by the reason; none where the file is no model that runs.
+fn left_out(file: &File) -> BTreeMap<&'static str, Vec<&str>> {
+    let name = file.metadata().find::<&str>("general.architecture").ok().flatten();
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let Some(architecture) = name.and_then(Architecture::find) else { return all };
+    let Ok(config) = ModelConfig::read(architecture, file) else { return all };
+    for name in file.tensors().map(|tensor| tensor.name()) {
+        if let Some(left_out) = architecture.left_out(&config, name) {
+            all.entry(left_out.reason).or_default().push(name);
+        }
+    }
+    all
 }
 
 fn tensor_row(tensor: &TensorRef<'_>) -> Vec<String> {
@@ -59,10 +79,15 @@ fn print_json(file: &File, name: &str) -> Result<(), Failure> {
         .map(|t| json!({ "name": t.name(), "dtype": t.dtype().name(), "shape": t.shape(), "bytes": t.nbytes() }))
         .collect();
     let summary = file.summary();
+    let left_out: Vec<Json> = left_out(file)
+        .into_iter()
+        .map(|(reason, tensors)| json!({ "reason": reason, "tensors": tensors }))
+        .collect();
     output::json(&json!({
         "file": name,
         "parameters": summary.parameters,
         "bytes": summary.bytes,
+        "left_out": left_out,
         "metadata": metadata,
         "tensors": tensors,
     }))

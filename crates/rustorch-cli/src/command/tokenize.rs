@@ -7,7 +7,7 @@ use rustorch::llm::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, Vocab};
 use std::io::IsTerminal;
 
 pub(crate) fn run(args: &TokenizeArgs) -> Result<(), Failure> {
-    let file = model::open_file(args.model.model.as_deref(), args.model.no_mmap)?;
+    let file = model::open(&args.model)?;
     // Only the vocabulary is needed, so that vocabulary-only files work, too.
     let vocab = Vocab::from_gguf(file.metadata()).map_err(|e| Failure::Model(e.to_string()))?;
     let tokenizer = Tokenizer::new(vocab).map_err(|e| Failure::Model(e.to_string()))?;

@@ -1,6 +1,8 @@
 //! `inspect`: what is in a model file.
 
 use crate::common::{MODEL, succeed, succeed_json};
+use rustorch::DType;
+use rustorch::gguf::{File, Writer};
 
 #[test]
 fn the_text_names_the_file_its_metadata_and_a_summary() {
@@ -49,4 +51,26 @@ fn json_holds_everything() {
         .map(|t| t["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product::<u64>())
         .sum();
     assert_eq!(report["parameters"], elements);
+}
+
+#[test]
+fn what_the_decoder_leaves_out_is_told() {
+    assert_eq!(succeed_json(&["inspect", "--json"])["left_out"], serde_json::json!([]));
+    assert!(!succeed(&["inspect"]).contains("left out"));
+    let file = File::open(MODEL).unwrap();
+    let mut writer = Writer::copy_of(&file);
+    for name in ["blk.0.attn_q.input_scale", "blk.1.attn_q.input_scale"] {
+        writer.tensor(name, &[1], DType::F32, vec![0; 4]).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.gguf");
+    writer.write_file(&path).unwrap();
+    let path = path.to_str().unwrap();
+    let text = succeed(&["inspect", path]);
+    assert!(text.contains("left out: 2 tensors (for hardware that quantizes activations by it)"), "{text}");
+    let left_out = &succeed_json(&["inspect", path, "--json"])["left_out"];
+    assert_eq!(
+        left_out[0]["tensors"],
+        serde_json::json!(["blk.0.attn_q.input_scale", "blk.1.attn_q.input_scale"])
+    );
 }

@@ -18,11 +18,13 @@ mod common;
 mod completions;
 mod device_report;
 mod devices;
+mod embed;
 mod environment;
 mod errors;
 mod evaluate;
 mod files;
 mod generate;
+mod hub;
 mod inspect;
 #[cfg(unix)]
 mod interrupts;

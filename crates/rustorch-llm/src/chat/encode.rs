@@ -21,7 +21,7 @@ impl ChatTemplate {
         messages: &[Message],
         options: &RenderOptions,
     ) -> Result<Vec<u32>, ChatError> {
-        let mark = unused_character(messages);
+        let mark = unused_character(messages.iter().map(|message| message.content.as_str()));
         let guarded: Vec<Message> = messages
             .iter()
             .map(|message| {
@@ -38,10 +38,11 @@ impl ChatTemplate {
     }
 }
 
-/// A noncharacter or private character that no message has.
-fn unused_character(messages: &[Message]) -> char {
+/// A noncharacter or private character that none of these texts has.
+pub(crate) fn unused_character<'a>(texts: impl IntoIterator<Item = &'a str>) -> char {
+    let texts: Vec<&str> = texts.into_iter().collect();
     let mut candidates = ('\u{FDD0}'..='\u{FDEF}').chain('\u{F0000}'..='\u{10FFFD}');
-    let is_unused = |c: &char| messages.iter().all(|message| !message.content.contains(*c));
-    // A conversation with all 131,000 of them would lose this one.
+    let is_unused = |c: &char| texts.iter().all(|text| !text.contains(*c));
+    // Texts with all 131,000 of them would lose this one.
     candidates.find(is_unused).unwrap_or('\u{FDD0}')
 }

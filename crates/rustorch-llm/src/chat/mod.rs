@@ -19,6 +19,7 @@ mod encode;
 mod error;
 mod python;
 
+pub(crate) use encode::unused_character;
 pub use error::ChatError;
 
 use error::Refusal;

@@ -57,8 +57,23 @@ pub(super) struct StateShape {
 
 /// States are kept before each input of several tokens, and every so many tokens.
 const CHECKPOINT_EVERY: usize = 256;
-/// So many of them.
+/// At most so many of them.
 const CHECKPOINTS: usize = 16;
+/// And so many bytes, but for one, which is always kept.
+const CHECKPOINT_BYTES: usize = 512 << 20;
+
+/// The copies of recurrences' states that a cache keeps, to go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// How many there are.
+    pub count: usize,
+    /// How many there can be: the oldest goes first.
+    pub most: usize,
+    /// After how many tokens one is kept, besides those before each input of several tokens.
+    pub every: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
 
 impl KvCache {
     /// An empty cache, each block's part of it on the block's device.
@@ -107,9 +122,21 @@ impl KvCache {
     /// The bytes of all keys and values at full capacity.
     pub fn bytes(&self) -> usize {
         let size = |t: &Tensor| t.meta().packed_bytes();
-        let states = self.checkpoints.len() + 1;
-        let states = states * self.states.iter().flatten().map(size).sum::<usize>();
+        let states = (self.checkpoints.len() + 1) * self.state_bytes();
         self.blocks.iter().map(|b| size(&b.keys) + size(&b.values)).sum::<usize>() + states
+    }
+
+    /// The copies of recurrences' states that it keeps; `None` where the model has no recurrence, and its cache goes back to any token.
+    pub fn checkpoints(&self) -> Option<Checkpoints> {
+        let (count, bytes) = (self.checkpoints.len(), self.state_bytes());
+        let most = most_checkpoints(bytes);
+        let checkpoints = Checkpoints { count, most, every: CHECKPOINT_EVERY, bytes: count * bytes };
+        (!self.states.is_empty()).then_some(checkpoints)
+    }
+
+    /// The bytes of all states behind one token.
+    fn state_bytes(&self) -> usize {
+        self.start.iter().flatten().map(|t| t.meta().packed_bytes()).sum()
     }
 
     /// The devices that hold it.
@@ -173,11 +200,29 @@ impl KvCache {
         let is_due = n > 1 || self.len >= last + CHECKPOINT_EVERY;
         if !self.states.is_empty() && self.len > last && is_due {
             self.checkpoints.push_back((self.len, self.states.clone()));
-            if self.checkpoints.len() > CHECKPOINTS {
+            if self.checkpoints.len() > most_checkpoints(self.state_bytes()) {
                 self.checkpoints.pop_front();
             }
         }
         new_states.into_iter().for_each(|(place, state)| self.states[place] = state);
         self.len += n;
+    }
+}
+
+/// How many checkpoints of so many bytes are kept.
+fn most_checkpoints(bytes: usize) -> usize {
+    (CHECKPOINT_BYTES / bytes.max(1)).clamp(1, CHECKPOINTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_bounded_by_count_and_bytes() {
+        assert_eq!(most_checkpoints(0), CHECKPOINTS);
+        assert_eq!(most_checkpoints(CHECKPOINT_BYTES / CHECKPOINTS), CHECKPOINTS);
+        assert_eq!(most_checkpoints(CHECKPOINT_BYTES / 5), 5);
+        assert_eq!(most_checkpoints(2 * CHECKPOINT_BYTES), 1);
     }
 }

@@ -10,7 +10,7 @@ mod offload;
 mod pooling;
 mod weights;
 
-pub use cache::KvCache;
+pub use cache::{Checkpoints, KvCache};
 pub use config::{ExpertCounts, LayerConfig, ModelConfig};
 pub use offload::{Offload, Offloaded};
 pub use pooling::Pooling;

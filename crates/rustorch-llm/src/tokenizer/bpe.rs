@@ -43,8 +43,8 @@ fn pair(left: u32, right: u32) -> u64 {
 }
 
 impl Bpe {
-    /// Builds the model. `unk` replaces bytes without a token.
-    pub(super) fn new(vocab: &Vocab, pre: PreTokenizer, unk: Option<u32>) -> Bpe {
+    /// Builds the model. As in llama.cpp, bytes without a token are left out.
+    pub(super) fn new(vocab: &Vocab, pre: PreTokenizer) -> Bpe {
         let raw = pre.raw_utf8();
         let append = |text: &[u8], buffer: &mut Vec<u8>| {
             if raw {
@@ -95,7 +95,7 @@ impl Bpe {
         let bytes = std::array::from_fn(|byte| intern(&mut symbols, &[byte as u8]));
         let fallback = std::array::from_fn(|byte| {
             let key: Vec<u8> = if raw { bytes::byte_token(byte as u8).into() } else { vec![byte as u8] };
-            symbols.get(key.as_slice()).copied().filter(|&id| id < tokens).or(unk)
+            symbols.get(key.as_slice()).copied().filter(|&id| id < tokens)
         });
         let itself = (0..tokens).map(|_| AtomicU8::new(UNKNOWN)).collect();
         Bpe { pre, symbols, tokens, merges, bytes, fallback, itself }
@@ -109,6 +109,11 @@ impl Bpe {
     /// See [`PreTokenizer::clean_spaces`].
     pub(super) fn clean_spaces(&self) -> bool {
         self.pre.clean_spaces()
+    }
+
+    /// Whether tokens are written as they are, and not in byte characters.
+    pub(super) fn is_raw(&self) -> bool {
+        self.pre.raw_utf8()
     }
 
     /// See [`PreTokenizer::escape_spaces`].
@@ -276,7 +281,7 @@ mod tests {
         }
         let mut vocab = Vocab::new(ModelKind::Bpe, "gpt-2", texts);
         vocab.merges = merges;
-        Bpe::new(&vocab, PreTokenizer::named("gpt-2").unwrap(), None)
+        Bpe::new(&vocab, PreTokenizer::named("gpt-2").unwrap())
     }
 
     #[test]

@@ -6,6 +6,8 @@ use rustorch_formats::gguf::{Array, ByteString, Metadata, StrArray, Value};
 
 /// Models that llama.cpp calls by their own name and that are byte-pair encodings with a pre-tokenizer of that name.
 const GEMMA4: &str = "gemma4";
+/// Byte-pair encoding of words, without the white space between them.
+const WHITESPACE: &str = "whitespace";
 
 impl Vocab {
     /// The vocabulary in a file's metadata (`tokenizer.ggml.*`), with llama.cpp's defaults for what is left out.
@@ -32,7 +34,7 @@ impl Vocab {
         let mut pre = text("tokenizer.ggml.pre")?;
         let kind = match model.as_str() {
             "llama" => ModelKind::Spm,
-            "gpt2" => ModelKind::Bpe,
+            "gpt2" | WHITESPACE => ModelKind::Bpe,
             "bert" => ModelKind::Wpm,
             "t5" => ModelKind::Ugm,
             "rwkv" => ModelKind::Rwkv,
@@ -45,6 +47,7 @@ impl Vocab {
         };
         let tokens: &StrArray = metadata.get("tokenizer.ggml.tokens")?;
         let mut vocab = Vocab::new(kind, &pre, tokens.iter());
+        vocab.drop_whitespace = model == WHITESPACE;
         if model == GEMMA4 {
             vocab.special = Default::default();
         }

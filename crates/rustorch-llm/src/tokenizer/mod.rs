@@ -134,7 +134,7 @@ impl Tokenizer {
                         "the file lists no merges; they are inferred from the order of the tokens".to_owned(),
                     );
                 }
-                Model::Bpe(Box::new(Bpe::new(&vocab, pre, roles.special.unk)))
+                Model::Bpe(Box::new(Bpe::new(&vocab, pre)))
             }
             ModelKind::Wpm => Model::Wpm(Box::new(Wpm::new(&vocab, roles.special.unk))),
             ModelKind::Ugm => Model::Ugm(Box::new(Ugm::new(&vocab, roles.special.unk)?)),
@@ -298,6 +298,13 @@ impl Tokenizer {
                             let prefix = self.vocab.add_space_prefix && after_special;
                             spm.encode(text, prefix, &mut merger, &mut ids);
                         }
+                        Model::Bpe(bpe) if self.vocab.drop_whitespace => {
+                            for word in text.split_whitespace() {
+                                let lowercase = || word.chars().map(wpm::lowercase).collect::<String>();
+                                let word = if self.vocab.lowercase { &lowercase() } else { word };
+                                bpe.encode(word, &mut merger, &mut ids);
+                            }
+                        }
                         Model::Bpe(bpe) => bpe.encode(text, &mut merger, &mut ids),
                         Model::Wpm(wpm) => wpm.encode(text, &mut ids),
                         Model::Ugm(ugm) => ugm.encode(text, &mut ids),
@@ -360,7 +367,8 @@ impl Tokenizer {
             return Vec::new();
         }
         match &self.model {
-            Model::Bpe(bpe) if !bpe.escapes_spaces() => bytes::decode_or_mark(text),
+            Model::Bpe(bpe) if !bpe.is_raw() => bytes::decode_or_mark(text),
+            Model::Bpe(bpe) if !bpe.escapes_spaces() => text.clone(),
             Model::Rwkv(_) => rwkv::unescaped(text),
             Model::Spm(_) | Model::Bpe(_) | Model::Wpm(_) | Model::Ugm(_) => unescape_spaces(text),
         }

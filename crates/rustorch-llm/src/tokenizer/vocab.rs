@@ -118,7 +118,9 @@ pub struct Vocab {
     pub add_sep: bool,
     /// Whether SPM and Unigram put a space before a text.
     pub add_space_prefix: bool,
-    /// Whether WPM reads letters as lower-case ones.
+    /// Whether BPE leaves white space out: what is between is encoded word by word.
+    pub drop_whitespace: bool,
+    /// Whether WPM, and BPE that leaves white space out, read letters as lower-case ones.
     pub lowercase: bool,
     /// Whether WPM reads letters without their accents.
     pub strip_accents: bool,
@@ -175,9 +177,10 @@ impl Vocab {
                 ModelKind::Ugm | ModelKind::Rwkv => false,
             },
             add_eos: kind == ModelKind::Ugm,
-            add_sep: kind == ModelKind::Wpm,
+            add_sep: kind == ModelKind::Wpm || (kind == ModelKind::Bpe && defaults.add_sep),
             add_space_prefix: kind == ModelKind::Spm,
-            lowercase: true,
+            drop_whitespace: false,
+            lowercase: pre != "whitespace",
             strip_accents: true,
             remove_extra_whitespaces: false,
             charsmap: Vec::new(),

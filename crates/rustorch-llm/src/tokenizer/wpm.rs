@@ -89,7 +89,8 @@ fn without_accents(c: char) -> char {
     first.unwrap_or(c)
 }
 
-fn lowercase(c: char) -> char {
+/// The letter that llama.cpp takes for a lower-case one.
+pub(super) fn lowercase(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 

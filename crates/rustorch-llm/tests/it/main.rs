@@ -11,6 +11,7 @@ mod architectures;
 mod chat;
 mod common;
 mod convert;
+mod embedding;
 mod evaluate;
 mod greedy;
 mod hybrid_f32;

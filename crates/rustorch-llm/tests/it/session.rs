@@ -6,9 +6,11 @@
     reason = "a test may fail by a panic and say what it saw"
 )]
 
+use crate::architectures::fixture::Fixture;
 use crate::common;
 use rustorch_core::Philox;
 use rustorch_llm::generate::{FinishReason, GenerationOptions, Overflow, Session, SessionOptions, Step};
+use rustorch_llm::model::Checkpoints;
 use rustorch_llm::sampling::{Sampler, SamplerConfig};
 use rustorch_llm::tokenizer::EncodeOptions;
 use rustorch_llm::{Error, LanguageModel};
@@ -264,4 +266,24 @@ fn senseless_requests_are_refused() {
     assert!(session.logits().is_err());
     let none = SessionOptions { context: 0, ..options(&model) };
     assert!(Session::new(Arc::clone(&model), none).is_err());
+}
+
+#[test]
+fn copies_of_recurrent_states_are_counted_and_bounded() {
+    let cache_of = |name: &str| {
+        let fixture = Fixture::all().into_iter().find(|fixture| fixture.header.name == name).unwrap();
+        let model = fixture.model().unwrap();
+        let mut cache = model.model().new_cache(64).unwrap();
+        let fresh = (cache.bytes(), cache.checkpoints());
+        for pair in fixture.prompt.chunks(2).cycle().take(20) {
+            model.model().forward(pair, &mut cache, false).unwrap();
+        }
+        (fresh, cache)
+    };
+    let ((state, none_yet), cache) = cache_of("mamba");
+    assert_eq!(none_yet.map(|checkpoints| (checkpoints.count, checkpoints.bytes)), Some((0, 0)));
+    let Checkpoints { count, most, bytes, .. } = cache.checkpoints().unwrap();
+    assert_eq!((count, most, bytes, cache.bytes()), (16, 16, 16 * state, 17 * state));
+    let ((keys_and_values, none), cache) = cache_of("llama");
+    assert_eq!((none, cache.checkpoints(), cache.bytes()), (None, None, keys_and_values));
 }

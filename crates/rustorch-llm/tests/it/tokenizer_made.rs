@@ -1,6 +1,7 @@
-//! Unigram and RWKV tokenizers against llama.cpp, with vocabularies that `tools/oracle/tokenizer_made.py` makes.
+//! Unigram, RWKV and whitespace tokenizers against llama.cpp, with vocabularies that `tools/oracle/tokenizer_made.py` makes.
 
 use crate::common::{base64, tokenizer_corpus as corpus, tokenizer_digest as digest};
+use rustorch_formats::gguf::{File, Writer};
 use rustorch_llm::tokenizer::{EncodeOptions, ModelKind, TokenType, Tokenizer, Vocab};
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use serde_json::Value;
 struct Made {
     ugm: Ugm,
     rwkv: Rwkv,
+    whitespace: Whitespace,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +35,20 @@ struct Rwkv {
     tokens: Vec<String>,
     /// In hexadecimal digits.
     pieces: Vec<String>,
+    plain: Value,
+    special: Value,
+}
+
+#[derive(Deserialize)]
+struct Whitespace {
+    tokens: Vec<String>,
+    merges: Vec<String>,
+    cases: Vec<WhitespaceCase>,
+}
+
+#[derive(Deserialize)]
+struct WhitespaceCase {
+    lowercase: bool,
     plain: Value,
     special: Value,
 }
@@ -106,5 +122,27 @@ fn rwkv_agrees_with_llama_cpp() {
     for text in corpus() {
         let ids = tokenizer.encode(&text, EncodeOptions::default());
         assert_eq!(tokenizer.decode(&ids, Default::default()), text);
+    }
+}
+
+/// The vocabulary through a file, as its model and its name say what is done with white space.
+#[test]
+fn words_without_white_space_agree_with_llama_cpp() {
+    let made = made().whitespace;
+    for case in &made.cases {
+        let mut writer = Writer::new();
+        let mut types = vec![1i32; made.tokens.len()];
+        types[..3].copy_from_slice(&[2, 3, 3]);
+        writer.metadata("tokenizer.ggml.model", "whitespace").unwrap();
+        writer.metadata("tokenizer.ggml.pre", "whitespace").unwrap();
+        writer.metadata("tokenizer.ggml.tokens", made.tokens.clone()).unwrap();
+        writer.metadata("tokenizer.ggml.merges", made.merges.clone()).unwrap();
+        writer.metadata("tokenizer.ggml.token_type", types).unwrap();
+        if case.lowercase {
+            writer.metadata("tokenizer.ggml.normalizer.lowercase", true).unwrap();
+        }
+        let file = File::from_bytes(writer.to_bytes().unwrap()).unwrap();
+        let tokenizer = Tokenizer::new(Vocab::from_gguf(file.metadata()).unwrap()).unwrap();
+        check(&tokenizer, &case.plain, &case.special, &format!("lowercase {}", case.lowercase));
     }
 }

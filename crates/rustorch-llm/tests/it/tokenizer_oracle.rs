@@ -129,6 +129,25 @@ fn word_pieces_of_every_code_point_agree_with_llama_cpp() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The names in the source of llama.cpp and what each implies: `tools/oracle/pretokenizer_names.py`.
+#[test]
+fn every_pre_tokenizer_of_llama_cpp_is_known() {
+    let names: Value =
+        serde_json::from_str(include_str!("../fixtures/tokenizer/pretokenizers.json")).unwrap();
+    let (names, expected) = (names.as_object().unwrap(), expected());
+    assert!(names.len() > 85);
+    for (name, implied) in names {
+        let vocab = Vocab::new(ModelKind::Bpe, name, ["a", "b"]);
+        let found = serde_json::json!({ "add_bos": vocab.add_bos, "add_eos": vocab.add_eos, "add_sep": vocab.add_sep });
+        assert_eq!(&found, implied, "{name}");
+        let tokenizer = Tokenizer::new(vocab).unwrap();
+        assert!(!tokenizer.warnings().iter().any(|w| w.contains("pre-tokenizer")), "{name}");
+        // This one is compared where white space is left out before it: `tokenizer_made`.
+        let is_compared = expected["pres"].get(name).is_some() || name == "whitespace";
+        assert!(is_compared, "{name} is not compared with llama.cpp");
+    }
+}
+
 #[test]
 fn an_unknown_pre_tokenizer_is_told() {
     let vocab = Vocab::new(ModelKind::Bpe, "no-such-thing", ["a", "b"]);

@@ -82,13 +82,16 @@ pub(super) struct Defaults {
     pub(super) has_bos: bool,
     /// The token is added whatever the file says.
     pub(super) always_bos: bool,
+    /// The separator stands between two texts.
+    pub(super) add_sep: bool,
 }
 
 /// Defaults implied by `name` (those of an unknown name are the default pre-tokenizer's).
 pub(super) fn defaults(name: &str) -> Defaults {
     let spec = SPECS.iter().find(|spec| spec.names.contains(&name)).unwrap_or(&SPECS[0]);
     let no_bos = spec.no_default_bos || name == "chatglm-bpe";
-    Defaults { add_bos: spec.add_bos, has_bos: !no_bos, always_bos: spec.newline_tokens }
+    let add_sep = matches!(name, "jina-v1-en" | "jina-v2-code" | "roberta-bpe");
+    Defaults { add_bos: spec.add_bos, has_bos: !no_bos, always_bos: spec.newline_tokens, add_sep }
 }
 
 /// Every name of `tokenizer.ggml.pre` that has a pre-tokenizer here.

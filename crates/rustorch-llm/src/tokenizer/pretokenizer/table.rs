@@ -356,5 +356,6 @@ pub(super) const SPECS: &[Spec] = &[
         newline_tokens: true,
         ..BASE
     },
+    Spec { names: &["whitespace"], steps: &[Pattern(r"\S+")], raw_utf8: true, ..BASE },
     Spec { names: &["sarvam-moe"], steps: &[NEWLINE_RUNS], raw_utf8: true, escape_spaces: true, ..KEEP },
 ];
