@@ -162,13 +162,14 @@ fn private_words<'a>(file: &'a str, line: &'a str) -> impl Iterator<Item = &'sta
     WORDS.iter().filter(applies).filter(move |word| has_word(line, word.old))
 }
 
-/// Whether a line has a word that is not a part of a longer one.
+/// Whether a line has a word that is not a part of a longer one, nor all of a string: a key of somebody else's file.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
-        let whole_start = !word.starts_with(part) || !line[..at].ends_with(part);
-        let whole_end = !word.ends_with(part) || !line[at + word.len()..].starts_with(part);
-        whole_start && whole_end
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        let whole_start = !word.starts_with(part) || !before.ends_with(part);
+        let whole_end = !word.ends_with(part) || !after.starts_with(part);
+        whole_start && whole_end && !(before.ends_with('"') && after.starts_with('"'))
     })
 }
 
@@ -191,6 +192,7 @@ mod tests {
             private_words(file, line).map(|word| word.new).collect()
         };
         assert_eq!(found("docs/devices.md", "the processor and two processors"), ["CPU", "CPUs"]);
+        assert_eq!(found("src/lib.rs", "json.get(\"processors\")"), [""; 0]);
         assert_eq!(found("README.md", "multiprocessors, Intel(R) Xeon(R) Processor"), [""; 0]);
         assert_eq!(found("crates/rustorch-cpu/src/a.rs", "let pool = Pool::new(1);"), ["ThreadPool"]);
         assert_eq!(found("crates/rustorch-cpu/src/a.rs", "ThreadPool, MaxPool, Pools"), [""; 0]);

@@ -111,18 +111,18 @@ impl SpecialTokens {
         }
     }
 
-    /// Which tokens the post-processor puts around texts, and the roles that follow from that.
+    /// Which tokens the `post_processor` puts around texts, and the roles that follow from that.
     fn post_process(
         &mut self,
         json: &Value,
         settings: Option<&mut Map<String, Value>>,
         roles: &mut Vec<&'static str>,
     ) {
-        let Some(processor) = json.get("post_processor").filter(|processor| !processor.is_null()) else {
+        let Some(whole) = json.get("post_processor").filter(|whole| !whole.is_null()) else {
             return;
         };
-        let nested = processor.get("processors").and_then(Value::as_array);
-        let processors: Vec<&Value> = nested.map_or(vec![processor], |nested| nested.iter().collect());
+        let nested = whole.get("processors").and_then(Value::as_array);
+        let steps: Vec<&Value> = nested.map_or(vec![whole], |nested| nested.iter().collect());
         let mut around = Around { settings, roles };
         if around.text("bos").is_none()
             && let Some(cls) = around.text("cls")
@@ -134,8 +134,8 @@ impl SpecialTokens {
         {
             around.set("eos", &sep);
         }
-        for processor in processors {
-            match processor.get("type").and_then(Value::as_str) {
+        for step in steps {
+            match step.get("type").and_then(Value::as_str) {
                 Some("ByteLevel") => {
                     for role in ["bos", "eos"] {
                         if self.is_added(role).is_none() {
@@ -143,16 +143,16 @@ impl SpecialTokens {
                         }
                     }
                 }
-                Some("TemplateProcessing") => self.template(processor, &mut around),
+                Some("TemplateProcessing") => self.template(step, &mut around),
                 _ => {}
             }
         }
     }
 
     /// A template of tokens around one text, and around two.
-    fn template(&mut self, processor: &Value, around: &mut Around<'_>) {
+    fn template(&mut self, step: &Value, around: &mut Around<'_>) {
         let parts = |name: &str| -> Vec<&Value> {
-            processor.get(name).and_then(Value::as_array).into_iter().flatten().collect()
+            step.get(name).and_then(Value::as_array).into_iter().flatten().collect()
         };
         let token = |part: &Value| Some(part.pointer("/SpecialToken/id")?.as_str()?.to_owned());
         let (single, pair) = (parts("single"), parts("pair"));
