@@ -140,3 +140,34 @@ fn mistakes_leave_no_file_and_say_what_helps() {
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
     assert_eq!(run_with(&["split", MODEL], b"").code, 2);
 }
+
+/// A limit of the memory that a process writes to, of which a mapped file is no part.
+#[cfg(target_os = "linux")]
+#[test]
+fn quantizing_takes_no_more_memory_than_two_tensors() {
+    use std::process::Command;
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (dir.path().join("source.gguf"), dir.path().join("target.gguf"));
+    let mut writer = rustorch::gguf::Writer::new();
+    writer.metadata("general.architecture", "llama").unwrap();
+    const TENSOR: usize = 16 << 20;
+    for i in 0..4 {
+        let name = format!("blk.{i}.ffn_up.weight");
+        writer.tensor(&name, &[4096, 1024], rustorch::DType::F32, vec![0; TENSOR]).unwrap();
+    }
+    writer.write_file(&source).unwrap();
+    drop(writer);
+    let quantize = |options: &str| {
+        let program = env!("CARGO_BIN_EXE_rustorch-cli");
+        let command = format!(
+            "ulimit -d {}; exec {program} quantize \"$0\" \"$1\" Q8_0 -t 2 {options}",
+            2 * TENSOR / 1024
+        );
+        Command::new("sh").arg("-c").arg(command).args([&source, &target]).output().unwrap()
+    };
+    let done = quantize("");
+    assert!(done.status.success() && target.exists(), "{done:?}");
+    // The whole file does not fit.
+    let done = quantize("--no-mmap");
+    assert!(!done.status.success(), "{done:?}");
+}
