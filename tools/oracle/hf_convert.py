@@ -28,6 +28,7 @@ import numpy as np
 import sentencepiece
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from archs.weights import fnv1a, tensor
@@ -132,13 +133,21 @@ def build(name, folder):
         spm_config(folder, added_tokens_decoder={"0": {"content": "<unk>", "special": True}, "1": {"content": "<s>", "special": True}, "2": {"content": "</s>", "special": True}, "318": {"content": "\u2581\u2581", "special": False}, "319": {"content": "<unused0>", "special": False}})
         config = t.Gemma3TextConfig(**SMALL | {"num_hidden_layers": 7}, vocab_size=320, head_dim=16, query_pre_attn_scalar=16, sliding_window=8, bos_token_id=1, eos_token_id=2, pad_token_id=0)
         model, dtype, size = t.Gemma3ForCausalLM, torch.bfloat16, "50GB"
+    elif name == "gemma3-with-images":
+        spm(folder, 320, [])
+        spm_config(folder)
+        text = SMALL | {"num_hidden_layers": 6, "vocab_size": 320, "head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 16}
+        text |= {"rope_parameters": {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}
+        vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+        config = t.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4, image_token_index=319, boi_token_index=317, eoi_token_index=318)
+        model, dtype, size = t.Gemma3ForConditionalGeneration, torch.bfloat16, "50GB"
     model = model(config).to(dtype)
-    model.generation_config = t.GenerationConfig(do_sample=True, temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05, bos_token_id=config.bos_token_id, eos_token_id=config.eos_token_id)
+    model.generation_config = t.GenerationConfig(do_sample=True, temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05, bos_token_id=config.get_text_config().bos_token_id, eos_token_id=config.get_text_config().eos_token_id)
     return model, dtype, size
 
 
 PRE = {"Tiny-Llama-3": "llama-bpe", "qwen2": "qwen2", "qwen3": "qwen2"}
-NAMES = ["llama-7M-chat", "Tiny-Llama-3", "byte-fallback", "qwen2", "qwen3", "gemma3"]
+NAMES = ["llama-7M-chat", "Tiny-Llama-3", "byte-fallback", "qwen2", "qwen3", "gemma3", "gemma3-with-images"]
 TYPES = {"auto": gguf.LlamaFileType.GUESSED, "f32": gguf.LlamaFileType.ALL_F32, "bf16": gguf.LlamaFileType.MOSTLY_BF16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
 
 
@@ -203,10 +212,10 @@ def main(folder, names):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         model, dtype, size = build(name, target)
-        with torch.no_grad():
-            for key, parameter in model.named_parameters():
-                parameter.copy_(torch.from_numpy(tensor(key, list(parameter.shape), 0.5)))
         model.save_pretrained(target, max_shard_size=size)
+        for path in target.glob("*.safetensors"):
+            filled = {key: torch.from_numpy(tensor(key, list(value.shape), 0.5)).to(dtype) for key, value in load_file(path).items()}
+            save_file(filled, path, metadata={"format": "pt"})
         TextModel.get_vocab_base_pre = lambda self, tokenizer: PRE[name]
         expected = {"weights": {}, "converted": {}}
         for path in sorted(target.glob("*.safetensors")):

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const MODELS: [&str; 6] = ["llama-7M-chat", "Tiny-Llama-3", "byte-fallback", "qwen2", "qwen3", "gemma3"];
+const MODELS: [&str; 7] =
+    ["llama-7M-chat", "Tiny-Llama-3", "byte-fallback", "qwen2", "qwen3", "gemma3", "gemma3-with-images"];
 
 #[derive(Deserialize)]
 struct Expected {
