@@ -6,8 +6,7 @@ use rustorch::llm::LanguageModel;
 
 /// Refuses a context that could not be held: the system would end the program while it fills the memory.
 pub(crate) fn check_context(model: &LanguageModel, size: usize) -> Result<(), Failure> {
-    let token = model.model().new_cache(1)?.bytes() as u64;
-    let needed = token.saturating_mul(size as u64);
+    let needed = model.model().cache_bytes(size) as u64;
     match available() {
         Some(available) if needed > available => Err(Failure::Usage(format!(
             "a context of {size} tokens takes {}, and {} of memory are free; make --ctx-size smaller",

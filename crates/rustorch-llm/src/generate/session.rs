@@ -194,7 +194,7 @@ impl Session {
         if options.context == 0 || options.batch == 0 {
             return Err(Error::Request("context and batch must hold one token at least".into()));
         }
-        let cache = model.model().new_cache(options.context)?;
+        let cache = model.model().new_cache_for(options.context, options.batch)?;
         Ok(Session { model, options, cache, tokens: Vec::new(), logits: Vec::new(), speed: None })
     }
 
@@ -319,7 +319,7 @@ impl Session {
     /// [`decode`](Self::decode) after a device is lost: what it held of the cache is computed again, on the devices that are
     /// left. Weights are still in the file.
     fn decode_again(&mut self, tokens: &[u32], wanted: bool) -> Result<Vec<f32>> {
-        self.cache = self.model.model().new_cache(self.options.context)?;
+        self.cache = self.model.model().new_cache_for(self.options.context, self.options.batch)?;
         for batch in self.tokens.clone().chunks(self.options.batch) {
             self.model.model().forward(batch, &mut self.cache, false)?;
         }

@@ -246,7 +246,7 @@ pub(super) fn forward(
     wanted: Wanted,
     observer: Option<&dyn LinearObserver>,
 ) -> Result<Tensor> {
-    let (config, weights) = (&model.config, &model.weights);
+    let config = &model.config;
     if wanted != Wanted::HiddenStates && !config.causal {
         let message = "an encoder has no logits of next tokens; `Model::hidden_states` gives what it has";
         return Err(Error::Request(message.into()));
@@ -258,7 +258,31 @@ pub(super) fn forward(
         return Err(Error::Token { id, vocabulary: config.vocabulary });
     }
     cache.check_room(tokens.len())?;
+    let batch = cache.batch();
+    if tokens.len() <= batch {
+        return forward_batch(model, tokens, cache, wanted, observer);
+    }
+    let mut rows = Vec::new();
+    for tokens in tokens.chunks(batch) {
+        let found = forward_batch(model, tokens, cache, wanted, observer)?;
+        if wanted == Wanted::LastLogits {
+            rows.clear();
+        }
+        rows.push(found);
+    }
+    Ok(Tensor::cat(&rows, 0)?)
+}
 
+/// As many tokens as the cache takes at once.
+fn forward_batch(
+    model: &Model,
+    tokens: &[u32],
+    cache: &mut KvCache,
+    wanted: Wanted,
+    observer: Option<&dyn LinearObserver>,
+) -> Result<Tensor> {
+    let (config, weights) = (&model.config, &model.weights);
+    cache.make_room(tokens.len())?;
     let (start, n) = (cache.len(), tokens.len());
     let ids: Vec<i64> = tokens.iter().map(|&id| id.into()).collect();
     let positions: Vec<i64> = (start as i64..).take(n).collect();

@@ -30,6 +30,9 @@ use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
 use rustorch_tensor::Tensor;
 
+/// The most tokens that are added to a cache with windows at once, where nothing else is said.
+const BATCH: usize = 512;
+
 /// The transformer of a language model: token ids in, logits out.
 pub struct Model {
     architecture: &'static Architecture,
@@ -104,13 +107,28 @@ impl Model {
     /// # Errors
     /// If memory runs out.
     pub fn new_cache(&self, capacity: usize) -> Result<KvCache> {
-        self.new_cache_of(
-            match self.numerics {
-                Numerics::Ggml => DType::F16,
-                Numerics::F32 => DType::F32,
-            },
-            capacity,
-        )
+        self.new_cache_for(capacity, BATCH)
+    }
+
+    /// As [`new_cache`](Self::new_cache); blocks with a window keep so many tokens besides those in it, and longer inputs are decoded in batches of
+    /// as many, unless `capacity` is smaller anyway.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn new_cache_for(&self, capacity: usize, batch: usize) -> Result<KvCache> {
+        self.make_cache(self.cache_dtype(), capacity, batch)
+    }
+
+    /// The bytes that [`new_cache`](Self::new_cache) takes for so many positions, checkpoints not counted.
+    pub fn cache_bytes(&self, capacity: usize) -> usize {
+        self.cache_layout.bytes(capacity, BATCH, self.cache_dtype())
+    }
+
+    fn cache_dtype(&self) -> DType {
+        match self.numerics {
+            Numerics::Ggml => DType::F16,
+            Numerics::F32 => DType::F32,
+        }
     }
 
     /// An empty cache for `capacity` positions whose keys and values have this dtype, `f16` or `f32`.
@@ -118,7 +136,12 @@ impl Model {
     /// # Errors
     /// If memory runs out.
     pub fn new_cache_of(&self, dtype: DType, capacity: usize) -> Result<KvCache> {
-        KvCache::new(&self.cache_layout, capacity, dtype, |block| self.weights.device(Stage::Block(block)))
+        self.make_cache(dtype, capacity, BATCH)
+    }
+
+    fn make_cache(&self, dtype: DType, capacity: usize, batch: usize) -> Result<KvCache> {
+        let device = |block| self.weights.device(Stage::Block(block));
+        KvCache::new(&self.cache_layout, capacity, batch.max(1), dtype, device)
     }
 
     /// Runs `tokens` after what the cache holds, adds them to the cache, and returns the logits `[rows, vocabulary]` in

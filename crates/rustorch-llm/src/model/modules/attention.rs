@@ -88,7 +88,9 @@ impl Attention {
             }
             None => {
                 let (query, keys_values) = KeysValues::load(part, &sizes, loader)?;
-                let shape = CacheShape { block, kv_heads, key_length, value_length };
+                // ALiBi's distances are those of all keys, and encoders look to both sides.
+                let window = sizes.window.filter(|_| loader.config.causal && part.alibi.is_none());
+                let shape = CacheShape { block, kv_heads, key_length, value_length, window };
                 (query, Some(keys_values), loader.new_cache(shape))
             }
         };
@@ -132,13 +134,13 @@ impl Attention {
         if let Some(keys_values) = &self.keys_values {
             self.remember(keys_values, pass, x, positions)?;
         }
-        let [keys, values] = pass.cache.read(self.cache, pass.n)?;
+        let ([keys, values], first_key) = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let (query, gate) = self.queries(pass, &x, &positions, pass.start + first)?;
         let causal = rustorch_core::Attention {
             scale: self.scale,
-            causal: pass.causal.then_some(pass.start + first),
+            causal: pass.causal.then_some(pass.start + first - first_key),
             window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,

@@ -82,7 +82,8 @@ impl LatentAttention {
         };
         let rope = Rope::load(&part.rope, loader)?;
         let scale = rope.magnitude(loader)?.powi(2) / ((key + rotated) as f32).sqrt();
-        let shape = CacheShape { block, kv_heads: 1, key_length: latent + rotated, value_length: 0 };
+        let shape =
+            CacheShape { block, kv_heads: 1, key_length: latent + rotated, value_length: 0, window: None };
         Ok(LatentAttention {
             block,
             sizes,
@@ -103,7 +104,7 @@ impl LatentAttention {
         let positions = &pass.positions[self.block];
         let Sizes { heads, latent, value, .. } = self.sizes;
         self.remember(pass, x, positions)?;
-        let [keys, _] = pass.cache.read(self.cache, pass.n)?;
+        let ([keys, _], _) = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let query = self.queries(pass, &x, &positions)?;

@@ -13,7 +13,9 @@ use fixture::{Fixture, Ids};
 use rustorch_core::{DType, Numerics};
 use rustorch_llm::arch::Architecture;
 use rustorch_llm::generate::{Session, SessionOptions};
+use rustorch_llm::model::KvCache;
 use rustorch_llm::{Error, LanguageModel};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// How far logits may be from llama.cpp's, in parts of their range.
@@ -158,6 +160,70 @@ fn chunks_of_a_prompt_change_no_bit() {
     });
 }
 
+/// Tokens enough for blocks with a window to drop the oldest.
+fn many_ids(fixture: &Fixture) -> Vec<u32> {
+    [&fixture.prompt[..], &fixture.forced, &fixture.ids.greedy, &fixture.prompt[..16]].concat()
+}
+
+fn has_windows(model: &LanguageModel) -> bool {
+    model.model().config().layers.iter().any(|layer| layer.window.is_some())
+}
+
+/// The bits of the logits after each of `ids`, fed in chunks of these lengths.
+fn bits(
+    model: &LanguageModel,
+    cache: &mut KvCache,
+    ids: &[u32],
+    lengths: &mut dyn Iterator<Item = usize>,
+) -> Result<Vec<u32>, Error> {
+    let (mut bits, mut rest) = (Vec::new(), ids);
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(lengths.next().unwrap().min(rest.len()));
+        let logits = model.model().forward(chunk, cache, true)?;
+        bits.extend(logits.to_vec::<f32>()?.iter().map(|x| x.to_bits()));
+        rest = after;
+    }
+    Ok(bits)
+}
+
+#[test]
+fn blocks_that_keep_their_window_give_the_bits_of_those_that_keep_all() {
+    let checked = Cell::new(0);
+    each(|fixture| {
+        let mut model = fixture.model()?;
+        if !has_windows(&model) {
+            return Ok("no windows".into());
+        }
+        let name = &fixture.header.name;
+        let named = |error: Error| format!("{name}: {error}");
+        let ids = many_ids(fixture);
+        for numerics in [Numerics::Ggml, Numerics::F32] {
+            model.set_numerics(numerics);
+            let mut all = model.model().new_cache(CONTEXT).map_err(named)?;
+            let expected = bits(&model, &mut all, &ids, &mut whole()).map_err(named)?;
+            for (how, lengths) in [
+                ("at once", &mut whole() as &mut dyn Iterator<Item = usize>),
+                ("one by one", &mut std::iter::repeat(1)),
+                ("in random chunks", &mut (1..).map(|i| weights::length(name, i))),
+            ] {
+                if numerics == Numerics::F32 && how == "one by one" {
+                    continue;
+                }
+                let mut cache = model.model().new_cache_for(CONTEXT, 5).map_err(named)?;
+                if cache.bytes() >= all.bytes() {
+                    return Err(format!("{name}: the cache is no smaller"));
+                }
+                if bits(&model, &mut cache, &ids, lengths).map_err(named)? != expected {
+                    return Err(format!("{name}: other logits {how}, {numerics:?}"));
+                }
+            }
+        }
+        checked.set(checked.get() + 1);
+        Ok(format!("{} ids", ids.len()))
+    });
+    assert!(checked.get() >= 8, "{checked:?} models have windows");
+}
+
 #[test]
 fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
     each(|fixture| {
@@ -169,18 +235,23 @@ fn a_session_that_goes_back_gives_what_a_fresh_one_gives() {
             Ok(session.feed(ids).map_err(named)?.iter().map(|x| x.to_bits()).collect())
         };
         let new = || Session::new(Arc::clone(&model), options).map_err(named);
-        let (kept, turn) = (&fixture.prompt[..10], &fixture.forced[..8]);
+        let turn = &fixture.forced[..8];
+        // Where there are windows, also from far beyond them, to what they have and to what they have not.
+        let (ids, places) = match has_windows(&model) {
+            true => (many_ids(fixture), &[71, 70, 10][..]),
+            false => (fixture.prompt.clone(), &[10][..]),
+        };
         let mut session = new()?;
-        feed(&mut session, &fixture.prompt)?;
-        session.truncate(kept.len());
-        let back = feed(&mut session, turn)?;
-        let fresh = feed(&mut new()?, &[kept, turn].concat())?;
-        if back != fresh {
-            return Err(format!(
-                "{}: other logits after going back to {} ids",
-                fixture.header.name,
-                kept.len()
-            ));
+        for &kept in places {
+            session.truncate(0);
+            feed(&mut session, &ids)?;
+            session.truncate(kept);
+            let back = feed(&mut session, turn)?;
+            let fresh = feed(&mut new()?, &[&ids[..kept], turn].concat())?;
+            if back != fresh {
+                let name = &fixture.header.name;
+                return Err(format!("{name}: other logits after going back to {kept} ids"));
+            }
         }
         Ok(format!("{} ids", session.tokens().len()))
     });
