@@ -6,7 +6,7 @@
 BIN is a folder with llama-perplexity and llama-imatrix; `tools/oracle/llama_evaluate.py` says how they are built. Chunks have 512 tokens, and llama.cpp reads them token by token (`-ub 1`): its
 kernels for several rows round in other ways, so that it differs from itself by more than 1e-3 with Q4_K_M; LLAMA_ARGS has other options, such as '-fa off'. Of the model and its
 quantized copy it compares the perplexities, the divergence of the copy from the model with the log probabilities written by either program, and the
-activation statistics of the model. Fails where one differs by more than 1e-3; quantiles and shares of tokens, of which one that is rounded in another way
+activation statistics of the model (llama-imatrix loses rows where a batch has several chunks). Fails where one differs by more than 1e-3; quantiles and shares of tokens, of which one that is rounded in another way
 counts for much, are only shown.
 """
 
@@ -82,7 +82,7 @@ def main(program, text, model, copy):
                 compare(f"{what} (log probabilities by {name})", value, figure(told, label), label.startswith("Mean"))
         paths = [Path(temporary) / name for name in ("ours.gguf", "theirs.gguf")]
         run(program, "imatrix", "-m", model, *chunks, "-o", paths[0], "-b", "cpu")
-        theirs("llama-imatrix", "-m", model, *chunks, "-o", paths[1], "--no-ppl")
+        theirs("llama-imatrix", "-m", model, *chunks, "-b", CONTEXT, "-o", paths[1], "--no-ppl")
         found, expected = map(sums, paths)
         assert found.keys() == expected.keys(), found.keys() ^ expected.keys()
         for suffix in (".in_sum2", ".counts"):
