@@ -36,7 +36,7 @@ mod softmax_backward;
 mod testing;
 mod untouched;
 
-// Modules with tests of their own.
+// Modules with tests of their own, and what they need.
 #[path = "../../src/fused.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the tests use a part")]
 mod fused;
@@ -60,3 +60,25 @@ mod tasks;
 mod thread_pool;
 
 use isa::Isa;
+use std::path::Path;
+
+/// Tests below `src` run in the modules above alone: there are none elsewhere.
+#[test]
+fn no_test_of_a_module_is_left_out() {
+    fn collect(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if std::fs::read_to_string(&path).unwrap().contains("#[cfg(test)]") {
+                found.push(path.strip_prefix(SOURCES).unwrap().to_string_lossy().replace('\\', "/"));
+            }
+        }
+    }
+    const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+    let mut found = Vec::new();
+    collect(Path::new(SOURCES), &mut found);
+    found.sort();
+    let included = |file: &String| include_str!("main.rs").contains(&format!("\"../../src/{file}\""));
+    assert!(found.iter().all(included) && found.len() > 3, "{found:?}");
+}

@@ -49,8 +49,8 @@ impl LstmSteps {
         Ok(steps)
     }
 
-    /// The hidden states as the function returns them.
-    fn in_place(self, mut hidden: Vec<Tensor>) -> Result<Tensor> {
+    /// The hidden states of all steps in the order of the sequence.
+    fn in_order(self, mut hidden: Vec<Tensor>) -> Result<Tensor> {
         if self.is_reverse {
             hidden.reverse();
         }
@@ -61,7 +61,7 @@ impl LstmSteps {
     fn composed(self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut steps = self.run(&inputs.iter().collect::<Vec<_>>())?;
         let last = steps.cells.pop().expect("there is a step");
-        Ok(vec![self.in_place(steps.hidden)?, last])
+        Ok(vec![self.in_order(steps.hidden)?, last])
     }
 }
 
@@ -95,7 +95,7 @@ impl Function for LstmSteps {
         cx.save(&steps.sums.iter().collect::<Vec<_>>());
         cx.save(&steps.cells.iter().collect::<Vec<_>>());
         let last = steps.cells.last().expect("there is a step").clone();
-        let hidden = self.in_place(steps.hidden)?;
+        let hidden = self.in_order(steps.hidden)?;
         cx.save(&[&hidden]);
         Ok(vec![hidden, last])
     }
