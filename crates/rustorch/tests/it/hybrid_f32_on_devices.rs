@@ -82,5 +82,7 @@ fn vulkan_gives_the_logits_of_the_decoded_weights() {
 
 #[test]
 fn opencl_gives_the_logits_of_the_decoded_weights() {
-    logits_on("opencl", 8);
+    common::apart("hybrid_f32_on_devices::opencl_gives_the_logits_of_the_decoded_weights", || {
+        logits_on("opencl", 8)
+    });
 }

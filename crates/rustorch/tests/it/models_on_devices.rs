@@ -78,11 +78,13 @@ fn vulkan_writes_what_llama_cpp_writes() {
 
 #[test]
 fn opencl_writes_what_llama_cpp_writes() {
-    everything_on("opencl", 20);
-    // Other devices, and other drivers for the same one.
-    for candidate in rustorch_opencl::discover().devices.iter().skip(1) {
-        everything_on(&candidate.hardware().device.to_string(), 6);
-    }
+    common::apart("models_on_devices::opencl_writes_what_llama_cpp_writes", || {
+        everything_on("opencl", 20);
+        // Other devices, and other drivers for the same one.
+        for candidate in rustorch_opencl::discover().devices.iter().skip(1) {
+            everything_on(&candidate.hardware().device.to_string(), 6);
+        }
+    });
 }
 
 #[test]

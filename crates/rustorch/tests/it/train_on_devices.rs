@@ -1,6 +1,6 @@
 //! Small models train on devices: every operation of a step runs there, and the losses are the CPU's.
 
-use crate::common::executor;
+use crate::common::{apart, executor};
 use rustorch::core::Device;
 use rustorch::nn::{
     Conv2d, Embedding, Flatten, LSTM, Layer, LayerNorm, Linear, MaxPool2d, Module, Sequential,
@@ -139,7 +139,7 @@ fn models_train_on_vulkan() {
 #[test]
 fn models_train_on_opencl() {
     // Its compiler takes a second for a kernel.
-    train_on("opencl", 1);
+    apart("train_on_devices::models_train_on_opencl", || train_on("opencl", 1));
 }
 
 #[test]

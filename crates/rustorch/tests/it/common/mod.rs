@@ -18,7 +18,7 @@ use rustorch::llm::model::{Offload, Offloaded};
 use rustorch::llm::sampling::{Sampler, SamplerConfig};
 use rustorch::llm::tokenizer::{DecodeOptions, EncodeOptions};
 use rustorch::runtime::HybridExecutor;
-use rustorch_testkit::{Requirement, skip};
+use rustorch_testkit::{Requirement, in_child, skip};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +46,13 @@ pub fn executor(name: &str) -> Option<(Device, HybridExecutor)> {
             skip(name.parse().unwrap(), error);
             None
         }
+    }
+}
+
+/// Runs the body of a test in a process of its own: PoCL compiles one kernel at a time in a process.
+pub fn apart(name: &str, body: fn()) {
+    if let Some(said) = in_child(name, |_| {}, body) {
+        println!("{said}");
     }
 }
 
