@@ -425,23 +425,38 @@ fn each<T: Real, const S: usize>(
         }
         return;
     }
-    let (xs, x_tail) = x.as_chunks_mut::<LANES>();
-    let (grads, grad_tail) = grad.as_chunks::<LANES>();
-    let mut states = states.map(|state| state.as_chunks_mut::<LANES>());
-    for (i, (x, grad)) in xs.iter_mut().zip(grads).enumerate() {
+    // Loops, not adapters of arrays: this is compiled for each rule, dtype and instruction set.
+    let whole = x.len() / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
         // Copies, so that the compiler knows that nothing overlaps.
-        let (mut new, mut own) = (*x, states.each_ref().map(|(chunks, _)| chunks[i]));
-        for j in 0..LANES {
-            let of_lane;
-            (new[j], of_lane) = f(new[j], grad[j], own.each_ref().map(|state| state[j]));
-            own.iter_mut().zip(of_lane).for_each(|(state, new)| state[j] = new);
+        let (mut new, mut own) = ([T::ZERO; LANES], [[T::ZERO; LANES]; S]);
+        new.copy_from_slice(&x[at..at + LANES]);
+        for s in 0..S {
+            own[s].copy_from_slice(&states[s][at..at + LANES]);
         }
-        *x = new;
-        states.iter_mut().zip(own).for_each(|((chunks, _), own)| chunks[i] = own);
+        for (j, &grad) in grad[at..at + LANES].iter().enumerate() {
+            let mut of_lane = [T::ZERO; S];
+            for s in 0..S {
+                of_lane[s] = own[s][j];
+            }
+            (new[j], of_lane) = f(new[j], grad, of_lane);
+            for s in 0..S {
+                own[s][j] = of_lane[s];
+            }
+        }
+        x[at..at + LANES].copy_from_slice(&new);
+        for s in 0..S {
+            states[s][at..at + LANES].copy_from_slice(&own[s]);
+        }
     }
-    for (j, (x, &grad)) in x_tail.iter_mut().zip(grad_tail).enumerate() {
-        let of_lane;
-        (*x, of_lane) = f(*x, grad, states.each_ref().map(|(_, tail)| tail[j]));
-        states.iter_mut().zip(of_lane).for_each(|((_, tail), new)| tail[j] = new);
+    for at in whole..x.len() {
+        let mut own = [T::ZERO; S];
+        for s in 0..S {
+            own[s] = states[s][at];
+        }
+        (x[at], own) = f(x[at], grad[at], own);
+        for s in 0..S {
+            states[s][at] = own[s];
+        }
     }
 }

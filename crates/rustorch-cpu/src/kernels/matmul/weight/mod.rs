@@ -136,7 +136,7 @@ impl Kernels {
             },
             rows: portable::rows::<W>,
             unpack: portable::unpack_row::<W>,
-            panels: if lanes::is::<W>() { None } else { Some(portable::panels::<W>) },
+            panels: if const { lanes::is::<W>() } { None } else { Some(portable::panels::<W>) },
             accs: accs::<W>(),
             finish: match W::KIND {
                 Kind::LaneBlocks | Kind::Lanes => lanes::finish_panel::<W>,

@@ -12,7 +12,7 @@ use crate::fused::mul_add;
 /// Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
 pub(super) unsafe fn rows<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
-    if lanes::is::<W>() {
+    if const { lanes::is::<W>() } {
         // SAFETY: this function's contract.
         return unsafe { lanes::rows::<W>(w, k, x, out) };
     }

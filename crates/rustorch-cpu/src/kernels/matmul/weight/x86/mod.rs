@@ -23,12 +23,14 @@ const fn wide<W: Weight>() -> bool {
     W::OFFSET == 128
 }
 
+// Conditions are `const` blocks: what they leave out is not compiled.
+
 /// The kernels of a type with vector code.
 pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
     let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {
-        Isa::Avx512 if portable_lanes::is::<W>() => (rows_avx512::<W>, Some(panels_avx512_lanes::<W>)),
+        Isa::Avx512 if const { portable_lanes::is::<W>() } => (rows_avx512::<W>, Some(panels_avx512_lanes::<W>)),
         Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
-        Isa::Avx2 if portable_lanes::is::<W>() => (rows_avx2::<W>, None),
+        Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, None),
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
@@ -39,19 +41,19 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
         // A panel has no room for the sums of a second plane.
-        Isa::Avx512 if portable_lanes::is::<W>() => {
-            if W::PLANES > 1 {
+        Isa::Avx512 if const { portable_lanes::is::<W>() } => {
+            if const { W::PLANES > 1 } {
                 None
             } else {
                 Some(panels_avx512_lanes::<W>)
             }
         }
         Isa::Avx512 => Some(panels_avx512::<W>),
-        Isa::Avx2 if portable_lanes::is::<W>() => None,
+        Isa::Avx2 if const { portable_lanes::is::<W>() } => None,
         Isa::Avx2 => Some(panels_avx2::<W>),
         _ => return Kernels::portable::<W>(),
     };
-    let rows: super::RowsFn = if portable_lanes::is::<W>() { rows_lanes::<W> } else { rows_grouped::<W> };
+    let rows: super::RowsFn = if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
     Kernels { rows, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
 }
 
