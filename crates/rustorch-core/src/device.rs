@@ -180,22 +180,3 @@ impl FromStr for DeviceType {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_round_trip() {
-        for name in DeviceType::names() {
-            let parsed: DeviceType = name.parse().unwrap();
-            let again: DeviceType = parsed.to_string().parse().unwrap();
-            assert_eq!(parsed, again);
-        }
-        assert_eq!("CUDA:3".parse::<Device>().unwrap(), Device::cuda(3));
-        for bad in ["", "gpu", "cuda:", "cuda:x", "cuda:300", "cpu:1"] {
-            assert!(bad.parse::<DeviceType>().is_err(), "{bad}");
-        }
-        assert!(size_of::<Device>() <= 8);
-    }
-}

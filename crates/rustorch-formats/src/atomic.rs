@@ -83,27 +83,3 @@ impl Drop for AtomicFile {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replaces_on_commit_and_leaves_nothing_otherwise() {
-        let dir = tempfile::tempdir().unwrap();
-        let target = dir.path().join("f");
-        fs::write(&target, "old").unwrap();
-
-        let mut file = AtomicFile::create(&target).unwrap();
-        file.write_all(b"dropped").unwrap();
-        drop(file);
-        assert_eq!(fs::read(&target).unwrap(), b"old");
-
-        let mut file = AtomicFile::create(&target).unwrap();
-        file.write_all(b"new").unwrap();
-        file.commit().unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"new");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert!(AtomicFile::create(Path::new("/")).is_err());
-    }
-}

@@ -4,6 +4,7 @@ use crate::contexts::Contexts;
 use crate::cost::{self, CostCache};
 use crate::health::DeviceHealth;
 use crate::memory::{CachingAllocator, thread_cache};
+use crate::placement::Candidate;
 use crate::record::{Counters, DeviceCounts};
 use crate::storage::{Block, DeviceCopies, FreshMemory};
 use rustorch_core::{Backend, CostModel, Device, Fault};
@@ -104,5 +105,15 @@ impl DeviceState {
 impl fmt::Debug for DeviceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceState({})", self.device)
+    }
+}
+
+impl Candidate for Arc<DeviceState> {
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn is(&self, other: &Arc<DeviceState>) -> bool {
+        Arc::ptr_eq(self, other)
     }
 }

@@ -1,6 +1,5 @@
 //! Placement policies, and the one place where they are applied.
 
-use crate::device_state::DeviceState;
 use rustorch_core::{Device, Error, Op, OpKind, OpType, Result};
 use smallvec::SmallVec;
 use std::str::FromStr;
@@ -169,16 +168,6 @@ pub(crate) trait Candidate: Clone {
 
     /// Whether both are the same device, whatever it is called.
     fn is(&self, other: &Self) -> bool;
-}
-
-impl Candidate for Arc<DeviceState> {
-    fn device(&self) -> Device {
-        self.device
-    }
-
-    fn is(&self, other: &Arc<DeviceState>) -> bool {
-        Arc::ptr_eq(self, other)
-    }
 }
 
 /// How many times as fast another device must be to take work away from where its arguments are.

@@ -323,31 +323,3 @@ impl<A: NestedArray, const N: usize> NestedArray for [A; N] {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn axes_are_sorted_counted_from_either_end_and_distinct() {
-        let resolve = |axes: Axes, ndim| axes.resolve("sum", ndim);
-        assert_eq!(resolve([-1, 0].into(), 3).unwrap()[..], [0, 2]);
-        assert_eq!(resolve((..).into(), 2).unwrap()[..], [0, 1]);
-        assert_eq!(resolve((-1).into(), 0).unwrap().len(), 0);
-        assert!(resolve([1, -2].into(), 3).unwrap_err().to_string().contains("twice"));
-        assert!(resolve(3.into(), 3).is_err());
-    }
-
-    #[test]
-    fn one_length_is_found_out() {
-        let from = [2usize, 6].into_shape().unwrap();
-        let resolve = |sizes: Sizes| sizes.resolve("reshape", &from);
-        assert_eq!(resolve([3, -1].into()).unwrap().dims(), [3, 4]);
-        assert!(resolve([5, -1].into()).is_err());
-        assert!(resolve([-1, -1].into()).is_err());
-        assert!(resolve([-2, 6].into()).is_err());
-        let empty = [0usize, 3].into_shape().unwrap();
-        assert!(Sizes::from([0, -1]).resolve("reshape", &empty).is_err());
-        assert_eq!(Sizes::from([-1, 3]).resolve("reshape", &empty).unwrap().dims(), [0, 3]);
-    }
-}

@@ -7,3 +7,5 @@
 )]
 
 mod modules;
+mod sources;
+mod unit_tests;

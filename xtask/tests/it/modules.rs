@@ -1,5 +1,6 @@
 //! Imports between the top-level modules of `rustorch-kernels` go one way.
 
+use crate::sources::{code, crate_folder, files, module};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -7,39 +8,7 @@ use std::path::{Path, PathBuf};
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/rustorch-kernels/src")
-}
-
-/// Every file of a crate, by its path below `src`.
-fn files(src: &Path) -> Vec<(PathBuf, String)> {
-    let (mut found, mut folders) = (Vec::new(), vec![src.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push((
-                    path.strip_prefix(src).unwrap().to_owned(),
-                    std::fs::read_to_string(&path).unwrap(),
-                ));
-            }
-        }
-    }
-    found
-}
-
-/// The code of a file without its comments.
-fn code(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
-}
-
-/// The module path of a file: `family/conv/mod.rs` is `["family", "conv"]`.
-fn module(path: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        path.with_extension("").iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    names.pop_if(|last| last == "mod" || last == "lib");
-    names
+    crate_folder("rustorch-kernels").join("src")
 }
 
 /// The first names of the path, or of the group of paths, that `rest` begins with.

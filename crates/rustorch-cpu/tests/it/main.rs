@@ -1,7 +1,7 @@
 //! Tests of `rustorch-cpu` by its public interface, and of the modules below it that need nothing of the rest.
 //!
 //! The library has no unit tests (`test = false` in the manifest): with them its kernels would be compiled twice, which takes
-//! longer than running all of these.
+//! longer than running all of these. A test of `xtask` fails where a test in `src` is in none of the modules below.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -60,25 +60,3 @@ mod tasks;
 mod thread_pool;
 
 use isa::Isa;
-use std::path::Path;
-
-/// Tests below `src` run in the modules above alone: there are none elsewhere.
-#[test]
-fn no_test_of_a_module_is_left_out() {
-    fn collect(folder: &Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                collect(&path, found);
-            } else if std::fs::read_to_string(&path).unwrap().contains("#[cfg(test)]") {
-                found.push(path.strip_prefix(SOURCES).unwrap().to_string_lossy().replace('\\', "/"));
-            }
-        }
-    }
-    const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
-    let mut found = Vec::new();
-    collect(Path::new(SOURCES), &mut found);
-    found.sort();
-    let included = |file: &String| include_str!("main.rs").contains(&format!("\"../../src/{file}\""));
-    assert!(found.iter().all(included) && found.len() > 3, "{found:?}");
-}

@@ -99,25 +99,3 @@ pub(super) fn check(parts: &[Opened]) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_parts() {
-        assert_eq!(part_file_name("m", 0, 3), "m-00001-of-00003.gguf");
-        assert_eq!(parse_part_file_name("a-b-00003-of-00003.gguf"), Some(("a-b", 2, 3)));
-        for other in [
-            "m-00004-of-00003.gguf",
-            "m-00000-of-00003.gguf",
-            "m-1-of-3.gguf",
-            "m-00001-of-00003.bin",
-            "m.gguf",
-            "m-+0001-of-00003.gguf",
-            "00001-of-00003.gguf",
-        ] {
-            assert_eq!(parse_part_file_name(other), None, "{other}");
-        }
-    }
-}

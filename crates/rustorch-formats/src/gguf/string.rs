@@ -149,30 +149,3 @@ impl fmt::Debug for StrArray {
         f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_come_back_in_order() {
-        let words: [&[u8]; 4] = [b"a", b"", b"\xff\xfe", "é".as_bytes()];
-        let array: StrArray = words.iter().collect();
-        assert_eq!(array.len(), 4);
-        assert!(array.iter().eq(words));
-        assert!(array.iter().rev().eq(words.into_iter().rev()));
-        assert_eq!((array.get(1), array.get(2), array.get(4)), (Some(words[1]), Some(words[2]), None));
-        assert_eq!((array.get_str(3), array.get_str(2)), (Some("é"), None));
-        assert_eq!(array, words.iter().collect());
-        assert_ne!(array, ["a", "", ""].iter().collect());
-        assert!(StrArray::from_iter([""; 0]).is_empty());
-    }
-
-    #[test]
-    fn byte_strings_show_what_is_not_text() {
-        let bad = ByteString::from(&b"ab\xff\n"[..]);
-        assert!(bad.to_str().is_err());
-        assert_eq!(format!("{bad:?}"), "\"ab\u{fffd}\\n\"");
-        assert_eq!(format!("{:>4}", ByteString::from("ab")), "  ab");
-    }
-}

@@ -292,28 +292,3 @@ impl fmt::Display for Array {
         f.write_str(if self.len() > SHOWN { ", …]" } else { "]" })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_are_numbered_as_in_files() {
-        for (id, &kind) in ValueType::ALL.iter().enumerate() {
-            assert_eq!((kind.id() as usize, ValueType::from_id(kind.id())), (id, Some(kind)));
-        }
-        assert_eq!(ValueType::from_id(13), None);
-    }
-
-    #[test]
-    fn display_is_short() {
-        let show = |value: Value| value.to_string();
-        assert_eq!(show("a\"b\n".into()), r#""a\"b\n""#);
-        assert_eq!(show(1e-5f32.into()), "1e-5");
-        assert_eq!(show(Value::Array(Array::U8(vec![1, 2]))), "u8[2] [1, 2]");
-        assert_eq!(show(Value::Array(Array::I32((0..9).collect()))), "i32[9] [0, 1, 2, 3, 4, 5, 6, 7, …]");
-        assert_eq!(show(Value::Array(Array::Str(["x"].iter().collect()))), r#"string[1] ["x"]"#);
-        let nested = Array::Array(vec![Array::U8(vec![1]), Array::Bool(vec![])]);
-        assert_eq!(show(Value::Array(nested)), "array[2] [u8[1] [1], bool[0] []]");
-    }
-}

@@ -2,7 +2,7 @@
 
 use crate::common::{describe, exercise, fixture, floats};
 use rustorch_core::DType;
-use rustorch_formats::gguf::{Error, ErrorKind, File, Value, Writer, part_file_name};
+use rustorch_formats::gguf::{Error, ErrorKind, File, Value, Writer, parse_part_file_name, part_file_name};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -192,4 +192,21 @@ fn parts_that_cannot_be_named_are_refused() {
     let error = writer.write_split("/", u64::MAX).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Io(_)), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn names_of_parts() {
+    assert_eq!(part_file_name("m", 0, 3), "m-00001-of-00003.gguf");
+    assert_eq!(parse_part_file_name("a-b-00003-of-00003.gguf"), Some(("a-b", 2, 3)));
+    for other in [
+        "m-00004-of-00003.gguf",
+        "m-00000-of-00003.gguf",
+        "m-1-of-3.gguf",
+        "m-00001-of-00003.bin",
+        "m.gguf",
+        "m-+0001-of-00003.gguf",
+        "00001-of-00003.gguf",
+    ] {
+        assert_eq!(parse_part_file_name(other), None, "{other}");
+    }
 }

@@ -11,8 +11,6 @@ pub mod cross_entropy;
 pub mod custom;
 pub mod dropout;
 pub mod foreach;
-#[cfg(test)]
-mod large_tests;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
@@ -30,8 +28,6 @@ pub mod select;
 pub mod softmax;
 pub mod softmax_backward;
 pub mod sort;
-#[cfg(test)]
-mod splitting_tests;
 pub mod table;
 mod tile;
 pub mod weight;

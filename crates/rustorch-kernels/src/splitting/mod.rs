@@ -12,8 +12,6 @@ mod extent;
 pub(crate) mod halo;
 mod request;
 pub(crate) mod spatial;
-#[cfg(test)]
-pub(crate) mod tests;
 
 pub(crate) use axes::{OwnLines, SplitPlan, row_pitch};
 pub(crate) use extent::{Extent, StagedOperand, elementwise};

@@ -237,17 +237,3 @@ fn nibbles_by_64(qs: &[u8; 128], q: &mut [i8; 256]) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scales_and_minima_survive_packing() {
-        for seed in 0..64u8 {
-            let scales = std::array::from_fn(|j| (seed.wrapping_mul(7) ^ (j as u8 * 9)) & 63);
-            let mins = std::array::from_fn(|j| (seed.wrapping_mul(13) ^ (j as u8 * 21)) & 63);
-            assert_eq!(unpack_scales_mins(&pack_scales_mins(&scales, &mins)), (scales, mins));
-        }
-    }
-}

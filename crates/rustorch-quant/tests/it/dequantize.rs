@@ -1,7 +1,9 @@
 //! Dequantization against gguf-py (`tools/oracle/quant_decode.py`), bit for bit.
 
 use rustorch_core::QuantType;
-use rustorch_quant::{Codes, QuantError, dequantize, expand};
+use rustorch_quant::{
+    BlockMxfp4, Codes, QuantError, dequantize, expand, pack_scales_mins, unpack_scales_mins,
+};
 use rustorch_testkit::{Requirement, skip};
 
 /// Blocks in the digest.
@@ -108,6 +110,25 @@ fn levels_scales_and_minima_are_the_values() {
                 assert_eq!(bits(value), expected, "{q}: value {i}");
             }
         }
+    }
+}
+
+#[test]
+fn e2m1_codes_are_those_of_the_ocp_specification() {
+    let doubled = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+    let codes_of = std::array::from_fn(|i| i as u8 | (15 - i as u8) << 4);
+    let (block, mut codes) = (BlockMxfp4 { e: 127, qs: codes_of }, Codes::new());
+    expand(QuantType::MXFP4, bytemuck::bytes_of(&block), &mut codes).unwrap();
+    assert_eq!(codes.q[..16], doubled);
+    assert!(codes.q[16..32].iter().eq(doubled.iter().rev()));
+}
+
+#[test]
+fn scales_and_minima_survive_packing() {
+    for seed in 0..64u8 {
+        let scales = std::array::from_fn(|j| (seed.wrapping_mul(7) ^ (j as u8 * 9)) & 63);
+        let mins = std::array::from_fn(|j| (seed.wrapping_mul(13) ^ (j as u8 * 21)) & 63);
+        assert_eq!(unpack_scales_mins(&pack_scales_mins(&scales, &mins)), (scales, mins));
     }
 }
 

@@ -114,33 +114,3 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     result
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dir(vars: &[(&str, &str)]) -> Option<PathBuf> {
-        cache_dir(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).into()))
-    }
-
-    #[test]
-    fn the_variable_counts_before_the_platform() {
-        assert_eq!(dir(&[("RUSTORCH_CACHE_DIR", "/r"), ("HOME", "/h")]), Some("/r".into()));
-        assert_eq!(dir(&[]), None);
-        assert_eq!(dir(&[("RUSTORCH_CACHE_DIR", "")]), None);
-    }
-
-    #[cfg(all(unix, not(target_vendor = "apple")))]
-    #[test]
-    fn unix_follows_the_base_directory_specification() {
-        assert_eq!(dir(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), Some("/x/rustorch".into()));
-        assert_eq!(dir(&[("XDG_CACHE_HOME", "x"), ("HOME", "/h")]), Some("/h/.cache/rustorch".into()));
-        assert_eq!(dir(&[("HOME", "/h")]), Some("/h/.cache/rustorch".into()));
-    }
-
-    #[test]
-    fn keys_with_the_same_letters_are_apart() {
-        let cache = CostCache::new("c");
-        assert_ne!(cache.path(["cuda", "ab", "c", "1"]), cache.path(["cuda", "a", "bc", "1"]));
-    }
-}

@@ -2,12 +2,14 @@
 
 use super::busy::LoadMeter;
 use super::calibration::Calibration;
+use super::corner::Corner;
 use super::plausible::implausible;
 use super::probe::{self, Arg, Case, Limit, Of, PROBES, Probe};
+use super::values::values;
 use crate::memory::allocate;
 use rustorch_core::{
     Backend, Buffer, CostModel, DType, Decline, Fault, Layout, Link, OpKind, OpType, Rate, RateOf, Shape,
-    TensorMeta, View, ViewMut, Work, bf16, f16, packed_bytes,
+    TensorMeta, View, ViewMut, Work, packed_bytes,
 };
 use std::time::{Duration, Instant};
 
@@ -96,24 +98,7 @@ impl Sample {
     }
 }
 
-/// Rates of one kind of operation in the making.
-pub(super) struct Corner {
-    pub(super) of: Of,
-    pub(super) dtype: DType,
-    pub(super) flops: Option<f64>,
-    pub(super) bandwidth: Option<f64>,
-}
-
 impl Corner {
-    /// What it is the rate of, for people.
-    pub(super) fn label(&self) -> String {
-        match self.of {
-            Of::All => format!("{} in general", self.dtype),
-            Of::Op(name) => format!("{} {name}", self.dtype),
-            Of::Class(class) => format!("{} {class:?}", self.dtype),
-        }
-    }
-
     fn set(&mut self, limit: Limit, sample: Sample, launch: f64) {
         match limit {
             Limit::Arithmetic => self.flops = Some(sample.flops(launch)),
@@ -445,67 +430,4 @@ impl Meter<'_> {
 
 fn flat(elements: usize) -> Result<Layout, Fault> {
     Ok(Layout::contiguous(Shape::new([elements].as_slice())?))
-}
-
-/// So many bytes of small numbers in no order; zeros for types that are no floats, which serve as well.
-fn values(dtype: DType, bytes: usize) -> Vec<u8> {
-    const PERIOD: usize = 4096;
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    let mut out: Vec<u8> = Vec::with_capacity(bytes);
-    for _ in 0..PERIOD.min(bytes / dtype.block_bytes()) {
-        match dtype {
-            DType::F16 => out.extend(f16::from_f32(next()).to_ne_bytes()),
-            DType::BF16 => out.extend(bf16::from_f32(next()).to_ne_bytes()),
-            DType::F32 => out.extend(next().to_ne_bytes()),
-            DType::F64 => out.extend(f64::from(next()).to_ne_bytes()),
-            _ => break,
-        }
-    }
-    if out.is_empty() {
-        return vec![0; bytes];
-    }
-    while out.len() < bytes {
-        let more = out.len().min(bytes - out.len());
-        out.extend_from_within(..more);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustorch_cpu::CpuBackend;
-
-    #[test]
-    fn values_are_finite_and_fill_the_bytes() {
-        for (dtype, elements) in [(DType::F32, 10_001), (DType::F16, 3), (DType::F64, 4097), (DType::F32, 0)]
-        {
-            let size = dtype.block_bytes();
-            let bytes = values(dtype, elements * size);
-            assert_eq!(bytes.len(), elements * size);
-        }
-        let floats = values(DType::F32, 1 << 20);
-        let floats: Vec<f32> = floats.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b)).collect();
-        assert!(floats.iter().all(|x| x.abs() <= 1.0) && floats.iter().any(|x| *x != floats[0]));
-    }
-
-    #[test]
-    fn the_cpu_is_measured_in_time() {
-        let cpu = CpuBackend::new(1);
-        let begun = Instant::now();
-        let calibration = Calibration::measure(&cpu).unwrap();
-        let took = begun.elapsed();
-        let model = &calibration.model;
-        println!("{took:?} {}", calibration.to_json());
-        // One run may exceed the budget, on a machine that does other things as well.
-        assert!(took < 4 * super::super::calibration::BUDGET, "{took:?}");
-        assert!(model.launch_us > 0.0 && model.launch_us < 1e4, "{}", model.launch_us);
-        assert_eq!((model.upload, model.download), (Link::NONE, Link::NONE));
-        let (flops, bandwidth) = model.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32);
-        assert!(flops > 1e6 && flops < 1e15 && bandwidth > 1e6 && bandwidth < 1e14);
-    }
 }

@@ -8,9 +8,11 @@
 mod busy;
 mod cache;
 mod calibration;
+mod corner;
 mod measure;
 mod plausible;
 mod probe;
+mod values;
 
 pub use cache::{CostCache, cache_dir};
 pub use calibration::Calibration;

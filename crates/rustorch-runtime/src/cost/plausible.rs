@@ -1,6 +1,6 @@
 //! Limits of plausible rates: what exceeds them was disturbed.
 
-use super::measure::Corner;
+use super::corner::Corner;
 use super::probe::Of;
 use rustorch_core::{OpKind, OpType};
 

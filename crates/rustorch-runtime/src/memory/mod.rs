@@ -1,6 +1,7 @@
 //! One caching allocator per device, and what each has done.
 
 mod caching_allocator;
+mod free_list;
 pub(crate) mod size_class;
 mod stats;
 pub(crate) mod thread_cache;

@@ -10,10 +10,12 @@ use rustorch_core::{
     Attention, BinaryOp, Conv, ConvParams, CostModel, DType, DTypeSet, Device, Layout, Link, MatMul,
     Numerics, Op, OpKind, OpType, QuantType, RateOf, RmsNorm, TensorMeta, UnaryOp,
 };
-use rustorch_runtime::{Calibration, CostCache, HybridExecutor, Placement};
+use rustorch_cpu::CpuBackend;
+use rustorch_runtime::{Calibration, CostCache, HybridExecutor, Placement, cache_dir};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const VULKAN: Device = Device::vulkan(0);
 const MATMUL: Op = Op::MatMul(MatMul { activation: None, numerics: Numerics::Ggml, batch_invariant: false });
@@ -492,4 +494,52 @@ fn calibrations_survive_text() {
 fn a_cost_model_for_a_device_that_is_not_here_is_an_error() {
     let error = builder(&[]).cost(CUDA, recorded("discrete")).build().unwrap_err().to_string();
     assert!(error.contains("a cost model names cuda:0") && error.contains("cpu"), "{error}");
+}
+
+#[test]
+fn the_cpu_is_measured_in_time() {
+    let cpu = CpuBackend::new(1);
+    let begun = Instant::now();
+    let calibration = Calibration::measure(&cpu).unwrap();
+    let took = begun.elapsed();
+    let model = &calibration.model;
+    println!("{took:?} {}", calibration.to_json());
+    // One run may exceed the budget, on a machine that does other things as well.
+    assert!(took < 4 * Duration::from_millis(800), "{took:?}");
+    assert!(model.launch_us > 0.0 && model.launch_us < 1e4, "{}", model.launch_us);
+    assert_eq!((model.upload, model.download), (Link::NONE, Link::NONE));
+    let (flops, bandwidth) = model.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32);
+    assert!(flops > 1e6 && flops < 1e15 && bandwidth > 1e6 && bandwidth < 1e14);
+}
+
+/// The folder of measurements in an environment.
+fn dir(vars: &[(&str, &str)]) -> Option<PathBuf> {
+    cache_dir(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).into()))
+}
+
+#[test]
+fn the_variable_counts_before_the_platform() {
+    assert_eq!(dir(&[("RUSTORCH_CACHE_DIR", "/r"), ("HOME", "/h")]), Some("/r".into()));
+    assert_eq!(dir(&[]), None);
+    assert_eq!(dir(&[("RUSTORCH_CACHE_DIR", "")]), None);
+}
+
+#[cfg(all(unix, not(target_vendor = "apple")))]
+#[test]
+fn unix_follows_the_base_directory_specification() {
+    assert_eq!(dir(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), Some("/x/rustorch".into()));
+    assert_eq!(dir(&[("XDG_CACHE_HOME", "x"), ("HOME", "/h")]), Some("/h/.cache/rustorch".into()));
+    assert_eq!(dir(&[("HOME", "/h")]), Some("/h/.cache/rustorch".into()));
+}
+
+#[test]
+fn devices_with_the_same_letters_have_files_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = CostCache::new(folder.path());
+    for (name, driver) in [("ab", "c"), ("a", "bc")] {
+        let mut calibration = Calibration::from_json(include_str!("../calibrations/cpu.json")).unwrap();
+        (calibration.name, calibration.driver) = (name.into(), driver.into());
+        cache.store(&calibration);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }

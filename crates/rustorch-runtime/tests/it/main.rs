@@ -1,4 +1,5 @@
-//! Tests of `rustorch-runtime` by its public interface.
+//! Tests of `rustorch-runtime` by its public interface, and of the modules below it that need nothing of the rest. The library has no
+//! unit tests, so that it is compiled once.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -9,7 +10,9 @@
 mod backend;
 mod common;
 mod cost;
+mod env;
 mod execution;
+mod fallback;
 mod faults;
 mod hybrid;
 mod in_place;
@@ -20,3 +23,37 @@ mod placement;
 mod profile;
 mod property;
 mod registry;
+
+// Modules with tests of their own, and what they need.
+#[path = "../../src/cost/busy.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod busy;
+#[path = "../../src/cost/corner.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod corner;
+#[path = "../../src/explain.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod explain;
+mod record {
+    pub(crate) use rustorch_runtime::Record;
+}
+#[path = "../../src/memory/free_list.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod free_list;
+#[path = "../../src/cost/plausible.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod plausible;
+#[path = "../../src/placement.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod policies;
+#[path = "../../src/cost/probe.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod probe;
+#[path = "../../src/memory/size_class.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod size_class;
+#[path = "../../src/cost/values.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part")]
+mod values;
+
+use rustorch_runtime::text;

@@ -1,4 +1,5 @@
-//! Tests of `rustorch-tensor` by its public interface.
+//! Tests of `rustorch-tensor` by its public interface, and of a module that needs nothing of the rest. The library has no unit tests, so
+//! that it is compiled once.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -45,3 +46,8 @@ mod stress;
 mod tape;
 mod threads;
 mod views;
+
+// A module with tests of its own.
+#[path = "../../src/display/number.rs"]
+#[allow(dead_code, reason = "the tests use a part")]
+mod number;

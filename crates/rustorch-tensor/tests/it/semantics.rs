@@ -281,3 +281,15 @@ fn handles_are_send_and_sync() {
     check::<Tensor>();
     check::<Generator>();
 }
+
+#[test]
+fn axes_count_from_either_end_in_any_order_and_are_distinct() {
+    let x = Tensor::arange(0, 24, 1).unwrap().reshape([2, 3, 4]).unwrap();
+    let sum = x.sum([-1, 0], false).unwrap();
+    assert_eq!((sum.dims(), sum.to_vec::<i64>().unwrap()), (&[3][..], vec![60, 92, 124]));
+    assert_eq!(x.sum(.., false).unwrap().to_vec::<i64>().unwrap(), [276]);
+    let scalar = Tensor::arange(0, 1, 1).unwrap().reshape(()).unwrap();
+    assert_eq!(scalar.sum(-1, false).unwrap().ndim(), 0);
+    assert!(x.sum([1, -2], false).unwrap_err().to_string().contains("twice"));
+    assert!(x.sum(3, false).is_err());
+}

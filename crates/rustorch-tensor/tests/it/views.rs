@@ -56,6 +56,19 @@ fn views_show_the_right_elements_of_the_same_memory() {
 }
 
 #[test]
+fn one_length_of_a_shape_is_found_out() {
+    let dims = |x: &Tensor, to: [i64; 2]| x.reshape(to).map(|x| x.dims().to_vec()).ok();
+    let x = count(&[2, 6]);
+    assert_eq!(dims(&x, [3, -1]), Some(vec![3, 4]));
+    for wrong in [[5, -1], [-1, -1], [-2, 6]] {
+        assert_eq!(dims(&x, wrong), None, "{wrong:?}");
+    }
+    let empty = count(&[0, 3]);
+    assert_eq!(dims(&empty, [0, -1]), None);
+    assert_eq!(dims(&empty, [-1, 3]), Some(vec![0, 3]));
+}
+
+#[test]
 fn reshape_copies_only_where_it_must() {
     let x = count(&[2, 3]);
     let turned = x.t().unwrap();

@@ -60,24 +60,3 @@ fn rounded(dtype: DType, bytes: Vec<u8>) -> Vec<u8> {
     let values = bytes.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b));
     values.flat_map(|x| (x - 0.5).round().to_ne_bytes()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::cases;
-    use super::*;
-
-    #[test]
-    fn long_lines_are_tried_in_every_order() {
-        let cases = cases();
-        let long = |case: &&super::super::Case| case.args.iter().any(|arg| arg.layout.numel() > 1024);
-        for name in ["sort", "topk"] {
-            let count = cases.iter().filter(|case| case.op.name() == name).filter(long).count();
-            assert!(count >= 80, "{count} of {name}");
-        }
-        let ties = cases.iter().rfind(|case| case.op.name() == "sort").expect("there are some");
-        assert_eq!(ties.args[0].dtype, DType::F32);
-        let zeros = ties.args[0].bytes.as_chunks().0.iter().map(|&b| f32::from_ne_bytes(b));
-        assert!(zeros.clone().any(|x| x == 0.0 && x.is_sign_negative()));
-        assert!(zeros.clone().any(|x| x == 0.0 && x.is_sign_positive()) && zeros.clone().any(f32::is_nan));
-    }
-}

@@ -7,10 +7,7 @@ mod clamp;
 mod frame;
 mod fused;
 mod glu;
-
 mod rows;
-#[cfg(test)]
-mod tests;
 mod unary;
 
 pub use fused::FusedPointwise;

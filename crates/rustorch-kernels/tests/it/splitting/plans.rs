@@ -1,34 +1,17 @@
 //! Plans of operations on operands larger than the maximum binding size: of layouts alone, nothing runs.
 
-use super::{Kernel, Plan, supports};
-use crate::plan::{Place, Request};
-use crate::splitting::tests::{hardware, packed, weight};
-use crate::{Hardware, family};
+use super::{hardware, matmul, packed, plan_on, weight};
 use rustorch_core::{
-    Attention, BinaryOp, CrossEntropy, CrossEntropyBackward, DType, Decline, Dims, Distribution, Embedding,
-    Fill, IndexSelect, Layout, MatMul, MulMatId, Numerics, Op, PhiloxKey, QuantType, Random, Reduce,
-    ReduceOp, Scalar, Shape, Softmax, TensorMeta, Tri,
+    Attention, BinaryOp, CrossEntropy, CrossEntropyBackward, DType, Dims, Distribution, Embedding, Fill,
+    IndexSelect, Layout, MulMatId, Numerics, Op, PhiloxKey, QuantType, Random, Reduce, ReduceOp, Scalar,
+    Shape, Softmax, Tri,
 };
+use rustorch_kernels::family::Plan;
+use rustorch_kernels::plan::{Place, Step};
+use rustorch_kernels::{Hardware, Kernel};
 use std::collections::HashSet;
 
 const LIMIT: u64 = 64 << 10;
-
-pub(super) fn plan_on(op: &Op, args: &[(DType, Layout)], hardware: &Hardware) -> Result<Plan, Decline> {
-    let device = hardware.device;
-    let args: Vec<TensorMeta<'_>> =
-        args.iter().map(|(dtype, layout)| TensorMeta { dtype: *dtype, layout, device }).collect();
-    let outs = op.infer(&args).unwrap();
-    let layouts: Vec<Layout> = outs.iter().map(|out| Layout::contiguous(out.shape.clone())).collect();
-    let outs: Vec<TensorMeta<'_>> = outs
-        .iter()
-        .zip(&layouts)
-        .map(|(out, layout)| TensorMeta { dtype: out.dtype, layout, device })
-        .collect();
-    let plan = family::plan(&Request::new(op, &args, &outs, hardware));
-    // What planning answers beforehand is what it answers then.
-    assert_eq!(supports(op, &args, hardware).is_ok(), plan.is_ok(), "{op:?}");
-    plan
-}
 
 fn plan(op: &Op, args: &[(DType, Layout)]) -> Plan {
     let hardware = hardware(LIMIT);
@@ -45,8 +28,55 @@ fn count(plan: &Plan, of: impl Fn(&Kernel) -> bool) -> usize {
     plan.steps.iter().filter(|step| of(&step.kernel)).count()
 }
 
-pub(super) fn matmul() -> Op {
-    Op::MatMul(MatMul::default())
+/// Chunks fit, and their results are all of the result once.
+#[test]
+fn chunks_cover_the_result_once() {
+    let hardware = Hardware { window: Some(16), ..hardware(1000) };
+    let mut state = 1u32;
+    let mut below = |n: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % n
+    };
+    let mut split = 0;
+    for _ in 0..300 {
+        let [m, n, k] = [below(70) + 1, below(70) + 1, below(100) + 1].map(|x| x as usize);
+        let dtype = [DType::F16, DType::F32, DType::F64][below(3) as usize];
+        let size = dtype.block_bytes();
+        let (x, w) = (packed(&[m, k]), if below(2) == 0 { packed(&[k, n]) } else { weight(n, k) });
+        let Ok(plan) = plan_on(&matmul(), &[(dtype, x), (dtype, w.clone())], &hardware) else {
+            // What is to be seen at once is a row or a column, or, of a weight that is not transposed, columns all over it.
+            assert!(k * size > 900 || w.strides()[1] == 1, "[{m}, {k}] by [{k}, {n}] of {dtype}");
+            continue;
+        };
+        let mut seen = vec![0; m * n];
+        let products: Vec<&Step<Kernel>> =
+            plan.steps.iter().filter(|step| matches!(step.kernel, Kernel::MatMul(_))).collect();
+        split += usize::from(products.len() > 1);
+        for step in products {
+            // The first parameters of the kernel.
+            let [rows, columns, of, _, _, _, x_start, w_start, y_start] =
+                <[u32; 9]>::try_from(&step.parameters[..9]).unwrap().map(|x| x as usize);
+            // The first element of an operand that the kernel is given, in the operand's own memory.
+            let first = |place: Place, start: usize| {
+                let binding = step.bindings.iter().find(|binding| binding.place == place)?;
+                assert!(binding.end - binding.start <= 1000 && binding.start.is_multiple_of(16), "{step:?}");
+                Some(binding.start as usize / size + start)
+            };
+            assert_eq!(of, k);
+            let y = first(Place::Out(0), y_start).expect("no result is staged");
+            let (row, column) = (y / n, y % n);
+            assert!([None, Some(row * k)].contains(&first(Place::Arg(0), x_start)), "{step:?}");
+            assert!(
+                [None, Some(column * w.strides()[1])].contains(&first(Place::Arg(1), w_start)),
+                "{step:?}"
+            );
+            for i in 0..rows {
+                seen[y + i * n..][..columns].iter_mut().for_each(|times| *times += 1);
+            }
+        }
+        assert!(seen.iter().all(|&times| times == 1), "[{m}, {k}] by [{k}, {n}] of {dtype}: {seen:?}");
+    }
+    assert!(split > 100, "{split} of 300");
 }
 
 #[test]
@@ -67,9 +97,10 @@ fn columns_of_a_weight_share_their_activations() {
     // Where rows are cut, too, each is rounded once.
     let args = [(DType::F32, packed(&[100, 512])), (DType::Quant(QuantType::Q8_0), weight(1000, 512))];
     let plan = plan(&matmul(), &args);
-    let rows: usize = plan.quantized.iter().map(|(layout, _)| layout.dims()[0]).sum();
-    assert_eq!(rows, 100);
-    assert_eq!(count(&plan, round), plan.quantized.len());
+    let rounded = plan.steps.iter().filter(|step| round(&step.kernel));
+    // Blocks in all, and those of a row.
+    let rows: Vec<u32> = rounded.map(|step| step.parameters[0] / step.parameters[1]).collect();
+    assert!(rows.len() > 1 && rows.iter().sum::<u32>() == 100, "{rows:?}");
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! How many launches operations on 4 GiB take where kernels see 128 MiB: of plans alone, nothing runs.
 
-use super::splitting_tests::{matmul, plan_on};
-use crate::Hardware;
-use crate::family::Kernel;
-use crate::splitting::tests::{hardware, packed};
+use super::{hardware, matmul, packed, plan_on};
 use rustorch_core::{
     BatchNorm, Conv, ConvBackwardWeight, ConvParams, CopyOp, DType, Dims, Layout, MaxPool, Op, PoolWindow,
     Reduce, ReduceOp, Softmax, UnaryOp,
 };
+use rustorch_kernels::{Hardware, Kernel};
 
 const SEEN: u64 = 128 << 20;
 
