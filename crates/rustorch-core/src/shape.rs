@@ -91,6 +91,12 @@ impl Shape {
         &self.0
     }
 
+    /// Whether the lengths are on the heap, as above rank 6.
+    #[inline]
+    pub fn is_spilled(&self) -> bool {
+        self.0.spilled()
+    }
+
     /// The lengths.
     #[inline]
     pub fn dims(&self) -> &[usize] {

@@ -1,9 +1,10 @@
 //! Shared ownership by blocks of memory that each thread keeps for the next value: tensors and the nodes of graphs live shortly,
 //! and asking the system for a block and giving it back takes longer than adding two scalars.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::LocalKey;
@@ -11,13 +12,75 @@ use std::thread::LocalKey;
 /// Blocks that a thread keeps at most, of each type.
 const MOST: usize = 64;
 
-/// The blocks that a thread keeps for values of a type. Nothing else leads to them.
-pub(crate) type SpareBlocks<T> = RefCell<Vec<Arc<MaybeUninit<T>>>>;
+/// The blocks that a thread keeps for values of a type, each of which holds the pointer to the next. Nothing else leads to them.
+pub(crate) struct SpareBlocks<T> {
+    first: Cell<*mut MaybeUninit<T>>,
+    count: Cell<usize>,
+}
+
+impl<T> SpareBlocks<T> {
+    /// A value is written where the pointer to the next block stands.
+    const FITS: () = assert!(
+        size_of::<T>() >= size_of::<*mut MaybeUninit<T>>()
+            && align_of::<T>() >= align_of::<*mut MaybeUninit<T>>()
+    );
+
+    pub(crate) const fn new() -> SpareBlocks<T> {
+        let () = SpareBlocks::<T>::FITS;
+        SpareBlocks { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
+    }
+
+    /// A block, if there is one: an `Arc`'s.
+    #[inline(always)]
+    fn pop(&self) -> Option<*mut MaybeUninit<T>> {
+        let first = self.first.get();
+        if first.is_null() {
+            return None;
+        }
+        // SAFETY: `push` wrote the pointer there, and nothing but this list leads to the block.
+        self.first.set(unsafe { first.cast::<*mut MaybeUninit<T>>().read() });
+        self.count.set(self.count.get() - 1);
+        Some(first)
+    }
+
+    /// Keeps a block, unless there are enough.
+    #[inline(always)]
+    fn push(&self, block: *mut MaybeUninit<T>) -> bool {
+        let count = self.count.get();
+        if count == MOST {
+            return false;
+        }
+        // SAFETY: the block is the caller's, an `Arc`'s to which nothing else leads, and the pointer fits.
+        unsafe { block.cast::<*mut MaybeUninit<T>>().write(self.first.get()) };
+        self.first.set(block);
+        self.count.set(count + 1);
+        true
+    }
+}
+
+impl<T> Drop for SpareBlocks<T> {
+    fn drop(&mut self) {
+        while let Some(block) = self.pop() {
+            // SAFETY: what is in the list are `Arc`s without a value, which only the list owned.
+            drop(unsafe { Arc::from_raw(block.cast_const()) });
+        }
+    }
+}
 
 /// A type whose blocks are kept.
 pub(crate) trait Recycle: Sized + 'static {
     /// The thread's spare blocks.
     fn spare() -> &'static LocalKey<SpareBlocks<Self>>;
+
+    /// Drops a value whose block is kept: as `drop_in_place`, or a shorter way to the same end.
+    ///
+    /// # Safety
+    /// The pointer is to a value to which nothing else leads, and which is not used again.
+    #[inline(always)]
+    unsafe fn release(place: *mut Self) {
+        // SAFETY: the caller's promise.
+        unsafe { place.drop_in_place() };
+    }
 }
 
 /// An `Arc` whose block is kept when the last one goes.
@@ -34,9 +97,8 @@ impl<T: Recycle> Recycled<T> {
     /// `make` initialises what it is given a pointer to.
     #[inline(always)]
     pub(crate) unsafe fn made_by(make: impl FnOnce(*mut T)) -> Recycled<T> {
-        let spare = T::spare().try_with(|spare| spare.try_borrow_mut().ok()?.pop()).ok().flatten();
-        let block = spare.unwrap_or_else(Arc::new_uninit);
-        let place = Arc::into_raw(block).cast_mut().cast::<T>();
+        let spare = T::spare().try_with(SpareBlocks::pop).ok().flatten();
+        let place = spare.unwrap_or_else(|| Arc::into_raw(Arc::new_uninit()).cast_mut()).cast::<T>();
         make(place);
         // SAFETY: nothing else leads to a spare or new block, so it could be written; now it is initialised, and an `Arc` of
         // the same layout.
@@ -108,27 +170,26 @@ impl<T: Recycle> Deref for Recycled<T> {
 }
 
 impl<T: Recycle> Drop for Recycled<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         let only = self.is_only();
         // SAFETY: `self.0` is not used again.
         let block = unsafe { ManuallyDrop::take(&mut self.0) };
-        if !only {
-            return;
+        if only {
+            drop_last(block);
         }
-        let place = Arc::into_raw(block).cast_mut();
-        // SAFETY: nothing else leads to the value, and it is not used again; the block is an `Arc` of the same layout.
-        let block = unsafe {
-            place.drop_in_place();
-            Arc::from_raw(place.cast_const().cast::<MaybeUninit<T>>())
-        };
-        // A block that is not kept is freed after the list is let go of.
-        let _rest = T::spare().try_with(|spare| match spare.try_borrow_mut() {
-            Ok(mut spare) if spare.len() < MOST => {
-                spare.push(block);
-                None
-            }
-            _ => Some(block),
-        });
+    }
+}
+
+/// Drops the only handle, and keeps its block.
+#[inline(never)]
+fn drop_last<T: Recycle>(last: Arc<T>) {
+    let place = Arc::into_raw(last).cast_mut();
+    // SAFETY: nothing else leads to the value, and it is not used again.
+    unsafe { T::release(place) };
+    let block = place.cast::<MaybeUninit<T>>();
+    if !T::spare().try_with(|spare| spare.push(block)).unwrap_or(false) {
+        // SAFETY: the block is an `Arc` of the same layout, whose only handle this function had.
+        drop(unsafe { Arc::from_raw(block.cast_const()) });
     }
 }

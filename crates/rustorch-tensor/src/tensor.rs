@@ -4,7 +4,6 @@ use crate::autograd::History;
 use crate::recycled::{Recycle, Recycled, SpareBlocks};
 use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta};
 use rustorch_runtime::{FromOutput, Output, Storage};
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::thread::LocalKey;
 
@@ -37,7 +36,7 @@ impl Recycle for Inner {
     #[inline]
     fn spare() -> &'static LocalKey<SpareBlocks<Inner>> {
         thread_local! {
-            static SPARE: SpareBlocks<Inner> = const { RefCell::new(Vec::new()) };
+            static SPARE: SpareBlocks<Inner> = const { SpareBlocks::new() };
         }
         &SPARE
     }

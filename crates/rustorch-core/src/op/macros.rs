@@ -173,6 +173,16 @@ macro_rules! ops {
                     $(Op::$family(op) => OpKind::$family(op.kind()),)*
                 }
             }
+
+            /// Whether its parameters have a destructor, as [`std::mem::needs_drop`]: where not, forgetting it leaks nothing.
+            #[inline]
+            pub const fn needs_drop(&self) -> bool {
+                match self {
+                    $(Op::$single(_) => std::mem::needs_drop::<$parameters>(),)*
+                    $(Op::$boxed(_) => true,)*
+                    $(Op::$family(_) => std::mem::needs_drop::<$ty>(),)*
+                }
+            }
         }
     };
 }

@@ -12,6 +12,7 @@ thread_local! {
 }
 
 /// Whether this thread looks for NaN.
+#[inline(always)]
 pub(crate) fn is_enabled() -> bool {
     ENABLED.get()
 }

@@ -277,8 +277,8 @@ pub(crate) fn record(
         };
         if !slots.contains(&which) {
             match which {
-                Which::Other(_) => saved.keep(which, inputs, &others)?,
-                _ => saved.keep(which, inputs, &results)?,
+                Which::Other(_) => saved.keep_all(&[which], inputs, &others)?,
+                _ => saved.keep_all(&[which], inputs, &results)?,
             }
         }
         slots.push(which);

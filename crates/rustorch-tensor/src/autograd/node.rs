@@ -7,9 +7,10 @@ use super::hooks::Hooks;
 use super::saved::Saved;
 use crate::Tensor;
 use crate::recycled::{Recycle, Recycled, SpareBlocks};
-use rustorch_core::{DType, Device, Op, Scalar, Shape, ViewOp};
-use smallvec::SmallVec;
-use std::cell::RefCell;
+use rustorch_core::{DType, Device, Op, Scalar, Shape, ViewOp, with_op};
+use smallvec::{Array, SmallVec};
+use std::mem::MaybeUninit;
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
@@ -51,6 +52,17 @@ pub(crate) enum Kind {
     Function(BoxedFunction),
 }
 
+impl Kind {
+    /// Whether it may own memory.
+    #[inline(always)]
+    fn owns(&self) -> bool {
+        match self {
+            Kind::Op { op, scalar: _ } => op.needs_drop(),
+            Kind::Leaf(_) | Kind::View(_) | Kind::Transfer | Kind::Function(_) => true,
+        }
+    }
+}
+
 /// A tensor's shape, dtype and device, which its gradient has as well.
 #[derive(Clone)]
 pub(crate) struct Meta {
@@ -83,20 +95,41 @@ impl Leaf {
 }
 
 impl Meta {
-    /// Appends a tensor's to a list: written where it stays.
+    /// Writes a tensor's to where it stays.
     #[inline(always)]
-    fn push(list: &mut SmallVec<[Meta; 2]>, x: &Tensor) {
-        list.reserve(1);
-        // SAFETY: there is room for one more, every field of which is written before it counts.
+    fn write(place: &mut MaybeUninit<Meta>, x: &Tensor) {
+        let place = place.as_mut_ptr();
+        // SAFETY: the fields of a place for this are places for its fields, each of which is initialised here.
         unsafe {
-            let place = list.as_mut_ptr().add(list.len());
+            // Reads nothing, but names every part: another one does not compile until it is written here, too.
             let Meta { shape: _, dtype: _, device: _ } = *place;
             x.shape().copy_in(&mut *(&raw mut (*place).shape).cast());
             (&raw mut (*place).dtype).write(x.dtype());
             (&raw mut (*place).device).write(x.device());
-            list.set_len(list.len() + 1);
         }
     }
+
+    /// Appends a tensor's to a list.
+    #[inline(always)]
+    fn push(list: &mut SmallVec<[Meta; 2]>, x: &Tensor) {
+        Meta::write(&mut spare_places(list, 1)[0], x);
+        // SAFETY: one more is initialised.
+        unsafe { list.set_len(list.len() + 1) };
+    }
+}
+
+/// The places of a list behind its elements, for as many more at least.
+#[inline(always)]
+fn spare_places<T, const N: usize>(list: &mut SmallVec<[T; N]>, more: usize) -> &mut [MaybeUninit<T>]
+where
+    [T; N]: Array<Item = T>,
+{
+    let len = list.len();
+    if more > list.capacity() - len {
+        list.reserve(more);
+    }
+    // SAFETY: a list has as many places as its capacity says, and those behind its elements are nobody's.
+    unsafe { slice::from_raw_parts_mut(list.as_mut_ptr().add(len).cast(), list.capacity() - len) }
 }
 
 impl Node {
@@ -115,17 +148,48 @@ impl Node {
     #[inline(always)]
     pub(crate) fn new<'a>(
         kind: impl FnOnce() -> Kind,
-        args: impl IntoIterator<Item = (&'a Tensor, Option<Edge>)>,
+        args: impl IntoIterator<Item = (&'a Tensor, Option<Edge>), IntoIter: ExactSizeIterator>,
         results: &[Tensor],
     ) -> NodeRef {
-        // A node is large: to put it together elsewhere and move it would cost more than all else here.
+        // SAFETY: the kind is written.
+        unsafe { Node::in_place(|place| _ = place.write(kind()), args, results) }
+    }
+
+    /// As [`new`](Self::new), of an operation.
+    #[inline(always)]
+    pub(crate) fn of_op<'a>(
+        op: &Op,
+        scalar: Option<(Scalar, bool)>,
+        args: impl IntoIterator<Item = (&'a Tensor, Option<Edge>), IntoIter: ExactSizeIterator>,
+        results: &[Tensor],
+    ) -> NodeRef {
+        // An arm for each operation, so that each is written where it stays: as one value they would go over the stack.
+        #[expect(clippy::clone_on_copy, reason = "the parameters of some operations are `Copy`")]
+        let write = |place: &mut MaybeUninit<Kind>| {
+            with_op!(op, parameters => _ = place.write(Kind::Op { op: Op::from(parameters.clone()), scalar }));
+        };
+        // SAFETY: the kind is written.
+        unsafe { Node::in_place(write, args, results) }
+    }
+
+    /// As [`new`](Self::new), of a kind that is written where it stays: a node is large, and to put it together elsewhere and move it
+    /// would cost more than all else here.
+    ///
+    /// # Safety
+    /// `kind` initialises what it is given.
+    #[inline(always)]
+    unsafe fn in_place<'a>(
+        kind: impl FnOnce(&mut MaybeUninit<Kind>),
+        args: impl IntoIterator<Item = (&'a Tensor, Option<Edge>), IntoIter: ExactSizeIterator>,
+        results: &[Tensor],
+    ) -> NodeRef {
         let write = |place: *mut Node| {
             // SAFETY: the pointer is to room for a node, and fields are borrowed after they are written.
             unsafe {
                 // Reads nothing, but names every part: another one does not compile until it is written here, too.
                 let Node { depth: _, kind: _, inputs: _, metas: _, results: _, saved: _, hooks: _, mark: _ } =
                     *place;
-                (&raw mut (*place).kind).write(kind());
+                kind(&mut *(&raw mut (*place).kind).cast());
                 (&raw mut (*place).inputs).write(Inputs::new());
                 (&raw mut (*place).metas).write(SmallVec::new());
                 (&raw mut (*place).results).write(results.len());
@@ -133,18 +197,24 @@ impl Node {
                 (&raw mut (*place).hooks).write(OnceLock::new());
                 (&raw mut (*place).mark).write(AtomicUsize::new(0));
                 let metas = &mut (*place).metas;
-                for result in results {
-                    Meta::push(metas, result);
-                }
+                results
+                    .iter()
+                    .zip(spare_places(metas, results.len()))
+                    .for_each(|(x, place)| Meta::write(place, x));
+                metas.set_len(results.len());
                 let inputs = &mut (*place).inputs;
-                let mut depth = 0;
-                for (x, edge) in args {
+                let args = args.into_iter();
+                let places = spare_places(inputs, args.len());
+                let (mut depth, mut count) = (0, 0);
+                for ((x, edge), place) in args.zip(places) {
                     match &edge {
                         Some(edge) => depth = depth.max(edge.node.depth),
                         None => Meta::push(metas, x),
                     }
-                    inputs.push(edge);
+                    place.write(edge);
+                    count += 1;
                 }
+                inputs.set_len(count);
                 (&raw mut (*place).depth).write(1 + depth);
             }
         };
@@ -182,6 +252,19 @@ impl Node {
     #[inline]
     pub(crate) fn edges(&self) -> impl Iterator<Item = &Edge> {
         self.inputs.iter().flatten()
+    }
+
+    /// Drops saved tensors, if there is nothing else to drop but edges, and all of these are in the node itself: as with most operations.
+    /// Whether that was so.
+    #[inline(always)]
+    fn drop_saved(&mut self) -> bool {
+        let Node { depth: _, kind, inputs, metas, results: _, saved, hooks, mark: _ } = self;
+        !kind.owns()
+            && !inputs.spilled()
+            && !metas.spilled()
+            && !metas.iter().any(|meta| meta.shape.is_spilled())
+            && hooks.get().is_none()
+            && saved.get_mut().is_ok_and(Saved::drop_inline)
     }
 
     /// The operation's name, as in `grad_fn=<mul>`.
@@ -227,10 +310,31 @@ impl Recycle for Node {
     #[inline]
     fn spare() -> &'static LocalKey<SpareBlocks<Node>> {
         thread_local! {
-            static SPARE: SpareBlocks<Node> = const { RefCell::new(Vec::new()) };
+            static SPARE: SpareBlocks<Node> = const { SpareBlocks::new() };
         }
         &SPARE
     }
+
+    #[inline]
+    unsafe fn release(place: *mut Node) {
+        // SAFETY: the caller's promise.
+        let node = unsafe { &mut *place };
+        if node.drop_saved() && node.inputs.iter_mut().all(drop_short) {
+            return;
+        }
+        // SAFETY: the caller's promise; saved tensors and edges that are dropped already are gone from their lists.
+        unsafe { place.drop_in_place() };
+    }
+}
+
+/// Drops an edge, unless only it leads to a node that leads to others: whether it did.
+#[inline(always)]
+fn drop_short(edge: &mut Option<Edge>) -> bool {
+    let long = edge.as_mut().is_some_and(leads_on);
+    if !long {
+        *edge = None;
+    }
+    !long
 }
 
 impl Drop for Node {

@@ -44,7 +44,7 @@ fn is_recorded(args: &[&Tensor]) -> bool {
 }
 
 /// A tensor as an argument. Its gradient goes where it came from, if one is wanted there.
-#[inline]
+#[inline(always)]
 fn with_edge<'a>(x: &&'a Tensor) -> (&'a Tensor, Option<Edge>) {
     (x, x.history().edge_if_required())
 }
@@ -65,7 +65,7 @@ enum Recorded<'a> {
     Steps,
 }
 
-#[inline]
+#[inline(always)]
 fn recorded<'a>(op: &'a Op, args: &[&Tensor]) -> Result<Recorded<'a>> {
     if !is_recorded(args) {
         return Ok(Recorded::No);
@@ -128,7 +128,7 @@ fn node(
     args: &[&Tensor],
     results: &[Tensor],
 ) -> Result<NodeRef> {
-    let mut node = Node::new(|| Kind::Op { op: op.clone(), scalar }, args.iter().map(with_edge), results);
+    let mut node = Node::of_op(op, scalar, args.iter().map(with_edge), results);
     let saves = rule.saves(&Recording { edges: &node.inputs, args, scalar });
     if !saves.is_empty() {
         Node::saved_of(&mut node).keep_all(&saves, args, results)?;
@@ -240,11 +240,7 @@ pub(crate) fn run_into(
         false => Saves::new(),
     };
     let known = if none { &[][..] } else { args };
-    let mut node = Node::new(
-        || Kind::Op { op: op.clone(), scalar: None },
-        known.iter().copied().zip(inputs),
-        std::slice::from_ref(out),
-    );
+    let mut node = Node::of_op(op, None, known.iter().copied().zip(inputs), std::slice::from_ref(out));
     // Arguments are kept as they are before the write, results as they are after it.
     let (before, after): (Saves, Saves) = saves.into_iter().partition(|which| matches!(which, Which::Arg(_)));
     Node::saved_of(&mut node).keep_all(&before, args, &[])?;

@@ -76,7 +76,9 @@ impl SavedTensor {
     /// Appends one to a list: written where it stays.
     #[inline]
     fn push(list: &mut SmallVec<[SavedTensor; 2]>, which: Which, x: &Tensor) {
-        list.reserve(1);
+        if list.len() == list.capacity() {
+            list.reserve(1);
+        }
         // SAFETY: there is room for one more, every field of which is written before it counts.
         unsafe {
             let place = list.as_mut_ptr().add(list.len());
@@ -122,12 +124,18 @@ struct PackedTensor {
 
 impl PackedTensor {
     #[cold]
-    fn new(which: Which, x: &Tensor, PackHooks { pack, unpack }: PackHooks) -> Result<PackedTensor> {
+    fn new(which: Which, x: &Tensor, PackHooks { pack, unpack }: &PackHooks) -> Result<PackedTensor> {
         // A hook is not one for the tensors that it makes itself.
         let suspended = HOOKS.with(|hooks| std::mem::take(&mut *hooks.borrow_mut()));
         let _restore = Restore(Some(suspended));
         let packed = super::no_grad(|| pack(x.detach()))?;
-        Ok(PackedTensor { which, packed, unpack, dtype: x.dtype(), shape: x.shape().clone() })
+        Ok(PackedTensor {
+            which,
+            packed,
+            unpack: Arc::clone(unpack),
+            dtype: x.dtype(),
+            shape: x.shape().clone(),
+        })
     }
 
     fn tensor(&self) -> Result<Tensor> {
@@ -170,19 +178,16 @@ impl Saved {
     /// Keeps some of an operation's tensors.
     #[inline]
     pub(crate) fn keep_all(&mut self, which: &[Which], args: &[&Tensor], results: &[Tensor]) -> Result<()> {
-        which.iter().try_for_each(|&which| self.keep(which, args, results))
-    }
-
-    /// Keeps one of an operation's tensors.
-    #[inline]
-    pub(crate) fn keep(&mut self, which: Which, args: &[&Tensor], results: &[Tensor]) -> Result<()> {
-        let x = match which {
-            Which::Arg(i) => args[i],
-            Which::Result(i) | Which::Other(i) => &results[i],
-        };
-        match HOOKS.with(|hooks| hooks.borrow().last().cloned()) {
-            None => SavedTensor::push(&mut self.tensors, which, x),
-            Some(hooks) => self.packed.push(PackedTensor::new(which, x, hooks)?),
+        let hooks = HOOKS.with_borrow(|hooks| hooks.last().cloned());
+        for &which in which {
+            let x = match which {
+                Which::Arg(i) => args[i],
+                Which::Result(i) | Which::Other(i) => &results[i],
+            };
+            match &hooks {
+                None => SavedTensor::push(&mut self.tensors, which, x),
+                Some(hooks) => self.packed.push(PackedTensor::new(which, x, hooks)?),
+            }
         }
         Ok(())
     }
@@ -227,6 +232,17 @@ impl Saved {
             return Err(freed(node));
         }
         self.tensors.iter().try_for_each(|saved| saved.expect_unchanged(node))
+    }
+
+    /// Drops the saved tensors, if these are in the list itself, and hooks keep none: whether that was so, and nothing is left to drop.
+    #[inline(always)]
+    pub(crate) fn drop_inline(&mut self) -> bool {
+        let Saved { tensors, packed, freed: _ } = self;
+        if tensors.spilled() || packed.capacity() != 0 {
+            return false;
+        }
+        tensors.clear();
+        true
     }
 
     /// How many bytes the saved tensors have, each counted for itself, and those that hooks keep not.

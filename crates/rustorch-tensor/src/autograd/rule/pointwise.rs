@@ -38,25 +38,38 @@ fn column(dtype: DType) -> Option<usize> {
     })
 }
 
-/// Where the derivative of an operation of tensors stands among those that are known, by the operation, which argument, and their
-/// dtype; `None` of operations with further parameters, which are seldom used.
-#[inline]
-fn place(op: &Op, arg: usize, dtype: DType) -> Option<usize> {
-    const BINARY: usize = UnaryOp::ALL.len();
-    const GLU: usize = BINARY + 2 * BinaryOp::ALL.len();
-    const WHERE: usize = GLU + 2 * GluOp::ALL.len();
-    let row = match op {
-        Op::Unary(op) => *op as usize,
-        Op::Binary(op) => BINARY + 2 * *op as usize + arg,
-        Op::Glu(op) => GLU + 2 * *op as usize + arg,
-        Op::Where(_) => WHERE + arg,
-        _ => return None,
-    };
-    Some(row * DTYPES + column(dtype)?)
+/// A pointwise operation, whose rule stands here.
+trait Pointwise {
+    /// The operation as data.
+    fn to_op(&self) -> Op;
+
+    /// The row of its first argument's derivatives in [`KNOWN`]; `None` of operations with further parameters, which are seldom used.
+    fn row(&self) -> Option<usize>;
 }
 
-/// Rows of [`place`].
-const ROWS: usize = UnaryOp::ALL.len() + 2 * BinaryOp::ALL.len() + 2 * GluOp::ALL.len() + 3;
+/// Where the derivative of an operation of tensors stands among those that are known, by the row of the first argument, which argument,
+/// and their dtype.
+#[inline(always)]
+fn place(row: Option<usize>, arg: usize, dtype: DType) -> Option<usize> {
+    Some((row? + arg) * DTYPES + column(dtype)?)
+}
+
+const BINARY: usize = UnaryOp::ALL.len();
+const GLU: usize = BINARY + 2 * BinaryOp::ALL.len();
+const WHERE: usize = GLU + 2 * GluOp::ALL.len();
+
+fn row(op: &Op) -> Option<usize> {
+    match op {
+        Op::Unary(op) => op.row(),
+        Op::Binary(op) => op.row(),
+        Op::Glu(op) => op.row(),
+        Op::Where(op) => op.row(),
+        _ => None,
+    }
+}
+
+/// How many rows there are.
+const ROWS: usize = WHERE + 3;
 
 /// The derivatives of operations of tensors, each made when it is first used.
 static KNOWN: [OnceLock<Box<Derivative>>; ROWS * DTYPES] = [const { OnceLock::new() }; ROWS * DTYPES];
@@ -141,7 +154,7 @@ fn with_derivative<R>(
 ) -> R {
     match (op, scalar) {
         (Op::Binary(binary), Some(scalar)) => f(&of_scalar(*binary, arg, count, dtype, scalar)),
-        _ => match place(op, arg, dtype) {
+        _ => match place(row(op), arg, dtype) {
             Some(place) => f(KNOWN[place].get_or_init(|| Box::new(derive(op, arg, count, dtype, None)))),
             None => f(&derive(op, arg, count, dtype, scalar)),
         },
@@ -172,27 +185,28 @@ static READS: [AtomicU8; ROWS * DTYPES] = [const { AtomicU8::new(0) }; ROWS * DT
 const IS_KNOWN: u8 = 1 << 7;
 
 /// The set of the values that an operation's derivative reads, of which there are five at most.
-#[inline]
-fn read_by(op: &Op, arg: usize, count: usize, dtype: DType, scalar: Option<(Scalar, bool)>) -> u32 {
-    let place = if scalar.is_none() { place(op, arg, dtype) } else { None };
+#[inline(always)]
+fn read_by(op: &impl Pointwise, arg: usize, dtype: DType, recording: &Recording<'_>) -> u32 {
+    let place = if recording.scalar.is_none() { place(op.row(), arg, dtype) } else { None };
     let known = place.map_or(0, |place| READS[place].load(Ordering::Relaxed));
     if known & IS_KNOWN != 0 {
         return u32::from(known & !IS_KNOWN);
     }
-    read_anew(op, arg, count, dtype, scalar, place)
+    read_anew(op, arg, dtype, recording, place)
 }
 
 #[inline(never)]
 fn read_anew(
-    op: &Op,
+    op: &impl Pointwise,
     arg: usize,
-    count: usize,
     dtype: DType,
-    scalar: Option<(Scalar, bool)>,
+    recording: &Recording<'_>,
     place: Option<usize>,
 ) -> u32 {
-    let set =
-        with_derivative(op, arg, count, dtype, scalar, |derivative| derivative.as_ref().map_or(0, reads));
+    let count = recording.args.len();
+    let set = with_derivative(&op.to_op(), arg, count, dtype, recording.scalar, |derivative| {
+        derivative.as_ref().map_or(0, reads)
+    });
     if let (Some(place), Ok(set)) = (place, u8::try_from(set)) {
         READS[place].store(set | IS_KNOWN, Ordering::Relaxed);
     }
@@ -235,16 +249,21 @@ fn value(partial: &Partial, cx: &Context<'_>) -> Result<Tensor> {
     partial.apply(&tensors)
 }
 
-fn saves(op: &Op, recording: &Recording<'_>) -> Saves {
+#[inline(always)]
+fn saves(op: &impl Pointwise, recording: &Recording<'_>) -> Saves {
     let count = recording.args.len();
-    let dtype = leading(recording.args.len(), |i| recording.args[i].dtype());
+    let dtype = leading(count, |i| recording.args[i].dtype());
     let mut read = 0;
-    for arg in 0..count {
-        if recording.needs(arg) {
-            read |= read_by(op, arg, count, dtype, recording.scalar);
+    for (arg, edge) in recording.edges.iter().enumerate() {
+        if edge.is_some() {
+            read |= read_by(op, arg, dtype, recording);
         }
     }
-    kept(read, count)
+    // The value behind arguments and result is the gradient, which is not kept.
+    match read & !(!0 << (count + 1)) {
+        0 => Saves::new(),
+        read => kept(read, count),
+    }
 }
 
 fn backward(op: &Op, cx: &Context<'_>) -> Result<Grads> {
@@ -267,7 +286,20 @@ pub(super) fn zeros(meta: &Meta) -> Result<Tensor> {
 }
 
 macro_rules! pointwise {
-    ($($ty:ty => $op:expr, $gradient:expr;)*) => {$(
+    ($($ty:ty => $op:expr, $row:expr, $gradient:expr;)*) => {$(
+        impl Pointwise for $ty {
+            fn to_op(&self) -> Op {
+                let op: fn(&$ty) -> Op = $op;
+                op(self)
+            }
+
+            #[inline(always)]
+            fn row(&self) -> Option<usize> {
+                let row: fn(&$ty) -> Option<usize> = $row;
+                row(self)
+            }
+        }
+
         impl Rule for $ty {
             fn gradient(&self, args: &[&Tensor]) -> Gradient {
                 let gradient: fn(&$ty, &[&Tensor]) -> Gradient = $gradient;
@@ -275,32 +307,30 @@ macro_rules! pointwise {
             }
 
             fn saves(&self, recording: &Recording<'_>) -> Saves {
-                let op: fn(&$ty) -> Op = $op;
-                saves(&op(self), recording)
+                saves(self, recording)
             }
 
             fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
-                let op: fn(&$ty) -> Op = $op;
-                backward(&op(self), cx)
+                backward(&self.to_op(), cx)
             }
         }
     )*};
 }
 
 pointwise! {
-    UnaryOp => |op| Op::Unary(*op), |op, _| match op {
+    UnaryOp => |op| Op::Unary(*op), |op| Some(*op as usize), |op, _| match op {
         UnaryOp::LogicalNot | UnaryOp::BitwiseNot | UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::IsFinite => Gradient::None,
         _ => Gradient::Exists,
     };
-    BinaryOp => |op| Op::Binary(*op), |op, args| match op {
+    BinaryOp => |op| Op::Binary(*op), |op| Some(BINARY + 2 * *op as usize), |op, args| match op {
         BinaryOp::FloorDiv if args[0].dtype().is_float() => {
             Gradient::Refused("has no gradient (sub(remainder) and div have one)")
         }
         _ => Gradient::Exists,
     };
-    GluOp => |op| Op::Glu(*op), |_, _| Gradient::Exists;
-    Where => |_| Op::Where(Where), |_, _| Gradient::Exists;
-    Clamp => |op| Op::Clamp(op.clone()), |_, _| Gradient::Exists;
+    GluOp => |op| Op::Glu(*op), |op| Some(GLU + 2 * *op as usize), |_, _| Gradient::Exists;
+    Where => |_| Op::Where(Where), |_| Some(WHERE), |_, _| Gradient::Exists;
+    Clamp => |op| Op::Clamp(op.clone()), |_| None, |_, _| Gradient::Exists;
 }
 
 impl Rule for Cast {
