@@ -9,7 +9,7 @@ use crate::Tensor;
 use crate::recycled::{Recycle, Recycled, SpareBlocks};
 use rustorch_core::{DType, Device, Op, Scalar, Shape, ViewOp, with_op};
 use smallvec::{Array, SmallVec};
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -259,7 +259,9 @@ impl Node {
     #[inline(always)]
     fn drop_saved(&mut self) -> bool {
         let Node { depth: _, kind, inputs, metas, results: _, saved, hooks, mark: _ } = self;
-        !kind.owns()
+        // Some systems' locks own memory.
+        !mem::needs_drop::<Mutex<()>>()
+            && !kind.owns()
             && !inputs.spilled()
             && !metas.spilled()
             && !metas.iter().any(|meta| meta.shape.is_spilled())

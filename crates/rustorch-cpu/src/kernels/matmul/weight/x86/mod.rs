@@ -28,7 +28,9 @@ const fn wide<W: Weight>() -> bool {
 /// The kernels of a type with vector code.
 pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
     let (rows, panels): (super::RowsFn, Option<super::PanelsFn>) = match isa {
-        Isa::Avx512 if const { portable_lanes::is::<W>() } => (rows_avx512::<W>, Some(panels_avx512_lanes::<W>)),
+        Isa::Avx512 if const { portable_lanes::is::<W>() } => {
+            (rows_avx512::<W>, Some(panels_avx512_lanes::<W>))
+        }
         Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
         Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, None),
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
@@ -53,7 +55,8 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
         Isa::Avx2 => Some(panels_avx2::<W>),
         _ => return Kernels::portable::<W>(),
     };
-    let rows: super::RowsFn = if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
+    let rows: super::RowsFn =
+        if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
     Kernels { rows, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
 }
 
