@@ -52,13 +52,6 @@ impl OpenCl {
     }
 }
 
-#[cfg(test)]
-impl OpenCl {
-    pub(crate) fn builder(&self) -> &Builder {
-        &self.builder
-    }
-}
-
 impl fmt::Debug for OpenCl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OpenCl({}, {})", self.hardware.device, self.hardware.name)

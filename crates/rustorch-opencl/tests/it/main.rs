@@ -1,4 +1,5 @@
-//! Tests of `rustorch-opencl` by its public interface.
+//! Tests of `rustorch-opencl` by its public interface, and of the modules below it that need nothing of the rest. The library has no
+//! unit tests, so that it is compiled once.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -10,6 +11,7 @@
 mod absent;
 mod common;
 mod driver;
+mod kernel_cache;
 mod kernels;
 mod loss;
 #[cfg(target_os = "linux")]
@@ -17,3 +19,12 @@ mod peers;
 mod streams;
 mod subgroups;
 mod suite;
+
+// Modules with tests of their own, and what they need.
+#[path = "../../src/describe/notation.rs"]
+mod notation;
+#[path = "../../src/status.rs"]
+mod status;
+#[path = "../../src/sys/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the tests use a part")]
+mod sys;

@@ -1,4 +1,5 @@
-//! Tests of `rustorch-wgpu` by its public interface.
+//! Tests of `rustorch-wgpu` by its public interface, and of a module that needs nothing of the rest. The library has no unit tests, so
+//! that it is compiled once.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,3 +24,7 @@ mod splitting;
 mod splitting_spatial;
 mod subgroups;
 mod suite;
+
+// A module with tests of its own.
+#[path = "../../src/cache/file.rs"]
+mod file;

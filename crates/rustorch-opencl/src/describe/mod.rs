@@ -1,7 +1,10 @@
 //! What a device says of itself, in the engine's terms.
 
+mod notation;
+
 use crate::query::{device_number, device_numbers, device_sizes, device_text};
 use crate::sys::{self, Api, DeviceId, PlatformId};
+use notation::{slot, version};
 use rustorch_core::Device;
 use rustorch_kernels::{Arithmetic, Hardware, Language, SUBGROUP_EXTENSIONS, Subgroups};
 
@@ -121,42 +124,4 @@ pub(crate) fn language(api: &Api, id: DeviceId) -> (u32, u32) {
 /// Where the device is plugged in, if its driver tells.
 pub(crate) fn pci_address(api: &Api, id: DeviceId) -> Option<String> {
     slot(&device_numbers(api, id, sys::DEVICE_PCI_BUS_INFO_KHR))
-}
-
-/// The address of the PCI slot that four numbers name: domain, bus, device and function.
-fn slot(numbers: &[u32]) -> Option<String> {
-    match numbers {
-        [domain, bus, device, function] => Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")),
-        _ => None,
-    }
-}
-
-/// The first version number in a text, as in `OpenCL C 1.2 PoCL`; 0.0 where there is none.
-fn version(text: &str) -> (u32, u32) {
-    text.split_ascii_whitespace()
-        .find_map(|word| {
-            let (major, minor) = word.split_once('.')?;
-            Some((major.parse().ok()?, minor.parse().ok()?))
-        })
-        .unwrap_or((0, 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_named_as_the_system_names_them() {
-        assert_eq!(slot(&[0, 1, 0, 0]).as_deref(), Some("0000:01:00.0"));
-        assert_eq!(slot(&[0x1_0000, 0xaf, 0x1f, 7]).as_deref(), Some("10000:af:1f.7"));
-        assert_eq!(slot(&[]), None);
-    }
-
-    #[test]
-    fn versions_are_found_in_text() {
-        assert_eq!(version("OpenCL 3.0 PoCL HSTR: pthread"), (3, 0));
-        assert_eq!(version("OpenCL C 1.2"), (1, 2));
-        assert_eq!(version("OpenCL"), (0, 0));
-        assert!(version("OpenCL 1.1 Mesa") < (1, 2));
-    }
 }

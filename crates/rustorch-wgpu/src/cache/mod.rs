@@ -4,12 +4,14 @@
 //! time after the last new kernel and when the device is closed. The file is only a shortcut: whatever is wrong with it,
 //! kernels are compiled.
 
+mod file;
+
 use crate::faults::lock;
-use std::hash::Hasher;
+use file::{hash, replace, unwrap};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use std::{fs, io, process};
 
 /// A cache of compiled kernels, with the file that it is kept in.
 pub(crate) struct Cache {
@@ -20,9 +22,6 @@ pub(crate) struct Cache {
 
 /// How long kernels wait for company before they are written.
 const QUIET: Duration = Duration::from_secs(2);
-
-/// What the file begins with; changes with its layout: this, a hash of the rest, the rest.
-const MAGIC: [u8; 8] = *b"RTWGPUP1";
 
 impl Cache {
     /// The cache of a device. `folder` is where files are; none keeps nothing.
@@ -88,55 +87,5 @@ impl Drop for Cache {
         if lock(&self.unsaved).take().is_some() {
             self.save();
         }
-    }
-}
-
-/// Replaces the file in one step: readers see the old or the new contents.
-fn replace(file: &Path, data: &[u8]) -> io::Result<()> {
-    let folder = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::create_dir_all(folder)?;
-    let fresh = file.with_extension(format!("{}.new", process::id()));
-    let contents = [&MAGIC[..], &hash(data).to_le_bytes(), data].concat();
-    fs::write(&fresh, contents).and_then(|()| fs::rename(&fresh, file)).inspect_err(|_| {
-        // It is of no use; that it cannot be removed either changes nothing.
-        let _ = fs::remove_file(&fresh);
-    })
-}
-
-/// The contents of a file, if it is whole.
-fn unwrap(file: &[u8]) -> Option<&[u8]> {
-    let (sum, data) = file.strip_prefix(&MAGIC)?.split_first_chunk()?;
-    (hash(data) == u64::from_le_bytes(*sum)).then_some(data)
-}
-
-/// A hash that is the same in every process of a build of the standard library; where builds differ, kernels are compiled.
-fn hash(bytes: &[u8]) -> u64 {
-    #[expect(
-        deprecated,
-        reason = "the only hasher of the standard library with fixed keys that can be named"
-    )]
-    let mut hasher = std::hash::SipHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn damaged_files_are_ignored() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("deep/kernels");
-        replace(&file, b"compiled").unwrap();
-        let mut whole = fs::read(&file).unwrap();
-        assert_eq!(unwrap(&whole), Some(&b"compiled"[..]));
-        for length in 0..whole.len() {
-            assert_eq!(unwrap(&whole[..length]), None, "{length} bytes");
-        }
-        *whole.last_mut().unwrap() ^= 1;
-        assert_eq!(unwrap(&whole), None);
-        // Nothing but the file is left.
-        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 }
