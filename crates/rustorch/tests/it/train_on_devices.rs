@@ -106,7 +106,7 @@ fn numbers(losses: &[Tensor]) -> Vec<f32> {
 /// How a model is made.
 type Make = fn() -> Result<Case>;
 
-const MODELS: [(&str, Make); 4] = [("gpt", gpt), ("mlp", mlp), ("cnn", cnn), ("lstm", lstm)];
+const MODELS: [(&str, Make); 4] = [("cnn", cnn), ("mlp", mlp), ("gpt", gpt), ("lstm", lstm)];
 
 /// The first `count` models, or with `RUSTORCH_CONFORMANCE=all` all, learn on a device what they learn on the CPU.
 fn train_on(name: &str, count: usize) {
