@@ -30,7 +30,7 @@ const MOST_BATCHES: usize = 8;
 /// Probes between two looks at how busy the machine is.
 const PROBES_PER_LOOK: usize = 6;
 /// The time for measuring an implausible rate again.
-const SECOND_TRY: Duration = Duration::from_millis(100);
+const SECOND_TRY: Duration = Duration::from_millis(300);
 
 /// Why a probe ended.
 enum Stop {
@@ -59,6 +59,8 @@ impl From<Decline> for Stop {
 struct Sample {
     seconds: f64,
     work: Work,
+    /// What the first run took beyond the second: compiling its kernel.
+    compiling: Duration,
     /// Whether the two best times agree.
     settled: bool,
 }
@@ -242,7 +244,7 @@ impl Meter<'_> {
     /// # Errors
     /// If the device is gone; other failures end the probe only.
     fn largest(&self, probe: &Probe, launch: f64, until: Instant) -> Result<Option<Sample>, Fault> {
-        let mut best: Option<Sample> = None;
+        let (mut best, mut until): (Option<Sample>, _) = (None, until);
         for level in 0..probe.levels {
             let begun = Instant::now();
             let case = (probe.case)(probe.dtype, level);
@@ -251,6 +253,8 @@ impl Meter<'_> {
                 Err(Stop::Failed(fault @ Fault::DeviceLost { .. })) => return Err(fault),
                 Err(_) => break,
             };
+            // A device that compiles slowly is measured at the same sizes as one whose kernels are in a cache.
+            until += sample.compiling;
             best = match (best, probe.limit) {
                 // A larger size that shows less arithmetic was disturbed; one that shows less memory has left a cache.
                 (Some(best), Limit::Arithmetic) if best.flops(launch) > sample.flops(launch) => Some(best),
@@ -260,7 +264,7 @@ impl Meter<'_> {
                 break;
             }
             // Compiling happens once; preparing and running grow.
-            let steady = begun.elapsed().as_secs_f64().min(20.0 * sample.seconds + 0.05);
+            let steady = begun.elapsed().saturating_sub(sample.compiling).as_secs_f64();
             if Instant::now() + Duration::from_secs_f64(probe.growth * steady) > until {
                 break;
             }
@@ -316,8 +320,10 @@ impl Meter<'_> {
             Ok(begun.elapsed().as_secs_f64() / times as f64)
         };
         // Compiles, wakes the device, touches fresh memory.
-        run(1)?;
+        let cold = run(1)?;
         let first = run(1)?;
+        let compiling = Duration::from_secs_f64((cold - first).max(0.0));
+        let until = until + compiling;
         let times = (BATCH / first.max(1e-9)).clamp(1.0, 1000.0) as usize;
         let mut best = BestTwo::NONE;
         // A batch tells more than a single run, whose time is that of the clock, too.
@@ -331,7 +337,7 @@ impl Meter<'_> {
             best.add(run(times)?);
         }
         let seconds = if best.0.is_finite() { best.0 } else { first };
-        Ok(Sample { seconds: seconds.max(1e-9), work, settled: best.agree() })
+        Ok(Sample { seconds: seconds.max(1e-9), work, compiling, settled: best.agree() })
     }
 
     /// The ways to and from the CPU's memory.
