@@ -174,7 +174,13 @@ pub(super) unsafe fn run<T: Number>(
                             let x = packed.as_ptr().add((group * rows + panel.row) * k + p * panel.rows);
                             for i in 0..count {
                                 let sums = sums.add((i * (end - first) + panel.row - first) * columns);
-                                (panel.tile)(depth, x, scratch.add(i * depth * columns), sums);
+                                tiles.accumulate(
+                                    panel.tile,
+                                    depth,
+                                    x,
+                                    scratch.add(i * depth * columns),
+                                    sums,
+                                );
                             }
                         }
                     }

@@ -153,7 +153,7 @@ pub(super) unsafe fn run<T: Number>(
                             pack_rows(geometry, &segments, dy, (group, first + row), tall, x);
                             for i in 0..count {
                                 let sums = sums.add((i * height + row) * columns);
-                                tile(depth, x, packed.add(i * gathered), sums);
+                                tiles.accumulate(tile, depth, x, packed.add(i * gathered), sums);
                             }
                             row += tall;
                         }

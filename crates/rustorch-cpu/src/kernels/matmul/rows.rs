@@ -1,5 +1,6 @@
 //! Operands and results as rows, wherever strides put them.
 
+use super::dense::Pitched;
 use crate::kernels::pointwise::Pointwise;
 use rustorch_core::UnaryOp;
 use std::marker::PhantomData;
@@ -137,6 +138,9 @@ pub(crate) struct GemmOutput<'a, T> {
 // SAFETY: kernels write disjoint elements, and the bias is not written.
 unsafe impl<T: Send + Sync> Sync for GemmOutput<'_, T> {}
 
+/// Elements that [`GemmOutput::store`] takes at a time.
+const STORED: usize = 16;
+
 /// Elements that [`GemmOutput::activate`] takes at a time.
 const ACTIVATED: usize = 128;
 
@@ -147,6 +151,16 @@ impl<T: Pointwise> GemmOutput<'_, T> {
     unsafe fn address(&self, i: usize, j: usize) -> *mut T {
         // SAFETY: this function's contract.
         unsafe { self.base.add(self.offsets.get(i) + j * self.stride) }
+    }
+
+    /// The rows from column `j` on, if they are evenly apart and their elements contiguous.
+    pub(crate) fn pitched(&self, j: usize) -> Option<Pitched<*mut T>> {
+        match self.offsets {
+            RowOffsets::Strided(pitch) if self.stride == 1 => {
+                Some(Pitched { first: self.base.wrapping_add(j), pitch })
+            }
+            _ => None,
+        }
     }
 
     /// Reads elements `j..` of row `i` as the beginnings of sums.
@@ -186,7 +200,15 @@ impl<T: Pointwise> GemmOutput<'_, T> {
                     }
                 }
                 (Some((bias, 1)), 1) => {
-                    for (c, &sum) in sums.iter().enumerate() {
+                    let (chunks, rest) = sums.as_chunks::<STORED>();
+                    for (c, sums) in chunks.iter().enumerate() {
+                        let at = c * STORED;
+                        // Copies overlap nothing, so that the compiler need not look.
+                        let bias = bias.add(j + at).cast::<[T; STORED]>().read_unaligned();
+                        let values: [T; STORED] = std::array::from_fn(|c| finish(sums[c], Some(bias[c])));
+                        to.add(at).cast::<[T; STORED]>().write_unaligned(values);
+                    }
+                    for (c, &sum) in (chunks.len() * STORED..).zip(rest) {
                         *to.add(c) = finish(sum, Some(*bias.add(j + c)));
                     }
                 }

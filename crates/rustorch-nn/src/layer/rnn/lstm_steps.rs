@@ -35,8 +35,9 @@ impl LstmSteps {
 
     fn run(self, inputs: &[&Tensor]) -> Result<Steps> {
         let &[x, hidden, cell, weight, ref bias @ ..] = inputs else { unreachable!("at least four inputs") };
-        let recurrent =
-            Recurrent { hh: weight.clone(), bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
+        // In the order in which matmuls read it, by one copy for all steps.
+        let hh = weight.t()?.contiguous()?.t()?;
+        let recurrent = Recurrent { hh, bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
         let mut state = [hidden.clone(), cell.clone()];
         let mut steps = Steps { sums: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
         for start in self.starts(x) {

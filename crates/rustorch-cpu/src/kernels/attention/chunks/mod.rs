@@ -263,7 +263,10 @@ impl<E: Sum> Work<'_, E> {
     unsafe fn multiply(&self, rows: usize, depth: usize, left: *const E, right: *const E, acc: *mut E) {
         for (row, _, tile) in self.tiles.over(0..rows) {
             // SAFETY: this function's contract.
-            unsafe { tile(depth, left.add(row * depth), right, acc.add(row * self.tiles.columns)) };
+            unsafe {
+                let acc = acc.add(row * self.tiles.columns);
+                self.tiles.accumulate(tile, depth, left.add(row * depth), right, acc);
+            }
         }
     }
 

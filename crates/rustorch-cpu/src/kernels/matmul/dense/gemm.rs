@@ -1,7 +1,7 @@
 //! A dense GEMM, strided and packed: division into tiles and tasks.
 
 use super::Arithmetic;
-use super::kernel::{HIGHEST, Scalar, Tiles};
+use super::kernel::{HIGHEST, Pitched, Scalar, Tiles};
 use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
 use crate::kernels::matmul::tasks::{MOST_ROWS, Task, Tasks};
@@ -43,7 +43,23 @@ pub(super) trait Columns<E>: Sync {
         columns: usize,
         out: *mut E,
     );
+
+    /// Values and columns, as for [`pack`](Self::pack), to be read where they stand for so many rows of the left operand; `None` if they
+    /// must be packed.
+    fn in_place(
+        &self,
+        _w: *const u8,
+        _values: (usize, usize),
+        _range: (usize, usize),
+        _columns: usize,
+        _rows: usize,
+    ) -> Option<Pitched<*const E>> {
+        None
+    }
 }
+
+/// Rows of the left operand up to which rows of the right one are read where they stand: packed, each value would be read as often.
+const MOST_ROWS_IN_PLACE: usize = 36;
 
 /// Elements in memory, converted by the arithmetic.
 struct InMemory<A>(Strided, PhantomData<A>);
@@ -72,6 +88,21 @@ impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
             let from = w.cast::<A::W>().add(p * k_stride + j * n_stride);
             pack_columns::<A>(isa, from, (depth, n), (k_stride, n_stride), columns, out);
         }
+    }
+
+    #[inline(always)]
+    fn in_place(
+        &self,
+        w: *const u8,
+        (p, _): (usize, usize),
+        (j, n): (usize, usize),
+        columns: usize,
+        rows: usize,
+    ) -> Option<Pitched<*const A::E>> {
+        let Strided { k_stride, n_stride, .. } = self.0;
+        let reads = A::IS_PLAIN && n_stride == 1 && n == columns && rows <= MOST_ROWS_IN_PLACE;
+        let first = w.cast::<A::E>().wrapping_add(p * k_stride + j);
+        reads.then_some(Pitched { first, pitch: k_stride })
     }
 }
 
@@ -231,26 +262,44 @@ unsafe fn multiply<A: Arithmetic, C: Columns<A::E>>(
         let sums = scratch.add(DEPTH.min(k) * columns);
         for j in range.clone().step_by(columns) {
             let n = columns.min(range.end - j);
-            for at in 0..rows.len() * columns {
-                sums.add(at).write(A::E::ZERO);
-            }
-            let sums_of = |row: usize| sums.add((row - rows.start) * columns);
+            let sums_of =
+                |row: usize| Pitched { first: sums.add((row - rows.start) * columns), pitch: columns };
+            // Sums of all values are written to where results go, if they are results.
+            let is_plain = A::IS_PLAIN && n == columns && k > 0 && out.bias.is_none();
+            let in_place = if is_plain { out.pitched(j) } else { None };
+            let result_of = |row: usize| match in_place {
+                Some(Pitched { first, pitch }) => Pitched { first: first.add(row * pitch).cast(), pitch },
+                None => sums_of(row),
+            };
             if A::ADDS {
                 for row in rows.clone() {
-                    let sums = std::slice::from_raw_parts_mut(sums_of(row), n);
+                    let sums = std::slice::from_raw_parts_mut(sums_of(row).first, n);
                     out.load(row, j, sums, A::start);
+                }
+            } else if k == 0 {
+                for at in 0..rows.len() * columns {
+                    sums.add(at).write(A::E::ZERO);
                 }
             }
             for p in (0..k).step_by(DEPTH) {
                 let depth = DEPTH.min(k - p);
-                source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
+                let right =
+                    source.in_place(*w, (p, depth), (j, n), columns, rows.len()).unwrap_or_else(|| {
+                        source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
+                        Pitched { first: scratch.cast_const(), pitch: columns }
+                    });
+                let is_last = p + depth == k;
                 for (row, height, tile) in tiles.over(rows.clone()) {
-                    tile(depth, packed.add(row * k + p * height), scratch, sums_of(row));
+                    let from = (A::ADDS || p > 0).then(|| sums_of(row).to_read());
+                    let to = if is_last { result_of(row) } else { sums_of(row) };
+                    tile(depth, packed.add(row * k + p * height), right, from, to);
                 }
             }
-            for row in rows.clone() {
-                let sums = std::slice::from_raw_parts(sums_of(row), n);
-                out.store(row, j, sums, A::out);
+            if in_place.is_none() {
+                for row in rows.clone() {
+                    let sums = std::slice::from_raw_parts(sums_of(row).first, n);
+                    out.store(row, j, sums, A::out);
+                }
             }
         }
         // They are stored.

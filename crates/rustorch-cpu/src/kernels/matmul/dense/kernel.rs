@@ -4,9 +4,31 @@ use crate::Isa;
 use rustorch_core::{C64, C128};
 use std::ops::Range;
 
-/// `acc[i][j] += Σ x[p][i] · w[p][j]` over `k` values of `p`, in order; `x` is `[k][H]`, `w` is `[k][columns]`, `acc` is
-/// `[H][columns]`.
-pub(crate) type Tile<E> = unsafe fn(k: usize, x: *const E, w: *const E, acc: *mut E);
+/// Rows whose elements are contiguous.
+#[derive(Clone, Copy)]
+pub(crate) struct Pitched<P> {
+    /// Where the first one begins.
+    pub(crate) first: P,
+    /// Elements from one to the next.
+    pub(crate) pitch: usize,
+}
+
+impl<E> Pitched<*mut E> {
+    /// The same, to read.
+    pub(crate) fn to_read(self) -> Pitched<*const E> {
+        Pitched { first: self.first, pitch: self.pitch }
+    }
+}
+
+/// `to[i][j] = from[i][j] + Σ x[p][i] · w[p][j]` over `k` values of `p`, in order, from zero without `from`, which may be `to`; `x` is
+/// `[k][H]`, `w` has `k` rows, `from` and `to` have `H`, all as long as the tile has columns.
+pub(crate) type Tile<E> = unsafe fn(
+    k: usize,
+    x: *const E,
+    w: Pitched<*const E>,
+    from: Option<Pitched<*const E>>,
+    to: Pitched<*mut E>,
+);
 
 /// No tile is higher.
 pub(crate) const HIGHEST: usize = 12;
@@ -23,6 +45,17 @@ impl<E> Tiles<E> {
     /// Rows of the highest tile.
     pub(crate) fn most_rows(&self) -> usize {
         self.by_rows[self.by_rows.len() - 1].0
+    }
+
+    /// Adds a product of packed operands to packed sums, by one of these tiles.
+    ///
+    /// # Safety
+    /// As of the tile, all of whose rows are as long as it has columns.
+    #[inline(always)]
+    pub(crate) unsafe fn accumulate(&self, tile: Tile<E>, k: usize, x: *const E, w: *const E, acc: *mut E) {
+        let sums = Pitched { first: acc, pitch: self.columns };
+        // SAFETY: this function's contract.
+        unsafe { tile(k, x, Pitched { first: w, pitch: self.columns }, Some(sums.to_read()), sums) }
     }
 
     /// The highest tile of at most `rows` rows.
@@ -88,21 +121,24 @@ pub(crate) trait Vector: Copy {
 pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
     k: usize,
     x: *const T::E,
-    w: *const T::E,
-    acc: *mut T::E,
+    w: Pitched<*const T::E>,
+    from: Option<Pitched<*const T::E>>,
+    to: Pitched<*mut T::E>,
 ) {
     // SAFETY: this function's contract.
     unsafe {
         let mut sums = [[T::splat(T::E::ZERO); V]; H];
-        for i in 0..H {
-            for v in 0..V {
-                sums[i][v] = T::load(acc.add((i * V + v) * T::LANES));
+        if let Some(from) = from {
+            for i in 0..H {
+                for v in 0..V {
+                    sums[i][v] = T::load(from.first.add(i * from.pitch + v * T::LANES));
+                }
             }
         }
         for p in 0..k {
             let mut right = [T::splat(T::E::ZERO); V];
             for v in 0..V {
-                right[v] = T::load(w.add((p * V + v) * T::LANES));
+                right[v] = T::load(w.first.add(p * w.pitch + v * T::LANES));
             }
             for i in 0..H {
                 let left = T::splat(*x.add(p * H + i));
@@ -113,7 +149,7 @@ pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
         }
         for i in 0..H {
             for v in 0..V {
-                sums[i][v].store(acc.add((i * V + v) * T::LANES));
+                sums[i][v].store(to.first.add(i * to.pitch + v * T::LANES));
             }
         }
     }
@@ -155,9 +191,15 @@ impl<E: Scalar, const N: usize> Vector for Plain<E, N> {
 
 /// # Safety
 /// As [`Tile`].
-unsafe fn plain<E: Scalar, const N: usize, const H: usize>(k: usize, x: *const E, w: *const E, acc: *mut E) {
+unsafe fn plain<E: Scalar, const N: usize, const H: usize>(
+    k: usize,
+    x: *const E,
+    w: Pitched<*const E>,
+    from: Option<Pitched<*const E>>,
+    to: Pitched<*mut E>,
+) {
     // SAFETY: this function's contract.
-    unsafe { tile::<Plain<E, N>, H, 1>(k, x, w, acc) }
+    unsafe { tile::<Plain<E, N>, H, 1>(k, x, w, from, to) }
 }
 
 /// Whether portable code fuses. Where there is no instruction it rounds twice: these sums are in no order that another

@@ -13,7 +13,7 @@ mod subtract;
 mod x86;
 
 pub(crate) use gemm::with_scratch;
-pub(crate) use kernel::{HIGHEST, Scalar, Tile, Tiles};
+pub(crate) use kernel::{HIGHEST, Pitched, Scalar, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
 
@@ -36,6 +36,9 @@ pub(crate) trait Arithmetic: 'static {
     type W: Element;
     /// What is multiplied and summed.
     type E: Scalar;
+    /// Whether elements are factors as they stand, and sums results: `X`, `W` and `E` are one type, and [`x`](Self::x), [`w`](Self::w) and,
+    /// without bias, [`out`](Self::out) give back what they are given.
+    const IS_PLAIN: bool = false;
     /// Whether sums begin with what stands in the result, by [`start`](Self::start), instead of zero.
     const ADDS: bool = false;
 
@@ -78,6 +81,7 @@ macro_rules! same {
             type X = $ty;
             type W = $ty;
             type E = $ty;
+            const IS_PLAIN: bool = true;
 
             #[inline(always)]
             fn x(x: $ty) -> $ty {

@@ -2,7 +2,7 @@
 
 mod vector;
 
-use super::kernel::{Scalar, Tiles, Vector, tile};
+use super::kernel::{Pitched, Scalar, Tiles, Vector, tile};
 use crate::Isa;
 use rustorch_core::{C64, C128, bf16, f16};
 use std::arch::x86_64::*;
@@ -11,17 +11,29 @@ use vector::{C64x4, C64x8, C128x2, C128x4, I16x16, I16x32, I32x8, I32x16, I64x8}
 /// # Safety
 /// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX-512 F, BW and DQ.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn tile512<T: Vector, const H: usize>(k: usize, x: *const T::E, w: *const T::E, acc: *mut T::E) {
+unsafe fn tile512<T: Vector, const H: usize>(
+    k: usize,
+    x: *const T::E,
+    w: Pitched<*const T::E>,
+    from: Option<Pitched<*const T::E>>,
+    to: Pitched<*mut T::E>,
+) {
     // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, w, acc) }
+    unsafe { tile::<T, H, 2>(k, x, w, from, to) }
 }
 
 /// # Safety
 /// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn tile256<T: Vector, const H: usize>(k: usize, x: *const T::E, w: *const T::E, acc: *mut T::E) {
+unsafe fn tile256<T: Vector, const H: usize>(
+    k: usize,
+    x: *const T::E,
+    w: Pitched<*const T::E>,
+    from: Option<Pitched<*const T::E>>,
+    to: Pitched<*mut T::E>,
+) {
     // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, w, acc) }
+    unsafe { tile::<T, H, 2>(k, x, w, from, to) }
 }
 
 /// Types with kernels by hand.
@@ -92,6 +104,37 @@ pub(super) unsafe fn load_bf16(w: *const bf16) -> __m256 {
     unsafe {
         let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(w.cast()));
         _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16))
+    }
+}
+
+/// `k` elements, a multiple of eight, of `H` rows, a multiple of four, as `[k][H]`.
+///
+/// # Safety
+/// The CPU has AVX2. The rows have so many elements, and `k * H` elements of `out` can be written.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn interleave<const H: usize>(rows: [*const f32; H], k: usize, out: *mut f32) {
+    let (fours, _) = rows.as_chunks::<4>();
+    // SAFETY: this function's contract.
+    unsafe {
+        for p in (0..k).step_by(8) {
+            for (r, four) in fours.iter().enumerate() {
+                let [a, b, c, d] = four.map(|row| _mm256_loadu_ps(row.add(p)));
+                let (low, low2) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+                let (high, high2) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+                // Each has the elements of one `p` in its lower half, and those of the fourth after it in the upper one.
+                let quads = [
+                    _mm256_shuffle_ps(low, low2, 0x44),
+                    _mm256_shuffle_ps(low, low2, 0xee),
+                    _mm256_shuffle_ps(high, high2, 0x44),
+                    _mm256_shuffle_ps(high, high2, 0xee),
+                ];
+                for (i, quad) in quads.into_iter().enumerate() {
+                    let to = out.add((p + i) * H + 4 * r);
+                    _mm_storeu_ps(to, _mm256_castps256_ps128(quad));
+                    _mm_storeu_ps(to.add(4 * H), _mm256_extractf128_ps(quad, 1));
+                }
+            }
+        }
     }
 }
 
