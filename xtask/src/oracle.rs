@@ -159,6 +159,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_rnn_gates",
+        about: "PyTorch: the gates of LSTM and GRU, with gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/rnn_gates.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_grad",
         about: "PyTorch: first and second gradients of every operation",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/grad.jsonl"]],

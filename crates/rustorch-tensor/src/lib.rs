@@ -22,7 +22,7 @@
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
-//! | recurrences with a state: linear attention, state space models | `recurrent` |
+//! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
@@ -61,6 +61,7 @@ mod random;
 mod recurrent;
 mod recycled;
 mod reduce;
+mod rnn_gates;
 mod sort;
 mod tensor;
 mod vector_norm;

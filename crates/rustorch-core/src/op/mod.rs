@@ -28,6 +28,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduce;
+mod rnn_gates;
 mod rope;
 mod sort;
 
@@ -63,6 +64,7 @@ pub use pooling::{
 pub use random::{Distribution, DistributionKind, Dropout, Random};
 pub use recurrent::{CausalConv1d, GatedDeltaRule, HeadBroadcast, RwkvWkv7, SsmScan};
 pub use reduce::{Reduce, ReduceKind, ReduceOp, Scan, ScanOp};
+pub use rnn_gates::{RnnGates, RnnGatesBackward};
 pub use rope::{Rope, RopeParams, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
 
@@ -199,6 +201,10 @@ ops! {
         SoftmaxBackward(SoftmaxBackward: SoftmaxBackwardKind),
         /// `(x, index, src) →` `x` with `src` written (or added) at `index` along an axis.
         Scatter(Scatter: ScatterMode),
+        /// `(sums, cell)` or `(input, hidden_sums, hidden) →` the states after a step of an LSTM or a GRU.
+        RnnGates(RnnGates: RnnGates),
+        /// `(.., grad_hidden[, grad_cell]) →` the gradients of the arguments of `RnnGates`, which come first.
+        RnnGatesBackward(RnnGatesBackward: RnnGatesBackward),
         /// `(x) →` `x` with one triangle of its last two dimensions set to zero.
         Tri(Tri: TriKind),
         /// `(lr, step, parameter, grad[, master], states.., ..) →` parameters, master copies and states after a step of an optimizer.

@@ -25,6 +25,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduce;
+mod rnn_gates;
 mod rope;
 mod scan;
 mod scatter;
@@ -99,6 +100,8 @@ pub(crate) fn run(
         Op::GatedDeltaRule(op) => recurrent::gated_delta_rule(pool, op, refs(args)?, outs),
         Op::SsmScan(SsmScan) => recurrent::ssm_scan(pool, refs(args)?, outs),
         Op::RwkvWkv7(RwkvWkv7) => recurrent::rwkv_wkv7(pool, refs(args)?, outs),
+        Op::RnnGates(op) => rnn_gates::run(pool, *op, args, outs),
+        Op::RnnGatesBackward(op) => rnn_gates::backward(pool, *op, args, outs),
         Op::Conv(op) => conv::forward(pool, op, refs(args)?, args.get(2), only(outs)?),
         Op::ConvBackwardData(op) => conv::backward_data(pool, op, refs(args)?, args.get(2), only(outs)?),
         Op::ConvBackwardWeight(op) => conv::backward_weight(pool, op, refs(args)?, only(outs)?),

@@ -21,6 +21,7 @@ pub mod pooling;
 pub mod random;
 pub mod reduce;
 pub mod rms_norm;
+pub mod rnn_gates;
 pub mod rope;
 pub mod scan;
 pub mod scatter;
@@ -130,6 +131,8 @@ kernels! {
     Attention(attention::Attention),
     /// Its gradients.
     AttentionBackward(attention_backward::AttentionBackward),
+    /// The gates of LSTM and GRU, and their gradients.
+    RnnGates(rnn_gates::RnnGates),
     /// Activations to 8-bit blocks.
     QuantizeActivations(weight::QuantizeActivations),
     /// Choices of experts to tiles of one expert each.

@@ -80,7 +80,7 @@ fn policy(op: OpKind) -> Policy {
         K::Scan(ScanOp::Sum | ScanOp::Prod) => Wide,
         K::CausalConv1d | K::GatedDeltaRule | K::SsmScan | K::RwkvWkv7 => Wide,
         K::Softmax(_) | K::LayerNorm | K::RmsNorm | K::AddRmsNorm | K::GroupNorm | K::CrossEntropy => Wide,
-        K::Concat | K::Scatter(_) | K::ScatterReduce => Widest,
+        K::Concat | K::Scatter(_) | K::ScatterReduce | K::RnnGates(_) => Widest,
         K::Linalg(
             LinalgKind::Cholesky
             | LinalgKind::SolveTriangular
@@ -98,7 +98,7 @@ fn policy(op: OpKind) -> Policy {
         K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
         K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul => AsGiven,
         // The backward pass runs without a scope: these are called by their own.
-        K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward => AsGiven,
+        K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward | K::RnnGatesBackward(_) => AsGiven,
         K::BatchNormBackward | K::GroupNormBackward => AsGiven,
         K::AttentionBackward | K::CrossEntropyBackward => AsGiven,
         K::MaxPoolBackward | K::AvgPoolBackward | K::AdaptiveAvgPoolBackward | K::InterpolateBackward => {

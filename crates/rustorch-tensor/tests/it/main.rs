@@ -39,6 +39,7 @@ mod ops;
 mod pooling;
 mod programs;
 mod recurrent;
+mod rnn_gates;
 mod saved;
 mod semantics;
 mod smooth_programs;

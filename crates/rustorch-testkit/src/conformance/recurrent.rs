@@ -1,7 +1,9 @@
-//! Cases of recurrences, with decays and steps that keep the states small.
+//! Cases of recurrences, with decays and steps that keep the states small; and of the gates of recurrent networks.
 
-use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases};
-use rustorch_core::{CausalConv1d, DType, GatedDeltaRule, HeadBroadcast, Op, RwkvWkv7, SsmScan};
+use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
+use rustorch_core::{
+    CausalConv1d, DType, GatedDeltaRule, HeadBroadcast, Op, RnnGates, RnnGatesBackward, RwkvWkv7, SsmScan,
+};
 
 const DTYPES: [DType; 2] = [DType::F32, DType::F64];
 
@@ -24,6 +26,46 @@ impl Cases {
             self.ssm_scan(dtype, how, [1, 2, 3, 5, 0, 1]);
             self.ssm_scan(dtype, how, [1, 2, 35, 1, 17, 1]);
             self.rwkv_wkv7(dtype, how, [1, 2, 1, 17, 35]);
+        }
+    }
+
+    /// The state lies as the sums do, or packed.
+    pub(super) fn rnn_gates(&mut self) {
+        for &dtype in FLOATS {
+            for &dims in SHAPES {
+                for how in ARRANGEMENTS {
+                    let beside = if dims.len() == 2 { how } else { Arrangement::Packed };
+                    for gates in RnnGates::ALL {
+                        self.rnn_gates_of(dtype, dims, [how, beside], *gates);
+                    }
+                }
+            }
+            for gates in RnnGates::ALL {
+                self.rnn_gates_of(dtype, &[3, 170], [Arrangement::Packed; 2], *gates);
+            }
+        }
+    }
+
+    fn rnn_gates_of(
+        &mut self,
+        dtype: DType,
+        dims: &[usize],
+        [how, beside]: [Arrangement; 2],
+        gates: RnnGates,
+    ) {
+        let mut wide = dims.to_vec();
+        wide.iter_mut().rev().take(1).for_each(|last| *last *= gates.gates());
+        let mut args: Vec<Argument> = (0..gates.sums()).map(|_| self.argument(dtype, &wide, how)).collect();
+        args.push(self.within(dtype, dims, beside, -1.0, 1.0));
+        self.add(Op::RnnGates(gates), args.clone());
+        let backward = match gates {
+            RnnGates::Lstm => RnnGatesBackward::Lstm,
+            RnnGates::Gru => RnnGatesBackward::Gru,
+        };
+        // The gradient of a GRU's state, or of an LSTM's hidden state alone, and then of its cell state, too.
+        for _ in 0..2 {
+            args.push(self.within(dtype, dims, beside, -1.0, 1.0));
+            self.add(Op::RnnGatesBackward(backward), args.clone());
         }
     }
 

@@ -8,7 +8,7 @@ pub use markdown::markdown;
 use super::{
     attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, cross_entropy,
     dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling, random, reduce,
-    rms_norm, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
+    rms_norm, rnn_gates, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -42,6 +42,7 @@ const FAMILIES: &[&[Row]] = &[
     channel_norm_backward::ROWS,
     attention::ROWS,
     attention_backward::ROWS,
+    rnn_gates::ROWS,
     rope::ROWS,
     select::ROWS,
     scatter::ROWS,

@@ -1,8 +1,7 @@
 //! The steps of one layer of an LSTM as one function. Its backward pass computes the gradient of the weights by one matmul over all
 //! steps, where the operations one by one would multiply and add at each step.
 
-use super::cell::{Cell, Recurrent, parts};
-use crate::expression::expression;
+use super::cell::Recurrent;
 use rustorch_tensor::autograd::{Function, FunctionContext, Gradients, is_grad_enabled, vjp};
 use rustorch_tensor::{Result, Tensor};
 
@@ -42,7 +41,7 @@ impl LstmSteps {
         let mut steps = Steps { sums: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
         for start in self.starts(x) {
             let sums = recurrent.sums(&x.narrow(0, start, self.rows)?, &state[0])?;
-            state = Cell::lstm(&sums, &state[1])?;
+            state = sums.lstm_gates(&state[1])?.into();
             steps.sums.push(sums);
             steps.hidden.push(state[0].clone());
             steps.cells.push(state[1].clone());
@@ -66,27 +65,6 @@ impl LstmSteps {
     }
 }
 
-// By the gates before their activations, the gradient of a step's hidden state, the state of the cell after it and the gradient of that.
-expression!(OF_OUTPUT, |[grad, output, cell]| {
-    let open = output.sigmoid();
-    grad * cell.tanh() * open * (1 - open)
-});
-expression!(OF_CELL, |[grad, output, cell]| grad * output.sigmoid() * (1 - cell.tanh().square()));
-expression!(OF_CELL_GOING_ON, |[grad, output, cell, going_on]| going_on
-    + grad * output.sigmoid() * (1 - cell.tanh().square()));
-expression!(OF_INPUT, |[grad, input, candidate]| {
-    let open = input.sigmoid();
-    grad * candidate.tanh() * open * (1 - open)
-});
-expression!(OF_CANDIDATE, |[grad, input, candidate]| grad
-    * input.sigmoid()
-    * (1 - candidate.tanh().square()));
-expression!(OF_FORGET, |[grad, forget, before]| {
-    let open = forget.sigmoid();
-    grad * before * open * (1 - open)
-});
-expression!(OF_CELL_BEFORE, |[grad, forget]| grad * forget.sigmoid());
-
 impl Function for LstmSteps {
     const NAME: &'static str = "lstm";
 
@@ -94,11 +72,11 @@ impl Function for LstmSteps {
         let steps = self.run(inputs)?;
         cx.save(inputs);
         cx.save(&steps.sums.iter().collect::<Vec<_>>());
-        cx.save(&steps.cells.iter().collect::<Vec<_>>());
-        let last = steps.cells.last().expect("there is a step").clone();
+        let (last, cells) = steps.cells.split_last().expect("there is a step");
+        cx.save(&cells.iter().collect::<Vec<_>>());
         let hidden = self.in_order(steps.hidden)?;
         cx.save(&[&hidden]);
-        Ok(vec![hidden, last])
+        Ok(vec![hidden, last.clone()])
     }
 
     fn backward(&self, grads: &Gradients<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -106,55 +84,38 @@ impl Function for LstmSteps {
         let starts = self.starts(x);
         let count = starts.len();
         let given = grads.inputs();
+        let hidden = grads.saved(given + 2 * count - 1)?;
         if is_grad_enabled() {
             let inputs = (0..given).map(|i| grads.saved(i)).collect::<Result<Vec<_>>>()?;
-            let zeros = [grads.saved(given + 2 * count)?.zeros_like()?, grads.saved(2)?.zeros_like()?];
+            let zeros = [hidden.zeros_like()?, grads.saved(2)?.zeros_like()?];
             let cotangents = [grads.output(0)?.unwrap_or(&zeros[0]), grads.output(1)?.unwrap_or(&zeros[1])];
             let (_, products) = vjp(|inputs| self.composed(inputs), &inputs, &cotangents)?;
             return Ok(products.into_iter().map(Some).collect());
         }
         let mut of_hidden: Option<Tensor> = None;
         let mut of_cell = grads.output(1)?.cloned();
-        let mut of_sums = Vec::with_capacity(count);
+        let of_sums = Tensor::zeros(x.shape(), (x.dtype(), x.device()))?;
         for (i, &start) in starts.iter().enumerate().rev() {
-            let [input, forget, candidate, output] = parts(grads.saved(given + i)?)?;
-            let cell = grads.saved(given + count + i)?;
             let before = if i == 0 { grads.saved(2)? } else { grads.saved(given + count + i - 1)? };
             let own = grads.output(0)?.map(|all| all.narrow(0, start, self.rows)).transpose()?;
             let grad = match (own, of_hidden) {
                 (Some(own), Some(next)) => own.add(&next)?,
                 (Some(grad), None) | (None, Some(grad)) => grad,
-                (None, None) => cell.zeros_like()?,
+                (None, None) => before.zeros_like()?,
             };
-            let through = match &of_cell {
-                Some(going_on) => OF_CELL_GOING_ON.apply(&[&grad, &output, cell, going_on])?,
-                None => OF_CELL.apply(&[&grad, &output, cell])?,
-            };
-            let sums = Tensor::cat(
-                &[
-                    OF_INPUT.apply(&[&through, &input, &candidate])?,
-                    OF_FORGET.apply(&[&through, &forget, before])?,
-                    OF_CANDIDATE.apply(&[&through, &input, &candidate])?,
-                    OF_OUTPUT.apply(&[&grad, &output, cell])?,
-                ],
-                1,
-            )?;
-            of_cell = Some(OF_CELL_BEFORE.apply(&[&through, &forget])?);
+            let (sums, of_before) = (of_sums.narrow(0, start, self.rows)?, before.zeros_like()?);
+            let of_step = [&sums, &of_before];
+            grads.saved(given + i)?.lstm_gates_backward_into(before, &grad, of_cell.as_ref(), of_step)?;
+            of_cell = Some(of_before);
             of_hidden = match i > 0 || grads.needs_input_grad(1) {
                 true => Some(sums.matmul(weight)?),
                 false => None,
             };
-            of_sums.push(sums);
         }
-        // They are in the order of the way back.
-        if !self.is_reverse {
-            of_sums.reverse();
-        }
-        let of_sums = Tensor::cat(&of_sums, 0)?;
         let mut all = vec![None, of_hidden, of_cell, None];
         if grads.needs_input_grad(3) {
             // Of each step the hidden state that it began with.
-            let (first, hidden) = (grads.saved(1)?, grads.saved(given + 2 * count)?);
+            let first = grads.saved(1)?;
             let others = (count - 1) * self.rows;
             let before = match self.is_reverse {
                 true => [hidden.narrow(0, self.rows, others)?, first.clone()],

@@ -21,6 +21,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduce;
+mod rnn_gates;
 mod rope;
 mod sort;
 pub(crate) mod view;
@@ -116,6 +117,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::GatedDeltaRule(op) => op,
         Op::SsmScan(op) => op,
         Op::RwkvWkv7(op) => op,
+        Op::RnnGates(op) => op,
+        Op::RnnGatesBackward(op) => op,
         Op::IndexSelect(op) => op,
         Op::Gather(op) => op,
         Op::Scatter(op) => op,

@@ -89,6 +89,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (2, along::cross_entropy_backward),
     (2, along::dropout),
     (4, recurrent::recurrence),
+    (2, recurrent::rnn_gates),
     (1, foreach::total_norm),
     (1, foreach::mul),
     (2, foreach::optimizer_step),

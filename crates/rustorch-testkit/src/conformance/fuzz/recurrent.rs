@@ -1,8 +1,29 @@
-//! Random cases of recurrences, of few positions: rounding grows with each.
+//! Random cases of recurrences, of few positions, for rounding grows with each; and of the gates of recurrent networks.
 
+use super::super::cases::FLOATS;
 use super::super::{Argument, Case};
-use super::draw::{Draw, Numbers};
-use rustorch_core::{CausalConv1d, DType, GatedDeltaRule, HeadBroadcast, Op, RwkvWkv7, SsmScan};
+use super::draw::{Draw, Numbers, Special};
+use rustorch_core::{
+    CausalConv1d, DType, GatedDeltaRule, HeadBroadcast, Op, RnnGates, RnnGatesBackward, RwkvWkv7, SsmScan,
+};
+
+pub(super) fn rnn_gates(draw: &mut Draw) -> Option<Case> {
+    let dtype = draw.dtype(FLOATS);
+    let ndim = draw.ndim(1, 4);
+    let dims = draw.dims(ndim, 2000);
+    let gates = draw.kind.pick(RnnGates::ALL);
+    let mut wide = dims.clone();
+    wide[ndim - 1] *= gates.gates();
+    let numbers = Numbers::within(-6.0, 6.0).with(Special::Infinite);
+    let mut args: Vec<Argument> = (0..gates.sums()).map(|_| draw.argument(dtype, &wide, numbers)).collect();
+    let (op, beside) = match (draw.kind.chance(50), gates) {
+        (true, gates) => (Op::RnnGates(gates), 1),
+        (false, RnnGates::Lstm) => (Op::RnnGatesBackward(RnnGatesBackward::Lstm), 2 + draw.kind.below(2)),
+        (false, RnnGates::Gru) => (Op::RnnGatesBackward(RnnGatesBackward::Gru), 2),
+    };
+    args.extend((0..beside).map(|_| draw.argument(dtype, &dims, Numbers::within(-1.0, 1.0))));
+    draw.case(op, args)
+}
 
 pub(super) fn recurrence(draw: &mut Draw) -> Option<Case> {
     let dtype = draw.kind.pick(&[DType::F32, DType::F64]);
