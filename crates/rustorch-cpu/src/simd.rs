@@ -84,7 +84,9 @@ pub(crate) trait Task {
 }
 
 /// Runs a task at the best level of this CPU.
-#[inline]
+// A part of its caller, which so writes the task to where it is read: a copy by whole vectors of what was just written field by field
+// would wait until all earlier stores are in the cache, which are those of the row before.
+#[inline(always)]
 pub(crate) fn run<T: Task>(task: T) -> T::Output {
     match Isa::detect() {
         #[cfg(target_arch = "x86_64")]
@@ -93,8 +95,13 @@ pub(crate) fn run<T: Task>(task: T) -> T::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: detection found these features.
         Isa::Avx2 => unsafe { x86::avx2(task) },
-        _ => task.run(Portable),
+        _ => portable(task),
     }
+}
+
+#[inline(never)]
+fn portable<T: Task>(task: T) -> T::Output {
+    task.run(Portable)
 }
 
 /// Narrows to `bf16`, to nearest even; NaN stays NaN. The compiler vectorises loops over it.

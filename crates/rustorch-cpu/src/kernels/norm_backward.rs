@@ -12,7 +12,7 @@ use rustorch_core::{Fault, LayerNormBackward, RmsNormBackward, View, ViewMut, di
 /// The fewest rows whose gradients of weight and bias are added up by one thread, and the most such blocks: results depend on
 /// the number of rows, not of threads.
 const BLOCK: usize = 16;
-const BLOCKS: usize = 256;
+const BLOCKS: usize = 64;
 
 /// Elements summed in their own precision; sums of more are sums of such sums in `f64`.
 const RUN: usize = 4096;
