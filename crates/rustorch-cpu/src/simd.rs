@@ -84,8 +84,9 @@ pub(crate) trait Task {
 }
 
 /// Runs a task at the best level of this CPU.
-// A part of its caller, which so writes the task to where it is read: a copy by whole vectors of what was just written field by field
-// would wait until all earlier stores are in the cache, which are those of the row before.
+// Inlined, so that the caller writes the fields of the task where the kernel reads them. Passed by value, the task is copied: a vector load
+// of fields just written by narrower stores cannot be forwarded from the store buffer, and waits until the earlier stores, among them
+// the results of the row before, have reached the cache (Intel's optimization manual, "store forwarding").
 #[inline(always)]
 pub(crate) fn run<T: Task>(task: T) -> T::Output {
     match Isa::detect() {

@@ -43,23 +43,7 @@ pub(super) trait Columns<E>: Sync {
         columns: usize,
         out: *mut E,
     );
-
-    /// Values and columns, as for [`pack`](Self::pack), to be read where they stand for so many rows of the left operand; `None` if they
-    /// must be packed.
-    fn in_place(
-        &self,
-        _w: *const u8,
-        _values: (usize, usize),
-        _range: (usize, usize),
-        _columns: usize,
-        _rows: usize,
-    ) -> Option<Pitched<*const E>> {
-        None
-    }
 }
-
-/// Rows of the left operand up to which rows of the right one are read where they stand: packed, each value would be read as often.
-const MOST_ROWS_IN_PLACE: usize = 36;
 
 /// Elements in memory, converted by the arithmetic.
 struct InMemory<A>(Strided, PhantomData<A>);
@@ -88,21 +72,6 @@ impl<A: Arithmetic> Columns<A::E> for InMemory<A> {
             let from = w.cast::<A::W>().add(p * k_stride + j * n_stride);
             pack_columns::<A>(isa, from, (depth, n), (k_stride, n_stride), columns, out);
         }
-    }
-
-    #[inline(always)]
-    fn in_place(
-        &self,
-        w: *const u8,
-        (p, _): (usize, usize),
-        (j, n): (usize, usize),
-        columns: usize,
-        rows: usize,
-    ) -> Option<Pitched<*const A::E>> {
-        let Strided { k_stride, n_stride, .. } = self.0;
-        let reads = A::IS_PLAIN && n_stride == 1 && n == columns && rows <= MOST_ROWS_IN_PLACE;
-        let first = w.cast::<A::E>().wrapping_add(p * k_stride + j);
-        reads.then_some(Pitched { first, pitch: k_stride })
     }
 }
 
@@ -283,16 +252,12 @@ unsafe fn multiply<A: Arithmetic, C: Columns<A::E>>(
             }
             for p in (0..k).step_by(DEPTH) {
                 let depth = DEPTH.min(k - p);
-                let right =
-                    source.in_place(*w, (p, depth), (j, n), columns, rows.len()).unwrap_or_else(|| {
-                        source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
-                        Pitched { first: scratch.cast_const(), pitch: columns }
-                    });
+                source.pack(isa, *w, (p, depth), (j, n), columns, scratch);
                 let is_last = p + depth == k;
                 for (row, height, tile) in tiles.over(rows.clone()) {
                     let from = (A::ADDS || p > 0).then(|| sums_of(row).to_read());
                     let to = if is_last { result_of(row) } else { sums_of(row) };
-                    tile(depth, packed.add(row * k + p * height), right, from, to);
+                    tile(depth, packed.add(row * k + p * height), scratch, from, to);
                 }
             }
             if in_place.is_none() {

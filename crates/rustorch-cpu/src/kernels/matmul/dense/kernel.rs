@@ -21,14 +21,9 @@ impl<E> Pitched<*mut E> {
 }
 
 /// `to[i][j] = from[i][j] + Σ x[p][i] · w[p][j]` over `k` values of `p`, in order, from zero without `from`, which may be `to`; `x` is
-/// `[k][H]`, `w` has `k` rows, `from` and `to` have `H`, all as long as the tile has columns.
-pub(crate) type Tile<E> = unsafe fn(
-    k: usize,
-    x: *const E,
-    w: Pitched<*const E>,
-    from: Option<Pitched<*const E>>,
-    to: Pitched<*mut E>,
-);
+/// `[k][H]`, `w` is `[k][columns]`, and `from` and `to` have `H` rows of as many columns.
+pub(crate) type Tile<E> =
+    unsafe fn(k: usize, x: *const E, w: *const E, from: Option<Pitched<*const E>>, to: Pitched<*mut E>);
 
 /// No tile is higher.
 pub(crate) const HIGHEST: usize = 12;
@@ -55,7 +50,7 @@ impl<E> Tiles<E> {
     pub(crate) unsafe fn accumulate(&self, tile: Tile<E>, k: usize, x: *const E, w: *const E, acc: *mut E) {
         let sums = Pitched { first: acc, pitch: self.columns };
         // SAFETY: this function's contract.
-        unsafe { tile(k, x, Pitched { first: w, pitch: self.columns }, Some(sums.to_read()), sums) }
+        unsafe { tile(k, x, w, Some(sums.to_read()), sums) }
     }
 
     /// The highest tile of at most `rows` rows.
@@ -121,7 +116,7 @@ pub(crate) trait Vector: Copy {
 pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
     k: usize,
     x: *const T::E,
-    w: Pitched<*const T::E>,
+    w: *const T::E,
     from: Option<Pitched<*const T::E>>,
     to: Pitched<*mut T::E>,
 ) {
@@ -138,7 +133,7 @@ pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
         for p in 0..k {
             let mut right = [T::splat(T::E::ZERO); V];
             for v in 0..V {
-                right[v] = T::load(w.first.add(p * w.pitch + v * T::LANES));
+                right[v] = T::load(w.add((p * V + v) * T::LANES));
             }
             for i in 0..H {
                 let left = T::splat(*x.add(p * H + i));
@@ -194,7 +189,7 @@ impl<E: Scalar, const N: usize> Vector for Plain<E, N> {
 unsafe fn plain<E: Scalar, const N: usize, const H: usize>(
     k: usize,
     x: *const E,
-    w: Pitched<*const E>,
+    w: *const E,
     from: Option<Pitched<*const E>>,
     to: Pitched<*mut E>,
 ) {

@@ -14,7 +14,7 @@ use vector::{C64x4, C64x8, C128x2, C128x4, I16x16, I16x32, I32x8, I32x16, I64x8}
 unsafe fn tile512<T: Vector, const H: usize>(
     k: usize,
     x: *const T::E,
-    w: Pitched<*const T::E>,
+    w: *const T::E,
     from: Option<Pitched<*const T::E>>,
     to: Pitched<*mut T::E>,
 ) {
@@ -28,7 +28,7 @@ unsafe fn tile512<T: Vector, const H: usize>(
 unsafe fn tile256<T: Vector, const H: usize>(
     k: usize,
     x: *const T::E,
-    w: Pitched<*const T::E>,
+    w: *const T::E,
     from: Option<Pitched<*const T::E>>,
     to: Pitched<*mut T::E>,
 ) {
