@@ -3,7 +3,7 @@
 
     python tools/oracle/torch_rnn_gates.py crates/rustorch-tensor/tests/fixtures/rnn_gates.jsonl
 
-The format is that of tensor_ops.py. torch.lstm_cell gets the sums as its input, with a weight of one, and no weight for the hidden state; torch.gru_cell gets the sums of
+The format is that of tensor_ops.py. torch.lstm_cell gets the gates as its input, with a weight of one, and no weight for the hidden state; torch.gru_cell gets those of
 the hidden state as its bias, row by row. Outputs are in f64, also of inputs in f32, f16 and bf16. Lines with f64 inputs have "cotangents" of the outputs and the "grads" of
 all inputs; where a cotangent of the cell state is null, the gradients are those by the hidden state alone.
 """
@@ -23,20 +23,20 @@ def normal(*shape, scale=1.0):
     return torch.tensor(rng.standard_normal(shape)) * scale
 
 
-def lstm(sums, cell):
+def lstm(gates, cell):
     zero = torch.zeros_like(cell)
-    wide = sums.shape[1]
-    one = torch.eye(wide, dtype=sums.dtype)
-    none = torch.zeros(wide, cell.shape[1], dtype=sums.dtype)
-    return list(torch.lstm_cell(sums, (zero, cell), one, none, None, None))
+    wide = gates.shape[1]
+    one = torch.eye(wide, dtype=gates.dtype)
+    none = torch.zeros(wide, cell.shape[1], dtype=gates.dtype)
+    return list(torch.lstm_cell(gates, (zero, cell), one, none, None, None))
 
 
-def gru(x, sums, hidden):
+def gru(x, gates, hidden):
     wide = x.shape[1]
     one = torch.eye(wide, dtype=x.dtype)
     none = torch.zeros(wide, hidden.shape[1], dtype=x.dtype)
     zero = torch.zeros(wide, dtype=x.dtype)
-    rows = [torch.gru_cell(x[i : i + 1], hidden[i : i + 1], one, none, zero, sums[i]) for i in range(x.shape[0])]
+    rows = [torch.gru_cell(x[i : i + 1], hidden[i : i + 1], one, none, zero, gates[i]) for i in range(x.shape[0])]
     return [torch.cat(rows)]
 
 

@@ -1,4 +1,4 @@
-//! The gates of recurrent networks: what a step of an LSTM or a GRU computes of its sums, and the gradients of that.
+//! The gates of recurrent networks: what a step of an LSTM or a GRU computes behind its matmuls, and the gradients of that.
 //!
 //! `torch._thnn_fused_lstm_cell` and `torch._thnn_fused_gru_cell`, without the additions of biases.
 
@@ -9,14 +9,14 @@ use rustorch_core::{Op, Result, RnnGates, RnnGatesBackward};
 use smallvec::SmallVec;
 
 impl Tensor {
-    /// The hidden and the cell state of an LSTM after a step. `self: [.., 4 · h]` has the sums of the input gate, the forget gate, the cell
-    /// candidate and the output gate `i, f, g, o`, before their activations, and `cell` is `[.., h]`: `c' = σ(f) · c + σ(i) · tanh(g)` and
+    /// The hidden and the cell state of an LSTM after a step. `self: [.., 4 · h]` has the input gate, the forget gate, the cell candidate
+    /// and the output gate `i, f, g, o`, before their activations, and `cell` is `[.., h]`: `c' = σ(f) · c + σ(i) · tanh(g)` and
     /// `h' = σ(o) · tanh(c')`. The two promote.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
-    /// let sums = Tensor::zeros([4], DType::F32)?;
-    /// let (hidden, cell) = sums.lstm_gates(&Tensor::new([2.0f32])?)?;
+    /// let gates = Tensor::zeros([4], DType::F32)?;
+    /// let (hidden, cell) = gates.lstm_gates(&Tensor::new([2.0f32])?)?;
     /// assert_eq!(cell.to_vec::<f32>()?, [1.0]);
     /// assert_eq!(hidden.to_vec::<f32>()?, [0.5 * 1f32.tanh()]);
     /// # Ok::<(), rustorch_tensor::Error>(())
@@ -26,26 +26,26 @@ impl Tensor {
     /// If shapes do not fit, or the dtype is none of floats.
     pub fn lstm_gates(&self, cell: &Tensor) -> Result<(Tensor, Tensor)> {
         let op = RnnGates::Lstm;
-        let [sums, cell] = promoted(op.name(), [self, cell])?;
-        run_pair(&Op::RnnGates(op), &[&sums, &cell])
+        let [gates, cell] = promoted(op.name(), [self, cell])?;
+        run_pair(&Op::RnnGates(op), &[&gates, &cell])
     }
 
-    /// The hidden state of a GRU after a step. `self: [.., 3 · h]` has the sums of the input for the reset gate, the update gate and the
-    /// new state, `hidden_sums` those of the hidden state, and `hidden` is `[.., h]`: `r = σ(xᵣ + hᵣ)`, `z = σ(x_z + h_z)`,
+    /// The hidden state of a GRU after a step. `self: [.., 3 · h]` is what the input adds to the reset gate, the update gate and the new
+    /// state before their activations, `hidden_gates` what the hidden state adds, and `hidden` is `[.., h]`: `r = σ(xᵣ + hᵣ)`, `z = σ(x_z + h_z)`,
     /// `n = tanh(xₙ + r · hₙ)` and `h' = n + z · (h − n)`. The three promote.
     ///
     /// ```
     /// # use rustorch_tensor::{DType, Tensor};
-    /// let sums = Tensor::zeros([3], DType::F32)?;
-    /// assert_eq!(sums.gru_gates(&sums, &Tensor::new([2.0f32])?)?.to_vec::<f32>()?, [1.0]);
+    /// let gates = Tensor::zeros([3], DType::F32)?;
+    /// assert_eq!(gates.gru_gates(&gates, &Tensor::new([2.0f32])?)?.to_vec::<f32>()?, [1.0]);
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     ///
     /// # Errors
     /// If shapes do not fit, or the dtype is none of floats.
-    pub fn gru_gates(&self, hidden_sums: &Tensor, hidden: &Tensor) -> Result<Tensor> {
+    pub fn gru_gates(&self, hidden_gates: &Tensor, hidden: &Tensor) -> Result<Tensor> {
         let op = RnnGates::Gru;
-        let args = promoted(op.name(), [self, hidden_sums, hidden])?;
+        let args = promoted(op.name(), [self, hidden_gates, hidden])?;
         run_many(&Op::RnnGates(op), &args.each_ref())
     }
 

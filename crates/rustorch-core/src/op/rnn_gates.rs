@@ -1,7 +1,7 @@
 //! The gates of recurrent networks: what a step of an LSTM or a GRU computes elementwise, behind its matmuls.
 //!
-//! A *sum* is what a gate's activation is applied to. Sums of several gates lie beside each other in the last dimension, in PyTorch's
-//! order; the other dimensions are those of the states. Operands are floats of one dtype, and 16-bit ones are computed in `F32`.
+//! *Gates* as arguments are values before the activations. All of them lie beside each other in the last dimension, in PyTorch's order;
+//! the other dimensions are those of the states. Operands are floats of one dtype, and 16-bit ones are computed in `F32`.
 
 use super::{OpType, Operation, float, out_elements, same_dense};
 use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};
@@ -10,12 +10,12 @@ use smallvec::smallvec;
 op_names! {
     /// The states of recurrent networks after a step.
     RnnGates {
-        /// `sums: [.., 4 · h], cell: [.., h]` give `hidden: [.., h]` and the next `cell`. With the sums of the input gate, the forget
-        /// gate, the cell candidate and the output gate `i, f, g, o`: `c' = σ(f) · c + σ(i) · tanh(g)`, `hidden = σ(o) · tanh(c')`.
+        /// `gates: [.., 4 · h], cell: [.., h]` give `hidden: [.., h]` and the next `cell`. With the input gate, the forget gate, the
+        /// cell candidate and the output gate `i, f, g, o`: `c' = σ(f) · c + σ(i) · tanh(g)`, `hidden = σ(o) · tanh(c')`.
         ///
         /// Hochreiter, Schmidhuber: *Long Short-Term Memory*, 1997.
         Lstm = "lstm_gates",
-        /// `input: [.., 3 · h], hidden_sums: [.., 3 · h], hidden: [.., h]` give the next `hidden`. With the sums of the reset gate, the
+        /// `input_gates: [.., 3 · h], hidden_gates: [.., 3 · h], hidden: [.., h]` give the next `hidden`. With the reset gate, the
         /// update gate and the new state, of the input `xᵣ, x_z, xₙ` and of the hidden state `hᵣ, h_z, hₙ`: `r = σ(xᵣ + hᵣ)`,
         /// `z = σ(x_z + h_z)`, `n = tanh(xₙ + r · hₙ)`, `hidden' = n + z · (hidden − n)`.
         ///
@@ -27,10 +27,10 @@ op_names! {
 op_names! {
     /// The gradients of [`RnnGates`], from those of its results and its arguments.
     RnnGatesBackward {
-        /// `sums, cell, grad_hidden[, grad_cell]` give the gradients of `sums` and of `cell`. Without `grad_cell` nothing depends on the
+        /// `gates, cell, grad_hidden[, grad_cell]` give the gradients of `gates` and of `cell`. Without `grad_cell` nothing depends on the
         /// next cell state but the hidden one.
         Lstm = "lstm_gates_backward",
-        /// `input, hidden_sums, hidden, grad` give the gradients of `input`, of `hidden_sums` and of `hidden`.
+        /// `input_gates, hidden_gates, hidden, grad` give the gradients of the first three.
         Gru = "gru_gates_backward",
     }
 }
@@ -41,15 +41,15 @@ impl RnnGates {
     }
 
     /// How many gates there are.
-    pub fn gates(self) -> usize {
+    pub fn gate_count(self) -> usize {
         match self {
             RnnGates::Lstm => 4,
             RnnGates::Gru => 3,
         }
     }
 
-    /// How many arguments have the sums of all gates; one, with the state, follows.
-    pub fn sums(self) -> usize {
+    /// How many arguments are gates, which come first; the state follows.
+    pub fn gate_args(self) -> usize {
         match self {
             RnnGates::Lstm => 1,
             RnnGates::Gru => 2,
@@ -71,7 +71,7 @@ impl RnnGatesBackward {
     }
 }
 
-/// Checks the shapes of arguments, of which the first are sums of all gates and the others are like the state; their dtype, and what a
+/// Checks the shapes of arguments, of which the first are gates and the others are like the state; their dtype, and what a
 /// result like the state is.
 fn check(
     name: &'static str,
@@ -81,21 +81,24 @@ fn check(
 ) -> Result<OutputMeta> {
     let dtype = same_dense(name, args, counts[0]..=counts[1])?;
     float(name, dtype)?;
-    let state = &args[cell.sums()];
+    let state = &args[cell.gate_args()];
     let Some((&width, outer)) = state.dims().split_last() else {
         return Err(Error::shape(name, "the state must have a dimension", [state.shape()]));
     };
-    for sums in &args[..cell.sums()] {
-        let fits = sums
+    for gates in &args[..cell.gate_args()] {
+        let fits = gates
             .dims()
             .split_last()
-            .is_some_and(|(&all, rest)| rest == outer && width.checked_mul(cell.gates()) == Some(all));
+            .is_some_and(|(&all, rest)| rest == outer && width.checked_mul(cell.gate_count()) == Some(all));
         if !fits {
-            let message = format!("sums must be as the state is, but {} times as wide", cell.gates());
-            return Err(Error::shape(name, message, [sums.shape(), state.shape()]));
+            let message = format!(
+                "gates must have the shape of the state, with {} times as many in the last dimension",
+                cell.gate_count()
+            );
+            return Err(Error::shape(name, message, [gates.shape(), state.shape()]));
         }
     }
-    if let Some(other) = args[cell.sums()..].iter().find(|x| x.shape() != state.shape()) {
+    if let Some(other) = args[cell.gate_args()..].iter().find(|x| x.shape() != state.shape()) {
         let message = "gradients of states must have the shape of the state";
         return Err(Error::shape(name, message, [other.shape(), state.shape()]));
     }
@@ -106,7 +109,7 @@ impl Operation for RnnGates {
     const CLASS: OpType = OpType::Activation;
 
     fn infer(&self, args: &[TensorMeta<'_>]) -> Result<Outputs> {
-        let count = self.sums() + 1;
+        let count = self.gate_args() + 1;
         let state = check(self.name(), *self, args, [count; 2])?;
         Ok(match self {
             RnnGates::Lstm => smallvec![state.clone(), state],
@@ -133,9 +136,9 @@ impl Operation for RnnGatesBackward {
             RnnGatesBackward::Gru => [4, 4],
         };
         let state = check(self.name(), forward, args, counts)?;
-        let sums = args[..forward.sums()].iter();
-        let sums = sums.map(|x| OutputMeta { dtype: state.dtype, shape: x.shape().clone() });
-        Ok(sums.chain([state.clone()]).collect())
+        let gates = args[..forward.gate_args()].iter();
+        let gates = gates.map(|x| OutputMeta { dtype: state.dtype, shape: x.shape().clone() });
+        Ok(gates.chain([state.clone()]).collect())
     }
 
     fn flops(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> u64 {

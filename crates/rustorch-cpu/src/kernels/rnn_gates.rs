@@ -1,5 +1,4 @@
-//! The gates of LSTM and GRU, and their gradients: sums of all gates of some elements of a row go to buffers, where results take their
-//! places, in one pass over the operands.
+//! The gates of LSTM and GRU, and their gradients: all gates of some elements of a row go to buffers, where results take their places, in one pass over the operands.
 
 use super::strided::{self, Disjoint, Grid, unreachable_memory};
 use crate::ThreadPool;
@@ -12,7 +11,7 @@ const BLOCK: usize = 8 * LANES;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 11;
 
-/// Lists of what an element has: of each gate's sums, of states and gradients, in the order of the arguments; afterwards the results, in
+/// Lists of what an element has: each gate, states and gradients, in the order of the arguments; afterwards the results, in
 /// their order. At most eight are filled, for the gradients of a GRU.
 type Buffers<T> = [[T; BLOCK]; 9];
 
@@ -47,12 +46,12 @@ fn by_dtype(
     args: &[View<'_>],
     outs: &mut [ViewMut<'_>],
 ) -> Result<(), Fault> {
-    let state = args.get(cell.sums()).ok_or_else(unreachable_memory)?;
+    let state = args.get(cell.gate_args()).ok_or_else(unreachable_memory)?;
     let axes: Vec<usize> = (0..state.layout().ndim()).collect();
     let (outer, inner) = axes.split_at(axes.len() - 1);
     dispatch_dtype!(state.dtype(), float, T => {
         let args: Vec<_> = args.iter().map(|x| Grid::<T>::new(x, outer, inner)).collect::<Result<_, _>>()?;
-        let rows = Rows { step, width: args[cell.sums()].len(), args };
+        let rows = Rows { step, width: args[cell.gate_args()].len(), args };
         match outs {
             [a] => strided::with_slice(pool, a, |a| rows.run(pool, [a])),
             [a, b] => strided::with_slice(pool, a, |a| strided::with_slice(pool, b, |b| rows.run(pool, [a, b]))),
@@ -68,7 +67,7 @@ fn by_dtype(
 struct Rows<'a, T: Wide, S> {
     step: S,
     args: Vec<Grid<'a, T>>,
-    /// Elements of a row of the state; rows of sums have several times as many.
+    /// Elements of a row of the state; rows of gates have several times as many.
     width: usize,
 }
 
@@ -145,7 +144,7 @@ fn tanh_slope<T: Real>(y: T) -> T {
     T::ONE - y * y
 }
 
-/// The gates of a GRU in the places of the input's sums: reset, update and new state.
+/// The gates of a GRU in the places of those of the input: reset, update and new state.
 #[inline(always)]
 fn gru<T: Real, L: Level>(l: L, [r, z, n]: [&mut [T]; 3], [hr, hz, hn]: [&[T]; 3]) {
     each(r, [hr], |x, [h]| (x + h).sigmoid(l));

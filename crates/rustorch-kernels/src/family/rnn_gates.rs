@@ -1,4 +1,4 @@
-//! The gates of LSTM and GRU, and their gradients: a thread per element of the state, which has its own sums of every gate.
+//! The gates of LSTM and GRU, and their gradients: a thread per element of the state, which has its own value of every gate.
 
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
@@ -30,7 +30,7 @@ parameters! {
     /// Kernel parameters.
     struct Params(rank: usize, tensors: usize) {
         n: usize,
-        /// Of arguments, then of results: the first element, and the distance from a gate's sums to those of the next.
+        /// Of arguments, then of results: the first element, and the distance from a gate to the next.
         starts: Vec<u32> = vec![(); tensors],
         gates: Vec<usize> = vec![(); tensors],
         grid: Grid = (rank, tensors),
@@ -54,7 +54,7 @@ pub const ROWS: &[Row] = &[row(
 fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
     let (cell, _) = cell(op)?;
     let gates: Vec<Gates> =
-        args.iter().map(|x| Gates::new(x.layout, args[cell.sums()].layout)).collect::<Result<_, _>>()?;
+        args.iter().map(|x| Gates::new(x.layout, args[cell.gate_args()].layout)).collect::<Result<_, _>>()?;
     match grid(&gates).ndim() {
         rank if rank > MAX_RANK => Err(Decline::Rank { ndim: rank, limit: MAX_RANK }),
         _ => Ok(()),
@@ -121,7 +121,7 @@ fn plan(plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         .map(|i| request.arg(i))
         .chain((0..request.outs.len()).map(|i| request.out(i)))
         .collect();
-    let state = operands[cell.sums()].layout;
+    let state = operands[cell.gate_args()].layout;
     let gates: Vec<Gates> = operands.iter().map(|x| Gates::new(x.layout, state)).collect::<Result<_, _>>()?;
     let grid = grid(&gates);
     let args = request.args.len();

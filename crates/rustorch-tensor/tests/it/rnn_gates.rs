@@ -8,8 +8,8 @@ use rustorch_tensor::{DType, Error, Result, Tensor};
 
 fn run(case: &Case) -> Result<Vec<Tensor>> {
     match (case.op.as_str(), &case.inputs[..]) {
-        ("lstm_gates", [sums, cell]) => sums.lstm_gates(cell).map(|(hidden, cell)| vec![hidden, cell]),
-        ("gru_gates", [input, sums, hidden]) => input.gru_gates(sums, hidden).map(|hidden| vec![hidden]),
+        ("lstm_gates", [gates, cell]) => gates.lstm_gates(cell).map(|(hidden, cell)| vec![hidden, cell]),
+        ("gru_gates", [input, gates, hidden]) => input.gru_gates(gates, hidden).map(|hidden| vec![hidden]),
         (other, _) => panic!("no test runs {other}"),
     }
 }
@@ -75,13 +75,13 @@ fn gradients() {
 fn gradients_in_given_rows() -> Result<()> {
     for line in fixture("rnn_gates.jsonl").iter().filter(|line| line["grads"].is_array()) {
         let case = Case::new(line);
-        let [sums, cell] = &case.inputs[..] else { continue };
+        let [gates, cell] = &case.inputs[..] else { continue };
         let cotangents = line["cotangents"].as_array().unwrap();
         let given = |i: usize| (!cotangents[i].is_null()).then(|| tensor(&cotangents[i]));
-        let rows = sums.dims()[0];
-        let all = Tensor::full([rows + 2, sums.dims()[1]], 7.0, DType::F64)?;
+        let rows = gates.dims()[0];
+        let all = Tensor::full([rows + 2, gates.dims()[1]], 7.0, DType::F64)?;
         let (own, of_cell) = (all.narrow(0, 1, rows)?, cell.zeros_like()?);
-        sums.lstm_gates_backward_into(cell, &given(0).unwrap(), given(1).as_ref(), [&own, &of_cell])?;
+        gates.lstm_gates_backward_into(cell, &given(0).unwrap(), given(1).as_ref(), [&own, &of_cell])?;
         for (got, want) in [own, of_cell].iter().zip(line["grads"].as_array().unwrap()) {
             check(&case.label, got, &tensor(want));
         }
@@ -95,9 +95,9 @@ fn gradients_in_given_rows() -> Result<()> {
 #[test]
 fn writes_gradients_only_where_none_are_recorded() -> Result<()> {
     let zeros = |dims: [usize; 2]| Tensor::zeros(dims, DType::F32);
-    let (sums, cell, grads) = (zeros([2, 8])?, zeros([2, 2])?, [zeros([2, 8])?, zeros([2, 2])?]);
-    sums.requires_grad_(true)?;
-    let write = || sums.lstm_gates_backward_into(&cell, &cell, None, grads.each_ref());
+    let (gates, cell, grads) = (zeros([2, 8])?, zeros([2, 2])?, [zeros([2, 8])?, zeros([2, 2])?]);
+    gates.requires_grad_(true)?;
+    let write = || gates.lstm_gates_backward_into(&cell, &cell, None, grads.each_ref());
     let refused = enable_grad(write).unwrap_err();
     assert!(refused.to_string().contains("no_grad"), "{refused}");
     no_grad(write)
@@ -125,7 +125,7 @@ fn errors() -> Result<()> {
     shape(of(&[2, 6])?.gru_gates(&of(&[2, 9])?, &of(&[2, 2])?).map(drop));
     let integers = Tensor::zeros([1, 4], DType::I32)?.lstm_gates(&Tensor::zeros([1, 1], DType::I32)?);
     assert!(matches!(integers, Err(Error::DType { .. })), "{integers:?}");
-    let (sums, cell) = (of(&[1, 4])?, of(&[1, 1])?);
-    shape(no_grad(|| sums.lstm_gates_backward_into(&cell, &of(&[1, 2])?, None, [&sums, &cell])));
+    let (gates, cell) = (of(&[1, 4])?, of(&[1, 1])?);
+    shape(no_grad(|| gates.lstm_gates_backward_into(&cell, &of(&[1, 2])?, None, [&gates, &cell])));
     Ok(())
 }

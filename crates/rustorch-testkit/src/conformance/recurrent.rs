@@ -29,7 +29,7 @@ impl Cases {
         }
     }
 
-    /// The state lies as the sums do, or packed.
+    /// The state lies as the gates do, or packed.
     pub(super) fn rnn_gates(&mut self) {
         for &dtype in FLOATS {
             for &dims in SHAPES {
@@ -54,8 +54,9 @@ impl Cases {
         gates: RnnGates,
     ) {
         let mut wide = dims.to_vec();
-        wide.iter_mut().rev().take(1).for_each(|last| *last *= gates.gates());
-        let mut args: Vec<Argument> = (0..gates.sums()).map(|_| self.argument(dtype, &wide, how)).collect();
+        wide.iter_mut().rev().take(1).for_each(|last| *last *= gates.gate_count());
+        let mut args: Vec<Argument> =
+            (0..gates.gate_args()).map(|_| self.argument(dtype, &wide, how)).collect();
         args.push(self.within(dtype, dims, beside, -1.0, 1.0));
         self.add(Op::RnnGates(gates), args.clone());
         let backward = match gates {

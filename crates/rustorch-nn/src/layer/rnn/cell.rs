@@ -2,7 +2,7 @@
 
 use rustorch_tensor::{Result, Tensor};
 
-/// What an [`RNN`](crate::RNN) or an [`RNNCell`](crate::RNNCell) does with its sums, by PyTorch's names.
+/// What an [`RNN`](crate::RNN) or an [`RNNCell`](crate::RNNCell) applies to what its weights give, by PyTorch's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Nonlinearity {
     /// The hyperbolic tangent.
@@ -22,7 +22,7 @@ pub(super) enum Cell {
 
 impl Cell {
     /// How many rows of weights there are for each hidden feature.
-    pub(super) fn gates(self) -> usize {
+    pub(super) fn gate_count(self) -> usize {
         match self {
             Cell::Rnn(_) => 1,
             Cell::Gru => 3,
@@ -30,20 +30,20 @@ impl Cell {
         }
     }
 
-    /// One step: the sums of the argument with weights and bias `[n, gates · hidden]`, and the hidden and the cell state, give the next of
+    /// One step: the gates by the argument `[n, gates · hidden]` and the hidden and the cell state, give the next of
     /// both. Cells other than those of an LSTM have no cell state: the hidden one stands for it.
     pub(super) fn step(
         self,
-        input: &Tensor,
+        input_gates: &Tensor,
         [hidden, cell]: &[Tensor; 2],
         weights: &Recurrent,
     ) -> Result<[Tensor; 2]> {
         let hidden = match self {
-            Cell::Rnn(Nonlinearity::Tanh) => weights.sums(input, hidden)?.tanh()?,
-            Cell::Rnn(Nonlinearity::Relu) => weights.sums(input, hidden)?.relu()?,
-            Cell::Gru => input.gru_gates(&weights.of_hidden(hidden)?, hidden)?,
+            Cell::Rnn(Nonlinearity::Tanh) => weights.gates(input_gates, hidden)?.tanh()?,
+            Cell::Rnn(Nonlinearity::Relu) => weights.gates(input_gates, hidden)?.relu()?,
+            Cell::Gru => input_gates.gru_gates(&weights.hidden_gates(hidden)?, hidden)?,
             Cell::Lstm => {
-                let (hidden, cell) = weights.sums(input, hidden)?.lstm_gates(cell)?;
+                let (hidden, cell) = weights.gates(input_gates, hidden)?.lstm_gates(cell)?;
                 return Ok(match &weights.hr {
                     Some(projection) => [hidden.linear(projection, None)?, cell],
                     None => [hidden, cell],
@@ -62,13 +62,13 @@ pub(super) struct Recurrent {
 }
 
 impl Recurrent {
-    /// The sums of a step's argument and of its hidden state.
-    pub(super) fn sums(&self, input: &Tensor, hidden: &Tensor) -> Result<Tensor> {
-        input.add(&self.of_hidden(hidden)?)
+    /// The gates of a step, before their activations, by those of the argument.
+    pub(super) fn gates(&self, input_gates: &Tensor, hidden: &Tensor) -> Result<Tensor> {
+        input_gates.add(&self.hidden_gates(hidden)?)
     }
 
-    /// The sums of a step's hidden state.
-    fn of_hidden(&self, hidden: &Tensor) -> Result<Tensor> {
+    /// What the hidden state adds to the gates.
+    fn hidden_gates(&self, hidden: &Tensor) -> Result<Tensor> {
         hidden.linear(&self.hh, self.bias_hh.as_ref())
     }
 }

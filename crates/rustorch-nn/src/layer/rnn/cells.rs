@@ -10,7 +10,7 @@ options! {
     RNNCellOptions {
         /// Whether it has biases.
         bias: plain bool = true;
-        /// What an [`RNNCell`] does with its sums; other cells have nonlinearities of their own.
+        /// What an [`RNNCell`] applies to what its weights give; other cells have nonlinearities of their own.
         nonlinearity: plain Nonlinearity = Nonlinearity::Tanh;
     }
 }
@@ -49,7 +49,7 @@ macro_rules! cell {
             /// If the dtype is none of floats, or memory does not suffice.
             pub fn with(input_size: usize, hidden_size: usize, $options: RNNCellOptions) -> Result<$cell> {
                 let cell = $step;
-                let rows = cell.gates() * hidden_size;
+                let rows = cell.gate_count() * hidden_size;
                 let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, $options.tensor);
                 let bias = || if $options.bias { parameter(&[rows]).map(Some) } else { Ok(None) };
                 Ok($cell {

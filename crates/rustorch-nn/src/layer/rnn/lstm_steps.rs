@@ -5,7 +5,7 @@ use super::cell::Recurrent;
 use rustorch_tensor::autograd::{Function, FunctionContext, Gradients, is_grad_enabled, vjp};
 use rustorch_tensor::{Result, Tensor};
 
-/// Of `(sums of the argument [steps · rows, 4 · hidden], hidden, cell [rows, hidden], weight [4 · hidden, hidden][, bias])` the hidden
+/// Of `(gates by the argument [steps · rows, 4 · hidden], hidden, cell [rows, hidden], weight [4 · hidden, hidden][, bias])` the hidden
 /// states `[steps · rows, hidden]` and the last cell state.
 #[derive(Clone, Copy)]
 pub(super) struct LstmSteps {
@@ -17,7 +17,7 @@ pub(super) struct LstmSteps {
 
 /// What the steps computed, in the order in which they ran.
 struct Steps {
-    sums: Vec<Tensor>,
+    gates: Vec<Tensor>,
     hidden: Vec<Tensor>,
     cells: Vec<Tensor>,
 }
@@ -38,11 +38,11 @@ impl LstmSteps {
         let hh = weight.t()?.contiguous()?.t()?;
         let recurrent = Recurrent { hh, bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
         let mut state = [hidden.clone(), cell.clone()];
-        let mut steps = Steps { sums: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
+        let mut steps = Steps { gates: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
         for start in self.starts(x) {
-            let sums = recurrent.sums(&x.narrow(0, start, self.rows)?, &state[0])?;
-            state = sums.lstm_gates(&state[1])?.into();
-            steps.sums.push(sums);
+            let gates = recurrent.gates(&x.narrow(0, start, self.rows)?, &state[0])?;
+            state = gates.lstm_gates(&state[1])?.into();
+            steps.gates.push(gates);
             steps.hidden.push(state[0].clone());
             steps.cells.push(state[1].clone());
         }
@@ -71,7 +71,7 @@ impl Function for LstmSteps {
     fn forward(&self, cx: &mut FunctionContext, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let steps = self.run(inputs)?;
         cx.save(inputs);
-        cx.save(&steps.sums.iter().collect::<Vec<_>>());
+        cx.save(&steps.gates.iter().collect::<Vec<_>>());
         let (last, cells) = steps.cells.split_last().expect("there is a step");
         cx.save(&cells.iter().collect::<Vec<_>>());
         let hidden = self.in_order(steps.hidden)?;
@@ -94,7 +94,7 @@ impl Function for LstmSteps {
         }
         let mut of_hidden: Option<Tensor> = None;
         let mut of_cell = grads.output(1)?.cloned();
-        let of_sums = Tensor::zeros(x.shape(), (x.dtype(), x.device()))?;
+        let grad_all = Tensor::zeros(x.shape(), (x.dtype(), x.device()))?;
         for (i, &start) in starts.iter().enumerate().rev() {
             let before = if i == 0 { grads.saved(2)? } else { grads.saved(given + count + i - 1)? };
             let own = grads.output(0)?.map(|all| all.narrow(0, start, self.rows)).transpose()?;
@@ -103,12 +103,12 @@ impl Function for LstmSteps {
                 (Some(grad), None) | (None, Some(grad)) => grad,
                 (None, None) => before.zeros_like()?,
             };
-            let (sums, of_before) = (of_sums.narrow(0, start, self.rows)?, before.zeros_like()?);
-            let of_step = [&sums, &of_before];
+            let (grad_gates, of_before) = (grad_all.narrow(0, start, self.rows)?, before.zeros_like()?);
+            let of_step = [&grad_gates, &of_before];
             grads.saved(given + i)?.lstm_gates_backward_into(before, &grad, of_cell.as_ref(), of_step)?;
             of_cell = Some(of_before);
             of_hidden = match i > 0 || grads.needs_input_grad(1) {
-                true => Some(sums.matmul(weight)?),
+                true => Some(grad_gates.matmul(weight)?),
                 false => None,
             };
         }
@@ -121,13 +121,13 @@ impl Function for LstmSteps {
                 true => [hidden.narrow(0, self.rows, others)?, first.clone()],
                 false => [first.clone(), hidden.narrow(0, 0, others)?],
             };
-            all[3] = Some(of_sums.t()?.matmul(&Tensor::cat(&before, 0)?)?);
+            all[3] = Some(grad_all.t()?.matmul(&Tensor::cat(&before, 0)?)?);
         }
         if given > 4 {
             let wanted = grads.needs_input_grad(4);
-            all.push(if wanted { Some(of_sums.sum(0, false)?) } else { None });
+            all.push(if wanted { Some(grad_all.sum(0, false)?) } else { None });
         }
-        all[0] = Some(of_sums);
+        all[0] = Some(grad_all);
         Ok(all)
     }
 }

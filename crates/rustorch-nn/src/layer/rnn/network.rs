@@ -11,7 +11,7 @@ options! {
     RNNOptions {
         /// How many layers there are, each of which gets the hidden states of the one before.
         num_layers: plain usize = 1;
-        /// What an [`RNN`](crate::RNN) does with its sums; the others have nonlinearities of their own.
+        /// What an [`RNN`](crate::RNN) applies to what its weights give; the others have nonlinearities of their own.
         nonlinearity: plain Nonlinearity = Nonlinearity::Tanh;
         /// Whether it has biases.
         bias: plain bool = true;
@@ -79,7 +79,7 @@ impl Network {
         }
         let directions = if options.bidirectional { 2 } else { 1 };
         let width = if proj_size == 0 { hidden_size } else { proj_size };
-        let rows = cell.gates() * hidden_size;
+        let rows = cell.gate_count() * hidden_size;
         let parameter = |shape: &[usize]| init::default_parameter(shape, hidden_size, options.tensor);
         let maybe = |there: bool, shape: &[usize]| if there { parameter(shape).map(Some) } else { Ok(None) };
         let mut weights = Vec::new();

@@ -94,7 +94,7 @@ impl Network {
         is_reverse: bool,
     ) -> Result<(Tensor, [Tensor; 2])> {
         let tensor = |parameter: &Option<Parameter>| parameter.as_ref().map(Parameter::tensor);
-        // The sums with the argument do not depend on the state: one matmul for all steps.
+        // The gates by the argument do not depend on the state: one matmul for all steps.
         let inputs = x.linear(&weights.weight_ih.tensor(), tensor(&weights.bias_ih).as_ref())?;
         let recurrent = Recurrent {
             hh: weights.weight_hh.tensor(),

@@ -18,7 +18,7 @@ impl Rule for RnnGates {
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
         let mut args: SmallVec<[Tensor; 5]> =
             (0..cx.inputs()).map(|i| cx.arg(i).cloned()).collect::<Result<_>>()?;
-        let (state, dtype) = (self.sums(), args[0].dtype());
+        let (state, dtype) = (self.gate_args(), args[0].dtype());
         let mut grads = cx.grads.iter();
         args.push(match grads.next() {
             Some(Some(grad)) => grad.to_dtype(dtype)?,
@@ -46,7 +46,7 @@ impl Rule for RnnGatesBackward {
         unfused(cx, |args| {
             let dtype = args[0].dtype();
             let args = args.iter().map(wide).collect::<Result<Vec<_>>>()?;
-            let (inputs, given) = args.split_at(gates.sums() + 1);
+            let (inputs, given) = args.split_at(gates.gate_args() + 1);
             // Without a gradient of the cell state, that of the hidden state alone.
             let results = |inputs: &[Tensor]| {
                 let mut results = composed(gates, inputs)?;
@@ -61,20 +61,20 @@ impl Rule for RnnGatesBackward {
 }
 
 /// The states after a step, by tensor operations.
-fn composed(gates: RnnGates, args: &[Tensor]) -> Result<Vec<Tensor>> {
+fn composed(op: RnnGates, args: &[Tensor]) -> Result<Vec<Tensor>> {
     let part = |x: &Tensor, gate: usize| {
-        let width = x.dims()[x.ndim() - 1] / gates.gates();
+        let width = x.dims()[x.ndim() - 1] / op.gate_count();
         x.narrow(-1, gate * width, width)
     };
-    match (gates, args) {
-        (RnnGates::Lstm, [sums, cell]) => {
-            let kept = part(sums, 1)?.sigmoid()?.mul(cell)?;
-            let cell = kept.add(&part(sums, 0)?.sigmoid()?.mul(&part(sums, 2)?.tanh()?)?)?;
-            Ok(vec![part(sums, 3)?.sigmoid()?.mul(&cell.tanh()?)?, cell])
+    match (op, args) {
+        (RnnGates::Lstm, [gates, cell]) => {
+            let kept = part(gates, 1)?.sigmoid()?.mul(cell)?;
+            let cell = kept.add(&part(gates, 0)?.sigmoid()?.mul(&part(gates, 2)?.tanh()?)?)?;
+            Ok(vec![part(gates, 3)?.sigmoid()?.mul(&cell.tanh()?)?, cell])
         }
-        (RnnGates::Gru, [input, sums, hidden]) => {
-            let gate = |i: usize| part(input, i)?.add(&part(sums, i)?)?.sigmoid();
-            let new = part(input, 2)?.add(&gate(0)?.mul(&part(sums, 2)?)?)?.tanh()?;
+        (RnnGates::Gru, [input, by_hidden, hidden]) => {
+            let gate = |i: usize| part(input, i)?.add(&part(by_hidden, i)?)?.sigmoid();
+            let new = part(input, 2)?.add(&gate(0)?.mul(&part(by_hidden, 2)?)?)?.tanh()?;
             Ok(vec![new.add(&gate(1)?.mul(&hidden.sub(&new)?)?)?])
         }
         _ => unreachable!("inferred"),

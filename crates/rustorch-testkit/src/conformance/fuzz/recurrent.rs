@@ -13,9 +13,10 @@ pub(super) fn rnn_gates(draw: &mut Draw) -> Option<Case> {
     let dims = draw.dims(ndim, 2000);
     let gates = draw.kind.pick(RnnGates::ALL);
     let mut wide = dims.clone();
-    wide[ndim - 1] *= gates.gates();
+    wide[ndim - 1] *= gates.gate_count();
     let numbers = Numbers::within(-6.0, 6.0).with(Special::Infinite);
-    let mut args: Vec<Argument> = (0..gates.sums()).map(|_| draw.argument(dtype, &wide, numbers)).collect();
+    let mut args: Vec<Argument> =
+        (0..gates.gate_args()).map(|_| draw.argument(dtype, &wide, numbers)).collect();
     let (op, beside) = match (draw.kind.chance(50), gates) {
         (true, gates) => (Op::RnnGates(gates), 1),
         (false, RnnGates::Lstm) => (Op::RnnGatesBackward(RnnGatesBackward::Lstm), 2 + draw.kind.below(2)),
