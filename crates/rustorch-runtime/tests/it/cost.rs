@@ -331,6 +331,21 @@ fn measurements_are_kept_on_disk_and_read_again() {
 }
 
 #[test]
+fn a_slow_compiler_takes_nothing_from_the_rates() {
+    let matmul = |device: &FakeDevice| {
+        // A start that hides what small matmuls take.
+        device.script(Rule::at(Point::Run).act(Act::Delay(Duration::from_micros(100))));
+        let calibration = Calibration::measure_within(device, Duration::from_secs(6)).unwrap();
+        calibration.model.rates(OpKind::MatMul, OpType::LinearAlgebra, DType::F32).0
+    };
+    // The time for all sizes of a probe is a twelfth of the limit.
+    let slow = unmeasured();
+    slow.script(Rule::at(Point::Run).op("matmul").times(1).act(Act::Delay(Duration::from_secs(1))));
+    let (cached, compiled) = (matmul(&unmeasured()), matmul(&slow));
+    assert!(compiled > 0.4 * cached, "{compiled} {cached}");
+}
+
+#[test]
 fn matmuls_of_a_library_have_rates_of_their_own() {
     let layout = Layout::contiguous(shape(&[256, 256]));
     let meta = TensorMeta { dtype: DType::F32, layout: &layout, device: CUDA };
