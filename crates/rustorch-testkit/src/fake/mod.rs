@@ -7,8 +7,8 @@ pub use script::{Act, Point, Rule};
 
 use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
-    Backend, Buffer, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics, Element, Extensions,
-    Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16, copy_mismatch, f16,
+    Backend, Buffer, C64, C128, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics, Element,
+    Extensions, Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16, copy_mismatch, f16,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -303,8 +303,10 @@ unsafe impl Backend for FakeDevice {
         }
         // SAFETY: this function's contract, for the same dtypes and layouts.
         unsafe { self.inner.run(op, &args, &mut places)? };
-        if act == Some(Act::Nan) {
-            places.iter_mut().for_each(plant_nan);
+        match act {
+            Some(Act::Nan) => places.iter_mut().for_each(|place| plant(place, f64::NAN)),
+            Some(Act::Err(error)) => places.iter_mut().for_each(|place| plant(place, error)),
+            _ => {}
         }
         Ok(())
     }
@@ -393,22 +395,25 @@ fn spoil(place: &mut ViewMut<'_>) {
     }
 }
 
-/// Writes NaN to the first element of a floating-point result.
-fn plant_nan(place: &mut ViewMut<'_>) {
-    fn set<T: Element>(place: &mut ViewMut<'_>, value: T) {
+/// Adds so much of its modulus to the first element of a floating-point or complex result.
+fn plant(place: &mut ViewMut<'_>, error: f64) {
+    fn change<T: Element>(place: &mut ViewMut<'_>, off: impl Fn(T) -> T) {
         if let Some(address) = place.address::<T>() {
-            // SAFETY: the address of the first element of a place that is not empty.
-            unsafe { address.write(value) };
+            // SAFETY: the address of the first element of a place that is not empty, which the operation has written.
+            unsafe { address.write(off(address.read())) };
         }
     }
     if place.layout().numel() == 0 {
         return;
     }
+    let real = |x: f64| x + error * x.abs();
     match place.dtype() {
-        DType::F16 => set(place, f16::NAN),
-        DType::BF16 => set(place, bf16::NAN),
-        DType::F32 => set(place, f32::NAN),
-        DType::F64 => set(place, f64::NAN),
+        DType::F16 => change::<f16>(place, |x| f16::from_f64(real(x.to_f64()))),
+        DType::BF16 => change::<bf16>(place, |x| bf16::from_f64(real(x.to_f64()))),
+        DType::F32 => change::<f32>(place, |x| real(x.into()) as f32),
+        DType::F64 => change::<f64>(place, real),
+        DType::C64 => change::<C64>(place, |x| C64::new(x.re + error as f32 * x.norm(), x.im)),
+        DType::C128 => change::<C128>(place, |x| C128::new(x.re + error * x.norm(), x.im)),
         _ => {}
     }
 }

@@ -37,8 +37,10 @@ pub enum Act {
     RunOut,
     /// It is gone, and every later call finds it so: [`Fault::DeviceLost`].
     Lose,
-    /// It works, but the first element of each floating-point result is NaN; at [`Point::Run`] only.
+    /// It works, but the first element of each floating-point or complex result is NaN; at [`Point::Run`] only.
     Nan,
+    /// It works, but the first element of each floating-point or complex result is off by so much of its modulus; at [`Point::Run`] only.
+    Err(f64),
     /// It works, but takes so long.
     Delay(Duration),
 }
@@ -52,7 +54,7 @@ impl Act {
             Act::TimeOut => Fault::Timeout { device, millis: 1 },
             Act::RunOut => Fault::OutOfMemory { device, requested: 0 },
             Act::Lose => Fault::DeviceLost { device, message: message() },
-            Act::Decline(_) | Act::Nan | Act::Delay(_) => return None,
+            Act::Decline(_) | Act::Nan | Act::Err(_) | Act::Delay(_) => return None,
         })
     }
 }
