@@ -1,7 +1,7 @@
 //! Matmuls of dense operands.
 
 use super::{Random, Tensor, bits, matmul, run};
-use rustorch_core::{C64, C128, MatMul, Op, UnaryOp, bf16, f16};
+use rustorch_core::{C64, C128, Element, MatMul, Op, UnaryOp, bf16, f16};
 
 /// Sizes `m`, `n`, `k` about the edges of tiles.
 const SIZES: [(usize, usize, usize); 9] = [
@@ -176,4 +176,38 @@ fn the_activation_comes_after_the_bias() {
     let want: Vec<f32> = plain.iter().map(|v| v.max(0.0)).collect();
     assert!(plain.iter().any(|&v| v < 0.0));
     assert_eq!(run(2, &relu, &args).values::<f32>(), want);
+}
+
+#[test]
+fn many_rows_give_the_bits_of_a_few_at_a_time() {
+    // More values than a block of the right operand has, some of a last panel of columns, and of a last stack of rows.
+    let (m, n, k, few) = (307, 330, 900, 40);
+    let random = &mut Random::new(17);
+    let (a, b) = (random.floats(m * k), random.floats(k * n));
+    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+    macro_rules! equal {
+        ($ty:ty, $w:ty, $from:expr, $w_from:expr) => {
+            let a: Vec<$ty> = a.iter().map(|&x| $from(x)).collect();
+            let turned: Vec<$ty> = (0..m * k).map(|i| a[i % m * k + i / m]).collect();
+            let b = Tensor::of(&[k, n], &b.iter().map(|&x| $w_from(x)).collect::<Vec<$w>>());
+            let bias = Tensor::of(&[n], &a[..n]);
+            let relu = if <$ty as Element>::DTYPE.is_float() { &relu } else { &matmul() };
+            for (op, bias) in [(&matmul(), None), (relu, None), (relu, Some(&bias))] {
+                let product = |threads, x: &Tensor| match bias {
+                    Some(bias) => run(threads, op, &[x, &b, bias]).values::<$ty>(),
+                    None => run(threads, op, &[x, &b]).values::<$ty>(),
+                };
+                let rows = a.chunks(few * k).map(|x| Tensor::of(&[x.len() / k, k], x));
+                let want: Vec<$ty> = rows.flat_map(|x| product(1, &x)).collect();
+                for x in [Tensor::of(&[m, k], &a), Tensor::of(&[k, m], &turned).transposed()] {
+                    assert!(product(1, &x) == want && product(2, &x) == want, "{op:?}");
+                }
+            }
+        };
+    }
+    equal!(f32, f32, |x| x, |x| x);
+    equal!(f32, bf16, |x| x, bf16::from_f32);
+    equal!(f64, f64, f64::from, f64::from);
+    equal!(bf16, bf16, bf16::from_f32, bf16::from_f32);
+    equal!(i32, i32, |x: f32| (x * 1e6) as i32, |x: f32| (x * 1e6) as i32);
 }

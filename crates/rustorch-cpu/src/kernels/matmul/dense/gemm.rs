@@ -2,6 +2,7 @@
 
 use super::Arithmetic;
 use super::kernel::{HIGHEST, Pitched, Scalar, Tiles};
+use super::many_rows;
 use super::pack::{pack_columns, pack_rows};
 use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
 use crate::kernels::matmul::tasks::{MOST_ROWS, Task, Tasks};
@@ -22,7 +23,7 @@ pub(super) struct Strided {
 }
 
 /// Inner values that are packed together: a panel of columns stays in the first-level cache.
-const DEPTH: usize = 256;
+pub(super) const DEPTH: usize = 256;
 
 /// A right operand that can be packed chunk by chunk.
 pub(super) trait Columns<E>: Sync {
@@ -102,6 +103,12 @@ pub(super) unsafe fn run_packing<A: Arithmetic, C: Columns<A::E>>(
     mut gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) {
     let (_, k) = source.size();
+    if let [gemm] = gemms
+        // SAFETY: this function's contract.
+        && unsafe { many_rows::run::<A, C>(pool, isa, source, A::E::tiles(isa), gemm) }
+    {
+        return;
+    }
     // As many at once as the pack buffer may hold.
     while let Some(first) = gemms.first() {
         let mut rows = first.x.count;
@@ -144,7 +151,7 @@ unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
         // Reading and packing a column, and multiplying, in nanoseconds.
         k as f64 * (0.1 * size + m as f64 * 0.003 * size)
     });
-    with_memory(&PACKED, rows.clone().sum::<usize>() * k, |packed: *mut A::E| {
+    with_packed(rows.clone().sum::<usize>() * k, |packed: *mut A::E| {
         let packed = Parts::new(packed);
         let stacks = rows.map(|m| m.div_ceil(most)).sum();
         pool.ranges(stacks, (PACK_GRAIN / (k * most).max(1)).max(1), |range| {
@@ -310,7 +317,7 @@ unsafe fn pack_stacks<A: Arithmetic>(
 }
 
 /// Values of rows that are packed before the next stack's, where they lie apart.
-const SPREAD: usize = 64;
+pub(super) const SPREAD: usize = 64;
 
 /// Elements for a thread to pack at least.
 const PACK_GRAIN: usize = 16 << 10;
@@ -325,7 +332,7 @@ type Memory = LocalKey<Cell<Vec<Line>>>;
 thread_local! {
     /// Of tasks.
     static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-    /// Of packed left operands, while tasks run.
+    /// Of packed operands, while tasks run.
     static PACKED: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
@@ -335,6 +342,11 @@ const MOST_KEPT: usize = 64 << 20;
 /// Calls `run` with memory for `len` elements, of unspecified contents.
 pub(crate) fn with_scratch<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
     with_memory(&SCRATCH, len, run)
+}
+
+/// As [`with_scratch`], for the packed operand of a GEMM, while tasks run.
+pub(super) fn with_packed<E: Scalar>(len: usize, run: impl FnOnce(*mut E)) {
+    with_memory(&PACKED, len, run)
 }
 
 fn with_memory<E: Scalar>(memory: &'static Memory, len: usize, run: impl FnOnce(*mut E)) {

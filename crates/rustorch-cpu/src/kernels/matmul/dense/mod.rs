@@ -7,6 +7,7 @@ mod blocks;
 mod direct;
 mod gemm;
 mod kernel;
+mod many_rows;
 mod pack;
 mod subtract;
 #[cfg(target_arch = "x86_64")]
