@@ -18,6 +18,8 @@ const BLOCK: usize = 1 << 20;
 const FEWEST: usize = 24;
 const FEWEST_OF_THREAD: usize = 8;
 
+/// Columns for which rows are packed, at least.
+const LEAST_COLUMNS: usize = 256;
 /// Stacks that are packed at once where a row's elements lie apart: of four with twelve rows, whole cache lines.
 const GROUP: usize = 4;
 
@@ -45,9 +47,9 @@ fn blocks(n: usize, k: usize, panel: usize, size: usize, may_cut: bool) -> Optio
             (0..k).step_by(depth).map(|p| Block { columns: columns.clone(), values: p..(p + depth).min(k) }),
         );
     }
-    // Each column of these has all values.
+    // Each column of these has all values. For each block, rows are packed anew.
     let width = wide(k);
-    if whole < n && width == 0 {
+    if whole < n && width < if may_cut { panel } else { LEAST_COLUMNS } {
         return None;
     }
     all.extend(
@@ -73,8 +75,7 @@ pub(super) unsafe fn run<A: Arithmetic, C: Columns<A::E>>(
     if A::ADDS || n == 0 || k == 0 || stacks < FEWEST.max(FEWEST_OF_THREAD * pool.threads()) {
         return false;
     }
-    let is_plain = A::IS_PLAIN && gemm.out.bias.is_none();
-    let in_place = if is_plain { gemm.out.pitched(0) } else { None };
+    let in_place = if A::IS_PLAIN { gemm.out.pitched(0) } else { None };
     let Some(blocks) = blocks(n, k, tiles.columns, size_of::<A::E>(), in_place.is_some()) else {
         return false;
     };
@@ -168,11 +169,19 @@ impl<A: Arithmetic, C: Columns<A::E>> Work<'_, A, C> {
                             }
                         }
                     }
-                    for panel in (0..panels).filter(|&panel| !self.is_in_place(panel)) {
+                    let is_last = values.end == x.len();
+                    for panel in 0..panels {
                         let j = all.start + panel * columns;
                         let n = columns.min(all.end - j);
                         for row in group.clone() {
-                            let sums = self.sums((first, row), panel, memory).first;
+                            let mut sums = self.sums((first, row), panel, memory).first;
+                            if self.is_in_place(panel) {
+                                if !is_last || out.bias.is_none() {
+                                    continue;
+                                }
+                                memory.copy_from_nonoverlapping(sums, n);
+                                sums = memory;
+                            }
                             out.store(row, j, std::slice::from_raw_parts(sums, n), A::out);
                         }
                     }
