@@ -6,9 +6,41 @@
 
 use crate::{Isa, fused};
 use rustorch_core::{bf16, f16};
+use std::ops::{Deref, DerefMut};
 
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
+
+/// Sixteen numbers that fill a cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+/// Numbers from the beginning of a cache line on: none of their vectors crosses lines.
+pub(crate) struct Lines(Vec<Line>);
+
+impl Lines {
+    /// At least `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Lines {
+        Lines(vec![Line([0.0; LANES]); len.div_ceil(LANES)])
+    }
+}
+
+impl Deref for Lines {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: lines are numbers one behind the other, without padding.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * LANES) }
+    }
+}
+
+impl DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * LANES) }
+    }
+}
 
 /// An instruction set, as a value that proves that the CPU has it.
 pub(crate) trait Level: Copy {

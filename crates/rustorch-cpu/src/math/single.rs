@@ -72,9 +72,10 @@ pub(super) fn exp_normal<L: Level>(l: L, x: f32) -> f32 {
 /// r, what rounding it lost, and n.
 #[inline(always)]
 fn reduce<L: Level>(l: L, x: f32) -> (f32, f32, i32) {
-    // Beyond these the result is 0 or ∞; a NaN fails both tests.
+    // Beyond these the result is 0 or ∞; a NaN fails both tests. At the lower one, both factors of `scale` are 0: a product that is
+    // rounded to 0 takes CPUs a hundred times as long, and e^−∞ is common where scores are masked.
     let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
+    let x = if x < -176.0 { -176.0 } else { x };
     let shifted = l.fma(x, consts::LOG2_E, ROUNDER);
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
     let whole = shifted - ROUNDER;

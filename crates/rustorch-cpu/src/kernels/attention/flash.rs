@@ -2,7 +2,7 @@
 
 use super::half;
 use crate::math::Real;
-use crate::simd::{self, LANES, Level, Task};
+use crate::simd::{self, LANES, Level, Lines, Task};
 use rustorch_core::Attention;
 
 /// Keys of a block: two vectors.
@@ -20,13 +20,13 @@ pub(super) struct Rows {
     e: usize,
     /// Widths of a query and of a result.
     widths: (usize, usize),
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
+    q: Lines,
+    k: Lines,
+    v: Lines,
     /// Scores, then weights: `KEYS` of each row.
-    s: Vec<f32>,
+    s: Lines,
     /// Weighted sums of values.
-    acc: Vec<f32>,
+    acc: Lines,
     /// The largest score so far of each row.
     largest: Vec<f32>,
     /// The sum of each row's weights relative to its largest.
@@ -48,11 +48,11 @@ impl Rows {
             d,
             e,
             widths,
-            q: vec![0.0; rows * d],
-            k: vec![0.0; KEYS * d],
-            v: vec![0.0; KEYS * e],
-            s: vec![0.0; rows * KEYS],
-            acc: vec![0.0; rows * e],
+            q: Lines::zeros(rows * d),
+            k: Lines::zeros(KEYS * d),
+            v: Lines::zeros(KEYS * e),
+            s: Lines::zeros(rows * KEYS),
+            acc: Lines::zeros(rows * e),
             largest: vec![f32::NEG_INFINITY; rows],
             total: vec![0.0; rows],
             masks: dropout.then(|| vec![0.0; rows * KEYS]),
@@ -253,7 +253,7 @@ impl Task for Absorb<'_> {
         }
         for (shrink, largest) in shrink.iter_mut().zip(&work.largest) {
             // A query that has seen nothing yet has nothing to shrink.
-            *shrink = if *largest == f32::NEG_INFINITY { 1.0 } else { Real::exp(*shrink, l) };
+            *shrink = if *largest == f32::NEG_INFINITY { 1.0 } else { Real::exp_normal(*shrink, l) };
         }
         for first in (0..rows).step_by(4) {
             let group = first..rows.min(first + 4);
@@ -264,7 +264,7 @@ impl Task for Absorb<'_> {
                 let most = work.largest[row];
                 let most = if most == f32::NEG_INFINITY { 0.0 } else { most };
                 for score in s.iter_mut() {
-                    *score = Real::exp(*score - most, l);
+                    *score = Real::exp_normal(*score - most, l);
                 }
                 let s = s.as_chunks().0;
                 halves[row - first] = l.add(l.load(&s[0]), l.load(&s[1]));
