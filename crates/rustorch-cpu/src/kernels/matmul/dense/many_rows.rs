@@ -12,7 +12,7 @@ use crate::{Isa, ThreadPool};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// Bytes of a block: half of the second-level cache of most CPUs.
+/// Bytes of a block: half of the second-level cache of a server's core.
 const BLOCK: usize = 1 << 20;
 /// Stacks of rows with which packing the right operand block by block is worth it, and how many each thread must have.
 const FEWEST: usize = 24;
