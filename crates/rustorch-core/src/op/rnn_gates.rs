@@ -1,7 +1,7 @@
 //! The gates of recurrent networks: what a step of an LSTM or a GRU computes elementwise, behind its matmuls.
 //!
-//! *Gates* as arguments are values before the activations. All of them lie beside each other in the last dimension, in PyTorch's order;
-//! the other dimensions are those of the states. Operands are floats of one dtype, and 16-bit ones are computed in `F32`.
+//! Arguments named `gates` are pre-activations, those of all gates beside each other in the last dimension, in PyTorch's order; the other
+//! dimensions are those of the states. Operands are floats of one dtype, and 16-bit ones are computed in `F32`.
 
 use super::{OpType, Operation, float, out_elements, same_dense};
 use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};

@@ -37,7 +37,7 @@ pub(crate) struct Task {
 /// Rows beyond which a task's intermediate sums leave the caches.
 pub(crate) const MOST_ROWS: usize = 1024;
 /// Nanoseconds of work worth claiming a task for.
-const WORTH: f64 = 10_000.0;
+pub(crate) const WORTH: f64 = 10_000.0;
 
 impl Tasks {
     /// Cuts GEMMs of `n` columns and so many `rows` at multiples of `tile` columns, given the nanoseconds that a column takes

@@ -102,8 +102,9 @@ pub(super) unsafe fn run_packing<A: Arithmetic, C: Columns<A::E>>(
     source: &C,
     mut gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) {
-    let (_, k) = source.size();
+    let (n, k) = source.size();
     if let [gemm] = gemms
+        && gemm.x.count * n * k > SMALL
         // SAFETY: this function's contract.
         && unsafe { many_rows::run::<A, C>(pool, isa, source, A::E::tiles(isa), gemm) }
     {
@@ -145,12 +146,8 @@ unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
         // SAFETY: this function's contract.
         return unsafe { run_small::<A, C>(isa, source, tiles, gemm) };
     }
-    let size = size_of::<A::E>() as f64;
     let rows = gemms.iter().map(|gemm| gemm.x.count);
-    let tasks = Tasks::new(pool.threads(), n, rows.clone(), (columns, most), |m| {
-        // Reading and packing a column, and multiplying, in nanoseconds.
-        k as f64 * (0.1 * size + m as f64 * 0.003 * size)
-    });
+    let tasks = Tasks::new(pool.threads(), n, rows.clone(), (columns, most), |m| multiply_ns::<A::E>(k, m));
     with_packed(rows.clone().sum::<usize>() * k, |packed: *mut A::E| {
         let packed = Parts::new(packed);
         let stacks = rows.map(|m| m.div_ceil(most)).sum();
@@ -173,6 +170,11 @@ unsafe fn run_at_once<A: Arithmetic, C: Columns<A::E>>(
             });
         });
     });
+}
+
+/// Nanoseconds in which `k` values of a column, or of a row, are read, packed, and multiplied with so many of the other operand.
+pub(super) fn multiply_ns<E>(k: usize, others: usize) -> f64 {
+    k as f64 * size_of::<E>() as f64 * (0.1 + others as f64 * 0.003)
 }
 
 /// Multiply-adds up to which a GEMM is not divided into tasks, which would take longer than to compute it.
@@ -320,7 +322,7 @@ unsafe fn pack_stacks<A: Arithmetic>(
 pub(super) const SPREAD: usize = 64;
 
 /// Elements for a thread to pack at least.
-const PACK_GRAIN: usize = 16 << 10;
+pub(super) const PACK_GRAIN: usize = 16 << 10;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]

@@ -4,10 +4,11 @@
 //! Goto, van de Geijn: *Anatomy of High-Performance Matrix Multiplication*, 2008, with the operands exchanged.
 
 use super::Arithmetic;
-use super::gemm::{Columns, DEPTH, SPREAD, with_packed, with_scratch};
+use super::gemm::{Columns, DEPTH, PACK_GRAIN, SPREAD, multiply_ns, with_packed, with_scratch};
 use super::kernel::{HIGHEST, Pitched, Tiles};
 use super::pack::pack_rows;
 use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
+use crate::kernels::matmul::tasks::WORTH;
 use crate::{Isa, ThreadPool};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -99,8 +100,10 @@ pub(super) unsafe fn run<A: Arithmetic, C: Columns<A::E>>(
             // SAFETY: this function's contract; each panel is packed by one thread, and read when all are; each stack's results are
             // written by one thread.
             unsafe {
-                pool.ranges(panels, 1, |panels| work.pack(panels));
-                pool.ranges(rows.div_ceil(together), 1, |groups| {
+                let grain = PACK_GRAIN / (tiles.columns * block.values.len());
+                pool.ranges(panels, grain, |panels| work.pack(panels));
+                let group_ns = together as f64 * multiply_ns::<A::E>(block.values.len(), block.columns.len());
+                pool.ranges(rows.div_ceil(together), (WORTH / group_ns).ceil() as usize, |groups| {
                     work.multiply(groups.start * together..rows.min(groups.end * together), together);
                 });
             }
