@@ -78,8 +78,8 @@ impl OptimizerRule {
 
 /// A step of an optimizer over any number of parameters, as PyTorch's fused optimizers.
 ///
-/// The arguments are the learning rate and the step count (1 in the first step), tensors of no dimensions, so that they may change
-/// where the operation does not; then of each parameter itself, its gradient, its `F32` master copy, if it has one, and its
+/// The arguments are the learning rate and the step count (a whole number, 1 in the first step), tensors of no dimensions, so that they may
+/// change where the operation does not; then of each parameter itself, its gradient, its `F32` master copy, if it has one, and its
 /// [states](OptimizerRule::states). The results are, of each, the new parameter, master copy and states, which may be written over the
 /// arguments.
 ///

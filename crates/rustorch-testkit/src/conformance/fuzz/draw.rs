@@ -106,6 +106,11 @@ impl Numbers {
         Numbers { special, ..self }
     }
 
+    /// Whole numbers.
+    pub(super) const fn whole(self) -> Numbers {
+        Numbers { step: 1.0, ..self }
+    }
+
     /// No zeros.
     pub(super) const fn nonzero(self) -> Numbers {
         Numbers { nonzero: true, ..self }

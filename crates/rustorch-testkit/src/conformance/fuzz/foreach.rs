@@ -53,7 +53,7 @@ pub(super) fn optimizer_step(draw: &mut Draw) -> Option<Case> {
     let unit = Numbers::within(-1.0, 1.0);
     let mut args: Vec<Argument> = vec![
         draw.argument(computed, &[], Numbers::within(0.0, 0.25)),
-        draw.argument(computed, &[], Numbers::within(2.0, 20.0)),
+        draw.argument(computed, &[], Numbers::within(2.0, 20.0).whole()),
     ];
     for dims in shapes(draw) {
         args.extend([dtype, dtype].map(|dtype| draw.argument(dtype, &dims, unit)));
