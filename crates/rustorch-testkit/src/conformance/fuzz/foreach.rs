@@ -51,8 +51,9 @@ pub(super) fn optimizer_step(draw: &mut Draw) -> Option<Case> {
     let computed = computed(dtype);
     let master = !matches!(dtype, DType::F32 | DType::F64);
     let unit = Numbers::within(-1.0, 1.0);
+    // Neighbours may be the very same: the learning rate then is the step count.
     let mut args: Vec<Argument> = vec![
-        draw.argument(computed, &[], Numbers::within(0.0, 0.25)),
+        draw.argument(computed, &[], Numbers::within(1.0, 2.0).whole()),
         draw.argument(computed, &[], Numbers::within(2.0, 20.0).whole()),
     ];
     for dims in shapes(draw) {
