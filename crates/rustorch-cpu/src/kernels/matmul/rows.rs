@@ -61,6 +61,14 @@ impl<'a, T: Copy> StridedRows<'a, T> {
         self.len
     }
 
+    /// Elements from one row to the next, if rows are evenly apart.
+    pub(crate) fn pitch(&self) -> Option<usize> {
+        match self.offsets {
+            RowOffsets::Strided(pitch) => Some(pitch),
+            RowOffsets::Listed(_) => None,
+        }
+    }
+
     /// Elements from one value of a row to the next.
     pub(crate) fn stride(&self) -> usize {
         self.stride

@@ -211,3 +211,38 @@ fn many_rows_give_the_bits_of_a_few_at_a_time() {
     equal!(bf16, bf16, bf16::from_f32, bf16::from_f32);
     equal!(i32, i32, |x: f32| (x * 1e6) as i32, |x: f32| (x * 1e6) as i32);
 }
+
+#[test]
+fn few_rows_give_the_bits_of_rows_one_by_one() {
+    // Some of a last panel of rows, of a last tile of columns, and of the last values that are multiplied together.
+    let (n, k) = (331, 603);
+    let random = &mut Random::new(18);
+    let (a, b) = (random.floats(64 * k), random.floats(n * k));
+    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+    macro_rules! equal {
+        ($ty:ty, $from:expr) => {
+            let all: Vec<$ty> = a.iter().map(|&x| $from(x)).collect();
+            let b = Tensor::of(&[n, k], &b.iter().map(|&x| $from(x)).collect::<Vec<$ty>>()).transposed();
+            let bias = Tensor::of(&[n], &all[..n]);
+            let relu = if <$ty as Element>::DTYPE.is_float() { &relu } else { &matmul() };
+            for m in [7, 13, 16, 27, 32, 61, 64] {
+                let a = &all[..m * k];
+                let turned: Vec<$ty> = (0..m * k).map(|i| a[i % m * k + i / m]).collect();
+                for (op, bias) in [(&matmul(), None), (relu, Some(&bias))] {
+                    let product = |threads, x: &Tensor| match bias {
+                        Some(bias) => run(threads, op, &[x, &b, bias]).values::<$ty>(),
+                        None => run(threads, op, &[x, &b]).values::<$ty>(),
+                    };
+                    let rows = a.chunks(k).map(|x| Tensor::of(&[1, k], x));
+                    let want: Vec<$ty> = rows.flat_map(|x| product(1, &x)).collect();
+                    for x in [Tensor::of(&[m, k], a), Tensor::of(&[k, m], &turned).transposed()] {
+                        assert!(product(1, &x) == want && product(2, &x) == want, "{m} {op:?}");
+                    }
+                }
+            }
+        };
+    }
+    equal!(f32, |x| x);
+    equal!(f64, f64::from);
+    equal!(i32, |x: f32| (x * 1e6) as i32);
+}

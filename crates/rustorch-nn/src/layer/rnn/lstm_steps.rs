@@ -34,9 +34,8 @@ impl LstmSteps {
 
     fn run(self, inputs: &[&Tensor]) -> Result<Steps> {
         let &[x, hidden, cell, weight, ref bias @ ..] = inputs else { unreachable!("at least four inputs") };
-        // In the order in which matmuls read it, by one copy for all steps.
-        let hh = weight.t()?.contiguous()?.t()?;
-        let recurrent = Recurrent { hh, bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
+        let recurrent =
+            Recurrent { hh: weight.clone(), bias_hh: bias.first().map(|&bias| bias.clone()), hr: None };
         let mut state = [hidden.clone(), cell.clone()];
         let mut steps = Steps { gates: Vec::new(), hidden: Vec::new(), cells: Vec::new() };
         for start in self.starts(x) {
@@ -94,6 +93,8 @@ impl Function for LstmSteps {
         }
         let mut of_hidden: Option<Tensor> = None;
         let mut of_cell = grads.output(1)?.cloned();
+        // In the order in which matmuls read it, by one copy for all steps.
+        let weight = weight.t()?.contiguous()?.t()?;
         let grad_all = Tensor::zeros(x.shape(), (x.dtype(), x.device()))?;
         for (i, &start) in starts.iter().enumerate().rev() {
             let before = if i == 0 { grads.saved(2)? } else { grads.saved(given + count + i - 1)? };
@@ -108,7 +109,7 @@ impl Function for LstmSteps {
             grads.saved(given + i)?.lstm_gates_backward_into(before, &grad, of_cell.as_ref(), of_step)?;
             of_cell = Some(of_before);
             of_hidden = match i > 0 || grads.needs_input_grad(1) {
-                true => Some(grad_gates.matmul(weight)?),
+                true => Some(grad_gates.matmul(&weight)?),
                 false => None,
             };
         }

@@ -1,9 +1,8 @@
 //! A dense GEMM, strided and packed: division into tiles and tasks.
 
-use super::Arithmetic;
 use super::kernel::{HIGHEST, Pitched, Scalar, Tiles};
-use super::many_rows;
 use super::pack::{pack_columns, pack_rows};
+use super::{Arithmetic, few_rows, many_rows};
 use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
 use crate::kernels::matmul::tasks::{MOST_ROWS, Task, Tasks};
 use crate::{Isa, ThreadPool};
@@ -89,7 +88,15 @@ pub(super) unsafe fn run<A: Arithmetic>(
     gemms: &[GroupedGemm<'_, StridedRows<'_, A::X>, A::X>],
 ) {
     // SAFETY: this function's contract.
-    unsafe { run_packing::<A, _>(pool, isa, &InMemory::<A>(w, PhantomData), gemms) }
+    unsafe {
+        if let [gemm] = gemms
+            && gemm.x.count * w.n * w.k > SMALL
+            && few_rows::run::<A>(pool, isa, w, A::E::tiles(isa), gemm)
+        {
+            return;
+        }
+        run_packing::<A, _>(pool, isa, &InMemory::<A>(w, PhantomData), gemms)
+    }
 }
 
 /// [`run`] with right operands of any kind.

@@ -25,6 +25,15 @@ impl<E> Pitched<*mut E> {
 pub(crate) type Tile<E> =
     unsafe fn(k: usize, x: *const E, w: *const E, from: Option<Pitched<*const E>>, to: Pitched<*mut E>);
 
+/// A tile whose left operand is read where it stands: the value `p` of row `i` is `p + i * pitch` elements from the first.
+pub(crate) type StridedTile<E> = unsafe fn(
+    k: usize,
+    x: Pitched<*const E>,
+    w: *const E,
+    from: Option<Pitched<*const E>>,
+    to: Pitched<*mut E>,
+);
+
 /// No tile is higher.
 pub(crate) const HIGHEST: usize = 12;
 
@@ -34,6 +43,8 @@ pub(crate) struct Tiles<E: 'static> {
     pub(crate) columns: usize,
     /// Rows and kernels, ascending from 1 row.
     pub(crate) by_rows: &'static [(usize, Tile<E>)],
+    /// Those of left operands that are not packed, if there are any, of as many rows.
+    pub(crate) strided: &'static [StridedTile<E>],
 }
 
 impl<E> Tiles<E> {
@@ -55,19 +66,35 @@ impl<E> Tiles<E> {
 
     /// The highest tile of at most `rows` rows.
     pub(crate) fn at_most(&self, rows: usize) -> (usize, Tile<E>) {
-        let fits = self.by_rows.partition_point(|&(height, _)| height <= rows);
-        self.by_rows[fits.max(1) - 1]
+        self.by_rows[self.place(rows)]
+    }
+
+    /// The place of the highest tile of at most `rows` rows.
+    fn place(&self, rows: usize) -> usize {
+        self.by_rows.partition_point(|&(height, _)| height <= rows).max(1) - 1
     }
 
     /// The tiles of rows that begin at a multiple of the [highest](Self::most_rows) and end at one or with the matrix: the
     /// first row of each, its height and kernel.
     pub(crate) fn over(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize, Tile<E>)> {
+        self.places(rows).map(|(row, place)| (row, self.by_rows[place].0, self.by_rows[place].1))
+    }
+
+    /// The same of left operands that are not packed: the first row of each, and its kernel.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub(crate) fn strided_over(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, StridedTile<E>)> {
+        self.places(rows).map(|(row, place)| (row, self.strided[place]))
+    }
+
+    fn places(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
         let mut next = rows.start;
         std::iter::from_fn(move || {
             (next < rows.end).then(|| {
-                let (height, tile) = self.at_most(rows.end - next);
-                next += height;
-                (next - height, height, tile)
+                let place = self.place(rows.end - next);
+                next += self.by_rows[place].0;
+                (next - self.by_rows[place].0, place)
             })
         })
     }
@@ -108,14 +135,15 @@ pub(crate) trait Vector: Copy {
     unsafe fn multiply_add(acc: Self, a: Self, b: Self) -> Self;
 }
 
-/// A tile of `H` rows and `V` vectors.
+/// A tile of `H` rows and `V` vectors; the value `p` of row `i` of the left operand is `p * value + i * row` elements from the first.
 ///
 /// # Safety
-/// As [`Tile`], on a CPU with the vectors' instruction set.
+/// As [`Tile`] or [`StridedTile`], on a CPU with the vectors' instruction set.
 #[inline(always)]
 pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
     k: usize,
     x: *const T::E,
+    [row, value]: [usize; 2],
     w: *const T::E,
     from: Option<Pitched<*const T::E>>,
     to: Pitched<*mut T::E>,
@@ -136,7 +164,7 @@ pub(crate) unsafe fn tile<T: Vector, const H: usize, const V: usize>(
                 right[v] = T::load(w.add((p * V + v) * T::LANES));
             }
             for i in 0..H {
-                let left = T::splat(*x.add(p * H + i));
+                let left = T::splat(*x.add(p * value + i * row));
                 for v in 0..V {
                     sums[i][v] = T::multiply_add(sums[i][v], left, right[v]);
                 }
@@ -194,7 +222,7 @@ unsafe fn plain<E: Scalar, const N: usize, const H: usize>(
     to: Pitched<*mut E>,
 ) {
     // SAFETY: this function's contract.
-    unsafe { tile::<Plain<E, N>, H, 1>(k, x, w, from, to) }
+    unsafe { tile::<Plain<E, N>, H, 1>(k, x, [1, H], w, from, to) }
 }
 
 /// Whether portable code fuses. Where there is no instruction it rounds twice: these sums are in no order that another
@@ -220,6 +248,7 @@ macro_rules! scalars {
                         (2, plain::<$ty, $lanes, 2>),
                         (4, plain::<$ty, $lanes, 4>),
                     ],
+                    strided: &[],
                 };
                 #[cfg(target_arch = "x86_64")]
                 if let Some(tiles) = <$ty as super::x86::ByHand>::tiles(isa) {

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod direct;
+mod few_rows;
 mod gemm;
 mod kernel;
 mod many_rows;

@@ -19,7 +19,7 @@ unsafe fn tile512<T: Vector, const H: usize>(
     to: Pitched<*mut T::E>,
 ) {
     // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, w, from, to) }
+    unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
 }
 
 /// # Safety
@@ -33,7 +33,35 @@ unsafe fn tile256<T: Vector, const H: usize>(
     to: Pitched<*mut T::E>,
 ) {
     // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, w, from, to) }
+    unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
+}
+
+/// # Safety
+/// As [`crate::kernels::matmul::dense::kernel::StridedTile`], on a CPU with AVX-512 F, BW and DQ.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn strided512<T: Vector, const H: usize>(
+    k: usize,
+    x: Pitched<*const T::E>,
+    w: *const T::E,
+    from: Option<Pitched<*const T::E>>,
+    to: Pitched<*mut T::E>,
+) {
+    // SAFETY: this function's contract.
+    unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
+}
+
+/// # Safety
+/// As [`crate::kernels::matmul::dense::kernel::StridedTile`], on a CPU with AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn strided256<T: Vector, const H: usize>(
+    k: usize,
+    x: Pitched<*const T::E>,
+    w: *const T::E,
+    from: Option<Pitched<*const T::E>>,
+    to: Pitched<*mut T::E>,
+) {
+    // SAFETY: this function's contract.
+    unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
 }
 
 /// Types with kernels by hand.
@@ -42,17 +70,19 @@ pub(super) trait ByHand: Scalar {
 }
 
 macro_rules! by_hand {
-    ($($e:ty: $v512:ty, rows $($h512:literal)*; $($v256:ty, rows $($h256:literal)*)?;)*) => {$(
+    ($($e:ty: $v512:ty, rows $($h512:literal)* $(strided $($s512:literal)*)?; $($v256:ty, rows $($h256:literal)* $(strided $($s256:literal)*)?)?;)*) => {$(
         impl ByHand for $e {
             fn tiles(isa: Isa) -> Option<&'static Tiles<$e>> {
                 static AVX512: Tiles<$e> = Tiles {
                     columns: 2 * <$v512 as Vector>::LANES,
                     by_rows: &[$(($h512, tile512::<$v512, $h512>)),*],
+                    strided: &[$($(strided512::<$v512, $s512>),*)?],
                 };
                 $(
                     static AVX2: Tiles<$e> = Tiles {
                         columns: 2 * <$v256 as Vector>::LANES,
                         by_rows: &[$(($h256, tile256::<$v256, $h256>)),*],
+                        strided: &[$($(strided256::<$v256, $s256>),*)?],
                     };
                 )?
                 match isa {
@@ -71,7 +101,7 @@ fn avx2<V: Vector>(tiles: &'static Tiles<V::E>) -> Option<&'static Tiles<V::E>> 
 }
 
 by_hand! {
-    f32: __m512, rows 1 2 4 8 12; __m256, rows 1 2 4 6;
+    f32: __m512, rows 1 2 4 8 12 strided 1 2 4 8 12; __m256, rows 1 2 4 6 strided 1 2 4 6;
     f64: __m512d, rows 1 2 4 8 12; __m256d, rows 1 2 4 6;
     C64: C64x8, rows 1 2 4 6; C64x4, rows 1 2 3;
     C128: C128x4, rows 1 2 4 6; C128x2, rows 1 2 3;

@@ -1,0 +1,109 @@
+//! A GEMM whose left operand has few rows: to pack the right operand would take long beside multiplying it. The operands are exchanged: rows
+//! of the left one are packed as columns, the right one is read where it stands, and sums are transposed on their way to the result.
+
+use super::Arithmetic;
+use super::gemm::{DEPTH, Strided, multiply_ns, with_packed, with_scratch};
+use super::kernel::{Pitched, Tiles};
+use super::pack::pack_columns;
+use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
+use crate::kernels::matmul::tasks::WORTH;
+use crate::{Isa, ThreadPool};
+use std::ops::Range;
+
+/// Panels of rows up to which this takes less time than to pack the right operand.
+const MOST_PANELS: usize = 2;
+/// The highest tiles whose sums are transposed at once.
+const TOGETHER: usize = 4;
+
+/// Runs a GEMM whose right operand has its columns' values contiguous, if its rows fill panels and its type has tiles for that; else
+/// returns `false` and does nothing.
+///
+/// Results are the bits of other ways: the same chain of multiply-adds.
+///
+/// # Safety
+/// As [`run`](super::gemm::run).
+pub(super) unsafe fn run<A: Arithmetic>(
+    pool: &ThreadPool,
+    isa: Isa,
+    w: Strided,
+    tiles: &Tiles<A::E>,
+    gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+) -> bool {
+    let (rows, panel) = (gemm.x.count, tiles.columns);
+    let panels = rows.div_ceil(panel);
+    let is_full = 4 * (panels * panel - rows) <= panels * panel;
+    let Some(pitch) = gemm.x.pitch() else { return false };
+    if tiles.strided.is_empty()
+        || !A::IS_PLAIN
+        || A::ADDS
+        || w.k_stride != 1
+        || w.k == 0
+        || panels > MOST_PANELS
+        || !is_full
+    {
+        return false;
+    }
+    let x = gemm.x.address(0);
+    with_packed(panels * panel * w.k, |packed: *mut A::E| {
+        for i in 0..panels {
+            let (first, n) = (i * panel, panel.min(rows - i * panel));
+            // SAFETY: this function's contract; there is room for all panels.
+            unsafe {
+                let (from, to) = (x.add(first * pitch).cast::<A::W>(), packed.add(first * w.k));
+                pack_columns::<A>(isa, from, (w.k, n), (gemm.x.stride(), pitch), panel, to);
+            }
+        }
+        let (packed, width) = (Parts::new(packed), TOGETHER * tiles.most_rows());
+        let block_ns = width as f64 * multiply_ns::<A::E>(w.k, rows);
+        pool.ranges(w.n.div_ceil(width), (WORTH / block_ns).ceil() as usize, |blocks| {
+            for block in blocks {
+                let columns = block * width..w.n.min((block + 1) * width);
+                // SAFETY: this function's contract; the panels are packed, and a block of results is one thread's.
+                unsafe { multiply::<A>(isa, w, tiles, gemm, packed.address(0), columns) }
+            }
+        });
+    });
+    true
+}
+
+/// Columns of all rows of the result, as many as one thread transposes at once.
+///
+/// # Safety
+/// As [`run`]; the rows are packed, panel after panel, and nobody else uses these results.
+unsafe fn multiply<A: Arithmetic>(
+    isa: Isa,
+    w: Strided,
+    tiles: &Tiles<A::E>,
+    GroupedGemm { w: matrix, x, out }: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+    packed: *const A::E,
+    columns: Range<usize>,
+) {
+    let (panel, width) = (tiles.columns, TOGETHER * tiles.most_rows());
+    with_scratch::<A::E>(2 * width * panel, |sums| {
+        // SAFETY: this function's contract. Factors are elements as they stand, by `IS_PLAIN`.
+        unsafe {
+            let transposed = sums.add(width * panel);
+            let matrix = matrix.cast::<A::E>();
+            for first in (0..x.count).step_by(panel) {
+                let packed = packed.add(first * w.k);
+                for p in (0..w.k).step_by(DEPTH) {
+                    for (j, tile) in tiles.strided_over(0..columns.len()) {
+                        let left = matrix.add((columns.start + j) * w.n_stride + p);
+                        let left = Pitched { first: left, pitch: w.n_stride };
+                        let to = Pitched { first: sums.add(j * panel), pitch: panel };
+                        let from = (p > 0).then(|| to.to_read());
+                        tile(DEPTH.min(w.k - p), left, packed.add(p * panel), from, to);
+                    }
+                }
+                let (rows, n) = (panel.min(x.count - first), columns.len());
+                pack_columns::<A>(isa, sums.cast(), (rows, n), (1, panel), width, transposed);
+                for i in 0..rows {
+                    let sums = std::slice::from_raw_parts(transposed.add(i * width), n);
+                    out.store(first + i, columns.start, sums, A::out);
+                }
+            }
+            // They are stored.
+            out.activate(0..x.count, columns);
+        }
+    });
+}
