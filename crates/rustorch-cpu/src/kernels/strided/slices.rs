@@ -8,6 +8,8 @@ use std::ops::Range;
 
 /// The fewest elements of a row for which this is worth its while.
 const SHORT: usize = 16;
+/// The fewest slices of a thread with which threads share slices, rather than rows.
+const FEWEST: usize = 16;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;
 
@@ -38,8 +40,8 @@ pub(crate) fn for_slices<T: Element>(
         return Ok(false);
     }
     let outer = Outer::new(&joint, &[last]);
-    let run = |rows: Range<usize>, columns: Range<usize>| {
-        for (k, &chosen) in chosen.iter().enumerate() {
+    let run = |places: Range<usize>, rows: Range<usize>, columns: Range<usize>| {
+        for (k, &chosen) in chosen.iter().enumerate().filter(|(_, chosen)| places.contains(chosen)) {
             outer.each(rows.clone(), |[to_index, from_index]| {
                 let to = to.at_index(to_index + chosen * steps[0] + columns.start);
                 let from = from.at_index(from_index + k * steps[1] + columns.start);
@@ -52,10 +54,15 @@ pub(crate) fn for_slices<T: Element>(
             });
         }
     };
-    // Slices may be written more than once: a thread has the same part of all.
-    match outer.count() {
-        1 => pool.ranges(row, (GRAIN / chosen.len()).max(SHORT), |columns| run(0..1, columns)),
-        rows => pool.ranges(rows, (GRAIN / (chosen.len() * row)).max(1), |rows| run(rows, 0..row)),
+    // Slices may be written more than once: a thread has the same part of all, or all of the same slices.
+    let count = outer.count();
+    if count == 1 && len >= FEWEST * pool.threads() {
+        let grain = (GRAIN * len).div_ceil(chosen.len() * row);
+        pool.ranges(len, grain.max(1), |places| run(places, 0..1, 0..row));
+    } else if count == 1 {
+        pool.ranges(row, (GRAIN / chosen.len()).max(SHORT), |columns| run(0..len, 0..1, columns));
+    } else {
+        pool.ranges(count, (GRAIN / (chosen.len() * row)).max(1), |rows| run(0..len, rows, 0..row));
     }
     Ok(true)
 }
