@@ -1,6 +1,6 @@
 //! Gather, scatter, index_select, masks.
 
-use crate::dispatch::run;
+use crate::dispatch::{run, run_into};
 use crate::{Tensor, TensorOrScalar};
 use rustorch_core::{
     DType, Dims, Embedding, Error, Gather, IndexSelect, Op, Result, Scatter, ScatterMode, ScatterReduce,
@@ -96,6 +96,17 @@ impl Tensor {
     /// As [`scatter`](Self::scatter), but the source is added to what is there, repeated indices included.
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.scattered(ScatterMode::Add, dim, index, source)
+    }
+
+    /// As [`scatter_add`](Self::scatter_add), written back in place.
+    ///
+    /// # Errors
+    /// As there. Nothing is written then.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn scatter_add_(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<()> {
+        let axis = self.axis("scatter_add", dim)?;
+        let op = Op::Scatter(Scatter { axis, mode: ScatterMode::Add });
+        run_into(&op, &[self, &*index.to_index("scatter_add")?, source], self)
     }
 
     /// The tensor with elements of `source` combined at `index` along a dimension, repeated indices included: integers and

@@ -62,6 +62,10 @@ fn nothing_is_written_twice_or_kept_beside() -> Result<()> {
             ("copy_ of a row", Box::new(|| x.copy_(&row))),
             ("fill_", Box::new(|| x.fill_(2))),
             ("index_copy_ of rows", Box::new(|| x.index_copy_(0, &index, &rows))),
+            (
+                "scatter_add_ of rows",
+                Box::new(|| x.scatter_add_(0, &index.unsqueeze(1)?.expand_as(&rows)?, &rows)),
+            ),
             ("index_copy_ of columns", Box::new(|| x.index_copy_(1, &index.narrow(0, 0, 2)?, &columns))),
             (
                 "+= -= *= /=",
@@ -185,6 +189,8 @@ fn what_is_refused_is_left_alone() -> Result<()> {
     for bad in [3i64, -1] {
         let error = x.index_copy_(0, &Tensor::new([0, bad])?, &rows).unwrap_err().to_string();
         assert!(error.contains(&bad.to_string()), "{error}");
+        let added = x.scatter_add_(0, &Tensor::new([[0, 0], [bad, 0]])?, &rows);
+        assert!(added.unwrap_err().to_string().contains(&bad.to_string()));
     }
     let int = Tensor::new([1i32, 2])?;
     assert!(int.floor_divide_into(&Tensor::new([1i32, 0])?, &int).unwrap_err().to_string().contains("zero"));
@@ -203,6 +209,33 @@ fn what_is_refused_is_left_alone() -> Result<()> {
         assert!(refused.is_err());
     }
     assert_eq!(bits(&x), before);
+    Ok(())
+}
+
+#[test]
+fn scatter_add_in_place_has_the_result_and_the_gradients_of_scatter_add() -> Result<()> {
+    let g = Generator::new(4);
+    let (x, source) = (g.randn([5, 3], DType::F64)?, g.randn([4, 3], DType::F64)?);
+    let index = Tensor::new([[1i64, 0, 4], [1, 1, 1], [0, 2, 4], [1, 0, 3]])?;
+    let weight = g.randn([5, 3], DType::F64)?;
+    x.requires_grad_(true)?;
+    source.requires_grad_(true)?;
+    let mut all = Vec::new();
+    for in_place in [false, true] {
+        let y = match in_place {
+            false => x.mul(2)?.scatter_add(0, &index, &source)?,
+            true => {
+                let y = x.mul(2)?;
+                y.scatter_add_(0, &index, &source)?;
+                y
+            }
+        };
+        y.mul(&weight)?.sum_all()?.backward()?;
+        all.push([bits(&y), bits(&x.grad().unwrap()), bits(&source.grad().unwrap())]);
+        x.zero_grad();
+        source.zero_grad();
+    }
+    assert_eq!(all[0], all[1]);
     Ok(())
 }
 

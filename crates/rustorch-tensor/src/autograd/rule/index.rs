@@ -12,8 +12,11 @@ use rustorch_core::{
     ScatterReduction, Tri,
 };
 
-fn zeros(meta: &Meta, dtype: DType, grad: &Tensor) -> Result<Tensor> {
-    Tensor::zeros(meta.shape.clone(), (dtype, grad.device()))
+/// Zeros of the shape of an argument, to which a gradient is added at an index.
+fn added_at(meta: &Meta, axis: usize, index: &Tensor, grad: &Tensor) -> Result<Tensor> {
+    let zeros = Tensor::zeros(meta.shape.clone(), (grad.dtype(), grad.device()))?;
+    zeros.scatter_add_(axis as isize, index, grad)?;
+    Ok(zeros)
 }
 
 impl Rule for IndexSelect {
@@ -27,7 +30,7 @@ impl Rule for IndexSelect {
             let mut dims = vec![1; grad.ndim()];
             dims[self.axis] = index.numel();
             let index = index.reshape(dims)?.broadcast_to(grad.shape())?;
-            zeros(cx.input(0), grad.dtype(), grad)?.scatter_add(self.axis as isize, &index, grad)
+            added_at(cx.input(0), self.axis, &index, grad)
         })
     }
 }
@@ -38,10 +41,7 @@ impl Rule for Gather {
     }
 
     fn backward(&self, cx: &Context<'_>) -> Result<Grads> {
-        cx.first(|| {
-            let grad = cx.grad()?;
-            zeros(cx.input(0), grad.dtype(), grad)?.scatter_add(self.axis as isize, cx.arg(1)?, grad)
-        })
+        cx.first(|| added_at(cx.input(0), self.axis, cx.arg(1)?, cx.grad()?))
     }
 }
 
@@ -56,7 +56,7 @@ impl Rule for Embedding {
             let width = cx.input(0).shape.dims()[1];
             let rows = grad.reshape([ids.numel(), width])?;
             let index = ids.reshape([ids.numel(), 1])?.broadcast_to([ids.numel(), width])?;
-            zeros(cx.input(0), grad.dtype(), grad)?.scatter_add(0, &index, &rows)
+            added_at(cx.input(0), 0, &index, &rows)
         })
     }
 }

@@ -71,5 +71,6 @@ fn scattered(op: &ViewOp, grad: &Tensor, cx: &Context<'_>) -> Result<Tensor> {
     let places = Tensor::arange_with(0, count as i64, 1, (DType::I64, grad.device()))?;
     let places = crate::dispatch::view(&places.reshape_to(meta.shape.clone())?, op)?.reshape([-1])?;
     let zeros = Tensor::zeros([count], (grad.dtype(), grad.device()))?;
-    zeros.scatter_add(0, &places, &grad.reshape([-1])?)?.reshape_to(meta.shape.clone())
+    zeros.scatter_add_(0, &places, &grad.reshape([-1])?)?;
+    zeros.reshape_to(meta.shape.clone())
 }
