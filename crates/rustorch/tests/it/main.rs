@@ -6,6 +6,7 @@
     reason = "a step that fails fails the test"
 )]
 
+mod architectures_on_devices;
 mod benchmark;
 mod checkpoint;
 mod common;

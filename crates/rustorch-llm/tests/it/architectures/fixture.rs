@@ -94,6 +94,26 @@ impl Fixture {
     }
 }
 
+/// An encoder without its weights, and what llama.cpp computes with it: a line of `fixtures/encoders.jsonl`.
+#[derive(Deserialize)]
+pub(crate) struct EncoderFixture {
+    #[serde(flatten)]
+    pub(crate) header: Header,
+    pub(crate) ids: Vec<u32>,
+    /// A row for each id.
+    pub(crate) hidden: String,
+    /// A vector, or scores.
+    pub(crate) pooled: String,
+}
+
+impl EncoderFixture {
+    /// All lines.
+    pub(crate) fn all() -> Vec<EncoderFixture> {
+        let text = include_str!("../../fixtures/encoders.jsonl");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
 impl Header {
     /// The name in `general.architecture`.
     pub(crate) fn architecture(&self) -> &str {

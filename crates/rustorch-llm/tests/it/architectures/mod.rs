@@ -2,14 +2,15 @@
 //!
 //! Expected: `fixtures/architectures.jsonl`, written by `tools/oracle/llama_archs.py`.
 
+mod agreement;
 mod encoders;
 pub(crate) mod fixture;
 mod mutations;
 mod nearest;
 pub(crate) mod weights;
 
-use crate::common::argmax;
-use fixture::{Fixture, Ids};
+use agreement::{CONTEXT, compare, error, logits, whole};
+use fixture::Fixture;
 use rustorch_core::{DType, Numerics};
 use rustorch_llm::arch::Architecture;
 use rustorch_llm::generate::{Session, SessionOptions};
@@ -22,12 +23,6 @@ use std::sync::Arc;
 const TOLERANCE: f32 = 1e-4;
 /// The same where keys, values or activations are rounded: where the order of a sum differs, one may be rounded to another value.
 const ROUNDED_TOLERANCE: f32 = 1e-3;
-/// Ids count where the second is further behind than so many tolerances.
-const MARGIN: f32 = 20.0;
-/// So many of them must count.
-const COUNTED: usize = 40;
-/// Positions that the oracle's context holds; some factors of rotations depend on it.
-const CONTEXT: usize = 128;
 
 /// Runs `check` on all fixtures, and fails with all that is wrong.
 fn each(check: impl Fn(&Fixture) -> Result<String, String>) {
@@ -46,75 +41,11 @@ fn each(check: impl Fn(&Fixture) -> Result<String, String>) {
 fn every_architecture_has_a_model() {
     let fixtures = Fixture::all();
     let mut names: Vec<&str> = fixtures.iter().map(|fixture| fixture.header.architecture()).collect();
-    let encoders = encoders::fixtures();
+    let encoders = fixture::EncoderFixture::all();
     names.extend(encoders.iter().map(|fixture| fixture.header.architecture()));
     let without: Vec<&str> =
         Architecture::ALL.iter().map(|a| a.name).filter(|name| !names.contains(name)).collect();
     assert!(without.is_empty(), "no fixture is of {without:?}");
-}
-
-/// The logits after each of `ids`, fed in chunks of these lengths.
-fn logits(
-    model: &LanguageModel,
-    cache: DType,
-    ids: &[u32],
-    mut lengths: impl Iterator<Item = usize>,
-) -> Result<Vec<Vec<f32>>, String> {
-    let mut cache = model.model().new_cache_of(cache, CONTEXT).map_err(|e| e.to_string())?;
-    let (mut rows, mut rest) = (Vec::new(), ids);
-    while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(lengths.next().unwrap().min(rest.len()));
-        let logits = model.model().forward(chunk, &mut cache, true).map_err(|e| e.to_string())?;
-        let values: Vec<f32> = logits.to_vec().map_err(|e| e.to_string())?;
-        rows.extend(values.chunks_exact(values.len() / chunk.len()).map(<[f32]>::to_vec));
-        rest = after;
-    }
-    Ok(rows)
-}
-
-/// One chunk for all ids.
-fn whole() -> impl Iterator<Item = usize> {
-    std::iter::once(CONTEXT)
-}
-
-/// The largest difference in parts of the range of the expected.
-fn error(ours: &[f32], theirs: &[f32]) -> f32 {
-    let (low, high) = theirs.iter().fold((f32::MAX, f32::MIN), |(l, h), &x| (l.min(x), h.max(x)));
-    let largest = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-    largest.fold(0.0, |most, x| if x > most || x.is_nan() { x } else { most }) / (high - low)
-}
-
-/// Compares the best ids after the prompt, along the forced and along the greedy ids, where they count; says how many did.
-fn compare(
-    model: &LanguageModel,
-    cache: DType,
-    fixture: &Fixture,
-    expected: &Ids,
-    tolerance: f32,
-) -> Result<usize, String> {
-    let mut counted = 0;
-    let ways = [
-        (&fixture.forced, &expected.best, &expected.margins),
-        (&expected.greedy, &expected.greedy, &expected.greedy_margins),
-    ];
-    for (fed, best, margins) in ways {
-        let ids: Vec<u32> = fixture.prompt.iter().chain(fed).copied().collect();
-        let rows = logits(model, cache, &ids, whole())?;
-        for (i, (&id, &margin)) in best.iter().zip(margins).enumerate() {
-            if margin < MARGIN * tolerance {
-                continue;
-            }
-            counted += 1;
-            let ours = argmax(&rows[fixture.prompt.len() - 1 + i]);
-            if ours != id {
-                return Err(format!("id {i} after the prompt is {ours}, not {id} (margin {margin})"));
-            }
-        }
-    }
-    if counted < COUNTED {
-        return Err(format!("only {counted} ids count"));
-    }
-    Ok(counted)
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Every key of the fixtures' metadata bites: another value changes what some model computes, or is refused.
 
-use super::fixture::{Fixture, Header};
-use super::{TOLERANCE, encoders, error, logits, whole};
+use super::TOLERANCE;
+use super::agreement::{error, logits, whole};
+use super::fixture::{EncoderFixture, Fixture, Header};
 use rustorch_core::{DType, Numerics};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ fn computed(header: &Header, ids: &[u32], encoder: bool) -> Result<Vec<f32>, Str
 #[test]
 fn every_key_of_metadata_changes_some_model() {
     let decoders = Fixture::all().into_iter().map(|fixture| (fixture.header, fixture.prompt, false));
-    let encoders = encoders::fixtures().into_iter().map(|fixture| (fixture.header, fixture.ids, true));
+    let encoders = EncoderFixture::all().into_iter().map(|fixture| (fixture.header, fixture.ids, true));
     let mut models: Vec<(Header, Vec<u32>, bool)> = decoders.chain(encoders).collect();
     // Small ones first.
     models.sort_by_key(|(header, ..)| header.names().count());

@@ -1,7 +1,6 @@
 //! What is said of a file whose architecture is not supported.
 
-use super::encoders;
-use super::fixture::Fixture;
+use super::fixture::{EncoderFixture, Fixture};
 use rustorch_core::DType;
 use rustorch_llm::arch::Architecture;
 
@@ -9,7 +8,7 @@ use rustorch_llm::arch::Architecture;
 #[test]
 fn each_models_tensors_are_known() {
     let decoders = Fixture::all().into_iter().map(|fixture| fixture.header);
-    let encoders = encoders::fixtures().into_iter().map(|fixture| fixture.header);
+    let encoders = EncoderFixture::all().into_iter().map(|fixture| fixture.header);
     for header in decoders.chain(encoders) {
         let nearest = Architecture::nearest(header.names());
         assert!(nearest.unknown.is_empty(), "{}: {nearest}", header.name);
