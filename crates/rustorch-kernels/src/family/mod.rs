@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod attention_backward;
 pub mod border;
+pub mod causal_conv1d;
 pub mod channel_norm;
 pub mod channel_norm_backward;
 pub mod conv;
@@ -19,6 +20,7 @@ pub mod optimizer_step;
 pub mod pointwise;
 pub mod pooling;
 pub mod random;
+pub mod recurrence;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rnn_gates;
@@ -38,7 +40,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{CausalConv1d, CopyOp, Decline, GatedDeltaRule, Linalg, Op, RwkvWkv7, SsmScan, with_op};
+use rustorch_core::{CopyOp, Decline, Linalg, Op, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -133,6 +135,10 @@ kernels! {
     AttentionBackward(attention_backward::AttentionBackward),
     /// The gates of LSTM and GRU, and their gradients.
     RnnGates(rnn_gates::RnnGates),
+    /// A causal depthwise convolution.
+    CausalConv1d(causal_conv1d::CausalConv1d),
+    /// The gated delta rule, the scan of state space models, the recurrence of RWKV 7.
+    Recurrence(recurrence::Recurrence),
     /// Activations to 8-bit blocks.
     QuantizeActivations(weight::QuantizeActivations),
     /// Choices of experts to tiles of one expert each.
@@ -208,10 +214,6 @@ impl Kernels for CopyOp {
 }
 
 impl Kernels for Linalg {}
-impl Kernels for CausalConv1d {}
-impl Kernels for GatedDeltaRule {}
-impl Kernels for SsmScan {}
-impl Kernels for RwkvWkv7 {}
 
 /// Whether an operation's kernels write a result of rows with gaps between them where it belongs: rows of whole words.
 pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {

@@ -3,7 +3,7 @@
 //! Expected: the fixtures of `rustorch-llm`, written by `tools/oracle/llama_archs.py`.
 
 #[path = "../../../rustorch-llm/tests/it/architectures/agreement.rs"]
-mod agreement;
+pub(crate) mod agreement;
 #[path = "../../../rustorch-llm/tests/it/architectures/fixture.rs"]
 #[allow(dead_code, reason = "devices need a part of it")]
 mod fixture;

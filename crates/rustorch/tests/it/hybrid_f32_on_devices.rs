@@ -9,10 +9,8 @@
     reason = "a test may fail by a panic and say what it saw"
 )]
 
-#[path = "../../../rustorch-llm/tests/it/common/mod.rs"]
-mod oracle;
-
-use crate::common;
+use crate::architectures_on_devices::agreement::error;
+use crate::common::{self, oracle};
 use rustorch::core::{DType, Device, Numerics};
 use rustorch::llm::generate::Session;
 use rustorch::llm::model::Offload;
@@ -22,12 +20,6 @@ use std::path::Path;
 
 /// Block types without kernels, which the CPU multiplies.
 const ELSEWHERE: [&str; 1] = ["IQ3_S"];
-
-/// The largest difference, as a part of the range of the second.
-fn error(ours: &[f32], theirs: &[f32]) -> f32 {
-    let (low, high) = theirs.iter().fold((f32::MAX, f32::MIN), |(l, h), &x| (l.min(x), h.max(x)));
-    ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / (high - low)
-}
 
 fn session(path: &Path, device: Device) -> Session {
     common::session_with(path, Some(&Offload { device, blocks: None, bytes: None }), Numerics::F32).0

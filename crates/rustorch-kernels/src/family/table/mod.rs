@@ -6,9 +6,10 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::{
-    attention, attention_backward, border, channel_norm, channel_norm_backward, conv, create, cross_entropy,
-    dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling, random, reduce,
-    rms_norm, rnn_gates, rope, scan, scatter, select, softmax, softmax_backward, sort, weight,
+    attention, attention_backward, border, causal_conv1d, channel_norm, channel_norm_backward, conv, create,
+    cross_entropy, dropout, foreach, layer_norm, matmul, norm_backward, optimizer_step, pointwise, pooling,
+    random, recurrence, reduce, rms_norm, rnn_gates, rope, scan, scatter, select, softmax, softmax_backward,
+    sort, weight,
 };
 use crate::Hardware;
 use crate::library::strided;
@@ -43,6 +44,8 @@ const FAMILIES: &[&[Row]] = &[
     attention::ROWS,
     attention_backward::ROWS,
     rnn_gates::ROWS,
+    causal_conv1d::ROWS,
+    recurrence::ROWS,
     rope::ROWS,
     select::ROWS,
     scatter::ROWS,

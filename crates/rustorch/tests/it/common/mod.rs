@@ -9,11 +9,11 @@
 
 #[path = "../../../../rustorch-cuda/tests/it/common/fakes.rs"]
 pub mod fakes;
-#[path = "../../../../rustorch-llm/tests/it/common/values.rs"]
-#[allow(dead_code, unused_imports, reason = "each test program uses a part")]
-mod values;
 
-pub(crate) use values::{argmax, floats, fnv1a};
+#[path = "../../../../rustorch-llm/tests/it/common/mod.rs"]
+pub mod oracle;
+
+pub(crate) use oracle::{argmax, floats, fnv1a};
 
 use rustorch::core::{Device, DeviceType, Numerics};
 use rustorch::devices;
