@@ -2,8 +2,8 @@
 
 use super::{Argument, Case, values, weights};
 use rustorch_core::{
-    Attention, BinaryOp, DType, Dims, LayerNorm, Layout, MatMul, MulMatId, Numerics, Op, QuantType, Reduce,
-    ReduceOp, RmsNorm, Scan, ScanOp, Shape, UnaryOp,
+    Attention, BinaryOp, CompareOp, DType, Dims, LayerNorm, Layout, MatMul, MulMatId, Numerics, Op,
+    QuantType, Reduce, ReduceOp, RmsNorm, Scan, ScanOp, Shape, UnaryOp,
 };
 
 /// Every case that was once wrong.
@@ -104,6 +104,15 @@ pub fn regression_cases() -> Vec<Case> {
                 dropout: None,
             };
             add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
+        }
+    }
+
+    // What is no number differs from all, itself too.
+    let values = [f64::NAN, 1.0, f64::NAN, f64::INFINITY, 0.0];
+    let (a, b) = ([values, [2.0; 5]].concat(), [values, [f64::NAN; 5]].concat());
+    for dtype in [DType::C64, DType::C128] {
+        for op in [CompareOp::Eq, CompareOp::Ne] {
+            add(Op::Compare(op), vec![packed(dtype, &[10], &a), packed(dtype, &[10], &b)]);
         }
     }
     list

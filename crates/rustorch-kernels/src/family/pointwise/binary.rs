@@ -139,8 +139,10 @@ fn complex_double(op: BinaryOp) -> Option<&'static str> {
 pub(super) fn comparison(op: CompareOp, kind: Kind) -> Option<&'static str> {
     use CompareOp::*;
     Some(match (kind, op) {
-        (Kind::Complex | Kind::ComplexDouble, Eq) => "a.x == b.x && a.y == b.y",
-        (Kind::Complex | Kind::ComplexDouble, Ne) => "a.x != b.x || a.y != b.y",
+        (Kind::Complex, Eq) => "all(a == b) && ordered(a.x, b.x) && ordered(a.y, b.y)",
+        (Kind::Complex, Ne) => "!(all(a == b) && ordered(a.x, b.x) && ordered(a.y, b.y))",
+        (Kind::ComplexDouble, Eq) => "all(a == b) && ordered_double(a.x, b.x) && ordered_double(a.y, b.y)",
+        (Kind::ComplexDouble, Ne) => "!(all(a == b) && ordered_double(a.x, b.x) && ordered_double(a.y, b.y))",
         (Kind::Complex | Kind::ComplexDouble, _) => return None,
         (Kind::Bool, Lt) => "!a && b",
         (Kind::Bool, Le) => "!a || b",
