@@ -35,6 +35,8 @@ pub(crate) struct Row<'a> {
     pub(crate) sums16: &'a [i16],
     /// Sums of the codes, for each 32 values.
     pub(crate) sums32: &'a [i16],
+    /// Bytes of weights, as many as those that the row is multiplied with, to be asked for meanwhile. They need not exist.
+    pub(crate) next: *const u8,
 }
 
 /// 256 values of sixteen rows, interleaved so that one vector holds four values of each row.
@@ -123,6 +125,7 @@ impl Activations {
             s: &self.s[part(s)],
             sums16: &self.sums16[part(self.k / 16)],
             sums32: &self.sums32[part(self.k / 32)],
+            next: std::ptr::null(),
         }
     }
 

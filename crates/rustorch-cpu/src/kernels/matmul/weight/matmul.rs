@@ -1,6 +1,6 @@
 //! Matmul with a quantized weight: division among threads and tiles.
 
-use super::activation::{Activations, LANES, PanelChunk};
+use super::activation::{Activations, LANES, PanelChunk, Row};
 use super::chunk::{CHUNK, Chunk};
 use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
 use crate::ThreadPool;
@@ -14,6 +14,9 @@ use std::ops::Range;
 const TILE: usize = 16;
 /// Rows of activations from which on unpacking pays.
 const MANY: usize = 6;
+
+/// Bytes of weights that are asked for before they are read.
+const AHEAD: usize = 12 << 10;
 
 /// Runs GEMMs of activations with matrices of a block type.
 ///
@@ -34,7 +37,7 @@ pub(crate) unsafe fn matmul(
     let rows = gemms.iter().map(|gemm| gemm.x.len());
     let tasks = Tasks::new(pool.threads(), w.n, rows, (TILE, 2 * LANES), |m| {
         // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
-        (w.row_bytes as f64 / 10.0).max((m * w.k) as f64 / if m < MANY { 30.0 } else { 100.0 })
+        (w.row_bytes as f64 / 30.0).max((m * w.k) as f64 / 100.0)
     });
     pool.run(tasks.len(), |i| {
         let task = tasks.get(i);
@@ -70,10 +73,12 @@ unsafe fn few(
         let n = ROWS.min(columns.end - j);
         // Rows past the end are computed as the last one again, and dropped.
         let blocks = [0, 1, 2, 3].map(|r| gemm.w.wrapping_add((j + r.min(n - 1)) * w.row_bytes));
+        let ahead = (j * w.row_bytes + AHEAD).min(columns.end.saturating_sub(ROWS) * w.row_bytes);
+        let next = gemm.w.wrapping_add(ahead);
         for row in rows.clone() {
             // SAFETY: this function's contract.
             unsafe {
-                (kernels.rows)(blocks, w.k, &x.row(gemm.x.get(row)), &mut sums);
+                (kernels.rows)(blocks, w.k, &Row { next, ..x.row(gemm.x.get(row)) }, &mut sums);
                 gemm.out.store(row, j, &sums[..n], with_bias);
             }
         }

@@ -72,7 +72,7 @@ pub(super) unsafe fn blocks<W: Vectored, const VNNI: bool>(
         let offset = _mm256_set1_epi8(W::OFFSET as i8);
         for b in 0..n {
             if b % 2 == 0 {
-                row::prefetch(w, b, 2 * size_of::<W>());
+                row::prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             }
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
             let q = _mm256_loadu_si256(x.qs.as_ptr().add(32 * b).cast());

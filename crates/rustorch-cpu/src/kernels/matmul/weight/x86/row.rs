@@ -42,7 +42,7 @@ unsafe fn blocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x
         let mut acc = _mm_setzero_ps();
         for b in 0..n {
             if b % 2 == 0 {
-                prefetch(w, b, 2 * size_of::<W>());
+                prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             }
             acc = block::<W, VNNI>(w, b, x, acc);
         }
@@ -93,7 +93,7 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
     unsafe {
         let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
-            prefetch(w, b, size_of::<W>());
+            prefetch(x, b * size_of::<W>(), size_of::<W>());
             let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
             let (s0, m0) = superblock::<W, VNNI>(w0, x, b);
             let (s1, m1) = superblock::<W, VNNI>(w1, x, b);
@@ -123,7 +123,7 @@ unsafe fn lane_superblocks<W: Vectored, const VNNI: bool>(
     unsafe {
         let (mut acc, mut min) = ([_mm256_setzero_ps(); ROWS], _mm_setzero_ps());
         for b in 0..n {
-            prefetch(w, b, size_of::<W>());
+            prefetch(x, b * size_of::<W>(), size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
             let mut mins = [_mm256_setzero_si256(); ROWS];
             let (dw, mw) = W::factors4(w);
@@ -266,20 +266,17 @@ pub(super) unsafe fn code_products<W: Weight>(codes: __m256i, q: __m256i) -> __m
     unsafe { _mm256_madd_epi16(pairs::<W>(codes, q), _mm256_set1_epi16(1)) }
 }
 
-/// Asks for `bytes` bytes from block `b` of the next four rows: rows are too short, and too many, for the CPU to
-/// foresee where reading goes on.
+/// Asks for as many of the [next](Row::next) bytes as four rows have from `start` to `start + bytes`, to come to the second-level cache: a
+/// core waits for few lines at once to come to the first one, and does not foresee where rows that are read four at a time go on.
 ///
 /// # Safety
 /// The CPU has SSE.
 #[inline(always)]
-pub(super) unsafe fn prefetch<W>(w: [*const W; ROWS], b: usize, bytes: usize) {
-    let row = (w[1] as usize).wrapping_sub(w[0] as usize);
-    for w in w {
-        let next = w.wrapping_add(b).wrapping_byte_add(ROWS * row).cast::<i8>();
-        for line in (0..bytes).step_by(64) {
-            // SAFETY: nothing is read; any address will do.
-            unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T0) };
-        }
+pub(super) unsafe fn prefetch(x: &Row<'_>, start: usize, bytes: usize) {
+    let next = x.next.wrapping_add(ROWS * start).cast::<i8>();
+    for line in (0..ROWS * bytes).step_by(64) {
+        // SAFETY: nothing is read; any address will do.
+        unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T1) };
     }
 }
 

@@ -40,7 +40,7 @@ unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m
         let mut acc = _mm_setzero_ps();
         for b in (0..n & !1).step_by(2) {
             let q = _mm512_loadu_si512(qs.add(32 * b).cast());
-            row::prefetch(w, b, 2 * size_of::<W>());
+            row::prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             let mut t = [_mm512_setzero_si512(); ROWS];
             for r in 0..ROWS {
                 let (low, high) = ((*w[r].add(b)).codes(0), (*w[r].add(b + 1)).codes(0));
@@ -90,7 +90,7 @@ unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -
     unsafe {
         let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
-            row::prefetch(w, b, size_of::<W>());
+            row::prefetch(x, b * size_of::<W>(), size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
             let (sums, mins) = superblock(w, x, b);
             let (dw, mw) = W::factors4(w);
@@ -112,7 +112,7 @@ unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'
     unsafe {
         let (mut acc, mut min) = ([_mm256_setzero_ps(); ROWS], _mm_setzero_ps());
         for b in 0..n {
-            row::prefetch(w, b, size_of::<W>());
+            row::prefetch(x, b * size_of::<W>(), size_of::<W>());
             let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
             let (sums, mins) = superblock(w, x, b);
             let (dw, mw) = W::factors4(w);
