@@ -4,7 +4,8 @@ use crate::testing::{Tensor, close, fails, noise, run, run1};
 use rustorch_core::{
     AddRmsNorm, Arange, BinaryOp, C64, C128, Cast, Clamp, CompareOp, Concat, DType, Element, Embedding,
     Error, Fill, Gather, GluOp, IndexSelect, LayerNorm, Op, Pad, QuantType, RmsNorm, Rope, RopeParams,
-    RopeStyle, Scalar, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where, Yarn, bf16, f16,
+    RopeStyle, Scalar, Scatter, ScatterMode, Shape, Softmax, Sort, TopK, Tri, UnaryOp, Where, Yarn, bf16,
+    f16,
 };
 
 #[test]
@@ -455,4 +456,23 @@ fn inverse_hyperbolic_functions_of_doubles_keep_their_digits() {
     for x in [-123_450.0, -1e300, 0.5, f64::NEG_INFINITY] {
         assert!(run1::<f64>(&Op::Unary(UnaryOp::Acosh), &[&Tensor::new(&[1], &[x])])[0].is_nan(), "{x:e}");
     }
+}
+
+/// Enough slices for threads to divide them; some are chosen often, one by far the most.
+#[test]
+fn slices_are_added_in_order_on_any_number_of_threads() {
+    let (slices, sources, width) = (200, 300, 600);
+    let (x, source) = (noise(1, slices * width), noise(2, sources * width));
+    let chosen: Vec<i64> =
+        (0..sources).map(|i| if i % 3 == 0 { 7 } else { (i * i % slices) as i64 }).collect();
+    let mut want = x.clone();
+    for (source, &chosen) in source.chunks(width).zip(&chosen) {
+        let slice = &mut want[chosen as usize * width..][..width];
+        slice.iter_mut().zip(source).for_each(|(sum, x)| *sum += x);
+    }
+    let index = Tensor::new(&[sources, 1], &chosen);
+    let spread = Shape::new([sources, width].as_slice()).unwrap();
+    let index = index.with(|layout| layout.broadcast_to(&spread, "test").unwrap());
+    let args = [&Tensor::new(&[slices, width], &x), &index, &Tensor::new(&[sources, width], &source)];
+    assert_eq!(run1::<f32>(&Op::Scatter(Scatter { axis: 0, mode: ScatterMode::Add }), &args), want);
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// The fewest elements of a row for which this is worth its while.
 const SHORT: usize = 16;
-/// The fewest slices of a thread with which threads share slices, rather than rows.
+/// From so many slices for each thread on, threads divide the slices among them, and not the elements of a slice.
 const FEWEST: usize = 16;
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 14;

@@ -15,8 +15,8 @@ const MOST_PANELS: usize = 2;
 /// The highest tiles whose sums are transposed at once.
 const TOGETHER: usize = 4;
 
-/// Runs a GEMM whose right operand has its columns' values contiguous, if its rows fill panels and its type has tiles for that; else
-/// returns `false` and does nothing.
+/// Runs a GEMM whose right operand has its columns' values contiguous, if its rows fill three quarters of their panels and its type has
+/// strided tiles; else returns `false` and does nothing.
 ///
 /// Results are the bits of other ways: the same chain of multiply-adds.
 ///

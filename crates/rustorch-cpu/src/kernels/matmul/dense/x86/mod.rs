@@ -8,60 +8,46 @@ use rustorch_core::{C64, C128, bf16, f16};
 use std::arch::x86_64::*;
 use vector::{C64x4, C64x8, C128x2, C128x4, I16x16, I16x32, I32x8, I32x16, I64x8};
 
-/// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX-512 F, BW and DQ.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn tile512<T: Vector, const H: usize>(
-    k: usize,
-    x: *const T::E,
-    w: *const T::E,
-    from: Option<Pitched<*const T::E>>,
-    to: Pitched<*mut T::E>,
-) {
-    // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
+/// Tiles for an instruction set, of packed left operands and of those that are read where they stand.
+macro_rules! tiles {
+    ($($(#[$doc:meta])* $features:literal: $packed:ident, $strided:ident;)*) => {$(
+        /// # Safety
+        /// As [`crate::kernels::matmul::dense::kernel::Tile`].
+        $(#[$doc])*
+        #[target_feature(enable = $features)]
+        unsafe fn $packed<T: Vector, const H: usize>(
+            k: usize,
+            x: *const T::E,
+            w: *const T::E,
+            from: Option<Pitched<*const T::E>>,
+            to: Pitched<*mut T::E>,
+        ) {
+            // SAFETY: this function's contract.
+            unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
+        }
+
+        /// # Safety
+        /// As [`crate::kernels::matmul::dense::kernel::StridedTile`].
+        $(#[$doc])*
+        #[target_feature(enable = $features)]
+        unsafe fn $strided<T: Vector, const H: usize>(
+            k: usize,
+            x: Pitched<*const T::E>,
+            w: *const T::E,
+            from: Option<Pitched<*const T::E>>,
+            to: Pitched<*mut T::E>,
+        ) {
+            // SAFETY: this function's contract.
+            unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
+        }
+    )*};
 }
 
-/// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::Tile`], on a CPU with AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-unsafe fn tile256<T: Vector, const H: usize>(
-    k: usize,
-    x: *const T::E,
-    w: *const T::E,
-    from: Option<Pitched<*const T::E>>,
-    to: Pitched<*mut T::E>,
-) {
-    // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
-}
-
-/// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::StridedTile`], on a CPU with AVX-512 F, BW and DQ.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn strided512<T: Vector, const H: usize>(
-    k: usize,
-    x: Pitched<*const T::E>,
-    w: *const T::E,
-    from: Option<Pitched<*const T::E>>,
-    to: Pitched<*mut T::E>,
-) {
-    // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
-}
-
-/// # Safety
-/// As [`crate::kernels::matmul::dense::kernel::StridedTile`], on a CPU with AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-unsafe fn strided256<T: Vector, const H: usize>(
-    k: usize,
-    x: Pitched<*const T::E>,
-    w: *const T::E,
-    from: Option<Pitched<*const T::E>>,
-    to: Pitched<*mut T::E>,
-) {
-    // SAFETY: this function's contract.
-    unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
+tiles! {
+    /// The CPU has AVX-512 F, BW and DQ.
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma": tile512, strided512;
+    /// The CPU has AVX2 and FMA.
+    "avx2,fma": tile256, strided256;
 }
 
 /// Types with kernels by hand.
