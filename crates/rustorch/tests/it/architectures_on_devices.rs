@@ -28,8 +28,9 @@ const SAMPLE: [&str; 6] = ["deepseek2", "gemma4", "gpt-oss", "mamba2", "qwen35mo
 
 /// What the CPU computes of a model that is whole on a device: the embeddings, whose table stays, and what goes before the first block.
 const EMBEDDINGS: [&str; 6] = ["add", "arange", "embedding", "fill", "layer_norm", "mul"];
-/// And of Gemma 3n and 4, which have embeddings for each block.
-const EMBEDDINGS_OF_BLOCKS: [&str; 7] = ["concat", "div", "matmul", "rms_norm", "sqrt", "square", "sum"];
+/// And of Gemma 3n and 4, which have embeddings for each block (and 3n streams, which a matrix each makes of the embedding).
+const EMBEDDINGS_OF_BLOCKS: [&str; 8] =
+    ["concat", "div", "matmul", "mul_mat_id", "rms_norm", "sqrt", "square", "sum"];
 
 /// A model of a fixture, with so many of its blocks on a device, and how many are.
 fn offloaded(
