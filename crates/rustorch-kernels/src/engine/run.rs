@@ -103,9 +103,10 @@ impl<D: Driver> Engine<D> {
         out: &ViewMut<'_>,
         args: &[View<'_>],
     ) -> Result<Option<StagedOutput<D>>, Fault> {
-        // Copies write anywhere.
-        let direct = out.layout().numel() == 0
-            || (*op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
+        // Copies write anywhere. An empty result is bound, too, where the other one has elements.
+        let is_empty = out.layout().numel() == 0;
+        let direct =
+            (is_empty || *op == Op::Copy(CopyOp) || writes_directly(out) || self.writes_rows(op, out))
                 && !args.iter().any(|arg| !arg.is_aliased() && std::ptr::eq(arg.buffer(), out.buffer()));
         if direct {
             return Ok(None);
