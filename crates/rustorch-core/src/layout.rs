@@ -177,39 +177,12 @@ impl Layout {
 
     /// The layout with dimensions reordered: dimension `i` of the result is `order[i]` of this one.
     pub fn permute(&self, order: &[usize]) -> Result<Layout> {
-        let mut seen = 0u64;
-        let mut dims = copied(self.shape.list());
-        let mut strides = copied(&self.strides);
-        let mut valid = order.len() == self.ndim() && self.ndim() <= 64;
-        for (i, &axis) in order.iter().enumerate() {
-            valid = valid && axis < self.ndim() && seen >> axis & 1 == 0;
-            if !valid {
-                break;
-            }
-            seen |= 1 << axis;
-            dims[i] = self.shape[axis];
-            strides[i] = self.strides[axis];
-        }
-        if !valid {
-            return Err(Error::argument(
-                "permute",
-                format!("{order:?} is not an order of the {} dimensions of {}", self.ndim(), self.shape),
-            ));
-        }
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
+        self.changed(|view| view.permute_(order))
     }
 
     /// The layout with two dimensions swapped.
     pub fn transpose(&self, a: usize, b: usize) -> Result<Layout> {
-        for axis in [a, b] {
-            if axis >= self.ndim() {
-                return Err(Error::Axis { op: "transpose", axis: axis as isize, ndim: self.ndim() });
-            }
-        }
-        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
-        dims.swap(a, b);
-        strides.swap(a, b);
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
+        self.changed(|view| view.transpose_(a, b))
     }
 
     /// `len` elements of dimension `axis` from `start`, `step` apart.
@@ -217,6 +190,87 @@ impl Layout {
     /// # Errors
     /// If the range leaves the dimension or `step` is 0.
     pub fn slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Layout> {
+        self.changed(|view| view.slice_(axis, start, len, step))
+    }
+
+    /// The layout without dimension `axis`, at index `index` of it.
+    pub fn select(&self, axis: usize, index: usize) -> Result<Layout> {
+        self.changed(|view| view.select_(axis, index))
+    }
+
+    /// The layout with a dimension of length 1 removed.
+    pub fn squeeze(&self, axis: usize) -> Result<Layout> {
+        self.changed(|view| view.squeeze_(axis))
+    }
+
+    /// The layout with a dimension of length 1 inserted before `axis`.
+    pub fn unsqueeze(&self, axis: usize) -> Result<Layout> {
+        self.changed(|view| view.unsqueeze_(axis))
+    }
+
+    /// The layout repeated, without copying, to a shape that this one broadcasts to.
+    pub fn broadcast_to(&self, shape: &Shape, op: &'static str) -> Result<Layout> {
+        self.changed(|view| view.broadcast_to_(shape, op))
+    }
+
+    /// The layout that gives the same elements, in row-major order, another shape; `None` where that takes a copy.
+    ///
+    /// # Errors
+    /// If the shapes have different numbers of elements.
+    pub fn reshape(&self, shape: &Shape) -> Result<Option<Layout>> {
+        let mut view = self.clone();
+        Ok(view.reshape_(shape)?.then_some(view))
+    }
+
+    #[inline(always)]
+    fn changed(&self, change: impl FnOnce(&mut Layout) -> Result<()>) -> Result<Layout> {
+        let mut view = self.clone();
+        change(&mut view)?;
+        Ok(view)
+    }
+
+    /// [`permute`](Self::permute) in place. This form and those below are for the layout of a tensor where it stays: moving one
+    /// costs more than changing it. After an error the layout is what it was.
+    pub(crate) fn permute_(&mut self, order: &[usize]) -> Result<()> {
+        let ndim = self.ndim();
+        let mut seen = 0u64;
+        let is_order = order.len() == ndim
+            && ndim <= 64
+            && order.iter().all(|&axis| {
+                let is_new = axis < ndim && seen >> axis & 1 == 0;
+                seen |= 1u64.checked_shl(axis as u32).unwrap_or(0);
+                is_new
+            });
+        if !is_order {
+            return Err(Error::argument(
+                "permute",
+                format!("{order:?} is not an order of the {ndim} dimensions of {}", self.shape),
+            ));
+        }
+        let (dims, strides) = (copied(self.shape.list()), copied(&self.strides));
+        let places = self.shape.list_mut().iter_mut().zip(&mut self.strides);
+        for ((dim, stride), &axis) in places.zip(order) {
+            (*dim, *stride) = (dims[axis], strides[axis]);
+        }
+        Ok(())
+    }
+
+    /// [`transpose`](Self::transpose) in place.
+    #[inline]
+    pub(crate) fn transpose_(&mut self, a: usize, b: usize) -> Result<()> {
+        for axis in [a, b] {
+            if axis >= self.ndim() {
+                return Err(Error::Axis { op: "transpose", axis: axis as isize, ndim: self.ndim() });
+            }
+        }
+        self.shape.list_mut().swap(a, b);
+        self.strides.swap(a, b);
+        Ok(())
+    }
+
+    /// [`slice`](Self::slice) in place.
+    #[inline]
+    pub(crate) fn slice_(&mut self, axis: usize, start: usize, len: usize, step: usize) -> Result<()> {
         if axis >= self.ndim() {
             return Err(Error::Axis { op: "slice", axis: axis as isize, ndim: self.ndim() });
         }
@@ -237,49 +291,49 @@ impl Layout {
                 ),
             ));
         }
-        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
-        dims[axis] = len;
-        strides[axis] = strides[axis].saturating_mul(step);
+        self.shape.list_mut()[axis] = len;
+        let stride = self.strides[axis];
+        self.strides[axis] = stride.saturating_mul(step);
         // An empty slice keeps its offset: there may be no element at `start` to point to.
-        let empty = dims.contains(&0);
-        let offset = if empty { self.offset } else { self.offset + start * self.strides[axis] };
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset })
+        if !self.shape.contains(&0) {
+            self.offset += start * stride;
+        }
+        Ok(())
     }
 
-    /// The layout without dimension `axis`, at index `index` of it.
-    pub fn select(&self, axis: usize, index: usize) -> Result<Layout> {
-        let Layout { shape, mut strides, offset } = self.slice(axis, index, 1, 1)?;
-        let mut dims = copied(shape.list());
-        dims.remove(axis);
-        strides.remove(axis);
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset })
+    /// [`select`](Self::select) in place.
+    #[inline]
+    pub(crate) fn select_(&mut self, axis: usize, index: usize) -> Result<()> {
+        self.slice_(axis, index, 1, 1)?;
+        self.shape.list_mut().remove(axis);
+        self.strides.remove(axis);
+        Ok(())
     }
 
-    /// The layout with a dimension of length 1 removed.
-    pub fn squeeze(&self, axis: usize) -> Result<Layout> {
+    /// [`squeeze`](Self::squeeze) in place.
+    pub(crate) fn squeeze_(&mut self, axis: usize) -> Result<()> {
         if axis >= self.ndim() || self.shape[axis] != 1 {
             return Err(Error::shape("squeeze", format!("dimension {axis} has not length 1"), [&self.shape]));
         }
-        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
-        dims.remove(axis);
-        strides.remove(axis);
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
+        self.shape.list_mut().remove(axis);
+        self.strides.remove(axis);
+        Ok(())
     }
 
-    /// The layout with a dimension of length 1 inserted before `axis`.
-    pub fn unsqueeze(&self, axis: usize) -> Result<Layout> {
-        if axis > self.ndim() {
-            return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, ndim: self.ndim() + 1 });
+    /// [`unsqueeze`](Self::unsqueeze) in place.
+    pub(crate) fn unsqueeze_(&mut self, axis: usize) -> Result<()> {
+        let ndim = self.ndim();
+        if axis > ndim {
+            return Err(Error::Axis { op: "unsqueeze", axis: axis as isize, ndim: ndim + 1 });
         }
-        let (mut dims, mut strides) = (copied(self.shape.list()), copied(&self.strides));
-        let stride = if axis < self.ndim() { strides[axis].saturating_mul(dims[axis].max(1)) } else { 1 };
-        dims.insert(axis, 1);
-        strides.insert(axis, stride);
-        Ok(Layout { shape: Shape::trusted(dims), strides, offset: self.offset })
+        let stride = if axis < ndim { self.strides[axis].saturating_mul(self.shape[axis].max(1)) } else { 1 };
+        self.shape.list_mut().insert(axis, 1);
+        self.strides.insert(axis, stride);
+        Ok(())
     }
 
-    /// The layout repeated, without copying, to a shape that this one broadcasts to.
-    pub fn broadcast_to(&self, shape: &Shape, op: &'static str) -> Result<Layout> {
+    /// [`broadcast_to`](Self::broadcast_to) in place.
+    pub(crate) fn broadcast_to_(&mut self, shape: &Shape, op: &'static str) -> Result<()> {
         let extra = shape.ndim().checked_sub(self.ndim());
         let matches = extra.is_some_and(|extra| {
             self.shape.iter().zip(&shape[extra..]).all(|(&from, &to)| from == to || from == 1)
@@ -291,23 +345,20 @@ impl Layout {
                 [&self.shape, shape],
             ));
         };
-        let strides = (0..shape.ndim())
-            .map(|i| {
-                if i < extra || (self.shape[i - extra] == 1 && shape[i] != 1) {
-                    0
-                } else {
-                    self.strides[i - extra]
-                }
-            })
-            .collect();
-        Ok(Layout { shape: shape.clone(), strides, offset: self.offset })
+        let from = std::mem::replace(&mut self.shape, shape.clone());
+        for ((stride, &from), &to) in self.strides.iter_mut().zip(from.iter()).zip(&shape[extra..]) {
+            if from != to {
+                *stride = 0;
+            }
+        }
+        for _ in 0..extra {
+            self.strides.insert(0, 0);
+        }
+        Ok(())
     }
 
-    /// The layout that gives the same elements, in row-major order, another shape; `None` where that takes a copy.
-    ///
-    /// # Errors
-    /// If the shapes have different numbers of elements.
-    pub fn reshape(&self, shape: &Shape) -> Result<Option<Layout>> {
+    /// [`reshape`](Self::reshape) in place; false, and the layout as it was, where that takes a copy.
+    pub(crate) fn reshape_(&mut self, shape: &Shape) -> Result<bool> {
         let elements = shape.numel();
         if elements != self.numel() {
             return Err(Error::shape(
@@ -319,8 +370,17 @@ impl Layout {
         if self.is_contiguous() {
             // Other lengths of an empty shape may reach farther than its own, but there is no element to keep in place.
             let offset = if elements == 0 { 0 } else { self.offset };
-            return Ok(Some(Layout { shape: shape.clone(), strides: shape.contiguous_strides(), offset }));
+            *self = Layout { shape: shape.clone(), strides: shape.contiguous_strides(), offset };
+            return Ok(true);
         }
+        let Some(strides) = self.strides_of(shape) else { return Ok(false) };
+        *self = Layout { shape: shape.clone(), strides, offset: self.offset };
+        Ok(true)
+    }
+
+    /// The strides with which another shape has the elements of this layout, which is not contiguous; `None` where there are none.
+    #[cold]
+    fn strides_of(&self, shape: &Shape) -> Option<Dims> {
         // Merge neighbouring dimensions that are contiguous to each other, then cut the merged runs anew.
         let old: SmallVec<[(usize, usize); 6]> =
             self.shape.iter().copied().zip(self.strides.iter().copied()).filter(|&(d, _)| d != 1).collect();
@@ -341,7 +401,7 @@ impl Layout {
                     break;
                 }
                 if run % (taken * shape[axis]) != 0 {
-                    return Ok(None);
+                    return None;
                 }
                 strides[axis] = step;
                 step = step.saturating_mul(shape[axis]);
@@ -349,10 +409,10 @@ impl Layout {
                 new.next();
             }
             if taken != run {
-                return Ok(None);
+                return None;
             }
         }
-        Ok(Some(Layout { shape: shape.clone(), strides, offset: self.offset }))
+        Some(strides)
     }
 
     /// The fewest dimensions with the same elements in the same order: neighbours merged, length 1 dropped.

@@ -91,6 +91,12 @@ impl Shape {
         &self.0
     }
 
+    /// The lengths, to be made a subset, a permutation or a regrouping of what they are; see [`trusted`](Self::trusted).
+    #[inline]
+    pub(crate) fn list_mut(&mut self) -> &mut Dims {
+        &mut self.0
+    }
+
     /// Whether the lengths are on the heap, as above rank 6.
     #[inline]
     pub fn is_spilled(&self) -> bool {

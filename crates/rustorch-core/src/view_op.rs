@@ -111,56 +111,47 @@ impl ViewOp {
     /// # Errors
     /// If the parameters do not fit the shape, the strides do not allow a reshape without a copy, the view would cut the blocks
     /// of a block type, or the dtype is not complex (or, for [`AsComplex`](ViewOp::AsComplex), not `F32` or `F64`).
-    #[inline(always)]
     pub fn apply(&self, dtype: DType, layout: &Layout) -> Result<(DType, Layout)> {
-        self.try_apply(dtype, layout)?.ok_or_else(|| self.needs_copy(layout))
+        let (mut to, mut view) = (dtype, layout.clone());
+        if !self.apply_(&mut to, &mut view)? {
+            return Err(self.needs_copy(layout));
+        }
+        Ok((to, view))
     }
 
-    /// As [`apply`](Self::apply), but `None` where the strides do not allow a reshape without a copy.
+    /// As [`apply`](Self::apply), in place; false where the strides do not allow a reshape without a copy. Then, and after an error,
+    /// dtype and layout are none of a tensor's.
     ///
     /// # Errors
     /// As there, but for that.
+    // Where the view is known, nothing is left of the choice.
     #[inline(always)]
-    pub fn try_apply(&self, dtype: DType, layout: &Layout) -> Result<Option<(DType, Layout)>> {
-        self.try_apply_with(dtype, layout, |dtype, view| (dtype, view))
-    }
-
-    /// What a function makes of the dtype and layout of [`try_apply`](Self::try_apply).
-    ///
-    /// # Errors
-    /// As there.
-    // Where the view is known, nothing is left of the choice; and no layout is moved from result to result. Views of small
-    // tensors cost little else.
-    #[inline(always)]
-    pub fn try_apply_with<R>(
-        &self,
-        dtype: DType,
-        layout: &Layout,
-        then: impl FnOnce(DType, Layout) -> R,
-    ) -> Result<Option<R>> {
-        let (to, view) = match self {
-            ViewOp::Reshape(shape) => match layout.reshape(shape)? {
-                Some(view) => (dtype, view),
-                None => return Ok(None),
-            },
-            &ViewOp::Squeeze { axis } => (dtype, layout.squeeze(axis)?),
-            &ViewOp::Unsqueeze { axis } => (dtype, layout.unsqueeze(axis)?),
-            ViewOp::Permute(axes) => (dtype, layout.permute(axes)?),
-            &ViewOp::Transpose { axes: [a, b] } => (dtype, layout.transpose(a, b)?),
-            ViewOp::Expand(shape) => (dtype, layout.broadcast_to(shape, self.name())?),
-            &ViewOp::Slice { axis, start, len, step } => (dtype, layout.slice(axis, start, len, step)?),
-            &ViewOp::Select { axis, index } => (dtype, layout.select(axis, index)?),
-            &ViewOp::Diagonal { offset, axes } => (dtype, diagonal(layout, offset, axes)?),
-            &ViewOp::Unfold { axis, size, step } => (dtype, unfold(layout, axis, size, step)?),
-            ViewOp::AsComplex => as_complex(dtype, layout)?,
-            ViewOp::AsReal => as_real(self.name(), dtype, layout)?,
-            ViewOp::Real => part(self.name(), dtype, layout, 0)?,
-            ViewOp::Imag => part(self.name(), dtype, layout, 1)?,
-        };
-        if to.is_quant() {
-            TensorMeta { dtype: to, layout: &view, device: Device::CPU }.check(self.name())?;
+    pub fn apply_(&self, dtype: &mut DType, layout: &mut Layout) -> Result<bool> {
+        let from = *dtype;
+        match self {
+            ViewOp::Reshape(shape) => {
+                if !layout.reshape_(shape)? {
+                    return Ok(false);
+                }
+            }
+            &ViewOp::Squeeze { axis } => layout.squeeze_(axis)?,
+            &ViewOp::Unsqueeze { axis } => layout.unsqueeze_(axis)?,
+            ViewOp::Permute(axes) => layout.permute_(axes)?,
+            &ViewOp::Transpose { axes: [a, b] } => layout.transpose_(a, b)?,
+            ViewOp::Expand(shape) => layout.broadcast_to_(shape, self.name())?,
+            &ViewOp::Slice { axis, start, len, step } => layout.slice_(axis, start, len, step)?,
+            &ViewOp::Select { axis, index } => layout.select_(axis, index)?,
+            &ViewOp::Diagonal { offset, axes } => *layout = diagonal(layout, offset, axes)?,
+            &ViewOp::Unfold { axis, size, step } => *layout = unfold(layout, axis, size, step)?,
+            ViewOp::AsComplex => (*dtype, *layout) = as_complex(from, layout)?,
+            ViewOp::AsReal => (*dtype, *layout) = as_real(self.name(), from, layout)?,
+            ViewOp::Real => (*dtype, *layout) = part(self.name(), from, layout, 0)?,
+            ViewOp::Imag => (*dtype, *layout) = part(self.name(), from, layout, 1)?,
         }
-        Ok(Some(then(to, view)))
+        if dtype.is_quant() {
+            TensorMeta { dtype: *dtype, layout, device: Device::CPU }.check(self.name())?;
+        }
+        Ok(true)
     }
 
     /// The error of a view that takes a copy: of a reshape that the strides do not allow.

@@ -186,13 +186,8 @@ fn note_write(op: &Op, out: &Tensor, caller: Option<&'static std::panic::Locatio
 /// are made.
 #[inline(always)]
 pub(crate) fn try_view(x: &Tensor, op: &ViewOp) -> Result<Option<Tensor>> {
-    let view = op.try_apply_with(x.dtype(), x.layout(), |dtype, layout| {
-        Tensor::from_parts(x.storage().clone(), dtype, layout)
-    })?;
-    match view {
-        Some(view) if is_tracked(&[x]) => record::view(op, x, view).map(Some),
-        view => Ok(view),
-    }
+    let Some(view) = Tensor::changed_view(x, |dtype, layout| op.apply_(dtype, layout))? else { return Ok(None) };
+    if is_tracked(&[x]) { record::view(op, x, view).map(Some) } else { Ok(Some(view)) }
 }
 
 /// As [`try_view`], an error where a copy would be needed.

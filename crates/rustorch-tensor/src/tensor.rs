@@ -71,6 +71,17 @@ impl Tensor {
         unsafe { Tensor::in_place(storage, dtype, |place| layout.copy_in(place)) }
     }
 
+    /// Another handle to a tensor's memory, whose dtype and layout are changed where they stay; `None` if that says so.
+    #[inline(always)]
+    pub(crate) fn changed_view(
+        x: &Tensor,
+        change: impl FnOnce(&mut DType, &mut Layout) -> Result<bool>,
+    ) -> Result<Option<Tensor>> {
+        let mut view = Tensor::from_parts_of(x.storage().clone(), x.dtype(), x.layout());
+        let Inner { dtype, layout, .. } = view.inner_mut().expect("a new tensor has one handle");
+        Ok(change(dtype, layout)?.then_some(view))
+    }
+
     /// The handle to a layout of a storage, which is written where it stays.
     ///
     /// # Safety

@@ -4,6 +4,7 @@ use crate::autograd::is_grad_enabled;
 use crate::dispatch::{try_view, view};
 use crate::{IntoShape, Sizes, Tensor};
 use rustorch_core::{Dims, Error, Result, Shape, ViewOp, resolve_axis};
+use smallvec::SmallVec;
 use std::ops::{Bound, RangeBounds};
 
 impl Tensor {
@@ -107,8 +108,11 @@ impl Tensor {
 
     /// Dimensions in another order: dimension `i` of the result is `order[i]` of this one.
     pub fn permute(&self, order: impl AsRef<[isize]>) -> Result<Tensor> {
-        let order = order.as_ref().iter();
-        let axes = order.map(|&dim| resolve_axis("permute", dim, self.ndim())).collect::<Result<_>>()?;
+        let order = order.as_ref();
+        let mut axes: Dims = SmallVec::from_elem(0, order.len());
+        for (axis, &dim) in axes.iter_mut().zip(order) {
+            *axis = resolve_axis("permute", dim, self.ndim())?;
+        }
         view(self, &ViewOp::Permute(axes))
     }
 
@@ -137,26 +141,20 @@ impl Tensor {
     /// dimension's own.
     pub fn expand(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
         let sizes = sizes.into().0;
-        let extra = sizes.len().checked_sub(self.ndim());
-        let dims: Option<Dims> = extra.and_then(|extra| {
-            sizes
-                .iter()
-                .enumerate()
-                .map(|(i, &size)| match size {
-                    0.. => Some(size as usize),
-                    -1 if i >= extra => Some(self.dims()[i - extra]),
-                    _ => None,
-                })
-                .collect()
-        });
-        match dims {
-            Some(dims) => self.broadcast_to(Shape::new(dims)?),
-            None => Err(Error::shape(
-                "expand",
-                format!("cannot be expanded to {:?}; −1 is for existing dimensions only", &sizes[..]),
-                [self.shape()],
-            )),
+        let refused = || {
+            let reason = format!("cannot be expanded to {:?}; −1 is for existing dimensions only", &sizes[..]);
+            Error::shape("expand", reason, [self.shape()])
+        };
+        let extra = sizes.len().checked_sub(self.ndim()).ok_or_else(refused)?;
+        let mut dims: Dims = SmallVec::from_elem(0, sizes.len());
+        for (i, (dim, &size)) in dims.iter_mut().zip(&sizes).enumerate() {
+            *dim = match size {
+                0.. => size as usize,
+                -1 if i >= extra => self.dims()[i - extra],
+                _ => return Err(refused()),
+            };
         }
+        self.broadcast_to(Shape::new(dims)?)
     }
 
     /// Repeated, without copying, to the shape of another.
