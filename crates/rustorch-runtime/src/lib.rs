@@ -28,6 +28,7 @@ mod env;
 mod executor;
 mod explain;
 mod fallback;
+mod graph;
 mod health;
 mod memory;
 mod placement;
@@ -50,6 +51,7 @@ pub use executor::{
 };
 pub use explain::Explanation;
 pub use fallback::fallback_order;
+pub use graph::{Captured, Program};
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};

@@ -4,6 +4,7 @@ mod copies;
 mod guard;
 mod last_handle;
 mod noted_write;
+mod symbol;
 
 use crate::device_state::DeviceState;
 use crate::memory::thread_cache;
@@ -18,6 +19,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+pub(crate) use symbol::Symbol;
 
 /// A piece of memory on one device, shared by every tensor that is a view of it. Cloning shares.
 ///
@@ -96,7 +98,7 @@ pub(crate) struct Block {
     bytes: AtomicUsize,
     /// Whether the bytes are booleans: the one dtype that not every byte is valid for.
     truth: AtomicBool,
-    /// The alignment of the host address, at most 64; 64 where there is none.
+    /// The alignment of the host address, at most 64; 64 where there is none; 0 of a storage without memory.
     align: u8,
     guard: Guard,
     version: AtomicU64,

@@ -1,6 +1,7 @@
 //! Conversion to other dtypes, devices and plain Rust values.
 
 use crate::Tensor;
+use crate::autograd::caller;
 use crate::dispatch::{run, transfer};
 use rustorch_core::{Cast, CopyOp, DType, Element, Error, IntoDevice, Op, Result, Scalar, dispatch_dtype};
 use rustorch_runtime::HybridExecutor;
@@ -85,7 +86,7 @@ impl Tensor {
             elements.as_mut_ptr().write_bytes(0, n);
             std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast::<u8>(), n * size_of::<T>())
         };
-        self.read_bytes(bytes)?;
+        self.read_bytes("to_vec", bytes)?;
         // SAFETY: all `n` elements are initialised, and hold what a tensor of their dtype holds.
         unsafe { elements.set_len(n) };
         Ok(elements)
@@ -97,12 +98,23 @@ impl Tensor {
             Error::shape("to_bytes", format!("{} elements are no whole blocks", self.dtype()), [self.shape()])
         })?;
         let mut bytes = vec![0; len];
-        self.read_bytes(&mut bytes)?;
+        self.read_bytes("to_bytes", &mut bytes)?;
         Ok(bytes)
     }
 
-    fn read_bytes(&self, bytes: &mut [u8]) -> Result<()> {
+    fn read_bytes(&self, method: &'static str, bytes: &mut [u8]) -> Result<()> {
+        self.expect_value(method)?;
         HybridExecutor::with_current(|exec| exec.download(&self.operand(), bytes))
+    }
+
+    /// # Errors
+    /// If the tensor has no value, because it stands for a result in a captured function; the error names method, operation and the
+    /// caller's line.
+    pub(crate) fn expect_value(&self, method: &'static str) -> Result<()> {
+        match self.storage().symbol_origin() {
+            None => Ok(()),
+            Some(origin) => Err(no_value(method, origin)),
+        }
     }
 
     /// The value of a tensor of one element.
@@ -117,6 +129,7 @@ impl Tensor {
                 [self.shape()],
             ));
         }
+        self.expect_value("item")?;
         let x = if self.dtype().is_quant() { self.to_dtype(DType::F32)? } else { self.clone() };
         dispatch_dtype!(
             x.dtype(),
@@ -140,4 +153,14 @@ impl Tensor {
         }
         x.item()
     }
+}
+
+#[cold]
+fn no_value(method: &'static str, origin: &str) -> Error {
+    let message = format!(
+        "asks for the value of {origin} in a captured function, where nothing is computed; return the tensor from the function and ask \
+         what a run gives; called at {}",
+        caller()
+    );
+    Error::argument(method, message)
 }

@@ -186,7 +186,9 @@ fn note_write(op: &Op, out: &Tensor, caller: Option<&'static std::panic::Locatio
 /// are made.
 #[inline(always)]
 pub(crate) fn try_view(x: &Tensor, op: &ViewOp) -> Result<Option<Tensor>> {
-    let Some(view) = Tensor::changed_view(x, |dtype, layout| op.apply_(dtype, layout))? else { return Ok(None) };
+    let Some(view) = Tensor::changed_view(x, |dtype, layout| op.apply_(dtype, layout))? else {
+        return Ok(None);
+    };
     if is_tracked(&[x]) { record::view(op, x, view).map(Some) } else { Ok(Some(view)) }
 }
 

@@ -180,6 +180,7 @@ impl Tensor {
     ///
     /// How many there are depends on the values, so the tensor is read back to the CPU.
     pub fn nonzero(&self) -> Result<Tensor> {
+        self.expect_value("nonzero")?;
         let holds = self.to_dtype(DType::Bool)?.to_vec::<bool>()?;
         let dims = self.dims();
         let mut indices: Vec<i64> = Vec::new();

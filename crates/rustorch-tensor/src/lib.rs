@@ -30,6 +30,7 @@
 //! | pooling, interpolation | `pool`, `interpolate` |
 //! | operations over many tensors: steps of optimizers | [`foreach`] |
 //! | custom operations | `custom` |
+//! | captured functions | `graph` |
 //! | printing | `display` |
 
 mod args;
@@ -45,6 +46,7 @@ mod dispatch;
 mod display;
 pub mod foreach;
 mod fuse;
+mod graph;
 mod index;
 mod inplace;
 mod interpolate;
@@ -71,6 +73,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
+pub use graph::{Program, TensorSpec, capture};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};

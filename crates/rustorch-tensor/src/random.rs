@@ -3,7 +3,7 @@
 use crate::dispatch::{create, run};
 use crate::{IntoShape, Tensor, TensorOptions};
 use rustorch_core::{DType, Distribution, Dropout, Error, Op, PhiloxKey, Random, Result, Shape};
-use rustorch_runtime::DeviceGuard;
+use rustorch_runtime::{DeviceGuard, HybridExecutor};
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -97,11 +97,27 @@ impl Generator {
 
     /// The next part of the stream, of this many blocks.
     fn draw(&self, blocks: u64) -> PhiloxKey {
+        if ptr::eq(self, &DEFAULT) && HybridExecutor::with_current(HybridExecutor::is_capturing) {
+            return self.draw_captured(blocks);
+        }
         if !ptr::eq(self, &DEFAULT) || REPLAYS.with_borrow(Vec::is_empty) && LOGS.with_borrow(Vec::is_empty) {
             return self.next(blocks);
         }
         let again = REPLAYS.with_borrow_mut(|replays| replays.last_mut().and_then(Iterator::next));
         let key = again.unwrap_or_else(|| self.next(blocks));
+        LOGS.with_borrow_mut(|logs| logs.iter_mut().for_each(|log| log.push(key)));
+        key
+    }
+
+    /// As [`draw`](Self::draw), for runs of the captured graph to draw their own.
+    #[cold]
+    fn draw_captured(&self, blocks: u64) -> PhiloxKey {
+        let again = REPLAYS.with_borrow_mut(|replays| replays.last_mut().and_then(Iterator::next));
+        let key = again.unwrap_or_else(|| {
+            // Where the capture has ended, the graph is not to be had any more.
+            HybridExecutor::with_current(|exec| exec.record_draw(blocks))
+                .unwrap_or_else(|_| self.next(blocks))
+        });
         LOGS.with_borrow_mut(|logs| logs.iter_mut().for_each(|log| log.push(key)));
         key
     }
@@ -215,6 +231,11 @@ impl Generator {
     pub fn randperm(&self, n: usize) -> Result<Tensor> {
         self.rand(n, DType::F64)?.argsort(0, false)
     }
+}
+
+/// The next part of the stream of the process's own generator.
+pub(crate) fn next_of_default(blocks: u64) -> PhiloxKey {
+    DEFAULT.next(blocks)
 }
 
 /// The mask of dropout for as many elements, from the process's own generator.

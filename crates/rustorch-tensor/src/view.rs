@@ -142,7 +142,8 @@ impl Tensor {
     pub fn expand(&self, sizes: impl Into<Sizes>) -> Result<Tensor> {
         let sizes = sizes.into().0;
         let refused = || {
-            let reason = format!("cannot be expanded to {:?}; −1 is for existing dimensions only", &sizes[..]);
+            let reason =
+                format!("cannot be expanded to {:?}; −1 is for existing dimensions only", &sizes[..]);
             Error::shape("expand", reason, [self.shape()])
         };
         let extra = sizes.len().checked_sub(self.ndim()).ok_or_else(refused)?;

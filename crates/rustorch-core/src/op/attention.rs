@@ -1,7 +1,7 @@
 //! Scaled dot-product attention.
 
 use super::{Dropout, OpType, Operation, dense, expect_args, float};
-use crate::{DType, Dims, Error, Numerics, OutputMeta, Outputs, Result, Shape, TensorMeta};
+use crate::{DType, Dims, Error, Numerics, OutputMeta, Outputs, PhiloxKey, Result, Shape, TensorMeta};
 use smallvec::smallvec;
 
 /// `q: [.., heads, m, d], k: [.., kv_heads, n, d], v: [.., kv_heads, n, e][, mask] → [.., heads, m, e]`, and the log-sum-exp
@@ -137,6 +137,10 @@ impl Operation for Attention {
         Ok(if self.lse { smallvec![out, lse] } else { smallvec![out] })
     }
 
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        self.dropout.as_ref().map(|dropout| dropout.key)
+    }
+
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
         let ndim = args[0].shape().ndim();
         let queries = args[0].shape()[..ndim - 1].iter().product::<usize>() as u64;
@@ -202,6 +206,10 @@ impl Operation for AttentionBackward {
         }
         let wanted = [(self.q, q), (self.k, k), (self.v, v)].into_iter().filter(|(wanted, _)| *wanted);
         Ok(wanted.map(|(_, x)| OutputMeta { dtype: x.dtype, shape: x.shape().clone() }).collect())
+    }
+
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        self.attention.philox_key()
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {

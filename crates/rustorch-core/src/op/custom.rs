@@ -371,6 +371,10 @@ impl Operation for CustomOp {
         }
         Ok(outs.into())
     }
+
+    fn fails_on_values(&self) -> bool {
+        true
+    }
 }
 
 /// An argument of a custom op's CPU kernel: contiguous, in host memory.

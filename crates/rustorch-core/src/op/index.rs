@@ -36,6 +36,10 @@ impl Operation for Scatter {
         scattered(self.mode.name(), self.axis, args)
     }
 
+    fn fails_on_values(&self) -> bool {
+        true
+    }
+
     /// Only what the index names is changed, after all of it was checked.
     fn may_overwrite(&self, arg: usize, _out: usize) -> bool {
         arg == 0
@@ -85,6 +89,10 @@ impl Operation for ScatterReduce {
             true => Ok(outs),
             false => Err(Error::dtype(Self::NAME, "takes integers and floats", [dtype])),
         }
+    }
+
+    fn fails_on_values(&self) -> bool {
+        true
     }
 
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
@@ -147,6 +155,10 @@ impl Operation for IndexSelect {
         one(x.dtype, x.shape().with_dim(self.axis, n)?)
     }
 
+    fn fails_on_values(&self) -> bool {
+        true
+    }
+
     /// Only the chosen elements are read.
     fn bytes_read(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
         bytes_written(outs)
@@ -186,6 +198,10 @@ impl Operation for Gather {
         one(x.dtype, index.shape().clone())
     }
 
+    fn fails_on_values(&self) -> bool {
+        true
+    }
+
     /// Only the chosen elements are read.
     fn bytes_read(&self, _: &[TensorMeta<'_>], outs: &[OutputMeta]) -> usize {
         bytes_written(outs)
@@ -222,6 +238,10 @@ impl Operation for Embedding {
         let mut dims: Dims = ids.dims().into();
         dims.push(dim);
         one(if table.dtype.is_quant() { DType::F32 } else { table.dtype }, Shape::new(dims)?)
+    }
+
+    fn fails_on_values(&self) -> bool {
+        true
     }
 
     /// Only the chosen elements are read.

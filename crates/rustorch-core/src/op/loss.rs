@@ -40,6 +40,10 @@ impl Operation for CrossEntropy {
         Ok(smallvec![each; if has_classes { 4 } else { 3 }])
     }
 
+    fn fails_on_values(&self) -> bool {
+        true
+    }
+
     fn flops(&self, args: &[TensorMeta<'_>], _: &[OutputMeta]) -> u64 {
         14 * in_elements(args)
     }
@@ -81,6 +85,10 @@ impl Operation for CrossEntropyBackward {
         target(Self::NAME, self.axis, &args[1], &args[4..])?;
         smoothing(Self::NAME, self.label_smoothing)?;
         Ok(smallvec![OutputMeta { dtype: args[1].dtype, shape: args[1].shape().clone() }])
+    }
+
+    fn fails_on_values(&self) -> bool {
+        true
     }
 
     /// The classes are looked at before anything is written.

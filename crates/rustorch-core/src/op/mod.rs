@@ -68,7 +68,7 @@ pub use rnn_gates::{RnnGates, RnnGatesBackward};
 pub use rope::{Rope, RopeParams, RopeStyle, Yarn};
 pub use sort::{Sort, TopK};
 
-use crate::{DType, OutputMeta, Outputs, Result, TensorMeta};
+use crate::{DType, OutputMeta, Outputs, PhiloxKey, Result, TensorMeta};
 use check::{axis_in, axis_len, dense, expect_args, float, index_dtype, one, same_dense};
 use operation::{Operation, bytes_written, in_elements, out_elements};
 
@@ -261,6 +261,38 @@ impl Op {
     /// once something is written: then the argument would be lost, and no other device could try.
     pub fn may_overwrite(&self, arg: usize, out: usize) -> bool {
         with_op!(self, op => op.may_overwrite(arg, out))
+    }
+
+    /// Whether the operation may fail for the values of arguments that [`infer`](Self::infer) accepted: an index out of range, a
+    /// singular matrix, a division of an integer by zero.
+    pub fn fails_on_values(&self) -> bool {
+        with_op!(self, op => op.fails_on_values())
+    }
+
+    /// The key of the random numbers that the operation draws, if it draws some.
+    pub fn philox_key(&self) -> Option<PhiloxKey> {
+        with_op!(self, op => op.philox_key())
+    }
+
+    /// The operation with another key of random numbers; as it is if it draws none.
+    pub fn with_philox_key(&self, key: PhiloxKey) -> Op {
+        let dropout = |dropout: &Option<Dropout>| dropout.as_ref().map(|dropout| Dropout { key, ..*dropout });
+        let op = match self {
+            Op::Random(random) => Op::Random(Random { key, ..random.clone() }),
+            Op::Dropout(dropout) => Op::Dropout(Dropout { key, ..*dropout }),
+            Op::Attention(op) => Op::Attention(Attention { dropout: dropout(&op.dropout), ..op.clone() }),
+            Op::AttentionBackward(op) => {
+                let attention = Attention { dropout: dropout(&op.attention.dropout), ..op.attention.clone() };
+                Op::AttentionBackward(AttentionBackward { attention, ..op.clone() })
+            }
+            other => other.clone(),
+        };
+        debug_assert!(
+            op.philox_key().is_none_or(|has| has == key),
+            "{} has a key of random numbers",
+            self.name()
+        );
+        op
     }
 
     /// The dtype of the result of a pointwise op, for `args` arguments of `dtype` and of one shape,

@@ -1,7 +1,7 @@
 //! The `Operation` trait: name, class, `infer` and work of an operation.
 
 use super::{OpType, Work};
-use crate::{DType, OutputMeta, Outputs, Result, TensorMeta};
+use crate::{DType, OutputMeta, Outputs, PhiloxKey, Result, TensorMeta};
 
 /// An operation's parameters, and what follows from them: see the methods of [`Op`](super::Op).
 pub(super) trait Operation {
@@ -25,6 +25,16 @@ pub(super) trait Operation {
     /// Whether a result may be written over an argument.
     fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {
         self.pointwise_arity().is_some()
+    }
+
+    /// Whether it may fail for the values of its arguments.
+    fn fails_on_values(&self) -> bool {
+        false
+    }
+
+    /// The key of the random numbers that it draws.
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        None
     }
 
     /// The dtype of the result of a pointwise operation on arguments of one dtype and shape: what `infer` finds then.

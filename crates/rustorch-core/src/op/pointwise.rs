@@ -246,6 +246,11 @@ impl Operation for BinaryOp {
         one(dtype, args[0].shape().broadcast(args[1].shape(), self.name())?)
     }
 
+    /// Of integers, by zero.
+    fn fails_on_values(&self) -> bool {
+        matches!(self, BinaryOp::FloorDiv | BinaryOp::Remainder)
+    }
+
     fn pointwise_arity(&self) -> Option<usize> {
         Some(2)
     }
@@ -480,6 +485,11 @@ impl Operation for Cast {
             ));
         }
         one(to, x.shape().clone())
+    }
+
+    /// To a block type: numbers that are not finite.
+    fn fails_on_values(&self) -> bool {
+        self.to.is_quant()
     }
 
     fn pointwise_arity(&self) -> Option<usize> {

@@ -95,6 +95,10 @@ impl Operation for Random {
         one(dtype, self.shape.clone())
     }
 
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        Some(self.key)
+    }
+
     fn flops_per_element(&self) -> u64 {
         20
     }
@@ -160,6 +164,10 @@ impl Operation for Dropout {
         float(Self::NAME, dtype)?;
         self.check_p(Self::NAME)?;
         one(dtype, args[0].shape().clone())
+    }
+
+    fn philox_key(&self) -> Option<PhiloxKey> {
+        Some(self.key)
     }
 
     fn may_overwrite(&self, _arg: usize, _out: usize) -> bool {

@@ -8,6 +8,7 @@
 
 mod cost;
 mod device;
+mod graph;
 mod layout;
 mod op;
 mod overlap;

@@ -61,7 +61,7 @@ impl HybridExecutor {
     /// The device that holds a storage: one of the executor's, or the one that the storage carries.
     pub(crate) fn home(&self, storage: &Storage) -> Arc<DeviceState> {
         let devices = &self.0.shared.devices;
-        match storage.state() {
+        match storage.state().or_else(|| storage.symbol().map(|symbol| &symbol.state)) {
             Some(state) if !state.device.is_cpu() => devices.own(state).unwrap_or_else(|| Arc::clone(state)),
             // Every CPU works with every other one's memory.
             _ => Arc::clone(devices.cpu()),

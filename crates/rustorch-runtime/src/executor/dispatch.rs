@@ -59,6 +59,9 @@ impl HybridExecutor {
     #[cold]
     #[inline(never)]
     pub(super) fn dispatch(&self, request: Request<'_>) -> Result<DispatchOutcome> {
+        if let Some(capture) = &self.0.capture {
+            return self.record_in(capture, &request);
+        }
         let recovered = self.recover(request.op, request.args)?;
         if recovered.is_empty() {
             return self.dispatch_reachable(request);

@@ -32,7 +32,7 @@ impl HybridExecutor {
         let metas: Metas<'_> = args
             .iter()
             .map(|arg| {
-                arg.check(op)?;
+                self.check(arg, op)?;
                 Ok(arg.meta())
             })
             .collect::<Result<_>>()?;
@@ -58,6 +58,7 @@ impl HybridExecutor {
                     [&out.shape, to.layout.shape()],
                 ));
             }
+            self.check(to, op)?;
             to.check_destination(op)?;
         }
         let _claims = claim(destinations);

@@ -2,6 +2,7 @@
 
 mod arrange;
 mod builder;
+mod capture;
 mod dispatch;
 mod fast_path;
 mod into;
@@ -22,6 +23,7 @@ use crate::cost::CostCache;
 use crate::device_set::DeviceSet;
 use crate::device_state::DeviceState;
 use crate::explain::Explanation;
+use crate::graph::Capture;
 use crate::health::{Health, Warnings};
 use crate::memory::MemoryManager;
 use crate::placement::Placement;
@@ -57,6 +59,8 @@ struct Handle {
     fast_bytes: usize,
     /// What every operation is answered with, where the environment asks for a policy that makes no sense.
     refusal: Option<Error>,
+    /// Where operations are recorded instead of run.
+    capture: Option<Arc<Capture>>,
 }
 
 impl Handle {
@@ -69,6 +73,7 @@ impl Handle {
             check_numbers: false,
             fast_bytes: 0,
             refusal: None,
+            capture: None,
         }
     }
 }
@@ -200,9 +205,9 @@ impl HybridExecutor {
     }
 
     fn assemble(mut handle: Handle) -> HybridExecutor {
-        handle.fast_bytes = match handle.refusal {
-            Some(_) => 0,
-            None => handle.placement.small(handle.shared.devices.is_cpu_alone()),
+        handle.fast_bytes = match handle.refusal.is_some() || handle.capture.is_some() {
+            true => 0,
+            false => handle.placement.small(handle.shared.devices.is_cpu_alone()),
         };
         HybridExecutor(Arc::new(handle))
     }
@@ -272,8 +277,13 @@ impl HybridExecutor {
         self.0.shared.devices.find(device)
     }
 
-    fn cpu(&self) -> &Arc<DeviceState> {
+    pub(crate) fn cpu(&self) -> &Arc<DeviceState> {
         self.0.shared.devices.cpu()
+    }
+
+    /// Whether operations on data that is all on the CPU run there, whatever their size, and nobody watches them.
+    pub(crate) fn runs_plainly_on_cpu(&self) -> bool {
+        self.0.fast_bytes == usize::MAX && !self.0.shared.recorder.is_watched()
     }
 }
 

@@ -101,15 +101,14 @@ impl<'a> Operand<'a> {
         TensorMeta { dtype: self.dtype, layout: self.layout, device: self.device() }
     }
 
-    /// Checks that the elements may be read.
     #[inline]
-    pub(crate) fn check(&self, op: &Op) -> Result<()> {
-        if self.is_valid() { Ok(()) } else { self.check_for(op.name()) }
+    pub(super) fn is_valid(&self) -> bool {
+        self.is_inside() && self.is_readable()
     }
 
-    #[inline]
-    fn is_valid(&self) -> bool {
-        self.is_inside() && self.is_readable()
+    /// Whether it is what [`is_valid`](Self::is_valid) asks for, but for the memory.
+    pub(super) fn is_valid_symbol(&self) -> bool {
+        self.is_inside() && truth_fits(self.dtype, self.storage.holds_truth(), false)
     }
 
     /// Whether the storage can be read as this dtype, wherever the elements are.
@@ -135,7 +134,12 @@ impl<'a> Operand<'a> {
         if self.is_valid() {
             return Ok(());
         }
-        let message = if !self.is_inside() {
+        let message = if let Some(origin) = self.storage.symbol_origin() {
+            format!(
+                "is asked of a symbolic tensor, which stands for {origin} in a capture and has no value: not in the captured \
+                 function, nor after it, nor on another thread or executor"
+            )
+        } else if !self.is_inside() {
             format!(
                 "a {} view of shape {} reaches beyond the {} bytes of its storage",
                 self.dtype,
@@ -152,7 +156,6 @@ impl<'a> Operand<'a> {
 
     /// Checks that the elements may be written.
     pub(crate) fn check_destination(&self, op: &Op) -> Result<()> {
-        self.check(op)?;
         let op = op.name();
         if self.storage.is_read_only() {
             return Err(Error::argument(

@@ -108,6 +108,12 @@ impl HybridExecutor {
         }
     }
 
+    /// Checks that the elements of an argument may be read, or that they are those of a capture's symbolic tensor.
+    #[inline(always)]
+    pub(super) fn check(&self, arg: &Operand<'_>, op: &Op) -> Result<()> {
+        if arg.is_valid() { Ok(()) } else { self.check_symbolic(arg, op) }
+    }
+
     /// What planning sees of arguments that may be read and of results, and whether the operation plainly belongs on the CPU.
     #[inline(always)]
     fn inferred<'a>(
@@ -119,7 +125,7 @@ impl HybridExecutor {
         let mut metas = Metas::new();
         let mut on_cpu = asked.is_none_or(|state| state.device.is_cpu());
         for arg in args {
-            arg.check(op)?;
+            self.check(arg, op)?;
             let meta = arg.meta();
             on_cpu &= meta.device.is_cpu();
             metas.push(meta);

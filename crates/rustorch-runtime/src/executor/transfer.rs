@@ -68,6 +68,9 @@ impl HybridExecutor {
     pub fn download(&self, source: &Operand<'_>, bytes: &mut [u8]) -> Result<()> {
         const NAME: &str = "download";
         source.check_for(NAME)?;
+        if let Some(capture) = &self.0.capture {
+            capture.check_unwritten(source.storage, NAME)?;
+        }
         source.meta().check(NAME)?;
         let have = packed_bytes(source.dtype, source.layout.numel());
         if bytes.len() != have {
@@ -115,6 +118,9 @@ impl HybridExecutor {
         target_device: impl Into<TargetDevice<'a>>,
     ) -> Result<Output> {
         const NAME: &str = "transfer";
+        if let Some(capture) = &self.0.capture {
+            return self.record_transfer_in(capture, source, &self.place(target_device.into())?);
+        }
         source.check_for(NAME)?;
         source.meta().check(NAME)?;
         let slot = &self.place(target_device.into())?;

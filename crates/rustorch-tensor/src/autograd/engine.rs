@@ -5,12 +5,14 @@
 
 use super::context::{Context, Grads};
 use super::history::Edge;
+use super::leaf_log::GradChange;
 use super::node::{Kind, Leaf, Meta, Node, NodeRef};
 use super::rule;
-use super::{Autocast, GradMode, anomaly, autocast, fit};
+use super::{Autocast, GradMode, anomaly, autocast, fit, leaf_log};
 use crate::Tensor;
 use rustc_hash::FxHashMap;
 use rustorch_core::{Error, Result, ViewOp};
+use rustorch_runtime::HybridExecutor;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -315,12 +317,14 @@ fn useful(roots: &[Edge], inputs: &[Edge]) -> AddressMap<bool> {
 fn accumulate(node: &NodeRef, leaf: &Leaf, grad: Tensor, create_graph: bool) -> Result<()> {
     {
         let mut place = leaf.grad();
+        let in_place =
+            !create_graph && place.as_mut().is_some_and(|sum| sum.is_only_handle() && is_exclusive(sum));
+        leaf_log::touch(node, &place, if in_place { GradChange::AddInPlace } else { GradChange::Add })?;
         *place = Some(match place.take() {
             // Whoever writes to a gradient in place must not write to somebody else's.
             None if create_graph || (is_exclusive(&grad) && grad.is_contiguous()) => grad,
             None => grad.copy()?,
-            Some(mut sum) => {
-                let in_place = !create_graph && sum.is_only_handle() && is_exclusive(&sum);
+            Some(sum) => {
                 let new = if in_place { sum.add_(&grad).map(|()| None) } else { sum.add(&grad).map(Some) };
                 match new {
                     Ok(new) => new.unwrap_or(sum),
@@ -341,8 +345,16 @@ fn accumulate(node: &NodeRef, leaf: &Leaf, grad: Tensor, create_graph: bool) -> 
     Ok(())
 }
 
+/// Whether nobody else has the memory, but a capture.
 fn is_exclusive(x: &Tensor) -> bool {
-    x.storage().handles() == 1
+    let storage = x.storage();
+    match storage.handles() {
+        1 => true,
+        handles => {
+            handles - storage.passive_handles() == 1
+                && HybridExecutor::with_current(HybridExecutor::is_capturing)
+        }
+    }
 }
 
 /// Checks what a hook returned.

@@ -52,6 +52,7 @@ mod gradcheck;
 mod graph;
 mod history;
 mod hooks;
+pub(crate) mod leaf_log;
 mod mode;
 mod node;
 pub(crate) mod record;
@@ -61,6 +62,7 @@ mod steps;
 mod tensor;
 
 pub use anomaly::DetectAnomaly;
+pub(crate) use anomaly::caller;
 pub use autocast::{Autocast, autocast};
 pub use checkpoint::{checkpoint, checkpoint_sequential};
 pub use custom::CustomBackward;

@@ -4,7 +4,8 @@ use super::engine::{self, Pass};
 use super::graph::GradFn;
 use super::history::Edge;
 use super::hooks::HookHandle;
-use super::node::{Leaf, Node};
+use super::leaf_log::{self, GradChange};
+use super::node::Node;
 use crate::Tensor;
 use rustorch_core::{Error, Result};
 use smallvec::SmallVec;
@@ -64,10 +65,6 @@ impl Tensor {
         self.history().with_edge(|edge| edge.node.as_leaf().is_some()).unwrap_or(true)
     }
 
-    fn with_leaf<R>(&self, f: impl FnOnce(&Leaf) -> R) -> Option<R> {
-        self.history().with_edge(|edge| edge.node.as_leaf().map(f)).flatten()
-    }
-
     /// The sum of the gradients of all backward passes so far: of a leaf that requires them, or of a result after
     /// [`retain_grad`](Self::retain_grad) the last one. `None` before the first.
     pub fn grad(&self) -> Option<Tensor> {
@@ -101,7 +98,7 @@ impl Tensor {
                 ),
             ));
         }
-        let before = self.with_leaf(|leaf| std::mem::replace(&mut *leaf.grad(), grad.cloned()));
+        let before = self.replace_grad(grad.cloned());
         match before {
             Some(_) => Ok(()),
             None => Err(Error::argument("set_grad", "the tensor is no leaf that requires a gradient")),
@@ -110,8 +107,16 @@ impl Tensor {
 
     /// Forgets the gradient, PyTorch's `zero_grad(set_to_none=True)`.
     pub fn zero_grad(&self) {
-        let before = self.with_leaf(|leaf| leaf.grad().take());
-        drop(before);
+        drop(self.replace_grad(None));
+    }
+
+    /// Another gradient of a leaf; the one that it had. `None` if the tensor is no leaf.
+    fn replace_grad(&self, grad: Option<Tensor>) -> Option<Option<Tensor>> {
+        let edge = self.history().edge()?;
+        let mut place = edge.node.as_leaf()?.grad();
+        // Only adding is ever refused.
+        _ = leaf_log::touch(&edge.node, &place, GradChange::Replace);
+        Some(std::mem::replace(&mut *place, grad))
     }
 
     /// What made the tensor; `None` of leaves.

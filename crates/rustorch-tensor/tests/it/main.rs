@@ -10,6 +10,7 @@
 mod allocations;
 mod attention_backward;
 mod autocast;
+mod capture;
 mod channel_norm;
 mod checkpoint;
 mod common;

@@ -198,6 +198,10 @@ impl Operation for FusedPointwise {
         one(dtype, shape)
     }
 
+    fn fails_on_values(&self) -> bool {
+        self.steps().iter().any(|step| step.op.fails_on_values())
+    }
+
     /// Of those whose values all have one dtype, `f32` or `f64`.
     fn elementwise_output(&self, dtype: DType, args: usize) -> Option<DType> {
         (args == self.inputs() && self.0.uniform.contains(&dtype)).then_some(dtype)

@@ -1,0 +1,11 @@
+//! Graphs: recording what a function does ([`Capture`]), and running what was recorded ([`Program`]).
+
+mod by_executor;
+mod capture;
+mod memory_plan;
+mod on_cpu;
+mod program;
+
+pub(crate) use capture::Capture;
+pub use capture::Captured;
+pub use program::Program;

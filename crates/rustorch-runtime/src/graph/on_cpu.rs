@@ -1,0 +1,323 @@
+//! Programs whose values are all on the CPU: a list of kernels' calls on planned memory.
+
+use super::memory_plan::{MemoryPlan, Place};
+use super::program::Run;
+use crate::executor::{HybridExecutor, Output, OutputVec};
+use crate::storage::{FreshMemory, ReadGuard, Storage, WriteClaim, WriteGuard};
+use crate::sync::Backoff;
+use rustorch_core::{
+    Buffer, CopyOp, DType, Fault, Graph, GraphOperand, HOST_ALIGN, Layout, Node, Op, Overlap, Result, Source,
+    View, ViewMut, packed_bytes,
+};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What of a graph is needed to run it on the CPU.
+pub(super) struct CpuProgram {
+    steps: Vec<Step>,
+    plan: MemoryPlan,
+    /// The arena, and behind it room for results that overlap arguments of their own operation.
+    arena_bytes: usize,
+    /// Arenas that no run uses.
+    spare: Mutex<Vec<FreshMemory>>,
+}
+
+/// A call of a kernel.
+struct Step {
+    op: Op,
+    /// The draw whose key it takes.
+    draw: Option<usize>,
+    args: SmallVec<[Slot; 4]>,
+    outs: SmallVec<[Slot; 1]>,
+}
+
+/// Elements of a place.
+struct Slot {
+    place: Place,
+    dtype: DType,
+    /// In the arena, counted from its start.
+    layout: Layout,
+    /// Whether a result of the same step overwrites it.
+    is_aliased: bool,
+}
+
+impl CpuProgram {
+    /// `None` if some value is elsewhere, or of a block type and a temporary: these have no place in an arena.
+    pub(super) fn new(graph: &Graph, executor: &HybridExecutor) -> Option<CpuProgram> {
+        let is_placeable = |i: usize| {
+            let value = &graph.values[i];
+            value.device.is_cpu()
+                && (!value.dtype.is_quant() || !matches!(value.source, Source::Result { .. }))
+        };
+        if !(0..graph.values.len()).all(is_placeable)
+            || graph.nodes.iter().any(|node| node.device.is_some_and(|d| !d.is_cpu()))
+        {
+            return None;
+        }
+        let backend = &executor.cpu().backend;
+        let plan = MemoryPlan::new(graph, &**backend);
+        let mut compiler =
+            Compiler { graph, plan: &plan, scratch: 0, overwrites: &|op| backend.overwrites(op) };
+        let draws: HashMap<_, _> = graph.draws.iter().enumerate().map(|(i, draw)| (draw.key, i)).collect();
+        let mut steps = Vec::with_capacity(graph.nodes.len());
+        let whole = |i: usize| graph.whole(graph.states[i].first);
+        let state_slot = |i: usize| {
+            let GraphOperand { dtype, layout, .. } = whole(i);
+            Slot { place: Place::State(i), dtype, layout, is_aliased: false }
+        };
+        for &i in &plan.staged {
+            steps.push(Step::copy(state_slot(i), compiler.slot(&whole(i))?));
+        }
+        for node in &graph.nodes {
+            let draw = node.op.philox_key().and_then(|key| draws.get(&key).copied());
+            compiler.steps_of(node, draw, &mut steps)?;
+        }
+        for &i in &plan.staged {
+            steps.push(Step::copy(compiler.slot(&whole(i))?, state_slot(i)));
+        }
+        let arena_bytes = plan.arena + compiler.scratch;
+        Some(CpuProgram { steps, plan, arena_bytes, spare: Mutex::default() })
+    }
+
+    pub(super) fn arena_bytes(&self) -> usize {
+        self.arena_bytes
+    }
+
+    pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
+        let cpu = run.executor.cpu();
+        let _guards = run.guards();
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let arena = match spare {
+            Some(arena) => arena,
+            None => cpu.fresh(self.arena_bytes, false)?,
+        };
+        let returned = self.plan.returned.iter().map(|id| {
+            let value = &run.graph.values[id.index()];
+            cpu.fresh(value.bytes(), value.dtype == DType::Bool)
+        });
+        let returned = returned.collect::<Result<SmallVec<[FreshMemory; 2]>, Fault>>()?;
+        let memory = Memory { run, arena: &arena, returned: &returned };
+        let result = self.steps.iter().try_for_each(|step| {
+            // SAFETY: the guards keep others out, and the steps are this program's in order.
+            unsafe { memory.run(step) }
+        });
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        cpu.noted(result)?;
+        // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
+        let returned: SmallVec<[Storage; 2]> =
+            returned.into_iter().map(|memory| unsafe { memory.assume_init() }).collect();
+        let outputs = run.graph.outputs.iter().map(|output| {
+            let (storage, base) = match self.plan.places[output.value.index()] {
+                Place::Input(i) => (run.inputs[i].storage, Some(i)),
+                Place::Constant(i) => (&run.constants[i], None),
+                Place::State(i) => (&run.states[i], None),
+                Place::Returned(i) => (&returned[i], None),
+                // Only what a state is staged in, which was copied back.
+                Place::Arena(_) => (self.staged_state(run, output), None),
+            };
+            let layout = match base {
+                Some(i) => run.input_layout(i, &output.layout)?,
+                None => output.layout.clone(),
+            };
+            Ok(Output { storage: storage.clone(), dtype: output.dtype, layout })
+        });
+        outputs.collect()
+    }
+
+    fn staged_state<'a>(&self, run: &Run<'a>, output: &GraphOperand) -> &'a Storage {
+        let root = self.plan.roots[output.value.index()];
+        let i = run.graph.states.iter().position(|state| state.first == root);
+        &run.states[i.expect("what is returned from the arena is a state")]
+    }
+}
+
+impl Step {
+    fn copy(from: Slot, to: Slot) -> Step {
+        Step {
+            op: Op::Copy(CopyOp),
+            draw: None,
+            args: [from].into_iter().collect(),
+            outs: [to].into_iter().collect(),
+        }
+    }
+}
+
+/// Makes steps of nodes.
+struct Compiler<'a> {
+    graph: &'a Graph,
+    plan: &'a MemoryPlan,
+    /// The bytes that the largest step needs behind the arena.
+    scratch: usize,
+    overwrites: &'a dyn Fn(&Op) -> bool,
+}
+
+impl Compiler<'_> {
+    /// `None` if an element of the operand is not addressed from the arena's start.
+    fn slot(&self, operand: &GraphOperand) -> Option<Slot> {
+        let place = self.plan.places[operand.value.index()];
+        let layout = match place {
+            Place::Arena(at) => shifted(&operand.layout, at, operand.dtype)?,
+            _ => operand.layout.clone(),
+        };
+        Some(Slot { place, dtype: operand.dtype, layout, is_aliased: false })
+    }
+
+    fn steps_of(&mut self, node: &Node, draw: Option<usize>, steps: &mut Vec<Step>) -> Option<()> {
+        let mut args = node.args.iter().map(|arg| self.slot(arg)).collect::<Option<SmallVec<[Slot; 4]>>>()?;
+        let mut outs: SmallVec<[Slot; 1]> = SmallVec::new();
+        let mut copies = Vec::new();
+        let mut scratch = 0;
+        let into: SmallVec<[_; 1]> = node.results.iter().filter_map(|result| result.into.as_ref()).collect();
+        let is_shared = |i: usize| {
+            let root = |at: usize| self.plan.roots[into[at].value.index()];
+            (0..into.len()).any(|other| other != i && root(other) == root(i))
+        };
+        for (i, result) in node.results.iter().enumerate() {
+            let Some(to) = &result.into else {
+                let out = self.slot(&self.graph.whole(result.value))?;
+                for arg in args.iter_mut().filter(|arg| arg.place == out.place) {
+                    arg.is_aliased = true;
+                }
+                outs.push(out);
+                continue;
+            };
+            let to = self.slot(to)?;
+            let meets = |arg: &Slot| match arg.place == to.place {
+                false => Overlap::None,
+                true if arg.dtype != to.dtype => Overlap::Partial,
+                true => arg.layout.overlap(&to.layout),
+            };
+            let fits = |(j, arg): (usize, &Slot)| match meets(arg) {
+                Overlap::None => true,
+                Overlap::Exact => node.op.may_overwrite(j, i) && (self.overwrites)(&node.op),
+                Overlap::Partial => false,
+            };
+            if !is_shared(i) && args.iter().enumerate().all(fits) {
+                let aliased: SmallVec<[bool; 4]> =
+                    args.iter().map(|arg| meets(arg) == Overlap::Exact).collect();
+                for (arg, aliased) in args.iter_mut().zip(aliased) {
+                    arg.is_aliased |= aliased;
+                }
+                outs.push(to);
+                continue;
+            }
+            // Apart, and copied.
+            let at = self.plan.arena + scratch;
+            let layout = Layout::contiguous(to.layout.shape().clone());
+            scratch += packed_bytes(to.dtype, layout.numel()).next_multiple_of(HOST_ALIGN);
+            let layout = shifted(&layout, at, to.dtype)?;
+            let slot = |layout| Slot { place: Place::Arena(at), dtype: to.dtype, layout, is_aliased: false };
+            outs.push(slot(layout.clone()));
+            copies.push(Step::copy(slot(layout), to));
+        }
+        self.scratch = self.scratch.max(scratch);
+        steps.push(Step { op: node.op.clone(), draw, args, outs });
+        steps.append(&mut copies);
+        Some(())
+    }
+}
+
+/// A layout from a byte of the arena.
+fn shifted(layout: &Layout, byte: usize, dtype: DType) -> Option<Layout> {
+    let size = dtype.size().filter(|size| byte.is_multiple_of(*size))?;
+    layout.clone().at_offset(byte / size + layout.offset()).ok()
+}
+
+/// What keeps others out during a run. Writing ends before the claim does.
+struct Guards<'a> {
+    _reading: Vec<ReadGuard<'a>>,
+    _writing: Vec<WriteGuard<'a>>,
+    _claims: Vec<WriteClaim<'a>>,
+}
+
+/// The memory of a run.
+struct Memory<'a> {
+    run: &'a Run<'a>,
+    arena: &'a FreshMemory,
+    returned: &'a [FreshMemory],
+}
+
+impl Memory<'_> {
+    /// Where a slot's elements are, counted from the start of the buffer.
+    fn buffer(&self, slot: &Slot) -> &Buffer {
+        match slot.place {
+            Place::Input(i) => self.run.inputs[i].storage.buffer(),
+            Place::Constant(i) => self.run.constants[i].buffer(),
+            Place::State(i) => self.run.states[i].buffer(),
+            Place::Returned(i) => self.returned[i].buffer(),
+            Place::Arena(_) => self.arena.buffer(),
+        }
+    }
+
+    /// # Safety
+    /// Constants and inputs are guarded against writers and states against everybody, the memory is no other run's, and the steps
+    /// before this one have run.
+    unsafe fn run(&self, step: &Step) -> Result<(), Fault> {
+        // Those of inputs that do not start with their storage.
+        let mut moved: SmallVec<[Option<Layout>; 4]> = SmallVec::new();
+        for slot in &step.args {
+            let base = |i: usize| self.run.inputs[i].layout.offset();
+            moved.push(match slot.place {
+                Place::Input(i) if base(i) != 0 => Some(self.run.input_layout(i, &slot.layout)?),
+                _ => None,
+            });
+        }
+        let mut args: SmallVec<[View<'_>; 4]> = SmallVec::new();
+        for (slot, moved) in step.args.iter().zip(&moved) {
+            let (buffer, layout) = (self.buffer(slot), moved.as_ref().unwrap_or(&slot.layout));
+            // SAFETY: the graph was verified: the layout stays inside its value, which lies in the buffer as planned (or inside the
+            // input's storage, which was checked), its elements were written by an earlier step or before, with booleans apart, and
+            // nobody else writes. Where a result of this step does, the operation allows it.
+            args.push(unsafe {
+                match slot.is_aliased {
+                    true => View::aliased(buffer, slot.dtype, layout),
+                    false => View::new(buffer, slot.dtype, layout),
+                }
+            });
+        }
+        let outs = step.outs.iter().map(|slot| {
+            // SAFETY: as above; the plan gives memory to one value at a time, and destinations in states, which are exclusive, do
+            // not reach an element twice.
+            unsafe { ViewMut::from_shared(self.buffer(slot), slot.dtype, &slot.layout) }
+        });
+        let mut outs: SmallVec<[ViewMut<'_>; 1]> = outs.collect();
+        let redrawn;
+        let op = match step.draw {
+            Some(draw) => {
+                redrawn = step.op.with_philox_key(self.run.keys[draw]);
+                &redrawn
+            }
+            None => &step.op,
+        };
+        // SAFETY: the graph was verified: the operation accepts the arguments and gives these results.
+        unsafe { self.run.executor.cpu().backend.run(op, &args, &mut outs) }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Guards for the whole run: everybody else is kept from writing what it reads, and from what it writes.
+    fn guards(&self) -> Guards<'a> {
+        let mut states: SmallVec<[&Storage; 4]> = self.states.iter().collect();
+        states.sort_unstable_by_key(|storage| storage.identity());
+        let claims: Vec<WriteClaim<'_>> = states.iter().map(|storage| storage.claim()).collect();
+        let read = || self.constants.iter().chain(self.inputs.iter().map(|input| input.storage));
+        let mut wait = Backoff::default();
+        loop {
+            // Writers take all or nothing, so that nobody waits for one who waits.
+            let writing: Option<Vec<WriteGuard<'_>>> =
+                states.iter().map(|storage| storage.try_write()).collect();
+            if let Some(writing) = writing
+                && let Some(reading) = read().map(Storage::try_read).collect::<Option<Vec<ReadGuard<'_>>>>()
+            {
+                return Guards { _reading: reading, _writing: writing, _claims: claims };
+            }
+            wait.pause();
+        }
+    }
+
+    /// A layout in an input's storage, of one in the input's value.
+    pub(super) fn input_layout(&self, i: usize, layout: &Layout) -> Result<Layout> {
+        layout.clone().at_offset(self.inputs[i].layout.offset() + layout.offset())
+    }
+}

@@ -1,0 +1,158 @@
+//! Programs: captured graphs, made ready to run.
+
+use super::by_executor::Replay;
+use super::capture::Captured;
+use super::on_cpu::CpuProgram;
+use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
+use crate::storage::Storage;
+use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A captured graph, made ready to run again and again: what can be found out from the graph alone is found out once.
+///
+/// Where everything is on the CPU, a run calls the kernels one after the other, on memory that was planned: no inference, planning,
+/// dispatch or allocation of temporaries. Elsewhere each operation is dispatched as outside a graph.
+///
+/// A run is one change of the states. If it fails for the values of its arguments (an index out of range, a singular matrix), they are
+/// as they were; if a device fails while it writes to them, they may be partly written.
+pub struct Program {
+    graph: Graph,
+    constants: Vec<Storage>,
+    states: Vec<Storage>,
+    executor: HybridExecutor,
+    on_cpu: Option<CpuProgram>,
+    replay: Replay,
+    /// By input: whether some operation sees it by another dtype, as of complex numbers, so that it has to start with its storage.
+    is_recast: Vec<bool>,
+}
+
+/// What a run is given.
+pub(super) struct Run<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) executor: &'a HybridExecutor,
+    pub(super) inputs: &'a [Operand<'a>],
+    pub(super) constants: &'a [Storage],
+    pub(super) states: &'a [Storage],
+    /// For each draw of the graph, the key.
+    pub(super) keys: &'a [PhiloxKey],
+}
+
+impl Program {
+    /// A program that an executor runs.
+    ///
+    /// # Errors
+    /// If the graph is none, or its tensors are not of its sizes.
+    pub fn new(executor: &HybridExecutor, captured: Captured) -> Result<Program> {
+        let Captured { graph, constants, states } = captured;
+        graph.verify()?;
+        let firsts = graph.states.iter().map(|state| state.first);
+        let wanted = [("constant", graph.constants(), &constants), ("state", firsts.collect(), &states)];
+        for (role, values, storages) in wanted {
+            if values.len() != storages.len() {
+                return Err(wrong(format!("{} tensors for {} {role}s", storages.len(), values.len())));
+            }
+            for (i, (id, storage)) in values.iter().zip(storages).enumerate() {
+                let value = &graph.values[id.index()];
+                if value.bytes() > storage.bytes() || storage.is_symbolic() {
+                    let (have, want) = (storage.bytes(), value.bytes());
+                    return Err(wrong(format!("the tensor of {role} {i} has {have} bytes of {want}")));
+                }
+            }
+        }
+        let on_cpu = CpuProgram::new(&graph, executor);
+        let replay = Replay::new(&graph);
+        let is_recast = graph.inputs.iter().map(|&id| {
+            let is_other = |operand: &GraphOperand| {
+                operand.value == id && operand.dtype != graph.values[id.index()].dtype
+            };
+            graph.nodes.iter().flat_map(|node| &node.args).chain(&graph.outputs).any(is_other)
+        });
+        let is_recast = is_recast.collect();
+        Ok(Program { graph, constants, states, executor: executor.clone(), on_cpu, replay, is_recast })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The bytes of the memory in which a run on the CPU has its temporaries; `None` where it does not run there as a whole.
+    pub fn arena_bytes(&self) -> Option<usize> {
+        self.on_cpu.as_ref().map(CpuProgram::arena_bytes)
+    }
+
+    /// Runs it, with a key of random numbers for each draw of the graph.
+    ///
+    /// # Errors
+    /// If number, dtype, shape or device of the inputs is not the graph's, an input is one of the states, or an operation fails.
+    pub fn run(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
+        self.check_inputs(inputs)?;
+        if keys.len() != self.graph.draws.len() {
+            return Err(wrong(format!("{} keys for {} draws", keys.len(), self.graph.draws.len())));
+        }
+        let packed = inputs.iter().zip(&self.is_recast).map(|(input, is_recast)| {
+            match input.layout.is_contiguous() && !(*is_recast && input.layout.offset() != 0) {
+                true => Ok(None),
+                false => Ok(Some(self.executor.run(&Op::Copy(CopyOp), &[*input])?.remove(0))),
+            }
+        });
+        let packed = packed.collect::<Result<SmallVec<[Option<Output>; 4]>>>()?;
+        let inputs =
+            inputs.iter().zip(&packed).map(|(input, packed)| packed.as_ref().map_or(*input, Output::operand));
+        let inputs: SmallVec<[Operand<'_>; 4]> = inputs.collect();
+        let Program { graph, constants, states, executor, on_cpu, replay, is_recast: _ } = self;
+        let inputs = &inputs[..];
+        let run = Run { graph, executor, inputs, constants, states, keys };
+        match on_cpu {
+            Some(program) if executor.runs_plainly_on_cpu() => program.run(&run),
+            _ => replay.run(&run),
+        }
+    }
+
+    fn check_inputs(&self, inputs: &[Operand<'_>]) -> Result<()> {
+        let wanted = &self.graph.inputs;
+        if inputs.len() != wanted.len() {
+            return Err(wrong(format!("{} inputs were given, it takes {}", inputs.len(), wanted.len())));
+        }
+        for (i, (input, id)) in inputs.iter().zip(wanted).enumerate() {
+            let value = &self.graph.values[id.index()];
+            if (input.dtype, input.layout.shape()) != (value.dtype, &value.shape) {
+                return Err(wrong(format!(
+                    "input {i} is {}{}, and was {}{} when the function was captured; capture it again for others",
+                    input.dtype,
+                    input.layout.shape(),
+                    value.dtype,
+                    value.shape
+                )));
+            }
+            if input.device() != value.device {
+                return Err(wrong(format!(
+                    "input {i} is on {}, and was on {}",
+                    input.device(),
+                    value.device
+                )));
+            }
+            input.check_for("program")?;
+            if let Some(state) = self.states.iter().position(|state| state.same(input.storage)) {
+                return Err(wrong(format!(
+                    "input {i} has the memory of state {state}, which a run changes; copy it"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("nodes", &self.graph.nodes.len())
+            .field("arena_bytes", &self.arena_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Error {
+    Error::argument("program", message)
+}

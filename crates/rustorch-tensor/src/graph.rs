@@ -1,0 +1,142 @@
+//! Captured functions: what a function of tensors does, recorded once and run again and again.
+
+use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
+use crate::{IntoShape, Tensor, random};
+use rustorch_core::{DType, Device, Graph, Result, Shape};
+use rustorch_runtime::{HybridExecutor, Operand, Output};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// What a captured function is given: a tensor's dtype, shape and device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorSpec {
+    dtype: DType,
+    shape: Shape,
+    device: Device,
+}
+
+impl TensorSpec {
+    /// A tensor on the CPU.
+    ///
+    /// # Errors
+    /// If it has more elements than can be addressed.
+    pub fn new(shape: impl IntoShape, dtype: DType) -> Result<TensorSpec> {
+        Ok(TensorSpec { dtype, shape: shape.into_shape()?, device: Device::CPU })
+    }
+
+    /// On a device.
+    pub fn on(self, device: Device) -> TensorSpec {
+        TensorSpec { device, ..self }
+    }
+}
+
+impl From<&Tensor> for TensorSpec {
+    /// What this tensor has.
+    fn from(x: &Tensor) -> TensorSpec {
+        TensorSpec { dtype: x.dtype(), shape: x.shape().clone(), device: x.device() }
+    }
+}
+
+/// A captured function, ready to run: see [`capture`].
+pub struct Program {
+    program: rustorch_runtime::Program,
+    /// How many of the graph's outputs are the function's; gradients of leaves follow.
+    outputs: usize,
+    /// What a run does to gradients.
+    effects: Vec<LeafEffect>,
+}
+
+/// Records what a function does, without computing anything: it runs once, on symbolic tensors of these dtypes, shapes and devices, which
+/// have no values, and what it asks of them becomes a [`Graph`]. A [`Program`] runs the graph.
+///
+/// - Tensors that the function did not get as arguments are *constants* of the graph, which refers to them; those that it writes in place
+///   (parameters, a cache, running statistics) are *states*: each run finds them as the last one left them.
+/// - `backward`, `grad` and steps that write in place are recorded as well. A gradient that a leaf has when the function ends, each run
+///   gives it; at capture the leaf keeps the one that it had.
+/// - Numbers that the function computes in Rust are constants. Random operations that draw from the process's generator draw anew in each
+///   run, in the same order.
+/// - Values do not exist yet: `item`, `to_vec` and what depends on them ([`Tensor::nonzero`]) are errors that name the caller's line.
+///
+/// ```
+/// use rustorch_tensor::{DType, Tensor, TensorSpec, capture};
+/// let weight = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// let program = capture(&[TensorSpec::new([1, 2], DType::F32)?], |x| Ok(vec![x[0].matmul(&weight)?.relu()?]))?;
+/// assert_eq!(
+///     program.graph().to_string(),
+///     "graph(%0: f32[1, 2]) {
+///   constant %1: f32[4]
+///   %2: f32[1, 2] = matmul { activation: None, numerics: F32, batch_invariant: false }(%0, %1 as f32[2, 2])
+///   %3: f32[1, 2] = relu(%2)
+///   return %3
+/// }
+/// "
+/// );
+/// let y = program.run(&[&Tensor::new([[1.0f32, -1.0]])?])?;
+/// assert_eq!(y[0].to_vec::<f32>()?, [0.0, 0.0]);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+///
+/// # Errors
+/// That of the function; and if it asks for values, writes to an argument, draws from a generator of its own, or runs while another
+/// function is captured on this thread.
+pub fn capture(inputs: &[TensorSpec], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Program> {
+    let executor = HybridExecutor::current();
+    let inputs: Vec<(DType, Shape, Device)> =
+        inputs.iter().map(|spec| (spec.dtype, spec.shape.clone(), spec.device)).collect();
+    let (captured, (outputs, effects)) = executor.capture(&inputs, |inputs| {
+        let log = LeafLog::begin();
+        let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output_of_capture).collect();
+        let outputs = f(&inputs)?;
+        let (grads, effects) = log.finish(outputs.len());
+        let all = outputs.iter().chain(&grads).map(|x| Output {
+            storage: x.storage().clone(),
+            dtype: x.dtype(),
+            layout: x.layout().clone(),
+        });
+        Ok((all.collect(), (outputs.len(), effects)))
+    })?;
+    Ok(Program { program: rustorch_runtime::Program::new(&executor, captured)?, outputs, effects })
+}
+
+impl Program {
+    /// Runs the captured function on tensors of the dtypes, shapes and devices that it was captured for. The results have no history.
+    ///
+    /// # Errors
+    /// If the arguments are others (the error says which), one is a state of the graph, or an operation fails. States are then as they
+    /// were, unless a device failed while it wrote to them.
+    pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|x| x.operand()).collect();
+        let keys: SmallVec<[_; 4]> =
+            self.graph().draws.iter().map(|draw| random::next_of_default(draw.blocks)).collect();
+        let outputs = self.program.run(&operands, &keys)?;
+        let mut outputs: Vec<Tensor> = outputs.into_iter().map(Tensor::output_of_capture).collect();
+        for effect in &self.effects {
+            leaf_log::apply(effect, &outputs)?;
+        }
+        outputs.truncate(self.outputs);
+        Ok(outputs)
+    }
+
+    /// What the function does, as data.
+    pub fn graph(&self) -> &Graph {
+        self.program.graph()
+    }
+
+    /// The bytes of the memory in which a run on the CPU has its temporaries; `None` where it does not run there as a whole.
+    pub fn arena_bytes(&self) -> Option<usize> {
+        self.program.arena_bytes()
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
+impl Tensor {
+    /// A tensor of an output, which may be a view of a storage that others have.
+    fn output_of_capture(output: Output) -> Tensor {
+        Tensor::from_parts(output.storage, output.dtype, output.layout)
+    }
+}

@@ -1,0 +1,430 @@
+//! Captured functions: the bits of eager execution, states, gradients, random numbers, and what cannot be captured.
+
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use rustorch_tensor::autograd::{self, no_grad};
+use rustorch_tensor::{CrossEntropyOptions, DType, Device, Result, Tensor, TensorSpec, capture, manual_seed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn numbers(dims: &[usize], seed: usize) -> Tensor {
+    let n = dims.iter().product();
+    let values: Vec<f32> = (0..n).map(|i| ((i * 7 + seed * 13) % 29) as f32 / 29.0 - 0.4).collect();
+    Tensor::from_vec(values, dims).unwrap()
+}
+
+fn leaf(dims: &[usize], seed: usize) -> Tensor {
+    let x = numbers(dims, seed);
+    x.requires_grad_(true).unwrap();
+    x
+}
+
+fn bits(x: &Tensor) -> Vec<u32> {
+    x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
+fn spec(x: &Tensor) -> TensorSpec {
+    TensorSpec::from(x)
+}
+
+fn message<T>(result: Result<T>) -> String {
+    result.err().expect("an error").to_string()
+}
+
+#[test]
+fn a_run_gives_eagers_bits_on_other_arguments() {
+    let (w, b) = (numbers(&[16, 8], 1), numbers(&[8], 2));
+    let f = |x: &Tensor| -> Result<Vec<Tensor>> {
+        let h = x.matmul(&w)?.add(&b)?.gelu()?;
+        let (values, indices) = h.t()?.topk(2, 0, true)?;
+        Ok(vec![h.softmax(-1)?, values, indices, h.narrow(1, 2, 3)?])
+    };
+    let program = capture(&[spec(&numbers(&[4, 16], 3))], |x| f(&x[0])).unwrap();
+    for seed in 3..6 {
+        // Also a part of another tensor, and one whose elements are not in order.
+        let whole = numbers(&[6, 16], seed);
+        for x in [
+            whole.narrow(0, 0, 4).unwrap(),
+            whole.narrow(0, 2, 4).unwrap(),
+            numbers(&[16, 4], seed).t().unwrap(),
+        ] {
+            let (got, want) = (program.run(&[&x]).unwrap(), f(&x).unwrap());
+            for i in [0, 1, 3] {
+                assert_eq!(bits(&got[i]), bits(&want[i]), "output {i}");
+            }
+            assert_eq!(got[2].to_vec::<i64>().unwrap(), want[2].to_vec::<i64>().unwrap());
+            assert_eq!(got[3].dims(), [4, 3]);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_computed_while_a_function_is_captured() {
+    let x = TensorSpec::new([1 << 20, 1 << 20], DType::F32).unwrap();
+    // Four terabytes, if it were.
+    let program = capture(&[x], |x| Ok(vec![x[0].exp()?.add(&x[0])?.sum_all()?])).unwrap();
+    assert_eq!(program.graph().nodes.len(), 3);
+}
+
+#[test]
+fn constants_are_read_when_the_program_runs() {
+    let w = numbers(&[3], 1);
+    let program = capture(&[spec(&w)], |x| Ok(vec![x[0].add(&w)?])).unwrap();
+    w.fill_(2.0).unwrap();
+    let x = Tensor::ones([3], DType::F32).unwrap();
+    assert_eq!(program.run(&[&x]).unwrap()[0].to_vec::<f32>().unwrap(), [3.0; 3]);
+}
+
+#[test]
+fn what_is_written_is_a_state_of_the_program() {
+    let cache = Tensor::zeros([4, 2], DType::F32).unwrap();
+    let row = TensorSpec::new([1, 2], DType::F32).unwrap();
+    let at = TensorSpec::new([1], DType::I64).unwrap();
+    let program = capture(&[row, at], |x| {
+        cache.index_copy_(0, &x[1], &x[0])?;
+        Ok(vec![cache.sum(0, false)?])
+    })
+    .unwrap();
+    assert_eq!(cache.to_vec::<f32>().unwrap(), [0.0; 8], "the capture wrote");
+    let run = |value: f32, at: i64| {
+        let row = Tensor::full([1, 2], value, DType::F32).unwrap();
+        program.run(&[&row, &Tensor::new([at]).unwrap()])
+    };
+    assert_eq!(run(1.0, 0).unwrap()[0].to_vec::<f32>().unwrap(), [1.0, 1.0]);
+    assert_eq!(run(2.0, 3).unwrap()[0].to_vec::<f32>().unwrap(), [3.0, 3.0]);
+    assert_eq!(cache.to_vec::<f32>().unwrap(), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0]);
+    // A state that an output is a view of is the tensor itself.
+    let same = capture(&[], |_| {
+        cache.add_(1.0)?;
+        Ok(vec![cache.select(0, 1)?])
+    });
+    let row = same.unwrap().run(&[]).unwrap().remove(0);
+    assert!(row.storage().same(cache.storage()));
+    assert_eq!(row.to_vec::<f32>().unwrap(), [1.0, 1.0]);
+}
+
+#[test]
+fn a_run_that_fails_leaves_states_as_they_were() {
+    let (first, second) = (numbers(&[4], 1), numbers(&[4], 2));
+    let (was_first, was_second) = (bits(&first), bits(&second));
+    let index = TensorSpec::new([1], DType::I64).unwrap();
+    let program = capture(&[index], |x| {
+        first.mul_(3.0)?;
+        second.copy_(&first)?;
+        // Fails for an index out of range, after both were written.
+        Ok(vec![second.index_select(0, &x[0])?])
+    })
+    .unwrap();
+    let error = message(program.run(&[&Tensor::new([9i64]).unwrap()]));
+    assert!(error.contains('9') && error.contains("index"), "{error}");
+    assert_eq!((bits(&first), bits(&second)), (was_first, was_second));
+    program.run(&[&Tensor::new([1i64]).unwrap()]).unwrap();
+    assert_eq!(bits(&first), bits(&second));
+}
+
+#[test]
+fn writes_that_overlap_what_is_read_are_computed_apart() {
+    let make = || (numbers(&[6], 1), numbers(&[3, 3], 2));
+    let write = |x: &Tensor, y: &Tensor| -> Result<Tensor> {
+        x.narrow(0, 1, 5)?.copy_(&x.narrow(0, 0, 5)?)?;
+        x.mul_(&x.flip([0])?)?;
+        y.add_(&y.t()?)?;
+        x.sum_all()?.add(&y.sum_all()?)
+    };
+    let (x, y) = make();
+    let want = write(&x, &y).unwrap();
+    let (a, b) = make();
+    let program = capture(&[], |_| Ok(vec![write(&a, &b)?])).unwrap();
+    assert_eq!(bits(&program.run(&[]).unwrap()[0]), bits(&want));
+    assert_eq!((bits(&a), bits(&b)), (bits(&x), bits(&y)));
+}
+
+/// A classifier of two layers, its loss, and a step of gradient descent with momentum, which writes parameters and velocities.
+struct Training {
+    parameters: Vec<Tensor>,
+    velocities: Vec<Tensor>,
+}
+
+impl Training {
+    fn new() -> Training {
+        let shapes: [&[usize]; 4] = [&[8, 16], &[16], &[16, 4], &[4]];
+        let parameters = shapes.iter().enumerate().map(|(i, dims)| leaf(dims, i)).collect();
+        let velocities = shapes.iter().map(|dims| Tensor::zeros(*dims, DType::F32).unwrap()).collect();
+        Training { parameters, velocities }
+    }
+
+    fn step(&self, x: &Tensor, classes: &Tensor) -> Result<Tensor> {
+        let [w1, b1, w2, b2] = &self.parameters[..] else { unreachable!() };
+        for p in &self.parameters {
+            p.zero_grad();
+        }
+        let h = x.matmul(w1)?.add(b1)?.relu()?.dropout(0.25, true)?;
+        let loss = h.matmul(w2)?.add(b2)?.cross_entropy(classes, &CrossEntropyOptions::default())?;
+        loss.backward()?;
+        no_grad(|| -> Result<()> {
+            for (p, v) in self.parameters.iter().zip(&self.velocities) {
+                v.mul_(0.9)?;
+                v.add_(&p.grad().unwrap())?;
+                p.sub_(&v.mul(0.1)?)?;
+            }
+            Ok(())
+        })?;
+        Ok(loss.detach())
+    }
+}
+
+#[test]
+fn a_captured_training_step_gives_eagers_bits() {
+    let batch = |i: usize| {
+        let classes: Vec<i64> = (0..5).map(|j| ((i + 3 * j) % 4) as i64).collect();
+        (numbers(&[5, 8], i), Tensor::from_vec(classes, [5]).unwrap())
+    };
+    let (eager, captured) = (Training::new(), Training::new());
+    let (x, y) = batch(0);
+    manual_seed(7);
+    let program =
+        capture(&[spec(&x), spec(&y)], |args| Ok(vec![captured.step(&args[0], &args[1])?])).unwrap();
+    assert!(captured.parameters.iter().all(|p| p.grad().is_none()), "the capture left gradients");
+    assert_eq!(program.graph().states.len(), 8);
+    manual_seed(7);
+    let want: Vec<Tensor> = (0..20).map(|i| eager.step(&batch(i).0, &batch(i).1).unwrap()).collect();
+    manual_seed(7);
+    for (i, want) in want.iter().enumerate() {
+        let (x, y) = batch(i);
+        let got = program.run(&[&x, &y]).unwrap();
+        assert_eq!(bits(&got[0]), bits(want), "step {i}");
+    }
+    for (a, b) in captured.parameters.iter().zip(&eager.parameters) {
+        assert_eq!(bits(a), bits(b));
+        assert_eq!(bits(&a.grad().unwrap()), bits(&b.grad().unwrap()));
+    }
+}
+
+#[test]
+fn gradients_of_leaves_live_on_as_in_eager_execution() {
+    let make = || leaf(&[3], 1);
+    let pass = |w: &Tensor, x: &Tensor| w.mul(x)?.mul(w)?.sum_all()?.backward();
+    let x = numbers(&[3], 2);
+    let (eager, w) = (make(), make());
+    let program = capture(&[spec(&x)], |x| pass(&w, &x[0]).map(|()| vec![])).unwrap();
+    assert!(w.grad().is_none());
+    for _ in 0..3 {
+        pass(&eager, &x).unwrap();
+        assert!(program.run(&[&x]).unwrap().is_empty());
+        assert_eq!(bits(&w.grad().unwrap()), bits(&eager.grad().unwrap()), "gradients are added");
+    }
+    // One that is there before the capture is a state.
+    let again = capture(&[spec(&x)], |x| pass(&w, &x[0]).map(|()| vec![])).unwrap();
+    assert_eq!(bits(&w.grad().unwrap()), bits(&eager.grad().unwrap()));
+    pass(&eager, &x).unwrap();
+    again.run(&[&x]).unwrap();
+    assert_eq!(bits(&w.grad().unwrap()), bits(&eager.grad().unwrap()));
+    // One that is forgotten is forgotten by each run.
+    let forget = capture(&[], |_| {
+        w.zero_grad();
+        Ok(vec![])
+    });
+    let forget = forget.unwrap();
+    assert!(w.grad().is_some());
+    forget.run(&[]).unwrap();
+    assert!(w.grad().is_none());
+}
+
+#[test]
+fn random_numbers_are_drawn_anew_in_eagers_order() {
+    let f = || -> Result<Vec<Tensor>> {
+        let x = Tensor::randn([5], DType::F32)?;
+        let y = Tensor::rand([3], DType::F32)?;
+        Ok(vec![x.dropout(0.5, true)?, y, x])
+    };
+    manual_seed(3);
+    let want: Vec<Vec<u32>> = (0..3).flat_map(|_| f().unwrap()).map(|x| bits(&x)).collect();
+    manual_seed(3);
+    let program = capture(&[], |_| f()).unwrap();
+    assert_eq!(program.graph().draws.len(), 3);
+    let got: Vec<Vec<u32>> = (0..3).flat_map(|_| program.run(&[]).unwrap()).map(|x| bits(&x)).collect();
+    assert_eq!(got, want);
+    let own = rustorch_tensor::Generator::new(1);
+    let error = message(capture(&[], |_| Ok(vec![own.randn([2], DType::F32)?])));
+    assert!(error.contains("key") && error.contains("generator"), "{error}");
+}
+
+#[test]
+fn values_cannot_be_asked_for() {
+    let w = numbers(&[2], 1);
+    let x = [spec(&w)];
+    // Of a program without debug information nobody knows the lines.
+    let names = |error: &str, n: u32| {
+        error.contains(&format!("capture.rs:{n}")) || error.contains("debug information")
+    };
+    let error = message(capture(&x, |x| x[0].exp()?.sum_all()?.item().map(|_| vec![])));
+    let here = line!() - 1;
+    assert!(error.starts_with("item") && error.contains("sum") && names(&error, here), "{error}");
+    let error = message(capture(&x, |x| x[0].to_vec::<f32>().map(|_| vec![])));
+    let here = line!() - 1;
+    assert!(error.starts_with("to_vec") && error.contains("input") && names(&error, here), "{error}");
+    let error = message(capture(&x, |x| x[0].gt(0)?.nonzero().map(|n| vec![n])));
+    assert!(error.starts_with("nonzero") && error.contains("gt"), "{error}");
+    let error = message(capture(&x, |_| {
+        w.add_(1.0)?;
+        w.to_vec::<f32>().map(|_| vec![])
+    }));
+    assert!(error.contains("wrote"), "{error}");
+    // A constant has its value.
+    capture(&x, |_| w.to_vec::<f32>().map(|_| vec![])).unwrap();
+    // A symbolic tensor prints as what it is.
+    let mut text = String::new();
+    capture(&x, |x| {
+        text = x[0].exp()?.to_string();
+        Ok(vec![])
+    })
+    .unwrap();
+    assert!(text.contains("exp") && text.contains("f32[2]"), "{text}");
+}
+
+#[test]
+fn symbolic_tensors_belong_to_their_capture() {
+    let x = numbers(&[2], 1);
+    let mut kept = None;
+    capture(&[spec(&x)], |args| {
+        kept = Some(args[0].exp()?);
+        Ok(vec![])
+    })
+    .unwrap();
+    let kept = kept.unwrap();
+    for error in [
+        message(kept.add(&x)),
+        message(x.add_(&kept)),
+        message(kept.add_(1.0)),
+        message(kept.to_vec::<f32>()),
+        message(kept.to_device("cpu").and_then(|y| y.add(1))),
+        message(capture(&[], |_| Ok(vec![kept.add(1)?]))),
+        message(capture(&[], |_| Ok(vec![kept.clone()]))),
+        message(capture(&[spec(&x)], |x| Ok(vec![x[0].clone()])).unwrap().run(&[&kept])),
+    ] {
+        assert!(error.contains("exp"), "{error}");
+    }
+    // On another thread, where nothing is captured.
+    let error = message(capture(&[spec(&x)], |args| {
+        std::thread::scope(|scope| scope.spawn(|| args[0].exp()).join().unwrap()).map(|y| vec![y])
+    }));
+    assert!(error.contains("input") && error.contains("thread"), "{error}");
+    // The executor of a capture, elsewhere and afterwards.
+    let mut executor = None;
+    capture(&[], |_| {
+        executor = Some(rustorch_runtime::HybridExecutor::current());
+        Ok(vec![])
+    })
+    .unwrap();
+    let executor = executor.unwrap();
+    let error = message(executor.scope(|| x.exp()));
+    assert!(error.contains("ended"), "{error}");
+    let error =
+        message(std::thread::scope(|scope| scope.spawn(|| executor.scope(|| x.exp())).join().unwrap()));
+    assert!(error.contains("thread"), "{error}");
+}
+
+#[test]
+fn errors_and_panics_leave_the_thread_as_it_was() {
+    let x = numbers(&[2], 1);
+    let w = leaf(&[2], 2);
+    let error = message(capture(&[spec(&x)], |_| capture(&[], |_| Ok(vec![])).map(|_| vec![])));
+    assert!(error.contains("nest"), "{error}");
+    let fail = |panics: bool| {
+        capture(&[spec(&x)], |x| {
+            w.mul(&x[0])?.sum_all()?.backward()?;
+            assert!(!panics, "as the test wants");
+            x[0].reshape([3]).map(|y| vec![y])
+        })
+    };
+    assert!(message(fail(false)).contains("reshape"));
+    assert!(catch_unwind(AssertUnwindSafe(|| fail(true))).is_err());
+    assert!(w.grad().is_none());
+    assert_eq!(x.add(1).unwrap().to_vec::<f32>().unwrap().len(), 2);
+    assert!(capture(&[spec(&x)], |x| Ok(vec![x[0].exp()?])).is_ok());
+    w.mul(&x).unwrap().sum_all().unwrap().backward().unwrap();
+    assert!(w.grad().is_some());
+}
+
+#[test]
+fn arguments_have_to_be_those_of_the_capture() {
+    let x = numbers(&[2, 3], 1);
+    let state = numbers(&[2, 3], 2);
+    let program = capture(&[spec(&x)], |x| {
+        state.add_(&x[0])?;
+        Ok(vec![x[0].exp()?])
+    })
+    .unwrap();
+    for (error, words) in [
+        (message(program.run(&[])), ["0 inputs", "1"]),
+        (message(program.run(&[&x, &x])), ["2 inputs", "1"]),
+        (message(program.run(&[&numbers(&[3, 2], 1)])), ["f32[3, 2]", "f32[2, 3]"]),
+        (message(program.run(&[&x.to_dtype(DType::F64).unwrap()])), ["f64", "f32"]),
+        (message(program.run(&[&state])), ["input 0", "state 0"]),
+        (message(capture(&[spec(&x)], |x| x[0].add_(1).map(|()| vec![]))), ["input 0", "copy"]),
+    ] {
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    assert_eq!(bits(&state), bits(&numbers(&[2, 3], 2)), "a refused run wrote");
+    let elsewhere = TensorSpec::new([2], DType::F32).unwrap().on(Device::cuda(99));
+    assert!(message(capture(&[elsewhere], |x| Ok(x.to_vec()))).contains("cuda:99"));
+}
+
+#[test]
+fn temporaries_share_memory() {
+    let x = numbers(&[1 << 12], 1);
+    let program = capture(&[spec(&x)], |x| {
+        let mut y = x[0].add(1)?;
+        for _ in 0..20 {
+            y = y.reshape([64, 64])?.t()?.copy()?.reshape([1 << 12])?.softmax(0)?;
+        }
+        Ok(vec![y.sum_all()?])
+    })
+    .unwrap();
+    let bytes = program.arena_bytes().unwrap();
+    assert!(bytes <= 3 * 4 * (1 << 12), "{bytes} bytes");
+    // Pointwise operations write over their arguments.
+    let program = capture(&[spec(&x)], |x| Ok(vec![x[0].add(1)?.exp()?.neg()?.sqrt()?.sum_all()?])).unwrap();
+    assert!(program.arena_bytes().unwrap() <= 4 * (1 << 12) + 64);
+}
+
+#[test]
+fn programs_run_on_several_threads_at_once() {
+    let x = numbers(&[64, 64], 1);
+    let count = Tensor::zeros([1], DType::I64).unwrap();
+    let f = |x: &Tensor| x.matmul(x)?.softmax(-1)?.matmul(x);
+    let program = capture(&[spec(&x)], |x| {
+        count.add_(1)?;
+        Ok(vec![f(&x[0])?])
+    })
+    .unwrap();
+    let want: Vec<Vec<u32>> = (0..4).map(|seed| bits(&f(&numbers(&[64, 64], seed)).unwrap())).collect();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (program, want) = (&program, &want);
+            scope.spawn(move || {
+                for _ in 0..25 {
+                    let got = program.run(&[&numbers(&[64, 64], seed)]).unwrap();
+                    assert_eq!(bits(&got[0]), want[seed]);
+                }
+            });
+        }
+    });
+    assert_eq!(count.to_vec::<i64>().unwrap(), [100]);
+}
+
+#[test]
+fn gradients_are_captured_as_functions_of_arguments() {
+    let w = numbers(&[3], 1);
+    let f = |x: &Tensor| -> Result<Vec<Tensor>> {
+        x.requires_grad_(true)?;
+        let y = x.mul(&w)?.sin()?.mul(x)?.sum_all()?;
+        let options = autograd::GradOptions { create_graph: true, ..Default::default() };
+        let first = autograd::grad(&[&y], &[x], &[], options)?.remove(0).unwrap();
+        let second = autograd::grad(&[&first.sum_all()?], &[x], &[], Default::default())?.remove(0).unwrap();
+        Ok(vec![first.detach(), second])
+    };
+    let program = capture(&[spec(&w)], |x| f(&x[0])).unwrap();
+    let x = numbers(&[3], 5);
+    let (got, want) = (program.run(&[&x]).unwrap(), f(&x.copy().unwrap()).unwrap());
+    assert_eq!((bits(&got[0]), bits(&got[1])), (bits(&want[0]), bits(&want[1])));
+}
