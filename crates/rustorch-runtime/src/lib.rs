@@ -51,7 +51,7 @@ pub use executor::{
 };
 pub use explain::Explanation;
 pub use fallback::fallback_order;
-pub use graph::{Captured, Program};
+pub use graph::{Captured, Pass, Program};
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};

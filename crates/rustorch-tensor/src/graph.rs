@@ -3,7 +3,7 @@
 use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
 use crate::{IntoShape, Tensor, random};
 use rustorch_core::{DType, Device, Graph, Result, Shape};
-use rustorch_runtime::{HybridExecutor, Operand, Output};
+use rustorch_runtime::{HybridExecutor, Operand, Output, Pass};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -80,6 +80,18 @@ pub struct Program {
 /// That of the function; and if it asks for values, writes to an argument, draws from a generator of its own, or runs while another
 /// function is captured on this thread.
 pub fn capture(inputs: &[TensorSpec], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Program> {
+    capture_with(Pass::ALL, inputs, f)
+}
+
+/// As [`capture`], with only some of the [passes](Pass), in this order, over the graph: with none it is what the function did.
+///
+/// # Errors
+/// As there.
+pub fn capture_with(
+    passes: &[Pass],
+    inputs: &[TensorSpec],
+    f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+) -> Result<Program> {
     let executor = HybridExecutor::current();
     let inputs: Vec<(DType, Shape, Device)> =
         inputs.iter().map(|spec| (spec.dtype, spec.shape.clone(), spec.device)).collect();
@@ -95,7 +107,7 @@ pub fn capture(inputs: &[TensorSpec], f: impl FnOnce(&[Tensor]) -> Result<Vec<Te
         });
         Ok((all.collect(), (outputs.len(), effects)))
     })?;
-    Ok(Program { program: rustorch_runtime::Program::new(&executor, captured)?, outputs, effects })
+    Ok(Program { program: rustorch_runtime::Program::new(&executor, captured, passes)?, outputs, effects })
 }
 
 impl Program {

@@ -73,7 +73,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
-pub use graph::{Program, TensorSpec, capture};
+pub use graph::{Program, TensorSpec, capture, capture_with};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
@@ -85,9 +85,9 @@ pub use rustorch_core::{
     HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result,
     RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
 };
-pub use rustorch_runtime::Storage;
 pub use rustorch_runtime::{
     DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,
     set_placement, with_default_dtype, with_device, with_placement,
 };
+pub use rustorch_runtime::{Pass, Storage};
 pub use tensor::Tensor;

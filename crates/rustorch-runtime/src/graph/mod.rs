@@ -4,8 +4,10 @@ mod by_executor;
 mod capture;
 mod memory_plan;
 mod on_cpu;
+mod passes;
 mod program;
 
 pub(crate) use capture::Capture;
 pub use capture::Captured;
+pub use passes::Pass;
 pub use program::Program;

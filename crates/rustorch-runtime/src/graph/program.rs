@@ -3,6 +3,7 @@
 use super::by_executor::Replay;
 use super::capture::Captured;
 use super::on_cpu::CpuProgram;
+use super::passes::Pass;
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result};
@@ -39,13 +40,16 @@ pub(super) struct Run<'a> {
 }
 
 impl Program {
-    /// A program that an executor runs.
+    /// A program that an executor runs, of the graph after these passes.
     ///
     /// # Errors
     /// If the graph is none, or its tensors are not of its sizes.
-    pub fn new(executor: &HybridExecutor, captured: Captured) -> Result<Program> {
+    pub fn new(executor: &HybridExecutor, mut captured: Captured, passes: &[Pass]) -> Result<Program> {
+        captured.graph.verify()?;
+        for pass in passes {
+            pass.run(&mut captured, &*executor.cpu().backend)?;
+        }
         let Captured { graph, constants, states } = captured;
-        graph.verify()?;
         let firsts = graph.states.iter().map(|state| state.first);
         let wanted = [("constant", graph.constants(), &constants), ("state", firsts.collect(), &states)];
         for (role, values, storages) in wanted {

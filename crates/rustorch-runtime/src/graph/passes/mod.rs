@@ -1,0 +1,53 @@
+//! Passes: changes of a captured graph after which it computes the same bits in fewer operations.
+
+mod dead;
+mod edit;
+mod fuse_pointwise;
+mod matmul_epilogue;
+mod merge;
+
+use super::capture::Captured;
+use rustorch_core::{Backend, Result};
+
+/// A change of a graph that leaves the bits of its results as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Operations whose results nobody reads are dropped, unless they may fail.
+    Dead,
+    /// Of equal operations on equal arguments one is left.
+    Merge,
+    /// The bias that is added to a matmul's result, and the function that is applied to it, become part of the matmul.
+    MatMulEpilogue,
+    /// Pointwise operations, each of which reads what the one before returns, become one that reads and writes memory once. Not of 16-bit
+    /// floats, which would be rounded once less.
+    FusePointwise,
+}
+
+impl Pass {
+    /// All of them, in the order in which they help each other.
+    pub const ALL: &[Pass] = &[Pass::Dead, Pass::Merge, Pass::MatMulEpilogue, Pass::FusePointwise];
+
+    /// The name, as options give it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pass::Dead => "dead",
+            Pass::Merge => "merge",
+            Pass::MatMulEpilogue => "matmul_epilogue",
+            Pass::FusePointwise => "fuse_pointwise",
+        }
+    }
+
+    /// Changes a graph for a device that computes it.
+    pub(super) fn run(self, captured: &mut Captured, backend: &dyn Backend) -> Result<()> {
+        match self {
+            Pass::Dead => dead::run(captured),
+            Pass::Merge => merge::run(captured),
+            Pass::MatMulEpilogue => matmul_epilogue::run(captured, backend),
+            Pass::FusePointwise => fuse_pointwise::run(captured, backend)?,
+        }
+        if cfg!(debug_assertions) {
+            captured.graph.verify()?;
+        }
+        Ok(())
+    }
+}
