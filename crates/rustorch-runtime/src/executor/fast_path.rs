@@ -11,7 +11,7 @@ use rustorch_core::{DType, FromScalar, Op, Result, Scalar, Shape, dispatch_dtype
 use std::mem::MaybeUninit;
 
 /// Elements up to which it pays.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// One scalar again and again, as elements of any dtype.
 type Repeated = [MaybeUninit<u128>; MOST];

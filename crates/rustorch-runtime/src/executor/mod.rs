@@ -15,6 +15,7 @@ mod run;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
+pub(crate) use fast_path::MOST as FAST_PATH_ELEMENTS;
 pub use operand::{FromOutput, Operand, Output, OutputVec, TargetDevice};
 pub use plan::Estimate;
 pub(crate) use run::total_bytes;

@@ -1,5 +1,6 @@
 //! Which memory the values of a graph have: temporaries share one arena, each where no other one lives at the time.
 
+use crate::executor::FAST_PATH_ELEMENTS;
 use rustorch_core::{Backend, Graph, GraphOperand, HOST_ALIGN, Node, Overlap, Source, ValueId};
 use std::collections::BTreeMap;
 
@@ -164,6 +165,10 @@ fn overwritten(
         return None;
     }
     let value = &graph.values[node.results[out].value.index()];
+    if value.shape.numel() <= FAST_PATH_ELEMENTS {
+        // Kernels for a few elements do not overwrite.
+        return None;
+    }
     let root_of = |arg: &GraphOperand| roots[arg.value.index()];
     node.args.iter().enumerate().find_map(|(j, arg)| {
         let root = root_of(arg);

@@ -2,7 +2,7 @@
 
 use super::memory_plan::{MemoryPlan, Place};
 use super::program::Run;
-use crate::executor::{HybridExecutor, Output, OutputVec};
+use crate::executor::{FAST_PATH_ELEMENTS, HybridExecutor, Output, OutputVec};
 use crate::storage::{FreshMemory, ReadGuard, Storage, WriteClaim, WriteGuard};
 use crate::sync::Backoff;
 use rustorch_core::{
@@ -30,6 +30,8 @@ struct Step {
     draw: Option<usize>,
     args: SmallVec<[Slot; 4]>,
     outs: SmallVec<[Slot; 1]>,
+    /// How many elements there are, if the kernel for a few contiguous ones may compute them.
+    packed: Option<usize>,
 }
 
 /// Elements of a place.
@@ -133,12 +135,35 @@ impl CpuProgram {
 }
 
 impl Step {
+    fn new(op: Op, draw: Option<usize>, args: SmallVec<[Slot; 4]>, outs: SmallVec<[Slot; 1]>) -> Step {
+        let packed = match (&args[..], &outs[..]) {
+            ([first, ..], [out]) => {
+                let n = out.layout.numel();
+                let is_packed = |slot: &Slot| {
+                    slot.layout.is_contiguous()
+                        && slot.layout.shape() == out.layout.shape()
+                        && !slot.is_aliased
+                };
+                let is_alike = |slot: &Slot| slot.dtype == first.dtype && slot.place != out.place;
+                let fits = (1..=FAST_PATH_ELEMENTS).contains(&n)
+                    && draw.is_none()
+                    && op.elementwise_output(first.dtype, args.len()) == Some(out.dtype)
+                    && args.iter().all(|slot| is_packed(slot) && is_alike(slot))
+                    && is_packed(out);
+                fits.then_some(n)
+            }
+            _ => None,
+        };
+        Step { op, draw, args, outs, packed }
+    }
+
     fn copy(from: Slot, to: Slot) -> Step {
         Step {
             op: Op::Copy(CopyOp),
             draw: None,
             args: [from].into_iter().collect(),
             outs: [to].into_iter().collect(),
+            packed: None,
         }
     }
 }
@@ -212,7 +237,7 @@ impl Compiler<'_> {
             copies.push(Step::copy(slot(layout), to));
         }
         self.scratch = self.scratch.max(scratch);
-        steps.push(Step { op: node.op.clone(), draw, args, outs });
+        steps.push(Step::new(node.op.clone(), draw, args, outs));
         steps.append(&mut copies);
         Some(())
     }
@@ -226,9 +251,9 @@ fn shifted(layout: &Layout, byte: usize, dtype: DType) -> Option<Layout> {
 
 /// What keeps others out during a run. Writing ends before the claim does.
 struct Guards<'a> {
-    _reading: Vec<ReadGuard<'a>>,
-    _writing: Vec<WriteGuard<'a>>,
-    _claims: Vec<WriteClaim<'a>>,
+    _reading: SmallVec<[ReadGuard<'a>; 8]>,
+    _writing: SmallVec<[WriteGuard<'a>; 8]>,
+    _claims: SmallVec<[WriteClaim<'a>; 8]>,
 }
 
 /// The memory of a run.
@@ -254,6 +279,10 @@ impl Memory<'_> {
     /// Constants and inputs are guarded against writers and states against everybody, the memory is no other run's, and the steps
     /// before this one have run.
     unsafe fn run(&self, step: &Step) -> Result<(), Fault> {
+        // SAFETY: this function's contract.
+        if step.packed.is_some_and(|n| unsafe { self.run_packed(step, n) }) {
+            return Ok(());
+        }
         // Those of inputs that do not start with their storage.
         let mut moved: SmallVec<[Option<Layout>; 4]> = SmallVec::new();
         for slot in &step.args {
@@ -295,20 +324,46 @@ impl Memory<'_> {
     }
 }
 
+impl Memory<'_> {
+    /// Runs a step by the kernel for a few contiguous elements, if there is one.
+    ///
+    /// # Safety
+    /// As of [`run`](Self::run), for a step of so many elements that may run so.
+    unsafe fn run_packed(&self, step: &Step, n: usize) -> bool {
+        let address = |slot: &Slot| {
+            let start = match slot.place {
+                Place::Input(i) => self.run.inputs[i].layout.offset(),
+                _ => 0,
+            };
+            let byte = (start + slot.layout.offset()) * slot.dtype.size()?;
+            // SAFETY: inside the buffer, as the first element is.
+            Some(unsafe { self.buffer(slot).host_address()?.as_ptr().add(byte) })
+        };
+        let args: Option<SmallVec<[*const u8; 4]>> =
+            step.args.iter().map(|slot| address(slot).map(<*mut u8>::cast_const)).collect();
+        let (Some(args), Some(out)) = (args, address(&step.outs[0])) else { return false };
+        let dtype = step.args[0].dtype;
+        // SAFETY: the arguments are of one dtype, for which the operation has a result of that of the output, and of as many elements,
+        // which overlap no other's; all are in host memory and aligned, as checked for inputs and planned for the rest.
+        unsafe { self.run.executor.cpu().backend.run_packed(&step.op, dtype, &args, out, n) }
+    }
+}
+
 impl<'a> Run<'a> {
     /// Guards for the whole run: everybody else is kept from writing what it reads, and from what it writes.
     fn guards(&self) -> Guards<'a> {
         let mut states: SmallVec<[&Storage; 4]> = self.states.iter().collect();
         states.sort_unstable_by_key(|storage| storage.identity());
-        let claims: Vec<WriteClaim<'_>> = states.iter().map(|storage| storage.claim()).collect();
+        let claims: SmallVec<[WriteClaim<'_>; 8]> = states.iter().map(|storage| storage.claim()).collect();
         let read = || self.constants.iter().chain(self.inputs.iter().map(|input| input.storage));
         let mut wait = Backoff::default();
         loop {
             // Writers take all or nothing, so that nobody waits for one who waits.
-            let writing: Option<Vec<WriteGuard<'_>>> =
+            let writing: Option<SmallVec<[WriteGuard<'_>; 8]>> =
                 states.iter().map(|storage| storage.try_write()).collect();
             if let Some(writing) = writing
-                && let Some(reading) = read().map(Storage::try_read).collect::<Option<Vec<ReadGuard<'_>>>>()
+                && let Some(reading) =
+                    read().map(Storage::try_read).collect::<Option<SmallVec<[ReadGuard<'_>; 8]>>>()
             {
                 return Guards { _reading: reading, _writing: writing, _claims: claims };
             }

@@ -7,7 +7,6 @@ use super::passes::Pass;
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result};
-use smallvec::SmallVec;
 use std::fmt;
 
 /// A captured graph, made ready to run again and again: what can be found out from the graph alone is found out once.
@@ -95,18 +94,25 @@ impl Program {
         if keys.len() != self.graph.draws.len() {
             return Err(wrong(format!("{} keys for {} draws", keys.len(), self.graph.draws.len())));
         }
+        let begins = |(input, is_recast): (&Operand<'_>, &bool)| {
+            input.layout.is_contiguous() && !(*is_recast && input.layout.offset() != 0)
+        };
+        if inputs.iter().zip(&self.is_recast).all(begins) {
+            return self.run_packed(inputs, keys);
+        }
         let packed = inputs.iter().zip(&self.is_recast).map(|(input, is_recast)| {
-            match input.layout.is_contiguous() && !(*is_recast && input.layout.offset() != 0) {
-                true => Ok(None),
-                false => Ok(Some(self.executor.run(&Op::Copy(CopyOp), &[*input])?.remove(0))),
-            }
+            let copy = || Ok(self.executor.run(&Op::Copy(CopyOp), &[*input])?.remove(0));
+            if begins((input, is_recast)) { Ok(None) } else { copy().map(Some) }
         });
-        let packed = packed.collect::<Result<SmallVec<[Option<Output>; 4]>>>()?;
-        let inputs =
-            inputs.iter().zip(&packed).map(|(input, packed)| packed.as_ref().map_or(*input, Output::operand));
-        let inputs: SmallVec<[Operand<'_>; 4]> = inputs.collect();
+        let packed = packed.collect::<Result<Vec<Option<Output>>>>()?;
+        let inputs = inputs.iter().zip(&packed);
+        let inputs = inputs.map(|(input, packed)| packed.as_ref().map_or(*input, Output::operand));
+        self.run_packed(&inputs.collect::<Vec<Operand<'_>>>(), keys)
+    }
+
+    /// As [`run`](Self::run), on inputs whose elements are contiguous in their storages.
+    fn run_packed(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
         let Program { graph, constants, states, executor, on_cpu, replay, is_recast: _ } = self;
-        let inputs = &inputs[..];
         let run = Run { graph, executor, inputs, constants, states, keys };
         match on_cpu {
             Some(program) if executor.runs_plainly_on_cpu() => program.run(&run),

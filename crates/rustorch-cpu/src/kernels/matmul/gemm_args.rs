@@ -147,6 +147,18 @@ impl<T: Element> Target<T> {
         let bias = bias.map(|bias| Ok::<_, Fault>((address::<T>(bias)?, bias.layout().strides()[0])));
         Ok(Target { base: address_mut::<T>(out)?, bias: bias.transpose()?, activation })
     }
+
+    /// The output of a GEMM without batches.
+    pub(crate) fn whole(&self, gemm: &GemmArgs) -> GemmOutput<'static, T> {
+        let [rows, columns] = gemm.out_strides;
+        GemmOutput {
+            base: self.base,
+            offsets: RowOffsets::Strided(rows),
+            stride: columns,
+            bias: self.bias,
+            activation: self.activation,
+        }
+    }
 }
 
 /// An error of the machinery around us: it gave a view that the CPU cannot reach, or of another dtype.

@@ -2,7 +2,7 @@
 
 use super::super::capture::Captured;
 use super::edit::{Uses, is_whole, take_out};
-use crate::executor::Operand;
+use crate::executor::{FAST_PATH_ELEMENTS, Operand};
 use crate::storage::Storage;
 use rustorch_core::{
     Backend, DType, FusedBuilder, FusedPointwise, FusedValue, Graph, GraphOperand, Node, Op, Result, Scalar,
@@ -119,7 +119,12 @@ impl<'a> Cluster<'a> {
     /// The operation that does what all do; `None` if that is one alone, or if it has no input.
     fn fused(&self) -> Result<Option<Node>> {
         let graph = &self.captured.graph;
-        if self.members.len() < 2 || self.inputs.is_empty() {
+        // One with a number is fused as well, where the number would be an argument of its own beside a few elements.
+        let node = &graph.nodes[*self.members.last().expect("a cluster has members")];
+        let is_small = result_shape(graph, node).numel() <= FAST_PATH_ELEMENTS
+            && !matches!(node.op, Op::FusedPointwise(_))
+            && node.args.iter().any(|arg| self.number(arg).is_some());
+        if self.members.len() < 2 && !is_small || self.inputs.is_empty() {
             return Ok(None);
         }
         let mut builder = FusedPointwise::builder(self.inputs.len())?;

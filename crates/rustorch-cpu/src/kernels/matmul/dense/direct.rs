@@ -2,6 +2,7 @@
 
 use crate::Isa;
 use crate::kernels::matmul::gemm_args::GemmArgs;
+use crate::kernels::matmul::rows::GemmOutput;
 use crate::simd::{self, Level, Task};
 
 /// Multiply-adds up to which operands are not packed.
@@ -25,16 +26,19 @@ pub(super) fn fits(gemm: &GemmArgs) -> bool {
 /// Computes a GEMM that [`fits`].
 ///
 /// # Safety
-/// The operands have the elements that `gemm` describes, from `a` and `b` on; so has the result from `out` on, which nobody else uses.
-pub(super) unsafe fn run(gemm: &GemmArgs, a: *const f32, b: *const f32, out: *mut f32) {
+/// The operands have the elements that `gemm` describes, from `a` and `b` on; so have the result from `out.base` on, which nobody else
+/// uses, and the bias.
+pub(super) unsafe fn run(gemm: &GemmArgs, a: *const f32, b: *const f32, out: &GemmOutput<'_, f32>) {
     simd::run(Direct { gemm, a, b, out });
+    // SAFETY: all was written.
+    unsafe { out.activate(0..gemm.m, 0..gemm.n) };
 }
 
 struct Direct<'a> {
     gemm: &'a GemmArgs,
     a: *const f32,
     b: *const f32,
-    out: *mut f32,
+    out: &'a GemmOutput<'a, f32>,
 }
 
 impl Task for Direct<'_> {
@@ -86,10 +90,17 @@ impl Direct<'_> {
                 }
             }
         }
+        if let Some((bias, stride)) = self.out.bias {
+            for c in 0..C {
+                // SAFETY: as above.
+                let bias = unsafe { *bias.add((column + c) * stride) };
+                sums.iter_mut().for_each(|sums| sums[c] += bias);
+            }
+        }
         for (i, sums) in sums.into_iter().enumerate() {
             // SAFETY: as above.
             unsafe {
-                let to = self.out.add((row + i) * self.gemm.out_strides[0] + column);
+                let to = self.out.base.add((row + i) * self.gemm.out_strides[0] + column);
                 to.cast::<[f32; C]>().write_unaligned(sums);
             }
         }

@@ -19,7 +19,7 @@ pub(crate) use kernel::{HIGHEST, Pitched, Scalar, Tile, Tiles};
 pub(crate) use pack::{pack_columns, pack_rows};
 pub(crate) use subtract::{Field, Left, subtract_matmul};
 
-use super::gemm_args::{GemmArgs, Target, address, address_mut};
+use super::gemm_args::{GemmArgs, Target, address};
 use super::mul_mat_id::ExpertRows;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
@@ -297,11 +297,11 @@ pub(super) fn run(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let dtypes = (args[0].dtype(), args[1].dtype());
-    if dtypes == (DType::F32, DType::F32) && args.len() == 2 && op.activation.is_none() && direct::fits(gemm)
-    {
-        let (a, b, out) = (address(&args[0])?, address(&args[1])?, address_mut(out)?);
+    if dtypes == (DType::F32, DType::F32) && direct::fits(gemm) {
+        let (a, b) = (address(&args[0])?, address(&args[1])?);
+        let out = Target::new(out, args.get(2), op.activation)?.whole(gemm);
         // SAFETY: the views are valid, and the result is this matmul's.
-        unsafe { direct::run(gemm, a, b, out) };
+        unsafe { direct::run(gemm, a, b, &out) };
         return Ok(());
     }
     dispatch!(dtypes, op.numerics, A => run_typed::<A>(pool, op.activation, gemm, args, out))
