@@ -5,7 +5,7 @@ use rustorch_tensor::autograd::no_grad;
 #[doc(no_inline)]
 pub use rustorch_tensor::autograd::{Autocast, autocast};
 use rustorch_tensor::foreach::unscale_;
-use rustorch_tensor::{DType, Error, Result, Tensor};
+use rustorch_tensor::{DType, Error, Result, Tensor, expect_eager};
 use std::collections::BTreeMap;
 
 const NAME: &str = "GradScaler";
@@ -130,7 +130,11 @@ impl GradScaler {
     /// # Errors
     /// As operations on tensors.
     pub fn scale(&self, loss: &Tensor) -> Result<Tensor> {
-        if self.options.enabled { loss.mul(f64::from(self.scale)) } else { Ok(loss.clone()) }
+        if !self.options.enabled {
+            return Ok(loss.clone());
+        }
+        expect_eager("GradScaler.scale")?;
+        loss.mul(f64::from(self.scale))
     }
 
     /// Divides an optimizer's gradients by the scale, to clip or inspect them before [`step`](Self::step); whether they are finite. If not,

@@ -2,7 +2,7 @@
 
 use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
 use crate::{IntoShape, Tensor, random};
-use rustorch_core::{DType, Device, Graph, Result, Shape};
+use rustorch_core::{DType, Device, Error, Graph, Result, Shape};
 use rustorch_runtime::{HybridExecutor, Operand, Output, Pass};
 use smallvec::SmallVec;
 use std::fmt;
@@ -108,6 +108,20 @@ pub fn capture_with(
         Ok((all.collect(), (outputs.len(), effects)))
     })?;
     Ok(Program { program: rustorch_runtime::Program::new(&executor, captured, passes)?, outputs, effects })
+}
+
+/// For functions that change numbers in Rust beside tensors, such as a count of steps: an error while a function is captured, since runs
+/// of its graph would not change them.
+///
+/// # Errors
+/// If a function is captured on this thread.
+pub fn expect_eager(name: &'static str) -> Result<()> {
+    if !HybridExecutor::with_current(HybridExecutor::is_capturing) {
+        return Ok(());
+    }
+    let message = "counts in Rust, which runs of a captured function would not repeat; capture forward and backward passes, and call it \
+                   after each run";
+    Err(Error::argument(name, message))
 }
 
 impl Program {

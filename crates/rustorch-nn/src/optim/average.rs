@@ -3,7 +3,7 @@
 use crate::module::Module;
 use crate::{Buffer, Layer};
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{DType, Error, Result, Tensor};
+use rustorch_tensor::{DType, Error, Result, Tensor, expect_eager};
 
 /// How an average follows a model: gets the average, to be written in place, the model's tensor, and how many models were averaged.
 pub type AverageFn = Box<dyn Fn(&Tensor, &Tensor, u64) -> Result<()> + Send + Sync>;
@@ -105,6 +105,7 @@ impl<M: Module> AveragedModel<M> {
     /// # Errors
     /// If it has others, or ones of other shapes; nothing is changed then.
     pub fn update_parameters(&self, model: &M) -> Result<()> {
+        expect_eager("AveragedModel.update_parameters")?;
         let count = self.n_averaged()?;
         let tensors = |module: &M| -> Vec<(String, Tensor, bool)> {
             let parameters = module.named_parameters().into_iter().map(|(name, x)| (name, x.tensor(), true));

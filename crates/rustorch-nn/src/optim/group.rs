@@ -5,7 +5,7 @@ use super::state::{OptimizerState, ParameterState};
 use super::{Rule, Step};
 use crate::{Module, Parameter};
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{Error, Result, Tensor};
+use rustorch_tensor::{Error, Result, Tensor, expect_eager};
 use std::collections::BTreeMap;
 
 /// Parameters that an optimizer takes: a module's, or a list.
@@ -172,6 +172,7 @@ impl<R: Rule> Optimizer<R> {
     /// If an option is out of its range, or no module has one of the parameters any more: nothing is changed then. And as operations
     /// on tensors: some parameters may be changed then.
     pub fn step(&mut self) -> Result<()> {
+        expect_eager("optimizer.step")?;
         for group in &self.groups {
             group.options.check()?;
             if let Some(slot) = group.slots.iter().find(|slot| slot.parameter.handles() == 1) {

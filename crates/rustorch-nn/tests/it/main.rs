@@ -4,6 +4,7 @@
 mod activations;
 mod amp;
 mod average;
+mod capture;
 mod common;
 mod curves;
 mod derive;

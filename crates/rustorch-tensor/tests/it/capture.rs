@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+use crate::common::process_generator;
 use rustorch_tensor::autograd::{self, no_grad};
 use rustorch_tensor::{CrossEntropyOptions, DType, Device, Result, Tensor, TensorSpec, capture, manual_seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,6 +175,7 @@ impl Training {
 
 #[test]
 fn a_captured_training_step_gives_eagers_bits() {
+    let _draws = process_generator();
     let batch = |i: usize| {
         let classes: Vec<i64> = (0..5).map(|j| ((i + 3 * j) % 4) as i64).collect();
         (numbers(&[5, 8], i), Tensor::from_vec(classes, [5]).unwrap())
@@ -231,6 +233,7 @@ fn gradients_of_leaves_live_on_as_in_eager_execution() {
 
 #[test]
 fn random_numbers_are_drawn_anew_in_eagers_order() {
+    let _draws = process_generator();
     let f = || -> Result<Vec<Tensor>> {
         let x = Tensor::randn([5], DType::F32)?;
         let y = Tensor::rand([3], DType::F32)?;

@@ -11,7 +11,7 @@ use crate::Parameter;
 use history::{History, dot};
 use line_search::{Point, strong_wolfe};
 use rustorch_tensor::autograd::{enable_grad, no_grad};
-use rustorch_tensor::{DType, Error, Result, Tensor};
+use rustorch_tensor::{DType, Error, Result, Tensor, expect_eager};
 
 const NAME: &str = "LBFGS";
 
@@ -159,6 +159,7 @@ impl LBFGS {
     /// # Errors
     /// If an option is out of its range, or no module has one of the parameters any more; the closure's; and as operations on tensors.
     pub fn step(&mut self, mut closure: impl FnMut() -> Result<Tensor>) -> Result<Tensor> {
+        expect_eager("optimizer.step")?;
         self.options.check()?;
         if let Some((name, _)) = self.parameters.iter().find(|(_, parameter)| parameter.handles() == 1) {
             let message = format!(

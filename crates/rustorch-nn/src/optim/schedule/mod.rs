@@ -36,7 +36,7 @@ pub use decays::{
 pub use plateau::{PlateauMode, ReduceLROnPlateau, ThresholdMode};
 
 use super::{Optimizer, Rule};
-use rustorch_tensor::{Error, Result};
+use rustorch_tensor::{Error, Result, expect_eager};
 
 /// The learning rate as a function of the step.
 pub trait Schedule {
@@ -106,6 +106,7 @@ impl<S: Schedule> Scheduler<S> {
     /// # Errors
     /// If the optimizer has another number of groups than at first.
     pub fn step<R: Rule>(&mut self, optimizer: &mut Optimizer<R>) -> Result<()> {
+        expect_eager("scheduler.step")?;
         self.step += 1;
         self.apply(optimizer)
     }

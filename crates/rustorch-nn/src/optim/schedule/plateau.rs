@@ -2,7 +2,7 @@
 
 use super::rates;
 use crate::optim::{Optimizer, Rule};
-use rustorch_tensor::{Error, Result};
+use rustorch_tensor::{Error, Result, expect_eager};
 
 /// What improving is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,7 @@ impl ReduceLROnPlateau {
     /// # Errors
     /// If the factor is not less than 1, or the optimizer has no learning rate.
     pub fn step<R: Rule>(&mut self, measure: f64, optimizer: &mut Optimizer<R>) -> Result<()> {
+        expect_eager("scheduler.step")?;
         if self.factor.is_nan() || self.factor >= 1.0 {
             let message = format!("`factor` is {}, it must be less than 1", self.factor);
             return Err(Error::argument("ReduceLROnPlateau", message));
