@@ -4,12 +4,12 @@
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints and ends where it fails")]
 
 use criterion::Criterion;
-use rustorch_nn::optim::{Adam, AdamW, Optimizer, Rule, SGD, SGDOptions};
+use rustorch_nn::optim::{Adam, AdamOptions, AdamW, AdamWOptions, Optimizer, Rule, SGD, SGDOptions};
 use rustorch_nn::{
     Conv2d, Conv2dOptions, Embedding, Flatten, LSTM, Layer, LayerNorm, Linear, LinearOptions, MaxPool2d,
     Module, Parameter, Sequential,
 };
-use rustorch_tensor::{DType, Generator, Result, Tensor};
+use rustorch_tensor::{DType, Generator, Result, Tensor, TensorSpec, capture};
 use std::hint::black_box;
 
 /// A step of a training, or a pass, that can be run again and again.
@@ -44,6 +44,10 @@ const CASES: &[Named] = &[
     ("sgd_step/10M", || ten_million(|parameters| SGD::new(parameters, Default::default()))),
     ("mlp/adam", || mlp(|model| Adam::new(model, Default::default()))),
     ("mlp/sgd", || mlp(|model| SGD::new(model, Default::default()))),
+    // The same steps with forward and backward passes captured: what a graph saves.
+    ("mlp_4x64/adam", || small_mlp(classifier_step)),
+    ("mlp_4x64/adam/captured", || small_mlp(captured_step)),
+    ("gpt/adamw/captured", || gpt(captured_step)),
     ("lenet/sgd", || {
         let convolutions = Sequential::new()
             .push(Conv2d::with(1, 6, 5, Conv2dOptions::default().padding(2))?)
@@ -58,11 +62,7 @@ const CASES: &[Named] = &[
         let options = SGDOptions { lr: 0.03, momentum: 0.9, ..Default::default() };
         classifier_step(SGD::new(&model, options)?, model, normal(&[64, 1, 28, 28])?, classes(10, &[64])?)
     }),
-    ("gpt/adamw", || {
-        let model = Gpt::new()?;
-        let (x, y) = (classes(VOCABULARY as i64, &[16, 128])?, classes(VOCABULARY as i64, &[2048])?);
-        classifier_step(AdamW::new(&model, Default::default())?, model, x, y)
-    }),
+    ("gpt/adamw", || gpt(classifier_step)),
     ("scatter_add_rows/2048x768", || {
         let (x, source) = (normal(&[2048, 768])?, normal(&[2048, 768])?);
         let index = classes(2048, &[2048, 1])?.expand([2048, 768])?;
@@ -134,6 +134,44 @@ fn classifier_step<R: Rule + 'static>(
         model.forward(&x)?.cross_entropy(&y, &Default::default())?.backward()?;
         optimizer.step()
     }))
+}
+
+/// As [`classifier_step`], with forward and backward passes as a captured program.
+fn captured_step<R: Rule + 'static>(
+    mut optimizer: Optimizer<R>,
+    model: impl Layer + 'static,
+    x: Tensor,
+    y: Tensor,
+) -> Result<Case> {
+    let program = capture(&[TensorSpec::from(&x), TensorSpec::from(&y)], |args| {
+        optimizer.zero_grad();
+        let loss = model.forward(&args[0])?.cross_entropy(&args[1], &Default::default())?;
+        loss.backward()?;
+        Ok(vec![loss.detach()])
+    })?;
+    Ok(Box::new(move || {
+        black_box(&model);
+        program.run(&[&x, &y])?;
+        optimizer.step()
+    }))
+}
+
+/// How a step is made of an optimizer, a model, a batch and its classes.
+type MakeStep<R, M> = fn(Optimizer<R>, M, Tensor, Tensor) -> Result<Case>;
+
+/// Steps of a network so small that what is around the kernels counts.
+fn small_mlp(step: MakeStep<AdamOptions, Sequential>) -> Result<Case> {
+    let mut model = Sequential::new();
+    for _ in 0..4 {
+        model = model.push(Linear::new(64, 64)?).push(Tensor::relu);
+    }
+    step(Adam::new(&model, Default::default())?, model, normal(&[1, 64])?, classes(64, &[1])?)
+}
+
+fn gpt(step: MakeStep<AdamWOptions, Gpt>) -> Result<Case> {
+    let model = Gpt::new()?;
+    let (x, y) = (classes(VOCABULARY as i64, &[16, 128])?, classes(VOCABULARY as i64, &[2048])?);
+    step(AdamW::new(&model, Default::default())?, model, x, y)
 }
 
 const LAYERS: usize = 4;

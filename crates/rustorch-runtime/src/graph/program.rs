@@ -120,7 +120,11 @@ impl Program {
         }
     }
 
-    fn check_inputs(&self, inputs: &[Operand<'_>]) -> Result<()> {
+    /// Whether it runs on these inputs.
+    ///
+    /// # Errors
+    /// If it does not; as of [`run`](Self::run).
+    pub fn check_inputs(&self, inputs: &[Operand<'_>]) -> Result<()> {
         let wanted = &self.graph.inputs;
         if inputs.len() != wanted.len() {
             return Err(wrong(format!("{} inputs were given, it takes {}", inputs.len(), wanted.len())));

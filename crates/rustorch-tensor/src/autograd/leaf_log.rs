@@ -122,6 +122,13 @@ impl Drop for LeafLog {
     }
 }
 
+/// Drops the gradient that a run is going to replace.
+pub(crate) fn forget_replaced((node, effect): &LeafEffect) {
+    if let (Some(leaf), GradEffect::Set(_) | GradEffect::Clear) = (node.as_leaf(), effect) {
+        drop(leaf.grad().take());
+    }
+}
+
 /// Does to a leaf's gradient what the captured function did.
 pub(crate) fn apply(effect: &LeafEffect, outputs: &[Tensor]) -> Result<()> {
     let (node, effect) = effect;
