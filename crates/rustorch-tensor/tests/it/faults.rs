@@ -3,12 +3,12 @@
 use rustorch_core::{Decline, Device};
 use rustorch_cpu::CpuBackend;
 use rustorch_runtime::{HybridExecutor, Placement};
-use rustorch_tensor::{DType, Generator, Result, Tensor, autograd};
+use rustorch_tensor::{DType, Generator, Result, Tensor, TensorSpec, autograd, capture};
 use rustorch_testkit::{Act, FakeDevice, Point, Rule};
 use std::sync::Arc;
 
-/// Steps of gradient descent on a network of two layers: the bytes of its weights.
-fn train(steps: usize) -> Result<Vec<Vec<u8>>> {
+/// Steps of gradient descent on a network of two layers, run eagerly or as a captured program: the bytes of its weights.
+fn train(steps: usize, is_captured: bool) -> Result<Vec<Vec<u8>>> {
     let generator = Generator::new(1);
     let (x, y) = (generator.randn([8, 5], DType::F32)?, generator.randn([8, 2], DType::F32)?);
     let weights = [
@@ -21,15 +21,23 @@ fn train(steps: usize) -> Result<Vec<Vec<u8>>> {
         weight.requires_grad_(true)?;
     }
     let [w, b, v, c] = &weights;
-    for _ in 0..steps {
+    let step = |x: &Tensor, y: &Tensor| -> Result<()> {
         let hidden = x.linear(w, Some(b))?.tanh()?;
-        let loss = hidden.linear(v, Some(c))?.sub(&y)?.square()?.mean_all()?;
+        let loss = hidden.linear(v, Some(c))?.sub(y)?.square()?.mean_all()?;
         loss.backward()?;
         for weight in &weights {
             let grad = weight.grad().expect("each weight takes part");
             autograd::no_grad(|| weight.sub_(&grad.mul(0.05)?))?;
             weight.zero_grad();
         }
+        Ok(())
+    };
+    if is_captured {
+        let specs = [TensorSpec::from(&x), TensorSpec::from(&y)];
+        let program = capture(&specs, |args| step(&args[0], &args[1]).map(|()| vec![]))?;
+        (0..steps).try_for_each(|_| program.run(&[&x, &y]).map(drop))?;
+    } else {
+        (0..steps).try_for_each(|_| step(&x, &y))?;
     }
     weights.iter().map(Tensor::to_bytes).collect()
 }
@@ -49,6 +57,17 @@ fn device() -> Result<(Arc<FakeDevice>, HybridExecutor)> {
 
 #[test]
 fn faults_anywhere_change_no_bit() -> Result<()> {
+    try_faults(false)
+}
+
+#[test]
+fn faults_anywhere_in_captured_programs_change_no_bit() -> Result<()> {
+    try_faults(true)
+}
+
+fn try_faults(is_captured: bool) -> Result<()> {
+    let eager = |steps| train(steps, false);
+    let train = |steps| train(steps, is_captured);
     let faults = [
         (Point::Supports, Act::Decline(Decline::DType(DType::F32))),
         (Point::Run, Act::Fail),
@@ -58,11 +77,11 @@ fn faults_anywhere_change_no_bit() -> Result<()> {
     ];
     // At each operation of a step, its backward pass included, and at some of twenty.
     for (steps, every) in [(1, 1), (20, 149)] {
-        let expected = train(steps)?;
+        let expected = eager(steps)?;
         let (fake, executor) = device()?;
         assert_eq!(executor.scope(|| train(steps))?, expected);
         let operations = fake.calls().len();
-        assert!(operations > 20 * steps, "the device ran {operations} operations");
+        assert!(operations > 15 * steps, "the device ran {operations} operations");
         for (at, (point, act)) in
             (0..operations).step_by(every).flat_map(|at| faults.iter().map(move |fault| (at, fault)))
         {
