@@ -73,7 +73,9 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
-pub use graph::{Program, TensorSpec, capture, capture_with, expect_eager};
+pub use graph::{
+    CompileCounts, Compiled, Program, TensorSpec, capture, capture_with, compile, expect_eager, guard,
+};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};

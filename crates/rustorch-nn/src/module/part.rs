@@ -2,12 +2,15 @@
 
 use super::{Member, Module};
 use crate::{Buffer, Parameter};
+use rustorch_runtime::HybridExecutor;
+use rustorch_tensor::guard;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Whether a module trains: [`Module::train`] and [`Module::eval`] set it. A new one trains.
-pub struct Training(AtomicU8);
+pub struct Training(Arc<AtomicU8>);
 
 /// What a module does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,10 @@ impl Training {
 
     pub(crate) fn mode(&self) -> Mode {
         let number = self.0.load(Ordering::Relaxed);
+        if HybridExecutor::with_current(HybridExecutor::is_capturing) {
+            let place = Arc::clone(&self.0);
+            guard("the training mode of a module", move || place.load(Ordering::Relaxed) == number);
+        }
         let modes = [Mode::Eval, Mode::Train];
         modes.into_iter().find(|mode| *mode as u8 == number).unwrap_or(Mode::Cumulative)
     }
@@ -42,7 +49,7 @@ impl Training {
 
 impl Default for Training {
     fn default() -> Training {
-        Training(AtomicU8::new(Mode::Train as u8))
+        Training(Arc::new(AtomicU8::new(Mode::Train as u8)))
     }
 }
 

@@ -8,7 +8,7 @@ use rustorch_nn::{
     BatchNorm2d, Conv2d, CrossEntropyLoss, Dropout, Embedding, Flatten, GELU, Layer, LayerNorm, Linear,
     Module, ReLU, Sequential, TransformerEncoderLayer, TransformerLayerOptions, seq,
 };
-use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture, manual_seed};
+use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture, compile, manual_seed};
 
 fn bits(x: &Tensor) -> Vec<u32> {
     x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
@@ -130,4 +130,24 @@ fn what_counts_in_rust_is_refused_in_a_captured_function() {
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("optimizer.step") && error.contains("after each run"), "{error}");
     assert!(model.parameters().iter().all(|p| p.grad().is_none()));
+}
+
+#[test]
+fn a_program_knows_how_modules_were_when_it_was_captured() {
+    let model = seq![Linear::new(3, 3).unwrap(), Dropout::new(0.5).unwrap()];
+    let x = numbers(&[2, 3], 1);
+    let program = capture(&[TensorSpec::from(&x)], |x| Ok(vec![model.forward(&x[0])?])).unwrap();
+    assert!(program.run(&[&x]).is_ok());
+    model.eval();
+    let error = program.run(&[&x]).unwrap_err().to_string();
+    assert!(error.contains("training mode") && error.contains("capture it again"), "{error}");
+    let compiled = compile(|x: &[Tensor]| Ok(vec![model.forward(&x[0])?]));
+    let plain = bits(&compiled.run(&[&x]).unwrap()[0]);
+    assert_eq!(plain, bits(&model.forward(&x).unwrap()));
+    model.train();
+    assert_ne!(bits(&compiled.run(&[&x]).unwrap()[0]), plain);
+    model.eval();
+    assert_eq!(bits(&compiled.run(&[&x]).unwrap()[0]), plain);
+    // Both are kept.
+    assert_eq!((compiled.counts().captures, compiled.counts().hits), (2, 1));
 }

@@ -3,6 +3,7 @@
 
 use crate::Tensor;
 use rustorch_core::{BinaryOp, DType, Error, LinalgKind, Op, OpKind, ReduceKind, Result, ScanOp, UnaryOp};
+use rustorch_runtime::HybridExecutor;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -28,6 +29,11 @@ struct CachedCast {
 #[inline(always)]
 pub(crate) fn is_anywhere() -> bool {
     SCOPES.load(Ordering::Relaxed) != 0
+}
+
+/// The 16-bit dtype of the thread's scope, if it has one.
+pub(crate) fn dtype() -> Option<DType> {
+    DTYPE.get()
 }
 
 /// Whether operations of this thread may have to cast.
@@ -139,7 +145,8 @@ fn cast(x: &Tensor, to: DType) -> Result<Tensor> {
     }
     // Of what requires a gradient and is no result, the weights, the cast is kept for the next use.
     let is_weight = x.dtype() == DType::F32 && x.requires_grad() && super::graph::is_view_of_leaf(x);
-    if !is_weight {
+    // A captured function casts them anew: each run finds other weights, and what it casts is nobody's outside.
+    if !is_weight || HybridExecutor::with_current(HybridExecutor::is_capturing) {
         return x.to_dtype(to);
     }
     let version = x.storage().version();

@@ -4,7 +4,9 @@
 
 use crate::common::process_generator;
 use rustorch_tensor::autograd::{self, no_grad};
-use rustorch_tensor::{CrossEntropyOptions, DType, Device, Result, Tensor, TensorSpec, capture, manual_seed};
+use rustorch_tensor::{
+    CrossEntropyOptions, DType, Device, Result, Tensor, TensorSpec, capture, compile, manual_seed,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn numbers(dims: &[usize], seed: usize) -> Tensor {
@@ -430,4 +432,36 @@ fn gradients_are_captured_as_functions_of_arguments() {
     let x = numbers(&[3], 5);
     let (got, want) = (program.run(&[&x]).unwrap(), f(&x.copy().unwrap()).unwrap());
     assert_eq!((bits(&got[0]), bits(&got[1])), (bits(&want[0]), bits(&want[1])));
+}
+
+#[test]
+fn under_autocast_weights_are_cast_by_each_run() {
+    let (x, w) = (numbers(&[4, 8], 1), leaf(&[8, 8], 2));
+    let f = |x: &Tensor| x.matmul(&w)?.softmax(-1);
+    autograd::autocast(DType::BF16, || {
+        f(&x).unwrap();
+        let program = capture(&[spec(&x)], |x| Ok(vec![f(&x[0])?.detach()])).unwrap();
+        no_grad(|| w.mul_(2)).unwrap();
+        assert_eq!(bits(&program.run(&[&x]).unwrap()[0]), bits(&f(&x).unwrap().detach()));
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_compiled_function_is_captured_for_each_shape_and_mode() {
+    let w = numbers(&[8, 2], 1);
+    let f = compile(|x| Ok(vec![x[0].matmul(&w)?.tanh()?]));
+    let run = |rows: usize| {
+        let x = numbers(&[rows, 8], rows);
+        assert_eq!(bits(&f.run(&[&x]).unwrap()[0]), bits(&x.matmul(&w).unwrap().tanh().unwrap()));
+    };
+    (0..3).for_each(|_| (1..=5).for_each(run));
+    assert_eq!((f.counts().captures, f.counts().hits), (5, 10));
+    no_grad(|| run(1));
+    assert_eq!(f.counts().captures, 6);
+    // Sixteen are kept: the first ones have gone.
+    (6..=20).for_each(run);
+    run(1);
+    assert_eq!(f.counts().captures, 22);
+    assert!(message(f.run(&[&numbers(&[3, 7], 1)])).contains("matmul"));
 }

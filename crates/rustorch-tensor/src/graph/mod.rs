@@ -1,7 +1,14 @@
 //! Captured functions: what a function of tensors does, recorded once and run again and again.
 
+mod compile;
+mod guard;
+
+pub use compile::{CompileCounts, Compiled, compile};
+pub use guard::guard;
+
 use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
 use crate::{IntoShape, Tensor, random};
+use guard::{Guard, GuardLog};
 use rustorch_core::{DType, Device, Error, Graph, Result, Shape};
 use rustorch_runtime::{HybridExecutor, Operand, Output, Pass};
 use smallvec::SmallVec;
@@ -44,6 +51,8 @@ pub struct Program {
     outputs: usize,
     /// What a run does to gradients.
     effects: Vec<LeafEffect>,
+    /// What has to be as it was.
+    guards: Vec<Guard>,
 }
 
 /// Records what a function does, without computing anything: it runs once, on symbolic tensors of these dtypes, shapes and devices, which
@@ -65,9 +74,8 @@ pub struct Program {
 ///     program.graph().to_string(),
 ///     "graph(%0: f32[1, 2]) {
 ///   constant %1: f32[4]
-///   %2: f32[1, 2] = matmul { activation: None, numerics: F32, batch_invariant: false }(%0, %1 as f32[2, 2])
-///   %3: f32[1, 2] = relu(%2)
-///   return %3
+///   %2: f32[1, 2] = matmul { activation: Some(Relu), numerics: F32, batch_invariant: false }(%0, %1 as f32[2, 2])
+///   return %2
 /// }
 /// "
 /// );
@@ -95,7 +103,8 @@ pub fn capture_with(
     let executor = HybridExecutor::current();
     let inputs: Vec<(DType, Shape, Device)> =
         inputs.iter().map(|spec| (spec.dtype, spec.shape.clone(), spec.device)).collect();
-    let (captured, (outputs, effects)) = executor.capture(&inputs, |inputs| {
+    let (captured, (outputs, effects, guards)) = executor.capture(&inputs, |inputs| {
+        let guards = GuardLog::begin();
         let log = LeafLog::begin();
         let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output_of_capture).collect();
         let outputs = f(&inputs)?;
@@ -105,9 +114,14 @@ pub fn capture_with(
             dtype: x.dtype(),
             layout: x.layout().clone(),
         });
-        Ok((all.collect(), (outputs.len(), effects)))
+        Ok((all.collect(), (outputs.len(), effects, guards.finish())))
     })?;
-    Ok(Program { program: rustorch_runtime::Program::new(&executor, captured, passes)?, outputs, effects })
+    Ok(Program {
+        program: rustorch_runtime::Program::new(&executor, captured, passes)?,
+        outputs,
+        effects,
+        guards,
+    })
 }
 
 /// For functions that change numbers in Rust beside tensors, such as a count of steps: an error while a function is captured, since runs
@@ -134,6 +148,7 @@ impl Program {
         let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|x| x.operand()).collect();
         let keys: SmallVec<[_; 4]> =
             self.graph().draws.iter().map(|draw| random::next_of_default(draw.blocks)).collect();
+        guard::check(&self.guards)?;
         self.program.check_inputs(&operands)?;
         // As in eager execution, memory of gradients that are replaced is there for the run.
         self.effects.iter().for_each(leaf_log::forget_replaced);
@@ -144,6 +159,11 @@ impl Program {
         }
         outputs.truncate(self.outputs);
         Ok(outputs)
+    }
+
+    /// Whether what the function read in Rust is as it was: see [`guard()`].
+    pub fn is_current(&self) -> bool {
+        self.guards.iter().all(Guard::holds)
     }
 
     /// What the function does, as data.

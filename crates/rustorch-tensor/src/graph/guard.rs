@@ -1,0 +1,83 @@
+//! What a captured function read in Rust, and a run of its graph must find as it was.
+
+use rustorch_core::{Error, Result};
+use std::cell::RefCell;
+
+/// Something that a function read.
+pub(super) struct Guard {
+    what: &'static str,
+    holds: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Guard {
+    /// Whether it is as it was.
+    pub(super) fn holds(&self) -> bool {
+        (self.holds)()
+    }
+}
+
+thread_local! {
+    /// The guards of the function that is captured on this thread.
+    static GUARDS: RefCell<Option<Vec<Guard>>> = const { RefCell::new(None) };
+}
+
+/// Tells the capture that runs on this thread, if one does, that the function has read something that is no tensor, such as whether a
+/// module trains: its graph is right for as long as `holds` says so. A [`Program`](super::Program) refuses to run when it is not, and
+/// [`compile`](super::compile()) captures again.
+///
+/// ```
+/// use rustorch_tensor::{DType, TensorSpec, capture, guard};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+/// let doubles = Arc::new(AtomicBool::new(true));
+/// let program = capture(&[], |_| {
+///     let (seen, flag) = (doubles.load(Relaxed), Arc::clone(&doubles));
+///     guard("whether it doubles", move || flag.load(Relaxed) == seen);
+///     Ok(vec![])
+/// })?;
+/// assert!(program.run(&[]).is_ok());
+/// doubles.store(false, Relaxed);
+/// let error = program.run(&[]).unwrap_err();
+/// assert!(error.to_string().contains("whether it doubles"));
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+pub fn guard(what: &'static str, holds: impl Fn() -> bool + Send + Sync + 'static) {
+    GUARDS.with_borrow_mut(|guards| {
+        if let Some(guards) = guards {
+            guards.push(Guard { what, holds: Box::new(holds) });
+        }
+    });
+}
+
+/// While it lives, guards are kept.
+pub(super) struct GuardLog(());
+
+impl GuardLog {
+    pub(super) fn begin() -> GuardLog {
+        GUARDS.set(Some(Vec::new()));
+        GuardLog(())
+    }
+
+    /// The guards so far.
+    pub(super) fn finish(self) -> Vec<Guard> {
+        GUARDS.take().unwrap_or_default()
+    }
+}
+
+impl Drop for GuardLog {
+    fn drop(&mut self) {
+        drop(GUARDS.take());
+    }
+}
+
+/// # Errors
+/// If something is not as it was.
+pub(super) fn check(guards: &[Guard]) -> Result<()> {
+    match guards.iter().find(|guard| !guard.holds()) {
+        None => Ok(()),
+        Some(Guard { what, .. }) => {
+            let message = format!("{what} has changed since the function was captured; capture it again");
+            Err(Error::argument("program", message))
+        }
+    }
+}
