@@ -58,6 +58,9 @@ impl HybridExecutor {
             self.transferred(Device::CPU, device, TransferMethod::Copy, bytes.len(), started);
         }
         self.sample_memory();
+        if let Some(capture) = &self.0.capture {
+            capture.note_made(&output.operand())?;
+        }
         Ok(output)
     }
 

@@ -8,7 +8,7 @@ use rustorch_core::{
     PhiloxKey, Result, Shape, Source, State, Value, ValueId,
 };
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -42,6 +42,8 @@ struct Recording {
     /// Storages with memory, which live for as long as their identities are known: the first value of each, and the memory. To the
     /// captured function nobody else holds them.
     known: Vec<(ValueId, PassiveStorage)>,
+    /// Those of them, by slot, that the captured function made of numbers: each run finds them as they were made.
+    made: HashSet<usize>,
 }
 
 // SAFETY: identities are addresses that are only compared; nothing is reached by them.
@@ -125,6 +127,9 @@ impl Capture {
         asked: Option<Device>,
     ) -> Result<OutputVec> {
         self.with(op.name(), |recording| {
+            for to in destinations.into_iter().flatten() {
+                recording.copy_if_made(to)?;
+            }
             let args = args.iter().map(|arg| recording.operand(arg)).collect::<Result<SmallVec<[_; 4]>>>()?;
             let node = recording.graph.nodes.len() as u32;
             let mut results: SmallVec<[NodeResult; 1]> = SmallVec::new();
@@ -149,6 +154,15 @@ impl Capture {
             }
             recording.graph.nodes.push(Node { op: op.clone(), args, results, device: asked });
             Ok(outputs)
+        })
+    }
+
+    /// Notes that the captured function made a tensor of numbers.
+    pub(crate) fn note_made(&self, made: &Operand<'_>) -> Result<()> {
+        self.with("upload", |recording| {
+            let slot = recording.slot(made)?;
+            recording.made.insert(slot);
+            Ok(())
         })
     }
 
@@ -236,6 +250,24 @@ impl Recording {
         Ok(GraphOperand { value: self.present[slot], dtype: operand.dtype, layout: operand.layout.clone() })
     }
 
+    /// Before a tensor that the function made of numbers is written first: its place in the graph is taken by a copy, which each run makes.
+    fn copy_if_made(&mut self, to: &Operand<'_>) -> Result<()> {
+        let slot = self.slot(to)?;
+        let value = self.present[slot];
+        if !self.made.contains(&slot)
+            || !matches!(self.graph.values[value.index()].source, Source::Constant(_))
+        {
+            return Ok(());
+        }
+        let source = Source::Result { node: self.graph.nodes.len() as u32, index: 0 };
+        let copy = Value { source, ..self.graph.values[value.index()].clone() };
+        let copy = self.graph.add_value(copy);
+        let node = Node::new(Op::Copy(CopyOp), [self.graph.whole(value)], [copy]);
+        self.graph.nodes.push(node);
+        self.present[slot] = copy;
+        Ok(())
+    }
+
     /// A result that is written in place.
     fn write(&mut self, op: &Op, to: &Operand<'_>, source: Source) -> Result<NodeResult> {
         let slot = self.slot(to)?;
@@ -258,13 +290,14 @@ impl Recording {
 
     /// The graph, with the constants that were written as states.
     fn finish(self) -> Captured {
-        let Recording { mut graph, present, slots, known } = self;
+        let Recording { mut graph, present, slots, known, made } = self;
         let (mut constants, mut states) = (Vec::new(), Vec::new());
         for (first, storage) in known {
             let storage = storage.into_storage();
-            let last = present[slots[&storage.identity()]];
+            let slot = slots[&storage.identity()];
+            let last = present[slot];
             let value = &mut graph.values[first.index()];
-            if last == first {
+            if last == first || made.contains(&slot) {
                 value.source = Source::Constant(constants.len() as u32);
                 constants.push(storage);
             } else {

@@ -465,3 +465,24 @@ fn a_compiled_function_is_captured_for_each_shape_and_mode() {
     assert_eq!(f.counts().captures, 22);
     assert!(message(f.run(&[&numbers(&[3, 7], 1)])).contains("matmul"));
 }
+
+#[test]
+fn what_a_function_makes_it_makes_in_each_run() {
+    let x = numbers(&[3], 1);
+    let f = |x: &Tensor| -> Result<Vec<Tensor>> {
+        let (ones, zeros) = (Tensor::new([1.0f32, 2.0, 3.0])?, Tensor::zeros([3], DType::F32)?);
+        let before = ones.mul(1)?;
+        ones.add_(x)?;
+        ones.narrow(0, 1, 2)?.mul_(2)?;
+        zeros.add_(&ones)?;
+        Ok(vec![before, ones, zeros])
+    };
+    let program = capture(&[spec(&x)], |x| f(&x[0])).unwrap();
+    assert!(program.graph().states.is_empty());
+    for _ in 0..3 {
+        let (got, want) = (program.run(&[&x]).unwrap(), f(&x).unwrap());
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    }
+}
