@@ -44,6 +44,11 @@ mod guide_custom_ops {}
 mod guide_files {}
 
 /// The guide's examples.
+#[cfg(all(doctest, feature = "nn"))]
+#[doc = include_str!("../../../docs/graphs.md")]
+mod guide_graphs {}
+
+/// The guide's examples.
 #[cfg(all(doctest, feature = "nn", feature = "safetensors", feature = "torch"))]
 #[doc = include_str!("../../../docs/training.md")]
 mod guide_training {}
