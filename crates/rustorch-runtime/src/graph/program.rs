@@ -46,7 +46,7 @@ impl Program {
     pub fn new(executor: &HybridExecutor, mut captured: Captured, passes: &[Pass]) -> Result<Program> {
         captured.graph.verify()?;
         for pass in passes {
-            pass.run(&mut captured, &*executor.cpu().backend)?;
+            pass.run(&mut captured, executor)?;
         }
         let Captured { graph, constants, states } = captured;
         let firsts = graph.states.iter().map(|state| state.first);

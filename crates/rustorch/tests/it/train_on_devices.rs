@@ -7,7 +7,7 @@ use rustorch::nn::{
     TransformerEncoderLayer, TransformerLayerOptions,
 };
 use rustorch::optim::{AdamW, AdamWOptions, clip_grad_norm_};
-use rustorch::{DType, Generator, Result, Tensor};
+use rustorch::{DType, Generator, Result, Tensor, TensorSpec, capture};
 use rustorch_testkit::conformance::Extent;
 use std::collections::BTreeSet;
 
@@ -84,17 +84,26 @@ fn on(device: Device, (model, x, y): Case) -> Result<Case> {
     Ok((model, x.to_device(device)?, y.to_device(device)?))
 }
 
-/// The losses of ten steps.
-fn losses((model, x, y): &Case) -> Result<Vec<Tensor>> {
+/// The losses of ten steps, with passes that are run eagerly or as a captured program.
+fn losses((model, x, y): &Case, is_captured: bool) -> Result<Vec<Tensor>> {
     let mut optimizer = AdamW::new(&**model, AdamWOptions { lr: 0.01, ..Default::default() })?;
-    let mut losses = Vec::new();
-    for _ in 0..10 {
-        optimizer.zero_grad();
+    let pass = |x: &Tensor, y: &Tensor| -> Result<Tensor> {
+        model.named_parameters().iter().for_each(|(_, parameter)| parameter.tensor().zero_grad());
         let loss = model.forward(x)?.cross_entropy(y, &Default::default())?;
         loss.backward()?;
+        Ok(loss.detach())
+    };
+    let specs = [TensorSpec::from(x), TensorSpec::from(y)];
+    let program =
+        is_captured.then(|| capture(&specs, |args| Ok(vec![pass(&args[0], &args[1])?]))).transpose()?;
+    let mut losses = Vec::new();
+    for _ in 0..10 {
+        losses.push(match &program {
+            Some(program) => program.run(&[x, y])?.remove(0),
+            None => pass(x, y)?,
+        });
         clip_grad_norm_(&**model, 1.0, 2.0)?;
         optimizer.step()?;
-        losses.push(loss.detach());
     }
     Ok(losses)
 }
@@ -113,21 +122,29 @@ fn train_on(name: &str, count: usize) {
     let Some((device, executor)) = executor(name) else { return };
     let count = if Extent::from_env(Extent::Sample) == Extent::Sample { count } else { MODELS.len() };
     for (model, make) in MODELS.into_iter().take(count) {
-        let (case, twin) = (make().unwrap(), make().unwrap());
-        twin.0.load_state_dict(&case.0.state_dict()).unwrap();
-        let expected = numbers(&losses(&case).unwrap());
-        let (found, elsewhere) = executor.scope(|| {
-            let case = on(device, twin).unwrap();
-            let (found, explanation) = executor.explain(|| losses(&case));
-            let records = explanation.records().iter();
-            let elsewhere = records.filter(|record| record.device == Some(Device::CPU));
-            (numbers(&found.unwrap()), elsewhere.map(|record| record.op.to_string()).collect::<BTreeSet<_>>())
+        let case = make().unwrap();
+        let twins = [false, true].map(|is_captured| {
+            let twin = make().unwrap();
+            twin.0.load_state_dict(&case.0.state_dict()).unwrap();
+            (is_captured, twin)
         });
-        for (a, b) in found.iter().zip(&expected) {
-            assert!((a - b).abs() <= 1e-4 * b.abs(), "{model} on {device}: {found:?} for {expected:?}");
-        }
+        let expected = numbers(&losses(&case, false).unwrap());
         assert!(expected[9] < expected[0], "{model}: {expected:?}");
-        assert!(elsewhere.is_empty(), "{model}: on the CPU ran {elsewhere:?}");
+        for (is_captured, twin) in twins {
+            let (found, elsewhere) = executor.scope(|| {
+                let case = on(device, twin).unwrap();
+                let (found, explanation) = executor.explain(|| losses(&case, is_captured));
+                let records = explanation.records().iter();
+                let elsewhere = records.filter(|record| record.device == Some(Device::CPU));
+                let ops = elsewhere.map(|record| record.op.to_string()).collect::<BTreeSet<_>>();
+                (numbers(&found.unwrap()), ops)
+            });
+            let what = format!("{model} on {device}, captured: {is_captured}");
+            for (a, b) in found.iter().zip(&expected) {
+                assert!((a - b).abs() <= 1e-4 * b.abs(), "{what}: {found:?} for {expected:?}");
+            }
+            assert!(elsewhere.is_empty(), "{what}: on the CPU ran {elsewhere:?}");
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What passes share: who uses a value, and taking out nodes.
 
 use super::super::capture::Captured;
-use rustorch_core::{Graph, GraphOperand, Source, ValueId};
+use crate::executor::HybridExecutor;
+use rustorch_core::{Graph, GraphOperand, Node, Source, ValueId};
 
 /// Who uses the values of a graph.
 pub(super) struct Uses {
@@ -60,6 +61,14 @@ impl Uses {
     pub(super) fn lives_until(&self, value: ValueId, node: usize) -> bool {
         self.replaced[value.index()].is_none_or(|writer| writer >= node)
     }
+}
+
+/// Whether the device where a node's result is can compute it.
+pub(super) fn is_supported(executor: &HybridExecutor, graph: &Graph, node: &Node) -> bool {
+    let Some(result) = node.results.first() else { return false };
+    let metas: Vec<_> = node.args.iter().map(|arg| graph.meta(arg)).collect();
+    let state = executor.state(graph.values[result.value.index()].device);
+    state.is_ok_and(|state| state.backend.supports(&node.op, &metas).is_ok())
 }
 
 /// Whether an operand is all of a value, in its order.

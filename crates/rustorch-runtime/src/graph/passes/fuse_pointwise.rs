@@ -1,17 +1,17 @@
 //! Runs of pointwise operations as one operation.
 
 use super::super::capture::Captured;
-use super::edit::{Uses, is_whole, take_out};
-use crate::executor::{FAST_PATH_ELEMENTS, Operand};
+use super::edit::{Uses, is_supported, is_whole, take_out};
+use crate::executor::{FAST_PATH_ELEMENTS, HybridExecutor, Operand};
 use crate::storage::Storage;
 use rustorch_core::{
-    Backend, DType, FusedBuilder, FusedPointwise, FusedValue, Graph, GraphOperand, Node, Op, Result, Scalar,
-    Shape, Source, ValueId, dispatch_dtype,
+    DType, FusedBuilder, FusedPointwise, FusedValue, Graph, GraphOperand, Node, Op, Result, Scalar, Shape,
+    Source, ValueId, dispatch_dtype,
 };
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
-pub(super) fn run(captured: &mut Captured, backend: &dyn Backend) -> Result<()> {
+pub(super) fn run(captured: &mut Captured, executor: &HybridExecutor) -> Result<()> {
     let uses = Uses::of(&captured.graph);
     let mut is_dead = vec![false; captured.graph.nodes.len()];
     // From the last operation of each run: it takes in those whose results only it reads, and theirs.
@@ -21,8 +21,7 @@ pub(super) fn run(captured: &mut Captured, backend: &dyn Backend) -> Result<()> 
         }
         let cluster = Cluster::of(captured, &uses, n);
         let Some(node) = cluster.fused()? else { continue };
-        let metas: Vec<_> = node.args.iter().map(|arg| captured.graph.meta(arg)).collect();
-        if backend.supports(&node.op, &metas).is_err() {
+        if !is_supported(executor, &captured.graph, &node) {
             continue;
         }
         let members = cluster.members;

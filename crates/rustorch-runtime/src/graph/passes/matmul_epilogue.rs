@@ -1,10 +1,11 @@
 //! Bias and activation as parts of a matmul.
 
 use super::super::capture::Captured;
-use super::edit::{Uses, is_whole, take_out};
-use rustorch_core::{Backend, BinaryOp, DType, Graph, MatMul, Node, Op};
+use super::edit::{Uses, is_supported, is_whole, take_out};
+use crate::executor::HybridExecutor;
+use rustorch_core::{BinaryOp, DType, Graph, MatMul, Node, Op};
 
-pub(super) fn run(captured: &mut Captured, backend: &dyn Backend) {
+pub(super) fn run(captured: &mut Captured, executor: &HybridExecutor) {
     let graph = &mut captured.graph;
     let uses = Uses::of(graph);
     let mut is_dead = vec![false; graph.nodes.len()];
@@ -12,8 +13,7 @@ pub(super) fn run(captured: &mut Captured, backend: &dyn Backend) {
         let mut at = n;
         // The bias first, then the activation: each takes the place of the operation that it was.
         while let Some((next, node)) = absorbed(graph, &uses, at) {
-            let metas: Vec<_> = node.args.iter().map(|arg| graph.meta(arg)).collect();
-            if backend.supports(&node.op, &metas).is_err() {
+            if !is_supported(executor, graph, &node) {
                 break;
             }
             is_dead[at] = true;

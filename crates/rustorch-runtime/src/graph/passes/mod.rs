@@ -7,7 +7,8 @@ mod matmul_epilogue;
 mod merge;
 
 use super::capture::Captured;
-use rustorch_core::{Backend, Result};
+use crate::executor::HybridExecutor;
+use rustorch_core::Result;
 
 /// A change of a graph that leaves the bits of its results as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,13 @@ impl Pass {
         }
     }
 
-    /// Changes a graph for a device that computes it.
-    pub(super) fn run(self, captured: &mut Captured, backend: &dyn Backend) -> Result<()> {
+    /// Changes a graph for the devices that compute it.
+    pub(super) fn run(self, captured: &mut Captured, executor: &HybridExecutor) -> Result<()> {
         match self {
             Pass::Dead => dead::run(captured),
             Pass::Merge => merge::run(captured),
-            Pass::MatMulEpilogue => matmul_epilogue::run(captured, backend),
-            Pass::FusePointwise => fuse_pointwise::run(captured, backend)?,
+            Pass::MatMulEpilogue => matmul_epilogue::run(captured, executor),
+            Pass::FusePointwise => fuse_pointwise::run(captured, executor)?,
         }
         if cfg!(debug_assertions) {
             captured.graph.verify()?;
