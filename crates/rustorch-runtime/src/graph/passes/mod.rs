@@ -2,6 +2,7 @@
 
 mod dead;
 mod edit;
+mod fold;
 mod fuse_pointwise;
 mod matmul_epilogue;
 mod merge;
@@ -15,6 +16,8 @@ use rustorch_core::Result;
 pub enum Pass {
     /// Operations whose results nobody reads are dropped, unless they may fail.
     Dead,
+    /// What depends on no input, constant or state (masks, positions, zeros) is computed once: up to 64 MiB.
+    Fold,
     /// Of equal operations on equal arguments one is left.
     Merge,
     /// The bias that is added to a matmul's result, and the function that is applied to it, become part of the matmul.
@@ -26,12 +29,14 @@ pub enum Pass {
 
 impl Pass {
     /// All of them, in the order in which they help each other.
-    pub const ALL: &[Pass] = &[Pass::Dead, Pass::Merge, Pass::MatMulEpilogue, Pass::FusePointwise];
+    pub const ALL: &[Pass] =
+        &[Pass::Dead, Pass::Fold, Pass::Merge, Pass::MatMulEpilogue, Pass::FusePointwise];
 
     /// The name, as options give it.
     pub const fn name(self) -> &'static str {
         match self {
             Pass::Dead => "dead",
+            Pass::Fold => "fold",
             Pass::Merge => "merge",
             Pass::MatMulEpilogue => "matmul_epilogue",
             Pass::FusePointwise => "fuse_pointwise",
@@ -42,6 +47,7 @@ impl Pass {
     pub(super) fn run(self, captured: &mut Captured, executor: &HybridExecutor) -> Result<()> {
         match self {
             Pass::Dead => dead::run(captured),
+            Pass::Fold => fold::run(captured, executor)?,
             Pass::Merge => merge::run(captured),
             Pass::MatMulEpilogue => matmul_epilogue::run(captured, executor),
             Pass::FusePointwise => fuse_pointwise::run(captured, executor)?,

@@ -1,0 +1,57 @@
+//! Computing what every run would compute again.
+
+use super::super::capture::Captured;
+use super::edit::{Uses, take_out};
+use crate::executor::{HybridExecutor, Operand, Output};
+use rustorch_core::{Node, Op, Result, Source};
+
+/// The bytes that results may take in sum.
+const MOST_BYTES: usize = 64 << 20;
+
+pub(super) fn run(captured: &mut Captured, executor: &HybridExecutor) -> Result<()> {
+    let uses = Uses::of(&captured.graph);
+    let mut is_dead = vec![false; captured.graph.nodes.len()];
+    // By value: the result that was computed.
+    let mut known: Vec<Option<Output>> = vec![None; captured.graph.values.len()];
+    let mut bytes = 0;
+    for (n, is_dead) in is_dead.iter_mut().enumerate() {
+        let graph = &captured.graph;
+        let node = &graph.nodes[n];
+        let size: usize = node.results.iter().map(|result| graph.values[result.value.index()].bytes()).sum();
+        if !is_foldable(node, &uses, &known) || bytes + size > MOST_BYTES {
+            continue;
+        }
+        let args: Vec<Operand<'_>> = (node.args.iter())
+            .filter_map(|arg| {
+                let storage = &known[arg.value.index()].as_ref()?.storage;
+                Some(Operand { storage, dtype: arg.dtype, layout: &arg.layout })
+            })
+            .collect();
+        let outputs = match node.device {
+            Some(device) => executor.run_on(device, &node.op, &args)?,
+            None => executor.run(&node.op, &args)?,
+        };
+        let results: Vec<_> = node.results.iter().map(|result| result.value).collect();
+        for (id, output) in results.into_iter().zip(outputs) {
+            let value = &mut captured.graph.values[id.index()];
+            value.source = Source::Constant(captured.constants.len() as u32);
+            captured.constants.push(output.storage.clone());
+            known[id.index()] = Some(output);
+        }
+        bytes += size;
+        *is_dead = true;
+    }
+    drop(known);
+    take_out(captured, &is_dead);
+    Ok(())
+}
+
+/// Whether a node computes the same in every run, and nobody could tell its results from a constant: they are neither returned nor
+/// written.
+fn is_foldable(node: &Node, uses: &Uses, known: &[Option<Output>]) -> bool {
+    node.op.philox_key().is_none()
+        && !matches!(node.op, Op::Custom(_))
+        && !node.op.fails_on_values()
+        && node.args.iter().all(|arg| known[arg.value.index()].is_some())
+        && node.results.iter().all(|result| result.into.is_none() && !uses.is_kept(result.value))
+}
