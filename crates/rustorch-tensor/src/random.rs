@@ -1,6 +1,7 @@
 //! Random numbers.
 
 use crate::dispatch::{create, run};
+use crate::graph::guard::refuse;
 use crate::{IntoShape, Tensor, TensorOptions};
 use rustorch_core::{DType, Distribution, Dropout, Error, Op, PhiloxKey, Random, Result, Shape};
 use rustorch_runtime::{DeviceGuard, HybridExecutor};
@@ -77,17 +78,27 @@ impl Generator {
 
     /// Begins again with a seed.
     pub fn manual_seed(&self, seed: u64) {
+        self.refuse_captured("manual_seed");
         *self.lock() = PhiloxKey { seed, offset: 0 };
     }
 
     /// The seed and the place in the stream, from which [`set_state`](Self::set_state) goes on.
     pub fn state(&self) -> PhiloxKey {
+        self.refuse_captured("Generator::state");
         *self.lock()
     }
 
     /// Goes on from a state.
     pub fn set_state(&self, state: PhiloxKey) {
+        self.refuse_captured("Generator::set_state");
         *self.lock() = state;
+    }
+
+    /// Of the process's own generator, whose stream belongs to the runs of captured functions.
+    fn refuse_captured(&self, what: &'static str) {
+        if ptr::eq(self, &DEFAULT) {
+            refuse(what);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, PhiloxKey> {

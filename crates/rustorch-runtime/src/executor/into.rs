@@ -59,7 +59,7 @@ impl HybridExecutor {
                 ));
             }
             self.check(to, op)?;
-            to.check_destination(op)?;
+            to.check_destination(op.name())?;
         }
         let _claims = claim(destinations);
         let aliasing = Aliasing::of(op, args, destinations);

@@ -1,7 +1,7 @@
 //! Operands and outputs of operations.
 
 use crate::storage::{Storage, truth_fits};
-use rustorch_core::{DType, Device, Error, Layout, Op, Result, Shape, TensorMeta, View, bytes_reached};
+use rustorch_core::{DType, Device, Error, Layout, Result, Shape, TensorMeta, View, bytes_reached};
 use smallvec::SmallVec;
 
 /// An argument of an operation or a place for a result: a storage, and how to see it.
@@ -155,8 +155,7 @@ impl<'a> Operand<'a> {
     }
 
     /// Checks that the elements may be written.
-    pub(crate) fn check_destination(&self, op: &Op) -> Result<()> {
-        let op = op.name();
+    pub(crate) fn check_destination(&self, op: &'static str) -> Result<()> {
         if self.storage.is_read_only() {
             return Err(Error::argument(
                 op,

@@ -42,6 +42,8 @@ struct Recording {
     /// Storages with memory, which live for as long as their identities are known: the first value of each, and the memory. To the
     /// captured function nobody else holds them.
     known: Vec<(ValueId, PassiveStorage)>,
+    /// The storages with memory of the writes so far, none of which has happened.
+    noted_writes: Vec<PassiveStorage>,
     /// Those of them, by slot, that the captured function made of numbers: each run finds them as they were made.
     made: HashSet<usize>,
 }
@@ -209,6 +211,8 @@ impl Capture {
     pub(crate) fn finish(&self, outputs: &[Operand<'_>]) -> Result<Captured> {
         self.with("capture", |recording| {
             for output in outputs {
+                // Whoever gets it may write to it.
+                recording.copy_if_made(output)?;
                 let operand = recording.operand(output)?;
                 recording.graph.outputs.push(operand);
             }
@@ -220,7 +224,9 @@ impl Capture {
 
     /// Ends the capture, whatever became of it: its symbolic tensors are nobody's from now on.
     pub(crate) fn end(&self) {
-        drop(self.lock().take());
+        if let Some(recording) = self.lock().take() {
+            recording.finish();
+        }
     }
 }
 
@@ -234,7 +240,9 @@ impl Recording {
         if let Some(&slot) = self.slots.get(&storage.identity()) {
             return Ok(slot);
         }
-        let dtype = operand.dtype;
+        // Memory that was first seen as complex numbers may hold one real number more.
+        let is_cut = operand.dtype.is_complex() && storage.bytes() % operand.dtype.block_bytes() != 0;
+        let dtype = if is_cut { operand.dtype.to_real() } else { operand.dtype };
         let elements = storage.bytes() / dtype.block_bytes() * dtype.block_len();
         let shape = Shape::new([elements].as_slice())?;
         let source = Source::Constant(self.known.len() as u32);
@@ -285,12 +293,16 @@ impl Recording {
         let value = self.graph.add_value(value);
         self.present[slot] = value;
         to.storage.note_captured_write();
+        if !to.storage.is_symbolic() {
+            self.noted_writes.push(PassiveStorage::new(to.storage));
+        }
         Ok(NodeResult { value, into: Some(into) })
     }
 
     /// The graph, with the constants that were written as states.
     fn finish(self) -> Captured {
-        let Recording { mut graph, present, slots, known, made } = self;
+        let Recording { mut graph, present, slots, known, made, noted_writes } = self;
+        noted_writes.iter().for_each(|storage| storage.storage().forget_captured_write());
         let (mut constants, mut states) = (Vec::new(), Vec::new());
         for (first, storage) in known {
             let storage = storage.into_storage();

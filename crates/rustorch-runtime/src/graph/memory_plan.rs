@@ -111,6 +111,7 @@ impl MemoryPlan {
                     free.push(root);
                 }
             }
+            let read = free.clone();
             for (i, result) in node.results.iter().enumerate() {
                 let id = result.value;
                 if result.into.is_some() || places[id.index()].is_some() {
@@ -126,6 +127,20 @@ impl MemoryPlan {
                     None => Some(Place::Arena(arena.take(graph.values[id.index()].bytes()))),
                 };
             }
+            // Memory that was written to, and is not read again.
+            let mut written: Vec<ValueId> = Vec::new();
+            for into in node.results.iter().filter_map(|result| result.into.as_ref()) {
+                let root = roots[into.value.index()];
+                let is_temporary = matches!(graph.values[root.index()].source, Source::Result { .. });
+                if last[root.index()] == n
+                    && is_temporary
+                    && !written.contains(&root)
+                    && !read.contains(&root)
+                {
+                    written.push(root);
+                }
+            }
+            free.append(&mut written);
             for root in free {
                 if let Some(Place::Arena(at)) = places[root.index()] {
                     arena.give_back(at, graph.values[root.index()].bytes());

@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+/// Arenas that are kept for later runs: more are made where more threads run a program at once.
+const MOST_SPARE: usize = 2;
+
 /// What of a graph is needed to run it on the CPU.
 pub(super) struct CpuProgram {
     steps: Vec<Step>,
@@ -52,6 +55,10 @@ impl CpuProgram {
             value.device.is_cpu()
                 && (!value.dtype.is_quant() || !matches!(value.source, Source::Result { .. }))
         };
+        // A closure of the user's may ask for the value of a tensor that the run keeps everybody else from.
+        if graph.nodes.iter().any(|node| matches!(node.op, Op::Custom(_))) {
+            return None;
+        }
         if !(0..graph.values.len()).all(is_placeable)
             || graph.nodes.iter().any(|node| node.device.is_some_and(|d| !d.is_cpu()))
         {
@@ -104,7 +111,11 @@ impl CpuProgram {
             // SAFETY: the guards keep others out, and the steps are this program's in order.
             unsafe { memory.run(step) }
         });
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < MOST_SPARE {
+            spare.push(arena);
+        }
+        drop(spare);
         cpu.noted(result)?;
         // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
         let returned: SmallVec<[Storage; 2]> =

@@ -6,7 +6,8 @@ use super::on_cpu::CpuProgram;
 use super::passes::Pass;
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
-use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result};
+use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result, ValueId};
+use std::collections::HashMap;
 use std::fmt;
 
 /// A captured graph, made ready to run again and again: what can be found out from the graph alone is found out once.
@@ -56,11 +57,14 @@ impl Program {
                 return Err(wrong(format!("{} tensors for {} {role}s", storages.len(), values.len())));
             }
             for (i, (id, storage)) in values.iter().zip(storages).enumerate() {
-                let value = &graph.values[id.index()];
-                if value.bytes() > storage.bytes() || storage.is_symbolic() {
-                    let (have, want) = (storage.bytes(), value.bytes());
-                    return Err(wrong(format!("the tensor of {role} {i} has {have} bytes of {want}")));
-                }
+                check_tensor(&graph, *id, storage, role == "state")
+                    .map_err(|error| wrong(format!("the tensor of {role} {i}: {error}")))?;
+            }
+        }
+        let mut seen = HashMap::new();
+        for (i, storage) in constants.iter().chain(&states).enumerate() {
+            if let Some(first) = seen.insert(storage.identity(), i) {
+                return Err(wrong(format!("tensors {first} and {i}, constants first, are the same memory")));
             }
         }
         let on_cpu = CpuProgram::new(&graph, executor);
@@ -156,6 +160,18 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// Whether a constant's or state's memory is what the graph says of it.
+fn check_tensor(graph: &Graph, id: ValueId, storage: &Storage, is_written: bool) -> Result<()> {
+    let whole = graph.whole(id);
+    let device = graph.values[id.index()].device;
+    let operand = Operand { storage, dtype: whole.dtype, layout: &whole.layout };
+    operand.check_for("program")?;
+    if storage.device() != device {
+        return Err(wrong(format!("it is on {}, and was on {device}", storage.device())));
+    }
+    if is_written { operand.check_destination("program") } else { Ok(()) }
 }
 
 impl fmt::Debug for Program {

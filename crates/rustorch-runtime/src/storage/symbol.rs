@@ -47,8 +47,13 @@ impl Storage {
         self.symbol().map(|symbol| symbol.origin)
     }
 
-    /// Notes that a capture recorded a write in place.
+    /// Notes that a capture recorded a write in place, for tensors that the captured function saved.
     pub(crate) fn note_captured_write(&self) {
         self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes back that note when the capture ends, since nothing was written.
+    pub(crate) fn forget_captured_write(&self) {
+        self.0.version.fetch_sub(1, Ordering::Release);
     }
 }

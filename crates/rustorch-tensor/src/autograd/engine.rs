@@ -350,8 +350,10 @@ fn is_exclusive(x: &Tensor) -> bool {
     let storage = x.storage();
     match storage.handles() {
         1 => true,
-        handles => {
-            handles - storage.passive_handles() == 1
+        // Counted as a handle first: read last, the handles are not fewer.
+        _ => {
+            let passive = storage.passive_handles();
+            storage.handles().saturating_sub(passive) == 1
                 && HybridExecutor::with_current(HybridExecutor::is_capturing)
         }
     }

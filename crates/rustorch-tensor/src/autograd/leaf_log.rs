@@ -2,7 +2,9 @@
 
 use super::node::NodeRef;
 use crate::Tensor;
+use crate::graph::guard::guard;
 use rustorch_core::{Error, Result};
+use rustorch_runtime::PassiveStorage;
 use std::cell::RefCell;
 
 /// How a function changes the gradient of a leaf.
@@ -30,20 +32,88 @@ pub(crate) enum GradChange {
     Add,
 }
 
-/// A leaf whose gradient the function has changed.
+/// A leaf whose gradient the function has read or changed.
 struct Touched {
     node: NodeRef,
     /// The gradient before it was first replaced. Of one that is added to in place nothing is held, since another handle would be in the
     /// way.
     before: Option<Tensor>,
-    /// The first change.
-    first: GradChange,
-    /// Whether it was replaced.
+    /// Its memory when the function began.
+    at_first: Option<PassiveStorage>,
+    /// The first change; none if it was read first.
+    first: Option<GradChange>,
+    /// Whether there is another tensor in its place.
     is_replaced: bool,
+    /// Whether the function has seen the gradient, or put another one in its place, after it was added to.
+    is_used: bool,
+}
+
+impl Touched {
+    /// Whether the graph is right only for the gradient that was there: it reads it, or adds to its memory.
+    fn depends_on_first(&self) -> bool {
+        match self.first {
+            None | Some(GradChange::AddInPlace) => true,
+            Some(GradChange::Add) => self.is_used,
+            Some(GradChange::Replace) => false,
+        }
+    }
+}
+
+/// What a captured function has done to leaves.
+#[derive(Default)]
+struct Log {
+    touched: Vec<Touched>,
+    /// Leaves that it has made, which are nobody's outside.
+    made: Vec<NodeRef>,
+}
+
+impl Log {
+    /// The entry of a leaf, made now if there is none; none of a leaf that the function has made.
+    fn entry(
+        &mut self,
+        node: &NodeRef,
+        grad: &Option<Tensor>,
+        first: Option<GradChange>,
+    ) -> Option<(&mut Touched, bool)> {
+        if self.made.iter().any(|made| made.same(node)) {
+            return None;
+        }
+        if let Some(at) = self.touched.iter().position(|touched| touched.node.same(node)) {
+            return Some((&mut self.touched[at], false));
+        }
+        let at_first = grad.as_ref().map(|grad| PassiveStorage::new(grad.storage()));
+        self.touched.push(Touched {
+            node: node.clone(),
+            before: None,
+            at_first,
+            first,
+            is_replaced: false,
+            is_used: false,
+        });
+        self.touched.last_mut().map(|touched| (touched, true))
+    }
 }
 
 thread_local! {
-    static LOG: RefCell<Option<Vec<Touched>>> = const { RefCell::new(None) };
+    static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+/// Notes that a leaf was made.
+pub(crate) fn note_made(node: &NodeRef) {
+    LOG.with_borrow_mut(|log| {
+        if let Some(log) = log {
+            log.made.push(node.clone());
+        }
+    });
+}
+
+/// Notes that the gradient of a leaf is read.
+pub(crate) fn note_read(node: &NodeRef, grad: &Option<Tensor>) {
+    LOG.with_borrow_mut(|log| {
+        if let Some((touched, _)) = log.as_mut().and_then(|log| log.entry(node, grad, None)) {
+            touched.is_used = true;
+        }
+    });
 }
 
 /// Notes that the gradient of a leaf is about to change.
@@ -53,22 +123,19 @@ thread_local! {
 /// the next run would not find it.
 pub(crate) fn touch(node: &NodeRef, grad: &Option<Tensor>, change: GradChange) -> Result<()> {
     LOG.with_borrow_mut(|log| {
-        let Some(log) = log else { return Ok(()) };
-        let replaces = change != GradChange::AddInPlace;
-        if let Some(known) = log.iter_mut().find(|touched| touched.node.same(node)) {
-            if replaces && !std::mem::replace(&mut known.is_replaced, true) {
-                known.before = grad.clone();
-            }
+        let Some((touched, is_new)) = log.as_mut().and_then(|log| log.entry(node, grad, Some(change))) else {
             return Ok(());
-        }
-        if change == GradChange::Add && grad.is_some() {
+        };
+        if is_new && change == GradChange::Add && grad.is_some() {
             return Err(Error::argument(
                 "capture",
                 "the captured function adds to a gradient that is also held elsewhere; call zero_grad in it, or drop the other handle",
             ));
         }
-        let before = grad.clone().filter(|_| replaces);
-        log.push(Touched { node: node.clone(), before, first: change, is_replaced: replaces });
+        touched.is_used |= !is_new && change == GradChange::Replace;
+        if change != GradChange::AddInPlace && !std::mem::replace(&mut touched.is_replaced, true) {
+            touched.before = grad.clone();
+        }
         Ok(())
     })
 }
@@ -78,33 +145,49 @@ pub(crate) struct LeafLog(());
 
 impl LeafLog {
     pub(crate) fn begin() -> LeafLog {
-        LOG.set(Some(Vec::new()));
+        LOG.set(Some(Log::default()));
         LeafLog(())
     }
 
-    /// The changes so far: the gradients that the graph has to return, beginning with the output of this index, and what they do.
+    /// The changes so far: the gradients that the graph has to return, beginning with the output of this index, and what they do. A run
+    /// has to find the gradients that the graph reads or adds to where they were.
     pub(crate) fn finish(self, first_output: usize) -> (Vec<Tensor>, Vec<LeafEffect>) {
         let (mut grads, mut effects) = (Vec::new(), Vec::new());
-        LOG.with_borrow(|log| {
-            // One that was added to in place is a state of the graph.
-            for Touched { node, before, first, .. } in
-                log.iter().flatten().filter(|touched| touched.is_replaced)
-            {
-                let now = node.as_leaf().and_then(|leaf| leaf.grad().clone());
-                let effect = match now {
-                    Some(now) if before.as_ref().is_some_and(|before| now.is_same(before)) => continue,
-                    Some(now) => {
-                        let output = first_output + grads.len();
-                        grads.push(now);
-                        if *first == GradChange::Add {
-                            GradEffect::Add(output)
-                        } else {
-                            GradEffect::Set(output)
-                        }
+        // Guards and gradients are looked at when nothing is noted any more.
+        let touched = LOG.with_borrow_mut(|log| log.as_mut().map(|log| std::mem::take(&mut log.touched)));
+        let touched = touched.unwrap_or_default();
+        for leaf in &touched {
+            let Touched { node, before, at_first, .. } = leaf;
+            if leaf.depends_on_first() {
+                let node = node.clone();
+                let memory = at_first.as_ref().map(|storage| PassiveStorage::new(storage.storage()));
+                guard("the gradient of a leaf, which the function reads or adds to,", move || {
+                    let now = node.as_leaf().and_then(|leaf| leaf.grad().clone());
+                    match (&now, &memory) {
+                        (Some(now), Some(memory)) => now.storage().same(memory.storage()),
+                        (now, memory) => now.is_none() && memory.is_none(),
                     }
-                    None => GradEffect::Clear,
-                };
-                effects.push((node.clone(), effect));
+                });
+            }
+            if !leaf.is_replaced {
+                continue;
+            }
+            let now = node.as_leaf().and_then(|leaf| leaf.grad().clone());
+            let effect = match now {
+                Some(now) if before.as_ref().is_some_and(|before| now.is_same(before)) => continue,
+                Some(now) => {
+                    let output = first_output + grads.len();
+                    grads.push(now);
+                    let is_added = leaf.first == Some(GradChange::Add) && !leaf.is_used;
+                    if is_added { GradEffect::Add(output) } else { GradEffect::Set(output) }
+                }
+                None => GradEffect::Clear,
+            };
+            effects.push((node.clone(), effect));
+        }
+        LOG.with_borrow_mut(|log| {
+            if let Some(log) = log {
+                log.touched = touched;
             }
         });
         (grads, effects)
@@ -113,7 +196,8 @@ impl LeafLog {
 
 impl Drop for LeafLog {
     fn drop(&mut self) {
-        for Touched { node, before, is_replaced, .. } in LOG.take().into_iter().flatten() {
+        let touched = LOG.take().map(|log| log.touched);
+        for Touched { node, before, is_replaced, .. } in touched.into_iter().flatten() {
             if let Some(leaf) = node.as_leaf().filter(|_| is_replaced) {
                 let now = std::mem::replace(&mut *leaf.grad(), before);
                 drop(now);
@@ -138,9 +222,15 @@ pub(crate) fn apply(effect: &LeafEffect, outputs: &[Tensor]) -> Result<()> {
         GradEffect::Set(i) => drop(leaf.grad().replace(outputs[i].clone())),
         GradEffect::Add(i) => {
             let place = &mut *leaf.grad();
-            match place {
-                Some(sum) => super::no_grad(|| sum.add_(&outputs[i]))?,
-                None => *place = Some(outputs[i].clone()),
+            let Some(sum) = place else {
+                *place = Some(outputs[i].clone());
+                return Ok(());
+            };
+            // As backward passes do: what somebody else holds stays what it was.
+            if sum.is_only_handle() && sum.storage().handles() == 1 {
+                super::no_grad(|| sum.add_(&outputs[i]))?;
+            } else {
+                *place = Some(super::no_grad(|| sum.add(&outputs[i]))?);
             }
         }
     }

@@ -35,7 +35,11 @@ impl Tensor {
         }
         match self.history().edge() {
             None if requires_grad => {
-                self.history().set_first(Edge { node: Node::leaf(self), index: 0 });
+                let node = Node::leaf(self);
+                if self.storage().is_symbolic() {
+                    leaf_log::note_made(&node);
+                }
+                self.history().set_first(Edge { node, index: 0 });
             }
             None => {}
             Some(edge) => match edge.node.as_leaf() {
@@ -70,7 +74,11 @@ impl Tensor {
     pub fn grad(&self) -> Option<Tensor> {
         let edge = self.history().edge()?;
         match edge.node.as_leaf() {
-            Some(leaf) => leaf.grad().clone(),
+            Some(leaf) => {
+                let grad = leaf.grad().clone();
+                leaf_log::note_read(&edge.node, &grad);
+                grad
+            }
             None => edge.node.hooks()?.retained(edge.index, |grad| grad.clone())?,
         }
     }

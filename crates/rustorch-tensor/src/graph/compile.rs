@@ -3,7 +3,8 @@
 use super::{Program, TensorSpec, capture};
 use crate::Tensor;
 use crate::autograd::{autocast, is_grad_enabled};
-use rustorch_core::{DType, Result};
+use rustorch_core::{DType, Device, Result};
+use rustorch_runtime::{HybridExecutor, Placement, default_device, default_dtype};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Programs that a compiled function keeps, the least recently used of which goes first.
@@ -22,12 +23,32 @@ struct Cache {
     counts: CompileCounts,
 }
 
+impl Cache {
+    /// The programs for a key.
+    fn of(&self, key: &Key) -> Vec<Arc<Program>> {
+        let alike = self.programs.iter().filter(|(other, _)| other == key);
+        alike.map(|(_, program)| Arc::clone(program)).collect()
+    }
+
+    /// Counts a use of a program, which then is the one that was used last.
+    fn note_hit(&mut self, program: &Arc<Program>) {
+        self.counts.hits += 1;
+        if let Some(at) = self.programs.iter().position(|(_, other)| Arc::ptr_eq(other, program)) {
+            let used = self.programs.remove(at);
+            self.programs.push(used);
+        }
+    }
+}
+
 /// What a program is right for, beside what its guards say.
 #[derive(PartialEq)]
 struct Key {
     inputs: Vec<TensorSpec>,
     is_recorded: bool,
     autocast: Option<DType>,
+    dtype: DType,
+    device: Device,
+    placement: Placement,
 }
 
 /// How often a compiled function was captured, and how often a program was there.
@@ -73,21 +94,23 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     /// As [`capture`].
     pub fn program(&self, inputs: &[&Tensor]) -> Result<Arc<Program>> {
         let inputs = inputs.iter().map(|x| TensorSpec::from(*x)).collect();
-        let key = Key { inputs, is_recorded: is_grad_enabled(), autocast: autocast::dtype() };
-        let cache = &mut *self.lock();
-        // A program whose guards do not hold will hardly hold again, but may: it goes when it is the oldest.
-        let found = cache.programs.iter().position(|(other, program)| *other == key && program.is_current());
-        let (key, program) = match found {
-            Some(at) => {
-                cache.counts.hits += 1;
-                cache.programs.remove(at)
-            }
-            None => {
-                let program = Arc::new(capture(&key.inputs, &self.f)?);
-                cache.counts.captures += 1;
-                (key, program)
-            }
+        let key = Key {
+            inputs,
+            is_recorded: is_grad_enabled(),
+            autocast: autocast::dtype(),
+            dtype: default_dtype(),
+            device: default_device(),
+            placement: HybridExecutor::with_current(|executor| executor.placement().clone()),
         };
+        // Guards and the function are the user's, and may call this.
+        let known: Vec<Arc<Program>> = self.lock().of(&key);
+        if let Some(program) = known.into_iter().find(|program| program.is_current()) {
+            self.lock().note_hit(&program);
+            return Ok(program);
+        }
+        let program = Arc::new(capture(&key.inputs, &self.f)?);
+        let cache = &mut *self.lock();
+        cache.counts.captures += 1;
         cache.programs.push((key, Arc::clone(&program)));
         if cache.programs.len() > MOST {
             cache.programs.remove(0);

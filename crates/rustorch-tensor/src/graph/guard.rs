@@ -1,7 +1,7 @@
 //! What a captured function read in Rust, and a run of its graph must find as it was.
 
 use rustorch_core::{Error, Result};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Something that a function read.
 pub(super) struct Guard {
@@ -17,6 +17,8 @@ impl Guard {
 }
 
 thread_local! {
+    /// What the captured function of this thread did that no graph can do.
+    static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
     /// The guards of the function that is captured on this thread.
     static GUARDS: RefCell<Option<Vec<Guard>>> = const { RefCell::new(None) };
 }
@@ -49,18 +51,35 @@ pub fn guard(what: &'static str, holds: impl Fn() -> bool + Send + Sync + 'stati
     });
 }
 
+/// Makes the capture that runs on this thread, if one does, an error: for what returns none itself.
+pub(crate) fn refuse(what: &'static str) {
+    if GUARDS.with_borrow(Option::is_some) {
+        REFUSED.set(Some(what));
+    }
+}
+
 /// While it lives, guards are kept.
 pub(super) struct GuardLog(());
 
 impl GuardLog {
     pub(super) fn begin() -> GuardLog {
         GUARDS.set(Some(Vec::new()));
+        REFUSED.set(None);
         GuardLog(())
     }
 
     /// The guards so far.
-    pub(super) fn finish(self) -> Vec<Guard> {
-        GUARDS.take().unwrap_or_default()
+    ///
+    /// # Errors
+    /// If the function did what no graph can do.
+    pub(super) fn finish(self) -> Result<Vec<Guard>> {
+        match REFUSED.take() {
+            None => Ok(GUARDS.take().unwrap_or_default()),
+            Some(what) => {
+                let message = "is called in a captured function, whose graph would not do it in each run; call it outside";
+                Err(Error::argument(what, message))
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Captured functions: what a function of tensors does, recorded once and run again and again.
 
 mod compile;
-mod guard;
+pub(crate) mod guard;
 
 pub use compile::{CompileCounts, Compiled, compile};
 pub use guard::guard;
@@ -60,8 +60,12 @@ pub struct Program {
 ///
 /// - Tensors that the function did not get as arguments are *constants* of the graph, which refers to them; those that it writes in place
 ///   (parameters, a cache, running statistics) are *states*: each run finds them as the last one left them.
-/// - `backward`, `grad` and steps that write in place are recorded as well. A gradient that a leaf has when the function ends, each run
-///   gives it; at capture the leaf keeps the one that it had.
+/// - Tensors that the function makes, also of numbers, are made in each run.
+/// - `backward`, `grad` and steps that write in place are recorded as well. What the function does to the gradient of a leaf, each run does
+///   to it; at capture the leaf keeps the one that it had. Where the function reads a gradient from before, or adds to its memory, a run has
+///   to find it there.
+/// - What the function changes in Rust (a list, a flag, `requires_grad_`, hooks) it changes at capture only, and what other threads do for
+///   it is done then. States that it makes when it is called first have to exist before.
 /// - Numbers that the function computes in Rust are constants. Random operations that draw from the process's generator draw anew in each
 ///   run, in the same order.
 /// - Values do not exist yet: `item`, `to_vec` and what depends on them ([`Tensor::nonzero`]) are errors that name the caller's line.
@@ -114,7 +118,7 @@ pub fn capture_with(
             dtype: x.dtype(),
             layout: x.layout().clone(),
         });
-        Ok((all.collect(), (outputs.len(), effects, guards.finish())))
+        Ok((all.collect(), (outputs.len(), effects, guards.finish()?)))
     })?;
     Ok(Program {
         program: rustorch_runtime::Program::new(&executor, captured, passes)?,
@@ -139,17 +143,23 @@ pub fn expect_eager(name: &'static str) -> Result<()> {
 }
 
 impl Program {
-    /// Runs the captured function on tensors of the dtypes, shapes and devices that it was captured for. The results have no history.
+    /// Runs the captured function on tensors of the dtypes, shapes and devices that it was captured for. The results have no history, also
+    /// where an argument requires a gradient.
     ///
     /// # Errors
-    /// If the arguments are others (the error says which), one is a state of the graph, or an operation fails. States are then as they
-    /// were, unless a device failed while it wrote to them.
+    /// If the arguments are others (the error says which), one is a state of the graph, something that the function read in Rust or the
+    /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless a
+    /// device failed while it wrote to them; gradients that the function replaces are gone.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        if HybridExecutor::with_current(HybridExecutor::is_capturing) {
+            let message = "runs by itself, not in a captured function; call there what it was captured from";
+            return Err(Error::argument("program", message));
+        }
         let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|x| x.operand()).collect();
-        let keys: SmallVec<[_; 4]> =
-            self.graph().draws.iter().map(|draw| random::next_of_default(draw.blocks)).collect();
         guard::check(&self.guards)?;
         self.program.check_inputs(&operands)?;
+        let keys: SmallVec<[_; 4]> =
+            self.graph().draws.iter().map(|draw| random::next_of_default(draw.blocks)).collect();
         // As in eager execution, memory of gradients that are replaced is there for the run.
         self.effects.iter().for_each(leaf_log::forget_replaced);
         let outputs = self.program.run(&operands, &keys)?;

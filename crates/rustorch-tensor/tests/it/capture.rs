@@ -486,3 +486,93 @@ fn what_a_function_makes_it_makes_in_each_run() {
         }
     }
 }
+
+/// A function that reads what the run before left, or what a leaf had at capture, is refused when that is not there.
+#[test]
+fn gradients_from_before_are_found_or_missed() {
+    let (x, w) = (numbers(&[3], 1), leaf(&[3], 2));
+    let pass = || w.mul(&x)?.sum_all()?.backward();
+    // Added to the memory of a gradient that is gone.
+    pass().unwrap();
+    let program = capture(&[], |_| pass().map(|()| vec![])).unwrap();
+    program.run(&[]).unwrap();
+    assert_eq!(bits(&w.grad().unwrap()), bits(&x.mul(2).unwrap()));
+    w.zero_grad();
+    assert!(message(program.run(&[])).contains("the gradient of a leaf"));
+    // Read after it was added to nothing.
+    let program = capture(&[], |_| {
+        pass()?;
+        no_grad(|| w.grad().unwrap().mul_(0.5))?;
+        Ok(vec![])
+    })
+    .unwrap();
+    program.run(&[]).unwrap();
+    assert_eq!(bits(&w.grad().unwrap()), bits(&x.mul(0.5).unwrap()));
+    assert!(message(program.run(&[])).contains("the gradient of a leaf"));
+    w.zero_grad();
+    program.run(&[]).unwrap();
+    // What somebody holds stays what it was.
+    w.zero_grad();
+    let program = capture(&[], |_| pass().map(|()| vec![])).unwrap();
+    program.run(&[]).unwrap();
+    let held = w.grad().unwrap();
+    program.run(&[]).unwrap();
+    assert_eq!((bits(&held), bits(&w.grad().unwrap())), (bits(&x), bits(&x.mul(2).unwrap())));
+}
+
+#[test]
+fn results_are_nobody_elses() {
+    let x = numbers(&[2], 1);
+    // A gradient of a leaf that the function makes.
+    let program = capture(&[spec(&x)], |x| {
+        let x = x[0].detach();
+        x.requires_grad_(true)?;
+        x.mul(&x)?.sum_all()?.backward()?;
+        Ok(vec![x.grad().unwrap(), Tensor::new([1.0f32, 2.0])?])
+    })
+    .unwrap();
+    let first = program.run(&[&x]).unwrap();
+    first[1].add_(10).unwrap();
+    let (mine, other) = (bits(&first[0]), program.run(&[&numbers(&[2], 5)]).unwrap());
+    assert_eq!(bits(&first[0]), mine);
+    assert_eq!(other[1].to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    // A gradient of numbers.
+    let w = leaf(&[2], 2);
+    let program = capture(&[], |_| {
+        let grad = Tensor::new([1.0f32, 2.0])?;
+        w.mul(1)?.backward_with(Some(&grad), &Default::default())?;
+        Ok(vec![])
+    });
+    let program = program.unwrap();
+    for i in 1..4 {
+        program.run(&[]).unwrap();
+        assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [i as f32, 2.0 * i as f32]);
+    }
+}
+
+#[test]
+fn a_capture_leaves_versions_seeds_and_other_captures_alone() {
+    let _draws = process_generator();
+    let (x, w) = (numbers(&[2], 1), leaf(&[2], 2));
+    let loss = w.mul(&x).unwrap().sum_all().unwrap();
+    let adds = capture(&[], |_| x.add_(1).map(|()| vec![])).unwrap();
+    loss.backward().unwrap();
+    let inner = message(capture(&[], |_| adds.run(&[])));
+    assert!(inner.starts_with("program") && inner.contains("captured function"), "{inner}");
+    let seeds = message(capture(&[], |_| {
+        manual_seed(1);
+        Ok(vec![])
+    }));
+    assert!(seeds.starts_with("manual_seed"), "{seeds}");
+    assert_eq!(bits(&x), bits(&numbers(&[2], 1)));
+    // Nor does a run that is refused draw.
+    let noise = capture(&[spec(&x)], |x| Ok(vec![x[0].dropout(0.5, true)?])).unwrap();
+    let state = rustorch_tensor::default_generator().state();
+    assert!(noise.run(&[]).is_err());
+    assert_eq!(rustorch_tensor::default_generator().state(), state);
+    // Compiled functions may call themselves; captures do not nest.
+    let compiled = compile(|x| Ok(vec![x[0].exp()?]));
+    let outer = compile(|x| compiled.run(&[&x[0]]));
+    assert!(message(outer.run(&[&x])).contains("nest"));
+    assert_eq!(compiled.run(&[&x]).unwrap().len(), 1);
+}
