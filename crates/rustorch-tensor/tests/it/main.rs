@@ -11,6 +11,7 @@ mod allocations;
 mod attention_backward;
 mod autocast;
 mod capture;
+mod capture_gradients;
 mod channel_norm;
 mod checkpoint;
 mod common;
