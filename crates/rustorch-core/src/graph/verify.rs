@@ -1,7 +1,7 @@
 //! Whether a graph is one.
 
 use super::{Graph, GraphOperand, Node, NodeResult, Source, Value, ValueId};
-use crate::{DType, Error, OutputMeta, Result, TensorMeta, bytes_reached};
+use crate::{Error, OutputMeta, Result, TensorMeta, bytes_reached};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -190,7 +190,8 @@ impl Graph {
         if seen.replaced[id.index()] {
             return Err(wrong(format!("{id} is read after it was overwritten")));
         }
-        if (operand.dtype == DType::Bool) != (value.dtype == DType::Bool) {
+        // Memory of a dtype is aligned for it and holds its values: only complex numbers are seen as pairs, and the other way.
+        if operand.dtype.to_real() != value.dtype.to_real() {
             return Err(wrong(format!("{id} of {} is seen as {}", value.dtype, operand.dtype)));
         }
         self.meta(operand).check("graph").map_err(|error| within(self.shown(operand))(error))?;

@@ -28,7 +28,7 @@ fn trains_alike(make: impl Fn() -> Sequential, batch: impl Fn(usize) -> (Tensor,
     let train = |captured: bool| {
         manual_seed(1);
         let model = make();
-        let mut optimizer = AdamW::new(&model, options.clone()).unwrap();
+        let mut optimizer = AdamW::new(&model, options).unwrap();
         let program = captured.then(|| {
             let (x, y) = batch(0);
             let specs = [TensorSpec::from(&x), TensorSpec::from(&y)];

@@ -241,7 +241,8 @@ impl Recording {
             return Ok(slot);
         }
         // Memory that was first seen as complex numbers may hold one real number more.
-        let is_cut = operand.dtype.is_complex() && storage.bytes() % operand.dtype.block_bytes() != 0;
+        let is_cut =
+            operand.dtype.is_complex() && !storage.bytes().is_multiple_of(operand.dtype.block_bytes());
         let dtype = if is_cut { operand.dtype.to_real() } else { operand.dtype };
         let elements = storage.bytes() / dtype.block_bytes() * dtype.block_len();
         let shape = Shape::new([elements].as_slice())?;

@@ -3,8 +3,7 @@
 use super::memory_plan::{MemoryPlan, Place};
 use super::program::Run;
 use crate::executor::{FAST_PATH_ELEMENTS, HybridExecutor, Output, OutputVec};
-use crate::storage::{FreshMemory, ReadGuard, Storage, WriteClaim, WriteGuard};
-use crate::sync::Backoff;
+use crate::storage::{FreshMemory, Storage};
 use rustorch_core::{
     Buffer, CopyOp, DType, Fault, Graph, GraphOperand, HOST_ALIGN, Layout, Node, Op, Overlap, Result, Source,
     View, ViewMut, packed_bytes,
@@ -260,13 +259,6 @@ fn shifted(layout: &Layout, byte: usize, dtype: DType) -> Option<Layout> {
     layout.clone().at_offset(byte / size + layout.offset()).ok()
 }
 
-/// What keeps others out during a run. Writing ends before the claim does.
-struct Guards<'a> {
-    _reading: SmallVec<[ReadGuard<'a>; 8]>,
-    _writing: SmallVec<[WriteGuard<'a>; 8]>,
-    _claims: SmallVec<[WriteClaim<'a>; 8]>,
-}
-
 /// The memory of a run.
 struct Memory<'a> {
     run: &'a Run<'a>,
@@ -360,28 +352,7 @@ impl Memory<'_> {
     }
 }
 
-impl<'a> Run<'a> {
-    /// Guards for the whole run: everybody else is kept from writing what it reads, and from what it writes.
-    fn guards(&self) -> Guards<'a> {
-        let mut states: SmallVec<[&Storage; 4]> = self.states.iter().collect();
-        states.sort_unstable_by_key(|storage| storage.identity());
-        let claims: SmallVec<[WriteClaim<'_>; 8]> = states.iter().map(|storage| storage.claim()).collect();
-        let read = || self.constants.iter().chain(self.inputs.iter().map(|input| input.storage));
-        let mut wait = Backoff::default();
-        loop {
-            // Writers take all or nothing, so that nobody waits for one who waits.
-            let writing: Option<SmallVec<[WriteGuard<'_>; 8]>> =
-                states.iter().map(|storage| storage.try_write()).collect();
-            if let Some(writing) = writing
-                && let Some(reading) =
-                    read().map(Storage::try_read).collect::<Option<SmallVec<[ReadGuard<'_>; 8]>>>()
-            {
-                return Guards { _reading: reading, _writing: writing, _claims: claims };
-            }
-            wait.pause();
-        }
-    }
-
+impl Run<'_> {
     /// A layout in an input's storage, of one in the input's value.
     pub(super) fn input_layout(&self, i: usize, layout: &Layout) -> Result<Layout> {
         layout.clone().at_offset(self.inputs[i].layout.offset() + layout.offset())

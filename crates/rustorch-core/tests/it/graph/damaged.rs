@@ -5,8 +5,8 @@ use super::{
     shape, value, view,
 };
 use rustorch_core::{
-    DType, Device, Draw, Graph, GraphOperand, NodeResult, Op, QuantType, Softmax, Source, State, UnaryOp,
-    ValueId,
+    AddRmsNorm, DType, Device, Draw, Graph, GraphOperand, NodeResult, Op, QuantType, Softmax, Source, State,
+    UnaryOp, ValueId,
 };
 
 use DType::{Bool, F32, F64, I32, I64};
@@ -50,9 +50,9 @@ const DAMAGED_OPERANDS: &[Damage] = &[
         "node 5 (add): argument 1: %8 as f32[2, 4] strides [1, 4] offset 3 reaches beyond the 64 bytes of f32[4, 4]",
     ),
     (
-        "a dtype reaches beyond the value",
+        "complex numbers are read as numbers of another width",
         |graph| graph.nodes[6].args[0].dtype = F64,
-        "node 6 (exp): argument 0: %1 as f64[2, 2] reaches beyond the 16 bytes of c64[2]",
+        "node 6 (exp): argument 0: %1 of c64 is seen as f64",
     ),
     (
         "booleans are read as numbers",
@@ -190,7 +190,7 @@ const DAMAGED_NODES: &[Damage] = &[
     (
         "a destination has another dtype",
         |graph| destination(graph).dtype = I32,
-        "node 3 (copy): result 0: destination: %3 is i32[2, 4], and the operation makes f32[2, 4]",
+        "node 3 (copy): result 0: destination: %3 of f32 is seen as i32",
     ),
     (
         "a destination reaches beyond its value",
@@ -210,14 +210,19 @@ const DAMAGED_NODES: &[Damage] = &[
     (
         "two results overwrite one value",
         |graph| {
-            for (i, dtype) in [F32, I64].into_iter().enumerate() {
+            // Sum and norm have one dtype.
+            let node = &mut graph.nodes[2];
+            node.op = Op::from(AddRmsNorm { eps: 1e-5 });
+            let x = view(CACHE, F32, &[2, 2], &[2, 1], 0);
+            node.args = [x.clone(), x.clone()].into_iter().collect();
+            for i in 0..2 {
                 let result = &mut graph.nodes[2].results[i];
-                result.into = Some(view(CACHE, dtype, &[2, 2], &[2, 1], 0));
+                result.into = Some(x.clone());
                 let value = &mut graph.values[result.value.index()];
                 (value.dtype, value.shape) = (F32, shape(&[4, 4]));
             }
         },
-        "node 2 (topk): %3 is overwritten twice",
+        "node 2 (add_rms_norm): %3 is overwritten twice",
     ),
 ];
 

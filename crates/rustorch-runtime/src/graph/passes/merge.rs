@@ -12,7 +12,7 @@ pub(super) fn run(captured: &mut Captured) {
     let mut same: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
     // The nodes so far, by what is cheap to compare.
     let mut known: HashMap<(&'static str, Vec<ValueId>), Vec<usize>> = HashMap::new();
-    for n in 0..graph.nodes.len() {
+    for (n, is_dead) in is_dead.iter_mut().enumerate() {
         for i in 0..graph.nodes[n].args.len() {
             let arg = &mut graph.nodes[n].args[i];
             arg.value = same[arg.value.index()];
@@ -37,7 +37,7 @@ pub(super) fn run(captured: &mut Captured) {
         };
         match earlier.iter().find(is_equal) {
             Some(&other) => {
-                is_dead[n] = true;
+                *is_dead = true;
                 for (result, first) in node.results.iter().zip(&graph.nodes[other].results) {
                     same[result.value.index()] = first.value;
                 }
