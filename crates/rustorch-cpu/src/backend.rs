@@ -68,7 +68,14 @@ unsafe impl Backend for CpuBackend {
     }
 
     unsafe fn run(&self, op: &Op, args: &[View<'_>], outs: &mut [ViewMut<'_>]) -> Result<(), Fault> {
-        kernels::run(&self.pool, op, args, outs)
+        let result = kernels::run(&self.pool, op, args, outs);
+        // What programs rely on to leave states as they were.
+        debug_assert!(
+            op.fails_on_values() || !matches!(result, Err(Fault::Invalid(_))),
+            "{} fails for the values of its arguments: {result:?}",
+            op.name()
+        );
+        result
     }
 
     unsafe fn run_packed(&self, op: &Op, dtype: DType, args: &[*const u8], out: *mut u8, n: usize) -> bool {

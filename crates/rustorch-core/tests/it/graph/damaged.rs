@@ -9,7 +9,7 @@ use rustorch_core::{
     UnaryOp, ValueId,
 };
 
-use DType::{Bool, F32, F64, I32, I64};
+use DType::{Bool, F32, F64, I32};
 
 const Q8: DType = DType::Quant(QuantType::Q8_0);
 /// No value of the example.
