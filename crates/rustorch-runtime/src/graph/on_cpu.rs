@@ -95,26 +95,30 @@ impl CpuProgram {
     pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
         let cpu = run.executor.cpu();
         let _guards = run.guards();
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let arena = match spare {
-            Some(arena) => arena,
-            None => cpu.fresh(self.arena_bytes, false)?,
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let arena = match self.arena_bytes {
+            0 => None,
+            bytes => Some(match spare().pop() {
+                Some(arena) => arena,
+                None => cpu.fresh(bytes, false)?,
+            }),
         };
         let returned = self.plan.returned.iter().map(|id| {
             let value = &run.graph.values[id.index()];
             cpu.fresh(value.bytes(), value.dtype == DType::Bool)
         });
         let returned = returned.collect::<Result<SmallVec<[FreshMemory; 2]>, Fault>>()?;
-        let memory = Memory { run, arena: &arena, returned: &returned };
+        let memory = Memory { run, arena: arena.as_ref(), returned: &returned };
         let result = self.steps.iter().try_for_each(|step| {
             // SAFETY: the guards keep others out, and the steps are this program's in order.
             unsafe { memory.run(step) }
         });
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < MOST_SPARE {
-            spare.push(arena);
+        if let Some(arena) = arena {
+            let mut spare = spare();
+            if spare.len() < MOST_SPARE {
+                spare.push(arena);
+            }
         }
-        drop(spare);
         cpu.noted(result)?;
         // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
         let returned: SmallVec<[Storage; 2]> =
@@ -240,7 +244,7 @@ impl Compiler<'_> {
             // Apart, and copied.
             let at = self.plan.arena + scratch;
             let layout = Layout::contiguous(to.layout.shape().clone());
-            scratch += packed_bytes(to.dtype, layout.numel()).next_multiple_of(HOST_ALIGN);
+            scratch += packed_bytes(to.dtype, layout.numel()).max(1).next_multiple_of(HOST_ALIGN);
             let layout = shifted(&layout, at, to.dtype)?;
             let slot = |layout| Slot { place: Place::Arena(at), dtype: to.dtype, layout, is_aliased: false };
             outs.push(slot(layout.clone()));
@@ -262,7 +266,8 @@ fn shifted(layout: &Layout, byte: usize, dtype: DType) -> Option<Layout> {
 /// The memory of a run.
 struct Memory<'a> {
     run: &'a Run<'a>,
-    arena: &'a FreshMemory,
+    /// None where nothing is in it.
+    arena: Option<&'a FreshMemory>,
     returned: &'a [FreshMemory],
 }
 
@@ -274,7 +279,7 @@ impl Memory<'_> {
             Place::Constant(i) => self.run.constants[i].buffer(),
             Place::State(i) => self.run.states[i].buffer(),
             Place::Returned(i) => self.returned[i].buffer(),
-            Place::Arena(_) => self.arena.buffer(),
+            Place::Arena(_) => self.arena.expect("an arena in which something is has bytes").buffer(),
         }
     }
 

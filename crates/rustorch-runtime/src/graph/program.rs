@@ -89,12 +89,18 @@ impl Program {
         self.on_cpu.as_ref().map(CpuProgram::arena_bytes)
     }
 
-    /// Runs it, with a key of random numbers for each draw of the graph.
+    /// Runs it. `draw` is called when the inputs are known to fit, and gives a key of random numbers for each draw of the graph.
     ///
     /// # Errors
     /// If number, dtype, shape or device of the inputs is not the graph's, an input is one of the states, or an operation fails.
-    pub fn run(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
+    pub fn run<K: AsRef<[PhiloxKey]>>(
+        &self,
+        inputs: &[Operand<'_>],
+        draw: impl FnOnce() -> K,
+    ) -> Result<OutputVec> {
         self.check_inputs(inputs)?;
+        let keys = draw();
+        let keys = keys.as_ref();
         if keys.len() != self.graph.draws.len() {
             return Err(wrong(format!("{} keys for {} draws", keys.len(), self.graph.draws.len())));
         }
@@ -102,7 +108,7 @@ impl Program {
             input.layout.is_contiguous() && !(*is_recast && input.layout.offset() != 0)
         };
         if inputs.iter().zip(&self.is_recast).all(begins) {
-            return self.run_packed(inputs, keys);
+            return self.run_contiguous(inputs, keys);
         }
         let packed = inputs.iter().zip(&self.is_recast).map(|(input, is_recast)| {
             let copy = || Ok(self.executor.run(&Op::Copy(CopyOp), &[*input])?.remove(0));
@@ -111,11 +117,11 @@ impl Program {
         let packed = packed.collect::<Result<Vec<Option<Output>>>>()?;
         let inputs = inputs.iter().zip(&packed);
         let inputs = inputs.map(|(input, packed)| packed.as_ref().map_or(*input, Output::operand));
-        self.run_packed(&inputs.collect::<Vec<Operand<'_>>>(), keys)
+        self.run_contiguous(&inputs.collect::<Vec<Operand<'_>>>(), keys)
     }
 
     /// As [`run`](Self::run), on inputs whose elements are contiguous in their storages.
-    fn run_packed(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
+    fn run_contiguous(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
         let Program { graph, constants, states, executor, on_cpu, replay, is_recast: _ } = self;
         let run = Run { graph, executor, inputs, constants, states, keys };
         match on_cpu {
@@ -124,11 +130,7 @@ impl Program {
         }
     }
 
-    /// Whether it runs on these inputs.
-    ///
-    /// # Errors
-    /// If it does not; as of [`run`](Self::run).
-    pub fn check_inputs(&self, inputs: &[Operand<'_>]) -> Result<()> {
+    fn check_inputs(&self, inputs: &[Operand<'_>]) -> Result<()> {
         let wanted = &self.graph.inputs;
         if inputs.len() != wanted.len() {
             return Err(wrong(format!("{} inputs were given, it takes {}", inputs.len(), wanted.len())));

@@ -157,12 +157,12 @@ impl Program {
         }
         let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|x| x.operand()).collect();
         guard::check(&self.guards)?;
-        self.program.check_inputs(&operands)?;
-        let keys: SmallVec<[_; 4]> =
-            self.graph().draws.iter().map(|draw| random::next_of_default(draw.blocks)).collect();
-        // As in eager execution, memory of gradients that are replaced is there for the run.
-        self.effects.iter().for_each(leaf_log::forget_replaced);
-        let outputs = self.program.run(&operands, &keys)?;
+        let outputs = self.program.run(&operands, || {
+            // As in eager execution, memory of gradients that are replaced is there for the run.
+            self.effects.iter().for_each(leaf_log::forget_replaced);
+            let draws = self.graph().draws.iter();
+            draws.map(|draw| random::next_of_default(draw.blocks)).collect::<SmallVec<[_; 4]>>()
+        })?;
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(Tensor::output_of_capture).collect();
         for effect in &self.effects {
             leaf_log::apply(effect, &outputs)?;
