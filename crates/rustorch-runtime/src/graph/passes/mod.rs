@@ -16,7 +16,7 @@ use rustorch_core::Result;
 pub enum Pass {
     /// Operations whose results nobody reads are dropped, unless they may fail.
     Dead,
-    /// What depends on no input, constant or state (masks, positions, zeros) is computed once: up to 64 MiB.
+    /// What depends on no input, state or tensor of somebody else (masks, positions, numbers) is computed once: up to 64 MiB.
     Fold,
     /// Of equal operations on equal arguments one is left.
     Merge,
