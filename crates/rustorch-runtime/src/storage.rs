@@ -367,6 +367,13 @@ impl Drop for WriteClaim<'_> {
 
 pub(crate) struct WriteGuard<'a>(&'a Block);
 
+impl WriteGuard<'_> {
+    /// Lets others in again where nothing was written: the version stays what it was.
+    pub(crate) fn leave_unchanged(self) {
+        ManuallyDrop::new(self).0.guard.end_write();
+    }
+}
+
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         self.0.version.fetch_add(1, Ordering::Release);

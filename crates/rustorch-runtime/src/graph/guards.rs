@@ -8,8 +8,15 @@ use smallvec::SmallVec;
 /// What keeps others out during a run. Writing ends before the claims do.
 pub(super) struct Guards<'a> {
     _reading: SmallVec<[ReadGuard<'a>; 8]>,
-    _writing: SmallVec<[WriteGuard<'a>; 8]>,
+    writing: SmallVec<[WriteGuard<'a>; 8]>,
     _claims: SmallVec<[WriteClaim<'a>; 8]>,
+}
+
+impl Guards<'_> {
+    /// Ends a run that has written to no state.
+    pub(super) fn leave_unchanged(self) {
+        self.writing.into_iter().for_each(WriteGuard::leave_unchanged);
+    }
 }
 
 impl<'a> Run<'a> {
@@ -25,14 +32,15 @@ impl<'a> Run<'a> {
         let mut wait = Backoff::default();
         loop {
             // Writers take all or nothing, so that nobody waits for one who waits.
-            let writing: Option<SmallVec<[WriteGuard<'_>; 8]>> =
-                states.iter().map(|storage| storage.try_write()).collect();
-            if let Some(writing) = writing
+            let writing: SmallVec<[WriteGuard<'_>; 8]> =
+                states.iter().map_while(|storage| storage.try_write()).collect();
+            if writing.len() == states.len()
                 && let Some(reading) =
                     read().map(Storage::try_read).collect::<Option<SmallVec<[ReadGuard<'_>; 8]>>>()
             {
-                return Guards { _reading: reading, _writing: writing, _claims: claims };
+                return Guards { _reading: reading, writing, _claims: claims };
             }
+            writing.into_iter().for_each(WriteGuard::leave_unchanged);
             wait.pause();
         }
     }

@@ -94,7 +94,7 @@ impl CpuProgram {
 
     pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
         let cpu = run.executor.cpu();
-        let _guards = run.guards();
+        let guards = run.guards();
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let arena = match self.arena_bytes {
             0 => None,
@@ -118,6 +118,10 @@ impl CpuProgram {
             if spare.len() < MOST_SPARE {
                 spare.push(arena);
             }
+        }
+        if let Err(Fault::Invalid(_)) = &result {
+            // States that are written before the last operation that may fail so are staged.
+            guards.leave_unchanged();
         }
         cpu.noted(result)?;
         // SAFETY: every value that is returned is the whole result of a node, which wrote every element.

@@ -117,7 +117,11 @@ fn a_run_that_fails_leaves_states_as_they_were() {
         Ok(vec![second.index_select(0, &x[0])?])
     })
     .unwrap();
+    // Nor is it a write to those who saved them.
+    let w = leaf(&[4], 3);
+    let saved = w.mul(&first).unwrap().sum_all().unwrap();
     let error = message(program.run(&[&Tensor::new([9i64]).unwrap()]));
+    saved.backward().unwrap();
     assert!(error.contains('9') && error.contains("index"), "{error}");
     assert_eq!((bits(&first), bits(&second)), (was_first, was_second));
     program.run(&[&Tensor::new([1i64]).unwrap()]).unwrap();
