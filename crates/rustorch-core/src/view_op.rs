@@ -119,8 +119,8 @@ impl ViewOp {
         Ok((to, view))
     }
 
-    /// As [`apply`](Self::apply), in place; false where the strides do not allow a reshape without a copy. Then, and after an error,
-    /// dtype and layout are none of a tensor's.
+    /// As [`apply`](Self::apply), in place; false where the strides do not allow a reshape without a copy. After that or an error, dtype
+    /// and layout are not to be used.
     ///
     /// # Errors
     /// As there, but for that.

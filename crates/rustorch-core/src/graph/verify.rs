@@ -110,6 +110,13 @@ impl Graph {
                 outs.len()
             )));
         }
+        let written = node.results.iter().filter(|result| result.into.is_some()).count();
+        if written != 0 && written != node.results.len() {
+            return Err(wrong(format!(
+                "writes {written} of {} results in place, not all",
+                node.results.len()
+            )));
+        }
         for (i, (result, out)) in node.results.iter().zip(&outs).enumerate() {
             let source = Source::Result { node: n as u32, index: i as u32 };
             self.verify_result(source, result, out, seen).map_err(within(format_args!("result {i}")))?;

@@ -27,10 +27,13 @@ impl Replay {
         let roots = roots(graph);
         let last = last_uses(graph, &roots);
         let mut freed = vec![Vec::new(); graph.nodes.len()];
+        let mut is_returned = vec![false; graph.values.len()];
+        for output in &graph.outputs {
+            is_returned[roots[output.value.index()].index()] = true;
+        }
         for (i, value) in graph.values.iter().enumerate() {
             let id = ValueId(i as u32);
-            let is_returned = || graph.outputs.iter().any(|output| roots[output.value.index()] == id);
-            if roots[i] == id && matches!(value.source, Source::Result { .. }) && !is_returned() {
+            if roots[i] == id && matches!(value.source, Source::Result { .. }) && !is_returned[i] {
                 freed[last[i]].push(id);
             }
         }

@@ -43,7 +43,7 @@ impl Program {
     /// A program that an executor runs, of the graph after these passes.
     ///
     /// # Errors
-    /// If the graph is none, or its tensors are not of its sizes.
+    /// If [`Graph::verify`] refuses the graph, or a tensor has not the size, dtype or device that the graph says.
     pub fn new(executor: &HybridExecutor, mut captured: Captured, passes: &[Pass]) -> Result<Program> {
         captured.graph.verify()?;
         for pass in passes {

@@ -62,10 +62,16 @@ pub(crate) fn refuse(what: &'static str) {
 pub(super) struct GuardLog(());
 
 impl GuardLog {
-    pub(super) fn begin() -> GuardLog {
+    /// # Errors
+    /// If a function is captured on this thread already, by whichever executor.
+    pub(super) fn begin() -> Result<GuardLog> {
+        if GUARDS.with_borrow(Option::is_some) {
+            let message = "a capture runs on this thread already; captures do not nest";
+            return Err(Error::argument("capture", message));
+        }
         GUARDS.set(Some(Vec::new()));
         REFUSED.set(None);
-        GuardLog(())
+        Ok(GuardLog(()))
     }
 
     /// The guards so far.

@@ -108,7 +108,7 @@ pub fn capture_with(
     let inputs: Vec<(DType, Shape, Device)> =
         inputs.iter().map(|spec| (spec.dtype, spec.shape.clone(), spec.device)).collect();
     let (captured, (outputs, effects, guards)) = executor.capture(&inputs, |inputs| {
-        let guards = GuardLog::begin();
+        let guards = GuardLog::begin()?;
         let log = LeafLog::begin();
         let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output_of_capture).collect();
         let outputs = f(&inputs)?;

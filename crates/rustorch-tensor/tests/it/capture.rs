@@ -338,6 +338,11 @@ fn errors_and_panics_leave_the_thread_as_it_was() {
     let w = leaf(&[2], 2);
     let error = message(capture(&[spec(&x)], |_| capture(&[], |_| Ok(vec![])).map(|_| vec![])));
     assert!(error.contains("nest"), "{error}");
+    // Nor by another executor.
+    let other = rustorch_runtime::HybridExecutor::builder().threads(1).build().unwrap();
+    let error =
+        message(capture(&[spec(&x)], |_| other.scope(|| capture(&[], |_| Ok(vec![]))).map(|_| vec![])));
+    assert!(error.contains("nest"), "{error}");
     let fail = |panics: bool| {
         capture(&[spec(&x)], |x| {
             w.mul(&x[0])?.sum_all()?.backward()?;
@@ -579,4 +584,25 @@ fn a_capture_leaves_versions_seeds_and_other_captures_alone() {
     let outer = compile(|x| compiled.run(&[&x[0]]));
     assert!(message(outer.run(&[&x])).contains("nest"));
     assert_eq!(compiled.run(&[&x]).unwrap().len(), 1);
+}
+
+#[test]
+fn a_constant_that_runs_return_may_change() {
+    let x = numbers(&[100], 1);
+    let make = || (Tensor::full((), 2.0, DType::F32).unwrap(), numbers(&[100], 3));
+    let f = |x: &Tensor, scale: &Tensor, w: &Tensor| -> Result<Vec<Tensor>> {
+        Ok(vec![x.mul(scale)?.add(1)?, w.exp()?.neg()?, scale.clone(), w.clone()])
+    };
+    let (scale, w) = make();
+    // The function has them alone, until a run returns them.
+    let moved = make();
+    let program = capture(&[spec(&x)], move |x| f(&x[0], &moved.0, &moved.1)).unwrap();
+    for _ in 0..2 {
+        let (got, want) = (program.run(&[&x]).unwrap(), f(&x, &scale, &w).unwrap());
+        assert_eq!((bits(&got[0]), bits(&got[1])), (bits(&want[0]), bits(&want[1])));
+        for results in [&got, &want] {
+            results[2].add_(1).unwrap();
+            results[3].mul_(2).unwrap();
+        }
+    }
 }

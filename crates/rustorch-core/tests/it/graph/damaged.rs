@@ -208,6 +208,11 @@ const DAMAGED_NODES: &[Damage] = &[
         "%8: f32[4, 4] on cuda:1 has another dtype, shape or device than %3: f32[4, 4], into which",
     ),
     (
+        "one of two results is written in place",
+        |graph| graph.nodes[2].results[0].into = Some(view(CACHE, F32, &[2, 2], &[2, 1], 0)),
+        "node 2 (topk): writes 1 of 2 results in place, not all",
+    ),
+    (
         "two results overwrite one value",
         |graph| {
             // Sum and norm have one dtype.

@@ -4,7 +4,7 @@ use super::super::capture::Captured;
 use super::edit::{Uses, take_out};
 use crate::executor::{HybridExecutor, Operand};
 use crate::storage::Storage;
-use rustorch_core::{Node, Op, Result, Source};
+use rustorch_core::{Node, Op, Result, Source, ValueId};
 
 /// The bytes that results may take in sum.
 const MOST_BYTES: usize = 64 << 20;
@@ -17,8 +17,14 @@ pub(super) fn run(captured: &mut Captured, executor: &HybridExecutor) -> Result<
         Source::Constant(i) => Some(&captured.constants[i as usize]).filter(|storage| storage.handles() == 1),
         _ => None,
     };
-    let own: Vec<Option<&Storage>> = captured.graph.values.iter().map(|value| own(&value.source)).collect();
-    let mut known: Vec<Option<Storage>> = own.into_iter().map(Option::<&Storage>::cloned).collect();
+    // One that a run returns is somebody else's from then on.
+    let known = captured
+        .graph
+        .values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| own(&value.source).filter(|_| !uses.is_kept(ValueId(i as u32))).cloned());
+    let mut known: Vec<Option<Storage>> = known.collect();
     let mut bytes = 0;
     for (n, is_dead) in is_dead.iter_mut().enumerate() {
         let graph = &captured.graph;

@@ -48,6 +48,7 @@ fn is_pointwise(graph: &Graph, node: &Node) -> bool {
 /// Operations that become one.
 struct Cluster<'a> {
     captured: &'a Captured,
+    uses: &'a Uses,
     /// The nodes, in the order of the graph. The last one's result is that of all.
     members: BTreeSet<usize>,
     /// What they read that none of them makes, but for numbers.
@@ -56,9 +57,9 @@ struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     /// The operations that one can take in: their results are read by it, or by others that it takes in, and by nobody else.
-    fn of(captured: &'a Captured, uses: &Uses, last: usize) -> Cluster<'a> {
+    fn of(captured: &'a Captured, uses: &'a Uses, last: usize) -> Cluster<'a> {
         let graph = &captured.graph;
-        let mut cluster = Cluster { captured, members: BTreeSet::from([last]), inputs: Vec::new() };
+        let mut cluster = Cluster { captured, uses, members: BTreeSet::from([last]), inputs: Vec::new() };
         cluster.inputs = cluster.inputs();
         let mut steps = step_count(&graph.nodes[last]);
         // Readers have larger numbers: when a node's turn comes, it is known which of its readers are members.
@@ -161,7 +162,11 @@ impl<'a> Cluster<'a> {
     fn number(&self, arg: &GraphOperand) -> Option<Scalar> {
         let Source::Constant(i) = self.captured.graph.values[arg.value.index()].source else { return None };
         let storage = &self.captured.constants[i as usize];
-        let is_ours = storage.handles() == 1 && storage.device().is_cpu() && !storage.is_read_only();
+        // One that a run returns is somebody else's from then on.
+        let is_ours = storage.handles() == 1
+            && !self.uses.is_kept(arg.value)
+            && storage.device().is_cpu()
+            && !storage.is_read_only();
         if is_ours && arg.layout.ndim() == 0 { scalar(storage, arg) } else { None }
     }
 }
