@@ -200,14 +200,16 @@ fn unfold(layout: &Layout, axis: usize, size: usize, step: usize) -> Result<Layo
     expect_axis(NAME, layout, axis)?;
     let mut dims: Dims = layout.dims().into();
     let mut strides: Dims = layout.strides().into();
-    if step == 0 || size > dims[axis] {
+    let last = dims[axis].checked_sub(size).and_then(|rest| rest.checked_div(step));
+    // A dimension of an empty tensor may be as long as numbers go.
+    let Some(windows) = last.and_then(|last| last.checked_add(1)) else {
         return Err(Error::shape(
             NAME,
             format!("dimension {axis} has no windows of {size} at a step of {step}"),
             [layout.shape()],
         ));
-    }
-    dims[axis] = (dims[axis] - size) / step + 1;
+    };
+    dims[axis] = windows;
     dims.push(size);
     strides.push(strides[axis]);
     strides[axis] = strides[axis].saturating_mul(step);

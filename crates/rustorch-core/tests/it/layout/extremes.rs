@@ -158,6 +158,16 @@ proptest! {
 }
 
 #[test]
+fn windows_are_counted_in_a_dimension_as_long_as_numbers_go() {
+    let layout = Layout::contiguous(Shape::new([0, usize::MAX].as_slice()).unwrap());
+    let unfold = |size, step| ViewOp::Unfold { axis: 1, size, step }.apply(DType::F32, &layout);
+    assert_eq!(unfold(1, 2).unwrap().1.dims(), [0, usize::MAX / 2 + 1, 1]);
+    // One window more than there are numbers.
+    let error = unfold(0, 1).unwrap_err().to_string();
+    assert!(error.contains("no windows of 0"), "{error}");
+}
+
+#[test]
 fn an_end_beyond_all_addresses_is_an_error() {
     let one = || Shape::new([1].as_slice()).unwrap();
     Layout::new(one(), [1].as_slice(), usize::MAX).unwrap_err();
