@@ -6,6 +6,7 @@
 #[macro_use]
 mod macros;
 
+mod assert;
 mod attention;
 mod channel_norm;
 mod check;
@@ -32,6 +33,7 @@ mod rnn_gates;
 mod rope;
 mod sort;
 
+pub use assert::Assert;
 pub use attention::{Attention, AttentionBackward};
 pub use channel_norm::{BatchNorm, BatchNormBackward, GroupNorm, GroupNormBackward};
 pub use class::OpType;
@@ -88,6 +90,8 @@ ops! {
         FusedPointwise(FusedPointwise),
         /// `(x) →` the same elements, contiguous; or, into a given output view, copied there.
         Copy(CopyOp),
+        /// `(condition: Bool) →` the same, if all of it is true; else an error.
+        Assert(Assert),
         /// `(a, b[, bias]) →` matmul.
         MatMul(MatMul),
         /// `(x: [t, k or 1, in], weights: [e, out, in], ids: [t, k] integer) → [t, k, out]`: row `(t, k)` times the

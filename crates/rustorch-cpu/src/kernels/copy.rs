@@ -2,7 +2,9 @@
 
 use super::strided::{self, fill_with, for_rows, map1, unreachable_memory};
 use crate::ThreadPool;
-use rustorch_core::{DType, Error, Fault, FromScalar, Pad, Scalar, Tri, View, ViewMut, dispatch_dtype};
+use rustorch_core::{
+    Assert, DType, Error, Fault, FromScalar, Pad, Scalar, Tri, View, ViewMut, dispatch_dtype,
+};
 
 /// Elements that make a thread worth its while.
 const GRAIN: usize = 1 << 15;
@@ -18,6 +20,19 @@ pub(super) fn copy(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Re
     dispatch_dtype!(x.dtype(), all, T => {
         map1(pool, out, x, GRAIN, &|x: &[T], out: &mut [T]| out.copy_from_slice(x))
     }, _ => Err(unreachable_memory()))
+}
+
+/// A copy of a condition that is true everywhere.
+pub(super) fn assert(
+    pool: &ThreadPool,
+    op: &Assert,
+    x: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    match strided::dense::<bool>(x)?.iter().all(|&holds| holds) {
+        true => copy(pool, x, out),
+        false => Err(Error::argument(Assert::NAME, &*op.message).into()),
+    }
 }
 
 /// Copies rows of blocks.

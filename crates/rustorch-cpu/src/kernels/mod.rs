@@ -57,6 +57,7 @@ pub(crate) fn run(
         Op::Glu(op) => pointwise::gate(pool, *op, refs(args)?, only(outs)?),
         Op::Cast(_) => pointwise::cast(pool, first(args)?, only(outs)?),
         Op::FusedPointwise(op) => pointwise::fused(pool, op, args, only(outs)?),
+        Op::Assert(op) => copy::assert(pool, op, first(args)?, only(outs)?),
         Op::Copy(CopyOp) => copy::copy(pool, first(args)?, only(outs)?),
         Op::Concat(op) => copy::concat(pool, op.axis, args, only(outs)?),
         Op::Pad(op) => copy::pad(pool, op, first(args)?, only(outs)?),

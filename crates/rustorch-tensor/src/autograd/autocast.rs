@@ -102,7 +102,7 @@ fn policy(op: OpKind) -> Policy {
         K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,
         K::IndexSelect | K::Gather | K::Embedding => AsGiven,
         K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
-        K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul => AsGiven,
+        K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul | K::Assert => AsGiven,
         // The backward pass runs without a scope: these are called by their own.
         K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward | K::RnnGatesBackward(_) => AsGiven,
         K::BatchNormBackward | K::GroupNormBackward => AsGiven,

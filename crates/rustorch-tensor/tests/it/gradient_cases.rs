@@ -79,6 +79,7 @@ fn is_differentiable(op: &Op) -> bool {
             | K::Binary(BinaryOp::FloorDiv)
             | K::OptimizerStep(_)
             | K::TotalNorm
+            | K::Assert
             | K::ForeachMul
     ) && !matches!(
         op,

@@ -123,6 +123,7 @@ fn make() -> Vec<Case> {
     cases.recurrences();
     cases.optimizer_steps();
     cases.foreach();
+    cases.assert();
     cases.rnn_gates();
     cases.list
 }

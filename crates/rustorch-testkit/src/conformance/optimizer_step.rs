@@ -2,7 +2,7 @@
 
 use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS};
 use super::values;
-use rustorch_core::{DType, ForeachMul, Layout, Op, OptimizerRule, OptimizerStep, Shape, TotalNorm};
+use rustorch_core::{Assert, DType, ForeachMul, Layout, Op, OptimizerRule, OptimizerStep, Shape, TotalNorm};
 
 /// Every rule with and without each of its states.
 const RULES: &[OptimizerRule] = &[
@@ -101,6 +101,18 @@ impl Cases {
         }
         let none = self.argument(DType::F32, &[0], Arrangement::Packed);
         self.add(Op::TotalNorm(TotalNorm { ord: 2.0 }), vec![none]);
+    }
+
+    /// Conditions that hold: a device that checks them copies them.
+    pub(super) fn assert(&mut self) {
+        for dims in [&[][..], &[3, 5], &[0, 2]] {
+            let layout = Layout::contiguous(Shape::new(dims).expect("few elements"));
+            let bytes = vec![1; layout.numel()];
+            let layout =
+                if dims == [3, 5] { layout.transpose(0, 1).expect("two dimensions") } else { layout };
+            let message = "it does not hold".into();
+            self.add(Op::Assert(Assert { message }), vec![Argument { dtype: DType::Bool, layout, bytes }]);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::autograd::context::{Context, Grads};
 use crate::autograd::custom;
 use crate::autograd::saved::Saves;
 use rustorch_core::{
-    Arange, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result, TotalNorm,
+    Arange, Assert, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result, TotalNorm,
 };
 
 macro_rules! without_gradient {
@@ -27,7 +27,7 @@ macro_rules! without_gradient {
     )*};
 }
 
-without_gradient!(Fill, Arange, Random, CompareOp);
+without_gradient!(Fill, Arange, Random, CompareOp, Assert);
 
 macro_rules! refused {
     ($($op:ty: $reason:literal),*) => {$(

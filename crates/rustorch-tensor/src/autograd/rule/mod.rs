@@ -141,6 +141,7 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::Dropout(op) => op,
         Op::CrossEntropy(op) => op,
         Op::CrossEntropyBackward(op) => op,
+        Op::Assert(op) => op,
         Op::TotalNorm(op) => op,
         Op::ForeachMul(op) => op,
         Op::OptimizerStep(op) => op,
