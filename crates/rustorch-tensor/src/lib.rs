@@ -34,6 +34,7 @@
 //! | printing | `display` |
 
 mod args;
+mod assert;
 mod attention;
 pub mod autograd;
 mod binary;
@@ -74,7 +75,8 @@ pub use attention::AttentionOptions;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{
-    CompileCounts, Compiled, Program, TensorSpec, capture, capture_with, compile, expect_eager, guard,
+    CompileCounts, Compiled, HostState, Program, TensorSpec, capture, capture_with, compile, expect_eager,
+    guard, is_capturing, outside_capture,
 };
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};

@@ -44,15 +44,12 @@ impl HybridExecutor {
         }
         let capture = Arc::new(Capture::new());
         let _end = End(&capture);
-        let inputs = inputs
-            .iter()
-            .map(|(dtype, shape, device)| {
-                let storage = capture.input(*dtype, shape, &self.state(*device)?)?;
-                Ok(Output { storage, dtype: *dtype, layout: Layout::contiguous(shape.clone()) })
-            })
-            .collect::<Result<Vec<Output>>>()?;
         let recorder =
             HybridExecutor::assemble(Handle { capture: Some(Arc::clone(&capture)), ..(*self.0).clone() });
+        let inputs = inputs
+            .iter()
+            .map(|(dtype, shape, device)| recorder.record_input(*dtype, shape, *device))
+            .collect::<Result<Vec<Output>>>()?;
         let (outputs, rest) = recorder.scope(|| f(inputs))?;
         let operands: Vec<Operand<'_>> = outputs.iter().map(Output::operand).collect();
         for operand in &operands {
@@ -67,6 +64,26 @@ impl HybridExecutor {
     #[inline]
     pub fn is_capturing(&self) -> bool {
         self.0.capture.is_some()
+    }
+
+    /// The executor that records nothing, for what a captured function does beside its operations.
+    pub fn outside_capture(&self) -> HybridExecutor {
+        match self.is_capturing() {
+            true => HybridExecutor::assemble(Handle { capture: None, ..(*self.0).clone() }),
+            false => self.clone(),
+        }
+    }
+
+    /// Records another input of the graph, behind those that there are: a tensor that each run is given.
+    ///
+    /// # Errors
+    /// If nothing is captured on this thread, or the device is not here.
+    pub fn record_input(&self, dtype: DType, shape: &Shape, device: Device) -> Result<Output> {
+        let Some(capture) = &self.0.capture else {
+            return Err(Error::argument("capture", "nothing is captured"));
+        };
+        let storage = capture.input(dtype, shape, &self.state(device)?)?;
+        Ok(Output { storage, dtype, layout: Layout::contiguous(shape.clone()) })
     }
 
     /// Records that so many Philox blocks are drawn from the stream of random numbers: the key that stands for the one that each run

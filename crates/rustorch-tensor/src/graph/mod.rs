@@ -2,13 +2,16 @@
 
 mod compile;
 pub(crate) mod guard;
+mod host;
 
 pub use compile::{CompileCounts, Compiled, compile};
 pub use guard::guard;
+pub use host::HostState;
 
 use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
 use crate::{IntoShape, Tensor, random};
 use guard::{Guard, GuardLog};
+use host::{HostEffects, HostLog};
 use rustorch_core::{DType, Device, Error, Graph, Result, Shape};
 use rustorch_runtime::{HybridExecutor, Operand, Output, Pass};
 use smallvec::SmallVec;
@@ -53,6 +56,8 @@ pub struct Program {
     effects: Vec<LeafEffect>,
     /// What has to be as it was.
     guards: Vec<Guard>,
+    /// What a run reads and changes in Rust.
+    host: HostEffects,
 }
 
 /// Records what a function does, without computing anything: it runs once, on symbolic tensors of these dtypes, shapes and devices, which
@@ -107,8 +112,9 @@ pub fn capture_with(
     let executor = HybridExecutor::current();
     let inputs: Vec<(DType, Shape, Device)> =
         inputs.iter().map(|spec| (spec.dtype, spec.shape.clone(), spec.device)).collect();
-    let (captured, (outputs, effects, guards)) = executor.capture(&inputs, |inputs| {
+    let (captured, (outputs, effects, guards, host)) = executor.capture(&inputs, |inputs| {
         let guards = GuardLog::begin()?;
+        let host = HostLog::begin();
         let log = LeafLog::begin();
         let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::output_of_capture).collect();
         let outputs = f(&inputs)?;
@@ -118,14 +124,29 @@ pub fn capture_with(
             dtype: x.dtype(),
             layout: x.layout().clone(),
         });
-        Ok((all.collect(), (outputs.len(), effects, guards.finish()?)))
+        Ok((all.collect(), (outputs.len(), effects, guards.finish()?, host.finish())))
     })?;
     Ok(Program {
         program: rustorch_runtime::Program::new(&executor, captured, passes)?,
         outputs,
         effects,
         guards,
+        host,
     })
+}
+
+/// Whether a function is being captured on this thread: operations are recorded, and tensors have no values.
+pub fn is_capturing() -> bool {
+    HybridExecutor::with_current(HybridExecutor::is_capturing)
+}
+
+/// Runs `f` outside the capture that runs on this thread, if one does: operations are run and not recorded. To the captured function, the tensors that it
+/// makes are tensors from before.
+pub fn outside_capture<R>(f: impl FnOnce() -> R) -> R {
+    match is_capturing() {
+        true => HybridExecutor::current().outside_capture().scope(f),
+        false => f(),
+    }
 }
 
 /// For functions that change numbers in Rust beside tensors, such as a count of steps: an error while a function is captured, since runs
@@ -134,11 +155,10 @@ pub fn capture_with(
 /// # Errors
 /// If a function is captured on this thread.
 pub fn expect_eager(name: &'static str) -> Result<()> {
-    if !HybridExecutor::with_current(HybridExecutor::is_capturing) {
+    if !is_capturing() {
         return Ok(());
     }
-    let message = "counts in Rust, which runs of a captured function would not repeat; capture forward and backward passes, and call it \
-                   after each run";
+    let message = "counts in Rust, which runs of a captured function would not repeat; capture what goes before, and call it after each run";
     Err(Error::argument(name, message))
 }
 
@@ -151,18 +171,27 @@ impl Program {
     /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless a
     /// device failed while it wrote to them; gradients that the function replaces are gone.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        if HybridExecutor::with_current(HybridExecutor::is_capturing) {
+        if is_capturing() {
             let message = "runs by itself, not in a captured function; call there what it was captured from";
             return Err(Error::argument("program", message));
         }
-        let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|x| x.operand()).collect();
+        let _alone = self.host.begin();
         guard::check(&self.guards)?;
+        let taken = self.graph().inputs.len() - self.host.operands();
+        if inputs.len() != taken {
+            let message = format!("{} inputs were given, it takes {taken}", inputs.len());
+            return Err(Error::argument("program", message));
+        }
+        let numbers = self.host.read()?;
+        let operands: SmallVec<[Operand<'_>; 4]> =
+            inputs.iter().copied().chain(&numbers).map(Tensor::operand).collect();
         let outputs = self.program.run(&operands, || {
             // As in eager execution, memory of gradients that are replaced is there for the run.
             self.effects.iter().for_each(leaf_log::forget_replaced);
             let draws = self.graph().draws.iter();
             draws.map(|draw| random::next_of_default(draw.blocks)).collect::<SmallVec<[_; 4]>>()
         })?;
+        self.host.apply();
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(Tensor::output_of_capture).collect();
         for effect in &self.effects {
             leaf_log::apply(effect, &outputs)?;

@@ -12,6 +12,7 @@ mod attention_backward;
 mod autocast;
 mod capture;
 mod capture_gradients;
+mod capture_host;
 mod channel_norm;
 mod checkpoint;
 mod common;

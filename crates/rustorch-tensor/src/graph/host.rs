@@ -1,0 +1,190 @@
+//! What captured functions read and change in Rust in each run: counts of steps, learning rates.
+
+use super::guard::guard;
+use super::is_capturing;
+use crate::{Tensor, TensorOptions};
+use rustorch_core::{Error, Result, Shape};
+use rustorch_runtime::HybridExecutor;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Numbers in Rust that a function reads and changes beside tensors, such as how many steps there were: what a captured function does to them, each
+/// run of its program does. Clones are handles to the same numbers.
+///
+/// ```
+/// use rustorch_tensor::{DType, HostState, Tensor, TensorSpec, capture};
+/// let count = HostState::new(0u32);
+/// let program = capture(&[TensorSpec::new([2], DType::F32)?], |x| {
+///     let factor = count.operand(DType::F32, |count| f64::from(*count))?;
+///     count.update(|count| *count += 1)?;
+///     Ok(vec![x[0].mul(&factor)?])
+/// })?;
+/// let x = Tensor::ones([2], DType::F32)?;
+/// program.run(&[&x])?;
+/// assert_eq!(program.run(&[&x])?[0].to_vec::<f32>()?, [1.0, 1.0]);
+/// assert_eq!(*count.lock(), 2);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+pub struct HostState<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for HostState<T> {
+    fn clone(&self) -> HostState<T> {
+        HostState(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Default> Default for HostState<T> {
+    fn default() -> HostState<T> {
+        HostState(Arc::default())
+    }
+}
+
+impl<T: Send + 'static> HostState<T> {
+    /// New numbers.
+    pub fn new(state: T) -> HostState<T> {
+        HostState(Arc::new(Mutex::new(state)))
+    }
+
+    /// The numbers. What a captured function reads and changes by this, it does at capture only.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        // Numbers are changed whole, or the change panicked halfway, which is its own affair.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number as a tensor of no dimensions; in a captured function, one that each run reads anew before it begins.
+    ///
+    /// # Errors
+    /// If memory does not suffice, or the captured function has [changed](Self::update) the numbers before: a run reads before it changes anything.
+    pub fn operand(
+        &self,
+        options: impl Into<TensorOptions>,
+        read: impl Fn(&T) -> f64 + Send + Sync + 'static,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        if !is_capturing() {
+            let number = read(&self.lock());
+            return Tensor::full((), number, options);
+        }
+        let state = self.clone();
+        let read = Box::new(move || read(&state.lock()));
+        LOG.with_borrow_mut(|log| {
+            let log = log.as_mut().ok_or_else(elsewhere)?;
+            if log.changed.contains(&self.identity()) {
+                let message = "is read in a captured function after it was changed there, as by a second step: a run reads what it finds when it \
+                               begins; read it first";
+                return Err(Error::argument("HostState", message));
+            }
+            let output = HybridExecutor::with_current(|executor| {
+                let device = options.device.unwrap_or_else(rustorch_runtime::default_device);
+                executor.record_input(options.dtype, &Shape::scalar(), device)
+            })?;
+            let tensor = Tensor::output_of_capture(output);
+            log.operands.push(HostOperand { options: (options.dtype, tensor.device()).into(), read });
+            Ok(tensor)
+        })
+    }
+
+    /// Changes the numbers: now, or in a captured function when a run has ended well.
+    ///
+    /// # Errors
+    /// If a function is captured by another executor on this thread.
+    pub fn update(&self, change: impl Fn(&mut T) + Send + Sync + 'static) -> Result<()> {
+        if !is_capturing() {
+            change(&mut self.lock());
+            return Ok(());
+        }
+        let state = self.clone();
+        LOG.with_borrow_mut(|log| {
+            let log = log.as_mut().ok_or_else(elsewhere)?;
+            log.changed.push(self.identity());
+            log.updates.push(Box::new(move || change(&mut state.lock())));
+            Ok(())
+        })
+    }
+
+    /// Tells the capture that runs on this thread, if one does, that its graph is right for as long as `holds` says so: see [`guard`](super::guard()).
+    pub fn guard(&self, what: &'static str, holds: impl Fn(&T) -> bool + Send + Sync + 'static) {
+        let state = self.clone();
+        guard(what, move || holds(&state.lock()));
+    }
+
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+fn elsewhere() -> Error {
+    Error::argument("HostState", "is used in a capture that runs without one of a function")
+}
+
+/// A number that each run reads before it begins.
+struct HostOperand {
+    options: TensorOptions,
+    read: Box<dyn Fn() -> f64 + Send + Sync>,
+}
+
+/// What runs of a captured function read and change in Rust.
+#[derive(Default)]
+pub(super) struct HostEffects {
+    operands: Vec<HostOperand>,
+    updates: Vec<Box<dyn Fn() + Send + Sync>>,
+    /// One run at a time, so that none reads what another is going to change.
+    run: Mutex<()>,
+}
+
+impl HostEffects {
+    /// Keeps other runs out, where they would read or change the same.
+    pub(super) fn begin(&self) -> Option<MutexGuard<'_, ()>> {
+        let is_empty = self.operands.is_empty() && self.updates.is_empty();
+        (!is_empty).then(|| self.run.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The numbers that a run is given behind its inputs.
+    pub(super) fn read(&self) -> Result<SmallVec<[Tensor; 4]>> {
+        self.operands.iter().map(|operand| Tensor::full((), (operand.read)(), operand.options)).collect()
+    }
+
+    /// Changes what a run changes.
+    pub(super) fn apply(&self) {
+        self.updates.iter().for_each(|update| update());
+    }
+
+    /// How many numbers a run is given.
+    pub(super) fn operands(&self) -> usize {
+        self.operands.len()
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    operands: Vec<HostOperand>,
+    updates: Vec<Box<dyn Fn() + Send + Sync>>,
+    /// What was changed so far.
+    changed: Vec<usize>,
+}
+
+thread_local! {
+    static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+/// While it lives, what the function of this thread reads and changes in Rust is noted.
+pub(super) struct HostLog(());
+
+impl HostLog {
+    pub(super) fn begin() -> HostLog {
+        LOG.set(Some(Log::default()));
+        HostLog(())
+    }
+
+    pub(super) fn finish(self) -> HostEffects {
+        let Log { operands, updates, .. } = LOG.take().unwrap_or_default();
+        HostEffects { operands, updates, run: Mutex::new(()) }
+    }
+}
+
+impl Drop for HostLog {
+    fn drop(&mut self) {
+        drop(LOG.take());
+    }
+}
