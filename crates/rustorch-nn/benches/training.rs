@@ -109,7 +109,7 @@ fn ten_million<R: Rule + 'static>(
         parameter.tensor().set_grad(Some(&normal(&[1000, 1000])?))?;
     }
     let named = parameters.iter().enumerate().map(|(i, parameter)| (i.to_string(), parameter.clone()));
-    let mut optimizer = optimizer(named.collect())?;
+    let optimizer = optimizer(named.collect())?;
     Ok(Box::new(move || {
         black_box(&parameters);
         optimizer.step()
@@ -124,7 +124,7 @@ fn mlp<R: Rule + 'static>(optimizer: impl Fn(&Sequential) -> Result<Optimizer<R>
 }
 
 fn classifier_step<R: Rule + 'static>(
-    mut optimizer: Optimizer<R>,
+    optimizer: Optimizer<R>,
     model: impl Layer + 'static,
     x: Tensor,
     y: Tensor,
@@ -136,9 +136,9 @@ fn classifier_step<R: Rule + 'static>(
     }))
 }
 
-/// As [`classifier_step`], with forward and backward passes as a captured program.
+/// As [`classifier_step`], as a captured program.
 fn captured_step<R: Rule + 'static>(
-    mut optimizer: Optimizer<R>,
+    optimizer: Optimizer<R>,
     model: impl Layer + 'static,
     x: Tensor,
     y: Tensor,
@@ -147,12 +147,12 @@ fn captured_step<R: Rule + 'static>(
         optimizer.zero_grad();
         let loss = model.forward(&args[0])?.cross_entropy(&args[1], &Default::default())?;
         loss.backward()?;
+        optimizer.step()?;
         Ok(vec![loss.detach()])
     })?;
     Ok(Box::new(move || {
-        black_box(&model);
-        program.run(&[&x, &y])?;
-        optimizer.step()
+        black_box((&model, &optimizer));
+        program.run(&[&x, &y]).map(drop)
     }))
 }
 

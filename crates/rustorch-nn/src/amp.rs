@@ -68,7 +68,7 @@ enum Stage {
 /// use rustorch_nn::{Layer, Linear};
 /// use rustorch_tensor::{DType, Tensor};
 /// let model = Linear::new(4, 1)?;
-/// let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..Default::default() })?;
+/// let optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..Default::default() })?;
 /// let mut scaler = GradScaler::new(GradScalerOptions::default())?;
 /// let x = Tensor::ones([8, 4], DType::F32)?;
 /// for _ in 0..3 {
@@ -79,7 +79,7 @@ enum Stage {
 ///     if scaler.unscale_(&optimizer)? {
 ///         clip_grad_norm_(&model, 1.0, 2.0)?;
 ///     }
-///     if !scaler.step(&mut optimizer)? {
+///     if !scaler.step(&optimizer)? {
 ///         println!("the scale {} was too large", scaler.get_scale());
 ///     }
 ///     scaler.update()?;
@@ -183,7 +183,7 @@ impl GradScaler {
     ///
     /// # Errors
     /// If it stepped since the last [`update`](Self::update), and as [`Optimizer::step`] and [`unscale_`](Self::unscale_).
-    pub fn step<R: Rule>(&mut self, optimizer: &mut Optimizer<R>) -> Result<bool> {
+    pub fn step<R: Rule>(&mut self, optimizer: &Optimizer<R>) -> Result<bool> {
         if !self.options.enabled {
             return optimizer.step().map(|()| true);
         }

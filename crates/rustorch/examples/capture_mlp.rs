@@ -1,4 +1,4 @@
-//! Captures the forward and backward pass of a small network, prints its graph, and trains with it beside the same passes run eagerly:
+//! Captures a training step of a small network, prints the graph of its passes, and trains with it beside the same step run eagerly:
 //! `cargo run --release -p rustorch --example capture_mlp`.
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 
@@ -17,23 +17,27 @@ fn pass(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     Ok(loss.detach())
 }
 
-/// Trains a network, with passes that are run eagerly or as a program; the last loss.
+/// Trains a network, by steps that are run eagerly or as a program; the last loss.
 fn train(x: &Tensor, y: &Tensor, is_captured: bool) -> Result<f64> {
     manual_seed(0);
     let model =
         seq![Linear::new(2, 32)?, Tensor::tanh, Linear::new(32, 32)?, Tensor::tanh, Linear::new(32, 1)?];
-    let mut optimizer = Adam::new(&model, AdamOptions { lr: 3e-3, ..Default::default() })?;
+    let optimizer = Adam::new(&model, AdamOptions { lr: 3e-3, ..Default::default() })?;
     let specs = [TensorSpec::from(x), TensorSpec::from(y)];
-    let capture = || capture(&specs, |batch| Ok(vec![pass(&model, &batch[0], &batch[1])?]));
-    let program = is_captured.then(capture).transpose()?;
+    let step = |batch: &[Tensor]| {
+        let loss = pass(&model, &batch[0], &batch[1])?;
+        optimizer.step()?;
+        Ok(vec![loss])
+    };
+    let program = is_captured.then(|| capture(&specs, step)).transpose()?;
+    let batch = [x.clone(), y.clone()];
     let (start, mut loss) = (Instant::now(), f64::NAN);
     for _ in 0..STEPS {
         let last = match &program {
-            Some(program) => program.run(&[x, y])?.remove(0),
-            None => pass(&model, x, y)?,
+            Some(program) => program.run(&[x, y])?,
+            None => step(&batch)?,
         };
-        optimizer.step()?;
-        loss = last.item()?.to_f64();
+        loss = last[0].item()?.to_f64();
     }
     println!("{STEPS} steps took {:.0} µs each", 1e6 * start.elapsed().as_secs_f64() / STEPS as f64);
     Ok(loss)

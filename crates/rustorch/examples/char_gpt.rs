@@ -188,10 +188,10 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         model.named_parameters().into_iter().partition(|(_, parameter)| decay(parameter) > 0.0);
     let options =
         |weight_decay| AdamWOptions { lr: 1e-3, betas: (0.9, 0.99), weight_decay, ..Default::default() };
-    let mut optimizer = AdamW::with_groups(vec![(decayed, options(0.1)), (others, options(0.0))])?;
+    let optimizer = AdamW::with_groups(vec![(decayed, options(0.1)), (others, options(0.0))])?;
     let schedule = SequentialLR::new(LinearLR::new(0.01, 1.0, 100)?)
         .then(100, CosineAnnealingLR::new(STEPS - 100, 1e-4)?)?;
-    let mut scheduler = Scheduler::new(schedule, &mut optimizer)?;
+    let scheduler = Scheduler::new(schedule, &optimizer)?;
 
     // Without the time of validation.
     let mut seconds = 0.0;
@@ -207,7 +207,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         loss.backward()?;
         clip_grad_norm_(&model, 1.0, 2.0)?;
         optimizer.step()?;
-        scheduler.step(&mut optimizer)?;
+        scheduler.step(&optimizer)?;
         let loss = progress.step(&loss)?;
         seconds += began.elapsed().as_secs_f64();
         if step % 250 == 0 || step == steps {

@@ -32,9 +32,9 @@ fn cnn() -> Result<Sequential> {
 
 /// Trains a model; the share of the test set that it gets right.
 fn train(model: &Sequential, epochs: u64, data: &TensorDataset<2>, test: &TensorDataset<2>) -> Result<f32> {
-    let mut optimizer = AdamW::new(model, AdamWOptions { lr: 3e-3, ..Default::default() })?;
+    let optimizer = AdamW::new(model, AdamWOptions { lr: 3e-3, ..Default::default() })?;
     let steps = epochs * data.len().div_ceil(BATCH) as u64;
-    let mut scheduler = Scheduler::new(CosineAnnealingLR::new(steps, 0.0)?, &mut optimizer)?;
+    let scheduler = Scheduler::new(CosineAnnealingLR::new(steps, 0.0)?, &optimizer)?;
     let progress = Progress::new(steps);
     for epoch in 0..epochs {
         let mut sum = 0.0;
@@ -44,7 +44,7 @@ fn train(model: &Sequential, epochs: u64, data: &TensorDataset<2>, test: &Tensor
             let loss = model.forward(&x)?.cross_entropy(&y, &Default::default())?;
             loss.backward()?;
             optimizer.step()?;
-            scheduler.step(&mut optimizer)?;
+            scheduler.step(&optimizer)?;
             sum += progress.step(&loss)? * y.numel() as f64;
         }
         if epoch % 10 == 9 {

@@ -52,9 +52,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     for seed in 0..3 {
         manual_seed(seed);
         let model = lenet()?;
-        let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.03, momentum: 0.9, ..Default::default() })?;
+        let optimizer = SGD::new(&model, SGDOptions { lr: 0.03, momentum: 0.9, ..Default::default() })?;
         let steps = EPOCHS * train.len().div_ceil(BATCH) as u64;
-        let mut scheduler = Scheduler::new(CosineAnnealingLR::new(steps, 0.0)?, &mut optimizer)?;
+        let scheduler = Scheduler::new(CosineAnnealingLR::new(steps, 0.0)?, &optimizer)?;
         let progress = Progress::new(steps);
         for epoch in 0..EPOCHS {
             for batch in train.shuffled(BATCH, seed, epoch)? {
@@ -63,7 +63,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 let loss = model.forward(&x)?.cross_entropy(&y, &Default::default())?;
                 loss.backward()?;
                 optimizer.step()?;
-                scheduler.step(&mut optimizer)?;
+                scheduler.step(&optimizer)?;
                 progress.step(&loss)?;
             }
         }

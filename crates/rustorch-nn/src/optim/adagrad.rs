@@ -31,6 +31,7 @@ options! {
 
 impl Rule for AdagradOptions {
     const NAME: &'static str = "Adagrad";
+    const IS_CAPTURABLE: bool = true;
 
     fn check(&self) -> Result<()> {
         let options = [

@@ -85,6 +85,7 @@ pub(super) fn check(
 
 impl Rule for AdamOptions {
     const NAME: &'static str = "Adam";
+    const IS_CAPTURABLE: bool = true;
 
     fn check(&self) -> Result<()> {
         check(Self::NAME, self.lr, self.betas, self.eps, self.weight_decay)
@@ -104,6 +105,7 @@ impl Rule for AdamOptions {
 
 impl Rule for AdamWOptions {
     const NAME: &'static str = "AdamW";
+    const IS_CAPTURABLE: bool = true;
 
     fn check(&self) -> Result<()> {
         check(Self::NAME, self.lr, self.betas, self.eps, self.weight_decay)

@@ -57,7 +57,7 @@ impl<R: Rule> Optimizer<R> {
     ///
     /// # Errors
     /// As there.
-    pub fn step_if_finite(&mut self) -> Result<Vec<String>> {
+    pub fn step_if_finite(&self) -> Result<Vec<String>> {
         let wrong = nonfinite_grads(self.named_parameters())?;
         if wrong.is_empty() {
             self.step()?;

@@ -1,12 +1,14 @@
 //! Groups of named parameters, and the step over them.
 
+use super::fused::{CapturedGroup, CapturedStep};
 use super::rule::{MASTER, compute_dtype};
 use super::state::{OptimizerState, ParameterState};
-use super::{Rule, Step};
+use super::{Options, Rule, Step};
 use crate::{Module, Parameter};
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{Error, Result, Tensor, expect_eager};
+use rustorch_tensor::{Error, HostState, Result, Tensor, expect_eager, is_capturing};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Parameters that an optimizer takes: a module's, or a list.
 pub trait NamedParameters {
@@ -28,23 +30,104 @@ impl NamedParameters for Vec<(String, Parameter)> {
 
 /// Parameters that share options.
 pub struct Group<R> {
-    /// Their options, which may change between steps.
-    pub options: R,
+    options: HostState<Versioned<R>>,
     slots: Vec<Slot>,
+    /// What is remembered of each.
+    states: HostState<Vec<ParameterState>>,
 }
 
-/// A parameter and what is remembered of it.
+/// Options, and how often they were changed by others than schedules of learning rates.
+struct Versioned<R> {
+    options: R,
+    version: u64,
+}
+
+/// A parameter with its name.
 struct Slot {
     name: String,
     parameter: Parameter,
-    state: ParameterState,
 }
 
-impl<R> Group<R> {
+impl<R: Options> Group<R> {
+    fn new(parameters: Vec<(String, Parameter)>, options: R) -> Group<R> {
+        let states = HostState::new(vec![ParameterState::default(); parameters.len()]);
+        let slots = parameters.into_iter().map(|(name, parameter)| Slot { name, parameter }).collect();
+        Group { options: HostState::new(Versioned { options, version: 0 }), slots, states }
+    }
+
     /// The names of its parameters.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().map(|slot| slot.name.as_str())
     }
+
+    /// Their options.
+    pub fn options(&self) -> R {
+        self.options.lock().options.clone()
+    }
+
+    /// Changes their options between steps.
+    ///
+    /// ```
+    /// use rustorch_nn::Linear;
+    /// use rustorch_nn::optim::{SGD, SGDOptions};
+    /// let optimizer = SGD::new(&Linear::new(3, 2)?, SGDOptions { lr: 0.5, ..Default::default() })?;
+    /// optimizer.groups()[0].set_options(|options| options.lr *= 0.5);
+    /// assert_eq!(optimizer.groups()[0].options().lr, 0.25);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn set_options(&self, change: impl FnOnce(&mut R)) {
+        let mut now = self.options.lock();
+        change(&mut now.options);
+        now.version += 1;
+    }
+
+    /// Sets the learning rate, in each run of the function that is being captured, if one is.
+    pub(super) fn set_rate(&self, rate: impl Fn() -> f64 + Send + Sync + 'static) -> Result<()> {
+        self.options.update(move |now| _ = now.options.set_number("lr", rate()))
+    }
+
+    /// Changes every parameter that has a gradient.
+    fn step(&self) -> Result<()>
+    where
+        R: Rule,
+    {
+        let options = self.options();
+        let rate = |dtype, device| self.options.operand((dtype, device), |now| lr(&now.options));
+        let captured = is_capturing().then_some(CapturedGroup { states: &self.states, rate: &rate });
+        if captured.is_some() {
+            self.guard_options(&options);
+        }
+        let mut states = self.states.lock();
+        let slots = self.slots.iter().zip(states.iter_mut()).enumerate();
+        let mut steps: Vec<Step<'_>> = slots
+            .filter_map(|(i, (slot, state))| {
+                slot.step::<R>(state, captured.map(|group| CapturedStep { group, index: i }))
+            })
+            .collect::<Result<_>>()?;
+        options.update_all(&mut steps)
+    }
+
+    /// A captured step has the options as they are, but for the learning rate.
+    fn guard_options(&self, options: &R) {
+        let others = |options: &R| {
+            let mut numbers = options.numbers();
+            numbers.retain(|(name, _)| name != "lr");
+            numbers
+        };
+        let seen = others(options);
+        let version = AtomicU64::new(self.options.lock().version);
+        self.options.guard("an option of an optimizer other than its learning rate", move |now| {
+            let is_same = now.version == version.load(Relaxed) || others(&now.options) == seen;
+            if is_same {
+                version.store(now.version, Relaxed);
+            }
+            is_same
+        });
+    }
+}
+
+fn lr(options: &impl Options) -> f64 {
+    options.number("lr").unwrap_or(f64::NAN)
 }
 
 /// An optimizer: named parameters in groups, changed by a [`Rule`] such as that of [`AdamW`](super::AdamW).
@@ -134,8 +217,7 @@ impl<R: Rule> Optimizer<R> {
             }
             seen.push((own, name, parameter));
         }
-        let slot = |(name, parameter)| Slot { name, parameter, state: ParameterState::default() };
-        self.groups.push(Group { options, slots: parameters.into_iter().map(slot).collect() });
+        self.groups.push(Group::new(parameters, options));
         Ok(())
     }
 
@@ -144,21 +226,16 @@ impl<R: Rule> Optimizer<R> {
         &self.groups
     }
 
-    /// The groups, to change their options.
-    pub fn groups_mut(&mut self) -> &mut [Group<R>] {
-        &mut self.groups
-    }
-
     /// The parameters of all groups.
     pub fn named_parameters(&self) -> Vec<(String, Parameter)> {
         let slots = self.groups.iter().flat_map(|group| &group.slots);
         slots.map(|slot| (slot.name.clone(), slot.parameter.clone())).collect()
     }
 
-    /// What is remembered of a parameter.
-    pub fn state(&self, name: &str) -> Option<&ParameterState> {
-        let mut slots = self.groups.iter().flat_map(|group| &group.slots);
-        slots.find(|slot| slot.name == name).map(|slot| &slot.state)
+    /// What is remembered of a parameter. Tensors share its memory.
+    pub fn state(&self, name: &str) -> Option<ParameterState> {
+        let at = |group: &Group<R>| group.slots.iter().position(|slot| slot.name == name);
+        self.groups.iter().find_map(|group| Some(group.states.lock()[at(group)?].clone()))
     }
 
     /// Forgets the gradients of all parameters.
@@ -166,15 +243,18 @@ impl<R: Rule> Optimizer<R> {
         self.groups.iter().flat_map(|group| &group.slots).for_each(|slot| slot.parameter.zero_grad());
     }
 
-    /// Changes every parameter that has a gradient.
+    /// Changes every parameter that has a gradient. In a captured function each run steps, by the learning rate that it finds.
     ///
     /// # Errors
     /// If an option is out of its range, or no module has one of the parameters any more: nothing is changed then. And as operations
-    /// on tensors: some parameters may be changed then.
-    pub fn step(&mut self) -> Result<()> {
-        expect_eager("optimizer.step")?;
+    /// on tensors: some parameters may be changed then. In a captured function, if the optimizer's step is not one operation
+    /// ([`Rule::IS_CAPTURABLE`]), or it is the second one.
+    pub fn step(&self) -> Result<()> {
+        if !R::IS_CAPTURABLE {
+            expect_eager("optimizer.step")?;
+        }
         for group in &self.groups {
-            group.options.check()?;
+            group.options().check()?;
             if let Some(slot) = group.slots.iter().find(|slot| slot.parameter.handles() == 1) {
                 let message = format!(
                     "no module has the parameter `{}` any more: make the optimizer of the model that trains",
@@ -183,24 +263,18 @@ impl<R: Rule> Optimizer<R> {
                 return Err(Error::argument(R::NAME, message));
             }
         }
-        no_grad(|| {
-            for Group { options, slots } in &mut self.groups {
-                let mut steps: Vec<Step<'_>> =
-                    slots.iter_mut().filter_map(Slot::step::<R>).collect::<Result<_>>()?;
-                options.update_all(&mut steps)?;
-            }
-            Ok(())
-        })
+        no_grad(|| self.groups.iter().try_for_each(Group::step))
     }
 
     /// All that it remembers. Tensors share its memory; copy them to keep what they are now.
     pub fn state_dict(&self) -> OptimizerState {
         let mut state = OptimizerState::default();
-        for Group { options, slots } in &self.groups {
-            let remembered = slots.iter().filter(|slot| !slot.state.is_empty());
-            state.parameters.extend(remembered.map(|slot| (slot.name.clone(), slot.state.clone())));
-            let names = slots.iter().map(|slot| slot.name.clone()).collect();
-            state.groups.push((options.numbers().into_iter().collect(), names));
+        for group in &self.groups {
+            let states = group.states.lock();
+            let remembered = group.slots.iter().zip(&*states).filter(|(_, state)| !state.is_empty());
+            state.parameters.extend(remembered.map(|(slot, state)| (slot.name.clone(), state.clone())));
+            let names = group.names().map(str::to_owned).collect();
+            state.groups.push((group.options().numbers().into_iter().collect(), names));
         }
         state
     }
@@ -217,11 +291,11 @@ impl<R: Rule> Optimizer<R> {
             options_of.extend(names.iter().map(|name| (name.as_str(), options)));
         }
         let mut loaded = Vec::new();
-        for Group { options, slots } in &self.groups {
-            let mut own = options.clone();
+        for group in &self.groups {
+            let mut own = group.options();
             let mut states = Vec::new();
             let mut first: Option<(&str, &BTreeMap<String, f64>)> = None;
-            for slot in slots {
+            for slot in &group.slots {
                 match options_of.remove(slot.name.as_str()) {
                     None => wrong.push(format!("`{}` is missing", slot.name)),
                     Some(numbers) => {
@@ -258,9 +332,9 @@ impl<R: Rule> Optimizer<R> {
             let own = group.slots.iter().zip(states).map(|(slot, state)| slot.own(&state));
             all.push((options, own.collect::<Result<Vec<_>>>()?));
         }
-        for (group, (options, states)) in self.groups.iter_mut().zip(all) {
-            group.options = options;
-            group.slots.iter_mut().zip(states).for_each(|(slot, state)| slot.state = state);
+        for (group, (options, states)) in self.groups.iter().zip(all) {
+            group.set_options(|now| *now = options);
+            *group.states.lock() = states;
         }
         Ok(())
     }
@@ -273,14 +347,18 @@ impl Slot {
     }
 
     /// The parameter in a step, if it has a gradient.
-    fn step<R: Rule>(&mut self) -> Option<Result<Step<'_>>> {
+    fn step<'a, R: Rule>(
+        &self,
+        state: &'a mut ParameterState,
+        captured: Option<CapturedStep<'a>>,
+    ) -> Option<Result<Step<'a>>> {
         let tensor = self.parameter.tensor();
         let grad = tensor.grad()?;
         let (parameter, grad) = match (Slot::real(&tensor), Slot::real(&grad)) {
             (Ok(parameter), Ok(grad)) => (parameter, grad),
             (Err(error), _) | (_, Err(error)) => return Some(Err(error)),
         };
-        Some(Ok(Step { parameter, grad, state: &mut self.state, state_shape: R::state_shape }))
+        Some(Ok(Step { parameter, grad, state, state_shape: R::state_shape, captured }))
     }
 
     /// What of a state is of another shape than the rule gives it.

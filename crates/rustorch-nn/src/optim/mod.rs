@@ -10,7 +10,7 @@
 //!
 //! manual_seed(0);
 //! let model = Linear::new(1, 1)?;
-//! let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, momentum: 0.5, ..Default::default() })?;
+//! let optimizer = SGD::new(&model, SGDOptions { lr: 0.1, momentum: 0.5, ..Default::default() })?;
 //! // y = 2 x + 1
 //! let (x, y) = (Tensor::new([[0.0f32], [1.0], [2.0]])?, Tensor::new([[1.0f32], [3.0], [5.0]])?);
 //! for _ in 0..200 {

@@ -1,12 +1,17 @@
 //! Options of optimizers: structs whose fields are also numbers by name, which schedules set and checkpoints keep.
 
 /// The options of an optimizer as numbers by name.
-pub trait Options: Clone + std::fmt::Debug + Default {
+pub trait Options: Clone + std::fmt::Debug + Default + Send + Sync + 'static {
     /// Every option with its number: switches are 0 or 1, pairs have names such as `betas.0`.
     fn numbers(&self) -> Vec<(String, f64)>;
 
     /// Sets the option of a name; whether there is one.
     fn set_number(&mut self, name: &str, number: f64) -> bool;
+
+    /// The option of a name.
+    fn number(&self, name: &str) -> Option<f64> {
+        self.numbers().into_iter().find(|(has, _)| has == name).map(|(_, number)| number)
+    }
 }
 
 /// A field of [`Options`].

@@ -33,6 +33,7 @@ options! {
 
 impl Rule for RMSpropOptions {
     const NAME: &'static str = "RMSprop";
+    const IS_CAPTURABLE: bool = true;
 
     fn check(&self) -> Result<()> {
         let options = [

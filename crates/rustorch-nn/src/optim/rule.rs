@@ -1,6 +1,7 @@
 //! What an optimizer does to one parameter.
 
 use super::Options;
+use super::fused::CapturedStep;
 use super::state::ParameterState;
 use rustorch_tensor::{DType, Error, Result, Tensor};
 
@@ -41,7 +42,7 @@ pub(super) const MASTER: &str = "master_param";
 /// }
 ///
 /// let weight = Parameter::new(Tensor::new([1.0f32, 2.0])?)?;
-/// let mut optimizer = Optimizer::new(vec![("weight".to_owned(), weight.clone())], SignOptions { lr: 0.5 })?;
+/// let optimizer = Optimizer::new(vec![("weight".to_owned(), weight.clone())], SignOptions { lr: 0.5 })?;
 /// weight.tensor().square()?.sum_all()?.backward()?;
 /// optimizer.step()?;
 /// assert_eq!(weight.tensor().to_vec::<f32>()?, [0.5, 1.5]);
@@ -50,6 +51,10 @@ pub(super) const MASTER: &str = "master_param";
 pub trait Rule: Options {
     /// The optimizer's name.
     const NAME: &'static str;
+
+    /// Whether its step may be part of a captured function: what changes from step to step, but for tensors, is the learning rate and a count,
+    /// which are operands of the operation [`OptimizerStep`](rustorch_tensor::foreach::OptimizerStep).
+    const IS_CAPTURABLE: bool = false;
 
     /// Whether the options make sense.
     ///
@@ -95,6 +100,8 @@ pub struct Step<'a> {
     pub(super) state: &'a mut ParameterState,
     /// [`Rule::state_shape`].
     pub(super) state_shape: fn(&str, &[usize]) -> Vec<usize>,
+    /// In a captured function.
+    pub(super) captured: Option<CapturedStep<'a>>,
 }
 
 impl Step<'_> {

@@ -31,6 +31,7 @@ options! {
 
 impl Rule for SGDOptions {
     const NAME: &'static str = "SGD";
+    const IS_CAPTURABLE: bool = true;
 
     fn check(&self) -> Result<()> {
         let options = [("lr", self.lr), ("momentum", self.momentum), ("weight_decay", self.weight_decay)];

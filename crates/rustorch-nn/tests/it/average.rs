@@ -132,7 +132,7 @@ fn gradients_of_small_batches_are_those_of_a_large_one() -> Result<()> {
             let optimizer = SGD::new(&model, SGDOptions { lr: 0.1, momentum: 0.9, ..Default::default() })?;
             Ok((model, optimizer))
         };
-        let ((large, mut of_large), (small, mut of_small)) = (make()?, make()?);
+        let ((large, of_large), (small, of_small)) = (make()?, make()?);
         small.load_state_dict(&large.state_dict())?;
         let loss = |model: &Sequential, start, n| {
             (model.forward(&x.narrow(0, start, n)?)? - y.narrow(0, start, n)?).square()?.mean_all()
@@ -165,7 +165,7 @@ fn gradients_of_small_batches_are_those_of_a_large_one() -> Result<()> {
 fn gradients_that_are_not_finite_skip_the_step_or_err() -> Result<()> {
     let model = Linear::new(2, 2)?;
     no_grad(|| model.weight.tensor().fill_(1.0))?;
-    let mut optimizer = SGD::new(&model, SGDOptions { lr: 1.0, ..Default::default() })?;
+    let optimizer = SGD::new(&model, SGDOptions { lr: 1.0, ..Default::default() })?;
     let weight = || model.weight.tensor().to_vec::<f32>();
     for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         model.weight.tensor().set_grad(Some(&Tensor::new([[1.0, 1.0], [wrong, 1.0]])?))?;

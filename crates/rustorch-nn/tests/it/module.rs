@@ -114,7 +114,7 @@ fn frozen_parameters_stay_as_they_are() -> Result<()> {
     // The gradients that they had are forgotten.
     assert!(model.parameters()[0].grad().is_none() && model.parameters()[2].grad().is_some());
     let before = values()?;
-    let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..SGDOptions::default() })?;
+    let optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..SGDOptions::default() })?;
     model.zero_grad();
     loss()?.backward()?;
     assert_eq!(model.params_without_grad(), [""; 0]);

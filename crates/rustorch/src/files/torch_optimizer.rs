@@ -34,7 +34,7 @@ const WORDS: [(&str, f64); 3] = [("original", 0.0), ("match_rms_adamw", 1.0), ("
 /// # let checkpoint = Value::dict([("optimizer", Value::dict([("state", state), ("param_groups", Value::List(vec![group]))]))]);
 /// // let checkpoint = load_torch("checkpoint.pt")?;
 /// load_torch_optimizer(&mut optimizer, checkpoint.get("optimizer")?, &["weight", "bias"])?;
-/// assert_eq!(optimizer.groups()[0].options.momentum, 0.9);
+/// assert_eq!(optimizer.groups()[0].options().momentum, 0.9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

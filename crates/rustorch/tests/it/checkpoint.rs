@@ -23,12 +23,12 @@ impl Training {
         let layers = Sequential::new().push(Linear::new(4, 16).unwrap()).push(Tensor::gelu);
         let model = layers.push(Dropout::new(0.2).unwrap()).push(Linear::new(16, 1).unwrap());
         let options = AdamWOptions { lr: 0.05, amsgrad: true, ..Default::default() };
-        let mut optimizer = AdamW::by_name(&model, |name| match name.ends_with("bias") {
+        let optimizer = AdamW::by_name(&model, |name| match name.ends_with("bias") {
             true => AdamWOptions { weight_decay: 0.0, ..options },
             false => options,
         })
         .unwrap();
-        let scheduler = Scheduler::new(CosineAnnealingLR::new(40, 1e-3).unwrap(), &mut optimizer).unwrap();
+        let scheduler = Scheduler::new(CosineAnnealingLR::new(40, 1e-3).unwrap(), &optimizer).unwrap();
         let x = Generator::new(3).randn([64, 4], DType::F32).unwrap();
         let y = x.sum([1], true).unwrap();
         let data = TensorDataset::new([x, y]).unwrap();
@@ -43,7 +43,7 @@ impl Training {
             let error = self.model.forward(&x).unwrap() - y;
             error.square().unwrap().mean_all().unwrap().backward().unwrap();
             self.optimizer.step().unwrap();
-            self.scheduler.step(&mut self.optimizer).unwrap();
+            self.scheduler.step(&self.optimizer).unwrap();
         }
     }
 

@@ -14,7 +14,7 @@ impl<F: Fn(u64) -> f64> LambdaLR<F> {
     }
 }
 
-impl<F: Fn(u64) -> f64> Schedule for LambdaLR<F> {
+impl<F: Fn(u64) -> f64 + Send + Sync> Schedule for LambdaLR<F> {
     fn rate(&self, step: u64, base: f64) -> f64 {
         base * (self.0)(step)
     }
@@ -34,7 +34,7 @@ impl<F: Fn(u64) -> f64> MultiplicativeLR<F> {
     }
 }
 
-impl<F: Fn(u64) -> f64> Schedule for MultiplicativeLR<F> {
+impl<F: Fn(u64) -> f64 + Send + Sync> Schedule for MultiplicativeLR<F> {
     fn rate(&self, step: u64, base: f64) -> f64 {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (from, product) = if last.0 <= step { *last } else { (0, 1.0) };

@@ -7,17 +7,17 @@
 //! use rustorch_nn::optim::schedule::{CosineAnnealingLR, LinearLR, Scheduler, SequentialLR};
 //! use rustorch_nn::optim::{AdamW, AdamWOptions};
 //!
-//! let mut optimizer = AdamW::new(&Linear::new(2, 2)?, AdamWOptions { lr: 1.0, ..Default::default() })?;
+//! let optimizer = AdamW::new(&Linear::new(2, 2)?, AdamWOptions { lr: 1.0, ..Default::default() })?;
 //! // Ten steps of warm-up, then a cosine.
 //! let schedule = SequentialLR::new(LinearLR::new(0.1, 1.0, 10)?)
 //!     .then(10, CosineAnnealingLR::new(100, 0.0)?)?;
-//! let mut scheduler = Scheduler::new(schedule, &mut optimizer)?;
-//! assert_eq!(optimizer.groups()[0].options.lr, 0.1);
+//! let scheduler = Scheduler::new(schedule, &optimizer)?;
+//! assert_eq!(optimizer.groups()[0].options().lr, 0.1);
 //! for _ in 0..60 {
 //!     // optimizer.step()?;
-//!     scheduler.step(&mut optimizer)?;
+//!     scheduler.step(&optimizer)?;
 //! }
-//! assert!((optimizer.groups()[0].options.lr - 0.5).abs() < 1e-12);
+//! assert!((optimizer.groups()[0].options().lr - 0.5).abs() < 1e-12);
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
 
@@ -35,11 +35,12 @@ pub use decays::{
 };
 pub use plateau::{PlateauMode, ReduceLROnPlateau, ThresholdMode};
 
-use super::{Optimizer, Rule};
-use rustorch_tensor::{Error, Result, expect_eager};
+use super::{Group, Optimizer, Rule};
+use rustorch_tensor::{Error, HostState, Result, expect_eager};
+use std::sync::Arc;
 
 /// The learning rate as a function of the step.
-pub trait Schedule {
+pub trait Schedule: Send + Sync {
     /// The rate at a step, the first of which is 0, of a group whose rate was `base` before there was a schedule.
     fn rate(&self, step: u64, base: f64) -> f64;
 
@@ -61,9 +62,8 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 
 /// A schedule at work on an optimizer: it counts steps and sets the rates of all groups.
 pub struct Scheduler<S> {
-    schedule: S,
-    step: u64,
-    base: Vec<f64>,
+    schedule: Arc<S>,
+    state: HostState<SchedulerState>,
 }
 
 /// What a [`Scheduler`] remembers, beside what its schedule was made of.
@@ -75,45 +75,19 @@ pub struct SchedulerState {
     pub base: Vec<f64>,
 }
 
-/// An option of a group.
-fn option<R: Rule>(optimizer: &Optimizer<R>, group: usize, name: &str) -> Option<f64> {
-    let numbers = optimizer.groups()[group].options.numbers();
-    numbers.into_iter().find(|(have, _)| have == name).map(|(_, number)| number)
-}
-
 /// The learning rate of each group.
 fn rates<R: Rule>(optimizer: &Optimizer<R>) -> Result<Vec<f64>> {
-    let rate = |group| {
-        option(optimizer, group, "lr")
-            .ok_or_else(|| Error::argument(R::NAME, "it has no option `lr` to schedule"))
+    let rate = |group: &Group<R>| {
+        let rate = group.options().number("lr");
+        rate.ok_or_else(|| Error::argument(R::NAME, "it has no option `lr` to schedule"))
     };
-    (0..optimizer.groups().len()).map(rate).collect()
+    optimizer.groups().iter().map(rate).collect()
 }
 
-impl<S: Schedule> Scheduler<S> {
-    /// Sets the rates of the first step.
-    ///
-    /// # Errors
-    /// If the optimizer has no learning rate, or the schedule sets a momentum that it has not.
-    pub fn new<R: Rule>(schedule: S, optimizer: &mut Optimizer<R>) -> Result<Scheduler<S>> {
-        let scheduler = Scheduler { schedule, step: 0, base: rates(optimizer)? };
-        scheduler.apply(optimizer)?;
-        Ok(scheduler)
-    }
-
-    /// Sets the rates of the next step.
-    ///
-    /// # Errors
-    /// If the optimizer has another number of groups than at first.
-    pub fn step<R: Rule>(&mut self, optimizer: &mut Optimizer<R>) -> Result<()> {
-        expect_eager("scheduler.step")?;
-        self.step += 1;
-        self.apply(optimizer)
-    }
-
+impl<S> Scheduler<S> {
     /// What it remembers.
     pub fn state_dict(&self) -> SchedulerState {
-        SchedulerState { step: self.step, base: self.base.clone() }
+        self.state.lock().clone()
     }
 
     /// Goes on where another one was. The rates themselves are in the optimizer's state.
@@ -121,32 +95,62 @@ impl<S: Schedule> Scheduler<S> {
     /// # Errors
     /// If the state has another number of groups.
     pub fn load_state_dict(&mut self, state: &SchedulerState) -> Result<()> {
-        if state.base.len() != self.base.len() {
+        let now = &mut *self.state.lock();
+        if state.base.len() != now.base.len() {
             let message =
-                format!("the state has {} groups, the optimizer {}", state.base.len(), self.base.len());
+                format!("the state has {} groups, the optimizer {}", state.base.len(), now.base.len());
             return Err(Error::argument("Scheduler", message));
         }
-        self.step = state.step;
-        self.base.clone_from(&state.base);
+        now.clone_from(state);
         Ok(())
     }
+}
 
-    fn apply<R: Rule>(&self, optimizer: &mut Optimizer<R>) -> Result<()> {
-        if optimizer.groups().len() != self.base.len() {
+impl<S: Schedule + 'static> Scheduler<S> {
+    /// Sets the rates of the first step.
+    ///
+    /// # Errors
+    /// If the optimizer has no learning rate, or the schedule sets a momentum that it has not.
+    pub fn new<R: Rule>(schedule: S, optimizer: &Optimizer<R>) -> Result<Scheduler<S>> {
+        let state = HostState::new(SchedulerState { step: 0, base: rates(optimizer)? });
+        let scheduler = Scheduler { schedule: Arc::new(schedule), state };
+        scheduler.apply(optimizer)?;
+        Ok(scheduler)
+    }
+
+    /// Sets the rates of the next step. In a captured function each run does, when it has ended well: call it behind the optimizer's step.
+    ///
+    /// # Errors
+    /// If the optimizer has another number of groups than at first; in a captured function, if the schedule sets momenta.
+    pub fn step<R: Rule>(&self, optimizer: &Optimizer<R>) -> Result<()> {
+        let next = self.state.lock().step + 1;
+        if self.schedule.momentum(next).is_some() {
+            expect_eager("scheduler.step of a schedule that sets momenta")?;
+        }
+        self.state.update(|state| state.step += 1)?;
+        self.apply(optimizer)
+    }
+
+    fn apply<R: Rule>(&self, optimizer: &Optimizer<R>) -> Result<()> {
+        let SchedulerState { step, base } = self.state_dict();
+        if optimizer.groups().len() != base.len() {
             let message = format!(
                 "the optimizer has {} groups, it had {} when it got its schedule",
                 optimizer.groups().len(),
-                self.base.len()
+                base.len()
             );
             return Err(Error::argument("Scheduler", message));
         }
-        let momentum = self.schedule.momentum(self.step);
-        for (group, &base) in optimizer.groups_mut().iter_mut().zip(&self.base) {
-            group.options.set_number("lr", self.schedule.rate(self.step, base));
-            if let Some(momentum) = momentum
-                && !group.options.set_number("betas.0", momentum)
-                && !group.options.set_number("momentum", momentum)
-            {
+        let momentum = self.schedule.momentum(step);
+        for (group, base) in optimizer.groups().iter().zip(base) {
+            let (schedule, state) = (Arc::clone(&self.schedule), self.state.clone());
+            group.set_rate(move || schedule.rate(state.lock().step, base))?;
+            let Some(momentum) = momentum else { continue };
+            let mut is_set = false;
+            group.set_options(|options| {
+                is_set = options.set_number("betas.0", momentum) || options.set_number("momentum", momentum);
+            });
+            if !is_set {
                 return Err(Error::argument(R::NAME, "it has neither `momentum` nor `betas` to schedule"));
             }
         }

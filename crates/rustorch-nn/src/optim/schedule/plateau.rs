@@ -31,12 +31,12 @@ pub enum ThresholdMode {
 /// use rustorch_nn::optim::schedule::ReduceLROnPlateau;
 /// use rustorch_nn::optim::{SGD, SGDOptions};
 /// let model = Linear::new(1, 1)?;
-/// let mut optimizer = SGD::new(&model, SGDOptions { lr: 1.0, ..Default::default() })?;
+/// let optimizer = SGD::new(&model, SGDOptions { lr: 1.0, ..Default::default() })?;
 /// let mut scheduler = ReduceLROnPlateau { patience: 1, ..Default::default() };
 /// for loss in [3.0, 2.0, 2.0, 2.0] {
-///     scheduler.step(loss, &mut optimizer)?;
+///     scheduler.step(loss, &optimizer)?;
 /// }
-/// assert_eq!(optimizer.groups()[0].options.lr, 0.1);
+/// assert_eq!(optimizer.groups()[0].options().lr, 0.1);
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl ReduceLROnPlateau {
     ///
     /// # Errors
     /// If the factor is not less than 1, or the optimizer has no learning rate.
-    pub fn step<R: Rule>(&mut self, measure: f64, optimizer: &mut Optimizer<R>) -> Result<()> {
+    pub fn step<R: Rule>(&mut self, measure: f64, optimizer: &Optimizer<R>) -> Result<()> {
         expect_eager("scheduler.step")?;
         if self.factor.is_nan() || self.factor >= 1.0 {
             let message = format!("`factor` is {}, it must be less than 1", self.factor);
@@ -114,10 +114,10 @@ impl ReduceLROnPlateau {
         }
         if self.num_bad_epochs > self.patience {
             let rates = rates(optimizer)?;
-            for (group, rate) in optimizer.groups_mut().iter_mut().zip(rates) {
+            for (group, rate) in optimizer.groups().iter().zip(rates) {
                 let new = (rate * self.factor).max(self.min_lr);
                 if rate - new > self.eps {
-                    group.options.set_number("lr", new);
+                    group.set_rate(move || new)?;
                 }
             }
             self.cooldown_counter = self.cooldown;

@@ -52,7 +52,7 @@ impl Training for Mlp {
     }
 
     fn optimizer(&self) -> Result<Update<Sequential>> {
-        let mut optimizer = Adam::new(&self.0, AdamOptions { lr: 3e-3, ..Default::default() })?;
+        let optimizer = Adam::new(&self.0, AdamOptions { lr: 3e-3, ..Default::default() })?;
         Ok(Box::new(move |_| optimizer.step()))
     }
 }
@@ -86,7 +86,7 @@ impl Training for LeNet {
 
     fn optimizer(&self) -> Result<Update<Sequential>> {
         let options = SGDOptions { lr: 0.02, momentum: 0.9, ..Default::default() };
-        let mut optimizer = SGD::new(&self.0, options)?;
+        let optimizer = SGD::new(&self.0, options)?;
         Ok(Box::new(move |_| optimizer.step()))
     }
 }
@@ -136,7 +136,7 @@ impl Training for Lstm {
     }
 
     fn optimizer(&self) -> Result<Update<LstmModel>> {
-        let mut optimizer = RMSprop::new(&self.0, RMSpropOptions { lr: 2e-3, ..Default::default() })?;
+        let optimizer = RMSprop::new(&self.0, RMSpropOptions { lr: 2e-3, ..Default::default() })?;
         Ok(Box::new(move |model| {
             clip_grad_norm_(model, 0.1, 2.0)?;
             optimizer.step()
@@ -226,11 +226,11 @@ impl Training for Gpt {
 
     fn optimizer(&self) -> Result<Update<GptModel>> {
         let options = AdamWOptions { lr: 2e-3, weight_decay: 0.1, ..Default::default() };
-        let mut optimizer = AdamW::new(&self.0, options)?;
-        let mut scheduler = Scheduler::new(CosineAnnealingLR::new(200, 0.0)?, &mut optimizer)?;
+        let optimizer = AdamW::new(&self.0, options)?;
+        let scheduler = Scheduler::new(CosineAnnealingLR::new(200, 0.0)?, &optimizer)?;
         Ok(Box::new(move |_| {
             optimizer.step()?;
-            scheduler.step(&mut optimizer)
+            scheduler.step(&optimizer)
         }))
     }
 }
@@ -284,7 +284,7 @@ impl Training for Vae {
     }
 
     fn optimizer(&self) -> Result<Update<VaeModel>> {
-        let mut optimizer = Adam::new(&self.model, AdamOptions { lr: 3e-3, ..Default::default() })?;
+        let optimizer = Adam::new(&self.model, AdamOptions { lr: 3e-3, ..Default::default() })?;
         Ok(Box::new(move |_| optimizer.step()))
     }
 }
