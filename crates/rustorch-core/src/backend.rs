@@ -56,7 +56,7 @@ pub unsafe trait Backend: Send + Sync {
 
     /// Runs the operation. Arguments are on this device or one that it reaches; outputs have the dtypes and shapes
     /// that [`Op::infer`] gave, contiguous unless the caller asked for a place in an existing buffer. On success every output
-    /// element is written; only a [`Op::Scatter`] over its first argument leaves those alone that no index names.
+    /// element is written; only a [`Op::Scatter`] or [`Op::SliceUpdate`] over its first argument leaves those alone that no index names.
     ///
     /// Outputs overlap no argument, with one exception: where [`overwrites`](Self::overwrites) and [`Op::may_overwrite`] allow it,
     /// an output may have the memory, dtype and layout of an argument, whose view then is [aliased](View::is_aliased).

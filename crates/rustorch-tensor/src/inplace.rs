@@ -6,7 +6,7 @@
 
 use crate::dispatch::{run, run_into, transfer};
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{Cast, CopyOp, DType, Error, Op, Result, Scalar, Scatter, Where};
+use rustorch_core::{Cast, CopyOp, DType, Error, Op, Result, Scalar, Scatter, SliceUpdate, Where};
 use std::ops::RangeBounds;
 
 impl Tensor {
@@ -108,6 +108,27 @@ impl Tensor {
     pub fn index_copy(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let (op, index, source) = self.index_copied(dim, index, source)?;
         run(&op, &[self, &index, &source])
+    }
+
+    /// Writes `update` in place of as many elements along a dimension, from `start` on, an integer tensor of no dimensions: as
+    /// [`narrow`](Self::narrow) and [`copy_`](Self::copy_), where the place is data, so that a captured function writes to another one in each run.
+    /// Where the update would not fit, `start` is moved so that it does, as XLA's `DynamicUpdateSlice` does.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let cache = Tensor::zeros([4, 2], DType::F32)?;
+    /// cache.slice_update_(0, &Tensor::new([[1.0f32, 2.0]])?, &Tensor::scalar(2i64)?)?;
+    /// assert_eq!(cache.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If dtypes differ, or shapes in another dimension. Nothing is written then.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn slice_update_(&self, dim: isize, update: &Tensor, start: &Tensor) -> Result<()> {
+        let axis = self.axis("slice_update", dim)?;
+        let start = start.to_index("slice_update")?;
+        run_into(&Op::SliceUpdate(SliceUpdate { axis }), &[self, update, &start], self)
     }
 
     /// The tensor with `source` in place of every `step`th element of a range of dimension `dim`, given as for [`slice`](Self::slice); as

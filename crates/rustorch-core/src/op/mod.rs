@@ -18,6 +18,7 @@ mod foreach;
 mod fused_pointwise;
 mod index;
 mod interpolate;
+mod kv_cache;
 mod linalg;
 mod loss;
 mod matmul;
@@ -50,6 +51,7 @@ pub use index::{
     TriKind,
 };
 pub use interpolate::{Interpolate, InterpolateBackward, InterpolateMode};
+pub use kv_cache::{CachedAttention, SliceUpdate};
 pub use linalg::{Linalg, LinalgKind, MatrixDefect};
 pub use loss::{CrossEntropy, CrossEntropyBackward};
 pub use matmul::{MatMul, MulMatId, Numerics};
@@ -111,6 +113,10 @@ ops! {
         Attention(Attention),
         /// `(grad, q, k, v, out, lse[, mask]) →` the wanted gradients of the arguments of `Attention`.
         AttentionBackward(AttentionBackward),
+        /// `(q, k, v, position: [] integer) →` attention over the keys of a cache up to a position that is data.
+        CachedAttention(CachedAttention),
+        /// `(x, update, start: [] integer) →` `x` with `update` from `start` on along an axis.
+        SliceUpdate(SliceUpdate),
         /// `(x: [batch, seq, channels], weight, state[, bias]) →` a causal depthwise convolution, and the next state.
         CausalConv1d(CausalConv1d),
         /// `(q, k, v, g, beta, state) →` the gated delta rule along a sequence, and the next state.

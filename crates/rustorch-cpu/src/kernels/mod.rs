@@ -14,6 +14,7 @@ mod custom;
 mod dropout;
 mod foreach;
 mod index;
+mod kv_cache;
 mod linalg;
 mod matmul;
 mod measure;
@@ -97,6 +98,8 @@ pub(crate) fn run(
             let [x, positions] = refs(args)?;
             rope::run(pool, &op.params, x, positions, args.get(2), only(outs)?)
         }
+        Op::CachedAttention(op) => kv_cache::cached_attention(pool, op, refs(args)?, outs),
+        Op::SliceUpdate(op) => kv_cache::slice_update(pool, op.axis, refs(args)?, only(outs)?),
         Op::CausalConv1d(op) => recurrent::causal_conv1d(pool, op, refs(args)?, args.get(3), outs),
         Op::GatedDeltaRule(op) => recurrent::gated_delta_rule(pool, op, refs(args)?, outs),
         Op::SsmScan(SsmScan) => recurrent::ssm_scan(pool, refs(args)?, outs),

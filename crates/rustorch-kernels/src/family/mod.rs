@@ -40,7 +40,7 @@ use crate::library::strided;
 use crate::plan::{Operand, Request};
 use crate::splitting::{self, Chunk, SplitPlan, copy};
 use crate::wgsl::Wgsl;
-use rustorch_core::{Assert, CopyOp, Decline, Linalg, Op, with_op};
+use rustorch_core::{Assert, CachedAttention, CopyOp, Decline, Linalg, Op, SliceUpdate, with_op};
 
 pub use table::{capability, markdown, supports};
 
@@ -216,6 +216,10 @@ impl Kernels for CopyOp {
 impl Kernels for Linalg {}
 
 impl Kernels for Assert {}
+
+impl Kernels for CachedAttention {}
+
+impl Kernels for SliceUpdate {}
 
 /// Whether an operation's kernels write a result of rows with gaps between them where it belongs: rows of whole words.
 pub(crate) fn writes_rows(op: &Op, out: &Operand<'_>, hardware: &Hardware) -> bool {

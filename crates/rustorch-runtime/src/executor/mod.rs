@@ -283,7 +283,7 @@ impl HybridExecutor {
     }
 
     /// Whether operations on data that is all on the CPU run there, whatever their size, and nobody watches them.
-    pub(crate) fn runs_plainly_on_cpu(&self) -> bool {
+    pub fn runs_plainly_on_cpu(&self) -> bool {
         self.0.fast_bytes == usize::MAX && !self.0.shared.recorder.is_watched()
     }
 }

@@ -1,5 +1,6 @@
 //! Which memory the values of a graph have: temporaries share one arena, each where no other one lives at the time.
 
+use super::fallible::may_fail;
 use crate::executor::FAST_PATH_ELEMENTS;
 use rustorch_core::{Backend, Graph, GraphOperand, HOST_ALIGN, Node, Overlap, Source, ValueId};
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ pub(super) fn last_uses(graph: &Graph, roots: &[ValueId]) -> Vec<usize> {
 /// The states that must not be written where they are: of those written before an operation that may yet fail for its values, after
 /// which every state has to be what it was.
 pub(super) fn staged_states(graph: &Graph, roots: &[ValueId]) -> Vec<usize> {
-    let Some(last_fallible) = graph.nodes.iter().rposition(|node| node.op.fails_on_values()) else {
+    let Some(last_fallible) = graph.nodes.iter().rposition(|node| may_fail(graph, node)) else {
         return Vec::new();
     };
     let is_early = |first: ValueId| {

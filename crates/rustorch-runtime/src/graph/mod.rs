@@ -2,6 +2,7 @@
 
 mod by_executor;
 mod capture;
+mod fallible;
 mod guards;
 mod memory_plan;
 mod on_cpu;

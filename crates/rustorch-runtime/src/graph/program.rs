@@ -89,6 +89,12 @@ impl Program {
         self.on_cpu.as_ref().map(CpuProgram::arena_bytes)
     }
 
+    /// How many states a run on the CPU changes in copies, since an operation behind may fail for its values; `None` where it does not run there as a
+    /// whole.
+    pub fn staged_states(&self) -> Option<usize> {
+        self.on_cpu.as_ref().map(CpuProgram::staged_states)
+    }
+
     /// Runs it. `draw` is called when the inputs are known to fit, and gives a key of random numbers for each draw of the graph.
     ///
     /// # Errors

@@ -103,6 +103,7 @@ fn policy(op: OpKind) -> Policy {
         K::IndexSelect | K::Gather | K::Embedding => AsGiven,
         K::MaxPool | K::AvgPool | K::AdaptiveMaxPool | K::AdaptiveAvgPool | K::Interpolate => AsGiven,
         K::BatchNorm | K::OptimizerStep(_) | K::TotalNorm | K::ForeachMul | K::Assert => AsGiven,
+        K::CachedAttention | K::SliceUpdate => AsGiven,
         // The backward pass runs without a scope: these are called by their own.
         K::SoftmaxBackward(_) | K::LayerNormBackward | K::RmsNormBackward | K::RnnGatesBackward(_) => AsGiven,
         K::BatchNormBackward | K::GroupNormBackward => AsGiven,

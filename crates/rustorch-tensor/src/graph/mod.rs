@@ -214,6 +214,12 @@ impl Program {
     pub fn arena_bytes(&self) -> Option<usize> {
         self.program.arena_bytes()
     }
+
+    /// How many states a run on the CPU changes in copies, which takes their memory and time: those that are written before an operation that may fail
+    /// for its values (an index out of range, a condition). `None` where it does not run there as a whole.
+    pub fn staged_states(&self) -> Option<usize> {
+        self.program.staged_states()
+    }
 }
 
 impl fmt::Debug for Program {

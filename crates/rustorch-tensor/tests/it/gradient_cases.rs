@@ -80,6 +80,8 @@ fn is_differentiable(op: &Op) -> bool {
             | K::OptimizerStep(_)
             | K::TotalNorm
             | K::Assert
+            | K::CachedAttention
+            | K::SliceUpdate
             | K::ForeachMul
     ) && !matches!(
         op,

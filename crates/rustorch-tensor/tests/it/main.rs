@@ -33,6 +33,7 @@ mod gradient_docs;
 mod gradients;
 mod in_place;
 mod interpolate;
+mod kv_cache;
 mod linalg;
 mod linalg_properties;
 mod models;

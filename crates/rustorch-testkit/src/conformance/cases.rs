@@ -124,6 +124,7 @@ fn make() -> Vec<Case> {
     cases.optimizer_steps();
     cases.foreach();
     cases.assert();
+    cases.kv_cache();
     cases.rnn_gates();
     cases.list
 }

@@ -18,6 +18,7 @@ mod compare;
 mod conv;
 mod fused_pointwise;
 mod fuzz;
+mod kv_cache;
 mod linalg;
 mod long;
 mod loss;

@@ -6,7 +6,8 @@ use crate::autograd::context::{Context, Grads};
 use crate::autograd::custom;
 use crate::autograd::saved::Saves;
 use rustorch_core::{
-    Arange, Assert, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result, TotalNorm,
+    Arange, Assert, CachedAttention, CompareOp, CustomOp, Fill, ForeachMul, OptimizerStep, Random, Result,
+    SliceUpdate, TotalNorm,
 };
 
 macro_rules! without_gradient {
@@ -50,7 +51,9 @@ macro_rules! refused {
 refused!(
     OptimizerStep: "is a step of an optimizer, which has no gradient",
     TotalNorm: "is for gradients and has none of its own, as Tensor::norm has",
-    ForeachMul: "is for gradients and has none of its own, as Tensor::mul has"
+    ForeachMul: "is for gradients and has none of its own, as Tensor::mul has",
+    CachedAttention: "is for decoding, and has no gradient; Attention has",
+    SliceUpdate: "is for caches, and has no gradient; Tensor::slice_assign has"
 );
 
 impl Rule for CustomOp {

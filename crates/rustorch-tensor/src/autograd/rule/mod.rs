@@ -142,6 +142,8 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::CrossEntropy(op) => op,
         Op::CrossEntropyBackward(op) => op,
         Op::Assert(op) => op,
+        Op::CachedAttention(op) => op,
+        Op::SliceUpdate(op) => op,
         Op::TotalNorm(op) => op,
         Op::ForeachMul(op) => op,
         Op::OptimizerStep(op) => op,

@@ -1,0 +1,45 @@
+//! Cases of operations on caches whose length is data.
+
+use super::cases::{ARRANGEMENTS, Argument, Cases};
+use rustorch_core::{Attention, CachedAttention, DType, Layout, Numerics, Op, Shape, SliceUpdate};
+
+fn index(value: i64) -> Argument {
+    let layout = Layout::contiguous(Shape::scalar());
+    Argument { dtype: DType::I64, layout, bytes: value.to_le_bytes().to_vec() }
+}
+
+impl Cases {
+    /// Updates at both ends and where they do not fit, and attention from the first position to the last.
+    pub(super) fn kv_cache(&mut self) {
+        for dtype in [DType::F32, DType::F16] {
+            for how in ARRANGEMENTS {
+                for start in [0, 3, 9, -1] {
+                    let args = vec![
+                        self.argument(dtype, &[2, 6, 4], how),
+                        self.argument(dtype, &[2, 2, 4], how),
+                        index(start),
+                    ];
+                    self.add(Op::SliceUpdate(SliceUpdate { axis: 1 }), args);
+                }
+                for (position, window) in [(0, None), (5, None), (68, Some(7))] {
+                    let attention = Attention {
+                        scale: 0.25,
+                        causal: None,
+                        window,
+                        softcap: None,
+                        numerics: Numerics::F32,
+                        lse: false,
+                        dropout: None,
+                    };
+                    let args = vec![
+                        self.argument(DType::F32, &[4, 2, 8], how),
+                        self.argument(dtype, &[2, 70, 8], how),
+                        self.argument(dtype, &[2, 70, 6], how),
+                        index(position),
+                    ];
+                    self.add(Op::CachedAttention(CachedAttention { attention }), args);
+                }
+            }
+        }
+    }
+}
