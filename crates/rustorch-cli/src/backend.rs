@@ -50,6 +50,7 @@ impl Backend {
     /// Sets a model's numerics, and puts its weights where they are wanted.
     pub(crate) fn place(&self, model: &mut LanguageModel, args: &DeviceArgs) -> Result<(), Failure> {
         model.set_numerics(self.numerics);
+        model.set_eager(args.eager);
         let device = match self.weights {
             Weights::On(device) => device,
             Weights::InFile => return Ok(()),

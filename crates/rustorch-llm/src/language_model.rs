@@ -79,6 +79,11 @@ impl LanguageModel {
         self.model.set_numerics(numerics);
     }
 
+    /// Sets whether single tokens are decoded by the plain decoder alone; see [`Model::set_eager`].
+    pub fn set_eager(&mut self, is_eager: bool) {
+        self.model.set_eager(is_eager);
+    }
+
     /// Puts weights onto a device; see [`Model::offload`].
     ///
     /// # Errors

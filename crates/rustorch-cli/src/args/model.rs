@@ -42,4 +42,7 @@ pub(crate) struct DeviceArgs {
     /// Memory of the device for weights, such as 6G or 500M [default: all of it]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) device_memory: Option<u64>,
+    /// Decode by the plain decoder, one operation after another, instead of a captured graph: the same tokens, to compare with
+    #[arg(long)]
+    pub(crate) eager: bool,
 }

@@ -3,8 +3,9 @@
 use super::cache::State;
 use super::loader::Loader;
 use super::modules::{Module, Norm};
+use super::position::Position;
 use super::weights::{Stage, TensorId, Weights};
-use super::{KvCache, LinearObserver, Model, ModelConfig};
+use super::{KvCache, LinearObserver, Model, ModelConfig, captured};
 use crate::arch::Architecture;
 use crate::{Error, Result};
 use rustorch_core::{DType, Device, Numerics};
@@ -30,8 +31,8 @@ pub(super) struct ForwardPass<'a> {
     pub(super) ids: Tensor,
     /// Their positions, `[n]`, on the device of each block.
     pub(super) positions: Vec<Tensor>,
-    /// The position of the first.
-    pub(super) start: usize,
+    /// Where the first is.
+    pub(super) position: Position,
     /// How many they are.
     pub(super) n: usize,
     /// Whether only the logits after the last of them are wanted.
@@ -41,18 +42,20 @@ pub(super) struct ForwardPass<'a> {
     /// Is shown the inputs of linear layers.
     pub(super) observer: Option<&'a dyn LinearObserver>,
     /// The states behind the new tokens, of those recurrences that have run, with their places in the cache.
-    new_states: RefCell<Vec<(usize, State)>>,
+    pub(super) new_states: RefCell<Vec<(usize, State)>>,
     /// What ALiBi adds to scores, on each device that has needed it.
-    alibi: RefCell<Vec<Tensor>>,
+    pub(super) alibi: RefCell<Vec<Tensor>>,
     /// Which keys are within windows to both sides, by the window.
-    windows: RefCell<Vec<(usize, Tensor)>>,
+    pub(super) windows: RefCell<Vec<(usize, Tensor)>>,
 }
 
 impl ForwardPass<'_> {
     /// The rows of a table, `[positions, embedding]`, for the positions of the new tokens.
     pub(super) fn rows_of_positions(&self, table: TensorId) -> Result<Tensor> {
         let table = &self.weights[table];
-        let (end, rows) = (self.start + self.n, table.dims()[0]);
+        // Of positions that are data, those that the cache holds.
+        let (end, rows) =
+            (self.position.start().unwrap_or(self.cache.capacity() - self.n) + self.n, table.dims()[0]);
         if end > rows {
             return Err(Error::ContextFull { capacity: rows, needed: end });
         }
@@ -66,9 +69,10 @@ impl ForwardPass<'_> {
         if let Some(copy) = copies.iter().find(|copy| copy.device() == device) {
             return Ok(copy.clone());
         }
-        let keys = self.start + self.n;
+        let start = self.position.start()?;
+        let keys = start + self.n;
         let distance = |query: usize| (0..keys).map(move |key| -(query.abs_diff(key) as f32));
-        let distances: Vec<f32> = (self.start..keys).flat_map(distance).collect();
+        let distances: Vec<f32> = (start..keys).flat_map(distance).collect();
         let distances = Tensor::from_slice(&distances, [1, self.n, keys])?;
         let bias = slopes.unsqueeze(-1)?.unsqueeze(-1)?.mul(&distances)?.to_device(device)?;
         copies.push(bias.clone());
@@ -81,9 +85,10 @@ impl ForwardPass<'_> {
         if let Some((_, copy)) = copies.iter().find(|(of, copy)| *of == size && copy.device() == device) {
             return Ok(copy.clone());
         }
-        let keys = self.start + self.n;
+        let start = self.position.start()?;
+        let keys = start + self.n;
         let near = |query: usize| (0..keys).map(move |key| query.abs_diff(key) <= size / 2);
-        let near: Vec<bool> = (self.start..keys).flat_map(near).collect();
+        let near: Vec<bool> = (start..keys).flat_map(near).collect();
         let mask = Tensor::from_slice(&near, [self.n, keys])?.to_device(device)?;
         copies.push((size, mask.clone()));
         Ok(mask)
@@ -134,7 +139,7 @@ impl Decoder {
     }
 
     /// The logits, or the hidden states that they are of.
-    fn forward(&self, pass: &ForwardPass<'_>, wanted: Wanted) -> Result<Tensor> {
+    pub(super) fn forward(&self, pass: &ForwardPass<'_>, wanted: Wanted) -> Result<Tensor> {
         let mut flow = Flow::new(pass.ids.clone());
         let mut stage = Stage::Embedding;
         let until_output = |step: &&Step| wanted != Wanted::HiddenStates || !step.module.is_output();
@@ -283,6 +288,12 @@ fn forward_batch(
 ) -> Result<Tensor> {
     let (config, weights) = (&model.config, &model.weights);
     cache.make_room(tokens.len())?;
+    if let ([id], None) = (tokens, observer)
+        && wanted != Wanted::HiddenStates
+        && let Some(logits) = captured::decode(model, *id, cache)?
+    {
+        return Ok(logits);
+    }
     let (start, n) = (cache.len(), tokens.len());
     let ids: Vec<i64> = tokens.iter().map(|&id| id.into()).collect();
     let positions: Vec<i64> = (start as i64..).take(n).collect();
@@ -292,7 +303,7 @@ fn forward_batch(
         numerics: model.numerics,
         ids: Tensor::from_slice(&ids, [n])?,
         positions: on_each_device(&Tensor::from_slice(&positions, [n])?, config.blocks, weights)?,
-        start,
+        position: Position::At(start),
         n,
         last_row: wanted == Wanted::LastLogits,
         causal: config.causal,

@@ -1,6 +1,7 @@
 //! A model: its configuration, its weights, and the decoder that runs them.
 
 mod cache;
+mod captured;
 mod config;
 mod decoder;
 mod loader;
@@ -8,9 +9,11 @@ mod modules;
 mod observer;
 mod offload;
 mod pooling;
+mod position;
 mod weights;
 
 pub use cache::{Checkpoints, KvCache};
+pub use captured::Decoding;
 pub use config::{ExpertCounts, LayerConfig, ModelConfig};
 pub use offload::{Offload, Offloaded};
 pub use pooling::Pooling;
@@ -28,7 +31,7 @@ use pooling::PoolingHead;
 
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
-use rustorch_tensor::Tensor;
+use rustorch_tensor::{Program, Tensor};
 
 /// The most tokens that are added to a cache with windows at once, where nothing else is said.
 const BATCH: usize = 512;
@@ -43,6 +46,8 @@ pub struct Model {
     /// What it keeps of the tokens so far.
     cache_layout: CacheLayout,
     numerics: Numerics,
+    /// Whether tokens are decoded by the modules, one operation after another, and not by a captured graph.
+    is_eager: bool,
 }
 
 impl Model {
@@ -72,6 +77,7 @@ impl Model {
             weights,
             cache_layout,
             numerics: Numerics::default(),
+            is_eager: false,
         })
     }
 
@@ -100,6 +106,22 @@ impl Model {
     /// [`offload`](Self::offload), which asks the device for the matmuls, and [`new_cache`](Self::new_cache).
     pub fn set_numerics(&mut self, numerics: Numerics) {
         self.numerics = numerics;
+    }
+
+    /// Whether single tokens are decoded by the plain decoder alone, and not by a graph captured from it, where that is possible
+    /// ([`KvCache::decoding`]): the same numbers, by code that can be read.
+    pub fn set_eager(&mut self, is_eager: bool) {
+        self.is_eager = is_eager;
+    }
+
+    /// Captures the decoding of so many tokens behind those of a cache as a program, which is right for every number of tokens that the cache then
+    /// holds. Its inputs are `I64`: the ids `[tokens]`, their positions `[tokens]`, and for each cache of keys and values the row at which they
+    /// enter it; its result are the logits of the last. The caller counts tokens: the program does not.
+    ///
+    /// # Errors
+    /// If the model reads the position in Rust or has a recurrent state: the error says what.
+    pub fn capture(&self, cache: &KvCache, tokens: usize) -> Result<Program> {
+        captured::capture(self, cache, tokens)
     }
 
     /// An empty cache for `capacity` positions: in `f16` with [`Numerics::Ggml`], in `f32` with [`Numerics::F32`].

@@ -8,6 +8,7 @@
 
 mod architecture_docs;
 mod architectures;
+mod captured;
 mod chat;
 mod common;
 mod convert;

@@ -5,6 +5,7 @@ mod layout;
 
 pub(super) use layout::{CacheLayout, CacheShape, StateShape};
 
+use super::captured::{CapturedDecoder, Decoding};
 use crate::{Error, Result};
 use block::{ALIGNMENT, BlockCache, WindowCopy};
 use rustorch_core::{DType, Device};
@@ -29,6 +30,8 @@ pub struct KvCache {
     batch: usize,
     len: usize,
     dtype: DType,
+    /// How single tokens are decoded.
+    pub(super) decoder: CapturedDecoder,
 }
 
 /// What a cache cannot make again of what it has: the states behind `len` tokens, and of blocks with a window the keys and values in it.
@@ -85,12 +88,27 @@ impl KvCache {
         });
         let start = states.collect::<Result<Vec<State>>>()?;
         let (states, checkpoints) = (start.clone(), VecDeque::new());
-        Ok(KvCache { blocks, states, start, checkpoints, capacity, batch, len: 0, dtype })
+        Ok(KvCache {
+            blocks,
+            states,
+            start,
+            checkpoints,
+            capacity,
+            batch,
+            len: 0,
+            dtype,
+            decoder: CapturedDecoder::default(),
+        })
     }
 
     /// The dtype of keys and values.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// How the last single token was decoded.
+    pub fn decoding(&self) -> Decoding<'_> {
+        self.decoder.decoding()
     }
 
     /// How many tokens it holds.
@@ -201,6 +219,22 @@ impl KvCache {
     pub(super) fn read(&self, block: usize, n: usize) -> Result<([Tensor; 2], usize)> {
         let block = &self.blocks[block];
         Ok((block.rows(0, self.len - block.first + n)?, block.first))
+    }
+
+    /// All rows of a block's keys and values.
+    pub(super) fn whole(&self, block: usize) -> [&Tensor; 2] {
+        let BlockCache { keys, values, .. } = &self.blocks[block];
+        [keys, values]
+    }
+
+    /// The row of each block's keys and values at which the next token enters.
+    pub(super) fn next_rows(&self) -> impl Iterator<Item = usize> {
+        self.blocks.iter().map(|block| self.len - block.first)
+    }
+
+    /// Whether a recurrence has a state.
+    pub(super) fn has_states(&self) -> bool {
+        !self.states.is_empty()
     }
 
     /// A recurrence's state behind the tokens so far.

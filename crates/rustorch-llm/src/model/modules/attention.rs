@@ -9,6 +9,7 @@ use crate::model::LayerConfig;
 use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
+use crate::model::position::{Part, reads_position};
 use crate::model::weights::TensorId;
 use rustorch_core::Op;
 use rustorch_tensor::Tensor;
@@ -134,13 +135,12 @@ impl Attention {
         if let Some(keys_values) = &self.keys_values {
             self.remember(keys_values, pass, x, positions)?;
         }
-        let ([keys, values], first_key) = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
-        let (query, gate) = self.queries(pass, &x, &positions, pass.start + first)?;
-        let causal = rustorch_core::Attention {
+        let (query, gate) = self.queries(pass, &x, &positions, first)?;
+        let attention = rustorch_core::Attention {
             scale: self.scale,
-            causal: pass.causal.then_some(pass.start + first - first_key),
+            causal: None,
             window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,
@@ -152,13 +152,10 @@ impl Attention {
             (None, Some(window)) if !pass.causal => Some(pass.window(window, query.device())?),
             (None, _) => None,
         };
-        let attended = match self.sinks {
-            None => match self.chunk {
-                None => Tensor::attention(&query, &keys, &values, bias.as_ref(), &causal)?,
-                Some(chunk) => chunked_attention([&query, &keys, &values], &causal, chunk)?,
-            },
-            Some(sinks) => attention_with_sinks(&[&query, &keys, &values], &pass.weights[sinks], causal)?,
-        };
+        let attended = pass.attend(self.cache, first, &query, attention, |op, args| match self.sinks {
+            Some(sinks) => attention_with_sinks(op, args, &pass.weights[sinks]),
+            None => self.attend(op, args, bias.as_ref()),
+        })?;
         let value_length = attended.dims()[2];
         let attended = attended.transpose(0, 1)?.reshape([rows, self.heads * value_length])?;
         let attended = match gate {
@@ -184,20 +181,32 @@ impl Attention {
             None => projected,
         };
         let value = heads(&value, by.kv_heads, None, pass)?;
-        let [key_slots, value_slots] = pass.cache.slots(self.cache, pass.n)?;
         match &self.rope {
             Some(rope) if self.norm_after_rope => {
                 let key = rope.forward(pass, &key, positions)?;
-                key_slots.copy_(&normed(&key, norm, pass)?)?;
+                pass.remember(self.cache, Part::Keys, 0, &normed(&key, norm, pass)?)?;
             }
-            Some(rope) => rope.forward_into(pass, &key, positions, &key_slots)?,
-            None => key_slots.copy_(&key)?,
+            Some(rope) => pass.remember_rotated(self.cache, rope, &key, positions)?,
+            None => pass.remember(self.cache, Part::Keys, 0, &key)?,
         }
         match by.value_norm_eps {
-            Some(eps) => value_slots.copy_(&value.rms_norm([value.dims()[2]], None, eps)?)?,
-            None => value_slots.copy_(&value)?,
+            Some(eps) => {
+                let value = value.rms_norm([value.dims()[2]], None, eps)?;
+                pass.remember(self.cache, Part::Values, 0, &value)
+            }
+            None => pass.remember(self.cache, Part::Values, 0, &value),
         }
-        Ok(())
+    }
+
+    /// The operation, or those that stand for it where there are chunks.
+    fn attend(&self, op: Op, args: &[&Tensor], bias: Option<&Tensor>) -> Result<Tensor> {
+        match (self.chunk, op) {
+            (Some(_), Op::CachedAttention(_)) => Err(reads_position()),
+            (Some(chunk), Op::Attention(causal)) => {
+                chunked_attention([args[0], args[1], args[2]], &causal, chunk)
+            }
+            (_, op) => Ok(apply(&op, &args.iter().copied().chain(bias).collect::<Vec<_>>())?.remove(0)),
+        }
     }
 
     /// Queries, keys or values within their limits, where they have any.
@@ -208,7 +217,7 @@ impl Attention {
         }
     }
 
-    /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is at position `first`; and the gates of the results,
+    /// Queries `[heads, n, length]` of `x: [n, embedding]`, the first of which is the new token `first`; and the gates of the results,
     /// `[n, heads · length]`, if there are any.
     fn queries(
         &self,
@@ -234,6 +243,7 @@ impl Attention {
             query = normed(&query, norm, pass)?;
         }
         if let Some(temperature) = &self.temperature {
+            let first = pass.position.start()? + first;
             let factors = temperature.factors(first, x.dims()[0])?.to_device(query.device())?;
             query = query.mul(&factors)?;
         }
@@ -286,12 +296,8 @@ fn chunked_attention(
 
 /// Attention with a score of each head, `sinks: [heads]`, that takes part in the softmax and has no value: the share of the keys is
 /// `Σ exp(score) / (Σ exp(score) + exp(sink))`.
-fn attention_with_sinks(
-    qkv: &[&Tensor; 3],
-    sinks: &Tensor,
-    causal: rustorch_core::Attention,
-) -> Result<Tensor> {
-    let results = apply(&Op::Attention(causal), qkv)?;
+fn attention_with_sinks(op: Op, args: &[&Tensor], sinks: &Tensor) -> Result<Tensor> {
+    let results = apply(&op, args)?;
     let (attended, lse) = (&results[0], &results[1]);
     let share = lse.sub(&sinks.unsqueeze(-1)?)?.sigmoid()?;
     Ok(attended.mul(&share.unsqueeze(-1)?)?)

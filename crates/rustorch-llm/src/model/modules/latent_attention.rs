@@ -8,7 +8,9 @@ use crate::arch;
 use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
+use crate::model::position::Part;
 use rustorch_tensor::Tensor;
+use rustorch_tensor::autograd::apply;
 
 /// Attention over latent vectors, from which keys and values of all heads are projected.
 pub(in crate::model) struct LatentAttention {
@@ -104,20 +106,25 @@ impl LatentAttention {
         let positions = &pass.positions[self.block];
         let Sizes { heads, latent, value, .. } = self.sizes;
         self.remember(pass, x, positions)?;
-        let ([keys, _], _) = pass.cache.read(self.cache, pass.n)?;
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let query = self.queries(pass, &x, &positions)?;
-        let causal = rustorch_core::Attention {
+        let attention = rustorch_core::Attention {
             scale: self.scale,
-            causal: Some(pass.start + first),
+            causal: None,
             window: None,
             softcap: None,
             numerics: pass.numerics,
             lse: false,
             dropout: None,
         };
-        let attended = Tensor::attention(&query, &keys, &keys.narrow(2, 0, latent)?, None, &causal)?;
+        let attended = pass.attend(self.cache, first, &query, attention, |op, args| {
+            // The latent vectors are the values, too.
+            let values = args[1].narrow(2, 0, latent)?;
+            let args: Vec<&Tensor> =
+                args.iter().enumerate().map(|(i, x)| if i == 2 { &values } else { x }).collect();
+            Ok(apply(&op, &args)?.remove(0))
+        })?;
         let attended = self.value.forward_each(pass, &attended.transpose(0, 1)?)?;
         self.output.forward(pass, &attended.reshape([rows, heads * value])?)
     }
@@ -126,12 +133,10 @@ impl LatentAttention {
     fn remember(&self, pass: &ForwardPass<'_>, x: &Tensor, positions: &Tensor) -> Result<()> {
         let Sizes { latent, rotated, .. } = self.sizes;
         let both = self.latent.forward(pass, x)?;
-        let [slots, _] = pass.cache.slots(self.cache, pass.n)?;
         let normed = self.latent_norm.forward(&both.narrow(1, 0, latent)?, pass.weights)?;
-        slots.narrow(2, 0, latent)?.copy_(&normed.unsqueeze(0)?)?;
+        pass.remember(self.cache, Part::Keys, 0, &normed.unsqueeze(0)?)?;
         let key = both.narrow(1, latent, rotated)?.unsqueeze(0)?;
-        slots.narrow(2, latent, rotated)?.copy_(&self.rope.forward(pass, &key, positions)?)?;
-        Ok(())
+        pass.remember(self.cache, Part::Keys, latent, &self.rope.forward(pass, &key, positions)?)
     }
 
     /// Queries of latent vectors and rotated keys, `[heads, n, latent + rotated]`.

@@ -18,6 +18,7 @@ mod short_conv;
 pub(super) use activation::ActivationFn;
 pub(super) use linear::LinearWeights;
 pub(super) use norm::Norm;
+pub(super) use rope::Rope;
 
 use super::decoder::{Flow, ForwardPass, last_rows};
 use super::loader::Loader;

@@ -10,7 +10,7 @@ use rustorch_core::RopeParams;
 use rustorch_tensor::Tensor;
 
 /// The rotation of queries and keys in one block.
-pub(super) struct Rope {
+pub(in crate::model) struct Rope {
     params: RopeParams,
     factors: Factors,
 }
@@ -47,12 +47,17 @@ impl Rope {
         Ok(own * (1.0 + multiplier * (1.0 / self.params.scale).ln()))
     }
 
-    pub(super) fn forward(&self, pass: &ForwardPass<'_>, x: &Tensor, positions: &Tensor) -> Result<Tensor> {
+    pub(in crate::model) fn forward(
+        &self,
+        pass: &ForwardPass<'_>,
+        x: &Tensor,
+        positions: &Tensor,
+    ) -> Result<Tensor> {
         Ok(x.rope(positions, &self.params, self.factors(pass))?)
     }
 
     /// Writes what is rotated into a place of the same shape.
-    pub(super) fn forward_into(
+    pub(in crate::model) fn forward_into(
         &self,
         pass: &ForwardPass<'_>,
         x: &Tensor,

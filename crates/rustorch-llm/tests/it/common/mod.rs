@@ -53,6 +53,11 @@ pub(crate) fn carried() -> Arc<LanguageModel> {
     open(&carried_path())
 }
 
+/// The same, to be changed.
+pub(crate) fn carried_model() -> LanguageModel {
+    LanguageModel::open(carried_path()).unwrap()
+}
+
 /// The file of that model.
 pub(crate) fn carried_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustorch-cli/assets/shakespeare.gguf")

@@ -1,0 +1,133 @@
+//! Decoding by a captured graph: one program for every position.
+
+use super::Model;
+use super::cache::KvCache;
+use super::decoder::{ForwardPass, Wanted};
+use super::position::Position;
+use super::weights::Stage;
+use crate::{Error, Result};
+use rustorch_core::DType;
+use rustorch_runtime::HybridExecutor;
+use rustorch_tensor::{Program, Tensor, TensorSpec, capture as capture_function, is_capturing};
+use std::cell::RefCell;
+
+/// How single tokens of a cache are decoded.
+#[derive(Clone, Copy, Debug)]
+pub enum Decoding<'a> {
+    /// None was yet.
+    Unknown,
+    /// By this program.
+    Captured(&'a Program),
+    /// By the decoder's modules, one operation after another: why.
+    Eager(&'a str),
+}
+
+/// What decodes the next token of a cache.
+#[derive(Default)]
+pub(super) struct CapturedDecoder {
+    /// What an executor runs.
+    program: Option<(HybridExecutor, Result<Program, String>)>,
+    /// Why it did not run when the last token was decoded.
+    unused: Option<&'static str>,
+}
+
+impl CapturedDecoder {
+    pub(super) fn decoding(&self) -> Decoding<'_> {
+        match (self.unused, &self.program) {
+            (Some(why), _) => Decoding::Eager(why),
+            (None, None) => Decoding::Unknown,
+            (None, Some((_, Ok(program)))) => Decoding::Captured(program),
+            (None, Some((_, Err(why)))) => Decoding::Eager(why),
+        }
+    }
+}
+
+/// The logits `[1, vocabulary]` after a token behind those of a cache, which is made room for; `None` where no program decodes it.
+pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Option<Tensor>> {
+    let executor = HybridExecutor::current();
+    cache.decoder.unused = refusal(model, &executor);
+    if cache.decoder.unused.is_some() {
+        return Ok(None);
+    }
+    if !cache.decoder.program.as_ref().is_some_and(|(of, _)| of.same(&executor)) {
+        let program = match is_on_cpu(model, cache) {
+            true => capture(model, cache, 1).map_err(|error| error.to_string()).and_then(in_place),
+            false => Err("devices other than the CPU have no kernels for positions that are data".to_owned()),
+        };
+        cache.decoder.program = Some((executor, program));
+    }
+    let Decoding::Captured(program) = cache.decoder.decoding() else { return Ok(None) };
+    let position = cache.len() as i64;
+    let rows: Vec<i64> = cache.next_rows().map(|row| row as i64).collect();
+    let ids = Tensor::from_slice(&[i64::from(id)], [1])?;
+    let positions = Tensor::from_slice(&[position], [1])?;
+    let rows = Tensor::from_slice(&rows, [rows.len()])?;
+    let logits = program.run(&[&ids, &positions, &rows])?.remove(0);
+    cache.advance(1, Vec::new());
+    Ok(Some(logits))
+}
+
+/// States are tensors that are never written to, so that a copy is a handle.
+const RECURRENT: &str =
+    "a recurrent state is another tensor after each token, so that earlier ones can be gone back to";
+
+/// Why tokens are decoded one operation after another, whatever the model is.
+fn refusal(model: &Model, executor: &HybridExecutor) -> Option<&'static str> {
+    if model.is_eager {
+        Some("it was asked for")
+    } else if !executor.runs_plainly_on_cpu() || is_capturing() {
+        Some("operations are placed or recorded one by one")
+    } else {
+        None
+    }
+}
+
+/// A program that writes to the cache where it is.
+fn in_place(program: Program) -> Result<Program, String> {
+    match program.staged_states() {
+        Some(0) => Ok(program),
+        _ => Err("an operation may fail behind writes to the cache, of which a program would make a copy"
+            .to_owned()),
+    }
+}
+
+fn is_on_cpu(model: &Model, cache: &KvCache) -> bool {
+    let blocks = (0..model.config.blocks).map(Stage::Block);
+    let stages = [Stage::Embedding, Stage::Output].into_iter().chain(blocks);
+    let mut devices = cache.devices().chain(stages.map(|stage| model.weights.device(stage)));
+    devices.all(|device| device.is_cpu())
+}
+
+/// See [`Model::capture`].
+pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<Program> {
+    if cache.has_states() {
+        return Err(Error::Request(RECURRENT.into()));
+    }
+    let index = |n: usize| TensorSpec::new([n], DType::I64);
+    let rows = cache.next_rows().count();
+    let specs = [index(tokens)?, index(tokens)?, index(rows)?];
+    let failed: RefCell<Option<Error>> = RefCell::new(None);
+    let program = capture_function(&specs, |args| {
+        let pass = ForwardPass {
+            weights: &model.weights,
+            cache,
+            numerics: model.numerics,
+            ids: args[0].clone(),
+            positions: vec![args[1].clone(); model.config.blocks],
+            position: Position::Rows(args[2].clone()),
+            n: tokens,
+            last_row: true,
+            causal: model.config.causal,
+            observer: None,
+            new_states: RefCell::default(),
+            alibi: RefCell::default(),
+            windows: RefCell::default(),
+        };
+        model.decoder.forward(&pass, Wanted::LastLogits).map(|logits| vec![logits]).map_err(|error| {
+            let message = rustorch_core::Error::argument("capture", error.to_string());
+            failed.replace(Some(error));
+            message
+        })
+    });
+    program.map_err(|error| failed.take().unwrap_or_else(|| error.into()))
+}

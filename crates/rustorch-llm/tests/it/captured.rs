@@ -1,0 +1,139 @@
+//! Decoding by captured graphs gives the bits of the plain decoder, for every architecture and type of weights.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail by a panic and say what it saw"
+)]
+
+use crate::architectures::fixture::Fixture;
+use crate::common;
+use rustorch_core::{DType, Numerics};
+use rustorch_llm::LanguageModel;
+use rustorch_llm::model::{Decoding, KvCache};
+use rustorch_runtime::HybridExecutor;
+use rustorch_tensor::Tensor;
+use std::collections::BTreeMap;
+
+const CONTEXT: usize = 96;
+
+fn bits(logits: &Tensor) -> Vec<u32> {
+    logits.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
+/// How the last token was decoded: nothing if by a program.
+fn why_eager(cache: &KvCache) -> Option<String> {
+    match cache.decoding() {
+        Decoding::Captured(_) => None,
+        Decoding::Eager(why) => Some(why.to_owned()),
+        Decoding::Unknown => panic!("nothing was decoded"),
+    }
+}
+
+/// Reads a prompt and decodes tokens one by one, with both decoders; why not by a program.
+fn check(model: &mut LanguageModel, ids: &[u32], prompt: usize, what: &str) -> Option<String> {
+    let mut logits = [true, false].map(|is_eager| {
+        model.set_eager(is_eager);
+        let mut cache = model.model().new_cache_for(CONTEXT, 16).unwrap();
+        let mut all = vec![bits(&model.model().forward(&ids[..prompt], &mut cache, false).unwrap())];
+        for (i, id) in ids[prompt..].iter().enumerate() {
+            // Back by a few tokens, which are decoded again.
+            if i == 5 {
+                let left = cache.truncate(cache.len() - 3);
+                model.model().forward(&ids[left..prompt + i], &mut cache, false).unwrap();
+            }
+            all.push(bits(&model.model().forward(&[*id], &mut cache, false).unwrap()));
+        }
+        let why = why_eager(&cache);
+        assert_eq!(cache.len(), ids.len(), "{what}");
+        if is_eager {
+            assert_eq!(why.as_deref(), Some("it was asked for"), "{what}");
+        }
+        (all, why)
+    });
+    assert!(logits[0].0 == logits[1].0, "{what}: other logits by the program");
+    logits[1].1.take()
+}
+
+#[test]
+fn every_architecture_decodes_alike() {
+    let mut eager = BTreeMap::new();
+    let fixtures = Fixture::all();
+    for fixture in &fixtures {
+        let mut model = fixture.model().unwrap();
+        let ids = [&fixture.prompt[..], &fixture.forced, &fixture.prompt[..8]].concat();
+        for numerics in [Numerics::Ggml, Numerics::F32] {
+            model.set_numerics(numerics);
+            let prompt = fixture.prompt.len().min(20);
+            if let Some(why) = check(&mut model, &ids[..ids.len().min(60)], prompt, &fixture.header.name) {
+                eager.insert(fixture.header.name.clone(), why);
+            }
+        }
+    }
+    println!("{} of {} models by programs; the others:", fixtures.len() - eager.len(), fixtures.len());
+    eager.iter().for_each(|(name, why)| println!("{name}: {why}"));
+    let known = ["recurrent state", "position in Rust", "may fail behind writes"];
+    let is_known = |why: &String| known.iter().any(|known| why.contains(known));
+    assert!(eager.values().all(is_known), "{eager:?}");
+    for name in ["llama", "qwen2", "qwen3", "qwen3moe", "gemma3", "gemma2", "phi3", "gpt-oss", "gpt2"] {
+        assert!(!eager.contains_key(name), "{name}: {}", eager[name]);
+    }
+}
+
+#[test]
+fn every_type_of_weights_decodes_alike() {
+    let Some(folder) = common::shared("models") else { return };
+    for path in common::models(&folder) {
+        // SAFETY: nobody changes the test data.
+        let mut model = unsafe { LanguageModel::open_mapped(&path) }.unwrap();
+        let ids: Vec<u32> = (0..48).map(|i| (i * 37 + 11) % 500 + 3).collect();
+        let why = check(&mut model, &ids, 4, &path.display().to_string());
+        assert_eq!(why, None, "{}", path.display());
+    }
+}
+
+#[test]
+fn one_program_decodes_at_every_position_and_leaves_the_cache_where_it_is() {
+    let mut model = common::carried_model();
+    model.set_numerics(Numerics::F32);
+    let mut cache = model.model().new_cache(64).unwrap();
+    for id in 0..20 {
+        model.model().forward(&[id], &mut cache, false).unwrap();
+    }
+    let Decoding::Captured(program) = cache.decoding() else { panic!("{:?}", cache.decoding()) };
+    let first = std::ptr::from_ref(program);
+    let graph = program.graph();
+    // Keys and values are written where they are: no state is copied, and none is in the arena.
+    let blocks = model.model().config().blocks;
+    assert_eq!(graph.states.len(), 2 * blocks);
+    assert_eq!(program.staged_states(), Some(0));
+    let last = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
+    assert!(matches!(cache.decoding(), Decoding::Captured(program) if std::ptr::eq(program, first)));
+
+    // Where somebody wants to know of each operation, the decoder runs them.
+    cache.truncate(20);
+    let (placed, _) = HybridExecutor::current().explain(|| {
+        let logits = bits(&model.model().forward(&[3], &mut cache, false).unwrap());
+        assert_eq!(why_eager(&cache).as_deref(), Some("operations are placed or recorded one by one"));
+        logits
+    });
+    cache.truncate(20);
+    assert_eq!(bits(&model.model().forward(&[3], &mut cache, false).unwrap()), placed);
+    assert_eq!(placed, last);
+    assert!(matches!(cache.decoding(), Decoding::Captured(_)));
+}
+
+#[test]
+fn a_prompt_may_be_a_program() {
+    let model = common::carried_model();
+    let ids: Vec<i64> = (5..12).collect();
+    let [mut eager, cache] = [(); 2].map(|()| model.model().new_cache(64).unwrap());
+    let tokens: Vec<u32> = ids.iter().map(|&id| id as u32).collect();
+    let expected = model.model().forward(&tokens, &mut eager, false).unwrap();
+    let program = model.model().capture(&cache, ids.len()).unwrap();
+    let ids = Tensor::from_slice(&ids, [7]).unwrap();
+    let positions = Tensor::arange(0i64, 7, 1).unwrap();
+    let caches = program.graph().states.len() / 2;
+    let rows = Tensor::zeros([caches], DType::I64).unwrap();
+    assert_eq!(bits(&program.run(&[&ids, &positions, &rows]).unwrap()[0]), bits(&expected));
+}
