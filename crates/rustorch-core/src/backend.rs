@@ -1,8 +1,8 @@
 //! The `Backend` trait: what a device implements for the executor.
 
 use crate::{
-    Buffer, CostModel, DType, Decline, Device, DeviceCapability, Error, Extensions, Fault, Op, TensorMeta,
-    View, ViewMut,
+    Buffer, Compiler, CostModel, DType, Decline, Device, DeviceCapability, Error, Extensions, Fault, Op,
+    TensorMeta, View, ViewMut,
 };
 use smallvec::SmallVec;
 
@@ -99,6 +99,11 @@ pub unsafe trait Backend: Send + Sync {
 
     /// Waits until everything submitted has finished.
     fn synchronize(&self) -> Result<(), Fault>;
+
+    /// What makes one program of parts of graphs; nothing by default.
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        None
+    }
 
     /// What it offers beside: streams, a vendor's BLAS library, a profiler, metrics, remarks. Nothing by default.
     fn extensions(&self) -> Extensions<'_> {
