@@ -1,4 +1,4 @@
-//! Device health: lost devices and quarantined ops.
+//! Device health: lost devices, quarantined ops and regions.
 
 use crate::device_set::DeviceSet;
 use crate::executor::total_bytes;
@@ -44,10 +44,9 @@ impl OpKey {
 #[derive(Default)]
 pub(crate) struct DeviceHealth {
     lost: AtomicBool,
-    /// How many entries there are, so that healthy devices need not look.
-    entries: AtomicUsize,
-    /// Operations that are kept away, each until then.
-    quarantined: Mutex<BTreeMap<OpKey, Instant>>,
+    ops: Quarantine<OpKey>,
+    /// Compiled regions of graphs, by a number that no other has.
+    regions: Quarantine<u64>,
 }
 
 impl DeviceHealth {
@@ -60,45 +59,81 @@ impl DeviceHealth {
     }
 
     pub(crate) fn is_quarantined(&self, op: &Op, args: &[TensorMeta<'_>], outs: &[OutputMeta]) -> bool {
-        if self.entries.load(Ordering::Acquire) == 0 {
-            return false;
-        }
-        let mut quarantined = self.lock();
-        self.drop_expired(&mut quarantined);
-        quarantined.contains_key(&OpKey::new(op, args, outs))
+        self.ops.contains(|| OpKey::new(op, args, outs))
     }
 
     /// Keeps an operation away for some time.
     pub(crate) fn quarantine(&self, key: OpKey, time: Duration) {
-        let mut quarantined = self.lock();
-        // Beyond what the clock can tell is for ever: a century.
-        let now = Instant::now();
-        let until = now.checked_add(time).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400));
-        quarantined.insert(key, until);
-        self.entries.store(quarantined.len(), Ordering::Release);
+        self.ops.insert(key, time);
     }
 
-    fn quarantined(&self) -> Vec<OpKey> {
-        let mut quarantined = self.lock();
-        self.drop_expired(&mut quarantined);
-        quarantined.keys().cloned().collect()
+    pub(crate) fn is_region_quarantined(&self, region: u64) -> bool {
+        self.regions.contains(|| region)
+    }
+
+    /// Keeps a compiled region away for some time.
+    pub(crate) fn quarantine_region(&self, region: u64, time: Duration) {
+        self.regions.insert(region, time);
     }
 
     fn lift_quarantine(&self) -> usize {
-        let mut quarantined = self.lock();
-        self.entries.store(0, Ordering::Release);
-        std::mem::take(&mut *quarantined).len()
+        self.ops.lift() + self.regions.lift()
+    }
+}
+
+/// What is kept away from a device, each until some time.
+struct Quarantine<K> {
+    /// How many entries there are, so that healthy devices need not look.
+    entries: AtomicUsize,
+    until: Mutex<BTreeMap<K, Instant>>,
+}
+
+impl<K> Default for Quarantine<K> {
+    fn default() -> Self {
+        Quarantine { entries: AtomicUsize::new(0), until: Mutex::default() }
+    }
+}
+
+impl<K: Ord + Clone> Quarantine<K> {
+    fn contains(&self, key: impl FnOnce() -> K) -> bool {
+        if self.entries.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let mut until = self.lock();
+        self.drop_expired(&mut until);
+        until.contains_key(&key())
     }
 
-    fn drop_expired(&self, quarantined: &mut BTreeMap<OpKey, Instant>) {
+    fn insert(&self, key: K, time: Duration) {
+        let mut until = self.lock();
+        // Beyond what the clock can tell is for ever: a century.
         let now = Instant::now();
-        quarantined.retain(|_, until| now < *until);
-        self.entries.store(quarantined.len(), Ordering::Release);
+        let end = now.checked_add(time).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400));
+        until.insert(key, end);
+        self.entries.store(until.len(), Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpKey, Instant>> {
+    fn keys(&self) -> Vec<K> {
+        let mut until = self.lock();
+        self.drop_expired(&mut until);
+        until.keys().cloned().collect()
+    }
+
+    fn lift(&self) -> usize {
+        let mut until = self.lock();
+        self.entries.store(0, Ordering::Release);
+        std::mem::take(&mut *until).len()
+    }
+
+    fn drop_expired(&self, until: &mut BTreeMap<K, Instant>) {
+        let now = Instant::now();
+        until.retain(|_, end| now < *end);
+        self.entries.store(until.len(), Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Instant>> {
         // The map is valid whatever happened under the lock.
-        self.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,8 +149,17 @@ impl Health<'_> {
     /// The operations that are not given to a device for now because they failed there.
     pub fn quarantined(&self) -> Vec<(Device, OpKey)> {
         let open = self.0.open();
-        let keys = open.iter().flat_map(|s| s.health.quarantined().into_iter().map(|key| (s.device, key)));
+        let keys = open.iter().flat_map(|s| s.health.ops.keys().into_iter().map(|key| (s.device, key)));
         keys.collect()
+    }
+
+    /// How many compiled regions of graphs do not run on a device for now because they failed there.
+    pub fn quarantined_regions(&self, device: Device) -> usize {
+        let open = self.0.open();
+        open.iter()
+            .filter(|state| state.device == device)
+            .map(|state| state.health.regions.keys().len())
+            .sum()
     }
 
     /// Whether a device is gone.
@@ -123,7 +167,7 @@ impl Health<'_> {
         self.0.open().iter().any(|state| state.device == device && state.health.is_lost())
     }
 
-    /// Gives a device all operations again, before their quarantine ends; returns how many were kept away.
+    /// Gives a device all operations and regions again, before their quarantine ends; returns how many were kept away.
     pub fn lift_quarantine(&self, device: Device) -> usize {
         let open = self.0.open();
         open.iter().filter(|state| state.device == device).map(|state| state.health.lift_quarantine()).sum()
@@ -132,11 +176,11 @@ impl Health<'_> {
 
 /// What people were warned of already.
 #[derive(Default)]
-pub(crate) struct Warnings(Mutex<BTreeSet<(OpKind, Device, &'static str)>>);
+pub(crate) struct Warnings(Mutex<BTreeSet<(Option<OpKind>, Device, &'static str)>>);
 
 impl Warnings {
-    /// Whether this is the first time that somebody is warned of this.
-    pub(crate) fn first(&self, op: OpKind, device: Device, reason: &'static str) -> bool {
+    /// Whether this is the first time that somebody is warned of this, for an operation or compiled regions.
+    pub(crate) fn first(&self, op: Option<OpKind>, device: Device, reason: &'static str) -> bool {
         // The set is valid whatever happened under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((op, device, reason))
     }

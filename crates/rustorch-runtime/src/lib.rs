@@ -51,7 +51,10 @@ pub use executor::{
 };
 pub use explain::Explanation;
 pub use fallback::fallback_order;
-pub use graph::{Captured, Pass, Program};
+pub use graph::{
+    Captured, Crossing, OutsideNode, PartitionPlan, Pass, Program, ProgramOptions, Reason, RegionPlan,
+    RegionReport,
+};
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};
 pub use placement::{OpTable, Placement};

@@ -69,7 +69,7 @@ impl HybridExecutor {
     }
 
     /// Whether a device reads memory of another where it is.
-    pub(super) fn reads(&self, state: &Arc<DeviceState>, home: &Arc<DeviceState>) -> bool {
+    pub(crate) fn reads(&self, state: &Arc<DeviceState>, home: &Arc<DeviceState>) -> bool {
         Arc::ptr_eq(state, home)
             || state.device.is_cpu() && home.device.kind().info().shares_host_memory
             // Names mean the executor's own devices.

@@ -209,6 +209,7 @@ impl HybridExecutor {
     ) -> Result<DispatchOutcome> {
         let goal = match &request.output_device {
             OutputDevice::At(state) => Some(Arc::clone(state)),
+            OutputDevice::Anywhere if self.0.is_partitioned => None,
             // Another device stood in for the one that holds the arguments.
             OutputDevice::Anywhere => home.filter(|home| {
                 progress.considered.iter().any(|(device, verdict)| {
@@ -261,7 +262,7 @@ impl HybridExecutor {
         let device = state.device;
         state.counters.failed();
         progress.considered.push((device, Verdict::Failed(fault.clone())));
-        if self.0.shared.warnings.first(op.kind(), device, kind(fault)) {
+        if self.0.shared.warnings.first(Some(op.kind()), device, kind(fault)) {
             tracing::warn!(op = op.name(), %device, "{fault}");
         } else {
             tracing::debug!(op = op.name(), %device, "{fault}");
@@ -360,7 +361,7 @@ pub(super) fn lost_data(op: &'static str, device: Device) -> Error {
     Fault::DeviceLost { device, message }.into()
 }
 
-fn kind(fault: &Fault) -> &'static str {
+pub(super) fn kind(fault: &Fault) -> &'static str {
     match fault {
         Fault::Invalid(_) => "invalid",
         Fault::OutOfMemory { .. } => "out of memory",

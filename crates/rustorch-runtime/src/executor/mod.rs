@@ -5,19 +5,23 @@ mod builder;
 mod capture;
 mod dispatch;
 mod fast_path;
+mod foresee;
 mod into;
 mod operand;
 mod plan;
 #[cfg(feature = "profile")]
 mod profiling;
 mod recording;
+mod region;
 mod run;
 mod transfer;
 
 pub use builder::{Builder, OnFault};
 pub(crate) use fast_path::MOST as FAST_PATH_ELEMENTS;
+pub(crate) use foresee::{ForeseenArg, Foresight};
 pub use operand::{FromOutput, Operand, Output, OutputVec, TargetDevice};
 pub use plan::Estimate;
+pub(crate) use region::{Compiled, RegionCall, RegionFailure};
 pub(crate) use run::total_bytes;
 
 use crate::cost::CostCache;
@@ -62,6 +66,10 @@ struct Handle {
     refusal: Option<Error>,
     /// Where operations are recorded instead of run.
     capture: Option<Arc<Capture>>,
+    /// Whether operations are those between a graph's regions, whose results stay where they are computed.
+    is_partitioned: bool,
+    /// The device for which others stand in, since it failed at what it had compiled of these operations.
+    avoided: Option<Arc<DeviceState>>,
 }
 
 impl Handle {
@@ -75,6 +83,8 @@ impl Handle {
             fast_bytes: 0,
             refusal: None,
             capture: None,
+            is_partitioned: false,
+            avoided: None,
         }
     }
 }
@@ -175,7 +185,7 @@ impl HybridExecutor {
         Ok(self.cost_of(&*self.state(device)?).clone())
     }
 
-    fn cost_of<'a>(&self, state: &'a DeviceState) -> &'a CostModel {
+    pub(crate) fn cost_of<'a>(&self, state: &'a DeviceState) -> &'a CostModel {
         state.cost(self.0.shared.cost_cache.as_ref())
     }
 
@@ -203,6 +213,32 @@ impl HybridExecutor {
     /// another one is the device's failure.
     pub fn with_number_check(&self, check: bool) -> HybridExecutor {
         HybridExecutor::assemble(Handle { check_numbers: check, ..(*self.0).clone() })
+    }
+
+    /// An executor that leaves results where they are computed, also where the device that holds the arguments cannot compute them: a device
+    /// that only compiles regions is not to get back what others made of its results.
+    pub(crate) fn partitioned(&self) -> HybridExecutor {
+        HybridExecutor::assemble(Handle { is_partitioned: true, ..(*self.0).clone() })
+    }
+
+    /// An executor that gives nothing to a device; itself, if the policy allows no other.
+    pub(crate) fn avoiding(&self, state: &Arc<DeviceState>) -> HybridExecutor {
+        match self.0.placement == Placement::Require(state.device) {
+            true => self.clone(),
+            false => {
+                HybridExecutor::assemble(Handle { avoided: Some(Arc::clone(state)), ..(*self.0).clone() })
+            }
+        }
+    }
+
+    /// Whether a device gets no operations.
+    fn avoids(&self, state: &Arc<DeviceState>) -> bool {
+        self.0.avoided.as_ref().is_some_and(|avoided| Arc::ptr_eq(avoided, state))
+    }
+
+    /// Whether the first failure of a device is returned.
+    pub(crate) fn returns_faults(&self) -> bool {
+        self.0.on_fault == OnFault::Error
     }
 
     fn assemble(mut handle: Handle) -> HybridExecutor {
@@ -282,9 +318,14 @@ impl HybridExecutor {
         self.0.shared.devices.cpu()
     }
 
+    /// Whether operations on data that is all on the CPU run there, whatever their size.
+    pub(crate) fn runs_all_on_cpu(&self) -> bool {
+        self.0.fast_bytes == usize::MAX
+    }
+
     /// Whether operations on data that is all on the CPU run there, whatever their size, and nobody watches them.
     pub fn runs_plainly_on_cpu(&self) -> bool {
-        self.0.fast_bytes == usize::MAX && !self.0.shared.recorder.is_watched()
+        self.runs_all_on_cpu() && !self.0.shared.recorder.is_watched()
     }
 }
 

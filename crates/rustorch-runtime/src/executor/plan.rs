@@ -109,7 +109,7 @@ impl HybridExecutor {
 
     /// The fallback order, preceded by devices outside it that the policy or the caller names; before the CPU, which is last,
     /// the devices of arguments that are in neither.
-    fn candidates(
+    pub(super) fn candidates(
         &self,
         args: &[Arg<'_>],
         output_device: &OutputDevice,
@@ -133,12 +133,12 @@ impl HybridExecutor {
     }
 
     /// The devices that stand in for each other under the policy.
-    fn fallback(&self) -> Result<FallbackOrder> {
+    pub(super) fn fallback(&self) -> Result<FallbackOrder> {
         let devices = &self.0.shared.devices;
         if self.0.placement.asks_for_all() { devices.order() } else { Ok(devices.open_order()) }
     }
 
-    fn ability(
+    pub(super) fn ability(
         &self,
         state: &Arc<DeviceState>,
         op: &Op,
@@ -152,7 +152,7 @@ impl HybridExecutor {
         if state.health.is_lost() {
             return Err(Verdict::Lost);
         }
-        if state.health.is_quarantined(op, metas, outs) {
+        if self.avoids(state) || state.health.is_quarantined(op, metas, outs) {
             return Err(Verdict::Declined(Decline::Quarantined));
         }
         let capability = state.backend.capability();
@@ -179,7 +179,7 @@ impl HybridExecutor {
     }
 
     /// The expected time of an operation on a device, with the moving of arguments, in microseconds.
-    fn cost_us(
+    pub(super) fn cost_us(
         &self,
         state: &Arc<DeviceState>,
         op: &Op,
@@ -222,7 +222,7 @@ impl HybridExecutor {
 
 /// The device with most bytes of the arguments. Of equals another one than the CPU, then the first: what was computed away
 /// from the CPU is where the work has gone, and the CPU's share follows it rather than call it back at every step.
-fn residence(args: &[Arg<'_>]) -> Option<Arc<DeviceState>> {
+pub(super) fn residence(args: &[Arg<'_>]) -> Option<Arc<DeviceState>> {
     let mut bytes: SmallVec<[(&Arc<DeviceState>, usize); 4]> = SmallVec::new();
     for x in args {
         match bytes.iter_mut().find(|(home, _)| Arc::ptr_eq(home, &x.home)) {

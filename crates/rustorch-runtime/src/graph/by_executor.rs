@@ -1,11 +1,14 @@
-//! Programs by the executor: each operation is dispatched as outside a graph, with placement, fallback and records.
+//! Programs by the executor: each operation is dispatched as outside a graph, with placement, fallback and records; what a device compiled
+//! runs there as a whole.
 
+use super::copies::{Copies, SharedCopies};
 use super::memory_plan::{last_uses, roots, staged_states};
 use super::program::Run;
-use crate::executor::{Operand, Output, OutputVec};
+use super::regions::{CompiledPart, Missed};
+use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{
-    CopyOp, Error, Graph, GraphOperand, Layout, Node, Op, PhiloxKey, Result, Source, ValueId,
+    CopyOp, Error, Fault, Graph, GraphOperand, Layout, Op, PhiloxKey, Result, Source, ValueId,
 };
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -20,10 +23,18 @@ pub(super) struct Replay {
     staged: Vec<usize>,
     /// The draw of each key.
     draws: HashMap<PhiloxKey, usize>,
+    /// What is compiled, in the order of its nodes.
+    regions: Vec<CompiledPart>,
+    /// Of programs with regions: what runs the nodes in none, and what is copied before them.
+    between: Option<(HybridExecutor, SharedCopies)>,
 }
 
 impl Replay {
-    pub(super) fn new(graph: &Graph) -> Replay {
+    pub(super) fn new(
+        graph: &Graph,
+        regions: Vec<CompiledPart>,
+        between: Option<(HybridExecutor, SharedCopies)>,
+    ) -> Replay {
         let roots = roots(graph);
         let last = last_uses(graph, &roots);
         let mut freed = vec![Vec::new(); graph.nodes.len()];
@@ -39,10 +50,40 @@ impl Replay {
         }
         let staged = staged_states(graph, &roots);
         let draws = graph.draws.iter().enumerate().map(|(i, draw)| (draw.key, i)).collect();
-        Replay { roots, freed, staged, draws }
+        Replay { roots, freed, staged, draws, regions, between }
+    }
+
+    pub(super) fn regions(&self) -> &[CompiledPart] {
+        &self.regions
     }
 
     pub(super) fn run(&self, run: &Run<'_>) -> Result<OutputVec> {
+        let executor = self.between.as_ref().map_or(run.executor, |(executor, _)| executor);
+        let run = &Run { executor, ..*run };
+        // A device that is lost takes the results of its regions along: everything is computed again, without it.
+        let mut lost = usize::MAX;
+        loop {
+            let mut has_written = false;
+            let result = self.run_once(run, &mut has_written);
+            let is_gone = match &result {
+                Ok(outputs) => outputs.iter().any(|output| output.storage.is_lost()),
+                Err(Error::Fault(fault)) => matches!(**fault, Fault::DeviceLost { .. }),
+                Err(_) => false,
+            };
+            let there = self.regions.iter().filter(|region| !region.state.health.is_lost()).count();
+            if !is_gone
+                || has_written
+                || there >= lost
+                || there == self.regions.len()
+                || run.executor.returns_faults()
+            {
+                return result;
+            }
+            lost = there;
+        }
+    }
+
+    fn run_once(&self, run: &Run<'_>, has_written: &mut bool) -> Result<OutputVec> {
         let (graph, executor) = (run.graph, run.executor);
         let mut memory: Vec<Option<Storage>> = vec![None; graph.values.len()];
         for (i, value) in graph.values.iter().enumerate() {
@@ -59,12 +100,29 @@ impl Replay {
             let copy = executor.run(&Op::Copy(CopyOp), &[state])?.remove(0);
             memory[whole.value.index()] = Some(copy.storage);
         }
-        for (n, node) in graph.nodes.iter().enumerate() {
-            self.step(run, node, &mut memory)?;
-            for id in &self.freed[n] {
+        let mut copies = Copies::default();
+        let mut regions = self.regions.iter().peekable();
+        let mut next = 0;
+        while next < graph.nodes.len() {
+            let first = next;
+            match regions.next_if(|region| region.nodes.start == first) {
+                Some(region) => {
+                    self.run_region(run, region, &mut memory, &mut copies)?;
+                    next = region.nodes.end;
+                }
+                None => {
+                    *has_written |= self.writes_state(graph, first);
+                    self.step(run, first, &mut memory, &mut copies)?;
+                    next += 1;
+                }
+            }
+            // What a region reads is there until all of it is done.
+            for id in self.freed[first..next].iter().flatten() {
                 memory[id.index()] = None;
             }
+            copies.forget(first..next);
         }
+        *has_written |= !self.staged.is_empty();
         for &i in &self.staged {
             let whole = graph.whole(graph.states[i].first);
             let copy = self.operand(&memory, &whole, &whole.layout)?;
@@ -83,7 +141,66 @@ impl Replay {
         outputs.collect()
     }
 
-    fn step(&self, run: &Run<'_>, node: &Node, memory: &mut [Option<Storage>]) -> Result<()> {
+    /// Whether a node writes to a state where it is.
+    fn writes_state(&self, graph: &Graph, node: usize) -> bool {
+        let written = graph.nodes[node].results.iter().filter(|result| result.into.is_some());
+        let mut roots = written.map(|result| self.roots[result.value.index()]);
+        roots.any(|root| match graph.values[root.index()].source {
+            Source::State(i) => !self.staged.contains(&(i as usize)),
+            _ => false,
+        })
+    }
+
+    /// Runs a region on its device; where that fails, its nodes elsewhere.
+    fn run_region(
+        &self,
+        run: &Run<'_>,
+        region: &CompiledPart,
+        memory: &mut [Option<Storage>],
+        copies: &mut Copies,
+    ) -> Result<()> {
+        let missed = {
+            let whole: Vec<GraphOperand> = region.inputs.iter().map(|id| run.graph.whole(*id)).collect();
+            let layouts = whole.iter().map(|whole| self.layout(run, whole)).collect::<Result<Vec<_>>>()?;
+            let inputs = (whole.iter().zip(&layouts))
+                .map(|(whole, layout)| self.operand(memory, whole, layout))
+                .collect::<Result<Vec<_>>>()?;
+            match region.run(run.executor, &inputs, (run.graph, run.constants)) {
+                Ok(outputs) => {
+                    for (id, output) in region.outputs.iter().zip(outputs) {
+                        memory[id.index()] = Some(output.storage);
+                    }
+                    return Ok(());
+                }
+                Err(missed) => missed,
+            }
+        };
+        if let Missed::Failed(fault) = missed {
+            return Err(fault.into());
+        }
+        let others = Run { executor: &region.others, ..*run };
+        for n in region.nodes.clone() {
+            self.step(&others, n, memory, copies)?;
+        }
+        if let Missed::Doubted = missed {
+            let whole: Vec<GraphOperand> = region.outputs.iter().map(|id| run.graph.whole(*id)).collect();
+            let outputs = whole.iter().map(|whole| self.operand(memory, whole, &whole.layout));
+            let outputs = outputs.collect::<Result<Vec<_>>>()?;
+            if !run.executor.any_nan(outputs.into_iter())? {
+                region.quarantine(run.executor);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        run: &Run<'_>,
+        n: usize,
+        memory: &mut [Option<Storage>],
+        copies: &mut Copies,
+    ) -> Result<()> {
+        let node = &run.graph.nodes[n];
         let layouts = |operands: &mut dyn Iterator<Item = &GraphOperand>| {
             operands.map(|operand| self.layout(run, operand)).collect::<Result<SmallVec<[Layout; 4]>>>()
         };
@@ -98,6 +215,10 @@ impl Replay {
             let args: Vec<Operand<'_>> = (node.args.iter().zip(&arg_layouts))
                 .map(|(operand, layout)| self.operand(memory, operand, layout))
                 .collect::<Result<_>>()?;
+            let args = match &self.between {
+                Some((_, shared)) => shared.replace(run, (n, node), args, copies),
+                None => args,
+            };
             if into.is_empty() {
                 match (op, node.device) {
                     (Op::Copy(_), Some(device)) => {

@@ -2,14 +2,19 @@
 
 mod by_executor;
 mod capture;
+mod copies;
 mod fallible;
 mod guards;
 mod memory_plan;
 mod on_cpu;
+mod partition;
 mod passes;
 mod program;
+mod regions;
 
 pub(crate) use capture::Capture;
 pub use capture::Captured;
+pub use partition::{Crossing, OutsideNode, PartitionPlan, ProgramOptions, Reason, RegionPlan};
 pub use passes::Pass;
 pub use program::Program;
+pub use regions::RegionReport;

@@ -2,8 +2,11 @@
 
 use super::by_executor::Replay;
 use super::capture::Captured;
+use super::copies::SharedCopies;
 use super::on_cpu::CpuProgram;
+use super::partition::{self, Partition, PartitionPlan, ProgramOptions, settle};
 use super::passes::Pass;
+use super::regions::{CompiledPart, RegionReport, compile_all};
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result, ValueId};
@@ -13,7 +16,9 @@ use std::fmt;
 /// A captured graph, made ready to run again and again: what can be found out from the graph alone is found out once.
 ///
 /// Where everything is on the CPU, a run calls the kernels one after the other, on memory that was planned: no inference, planning,
-/// dispatch or allocation of temporaries. Elsewhere each operation is dispatched as outside a graph.
+/// dispatch or allocation of temporaries. Elsewhere each operation is dispatched as outside a graph, but for regions that a device compiles
+/// ([`Compiler`](rustorch_core::Compiler)): these run as a whole, where [that pays](Program::plan). If its device fails at a region, the
+/// region's operations run one by one on the next ones.
 ///
 /// A run is one change of the states. If it fails for the values of its arguments (an index out of range, a singular matrix), they are
 /// as they were; if a device fails while it writes to them, they may be partly written.
@@ -24,11 +29,13 @@ pub struct Program {
     executor: HybridExecutor,
     on_cpu: Option<CpuProgram>,
     replay: Replay,
+    plan: Option<PartitionPlan>,
     /// By input: whether some operation sees it by another dtype, as of complex numbers, so that it has to start with its storage.
     is_recast: Vec<bool>,
 }
 
 /// What a run is given.
+#[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
     pub(super) graph: &'a Graph,
     pub(super) executor: &'a HybridExecutor,
@@ -44,31 +51,51 @@ impl Program {
     ///
     /// # Errors
     /// If [`Graph::verify`] refuses the graph, or a tensor has not the size, dtype or device that the graph says.
-    pub fn new(executor: &HybridExecutor, mut captured: Captured, passes: &[Pass]) -> Result<Program> {
+    pub fn new(executor: &HybridExecutor, captured: Captured, passes: &[Pass]) -> Result<Program> {
+        Program::with_options(executor, captured, passes, ProgramOptions::default())
+    }
+
+    /// As [`new`](Self::new), with options.
+    ///
+    /// # Errors
+    /// As there; and if a region that a device is to compile is refused as a mistake.
+    pub fn with_options(
+        executor: &HybridExecutor,
+        mut captured: Captured,
+        passes: &[Pass],
+        options: ProgramOptions,
+    ) -> Result<Program> {
         captured.graph.verify()?;
         for pass in passes {
             pass.run(&mut captured, executor)?;
         }
+        check_tensors(&captured)?;
+        let on_cpu = CpuProgram::new(&captured.graph, executor);
+        let partition = match on_cpu.is_some() && executor.runs_all_on_cpu() {
+            true => None,
+            false => partition::partition(&mut captured, executor, options)?,
+        };
+        let mut plan = None;
+        let (replay, on_cpu) = match partition {
+            Some(Partition { plan: found, regions, runs_on }) if !regions.is_empty() => {
+                let plan = plan.insert(found);
+                let executor = &executor.partitioned();
+                let planned = regions.len();
+                let regions = compile_all(plan, regions, executor, &captured)?;
+                let sides: Vec<_> = regions.iter().map(CompiledPart::sides).collect();
+                let runs_on = match regions.len() == planned {
+                    true => runs_on,
+                    false => settle(plan, &captured, executor, &sides)?,
+                };
+                let copies = SharedCopies::new(&captured.graph, runs_on);
+                (Replay::new(&captured.graph, regions, Some((executor.clone(), copies))), None)
+            }
+            partition => {
+                plan = partition.map(|partition| partition.plan);
+                (Replay::new(&captured.graph, Vec::new(), None), on_cpu)
+            }
+        };
         let Captured { graph, constants, states } = captured;
-        let firsts = graph.states.iter().map(|state| state.first);
-        let wanted = [("constant", graph.constants(), &constants), ("state", firsts.collect(), &states)];
-        for (role, values, storages) in wanted {
-            if values.len() != storages.len() {
-                return Err(wrong(format!("{} tensors for {} {role}s", storages.len(), values.len())));
-            }
-            for (i, (id, storage)) in values.iter().zip(storages).enumerate() {
-                check_tensor(&graph, *id, storage, role == "state")
-                    .map_err(|error| wrong(format!("the tensor of {role} {i}: {error}")))?;
-            }
-        }
-        let mut seen = HashMap::new();
-        for (i, storage) in constants.iter().chain(&states).enumerate() {
-            if let Some(first) = seen.insert(storage.identity(), i) {
-                return Err(wrong(format!("tensors {first} and {i}, constants first, are the same memory")));
-            }
-        }
-        let on_cpu = CpuProgram::new(&graph, executor);
-        let replay = Replay::new(&graph);
         let is_recast = graph.inputs.iter().map(|&id| {
             let is_other = |operand: &GraphOperand| {
                 operand.value == id && operand.dtype != graph.values[id.index()].dtype
@@ -76,7 +103,17 @@ impl Program {
             graph.nodes.iter().flat_map(|node| &node.args).chain(&graph.outputs).any(is_other)
         });
         let is_recast = is_recast.collect();
-        Ok(Program { graph, constants, states, executor: executor.clone(), on_cpu, replay, is_recast })
+        Ok(Program { graph, constants, states, executor: executor.clone(), on_cpu, replay, plan, is_recast })
+    }
+
+    /// Which parts of the graph devices compiled, and why not the rest; `None` where no device compiles, or all is on the CPU and stays there.
+    pub fn plan(&self) -> Option<&PartitionPlan> {
+        self.plan.as_ref()
+    }
+
+    /// What became of the regions of the [plan](Self::plan) so far, in order.
+    pub fn region_reports(&self) -> Vec<RegionReport> {
+        self.replay.regions().iter().map(CompiledPart::report).collect()
     }
 
     /// The graph.
@@ -128,7 +165,7 @@ impl Program {
 
     /// As [`run`](Self::run), on inputs whose elements are contiguous in their storages.
     fn run_contiguous(&self, inputs: &[Operand<'_>], keys: &[PhiloxKey]) -> Result<OutputVec> {
-        let Program { graph, constants, states, executor, on_cpu, replay, is_recast: _ } = self;
+        let Program { graph, constants, states, executor, on_cpu, replay, .. } = self;
         let run = Run { graph, executor, inputs, constants, states, keys };
         match on_cpu {
             Some(program) if executor.runs_plainly_on_cpu() => program.run(&run),
@@ -168,6 +205,29 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// Whether the memory of constants and states is what the graph says.
+fn check_tensors(captured: &Captured) -> Result<()> {
+    let Captured { graph, constants, states } = captured;
+    let firsts = graph.states.iter().map(|state| state.first);
+    let wanted = [("constant", graph.constants(), constants), ("state", firsts.collect(), states)];
+    for (role, values, storages) in wanted {
+        if values.len() != storages.len() {
+            return Err(wrong(format!("{} tensors for {} {role}s", storages.len(), values.len())));
+        }
+        for (i, (id, storage)) in values.iter().zip(storages).enumerate() {
+            check_tensor(graph, *id, storage, role == "state")
+                .map_err(|error| wrong(format!("the tensor of {role} {i}: {error}")))?;
+        }
+    }
+    let mut seen = HashMap::new();
+    for (i, storage) in constants.iter().chain(states).enumerate() {
+        if let Some(first) = seen.insert(storage.identity(), i) {
+            return Err(wrong(format!("tensors {first} and {i}, constants first, are the same memory")));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a constant's or state's memory is what the graph says of it.

@@ -6,6 +6,7 @@ mod fold;
 mod fuse_pointwise;
 mod matmul_epilogue;
 mod merge;
+pub(super) mod reflect_pad;
 
 use super::capture::Captured;
 use crate::executor::HybridExecutor;

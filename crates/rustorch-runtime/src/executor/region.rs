@@ -1,0 +1,172 @@
+//! Compiled regions of graphs: compiling them, and running them as an operation would run.
+
+use super::dispatch::kind;
+use super::run::FreshOutput;
+use super::{HybridExecutor, Operand, Output, OutputVec};
+use crate::device_state::DeviceState;
+use crate::storage::{ReadGuard, Storage};
+use rustorch_core::{CompiledRegion, Compiler, Decline, Fault, Graph, OutputMeta, View, ViewMut, Work};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A compiled region, with the constants that it was compiled with.
+pub(crate) struct Compiled {
+    /// Dropped first: it may refer to the memory of the constants.
+    program: Box<dyn CompiledRegion>,
+    /// Where the device reads the constants; these are kept for as long as the program.
+    _constants: Vec<Output>,
+    /// The constants, and the versions that they had.
+    sources: Vec<(Storage, u64)>,
+}
+
+/// What a region is run with.
+pub(crate) struct RegionCall<'a> {
+    pub(crate) state: &'a Arc<DeviceState>,
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) inputs: &'a [Operand<'a>],
+    pub(crate) outs: &'a [OutputMeta],
+    pub(crate) work: Work,
+}
+
+/// Why a region did not run.
+pub(crate) enum RegionFailure {
+    /// It is not ready.
+    Declined(Decline),
+    /// Somebody has written to a constant since it was compiled.
+    Stale,
+    /// In moving inputs to its device.
+    Moving(Fault),
+    /// In making room for outputs, or running.
+    Running(Fault),
+    /// There is NaN among the outputs, which the CPU's may have as well.
+    Nan(Fault),
+}
+
+impl HybridExecutor {
+    /// Has a device compile a region with these constants.
+    pub(crate) fn compile_region(
+        &self,
+        state: &Arc<DeviceState>,
+        compiler: &dyn Compiler,
+        region: &Graph,
+        constants: &[Operand<'_>],
+    ) -> Result<Compiled, Fault> {
+        state.usable()?;
+        // Read before the elements are: what was copied may be newer than its version says, but never older.
+        let sources = constants.iter().map(|x| (x.storage.clone(), x.storage.version())).collect();
+        let mut there: Vec<Output> = Vec::with_capacity(constants.len());
+        for constant in constants {
+            let moved = self.retrying(state, || self.move_to(constant, state))?.operand().to_output();
+            there.push(moved);
+        }
+        let guards: Vec<ReadGuard<'_>> = there.iter().map(|constant| constant.storage.read()).collect();
+        // SAFETY: `Program::new` checked the constants, or the executor made the copies; the guards outlive the views.
+        let views: Vec<View<'_>> =
+            there.iter().map(Output::operand).map(|x| unsafe { operand_view(x) }).collect();
+        // SAFETY: the graph was verified, the views are of its constants and where the device reads them. `Compiled` keeps the memory for
+        // as long as the program, and `run_region` looks at the versions of the constants before each run, under guards.
+        let program = state.noted(unsafe { compiler.compile(region, &views) })?;
+        drop(views);
+        drop(guards);
+        Ok(Compiled { program, _constants: there, sources })
+    }
+
+    /// Runs a region on its device: results in fresh memory there.
+    pub(crate) fn run_region(&self, call: &RegionCall<'_>) -> Result<OutputVec, RegionFailure> {
+        let state = call.state;
+        state.usable().map_err(RegionFailure::Running)?;
+        call.compiled.program.ready().map_err(RegionFailure::Declined)?;
+        let result = self.with_memory(
+            state,
+            || self.run_region_once(call),
+            |failure| match failure {
+                RegionFailure::Moving(fault) | RegionFailure::Running(fault) => Some(fault),
+                _ => None,
+            },
+        );
+        match result {
+            Ok(outputs) => {
+                if self.0.check_numbers && !state.device.is_cpu() {
+                    for output in &outputs {
+                        if self.holds_nan(&output.operand()).map_err(RegionFailure::Running)? {
+                            let message = "the result of a compiled region has NaN".to_owned();
+                            return Err(RegionFailure::Nan(Fault::Numeric { device: state.device, message }));
+                        }
+                    }
+                }
+                state.counters.ran(call.work);
+                Ok(outputs)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn run_region_once(&self, call: &RegionCall<'_>) -> Result<OutputVec, RegionFailure> {
+        let state = call.state;
+        let sources = &call.compiled.sources;
+        let _constants: SmallVec<[ReadGuard<'_>; 8]> =
+            sources.iter().map(|(storage, _)| storage.read()).collect();
+        if sources.iter().any(|(storage, version)| storage.version() != *version) {
+            return Err(RegionFailure::Stale);
+        }
+        let mut moved: SmallVec<[Output; 4]> = SmallVec::new();
+        for input in call.inputs {
+            let there = self.move_to(input, state).map_err(RegionFailure::Moving)?;
+            moved.push(there.operand().to_output());
+        }
+        let mut results: SmallVec<[FreshOutput; 1]> = SmallVec::new();
+        for out in call.outs {
+            results.push(FreshOutput::new(state, out.dtype, &out.shape).map_err(RegionFailure::Running)?);
+        }
+        let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved.iter().map(|input| input.storage.read()).collect();
+        let views: SmallVec<[View<'_>; 4]> = (moved.iter().map(Output::operand))
+            // SAFETY: the program checked its inputs, and the executor made the rest; the guards outlive the views.
+            .map(|x| unsafe { operand_view(x) })
+            .collect();
+        let mut places: SmallVec<[ViewMut<'_>; 1]> = results.iter_mut().map(FreshOutput::place).collect();
+        // SAFETY: views and places have dtypes and shapes of the region's inputs and outputs, which are whole values; the constants are
+        // guarded, and of the versions with which the region was compiled.
+        let ran = unsafe { call.compiled.program.run(&views, &mut places) };
+        state.noted(ran).map_err(RegionFailure::Running)?;
+        drop(places);
+        // SAFETY: the region has written every element.
+        Ok(results.into_iter().map(|result| unsafe { result.assume_init() }).collect())
+    }
+
+    /// Notes that a region failed on its device; whoever hears of a cause for the first time is warned.
+    pub(crate) fn note_region_fault(&self, state: &DeviceState, fault: &Fault) {
+        let device = state.device;
+        state.counters.failed();
+        if self.0.shared.warnings.first(None, device, kind(fault)) {
+            tracing::warn!(%device, "a compiled region of a graph failed, and its operations run elsewhere: {fault}");
+        } else {
+            tracing::debug!(%device, "a compiled region of a graph failed: {fault}");
+        }
+    }
+
+    /// Keeps a region away from its device for some time.
+    pub(crate) fn quarantine_region(&self, state: &DeviceState, region: u64) {
+        state.health.quarantine_region(region, self.0.shared.quarantine);
+    }
+
+    /// Whether some of these results have NaN.
+    pub(crate) fn any_nan<'a>(&self, mut results: impl Iterator<Item = Operand<'a>>) -> Result<bool, Fault> {
+        results.try_fold(false, |found, result| Ok(found || self.holds_nan(&result)?))
+    }
+}
+
+/// A window for reading.
+///
+/// # Safety
+/// As of [`Operand::view`].
+unsafe fn operand_view<'a>(operand: Operand<'a>) -> View<'a> {
+    // SAFETY: this function's contract.
+    unsafe { operand.view() }
+}
+
+impl Operand<'_> {
+    /// The same elements, with a handle of their own to the memory.
+    fn to_output(self) -> Output {
+        Output { storage: self.storage.clone(), dtype: self.dtype, layout: self.layout.clone() }
+    }
+}
