@@ -24,6 +24,6 @@ pub mod suite;
 mod tolerance;
 
 pub use child::{child, in_child, is_child};
-pub use fake::{Act, Call, FakeDevice, Point, Rule};
+pub use fake::{Act, Call, FakeCompiler, FakeDevice, Point, Rule};
 pub use skip::{REQUIRE, Requirement, skip};
 pub use tolerance::{assert_close, assert_same_bits, assert_ulps, ulps};

@@ -1,29 +1,28 @@
 //! `FakeDevice`: computes by another backend, in memory of its own, and fails by script.
 
+mod compiler;
+mod memory;
 mod script;
 mod timeline;
 
-pub use script::{Act, Point, Rule};
+pub use compiler::FakeCompiler;
+pub use script::{Act, Call, Point, Rule};
+
+use compiler::OfDevice;
+use memory::{FakeMemory, Reach};
+use script::Script;
 
 use rustorch_core::profile::{DeviceProfiler, GpuBenchmarkMetrics, SpanKind};
 use rustorch_core::{
-    Backend, Buffer, C64, C128, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics, Element,
-    Extensions, Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16, copy_mismatch, f16,
+    Backend, Buffer, C64, C128, Compiler, CostModel, DType, Decline, Device, DeviceCapability, DeviceMetrics,
+    Element, Extensions, Fault, Link, Op, Streams, TensorMeta, VendorBlas, View, ViewMut, bf16,
+    copy_mismatch, f16,
 };
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use timeline::Timeline;
-
-/// What a fake device was asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Where.
-    pub point: Point,
-    /// The operation's name, where there is one.
-    pub op: Option<&'static str>,
-}
 
 /// A device in the eyes of the executor; see the [crate's documentation](crate).
 pub struct FakeDevice {
@@ -36,26 +35,13 @@ pub struct FakeDevice {
     streams: AtomicUsize,
     limit: usize,
     used: Arc<AtomicUsize>,
-    lost: AtomicBool,
-    rules: Mutex<Vec<Rule>>,
-    calls: Mutex<Vec<Call>>,
+    script: Arc<Script>,
+    compiler: Option<OfDevice>,
     timeline: Option<Timeline>,
     metrics: GpuBenchmarkMetrics,
     pci_address: Option<&'static str>,
     /// How much longer matmuls take that are not the library's.
     library: Option<Duration>,
-}
-
-/// The memory behind a fake device's buffer, at an address that it does not tell.
-struct FakeMemory {
-    buffer: Buffer,
-    used: Arc<AtomicUsize>,
-}
-
-impl Drop for FakeMemory {
-    fn drop(&mut self) {
-        self.used.fetch_sub(self.buffer.bytes(), Ordering::Relaxed);
-    }
 }
 
 impl FakeDevice {
@@ -78,9 +64,8 @@ impl FakeDevice {
             streams: AtomicUsize::new(1),
             limit: usize::MAX,
             used: Arc::default(),
-            lost: AtomicBool::new(false),
-            rules: Mutex::default(),
-            calls: Mutex::default(),
+            script: Arc::new(Script::new(device)),
+            compiler: None,
             timeline: None,
             metrics: GpuBenchmarkMetrics::default(),
             pci_address: None,
@@ -163,20 +148,32 @@ impl FakeDevice {
         self
     }
 
+    /// Lets it compile regions of graphs. What it can do and reach is what was said before.
+    pub fn with_compiler(mut self, compiler: FakeCompiler) -> FakeDevice {
+        let (script, inner) = (Arc::clone(&self.script), Arc::clone(&self.inner));
+        self.compiler = Some(OfDevice { compiler, script, inner, reach: self.reach() });
+        self
+    }
+
     /// Adds a line to its script.
     pub fn script(&self, rule: Rule) {
-        lock(&self.rules).push(rule);
+        self.script.add(rule);
     }
 
     /// Everything that it was asked to do so far.
     pub fn calls(&self) -> Vec<Call> {
-        lock(&self.calls).clone()
+        self.script.calls()
     }
 
     /// How often it was asked to run an operation.
     pub fn runs(&self, op: &str) -> usize {
-        let calls = lock(&self.calls);
+        let calls = self.script.calls();
         calls.iter().filter(|call| call.point == Point::Run && call.op == Some(op)).count()
+    }
+
+    /// How often it was asked to do something at a point.
+    pub fn calls_at(&self, point: Point) -> usize {
+        self.script.calls().iter().filter(|call| call.point == point).count()
     }
 
     /// The bytes that it has given out and not got back.
@@ -184,52 +181,21 @@ impl FakeDevice {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Notes a call, and does what the script says.
     fn enter(&self, point: Point, op: Option<&'static str>) -> Result<Option<Act>, Fault> {
-        lock(&self.calls).push(Call { point, op });
-        let act = lock(&self.rules).iter_mut().find_map(|rule| rule.fires(point, op));
-        if act == Some(Act::Lose) {
-            self.lost.store(true, Ordering::Relaxed);
-        }
-        if self.lost.load(Ordering::Relaxed) {
-            let message = "by script".to_owned();
-            return Err(Fault::DeviceLost { device: self.device, message });
-        }
-        if let Some(Act::Delay(time)) = act {
-            std::thread::sleep(time);
-        }
-        match act.as_ref().and_then(|act| act.fault(self.device)) {
-            Some(fault) => Err(fault),
-            None => Ok(act),
-        }
+        self.script.enter(point, op)
     }
 
-    /// The memory that the inner backend can work with: this device's, or that of one that it reaches.
-    fn host<'a>(&self, buffer: &'a Buffer) -> Result<&'a Buffer, Fault> {
-        let at = buffer.location();
-        if at != self.device && !self.capability.reaches.contains(&at) {
-            let message = format!("it was given memory of {at}, which it does not reach");
-            return Err(Fault::Backend { device: self.device, message });
-        }
-        match buffer.memory::<FakeMemory>() {
-            Some(memory) if at == self.device && !Arc::ptr_eq(&memory.used, &self.used) => {
-                let message = format!("it was given memory of another device that is called {at}");
-                Err(Fault::Backend { device: self.device, message })
-            }
-            Some(memory) => Ok(&memory.buffer),
-            None => Ok(buffer),
-        }
+    fn reach(&self) -> Reach {
+        let others = self.capability.reaches.clone();
+        Reach { device: self.device, used: Arc::clone(&self.used), others }
     }
 
     fn view<'a>(&self, view: &View<'a>) -> Result<View<'a>, Fault> {
-        let window = if view.is_aliased() { View::aliased } else { View::new };
-        // SAFETY: the same window onto the same bytes; the inner buffer is as large as the outer one.
-        Ok(unsafe { window(self.host(view.buffer())?, view.dtype(), view.layout()) })
+        self.reach().view(view)
     }
 
     fn place<'a>(&self, place: &ViewMut<'a>) -> Result<ViewMut<'a>, Fault> {
-        // SAFETY: as above; the outer window is exclusive and not used while this one lives.
-        Ok(unsafe { ViewMut::from_shared(self.host(place.buffer())?, place.dtype(), place.layout()) })
+        self.reach().place(place)
     }
 }
 
@@ -345,6 +311,10 @@ unsafe impl Backend for FakeDevice {
         self.enter(Point::Synchronize, None).map(drop)
     }
 
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        self.compiler.as_ref().map(|compiler| compiler as &dyn Compiler)
+    }
+
     fn extensions(&self) -> Extensions<'_> {
         Extensions {
             streams: Some(self),
@@ -416,9 +386,4 @@ fn plant(place: &mut ViewMut<'_>, error: f64) {
         DType::C128 => change::<C128>(place, |x| C128::new(x.re + error * x.norm(), x.im)),
         _ => {}
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Lists of calls and rules are valid whatever happened under the lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

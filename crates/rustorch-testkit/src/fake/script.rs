@@ -1,6 +1,8 @@
 //! Scripts of a fake device.
 
-use rustorch_core::{Decline, Device, Fault};
+use rustorch_core::{Decline, Device, Error, Fault};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A place in the life of a device where a script may interfere.
@@ -20,12 +22,18 @@ pub enum Point {
     CopyFromPeer,
     /// It is waited for.
     Synchronize,
+    /// It compiles a region of a graph.
+    Compile,
+    /// It is asked whether a compiled region is ready; nothing but [`Act::Decline`] happens there.
+    Ready,
+    /// It runs a compiled region.
+    RunRegion,
 }
 
 /// What happens there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// It declines; at [`Point::Supports`] only.
+    /// It declines; at [`Point::Supports`] and [`Point::Ready`] only.
     Decline(Decline),
     /// Its driver refuses: [`Fault::Backend`].
     Fail,
@@ -37,12 +45,16 @@ pub enum Act {
     RunOut,
     /// It is gone, and every later call finds it so: [`Fault::DeviceLost`].
     Lose,
-    /// It works, but the first element of each floating-point or complex result is NaN; at [`Point::Run`] only.
+    /// It works, but the first element of each floating-point or complex result is NaN; at [`Point::Run`] and
+    /// [`Point::RunRegion`] only.
     Nan,
-    /// It works, but the first element of each floating-point or complex result is off by so much of its modulus; at [`Point::Run`] only.
+    /// It works, but the first element of each floating-point or complex result is off by so much of its modulus; at [`Point::Run`] and
+    /// [`Point::RunRegion`] only.
     Err(f64),
     /// It works, but takes so long.
     Delay(Duration),
+    /// It finds a mistake of the caller: [`Fault::Invalid`].
+    Refuse,
 }
 
 impl Act {
@@ -54,6 +66,7 @@ impl Act {
             Act::TimeOut => Fault::Timeout { device, millis: 1 },
             Act::RunOut => Fault::OutOfMemory { device, requested: 0 },
             Act::Lose => Fault::DeviceLost { device, message: message() },
+            Act::Refuse => Error::argument("fake", message()).into(),
             Act::Decline(_) | Act::Nan | Act::Err(_) | Act::Delay(_) => return None,
         })
     }
@@ -111,4 +124,60 @@ impl Rule {
         self.times = self.times.checked_sub(1)?;
         Some(self.act.clone())
     }
+}
+
+/// What a fake device was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Where.
+    pub point: Point,
+    /// The operation's name, where there is one.
+    pub op: Option<&'static str>,
+}
+
+/// The script of a device, and how far it got.
+pub(super) struct Script {
+    device: Device,
+    lost: AtomicBool,
+    rules: Mutex<Vec<Rule>>,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Script {
+    pub(super) fn new(device: Device) -> Script {
+        Script { device, lost: AtomicBool::new(false), rules: Mutex::default(), calls: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, rule: Rule) {
+        lock(&self.rules).push(rule);
+    }
+
+    pub(super) fn calls(&self) -> Vec<Call> {
+        lock(&self.calls).clone()
+    }
+
+    /// Notes a call, and does what the script says.
+    pub(super) fn enter(&self, point: Point, op: Option<&'static str>) -> Result<Option<Act>, Fault> {
+        lock(&self.calls).push(Call { point, op });
+        let act = lock(&self.rules).iter_mut().find_map(|rule| rule.fires(point, op));
+        if act == Some(Act::Lose) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        if self.lost.load(Ordering::Relaxed) {
+            let message = "by script".to_owned();
+            return Err(Fault::DeviceLost { device: self.device, message });
+        }
+        if let Some(Act::Delay(time)) = act {
+            std::thread::sleep(time);
+        }
+        match act.as_ref().and_then(|act| act.fault(self.device)) {
+            Some(fault) => Err(fault),
+            None => Ok(act),
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Lists are valid whatever happened under the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! The simulated timeline of a fake device.
 
-use super::lock;
+use super::script::lock;
 use rustorch_core::Fault;
 use rustorch_core::profile::{ClockMap, DeviceProfiler, DeviceSpan, SpanKind, current_sequence, host_ns};
 use std::sync::Mutex;
