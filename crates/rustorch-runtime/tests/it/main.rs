@@ -19,9 +19,11 @@ mod in_place;
 mod manager;
 mod memory;
 mod operand;
+mod partition;
 mod placement;
 mod profile;
 mod property;
+mod region_faults;
 mod registry;
 
 // Modules with tests of their own, and what they need.

@@ -35,7 +35,8 @@ pub struct RegionPlan {
     pub nodes: Range<usize>,
     /// How long a run is expected to take, in microseconds, without the moving of inputs and outputs.
     pub run_us: f64,
-    /// How long the nodes would take one by one, each where placement puts it; infinite if it puts some nowhere.
+    /// How long the nodes would take one by one, each where placement puts it, and the moving of what others need elsewhere; infinite if it
+    /// puts some nowhere.
     pub outside_us: f64,
     /// How long it takes to compile, in microseconds.
     pub compile_us: f64,

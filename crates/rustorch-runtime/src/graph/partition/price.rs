@@ -103,7 +103,9 @@ impl Pricer<'_> {
         });
         let (run_us, compile_us) = (1e6 * price.run, 1e6 * price.compile);
         let once_us = compile_us + constants.sum::<f64>();
-        let outside_us = nodes.iter().map(|node| self.forecast.us[*node as usize]).sum();
+        let alone = nodes.iter().map(|node| self.forecast.us[*node as usize]).sum::<f64>();
+        let alone_crossing = extracted.outputs.iter().map(|id| self.alone_crossing_us(*id, regions));
+        let outside_us = alone + alone_crossing.sum::<f64>();
         Ok(Priced { nodes, extracted, run_us, outside_us, compile_us, crossing_us, once_us })
     }
 
@@ -125,17 +127,29 @@ impl Pricer<'_> {
             let home = region.unwrap_or(&self.forecast.homes[id.index()]);
             return self.executor.crossing_us(home, self.state, bytes);
         }
+        self.sending_us(self.state, id, regions)
+    }
+
+    /// What the crossing of a value that the part makes would cost, if its node ran by itself where it is expected to.
+    fn alone_crossing_us(&self, id: ValueId, regions: &[Option<Arc<DeviceState>>]) -> f64 {
+        self.sending_us(&self.forecast.homes[id.index()], id, regions)
+    }
+
+    /// The moving of a value from a device to each one that needs it outside the part.
+    fn sending_us(&self, from: &Arc<DeviceState>, id: ValueId, regions: &[Option<Arc<DeviceState>>]) -> f64 {
         let mut devices: SmallVec<[&Arc<DeviceState>; 4]> = SmallVec::new();
-        let outside = readers.iter().map(|reader| *reader as usize).filter(|reader| !self.is_inside[*reader]);
-        let needing =
-            outside.filter_map(|reader| regions[reader].as_ref().or(self.forecast.runs_on[reader].as_ref()));
+        let readers = self.dag.readers(id).iter().map(|reader| *reader as usize);
+        let needing = readers
+            .filter(|reader| !self.is_inside[*reader])
+            .filter_map(|reader| regions[reader].as_ref().or(self.forecast.runs_on[reader].as_ref()));
         let returned = self.dag.is_output(id).then(|| &self.forecast.homes[id.index()]);
         for device in needing.chain(returned) {
             if !devices.iter().any(|known| Arc::ptr_eq(known, device)) {
                 devices.push(device);
             }
         }
-        devices.iter().map(|device| self.executor.crossing_us(self.state, device, bytes)).sum()
+        let bytes = self.graph.values[id.index()].bytes() as u64;
+        devices.iter().map(|device| self.executor.crossing_us(from, device, bytes)).sum()
     }
 
     /// The part without nodes at its border whose leaving out saves more moving than they save time: first from its end, then from its
@@ -160,7 +174,7 @@ impl Pricer<'_> {
     fn trim(&mut self, node: u32, beyond: &[u32], saved_share: f64, regions: &[Option<Arc<DeviceState>>]) {
         let at = node as usize;
         let is_border = !beyond.iter().any(|other| self.is_inside[*other as usize]);
-        if !self.is_inside[at] || self.forecast.is_heavy[at] || !is_border {
+        if !self.is_inside[at] || !is_border {
             return;
         }
         let graph = self.graph;
@@ -171,7 +185,12 @@ impl Pricer<'_> {
                 values.push(id);
             }
         }
-        let crossing = |pricer: &Self| values.iter().map(|id| pricer.crossing_us(*id, regions)).sum::<f64>();
+        // What a node outside sends elsewhere it sends from where it runs by itself.
+        let crossing = |pricer: &Self| {
+            let made = graph.nodes[at].results.iter().filter(|_| !pricer.is_inside[at]);
+            let alone = made.map(|result| pricer.alone_crossing_us(result.value, regions)).sum::<f64>();
+            alone + values.iter().map(|id| pricer.crossing_us(*id, regions)).sum::<f64>()
+        };
         let inside = crossing(self);
         self.is_inside[at] = false;
         let outside = crossing(self);

@@ -3,9 +3,7 @@
 use super::super::capture::Captured;
 use super::edit::{Uses, take_out};
 use crate::executor::{HybridExecutor, Operand};
-use rustorch_core::{
-    Concat, DType, DTypeKind, Graph, GraphOperand, Layout, Node, Op, Result, Source, ValueId,
-};
+use rustorch_core::{Concat, DType, DTypeKind, Graph, GraphOperand, Node, Op, Result, Source};
 
 /// The slices that a concatenation may have: reflected elements are one each.
 const MOST_SLICES: usize = 64;

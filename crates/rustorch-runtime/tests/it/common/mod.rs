@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod graphs;
+
 use rustorch_core::{Backend, Device, Element, Layout, Shape};
 use rustorch_cpu::CpuBackend;
 use rustorch_runtime::{Builder, HybridExecutor, Operand, Output, Placement};
