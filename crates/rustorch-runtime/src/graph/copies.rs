@@ -65,11 +65,9 @@ impl SharedCopies {
             let arg = &node.args[i];
             let value = &run.graph.values[arg.value.index()];
             let root = self.roots[arg.value.index()];
-            // The executor keeps copies of constants from run to run, but not on the CPU.
-            let is_kept = matches!(value.source, Source::Constant(_)) && !state.device.is_cpu();
             let span = bytes_reached(arg.dtype, &arg.layout).unwrap_or(0);
             let is_much = value.bytes() <= SMALL || span >= value.bytes() / 2;
-            !is_kept && is_much && into().all(|into| self.roots[into.value.index()] != root)
+            is_much && into().all(|into| self.roots[into.value.index()] != root)
         };
         let shared: Vec<usize> = (0..args.len()).filter(|&i| is_shared(i)).collect();
         for &i in &shared {

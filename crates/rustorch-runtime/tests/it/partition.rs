@@ -120,6 +120,7 @@ fn naive_copies(program: &Program, plan: &PartitionPlan) -> usize {
         copies += node.args.iter().filter(|arg| home[arg.value.index()] != at).count();
         for result in &node.results {
             let into = result.into.as_ref().map(|into| home[into.value.index()]);
+            copies += usize::from(into.is_some_and(|into| into != at));
             home[result.value.index()] = into.unwrap_or(at);
         }
     }
@@ -152,7 +153,10 @@ fn random_graphs_compute_what_the_cpu_computes() {
             }
         }
         assert!(plan.copies.len() <= naive_copies(&program, plan), "seed {seed}\n{plan}");
-        assert!(program.region_reports().iter().all(|report| report.runs == 3 && report.faults == 0));
+        // Writing in place moves what it writes, too.
+        let made = copies_of_run(&executor, || drop(graphs::run_program(&executor, &program, 5)));
+        assert!(seed % 2 == 0 || made <= plan.copies.len() as u64, "seed {seed}: {made} copies\n{plan}");
+        assert!(program.region_reports().iter().all(|report| report.runs == 4 && report.faults == 0));
         regions += plan.regions.len();
         outside += plan.outside.len();
         planned += plan.nodes();

@@ -347,7 +347,10 @@ struct Crossings<'a> {
 impl Crossings<'_> {
     /// A value that a device needs, if another one holds it.
     fn one(&self, value: ValueId, to: &Arc<DeviceState>) -> Option<Crossing> {
-        let from = &self.forecast.homes[value.index()];
+        self.between(value, &self.forecast.homes[value.index()], to)
+    }
+
+    fn between(&self, value: ValueId, from: &Arc<DeviceState>, to: &Arc<DeviceState>) -> Option<Crossing> {
         let bytes = self.graph.values[value.index()].bytes() as u64;
         if Arc::ptr_eq(from, to) || bytes == 0 {
             return None;
@@ -379,8 +382,8 @@ impl Crossings<'_> {
         (inputs, outputs)
     }
 
-    /// What a run copies: each value once for each device that reads it, and once for each node that moves it; constants of regions are
-    /// moved when these are compiled.
+    /// What a run copies: each value once for each device that reads it, and once for each node that moves it; results that are wanted
+    /// elsewhere than where they are computed, as of writing in place. Constants of regions are moved when these are compiled.
     fn copies(&self, is_inside: &[bool]) -> Vec<Crossing> {
         let mut copies: Vec<Crossing> = Vec::new();
         let mut transfers: Vec<Crossing> = Vec::new();
@@ -391,6 +394,8 @@ impl Crossings<'_> {
                 |id: ValueId| matches!(self.graph.values[id.index()].source, Source::Constant(_));
             let read = node.args.iter().map(|arg| arg.value).filter(|id| !(is_inside[n] && is_constant(*id)));
             list.extend(read.filter_map(|id| self.one(id, state)));
+            let made = node.results.iter().map(|result| result.value);
+            transfers.extend(made.filter_map(|id| self.between(id, state, &self.forecast.homes[id.index()])));
         }
         copies.sort_unstable();
         copies.dedup();

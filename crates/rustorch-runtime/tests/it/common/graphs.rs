@@ -5,7 +5,7 @@ use rustorch_core::{
     BinaryOp, Concat, DType, Device, Dropout, Graph, Layout, MatMul, Node, Op, PhiloxKey, Softmax, Source,
     UnaryOp,
 };
-use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, PartitionPlan, Program};
+use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, OutputVec, PartitionPlan, Program};
 use std::collections::BTreeSet;
 
 /// Splitmix64.
@@ -132,16 +132,21 @@ pub fn random(
     (captured, weights)
 }
 
-/// The bytes of what a run returns, on these inputs.
+/// The bytes of what a run returns, on inputs by this seed.
 pub fn outputs(executor: &HybridExecutor, program: &Program, seed: usize) -> Vec<Vec<u8>> {
+    let outputs = run_program(executor, program, seed);
+    outputs.iter().map(|output| bytes(executor, &output.operand())).collect()
+}
+
+/// What a run returns, on inputs by this seed.
+pub fn run_program(executor: &HybridExecutor, program: &Program, seed: usize) -> OutputVec {
     let inputs: Vec<Output> =
         (0..2).map(|i| upload(executor, &matrix(10 + seed + i), &[SIDE, SIDE])).collect();
     let operands: Vec<Operand<'_>> = inputs.iter().map(Output::operand).collect();
     let keys: Vec<PhiloxKey> = (0..program.graph().draws.len())
         .map(|i| PhiloxKey { seed: 99, offset: (1000 * seed + i) as u64 * 64 })
         .collect();
-    let outputs = program.run(&operands, || keys).unwrap();
-    outputs.iter().map(|output| bytes(executor, &output.operand())).collect()
+    program.run(&operands, || keys).unwrap()
 }
 
 /// What comes behind each node: those that read its results, and those that overwrite what it reads.
