@@ -3,17 +3,18 @@
 use super::arrange::MovedArg;
 use super::plan::{Arg, OutputDevice, residence};
 use super::run::{Metas, total_bytes};
-use super::{HybridExecutor, Operand};
+use super::{HybridExecutor, Operand, Output};
 use crate::device_state::DeviceState;
 use crate::placement::{Placement, Situation};
 use crate::storage::Storage;
-use rustorch_core::{Device, Fault, Layout, Op, OpType, OutputMeta, Result, Verdict};
+use rustorch_core::{DType, Device, Fault, Layout, Op, OpType, OutputMeta, Result, TensorMeta, Verdict};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// An argument that is not there yet.
 pub(crate) struct ForeseenArg<'a> {
-    pub(crate) dtype: rustorch_core::DType,
+    pub(crate) dtype: DType,
     pub(crate) layout: &'a Layout,
     /// The device that will hold it.
     pub(crate) home: Arc<DeviceState>,
@@ -73,11 +74,7 @@ impl HybridExecutor {
     ) -> Result<Foresight> {
         let args: SmallVec<[Arg<'_>; 4]> = (args.iter())
             .map(|arg| Arg {
-                meta: rustorch_core::TensorMeta {
-                    dtype: arg.dtype,
-                    layout: arg.layout,
-                    device: arg.home.device,
-                },
+                meta: TensorMeta { dtype: arg.dtype, layout: arg.layout, device: arg.home.device },
                 operand: arg.storage.map(|storage| Operand { storage, dtype: arg.dtype, layout: arg.layout }),
                 home: Arc::clone(&arg.home),
             })
@@ -90,7 +87,17 @@ impl HybridExecutor {
             candidates.iter().map(|state| self.ability(state, op, &metas, &args, outs)).collect();
         let class = op.class(&metas);
         let work = Situation { op, class, bytes: total_bytes(&metas, outs), home };
-        let cost = |state: &Arc<DeviceState>| self.cost_us(state, op, &metas, &args, outs);
+        // Asked more than once, and dear where many rates are known.
+        let known: RefCell<SmallVec<[(*const DeviceState, f64); 4]>> = RefCell::default();
+        let cost = |state: &Arc<DeviceState>| {
+            let at = Arc::as_ptr(state);
+            let found = known.borrow().iter().find(|(known, _)| *known == at).map(|(_, us)| *us);
+            found.unwrap_or_else(|| {
+                let us = self.cost_us(state, op, &metas, &args, outs);
+                known.borrow_mut().push((at, us));
+                us
+            })
+        };
         // As planning orders those that can, and one more.
         let first = |more: Option<&Arc<DeviceState>>| {
             let able = candidates.iter().zip(&verdicts);
@@ -145,7 +152,7 @@ impl HybridExecutor {
         &self,
         source: &Operand<'_>,
         state: &Arc<DeviceState>,
-    ) -> Result<Option<crate::executor::Output>, Fault> {
+    ) -> Result<Option<Output>, Fault> {
         if self.reads(state, &self.home(source.storage)) {
             return Ok(None);
         }

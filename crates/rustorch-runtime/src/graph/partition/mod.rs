@@ -90,6 +90,22 @@ pub(super) fn partition(
     planner.partition(captured)
 }
 
+impl PartitionPlan {
+    /// The plan of a program of this graph, without compiling anything; `None` if no device compiles. The nodes are put into the order of
+    /// the plan, after the changes that compilers ask for.
+    ///
+    /// # Errors
+    /// If [`Graph::verify`] refuses the graph, or the environment asks for a fallback order that makes no sense.
+    pub fn new(
+        executor: &HybridExecutor,
+        captured: &mut Captured,
+        options: ProgramOptions,
+    ) -> Result<Option<PartitionPlan>> {
+        captured.graph.verify()?;
+        Ok(partition(captured, executor, options)?.map(|partition| partition.plan))
+    }
+}
+
 struct Planner<'a> {
     executor: &'a HybridExecutor,
     compilers: Vec<Arc<DeviceState>>,
@@ -154,7 +170,7 @@ impl Planner<'_> {
                 steps = ordered;
             }
         }
-        self.assembled(captured, &steps, decisions).map(Some)
+        self.assembled(captured, forecast, &steps, decisions).map(Some)
     }
 
     /// Adds the regions of a device.
@@ -226,7 +242,13 @@ impl Planner<'_> {
     }
 
     /// Puts the graph into the order of the steps, and makes the plan of it.
-    fn assembled(&self, captured: &mut Captured, steps: &[Step], decisions: Decisions) -> Result<Partition> {
+    fn assembled(
+        &self,
+        captured: &mut Captured,
+        forecast: Forecast,
+        steps: &[Step],
+        decisions: Decisions,
+    ) -> Result<Partition> {
         let Decisions { members, regions, mut reasons, .. } = decisions;
         let mut plan = PartitionPlan {
             expected_runs: self.options.expected_runs,
@@ -271,7 +293,10 @@ impl Planner<'_> {
             order::arrange(&mut captured.graph, steps, &members);
         }
         let sides: Vec<Sides<'_>> = ordered.iter().map(Region::sides).collect();
-        let runs_on = settle(&mut plan, captured, self.executor, &sides)?;
+        let runs_on = match sides.is_empty() {
+            true => settle_as(&mut plan, captured, self.executor, &sides, forecast),
+            false => settle(&mut plan, captured, self.executor, &sides)?,
+        };
         Ok(Partition { plan, regions: ordered, runs_on })
     }
 }
@@ -286,16 +311,28 @@ pub(super) fn settle(
     executor: &HybridExecutor,
     regions: &[Sides<'_>],
 ) -> Result<Vec<Option<Arc<DeviceState>>>> {
+    let count = captured.graph.nodes.len();
+    let mut state_of: Vec<Option<&Arc<DeviceState>>> = vec![None; count];
+    regions.iter().for_each(|region| state_of[region.nodes.clone()].fill(Some(region.state)));
+    let forecast = Forecast::new(captured, executor, &[], |node| state_of[node].cloned())?;
+    Ok(match forecast {
+        Some(forecast) => settle_as(plan, captured, executor, regions, forecast),
+        // Not here any more: a device that was there when the graph was partitioned.
+        None => vec![None; count],
+    })
+}
+
+/// [`settle`], by a forecast that knows of the regions.
+fn settle_as(
+    plan: &mut PartitionPlan,
+    captured: &Captured,
+    executor: &HybridExecutor,
+    regions: &[Sides<'_>],
+    forecast: Forecast,
+) -> Vec<Option<Arc<DeviceState>>> {
     let graph = &captured.graph;
     let mut is_inside = vec![false; graph.nodes.len()];
-    let mut state_of: Vec<Option<&Arc<DeviceState>>> = vec![None; graph.nodes.len()];
-    for region in regions {
-        is_inside[region.nodes.clone()].fill(true);
-        state_of[region.nodes.clone()].fill(Some(region.state));
-    }
-    let forecast = Forecast::new(captured, executor, &[], |node| state_of[node].cloned())?;
-    // Not here any more: a device that was there when the graph was partitioned.
-    let Some(forecast) = forecast else { return Ok(vec![None; graph.nodes.len()]) };
+    regions.iter().for_each(|region| is_inside[region.nodes.clone()].fill(true));
     let dag = Dag::new(graph);
     let crossings = Crossings { graph, executor, forecast: &forecast };
     plan.copies = crossings.copies(&is_inside);
@@ -305,7 +342,7 @@ pub(super) fn settle(
     for outside in &mut plan.outside {
         outside.device = forecast.runs_on[outside.node].as_ref().map(|state| state.device);
     }
-    Ok(forecast.runs_on)
+    forecast.runs_on
 }
 
 /// Why a node can be in no region of a device, whatever its compiler can do.
