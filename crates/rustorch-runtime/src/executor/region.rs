@@ -74,6 +74,7 @@ impl HybridExecutor {
     /// Runs a region on its device: results in fresh memory there.
     pub(crate) fn run_region(&self, call: &RegionCall<'_>) -> Result<OutputVec, RegionFailure> {
         let state = call.state;
+        let _sequence = self.sequence();
         state.usable().map_err(RegionFailure::Running)?;
         call.compiled.program.ready().map_err(RegionFailure::Declined)?;
         let result = self.with_memory(
@@ -95,6 +96,7 @@ impl HybridExecutor {
                     }
                 }
                 state.counters.ran(call.work);
+                self.sample_memory();
                 Ok(outputs)
             }
             Err(failure) => Err(failure),

@@ -71,10 +71,13 @@ fn random_placement(rng: &mut Rng) -> Placement {
 /// Two fake devices with random compilers, one of which may have no operations by itself.
 fn random_devices(seed: u64) -> HybridExecutor {
     let mut rng = Rng(seed);
-    let only_compiles = rng.chance(30);
+    let (only_compiles, reaches_cpu) = (rng.chance(30), rng.chance(30));
     let cuda = fake(CUDA).capability(|can| {
         if only_compiles {
             can.dtypes = [Default::default(); OpType::ALL.len()];
+        }
+        if reaches_cpu {
+            can.reaches = vec![Device::CPU];
         }
     });
     let cuda = Arc::new(cuda.with_compiler(random_compiler(seed ^ 1)));
@@ -153,9 +156,10 @@ fn random_graphs_compute_what_the_cpu_computes() {
             }
         }
         assert!(plan.copies.len() <= naive_copies(&program, plan), "seed {seed}\n{plan}");
-        // Writing in place moves what it writes, too.
+        // Writing in place moves what it writes, too; without regions the executor moves what it likes.
+        let is_exact = seed % 2 == 1 && !plan.regions.is_empty();
         let made = copies_of_run(&executor, || drop(graphs::run_program(&executor, &program, 5)));
-        assert!(seed % 2 == 0 || made <= plan.copies.len() as u64, "seed {seed}: {made} copies\n{plan}");
+        assert!(!is_exact || made <= plan.copies.len() as u64, "seed {seed}: {made} copies\n{plan}");
         assert!(program.region_reports().iter().all(|report| report.runs == 4 && report.faults == 0));
         regions += plan.regions.len();
         outside += plan.outside.len();
