@@ -221,9 +221,9 @@ impl HybridExecutor {
         HybridExecutor::assemble(Handle { is_partitioned: true, ..(*self.0).clone() })
     }
 
-    /// An executor that gives nothing to a device; itself, if the policy allows no other.
+    /// An executor that gives nothing to a device; itself, if the policy allows no other, or behind the device there is none.
     pub(crate) fn avoiding(&self, state: &Arc<DeviceState>) -> HybridExecutor {
-        match self.0.placement == Placement::Require(state.device) {
+        match state.device.is_cpu() || self.0.placement == Placement::Require(state.device) {
             true => self.clone(),
             false => {
                 HybridExecutor::assemble(Handle { avoided: Some(Arc::clone(state)), ..(*self.0).clone() })

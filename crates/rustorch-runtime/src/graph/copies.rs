@@ -15,7 +15,7 @@ const SMALL: usize = 1 << 20;
 
 /// Which values are copied before nodes in no region.
 pub(super) struct SharedCopies {
-    /// By node: the device that is expected to run it.
+    /// By node: the device that is expected to run it; none of what is in a region.
     runs_on: Vec<Option<Arc<DeviceState>>>,
     /// The last node that reads a value on a device.
     last: HashMap<Key, usize>,

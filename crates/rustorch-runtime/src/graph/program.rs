@@ -55,7 +55,7 @@ impl Program {
         Program::with_options(executor, captured, passes, ProgramOptions::default())
     }
 
-    /// As [`new`](Self::new), with options.
+    /// As [`new`](Self::new), with options. If one of the executor's devices compiles regions, devices whose cost is not known yet are measured.
     ///
     /// # Errors
     /// As there; and if a region that a device is to compile is refused as a mistake.
@@ -83,10 +83,12 @@ impl Program {
                 let planned = regions.len();
                 let regions = compile_all(plan, regions, executor, &captured)?;
                 let sides: Vec<_> = regions.iter().map(CompiledPart::sides).collect();
-                let runs_on = match regions.len() == planned {
+                let mut runs_on = match regions.len() == planned {
                     true => runs_on,
                     false => settle(plan, &captured, executor, &sides)?,
                 };
+                // Where they run one by one is found out then.
+                regions.iter().for_each(|region| runs_on[region.nodes.clone()].fill(None));
                 let copies = SharedCopies::new(&captured.graph, runs_on);
                 (Replay::new(&captured.graph, regions, Some((executor.clone(), copies))), None)
             }

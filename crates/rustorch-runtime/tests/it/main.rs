@@ -20,6 +20,7 @@ mod manager;
 mod memory;
 mod operand;
 mod partition;
+mod partition_fixtures;
 mod placement;
 mod profile;
 mod property;

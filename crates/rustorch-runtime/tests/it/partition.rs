@@ -1,31 +1,19 @@
 //! Partitions of graphs over devices that compile.
 
 use crate::common::graphs::{self, Rng, SIDE, check_plan, matrix, outputs, run};
+use crate::common::regions::{
+    add, captured, cpu_cost, matmul, one_device, price, product, program, slow_cpu, unary,
+};
 use crate::common::{CUDA, OPENCL, builder, bytes, fake, shape, upload};
-use rustorch_core::{
-    BinaryOp, Concat, Conv, ConvParams, CostModel, DType, Device, IndexSelect, Link, MatMul, Op, OpKind,
-    OpType, RegionPrice, Rewrite, UnaryOp,
-};
+use rustorch_core::{BinaryOp, DType, Device, Op, OpKind, OpType, RegionPrice, UnaryOp};
 use rustorch_runtime::{
-    Captured, HybridExecutor, OpTable, Operand, Output, PartitionPlan, Pass, Placement, Program,
-    ProgramOptions, Reason, TransferMethod,
+    HybridExecutor, OpTable, Operand, Output, PartitionPlan, Placement, Program, ProgramOptions, Reason,
+    TransferMethod,
 };
-use rustorch_testkit::{FakeCompiler, FakeDevice, Point};
+use rustorch_testkit::{FakeCompiler, Point};
 use std::sync::Arc;
 
 const TANH: Op = Op::Unary(UnaryOp::Tanh);
-
-fn matmul() -> Op {
-    Op::MatMul(MatMul::default())
-}
-
-/// A price of so many microseconds for a call, and so many for each node.
-fn price(call_us: f64, node_us: f64, compile_us: f64) -> FakeCompiler {
-    FakeCompiler::new().price(move |region| {
-        let run = (call_us + node_us * region.nodes.len() as f64) * 1e-6;
-        Some(RegionPrice { run, compile: compile_us * 1e-6 })
-    })
-}
 
 /// What a compiler accepts by random: kinds of operations, and single nodes.
 fn random_compiler(seed: u64) -> FakeCompiler {
@@ -204,47 +192,6 @@ fn a_value_is_copied_once_for_all_that_read_it() {
     assert_eq!(made, 2);
 }
 
-/// A program of a function of one square matrix on the CPU.
-fn program(executor: &HybridExecutor, f: impl FnOnce(&Output) -> Vec<Output>) -> Program {
-    Program::with_options(executor, captured(executor, &[SIDE, SIDE], f), &[], options()).unwrap()
-}
-
-fn captured(executor: &HybridExecutor, dims: &[usize], f: impl FnOnce(&Output) -> Vec<Output>) -> Captured {
-    let spec = (DType::F32, shape(dims), Device::CPU);
-    executor.capture(&[spec], |inputs| Ok((f(&inputs[0]), ()))).unwrap().0
-}
-
-fn add(a: &Output, b: &Output) -> Output {
-    run(&Op::Binary(BinaryOp::Add), &[(a, &a.layout), (b, &b.layout)])
-}
-
-fn unary(op: UnaryOp, x: &Output) -> Output {
-    run(&Op::Unary(op), &[(x, &x.layout)])
-}
-
-fn product(a: &Output, b: &Output) -> Output {
-    run(&matmul(), &[(a, &a.layout), (b, &b.layout)])
-}
-
-fn one_device(compiler: FakeCompiler) -> (Arc<FakeDevice>, HybridExecutor) {
-    let cuda = Arc::new(fake(CUDA).with_compiler(compiler));
-    let executor = builder(&[&cuda]).cost(Device::CPU, cpu_cost(1000.0)).build().unwrap();
-    (cuda, executor)
-}
-
-/// The costs of a CPU that takes so long for a call, and next to nothing for the rest: a measurement would be another one each time.
-fn cpu_cost(launch_us: f64) -> CostModel {
-    let cost = rustorch_core::Backend::cost(&fake(CUDA)).unwrap().clone();
-    CostModel { launch_us, upload: Link::NONE, download: Link::NONE, ..cost }
-}
-
-/// Costs of a machine whose CPU takes 10 µs for a call and next to nothing for the rest, beside a device 10 µs away.
-fn slow_cpu(compiler: FakeCompiler, placement: Placement) -> (Arc<FakeDevice>, HybridExecutor) {
-    let cuda = Arc::new(fake(CUDA).cost(|cost| cost.launch_us = 12.0).with_compiler(compiler));
-    let executor = builder(&[&cuda]).cost(Device::CPU, cpu_cost(10.0)).placement(placement).build().unwrap();
-    (cuda, executor)
-}
-
 #[test]
 fn regions_pay_or_are_none() {
     let chain = |x: &Output| {
@@ -314,10 +261,11 @@ fn placement_keeps_its_meaning() {
         let program = Program::new(&executor, captured(&executor, &[64, 64], chain), &[]).unwrap();
         program.plan().cloned()
     };
-    let regions = |placement| {
-        plan(placement).map(|plan| plan.regions.iter().map(|r| r.nodes.clone()).collect::<Vec<_>>())
+    let ranges = |plan: &PartitionPlan| -> Vec<(usize, usize)> {
+        plan.regions.iter().map(|region| (region.nodes.start, region.nodes.end)).collect()
     };
-    let all = Some(vec![0..4]);
+    let regions = |placement| plan(placement).as_ref().map(ranges);
+    let all = Some(vec![(0, 4)]);
     assert_eq!(regions(Placement::Auto), all);
     assert_eq!(regions(Placement::Prefer(CUDA)), all);
     assert_eq!(regions(Placement::Require(CUDA)), all);
@@ -328,10 +276,10 @@ fn placement_keeps_its_meaning() {
     assert_eq!(regions(Placement::CpuOnly), None);
     assert_eq!(regions(Placement::Prefer(Device::CPU)), None);
     // Matrices of 16 KiB.
-    assert_eq!(regions(Placement::GpuThreshold(32 << 10)), Some(vec![0..4]));
-    assert_eq!(regions(Placement::GpuThreshold(40 << 10)), Some(vec![0..1, 2..3]));
+    assert_eq!(regions(Placement::GpuThreshold(32 << 10)), all);
+    assert_eq!(regions(Placement::GpuThreshold(40 << 10)), Some(vec![(0, 1), (2, 3)]));
     let by_op = plan(Placement::ByOp(OpTable::new().op(UnaryOp::Tanh, Device::CPU))).unwrap();
-    assert_eq!(by_op.regions.iter().map(|r| r.nodes.clone()).collect::<Vec<_>>(), [0..1, 2..3], "{by_op}");
+    assert_eq!(ranges(&by_op), [(0, 1), (2, 3)], "{by_op}");
     assert_eq!(by_op.outside[0].reasons[..], [(CUDA, Reason::Placed(Some(Device::CPU)))]);
     assert!(
         by_op.to_string().contains("node 1 (tanh) on cpu: cuda:0: the placement policy runs it on cpu"),
@@ -372,153 +320,6 @@ fn parts_that_are_needed_late_join_their_readers() {
     let plan = program.plan().unwrap();
     assert_eq!(plan.regions.len(), 1, "{plan}");
     assert_eq!(plan.regions[0].nodes.len(), 3, "{plan}");
-}
-
-/// `x` with its borders reflected along two dimensions, as `ReflectionPad2d` does it.
-fn reflect(executor: &HybridExecutor, x: &Output, by: usize) -> Output {
-    let mut x = x.clone();
-    for axis in [2usize, 3] {
-        let len = x.layout.dims()[axis] as i64;
-        let by = by as i64;
-        let source = |at: i64| {
-            if at < 0 {
-                -at
-            } else if at >= len {
-                2 * (len - 1) - at
-            } else {
-                at
-            }
-        };
-        let index: Vec<i64> = (-by..len + by).map(source).collect();
-        let index = upload(executor, &index, &[index.len()]);
-        x = run(&Op::IndexSelect(IndexSelect { axis }), &[(&x, &x.layout), (&index, &index.layout)]);
-    }
-    x
-}
-
-/// A style network: convolutions between reflected borders.
-fn style_network(executor: &HybridExecutor, convolutions: usize) -> Captured {
-    let weight: Vec<f32> = (0..4 * 4 * 9).map(|i| (i % 11) as f32 * 0.03 - 0.15).collect();
-    let weight = upload(executor, &weight, &[4, 4, 3, 3]);
-    captured(executor, &[1, 4, 12, 12], |x| {
-        let recorder = HybridExecutor::current();
-        let mut x = x.clone();
-        for i in 0..convolutions {
-            if i > 0 {
-                x = reflect(&recorder, &x, 1);
-            }
-            let conv = Op::from(Conv { params: ConvParams::new(2), activation: None });
-            x = unary(UnaryOp::Relu, &run(&conv, &[(&x, &x.layout), (&weight, &weight.layout)]));
-        }
-        vec![x]
-    })
-}
-
-#[test]
-fn reflecting_pads_no_longer_cut_a_network() {
-    let accepts = |op: &Op| !matches!(op, Op::IndexSelect(_));
-    let (_, executor) = one_device(FakeCompiler::new().accepts_ops(accepts));
-    let cut = Program::new(&executor, style_network(&executor, 14), &[]).unwrap();
-    assert_eq!(cut.plan().unwrap().regions.len(), 14, "{}", cut.plan().unwrap());
-    let compiler = FakeCompiler::new().accepts_ops(accepts).rewrites(&[Rewrite::ReflectPad]);
-    let (cuda, executor) = one_device(compiler);
-    let whole = Program::new(&executor, style_network(&executor, 14), &[]).unwrap();
-    let plan = whole.plan().unwrap();
-    assert_eq!((plan.regions.len(), plan.outside.len()), (1, 0), "{plan}");
-    assert!(whole.graph().nodes.iter().any(|node| matches!(node.op, Op::Concat(Concat { axis: 3 }))));
-
-    // The same bits, on the CPU as well.
-    let numbers: Vec<f32> = (0..4 * 144).map(|i| (i % 29) as f32 * 0.1 - 1.3).collect();
-    let x = upload(&executor, &numbers, &[1, 4, 12, 12]);
-    let result = |executor: &HybridExecutor, program: &Program| {
-        bytes(executor, &program.run(&[x.operand()], || []).unwrap()[0].operand())
-    };
-    let cpu = executor.with_policy(Placement::CpuOnly).unwrap();
-    let plain = Program::new(&cpu, style_network(&executor, 14), Pass::ALL).unwrap();
-    assert!(plain.graph().nodes.iter().any(|node| matches!(node.op, Op::IndexSelect(_))), "nobody asks");
-    let expected = result(&cpu, &plain);
-    assert_eq!(result(&executor, &whole), expected);
-    assert_eq!(cuda.calls_at(Point::RunRegion), 1);
-    cuda.script(rustorch_testkit::Rule::at(Point::RunRegion));
-    assert_eq!(result(&executor, &whole), expected, "one by one");
-}
-
-#[test]
-fn indices_that_somebody_has_or_of_many_slices_are_left_as_they_are() {
-    let compiler = || {
-        FakeCompiler::new()
-            .accepts_ops(|op| !matches!(op, Op::IndexSelect(_)))
-            .rewrites(&[Rewrite::ReflectPad])
-    };
-    let select = |x: &Output, index: &Output| {
-        run(&Op::IndexSelect(IndexSelect { axis: 0 }), &[(x, &x.layout), (index, &index.layout)])
-    };
-    let rewritten = |index: &[i64], is_held: bool| {
-        let (_, executor) = one_device(compiler());
-        let mut held = None;
-        let captured = captured(&executor, &[200, 4], |x| {
-            let index = upload(&HybridExecutor::current(), index, &[index.len()]);
-            held = is_held.then(|| index.clone());
-            let x = select(x, &index);
-            let square = x.layout.slice(0, 0, 4, 1).unwrap();
-            vec![run(&matmul(), &[(&x, &square), (&x, &square)])]
-        });
-        let program = Program::new(&executor, captured, &[]).unwrap();
-        program.graph().nodes.iter().any(|node| matches!(node.op, Op::Concat(_)))
-    };
-    assert!(rewritten(&[1, 0, 1, 2, 3, 2], false));
-    // Somebody may write there.
-    assert!(!rewritten(&[1, 0, 1, 2, 3, 2], true));
-    // A gather, and an index that is out of range, of which the operation says so.
-    assert!(!rewritten(&(0..130).map(|i| i * 37 % 200).collect::<Vec<i64>>(), false));
-    assert!(!rewritten(&[1, 0, 1, 2, 3, 200], false));
-    assert!(!rewritten(&[1, 0, 1, 2, -1, 2], false));
-}
-
-#[test]
-fn many_small_parts_become_one_region_or_none() {
-    // 513 nodes of which 274 are claimed, in 87 parts: 86 of two, and one of 102.
-    let build = |executor: &HybridExecutor| {
-        captured(executor, &[SIDE, SIDE], |x| {
-            let mut y = x.clone();
-            for _ in 0..86 {
-                // Claimed, then what cuts.
-                y = unary(UnaryOp::Tanh, &product(&y, x));
-                y = unary(UnaryOp::Relu, &unary(UnaryOp::Relu, &y));
-            }
-            for _ in 0..51 {
-                y = unary(UnaryOp::Tanh, &product(&y, x));
-            }
-            for _ in 0..67 {
-                y = unary(UnaryOp::Relu, &y);
-            }
-            vec![y]
-        })
-    };
-    let accepts = |op: &Op| !matches!(op, Op::Unary(UnaryOp::Relu));
-    let plan = |compiler: FakeCompiler| {
-        let (_, executor) = slow_cpu(compiler.accepts_ops(accepts), Placement::Auto);
-        let captured = build(&executor);
-        assert_eq!(captured.graph.nodes.len(), 513);
-        Program::new(&executor, captured, &[]).unwrap().plan().unwrap().clone()
-    };
-    let free = {
-        // Nothing costs anything: each part is a region.
-        let compiler = FakeCompiler::new().accepts_ops(accepts);
-        let near = fake(CUDA).cost(|cost| {
-            cost.launch_us = 12.0;
-            (cost.upload, cost.download) = (rustorch_core::Link::NONE, rustorch_core::Link::NONE);
-        });
-        let cuda = Arc::new(near.with_compiler(compiler));
-        let executor = builder(&[&cuda]).cost(Device::CPU, cpu_cost(10.0)).build().unwrap();
-        Program::new(&executor, build(&executor), &[]).unwrap().plan().unwrap().clone()
-    };
-    assert_eq!(free.regions.len(), 87, "{free}");
-    assert_eq!(free.regions.iter().map(|region| region.nodes.len()).sum::<usize>(), 274);
-    // A call of 300 µs, 2 µs for each node: only the large part pays, or nothing where a node takes 9.
-    let one = plan(price(300.0, 2.0, 50_000.0));
-    assert_eq!(one.regions.iter().map(|region| region.nodes.len()).collect::<Vec<_>>(), [102], "{one}");
-    assert_eq!(plan(price(300.0, 9.0, 50_000.0)).regions, []);
 }
 
 #[test]

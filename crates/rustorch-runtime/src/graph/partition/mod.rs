@@ -210,7 +210,7 @@ impl Planner<'_> {
             forecast,
             state,
             compiler,
-            expected_runs: self.options.expected_runs as f64,
+            expected_runs: self.options.expected_runs.max(1) as f64,
             extractor: Extractor::new(graph, dag),
             is_inside: vec![false; graph.nodes.len()],
         };
@@ -291,6 +291,9 @@ impl Planner<'_> {
         }
         if !ordered.is_empty() {
             order::arrange(&mut captured.graph, steps, &members);
+            if cfg!(debug_assertions) {
+                captured.graph.verify()?;
+            }
         }
         let sides: Vec<Sides<'_>> = ordered.iter().map(Region::sides).collect();
         let runs_on = match sides.is_empty() {

@@ -55,8 +55,8 @@ pub(super) fn steps(dag: &Dag, region_of: &[Option<u32>], regions: &[Vec<u32>]) 
     (placed == nodes).then_some(order)
 }
 
-/// Puts the nodes of a graph into the order of the steps; returns the new number of each node.
-pub(super) fn arrange(graph: &mut Graph, steps: &[Step], regions: &[Vec<u32>]) -> Vec<u32> {
+/// Puts the nodes of a graph into the order of the steps.
+pub(super) fn arrange(graph: &mut Graph, steps: &[Step], regions: &[Vec<u32>]) {
     let mut order: Vec<u32> = Vec::with_capacity(graph.nodes.len());
     for step in steps {
         match step {
@@ -76,5 +76,4 @@ pub(super) fn arrange(graph: &mut Graph, steps: &[Step], regions: &[Vec<u32>]) -
             *node = numbers[*node as usize];
         }
     }
-    numbers
 }

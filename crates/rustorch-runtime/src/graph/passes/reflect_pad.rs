@@ -46,12 +46,12 @@ pub(in super::super) fn rewritten(
 fn concat(captured: &Captured, executor: &HybridExecutor, uses: &Uses, node: &Node) -> Result<Option<Node>> {
     let Op::IndexSelect(select) = &node.op else { return Ok(None) };
     let [x, index] = &node.args[..] else { return Ok(None) };
-    // Blocks of quantized types cannot be cut along their rows.
-    if x.dtype.kind() == DTypeKind::Quant {
+    // Blocks of quantized types cannot be cut along their rows, and what writes in place is in no region.
+    if x.dtype.kind() == DTypeKind::Quant || node.results.iter().any(|result| result.into.is_some()) {
         return Ok(None);
     }
     let Some(&len) = x.layout.dims().get(select.axis) else { return Ok(None) };
-    let Some(index) = indices(captured, executor, uses, index, len)? else { return Ok(None) };
+    let Some(index) = indices(captured, executor, uses, index, len) else { return Ok(None) };
     let mut args: Vec<GraphOperand> = Vec::new();
     for (start, length) in slices(&index) {
         let layout = x.layout.slice(select.axis, start, length, 1)?;
@@ -76,27 +76,26 @@ fn indices(
     uses: &Uses,
     index: &GraphOperand,
     len: usize,
-) -> Result<Option<Vec<usize>>> {
-    let Source::Constant(i) = captured.graph.values[index.value.index()].source else { return Ok(None) };
+) -> Option<Vec<usize>> {
+    let Source::Constant(i) = captured.graph.values[index.value.index()].source else { return None };
     let storage = &captured.constants[i as usize];
     let is_ours = storage.handles() == 1 && !uses.is_kept(index.value);
     if !is_ours || index.layout.numel() > MOST_INDICES {
-        return Ok(None);
+        return None;
     }
     let size = index.dtype.block_bytes();
     let mut bytes = vec![0; index.layout.numel() * size];
-    executor.download(&Operand { storage, dtype: index.dtype, layout: &index.layout }, &mut bytes)?;
-    Ok(bytes
-        .chunks_exact(size)
-        .map(|bytes| {
-            let element = match index.dtype {
-                DType::I64 => i64::from_ne_bytes(bytes.try_into().ok()?),
-                DType::I32 => i32::from_ne_bytes(bytes.try_into().ok()?).into(),
-                _ => return None,
-            };
-            usize::try_from(element).ok().filter(|element| *element < len)
-        })
-        .collect())
+    // What cannot be read stays as it is.
+    executor.download(&Operand { storage, dtype: index.dtype, layout: &index.layout }, &mut bytes).ok()?;
+    let elements = bytes.chunks_exact(size).map(|bytes| {
+        let element = match index.dtype {
+            DType::I64 => i64::from_ne_bytes(bytes.try_into().ok()?),
+            DType::I32 => i32::from_ne_bytes(bytes.try_into().ok()?).into(),
+            _ => return None,
+        };
+        usize::try_from(element).ok().filter(|element| *element < len)
+    });
+    elements.collect()
 }
 
 /// Runs of indices, each one more than that before it: the first and how many.

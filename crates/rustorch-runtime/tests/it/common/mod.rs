@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 pub mod graphs;
+pub mod regions;
 
 use rustorch_core::{Backend, Device, Element, Layout, Shape};
 use rustorch_cpu::CpuBackend;
