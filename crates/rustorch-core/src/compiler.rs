@@ -51,8 +51,8 @@ pub trait Compiler: Send + Sync {
 /// # Safety
 /// The promises of [`Backend`](crate::Backend) hold for [`run`](Self::run): when it returns `Ok`, every element of every output
 /// is written with a valid value of its dtype, or will be before anything can read it through the device's backend; it reads and writes
-/// only what the views reach and the constants that it was compiled with; and it accesses no view's memory from the host after it has
-/// returned.
+/// only what the views reach and the constants that it was compiled with; it accesses no memory from the host after it has returned; and
+/// work that the device does later is ordered before whatever it is asked for afterwards on the same memory, its release included.
 pub unsafe trait CompiledRegion: Send + Sync {
     /// Whether it can run now. While it cannot (it is still compiling, or was refused when its results were checked), the region's
     /// operations run one by one elsewhere, and it is asked again at the next run.

@@ -2,7 +2,7 @@
 //! child processes that run a test again in another environment, a server that speaks as Hugging Face's hub does, and skips that are counted.
 //!
 //! A [`FakeDevice`] computes by another backend but keeps its memory apart, so that code which forgets to move data
-//! cannot work by luck. It declines, fails, runs out of memory and slows down as told:
+//! cannot work by luck. It declines, fails, runs out of memory and slows down as told, and compiles regions of graphs with a [`FakeCompiler`]:
 //!
 //! ```
 //! use rustorch_core::{Backend, Device};

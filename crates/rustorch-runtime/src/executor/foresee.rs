@@ -40,8 +40,8 @@ pub(crate) struct Foresight {
 const HEAVY_FLOPS: u64 = 1 << 20;
 
 impl HybridExecutor {
-    /// The devices of the executor that compile parts of graphs with values on `others`, in the order in which they are tried, and those
-    /// that do not. None where the policy leaves everything on the CPU, for which no device is looked for.
+    /// The devices that compile parts of graphs, in the order in which they are tried, and those that do not: those of the policy, of the
+    /// fallback order, and `others`, which hold some of a graph's tensors.
     ///
     /// # Errors
     /// If the environment asks for a fallback order that makes no sense.

@@ -85,32 +85,21 @@ impl HybridExecutor {
                 _ => None,
             },
         );
-        match result {
-            Ok(outputs) => {
-                if self.0.check_numbers && !state.device.is_cpu() {
-                    for output in &outputs {
-                        if self.holds_nan(&output.operand()).map_err(RegionFailure::Running)? {
-                            let message = "the result of a compiled region has NaN".to_owned();
-                            return Err(RegionFailure::Nan(Fault::Numeric { device: state.device, message }));
-                        }
-                    }
-                }
-                state.counters.ran(call.work);
-                self.sample_memory();
-                Ok(outputs)
-            }
-            Err(failure) => Err(failure),
+        let outputs = result?;
+        if self.0.check_numbers
+            && !state.device.is_cpu()
+            && self.any_nan(outputs.iter().map(Output::operand)).map_err(RegionFailure::Running)?
+        {
+            let message = "the result of a compiled region has NaN".to_owned();
+            return Err(RegionFailure::Nan(Fault::Numeric { device: state.device, message }));
         }
+        state.counters.ran(call.work);
+        self.sample_memory();
+        Ok(outputs)
     }
 
     fn run_region_once(&self, call: &RegionCall<'_>) -> Result<OutputVec, RegionFailure> {
         let state = call.state;
-        let sources = &call.compiled.sources;
-        let _constants: SmallVec<[ReadGuard<'_>; 8]> =
-            sources.iter().map(|(storage, _)| storage.read()).collect();
-        if sources.iter().any(|(storage, version)| storage.version() != *version) {
-            return Err(RegionFailure::Stale);
-        }
         let mut moved: SmallVec<[Output; 4]> = SmallVec::new();
         for input in call.inputs {
             let there = self.move_to(input, state).map_err(RegionFailure::Moving)?;
@@ -119,6 +108,12 @@ impl HybridExecutor {
         let mut results: SmallVec<[FreshOutput; 1]> = SmallVec::new();
         for out in call.outs {
             results.push(FreshOutput::new(state, out.dtype, &out.shape).map_err(RegionFailure::Running)?);
+        }
+        let sources = &call.compiled.sources;
+        let _constants: SmallVec<[ReadGuard<'_>; 8]> =
+            sources.iter().map(|(storage, _)| storage.read()).collect();
+        if sources.iter().any(|(storage, version)| storage.version() != *version) {
+            return Err(RegionFailure::Stale);
         }
         let _inputs: SmallVec<[ReadGuard<'_>; 4]> = moved.iter().map(|input| input.storage.read()).collect();
         let views: SmallVec<[View<'_>; 4]> = (moved.iter().map(Output::operand))

@@ -3,7 +3,7 @@
 use crate::common::graphs::{self, SIDE, check_plan, matrix, outputs, run};
 use crate::common::{CUDA, OPENCL, builder, bytes, fake, shape, upload};
 use rustorch_core::{
-    CostModel, DType, Decline, Device, Error, Fault, IndexSelect, Link, MatMul, Op, OpType, UnaryOp,
+    CopyOp, CostModel, DType, Decline, Device, Error, Fault, IndexSelect, Link, MatMul, Op, OpType, UnaryOp,
 };
 use rustorch_runtime::{
     Captured, HybridExecutor, OnFault, Output, Placement, Program, ProgramOptions, Reason,
@@ -340,4 +340,68 @@ fn random_programs_survive_random_faults() {
         faults += program.region_reports().iter().map(|report| report.faults).sum::<u64>();
     }
     assert!(regions > 150 && faults > 80, "{regions} regions, {faults} faults");
+}
+
+#[test]
+fn a_run_that_has_written_a_state_does_not_begin_again() {
+    for region in 0..2 {
+        let (cuda, executor) = devices(false);
+        let state = upload(&executor, &matrix(5), &[SIDE, SIDE]);
+        let before = bytes(&executor, &state.operand());
+        let spec = (DType::F32, shape(&[SIDE, SIDE]), Device::CPU);
+        let (captured, ()) = executor
+            .capture(&[spec], |x| {
+                let first = product(&x[0], &x[0]);
+                let relu = unary(&RELU, &first);
+                HybridExecutor::current().run_into(&RELU, &[relu.operand()], &[state.operand()])?;
+                Ok((vec![product(&unary(&RELU, &state), &first)], ()))
+            })
+            .unwrap();
+        let program = Program::new(&executor, captured, &[]).unwrap();
+        assert_eq!(program.plan().unwrap().regions.len(), 2, "{}", program.plan().unwrap());
+        cuda.script(Rule::at(Point::RunRegion).after(region).times(1).act(Act::Lose));
+        let x = upload(&executor, &matrix(0), &[SIDE, SIDE]);
+        let result = program.run(&[x.operand()], || []);
+        match region {
+            // Nothing was written, and only the device is gone.
+            0 => _ = result.unwrap(),
+            _ => {
+                let error = result.unwrap_err();
+                assert!(
+                    matches!(&error, Error::Fault(f) if matches!(**f, Fault::DeviceLost { .. })),
+                    "{error}"
+                );
+            }
+        }
+        assert_ne!(bytes(&executor, &state.operand()), before);
+        program.run(&[x.operand()], || []).unwrap();
+    }
+}
+
+#[test]
+fn threads_share_a_program_while_its_constants_are_written() {
+    let (cuda, executor) = devices(false);
+    let weight = upload(&executor, &matrix(3), &[SIDE, SIDE]);
+    let program = Program::new(&executor, three_regions(&executor, &weight), &[]).unwrap();
+    let cpu = executor.with_policy(Placement::CpuOnly).unwrap();
+    let expected = Program::new(&cpu, three_regions(&executor, &weight), &[]).unwrap();
+    let result = outputs(&cpu, &expected, 0);
+    // The same values, written anew.
+    let write = || {
+        let fresh = upload(&cpu, &matrix(3), &[SIDE, SIDE]);
+        cpu.run_into(&Op::Copy(CopyOp), &[fresh.operand()], &[weight.operand()]).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..60).for_each(|_| assert_eq!(outputs(&executor, &program, 0), result)));
+        }
+        scope.spawn(|| (0..30).for_each(|_| write()));
+    });
+    write();
+    (0..4).for_each(|_| assert_eq!(outputs(&executor, &program, 0), result));
+    let reports = program.region_reports();
+    // The region that reads the weight is compiled again.
+    assert_eq!((reports[0].runs, reports[0].compiled, reports[2].runs), (184, 1, 184), "{reports:?}");
+    assert!(reports[1].runs > 0 && reports[1].compiled > 1 && reports[1].faults == 0, "{reports:?}");
+    assert_eq!(cuda.calls_at(Point::Compile) as u64, reports[1].compiled + 2);
 }
