@@ -63,8 +63,8 @@ impl HybridExecutor {
         // SAFETY: `Program::new` checked the constants, or the executor made the copies; the guards outlive the views.
         let views: Vec<View<'_>> =
             there.iter().map(Output::operand).map(|x| unsafe { operand_view(x) }).collect();
-        // SAFETY: the graph was verified, the views are of its constants and where the device reads them. `Compiled` keeps the memory for
-        // as long as the program, and `run_region` looks at the versions of the constants before each run, under guards.
+        // SAFETY: the region is made of nodes of a graph that was verified, the views are of its constants and where the device reads them.
+        // `Compiled` keeps the memory for as long as the program, and `run_region` looks at the versions of the constants before each run, under guards.
         let program = state.noted(unsafe { compiler.compile(region, &views) })?;
         drop(views);
         drop(guards);
