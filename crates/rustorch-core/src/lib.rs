@@ -35,6 +35,8 @@ pub mod profile;
 mod promote;
 mod quant_type;
 mod scalar;
+#[cfg(feature = "serde")]
+mod serial;
 mod shape;
 mod stream;
 mod view_op;

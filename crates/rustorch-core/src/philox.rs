@@ -25,6 +25,7 @@ pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 
 /// A stream of random numbers: a seed, and how many blocks of four 32-bit words have been used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct PhiloxKey {
     /// The seed.
     pub seed: u64,

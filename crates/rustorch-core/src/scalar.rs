@@ -6,15 +6,16 @@ use std::fmt;
 
 /// A scalar given by a person or taken out of a tensor, of no particular width.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Scalar {
     /// Boolean.
     Bool(bool),
     /// Integer.
     Int(i64),
     /// Real.
-    Float(f64),
+    Float(#[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))] f64),
     /// Complex.
-    Complex(C128),
+    Complex(#[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))] C128),
 }
 
 impl Scalar {

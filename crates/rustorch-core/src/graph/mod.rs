@@ -5,6 +5,8 @@
 
 mod display;
 mod dot;
+#[cfg(feature = "serde")]
+mod serial;
 mod verify;
 
 use crate::{DType, Device, Layout, Op, PhiloxKey, Shape, TensorMeta};
@@ -48,10 +50,12 @@ pub struct Graph {
 
 /// A value's number in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ValueId(pub u32);
 
 /// A piece of memory that is assigned once: contiguous elements from its start.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Value {
     /// Where it comes from.
     pub source: Source,
@@ -60,11 +64,17 @@ pub struct Value {
     /// The shape.
     pub shape: Shape,
     /// Where it is.
+    #[cfg_attr(feature = "serde", serde(default = "serial::cpu", skip_serializing_if = "serial::is_cpu"))]
     pub device: Device,
 }
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case", deny_unknown_fields)
+)]
 pub enum Source {
     /// Each run is given it: the index among the graph's inputs.
     Input(u32),
@@ -118,6 +128,7 @@ pub struct GraphOperand {
 
 /// A tensor that a run reads as the run before left it, and changes.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct State {
     /// The value at the start of a run.
     pub first: ValueId,
@@ -127,6 +138,7 @@ pub struct State {
 
 /// A part of the stream of random numbers.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Draw {
     /// The key that stands in the graph's operations for the one that a run draws.
     pub key: PhiloxKey,

@@ -17,6 +17,19 @@ fn wrong(message: impl Into<String>) -> Error {
     Error::argument("graph", message)
 }
 
+/// The bytes of a value, which memory could have.
+fn bytes_of(id: ValueId, value: &Value) -> Result<usize> {
+    let bytes = value.dtype.bytes_for(value.shape.numel()).ok_or_else(|| {
+        wrong(format!("value {id} of {}{} has no whole blocks, or too many", value.dtype, value.shape))
+    })?;
+    match bytes <= isize::MAX as usize {
+        true => Ok(bytes),
+        false => {
+            Err(wrong(format!("value {id} of {}{} is larger than any memory", value.dtype, value.shape)))
+        }
+    }
+}
+
 impl Graph {
     /// Checks that each value is assigned once and before it is read, that none is read after it was overwritten, that views stay
     /// inside their values, and that each result is what its operation makes of the arguments.
@@ -84,9 +97,7 @@ impl Graph {
                     value.source
                 )));
             }
-            value.dtype.bytes_for(value.shape.numel()).ok_or_else(|| {
-                wrong(format!("value {id} of {}{} has no whole blocks", value.dtype, value.shape))
-            })?;
+            bytes_of(id, value)?;
             seen.exists[i] = true;
         }
         for (i, id) in self.inputs.iter().enumerate() {
@@ -145,6 +156,7 @@ impl Graph {
         if value.source != source {
             return Err(wrong(format!("{} is marked as {}", result.value, value.source)));
         }
+        bytes_of(result.value, value)?;
         match &result.into {
             None if (value.dtype, &value.shape) != (out.dtype, &out.shape) => Err(wrong(format!(
                 "{} is {}{}, and the operation makes {}{}",
@@ -202,7 +214,10 @@ impl Graph {
             return Err(wrong(format!("{id} of {} is seen as {}", value.dtype, operand.dtype)));
         }
         self.meta(operand).check("graph").map_err(|error| within(self.shown(operand))(error))?;
-        if bytes_reached(operand.dtype, &operand.layout).is_none_or(|bytes| bytes > value.bytes()) {
+        // Where it begins counts of an operand without elements, too: from there kernels count.
+        let reached =
+            [bytes_reached(operand.dtype, &operand.layout), operand.dtype.bytes_for(operand.layout.offset())];
+        if reached.iter().any(|bytes| bytes.is_none_or(|bytes| bytes > value.bytes())) {
             return Err(wrong(format!(
                 "{} reaches beyond the {} bytes of {}{}",
                 self.shown(operand),

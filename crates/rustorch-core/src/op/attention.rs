@@ -13,8 +13,10 @@ use smallvec::smallvec;
 /// A query with no key left gives zeros. Scores and sums are `f32` at least, and a query's result does not depend on
 /// the other queries in the call, unless there is dropout.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Attention {
     /// The factor of the scores, usually 1/√d.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub scale: f32,
     /// If given, query `i` sees key `j` only where `j ≤ i + offset`. PyTorch's `is_causal` is offset 0; with a cache of
     /// `p` earlier keys it is `p`.
@@ -22,6 +24,7 @@ pub struct Attention {
     /// If given, query `i` sees key `j` only where `j > i + offset − window` (`offset` from `causal`, else 0).
     pub window: Option<usize>,
     /// If given, scores become `softcap · tanh(score / softcap)` after scaling and before masks.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub softcap: Option<f32>,
     /// With [`Numerics::Ggml`], `F32` queries over `F16` keys and values are rounded to `F16`, and so are the running sums of
     /// weighted values, after each key in order. Over `BF16` it is refused: those roundings of ggml's are not built.
@@ -161,6 +164,7 @@ impl Operation for Attention {
 ///
 /// Dao: *FlashAttention-2*, 2023.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AttentionBackward {
     /// What is differentiated. Its `lse` does not matter, and roundings to `F16` ([`Attention::rounds_to_f16`]) are refused.
     pub attention: Attention,

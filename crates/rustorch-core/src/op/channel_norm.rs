@@ -9,11 +9,13 @@ use crate::{DType, Error, OutputMeta, Outputs, Result, Shape, TensorMeta};
 ///
 /// Ioffe, Szegedy: *Batch Normalization*, 2015.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct BatchNorm {
     /// Whether mean and variance are those of the batch, returned as second and third result (the variance divided by n,
     /// both in `F32` for 16-bit floats); else they are the second and third argument.
     pub training: bool,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
 }
 
@@ -47,10 +49,12 @@ impl Operation for BatchNorm {
 ///
 /// Wu, He: *Group Normalization*, 2018.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct GroupNorm {
     /// How many groups the channels fall into, of equal size.
     pub groups: usize,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
 }
 
@@ -77,10 +81,12 @@ impl Operation for GroupNorm {
 /// and of the bias which are wanted, in this order, those of weight and bias in `F32` for 16-bit floats. The weight matters to `x`'s
 /// alone.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct BatchNormBackward {
     /// Whether mean and variance are those of `x`, so that its gradient goes through them, too; else they are constants.
     pub training: bool,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
     /// Whether the gradient of `x` is wanted.
     pub x: bool,
@@ -111,10 +117,12 @@ impl Operation for BatchNormBackward {
 /// The gradients of [`GroupNorm`], from that of its result: `(grad, x[, weight])` give those of `x`, of the weight and of the bias
 /// which are wanted, in this order, those of weight and bias in `F32` for 16-bit floats. The weight matters to `x`'s alone.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct GroupNormBackward {
     /// How many groups the channels fall into, of equal size.
     pub groups: usize,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
     /// Whether the gradient of `x` is wanted.
     pub x: bool,

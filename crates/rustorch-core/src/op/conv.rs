@@ -10,6 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 /// How the kernel of a convolution moves. Lists have an entry for each spatial dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct ConvParams {
     /// Positions of the input from one position of the output to the next.
     pub stride: Dims,
@@ -149,6 +150,7 @@ impl ConvParams {
 /// As in PyTorch a cross-correlation: the kernel is not flipped. Operands have one dtype of floats or complex numbers;
 /// 16-bit floats accumulate in `f32` and round once, after the bias. No result depends on the others in the call.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Conv {
     /// How the kernel moves.
     pub params: ConvParams,
@@ -159,6 +161,7 @@ pub struct Conv {
 /// `(dy: [n, c_out, out..], weight: [c_out, c_in / groups, kernel..][, bias: [c_in]]) → [n, c_in, size..]`: the gradient
 /// of a convolution with respect to its input, which is also the transposed convolution of `dy`.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct ConvBackwardData {
     /// How the kernel of the convolution moves.
     pub params: ConvParams,
@@ -170,6 +173,7 @@ pub struct ConvBackwardData {
 /// `(x: [n, c_in, size..], dy: [n, c_out, out..]) → [c_out, c_in / groups, kernel..]`: the gradient of a convolution with
 /// respect to its weight.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct ConvBackwardWeight {
     /// How the kernel of the convolution moves.
     pub params: ConvParams,

@@ -5,6 +5,7 @@ use crate::{DType, Error, Outputs, Result, Scalar, Shape, TensorMeta};
 
 /// A tensor of one value.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Fill {
     /// The shape.
     pub shape: Shape,
@@ -41,6 +42,7 @@ impl Operation for Fill {
 
 /// `start`, `start + step`, … : `len` numbers in one dimension.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Arange {
     /// The first number.
     pub start: Scalar,

@@ -28,8 +28,10 @@ fn one_float(name: &'static str, tensors: &[TensorMeta<'_>]) -> Result<DType> {
 ///
 /// The tensors are floats of one dtype; the result has no dimensions, and is `F32` of 16-bit floats.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct TotalNorm {
     /// The order of the norm, above 0.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub ord: f64,
 }
 
@@ -63,6 +65,7 @@ impl Operation for TotalNorm {
 /// dtype. The factor has that, and is `F32` for 16-bit floats. The results are the products, which may be written over the tensors,
 /// and, where asked for, an `F32` of no dimensions: 1 if there was a NaN or an infinity, else 0.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct ForeachMul {
     /// Whether to say if an element was not finite.
     pub found_inf: bool,

@@ -16,6 +16,7 @@ op_names! {
 
 /// Elements of a source written, or added, at indices along an axis.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Scatter {
     /// The axis.
     pub axis: usize,
@@ -65,6 +66,7 @@ op_names! {
 /// Elements of a source combined at indices along an axis, in row-major order. Integers and floats; 16-bit floats accumulate
 /// in `f32`, integers wrap.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct ScatterReduce {
     /// The axis.
     pub axis: usize,
@@ -128,6 +130,7 @@ fn scattered(name: &'static str, axis: usize, args: &[TensorMeta<'_>]) -> Result
 
 /// Slices of a tensor along an axis, chosen by indices.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct IndexSelect {
     /// The axis.
     pub axis: usize,
@@ -167,6 +170,7 @@ impl Operation for IndexSelect {
 
 /// Elements of a tensor chosen along an axis by an index for each.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Gather {
     /// The axis.
     pub axis: usize,
@@ -210,6 +214,7 @@ impl Operation for Gather {
 
 /// Rows of a table.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Embedding;
 
 impl Embedding {
@@ -252,6 +257,7 @@ impl Operation for Embedding {
 
 /// Tensors joined along an axis.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Concat {
     /// The axis.
     pub axis: usize,
@@ -292,6 +298,7 @@ impl Operation for Concat {
 
 /// A border of one value.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Pad {
     /// Elements added before and after, for every dimension.
     pub widths: SmallVec<[(usize, usize); 4]>,
@@ -331,6 +338,7 @@ impl Operation for Pad {
 
 /// One triangle of the last two dimensions kept, the other set to zero.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Tri {
     /// Whether the upper triangle is kept, else the lower.
     pub upper: bool,

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 /// How the value at a point between elements is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub enum InterpolateMode {
     /// The element at `⌊i·scale⌋`, like OpenCV's buggy `INTER_NEAREST`.
     Nearest,
@@ -32,6 +33,7 @@ impl InterpolateMode {
 ///
 /// Coordinates and weights are computed in `F64` for `F64`, else in `F32`.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Interpolate {
     /// How.
     pub mode: InterpolateMode,
@@ -39,6 +41,7 @@ pub struct Interpolate {
     pub size: Dims,
     /// Where given, the factor by which a dimension was asked to grow, whose inverse is the scale; else the scale is the
     /// input's length over the output's. One for each spatial dimension.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub factors: SmallVec<[Option<f64>; 3]>,
     /// Whether the first and the last elements of input and output are at the same positions; else their outer borders are.
     /// Of linear and cubic interpolation only.
@@ -82,6 +85,7 @@ impl Interpolate {
 
 /// The gradient of the input of [`Interpolate`].
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct InterpolateBackward {
     /// The interpolation.
     pub interpolate: Interpolate,

@@ -14,12 +14,14 @@ use smallvec::smallvec;
 /// The results have a value for each row, in `F32` for 16-bit floats: the loss; `logsumexp` and what rounding took from it, which
 /// the gradient needs; and of classes the weight of the row's, 0 if it is ignored.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CrossEntropy {
     /// The axis of the classes.
     pub axis: usize,
     /// The class of rows without a loss.
     pub ignore_index: i64,
     /// How much of a target is spread evenly over the classes, from 0 to 1.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub label_smoothing: f64,
 }
 
@@ -52,12 +54,14 @@ impl Operation for CrossEntropy {
 /// The gradient of the logits of [`CrossEntropy`], from that of its loss: `(Σq · e^(logits − logsumexp − rest) − q) · grad`, and 0
 /// in rows that are ignored. It may be written over the logits.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CrossEntropyBackward {
     /// The axis of the classes.
     pub axis: usize,
     /// The class of rows without a loss.
     pub ignore_index: i64,
     /// How much of a target is spread evenly over the classes, from 0 to 1.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub label_smoothing: f64,
 }
 

@@ -6,6 +6,7 @@ macro_rules! op_names {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum $enum { $($(#[$doc])* $variant,)* }
 
         impl $enum {
@@ -26,6 +27,7 @@ macro_rules! op_kinds {
         $($(#[$doc:meta])* $variant:ident $({ $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* })? = $name:literal,)*
     }) => {
         $(#[$meta])*
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
         pub enum $enum { $($(#[$doc])* $variant $({ $($(#[$field_doc])* $field: $ty,)* })?,)* }
 
         op_names! {
@@ -61,6 +63,7 @@ macro_rules! ops {
         /// Operands of one operation have one dtype unless the variant says otherwise: promotion is the tensor's business,
         /// done by explicit [`Op::Cast`]. Operands of pointwise operations broadcast.
         #[derive(Clone, Debug, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum Op {
             $($(#[$doc])* $single($parameters),)*
             $($(#[$boxed_doc])* $boxed(Box<$boxed_parameters>),)*

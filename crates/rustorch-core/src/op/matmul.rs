@@ -6,6 +6,7 @@ use crate::{DType, Dims, Error, OutputMeta, Outputs, Result, Shape, TensorMeta, 
 /// How an operation rounds `F32` activations that meet operands of fewer bits: weights of a matmul, keys and values of
 /// attention. Without effect where the operands have one dtype.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub enum Numerics {
     /// ggml's roundings. A matmul with a block-type weight quantizes the activations to ggml's `vec_dot_type` of that type
     /// (`Q8_0`, `Q8_1` or `Q8_K`), one with an `F16` or `BF16` weight rounds them to that dtype; sums are `F32`. Attention
@@ -26,6 +27,7 @@ pub enum Numerics {
 /// where they are asked to be [`batch_invariant`](Self::batch_invariant); otherwise a device may leave them to its vendor's
 /// library.
 #[derive(Clone, Debug, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MatMul {
     /// A function applied to each element at the end, after the bias.
     pub activation: Option<UnaryOp>,
@@ -139,6 +141,7 @@ fn batch(shape: &Shape) -> Result<Shape> {
 
 /// Matmuls of activations with matrices that are chosen for each row among those of a mixture of experts.
 #[derive(Clone, Debug, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MulMatId {
     /// As [`MatMul::numerics`].
     pub numerics: Numerics,

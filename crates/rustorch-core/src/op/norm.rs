@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 /// Softmax along an axis.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Softmax {
     /// The axis.
     pub axis: usize,
@@ -48,6 +49,7 @@ impl Operation for Softmax {
 /// The gradient of [`Softmax`], from that of its result and the result `y`: `y · (grad − Σ grad · y)`, or of the logarithm
 /// `grad − eʸ · Σ grad`, with sums along the axis.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SoftmaxBackward {
     /// The axis.
     pub axis: usize,
@@ -100,10 +102,12 @@ impl Operation for SoftmaxBackward {
 ///
 /// Ba, Kiros, Hinton: *Layer Normalization*, 2016.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LayerNorm {
     /// How many trailing dimensions are normalised together; weight and bias have their shape.
     pub dims: usize,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
 }
 
@@ -128,8 +132,10 @@ impl Operation for LayerNorm {
 ///
 /// Zhang, Sennrich: *Root Mean Square Layer Normalization*, 2019.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct RmsNorm {
     /// Added to the mean square.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
 }
 
@@ -152,8 +158,10 @@ impl Operation for RmsNorm {
 
 /// The sum of two tensors, and [`RmsNorm`] of it.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AddRmsNorm {
     /// Added to the mean square.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
 }
 
@@ -188,10 +196,12 @@ impl Operation for AddRmsNorm {
 /// The gradients of [`LayerNorm`], from that of its result: `(grad, x[, weight])` give those of `x`, of the weight and of the
 /// bias which are wanted, in this order. The weight matters to `x`'s alone.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LayerNormBackward {
     /// How many trailing dimensions are normalised together.
     pub dims: usize,
     /// Added to the variance.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
     /// Whether the gradient of `x` is wanted.
     pub x: bool,
@@ -221,8 +231,10 @@ impl Operation for LayerNormBackward {
 /// The gradients of [`RmsNorm`], from that of its result: `(grad, x[, weight])` give those of `x` and of the weight which are
 /// wanted, in this order. The weight matters to `x`'s alone.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct RmsNormBackward {
     /// Added to the mean square.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub eps: f64,
     /// Whether the gradient of `x` is wanted.
     pub x: bool,

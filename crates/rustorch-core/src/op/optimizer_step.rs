@@ -13,8 +13,10 @@ op_kinds! {
         /// `x ← x − lr · buf`, of Nesterov's `x ← x − lr · (g + momentum · buf)`.
         Sgd {
             /// How much of the last direction remains. Without any there is no state.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             momentum: f64,
             /// How much less of the gradient counts beside it.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             dampening: f64,
             /// Whether to look ahead.
             nesterov: bool,
@@ -24,10 +26,13 @@ op_kinds! {
         /// `x ← x − lr / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + eps)`.
         Adam {
             /// How much of the running mean of gradients remains.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             beta1: f64,
             /// How much of that of their squares does.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             beta2: f64,
             /// What is added to the divisor.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             eps: f64,
             /// Whether to divide by the largest `v` so far, the state `max_exp_avg_sq`.
             amsgrad: bool,
@@ -38,10 +43,13 @@ op_kinds! {
         /// `x ← x − lr · g / (√v + eps)`.
         RmsProp {
             /// How much of the running mean of squares remains.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             alpha: f64,
             /// What is added to the divisor.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             eps: f64,
             /// How much of the last direction remains, the state `momentum_buffer`. Without any there is no such state.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             momentum: f64,
             /// Whether to divide by the root of the variance: `√(v − m²)`, where `m` is the state `grad_avg`.
             centered: bool,
@@ -50,8 +58,10 @@ op_kinds! {
         /// `x ← x − lr / (1 + (t − 1) · lr_decay) · g / (√sum + eps)`.
         Adagrad {
             /// How fast the rate falls.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             lr_decay: f64,
             /// What is added to the divisor.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             eps: f64,
         } = "fused_adagrad",
     }
@@ -87,10 +97,12 @@ impl OptimizerRule {
 /// they are updated in `F32` and rounded. An element that is not its master copy rounded was set since the last step, and counts
 /// instead of it. Learning rate, step count and states have the dtype of the update.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct OptimizerStep {
     /// The optimizer.
     pub rule: OptimizerRule,
     /// How much of each parameter is added to its gradient.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub weight_decay: f64,
     /// Whether the loss is to grow: the gradient is negated.
     pub maximize: bool,

@@ -366,6 +366,7 @@ impl Operation for GluOp {
 
 /// Elements of one tensor where a condition holds, else of another.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Where;
 
 impl Where {
@@ -401,6 +402,7 @@ impl Operation for Where {
 
 /// Elements kept within bounds.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Clamp {
     /// The lower bound.
     pub min: Option<Scalar>,
@@ -438,6 +440,7 @@ impl Operation for Clamp {
 
 /// Conversion to another dtype.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Cast {
     /// The dtype of the result.
     pub to: DType,
@@ -507,6 +510,7 @@ impl Operation for Cast {
 
 /// A copy of the elements.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CopyOp;
 
 impl CopyOp {

@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 /// A window that slides over the spatial dimensions; every list has one number for each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct PoolWindow {
     /// Elements of the window.
     pub kernel: Dims,
@@ -85,6 +86,7 @@ impl PoolWindow {
 /// Integers and floats. The index (`I64`) counts in the flattened spatial dimensions of the input; of equals it is the
 /// first. Where dilation steps over all of the input, the value is the least of the dtype and the index −1.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MaxPool {
     /// The window.
     pub window: PoolWindow,
@@ -117,6 +119,7 @@ impl Operation for MaxPool {
 
 /// The mean of each window.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AvgPool {
     /// The window.
     pub window: PoolWindow,
@@ -161,6 +164,7 @@ impl Operation for AvgPool {
 
 /// The gradient of the input of [`AvgPool`].
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AvgPoolBackward {
     /// The pooling.
     pub pool: AvgPool,
@@ -190,6 +194,7 @@ impl Operation for AvgPoolBackward {
 /// The largest of each of a given number of windows: output `i` of `n` along a dimension of length `len` covers the
 /// elements from `⌊i·len/n⌋` to below `⌈(i + 1)·len/n⌉`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AdaptiveMaxPool {
     /// The lengths of the spatial dimensions of the result.
     pub size: Dims,
@@ -216,6 +221,7 @@ impl Operation for AdaptiveMaxPool {
 
 /// The mean of each of a given number of windows, those of [`AdaptiveMaxPool`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AdaptiveAvgPool {
     /// The lengths of the spatial dimensions of the result.
     pub size: Dims,
@@ -243,6 +249,7 @@ impl Operation for AdaptiveAvgPool {
 
 /// The gradient of the input of [`AdaptiveAvgPool`].
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AdaptiveAvgPoolBackward {
     /// The spatial dimensions of the input.
     pub spatial: Dims,
@@ -270,6 +277,7 @@ impl Operation for AdaptiveAvgPoolBackward {
 
 /// The gradient of the input of [`MaxPool`] and [`AdaptiveMaxPool`]: gradients are added where the indices say.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MaxPoolBackward {
     /// The spatial dimensions of the input.
     pub spatial: Dims,

@@ -10,15 +10,19 @@ op_kinds! {
         /// Uniform in [low, high).
         Uniform {
             /// The lower bound.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             low: f64,
             /// The upper bound.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             high: f64,
         } = "rand",
         /// Normal.
         Normal {
             /// The mean.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             mean: f64,
             /// The standard deviation.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             std: f64,
         } = "randn",
         /// Uniform among the integers low … high − 1.
@@ -31,6 +35,7 @@ op_kinds! {
         /// 1 with probability p, else 0.
         Bernoulli {
             /// The probability.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             p: f64,
         } = "bernoulli",
     }
@@ -43,6 +48,7 @@ op_kinds! {
 /// 2j + 1, by Box and Muller's transform of two uniform numbers. So every device and thread count gives the same
 /// numbers, up to rounding of the transform.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Random {
     /// The distribution.
     pub distribution: Distribution,
@@ -120,8 +126,10 @@ impl Operation for Random {
 /// Hinton, Srivastava, Krizhevsky, Sutskever, Salakhutdinov: *Improving neural networks by preventing co-adaptation of feature
 /// detectors*, 2012.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Dropout {
     /// The probability of 0, from 0 to 1.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub p: f64,
     /// Seed and position of the stream, drawn before dispatch so that a retry, and the gradient, have the same mask.
     pub key: PhiloxKey,

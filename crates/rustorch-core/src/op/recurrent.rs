@@ -16,6 +16,7 @@ use smallvec::smallvec;
 ///
 /// ggml's `ssm_conv`; the short convolution of Mamba (Gu, Dao: *Mamba*, 2023) and of gated delta networks.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CausalConv1d {
     /// Whether SiLU follows.
     pub silu: bool,
@@ -82,6 +83,7 @@ impl HeadBroadcast {
 /// Yang, Kautz, Hatamizadeh: *Gated Delta Networks*, 2024; a decay for each row is that of Kimi's delta attention. Transformers'
 /// `torch_recurrent_gated_delta_rule`, ggml's `gated_delta_net`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct GatedDeltaRule {
     /// Which queries and keys each head of values goes with.
     pub broadcast: HeadBroadcast,
@@ -132,6 +134,7 @@ impl Operation for GatedDeltaRule {
 ///
 /// Gu, Dao: *Mamba*, 2023; Dao, Gu: *Transformers are SSMs*, 2024. ggml's `ssm_scan`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SsmScan;
 
 impl SsmScan {
@@ -177,6 +180,7 @@ impl Operation for SsmScan {
 ///
 /// Peng et al.: *RWKV-7 "Goose" with Expressive Dynamic State Evolution*, 2025. ggml's `rwkv_wkv7`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct RwkvWkv7;
 
 impl RwkvWkv7 {

@@ -30,11 +30,13 @@ op_kinds! {
         /// Variance, divided by n − correction.
         Var {
             /// 1 for the unbiased estimate, 0 for the population's.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             correction: f64,
         } = "var",
         /// Square root of the variance.
         Std {
             /// As in `Var`.
+            #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
             correction: f64,
         } = "std",
     }
@@ -69,6 +71,7 @@ impl ReduceOp {
 
 /// A reduction over some axes.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Reduce {
     /// What it computes.
     pub op: ReduceOp,
@@ -135,6 +138,7 @@ op_names! {
 
 /// Running sums or products along an axis.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Scan {
     /// What accumulates.
     pub op: ScanOp,

@@ -5,6 +5,7 @@ use crate::{DType, Error, OutputMeta, Outputs, Result, TensorMeta};
 
 /// Which elements of a head are rotated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub enum RopeStyle {
     /// Elements 2i and 2i + 1: LLaMA's order in GGUF files.
     Adjacent,
@@ -17,14 +18,17 @@ pub enum RopeStyle {
 ///
 /// Su et al.: *RoFormer*, 2021. Elements beyond `rotated` pass unchanged.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct RopeParams {
     /// How elements pair up.
     pub style: RopeStyle,
     /// How many elements of a head are rotated; even.
     pub rotated: usize,
     /// The base of the frequencies, 10000 in the paper.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub base: f32,
     /// Multiplies positions: linear context extension by a factor f uses 1/f.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub scale: f32,
     /// YaRN's correction, if any.
     pub yarn: Option<Yarn>,
@@ -34,14 +38,19 @@ pub struct RopeParams {
 ///
 /// Peng et al.: *YaRN: Efficient Context Window Extension of Large Language Models*, 2023.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Yarn {
     /// How much of the extrapolated angle is mixed in, usually 1.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub ext_factor: f32,
     /// Multiplies the rotated elements.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub attn_factor: f32,
     /// Rotations per original context above which frequencies are left alone, usually 32.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub beta_fast: f32,
     /// Rotations per original context below which frequencies are interpolated, usually 1.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub beta_slow: f32,
     /// The context length of the original training.
     pub original_context: usize,
@@ -49,6 +58,7 @@ pub struct Yarn {
 
 /// Rotary position embedding: see [`RopeParams`].
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Rope {
     /// The rotation.
     pub params: RopeParams,

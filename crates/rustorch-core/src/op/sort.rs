@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 /// A stable sort along an axis. NaN counts as larger than everything, as in PyTorch.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Sort {
     /// The axis.
     pub axis: usize,
@@ -32,6 +33,7 @@ impl Operation for Sort {
 
 /// The `k` largest or smallest along an axis, in order; the earlier of equals first.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct TopK {
     /// How many.
     pub k: usize,

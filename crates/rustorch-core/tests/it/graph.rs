@@ -63,7 +63,7 @@ fn random(shape: Shape, key: PhiloxKey) -> Op {
     Op::from(Random { distribution: Distribution::Uniform { low: 0.0, high: 1.0 }, shape, dtype: F32, key })
 }
 
-fn example() -> Graph {
+pub(crate) fn example() -> Graph {
     let mut graph = Graph { inputs: vec![X, Z], ..Graph::default() };
     graph.add_value(value(Source::Input(0), F32, &[2, 3]));
     graph.add_value(value(Source::Input(1), C64, &[2]));
@@ -111,7 +111,7 @@ graph(%0: f32[2, 3], %1: c64[2]) {
 }
 
 /// A custom op of one argument, which computes nothing.
-fn custom(name: &'static str) -> CustomOp {
+pub(crate) fn custom(name: &'static str) -> CustomOp {
     let builder = CustomOp::builder(name, 1).infer(|args, _| {
         Ok(args.iter().map(|x| OutputMeta { dtype: x.dtype, shape: x.shape().clone() }).collect())
     });

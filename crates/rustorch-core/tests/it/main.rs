@@ -15,6 +15,7 @@ mod overlap;
 mod philox;
 mod profile;
 mod promote;
+mod serial;
 mod shape;
 mod view_op;
 

@@ -5,6 +5,8 @@
 //! bit where a device rounds each step by itself, but reads every input and writes the result once.
 
 mod expression;
+#[cfg(feature = "serde")]
+mod serial;
 
 use super::{Op, OpType, Operation, dense, one};
 use crate::{Cast, Clamp, DType, Device, Error, Layout, Outputs, Result, Scalar, Shape, TensorMeta};
@@ -48,6 +50,7 @@ struct Program {
 
 /// A constant of a fused op.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FusedConstant {
     /// The number, which becomes one of `dtype` as casting does it.
     pub value: Scalar,
@@ -57,6 +60,7 @@ pub struct FusedConstant {
 
 /// What a step may compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub enum FusedValue {
     /// The fused op's input of this number.
     Input(usize),

@@ -50,6 +50,11 @@ const DAMAGED_OPERANDS: &[Damage] = &[
         "node 5 (add): argument 1: %8 as f32[2, 4] strides [1, 4] offset 3 reaches beyond the 64 bytes of f32[4, 4]",
     ),
     (
+        "a view without elements begins beyond its value",
+        |graph| graph.nodes[5].args[1] = view(NEXT_CACHE, F32, &[0, 4], &[4, 1], 17),
+        "node 5 (add): argument 1: %8 as f32[0, 4] offset 17 reaches beyond the 64 bytes of f32[4, 4]",
+    ),
+    (
         "complex numbers are read as numbers of another width",
         |graph| graph.nodes[6].args[0].dtype = F64,
         "node 6 (exp): argument 0: %1 of c64 is seen as f64",
@@ -271,6 +276,16 @@ const DAMAGED_LISTS: &[Damage] = &[
         "a constant has part of a block",
         |graph| graph.values[WEIGHT.index()].dtype = Q8,
         "value %2 of Q8_0[3, 4] has no whole blocks",
+    ),
+    (
+        "a constant is larger than any memory",
+        |graph| graph.values[WEIGHT.index()].shape = shape(&[3, 1 << 61]),
+        "value %2 of f32[3, 2305843009213693952] has no whole blocks, or too many",
+    ),
+    (
+        "an argument is larger than an allocation may be",
+        |graph| graph.values[X.index()].shape = shape(&[1 << 61]),
+        "value %0 of f32[2305843009213693952] is larger than any memory",
     ),
     (
         "nothing makes a value",
