@@ -37,18 +37,24 @@ fn record(count: usize, bytes: isize) {
     let _ = PEAK.try_with(|peak| peak.set(peak.get().max(allocated_bytes())));
 }
 
+/// Counts an allocation, unless the system has refused it.
+fn recorded(at: *mut u8, bytes: isize) -> *mut u8 {
+    if !at.is_null() {
+        record(1, bytes);
+    }
+    at
+}
+
 // SAFETY: the system's allocator does it all.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, block: Layout) -> *mut u8 {
-        record(1, block.size() as isize);
         // SAFETY: this function's contract.
-        unsafe { System.alloc(block) }
+        recorded(unsafe { System.alloc(block) }, block.size() as isize)
     }
 
     unsafe fn alloc_zeroed(&self, block: Layout) -> *mut u8 {
-        record(1, block.size() as isize);
         // SAFETY: this function's contract.
-        unsafe { System.alloc_zeroed(block) }
+        recorded(unsafe { System.alloc_zeroed(block) }, block.size() as isize)
     }
 
     unsafe fn dealloc(&self, at: *mut u8, block: Layout) {
@@ -58,8 +64,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 
     unsafe fn realloc(&self, at: *mut u8, block: Layout, size: usize) -> *mut u8 {
-        record(1, size as isize - block.size() as isize);
         // SAFETY: this function's contract.
-        unsafe { System.realloc(at, block, size) }
+        recorded(unsafe { System.realloc(at, block, size) }, size as isize - block.size() as isize)
     }
 }

@@ -76,24 +76,25 @@ pub(super) fn staged_states(graph: &Graph, roots: &[ValueId]) -> Vec<usize> {
 }
 
 impl MemoryPlan {
-    /// A plan for a device that computes in host memory.
-    pub(super) fn new(graph: &Graph, backend: &dyn Backend) -> MemoryPlan {
+    /// A plan for a device that computes in host memory. `None` if the arena were larger than any memory.
+    pub(super) fn new(graph: &Graph, backend: &dyn Backend) -> Option<MemoryPlan> {
         let roots = roots(graph);
         let last = last_uses(graph, &roots);
         let staged = staged_states(graph, &roots);
         let mut arena = Arena::default();
         let mut returned = Vec::new();
-        let mut places: Vec<Option<Place>> = (graph.values.iter())
-            .map(|value| match value.source {
+        let mut places: Vec<Option<Place>> = Vec::with_capacity(graph.values.len());
+        for value in &graph.values {
+            places.push(match value.source {
                 Source::Input(i) => Some(Place::Input(i as usize)),
                 Source::Constant(i) => Some(Place::Constant(i as usize)),
                 Source::State(i) if staged.contains(&(i as usize)) => {
-                    Some(Place::Arena(arena.take(value.bytes())))
+                    Some(Place::Arena(arena.take(value.bytes())?))
                 }
                 Source::State(i) => Some(Place::State(i as usize)),
                 Source::Result { .. } => None,
-            })
-            .collect();
+            });
+        }
         for output in &graph.outputs {
             let root = roots[output.value.index()];
             let place = &mut places[root.index()];
@@ -125,7 +126,7 @@ impl MemoryPlan {
                         free.retain(|other| *other != root);
                         places[root.index()]
                     }
-                    None => Some(Place::Arena(arena.take(graph.values[id.index()].bytes()))),
+                    None => Some(Place::Arena(arena.take(graph.values[id.index()].bytes())?)),
                 };
             }
             // Memory that was written to, and is not read again.
@@ -163,7 +164,7 @@ impl MemoryPlan {
                     .expect("a node makes each value, as the graph was verified")
             })
             .collect();
-        MemoryPlan { places, arena: arena.end, returned, staged, roots }
+        Some(MemoryPlan { places, arena: arena.end, returned, staged, roots })
     }
 }
 
@@ -215,13 +216,16 @@ struct Arena {
     end: usize,
 }
 
+/// The most bytes that memory may have.
+const MOST_BYTES: usize = isize::MAX as usize;
+
 fn rounded(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(HOST_ALIGN)
 }
 
 impl Arena {
-    /// The smallest free part that is large enough, else one behind all others.
-    fn take(&mut self, bytes: usize) -> usize {
+    /// The smallest free part that is large enough, else one behind all others; `None` where no memory reaches.
+    fn take(&mut self, bytes: usize) -> Option<usize> {
         let bytes = rounded(bytes);
         let found = self.free.iter().filter(|&(_, &len)| len >= bytes).min_by_key(|&(_, &len)| len);
         if let Some((&at, &len)) = found {
@@ -229,18 +233,18 @@ impl Arena {
             if len > bytes {
                 self.free.insert(at + bytes, len - bytes);
             }
-            return at;
+            return Some(at);
         }
         // The last part may grow.
-        let at = match self.free.last_key_value() {
-            Some((&at, &len)) if at + len == self.end => {
-                self.free.remove(&at);
-                at
-            }
-            _ => self.end,
-        };
-        self.end = at + bytes;
-        at
+        let last = self.free.last_key_value().map(|(&at, &len)| (at, at + len));
+        let grown = last.filter(|&(_, end)| end == self.end).map(|(at, _)| at);
+        let at = grown.unwrap_or(self.end);
+        let end = at.checked_add(bytes).filter(|&end| end <= MOST_BYTES)?;
+        if grown.is_some() {
+            self.free.remove(&at);
+        }
+        self.end = end;
+        Some(at)
     }
 
     fn give_back(&mut self, mut at: usize, bytes: usize) {

@@ -47,7 +47,8 @@ struct Slot {
 }
 
 impl CpuProgram {
-    /// `None` if some value is elsewhere, or of a block type and a temporary: these have no place in an arena.
+    /// `None` if some value is elsewhere, or of a block type and a temporary: these have no place in an arena; or if temporaries are larger
+    /// than any memory, so that the first one for which there is none is named when it is made.
     pub(super) fn new(graph: &Graph, executor: &HybridExecutor) -> Option<CpuProgram> {
         let is_placeable = |i: usize| {
             let value = &graph.values[i];
@@ -64,7 +65,7 @@ impl CpuProgram {
             return None;
         }
         let backend = &executor.cpu().backend;
-        let plan = MemoryPlan::new(graph, &**backend);
+        let plan = MemoryPlan::new(graph, &**backend)?;
         let mut compiler =
             Compiler { graph, plan: &plan, scratch: 0, overwrites: &|op| backend.overwrites(op) };
         let draws: HashMap<_, _> = graph.draws.iter().enumerate().map(|(i, draw)| (draw.key, i)).collect();
@@ -84,7 +85,7 @@ impl CpuProgram {
         for &i in &plan.staged {
             steps.push(Step::copy(compiler.slot(&whole(i))?, state_slot(i)));
         }
-        let arena_bytes = plan.arena + compiler.scratch;
+        let arena_bytes = plan.arena.checked_add(compiler.scratch)?;
         Some(CpuProgram { steps, plan, arena_bytes, spare: Mutex::default() })
     }
 
@@ -250,9 +251,10 @@ impl Compiler<'_> {
                 continue;
             }
             // Apart, and copied.
-            let at = self.plan.arena + scratch;
+            let at = self.plan.arena.checked_add(scratch)?;
             let layout = Layout::contiguous(to.layout.shape().clone());
-            scratch += packed_bytes(to.dtype, layout.numel()).max(1).next_multiple_of(HOST_ALIGN);
+            let bytes = packed_bytes(to.dtype, layout.numel()).max(1).checked_next_multiple_of(HOST_ALIGN)?;
+            scratch = scratch.checked_add(bytes)?;
             let layout = shifted(&layout, at, to.dtype)?;
             let slot = |layout| Slot { place: Place::Arena(at), dtype: to.dtype, layout, is_aliased: false };
             outs.push(slot(layout.clone()));

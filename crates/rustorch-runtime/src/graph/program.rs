@@ -9,7 +9,7 @@ use super::passes::Pass;
 use super::regions::{CompiledPart, RegionReport, compile_all};
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
-use rustorch_core::{CopyOp, Error, Graph, GraphOperand, Op, PhiloxKey, Result, ValueId};
+use rustorch_core::{CopyOp, Error, Graph, Op, PhiloxKey, Result, Source, ValueId};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -99,13 +99,13 @@ impl Program {
             }
         };
         let Captured { graph, constants, states } = captured;
-        let is_recast = graph.inputs.iter().map(|&id| {
-            let is_other = |operand: &GraphOperand| {
-                operand.value == id && operand.dtype != graph.values[id.index()].dtype
-            };
-            graph.nodes.iter().flat_map(|node| &node.args).chain(&graph.outputs).any(is_other)
-        });
-        let is_recast = is_recast.collect();
+        let mut is_recast = vec![false; graph.inputs.len()];
+        for operand in graph.nodes.iter().flat_map(|node| &node.args).chain(&graph.outputs) {
+            let value = &graph.values[operand.value.index()];
+            if let Source::Input(i) = value.source {
+                is_recast[i as usize] |= operand.dtype != value.dtype;
+            }
+        }
         Ok(Program { graph, constants, states, executor: executor.clone(), on_cpu, replay, plan, is_recast })
     }
 
@@ -122,6 +122,16 @@ impl Program {
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// The memory of each constant, in the order of the graph's.
+    pub fn constants(&self) -> &[Storage] {
+        &self.constants
+    }
+
+    /// The memory of each state.
+    pub fn states(&self) -> &[Storage] {
+        &self.states
     }
 
     /// The bytes of the memory in which a run on the CPU has its temporaries; `None` where it does not run there as a whole.
