@@ -25,6 +25,8 @@ mod atomic;
 mod bytes;
 mod error;
 pub mod gguf;
+#[cfg(feature = "safetensors")]
+pub mod graph;
 #[cfg(feature = "idx")]
 pub mod idx;
 mod load;

@@ -11,6 +11,7 @@
 mod atomic;
 mod bytes;
 mod common;
+mod graph;
 mod idx;
 mod malformed;
 mod metadata;

@@ -1,6 +1,7 @@
 //! Every malformation has its own error, which names what is wrong, and takes no memory out of proportion to the file.
 
 mod gguf;
+mod graph;
 mod numpy;
 mod safetensors;
 mod torch;
