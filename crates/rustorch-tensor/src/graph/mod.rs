@@ -12,8 +12,8 @@ use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};
 use crate::{IntoShape, Tensor, random};
 use guard::{Guard, GuardLog};
 use host::{HostEffects, HostLog};
-use rustorch_core::{DType, Device, Error, Graph, Result, Shape};
-use rustorch_runtime::{HybridExecutor, Operand, Output, Pass};
+use rustorch_core::{DType, Device, Error, Graph, Layout, Result, Shape, ValueId};
+use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, Pass, Storage};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -163,6 +163,90 @@ pub fn expect_eager(name: &'static str) -> Result<()> {
 }
 
 impl Program {
+    /// A program of a graph, for which it need not be captured: `constants` and `states` are the tensors that the graph refers to, each with
+    /// the dtype, shape and device of its value, the first elements of memory of its own. No [pass](Pass) runs over the graph.
+    ///
+    /// ```
+    /// use rustorch_tensor::{DType, Program, Tensor, TensorSpec, capture};
+    /// let weight = Tensor::new([2.0f32, 3.0])?;
+    /// let program = capture(&[TensorSpec::new(2, DType::F32)?], |x| Ok(vec![x[0].mul(&weight)?]))?;
+    /// let other = Program::from_parts(program.graph().clone(), vec![Tensor::new([4.0f32, 5.0])?], vec![])?;
+    /// assert_eq!(other.run(&[&Tensor::new([1.0f32, 1.0])?])?[0].to_vec::<f32>()?, [4.0, 5.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If [`Graph::verify`] refuses the graph, a device that it names is not here, a tensor is another than the graph says or a view, two have the same memory, or a state
+    /// cannot be written.
+    pub fn from_parts(graph: Graph, constants: Vec<Tensor>, states: Vec<Tensor>) -> Result<Program> {
+        // Before its values are looked up.
+        graph.verify()?;
+        let executor = HybridExecutor::current();
+        let of_values = graph.values.iter().map(|value| value.device);
+        let mut devices: Vec<Device> =
+            of_values.chain(graph.nodes.iter().filter_map(|node| node.device)).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        for device in devices {
+            executor.backend(device)?;
+        }
+        let firsts = graph.states.iter().map(|state| state.first);
+        let storages = |role: &str, ids: Vec<ValueId>, tensors: Vec<Tensor>| {
+            if ids.len() != tensors.len() {
+                let message = format!("{} tensors were given for {} {role}s", tensors.len(), ids.len());
+                return Err(Error::argument("program", message));
+            }
+            let of = |(i, (id, tensor)): (usize, (ValueId, Tensor))| {
+                let value = &graph.values[id.index()];
+                if (tensor.dtype(), tensor.shape()) != (value.dtype, &value.shape) {
+                    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+                    let message = format!(
+                        "the tensor of {role} {i} is {dtype}{shape}, and the graph's is {}{}",
+                        value.dtype, value.shape
+                    );
+                    return Err(Error::argument("program", message));
+                }
+                tensor.expect_value("program")?;
+                if tensor.layout().offset() != 0 || !tensor.layout().is_contiguous() {
+                    let message = format!("the tensor of {role} {i} is a view; copy it");
+                    return Err(Error::argument("program", message));
+                }
+                Ok(tensor.storage().clone())
+            };
+            ids.into_iter().zip(tensors).enumerate().map(of).collect::<Result<Vec<Storage>>>()
+        };
+        let constants = storages("constant", graph.constants(), constants)?;
+        let states = storages("state", firsts.collect(), states)?;
+        let outputs = graph.outputs.len();
+        let captured = Captured { graph, constants, states };
+        let program = rustorch_runtime::Program::new(&executor, captured, &[])?;
+        Ok(Program { program, outputs, effects: Vec::new(), guards: Vec::new(), host: HostEffects::default() })
+    }
+
+    /// The tensors that the graph refers to, in the order of [`Source::Constant`](rustorch_core::Source::Constant): whole memories, in one
+    /// dimension.
+    pub fn constants(&self) -> Vec<Tensor> {
+        let tensors = self.graph().constants().into_iter().zip(self.program.constants());
+        tensors.map(|(id, storage)| self.tensor(id, storage)).collect()
+    }
+
+    /// The tensors that runs change, in the order of [`Graph::states`], as [`constants`](Self::constants) gives the others.
+    pub fn states(&self) -> Vec<Tensor> {
+        let tensors = self.graph().states.iter().zip(self.program.states());
+        tensors.map(|(state, storage)| self.tensor(state.first, storage)).collect()
+    }
+
+    fn tensor(&self, id: ValueId, storage: &Storage) -> Tensor {
+        let value = &self.graph().values[id.index()];
+        // The program has checked that the storage has so many elements of this dtype.
+        Tensor::from_parts(storage.clone(), value.dtype, Layout::contiguous(value.shape.clone()))
+    }
+
+    /// Whether a run changes gradients of tensors that require them, which are no part of the graph.
+    pub fn changes_gradients(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// Runs the captured function on tensors of the dtypes, shapes and devices that it was captured for. The results have no history, also
     /// where an argument requires a gradient.
     ///

@@ -31,6 +31,7 @@ mod fuse;
 mod gradient_cases;
 mod gradient_docs;
 mod gradients;
+mod graph_files;
 mod in_place;
 mod interpolate;
 mod kv_cache;

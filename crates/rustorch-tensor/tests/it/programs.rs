@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
-use crate::common::{fixture, scalar, tensor};
+use crate::common::{fixture, saved, scalar, tensor};
 use crate::ops::{BINARY, UNARY, by_name, names};
 use rustorch_tensor::autograd::{GradOptions, grad, no_grad};
 use rustorch_tensor::{DType, Error, Pass, Result, Tensor, TensorOrScalar, capture_with};
@@ -447,9 +447,19 @@ fn captured(program: &Program, dtype: DType, passes: &[Pass]) -> Outcome {
         (eager, captured) => panic!("eager {:?}, captured {:?}\n{program}", eager.err(), captured.err()),
     };
     assert_eq!(bits(&make()), bits(&leaves), "the capture wrote\n{program}");
+    let loaded = saved(&captured);
     let got = captured.run(&[]).unwrap_or_else(|error| panic!("{error}\n{program}\n{}", captured.graph()));
     assert_eq!(bits(&got), bits(&eager), "{program}\n{}", captured.graph());
     assert_eq!(bits(&leaves), bits(&eager_leaves), "leaves of\n{program}\n{}", captured.graph());
+    // Saved before, it does the same, with states of its own, which go on as those do.
+    for run in 0..2 {
+        let from_file = loaded.run(&[]).unwrap_or_else(|error| panic!("{error}\n{program}"));
+        let got = if run == 0 { got.clone() } else { captured.run(&[]).unwrap() };
+        assert_eq!(bits(&from_file), bits(&got), "run {run} from a file of\n{program}\n{}", captured.graph());
+        if run == 1 {
+            assert_eq!(bits(&loaded.states()), bits(&captured.states()), "{program}");
+        }
+    }
     Outcome::Equal
 }
 

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use rustorch_tensor::{C64, C128, DType, Scalar, Tensor, bf16, f16};
+use rustorch_formats::graph::{File, Writer};
+use rustorch_tensor::{C64, C128, DType, Program, Scalar, Tensor, bf16, f16};
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +12,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub fn process_generator() -> MutexGuard<'static, ()> {
     static DRAWS: Mutex<()> = Mutex::new(());
     DRAWS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program as a file.
+pub fn program_bytes(program: &Program) -> Result<Vec<u8>, String> {
+    let bytes = |tensors: Vec<Tensor>| move |i: usize| tensors[i].to_bytes().map_err(std::io::Error::other);
+    let writer = Writer::new(program.graph(), bytes(program.constants()), bytes(program.states()));
+    writer.and_then(|writer| writer.to_bytes()).map_err(|error| error.to_string())
+}
+
+/// The program of a file.
+pub fn program_of(bytes: Vec<u8>) -> Result<Program, String> {
+    let file = File::from_bytes(bytes).map_err(|error| error.to_string())?;
+    let graph = file.graph();
+    let tensor = |id: rustorch_core::ValueId, bytes: &[u8]| {
+        let value = &graph.values[id.index()];
+        Tensor::from_bytes(bytes, value.dtype, value.shape.clone())
+    };
+    let constants = graph.constants().into_iter().zip(file.constants()).map(|(id, bytes)| tensor(id, bytes));
+    let constants = constants.collect::<rustorch_tensor::Result<_>>().map_err(|error| error.to_string())?;
+    let states = graph.states.iter().zip(file.states()).map(|(state, bytes)| tensor(state.first, bytes));
+    let states = states.collect::<rustorch_tensor::Result<_>>().map_err(|error| error.to_string())?;
+    Program::from_parts(graph.clone(), constants, states).map_err(|error| error.to_string())
+}
+
+/// A program, saved and loaded.
+pub fn saved(program: &Program) -> Program {
+    let bytes = program_bytes(program).unwrap();
+    let loaded = program_of(bytes.clone()).unwrap();
+    // Of constants that are NaN, which equal nothing, the second file tells whether they are the same.
+    assert_eq!(format!("{:?}", loaded.graph()), format!("{:?}", program.graph()));
+    assert!(program_bytes(&loaded).unwrap() == bytes, "another file of\n{}", program.graph());
+    loaded
 }
 
 /// One line of a fixture.
