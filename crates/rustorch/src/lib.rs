@@ -24,7 +24,7 @@
 //! | `idx` | `idx`: IDX files, in which MNIST comes; `files::load_idx` |
 //! | `llm` | `llm`: language models from GGUF files; includes `gguf` |
 //! | `nn` | `nn`: modules, layers, losses, data; `optim`: optimizers; `amp`: mixed precision |
-//! | `safetensors` | `safetensors`: safetensors files; their tensors in `files` |
+//! | `safetensors` | `safetensors`: safetensors files; `graph`: graphs in them; their tensors and programs in `files` |
 //! | `numpy` | `numpy`: `.npy` and `.npz` files; their arrays in `files` |
 //! | `torch` | `torch`: PyTorch's `.pt` files; their tensors in `files` |
 //! | `profile` | `runtime::profile`: profiles and traces; `metrics`: how busy devices are; `benchmark`: their rates |
@@ -44,7 +44,7 @@ mod guide_custom_ops {}
 mod guide_files {}
 
 /// The guide's examples.
-#[cfg(all(doctest, feature = "nn"))]
+#[cfg(all(doctest, feature = "nn", feature = "safetensors"))]
 #[doc = include_str!("../../../docs/graphs.md")]
 mod guide_graphs {}
 
@@ -71,6 +71,9 @@ pub use rustorch_core::DeviceType;
 #[cfg(feature = "gguf")]
 #[doc(inline)]
 pub use rustorch_formats::gguf;
+#[cfg(feature = "safetensors")]
+#[doc(inline)]
+pub use rustorch_formats::graph;
 #[cfg(feature = "idx")]
 #[doc(inline)]
 pub use rustorch_formats::idx;

@@ -31,6 +31,10 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// A graph in a safetensors file.
+    #[cfg(feature = "safetensors")]
+    #[error(transparent)]
+    Graph(#[from] rustorch_formats::graph::Error),
     /// A PyTorch file.
     #[cfg(feature = "torch")]
     #[error(transparent)]

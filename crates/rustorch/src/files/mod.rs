@@ -1,4 +1,4 @@
-//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`, MNIST's IDX.
+//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`, MNIST's IDX; and captured functions with their tensors.
 //!
 //! Functions that load tensors copy them from the file to where new tensors are made (see [`set_device`](crate::set_device)), so
 //! they can be written. Functions whose names end in `_mapped` copy nothing: their tensors are read-only memory of the CPU, whose
@@ -17,6 +17,8 @@ mod load;
 #[cfg(feature = "numpy")]
 mod numpy;
 #[cfg(feature = "safetensors")]
+mod program;
+#[cfg(feature = "safetensors")]
 mod safetensors;
 #[cfg(any(feature = "safetensors", feature = "torch"))]
 mod sharing;
@@ -34,6 +36,8 @@ pub use error::{Error, Result};
 pub use idx::load_idx;
 #[cfg(feature = "numpy")]
 pub use numpy::{load_npy, load_npy_mapped, load_npz, save_npy, save_npz, save_npz_compressed};
+#[cfg(feature = "safetensors")]
+pub use program::{load_program, load_program_mapped, save_program};
 #[cfg(feature = "safetensors")]
 pub use safetensors::{
     SafetensorsOptions, SharedTensors, load_safetensors, load_safetensors_mapped, save_safetensors,

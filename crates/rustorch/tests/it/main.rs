@@ -22,5 +22,6 @@ mod models_on_devices;
 mod nvml;
 mod policies_on_devices;
 mod profile_devices;
+mod program_files;
 mod torch_optimizers;
 mod train_on_devices;
