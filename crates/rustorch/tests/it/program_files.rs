@@ -62,7 +62,7 @@ fn a_network_that_trains_goes_on_where_it_was() {
         manual_seed(seed as u64);
         assert_eq!(bytes(&program.run(&[&batch(seed)]).unwrap()), got);
     }
-    let statistics: Vec<Vec<u8>> = model.buffers().iter().map(|buffer| buffer.to_bytes().unwrap()).collect();
+    let statistics: Vec<Vec<u8>> = model.state_dict().iter().map(|(_, x)| x.to_bytes().unwrap()).collect();
     let states = bytes(&other.states());
     assert!(!states.is_empty() && states.iter().all(|state| statistics.contains(state)), "{states:?}");
 }
