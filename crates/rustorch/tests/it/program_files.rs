@@ -20,7 +20,7 @@ fn loaded(path: &Path) -> [Program; 2] {
     [load_program(path).unwrap(), unsafe { load_program_mapped(path) }.unwrap()]
 }
 
-fn network() -> Sequential {
+fn perceptron() -> Sequential {
     manual_seed(5);
     seq![
         Linear::new(4, 8).unwrap(),
@@ -34,7 +34,7 @@ fn network() -> Sequential {
 fn a_network_that_trains_goes_on_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("network.safetensors");
-    let model = network();
+    let model = perceptron();
     let spec = [TensorSpec::new([3, 4], DType::F32).unwrap()];
     let program = capture(&spec, |x| Ok(vec![model.forward(&x[0])?.detach()])).unwrap();
     let batch = |seed: usize| {
