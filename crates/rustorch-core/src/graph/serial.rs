@@ -154,7 +154,11 @@ impl Graph {
 impl GraphData<'_> {
     fn build(self) -> Result<Graph> {
         let values = self.values.into_owned();
-        // Each value is the result of one node at most. In memory a node is far larger than as data, so that more of them are not even tried.
+        // Every operation has a result, and every value is the result of one at most. In memory a node is far larger than as data, so that
+        // others are not even tried.
+        if let Some(n) = self.nodes.iter().position(|node| node.results.is_empty()) {
+            return Err(Error::argument("graph", format!("node {n} has no result")));
+        }
         if self.nodes.len() > values.len() {
             let message = format!("{} nodes make no more than {} values", self.nodes.len(), values.len());
             return Err(Error::argument("graph", message));

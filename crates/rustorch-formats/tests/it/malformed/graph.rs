@@ -107,6 +107,7 @@ fn cases() -> Vec<Case> {
         ("an operand that is a text", "Json", "expected the number of a value, or an object", mul(r#"["0",1]"#, "[3]")),
         ("an operand that is no value", "Json", "node 0: graph: there is no value %99 among 6", mul("[0,99]", "[3]")),
         ("an output that is no value", "Json", "output 0: graph: there is no value %99", edit(r#""outputs":[5"#, r#""outputs":[99"#)),
+        ("a node without results", "Json", "node 0 has no result", mul("[0,1]", "[]")),
         ("more nodes than values", "Json", "1003 nodes make no more than 6 values", edit(MUL, &vec![MUL; 1_001].join(","))),
         ("10000 levels of lists", "Json", "expected value", deep("[", "]", 10_000)),
         ("10000 levels of operations", "Json", "recursion limit exceeded", op(&format!("{}1{}", r#"{"FusedPointwise":{"inputs":1,"steps":[{"op":"#.repeat(10_000), "}".repeat(10_000)))),
@@ -178,7 +179,7 @@ fn every_truncation_of_the_json_is_an_error() {
 #[test]
 fn large_files_take_memory_in_proportion() {
     let values = |n: usize| vec![r#"{"source":{"constant":0},"dtype":"u8","shape":[]}"#; n].join(",");
-    let nodes = |n: usize| vec![r#"{"op":{"Embedding":null},"args":[],"results":[]}"#; n].join(",");
+    let nodes = |n: usize| vec![r#"{"op":{"Embedding":null},"args":[],"results":[0]}"#; n].join(",");
     let of = |values: String, nodes: String| {
         format!(
             r#"{{"values":[{values}],"nodes":[{nodes}],"inputs":[],"outputs":[],"states":[],"draws":[]}}"#
