@@ -8,6 +8,7 @@ use std::sync::Arc;
 ///
 /// In a captured function it takes the place of a branch in Rust that would return an error.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Assert {
     /// What is said where an element is false.
     pub message: Arc<str>,

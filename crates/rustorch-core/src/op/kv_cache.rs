@@ -8,6 +8,7 @@ use crate::{Error, OutputMeta, Outputs, Result, TensorMeta};
 ///
 /// `update` has the shape of `x` but along the axis, where it is no longer. Over `x` itself, no other element is touched.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SliceUpdate {
     /// The axis.
     pub axis: usize,
@@ -59,6 +60,7 @@ impl Operation for SliceUpdate {
 ///
 /// Shapes and results are those of the attention, whose [`causal`](Attention::causal) is not looked at.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CachedAttention {
     /// The attention.
     pub attention: Attention,

@@ -134,10 +134,13 @@ pub(super) struct HostEffects {
 }
 
 impl HostEffects {
+    pub(super) fn is_empty(&self) -> bool {
+        self.operands.is_empty() && self.updates.is_empty()
+    }
+
     /// Keeps other runs out, where they would read or change the same.
     pub(super) fn begin(&self) -> Option<MutexGuard<'_, ()>> {
-        let is_empty = self.operands.is_empty() && self.updates.is_empty();
-        (!is_empty).then(|| self.run.lock().unwrap_or_else(PoisonError::into_inner))
+        (!self.is_empty()).then(|| self.run.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The numbers that a run is given behind its inputs.

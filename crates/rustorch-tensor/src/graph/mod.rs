@@ -220,7 +220,13 @@ impl Program {
         let outputs = graph.outputs.len();
         let captured = Captured { graph, constants, states };
         let program = rustorch_runtime::Program::new(&executor, captured, &[])?;
-        Ok(Program { program, outputs, effects: Vec::new(), guards: Vec::new(), host: HostEffects::default() })
+        Ok(Program {
+            program,
+            outputs,
+            effects: Vec::new(),
+            guards: Vec::new(),
+            host: HostEffects::default(),
+        })
     }
 
     /// The tensors that the graph refers to, in the order of [`Source::Constant`](rustorch_core::Source::Constant): whole memories, in one
@@ -240,6 +246,11 @@ impl Program {
         let value = &self.graph().values[id.index()];
         // The program has checked that the storage has so many elements of this dtype.
         Tensor::from_parts(storage.clone(), value.dtype, Layout::contiguous(value.shape.clone()))
+    }
+
+    /// Whether a run reads or changes numbers in Rust ([`HostState`]), which are no part of the graph.
+    pub fn uses_host_state(&self) -> bool {
+        !self.host.is_empty()
     }
 
     /// Whether a run changes gradients of tensors that require them, which are no part of the graph.

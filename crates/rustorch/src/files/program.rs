@@ -37,13 +37,25 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// If runs change gradients (return them as outputs, from [`autograd::grad`](crate::autograd::grad)), the graph has a custom operation, or
+/// If runs change gradients (return them as outputs, from [`autograd::grad`](crate::autograd::grad)) or numbers in Rust
+/// ([`HostState`](crate::HostState)), the graph has a custom operation, or
 /// the disk refuses; a file that was there is then as it was.
 pub fn save_program(path: impl AsRef<Path>, program: &Program) -> Result<()> {
     let path = path.as_ref();
-    if program.changes_gradients() {
-        let message = "a run changes gradients of tensors that require them, which are no part of the graph; get gradients from \
-                       `autograd::grad` and return them as outputs";
+    let is_more = if program.uses_host_state() {
+        Some(
+            "a run reads or changes numbers in Rust, such as the learning rate and the count of an optimizer's step, which are no part of the \
+             graph; save a function without the step",
+        )
+    } else if program.changes_gradients() {
+        Some(
+            "a run changes gradients of tensors that require them, which are no part of the graph; get gradients from \
+             `autograd::grad` and return them as outputs",
+        )
+    } else {
+        None
+    };
+    if let Some(message) = is_more {
         let error: rustorch_formats::graph::Error =
             ErrorKind::Unsupported { message: message.to_owned() }.into();
         return Err(error.into());

@@ -5,6 +5,7 @@ use rustorch::files::{
 };
 use rustorch::graph::ErrorKind;
 use rustorch::nn::{BatchNorm1d, Dropout, Layer, Linear, Module, Sequential, seq};
+use rustorch::optim::{SGD, SGDOptions};
 use rustorch::{DType, Program, Tensor, TensorSpec, capture, guard, manual_seed};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,6 +101,15 @@ fn what_a_file_cannot_hold_is_said() {
     .unwrap();
     let error = save_program(&path, &program).unwrap_err().to_string();
     assert!(error.contains("changes gradients") && error.contains("autograd::grad"), "{error}");
+    let optimizer = SGD::new(&model, SGDOptions::default()).unwrap();
+    let step = capture(&spec, |x| {
+        model.zero_grad();
+        model.forward(&x[0])?.sum_all()?.backward()?;
+        optimizer.step()?;
+        Ok(vec![])
+    });
+    let error = save_program(&path, &step.unwrap()).unwrap_err().to_string();
+    assert!(error.contains("learning rate") && error.contains("without the step"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 
     let ready = capture(&[], |_| Ok(vec![])).unwrap();
