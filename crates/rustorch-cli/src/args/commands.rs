@@ -23,6 +23,30 @@ pub(crate) struct InspectArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Tokens of the prompt; with --list, --dot and --save the graph of such a prompt, instead of that of one token [default: 512]
+    #[arg(short, long, value_name = "N", value_parser = positive)]
+    pub(crate) prompt: Option<usize>,
+    /// Tokens that the cache of keys and values holds
+    #[arg(short, long, value_name = "N", default_value_t = 4096, value_parser = positive)]
+    pub(crate) ctx_size: usize,
+    /// Print every operation
+    #[arg(long, conflicts_with_all = ["dot", "save", "json"])]
+    pub(crate) list: bool,
+    /// Write the graph for Graphviz (dot -Tsvg FILE)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "json"])]
+    pub(crate) dot: Option<PathBuf>,
+    /// Save the graph with its weights as a program, for rustorch::files::load_program
+    #[arg(long, value_name = "FILE.safetensors", conflicts_with = "json")]
+    pub(crate) save: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ArchitecturesArgs {
     /// Print one JSON array
     #[arg(long)]

@@ -12,7 +12,7 @@ mod values;
 
 pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
-    InspectArgs, PullArgs, TokenizeArgs,
+    GraphArgs, InspectArgs, PullArgs, TokenizeArgs,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
@@ -97,6 +97,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Show which device ran which operation, for how long and why
     Explain(ExplainArgs),
+    /// Show the operations by which a model reads a prompt and decodes a token
+    Graph(GraphArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

@@ -9,6 +9,7 @@ pub(crate) mod devices;
 pub(crate) mod embed;
 pub(crate) mod explain;
 pub(crate) mod generate;
+pub(crate) mod graph;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod perplexity;

@@ -24,6 +24,7 @@ mod errors;
 mod evaluate;
 mod files;
 mod generate;
+mod graph;
 mod hub;
 mod inspect;
 #[cfg(unix)]
