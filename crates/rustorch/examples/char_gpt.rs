@@ -1,7 +1,8 @@
 //! Trains a GPT on the characters of a text, as nanoGPT's recipe for CPUs does, and writes in its manner:
 //! `cargo run --release -p rustorch --example char_gpt -- --data tinyshakespeare.txt`.
 //!
-//! With `--bf16`, matrices and attention are computed in BF16 (`autocast`); `--steps N` ends it after so many.
+//! With `--bf16`, matrices and attention are computed in BF16 (`autocast`); `--steps N` ends it after so many; `--seed N` begins with
+//! other numbers.
 //!
 //! 4 layers of 4 heads and width 128 over 64 characters, batches of 12, 2,000 steps of AdamW with warm-up and a cosine.
 //! Karpathy: *nanoGPT*, 2022; its validation loss on Tiny Shakespeare is 1.88.
@@ -140,25 +141,27 @@ struct Arguments {
     path: String,
     bf16: bool,
     steps: u64,
+    seed: u64,
 }
 
 fn arguments() -> std::result::Result<Arguments, Box<dyn std::error::Error>> {
-    const USAGE: &str = "usage: char_gpt --data FILE [--bf16] [--steps N]";
-    let (mut path, mut bf16, mut steps) = (None, false, STEPS);
+    const USAGE: &str = "usage: char_gpt --data FILE [--bf16] [--steps N] [--seed N]";
+    let (mut path, mut bf16, mut steps, mut seed) = (None, false, STEPS, 1337);
     let mut rest = std::env::args().skip(1);
     while let Some(flag) = rest.next() {
         match flag.as_str() {
             "--data" => path = rest.next(),
             "--bf16" => bf16 = true,
             "--steps" => steps = rest.next().ok_or(USAGE)?.parse()?,
+            "--seed" => seed = rest.next().ok_or(USAGE)?.parse()?,
             _ => return Err(format!("`{flag}` is unknown; {USAGE}").into()),
         }
     }
-    Ok(Arguments { path: path.ok_or(USAGE)?, bf16, steps })
+    Ok(Arguments { path: path.ok_or(USAGE)?, bf16, steps, seed })
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let Arguments { path, bf16, steps } = arguments()?;
+    let Arguments { path, bf16, steps, seed } = arguments()?;
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let mut characters: Vec<char> = text.chars().collect();
     characters.sort_unstable();
@@ -179,8 +182,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         Tensor::from_slice(&ids[train..], [ids.len() - train])?,
     );
 
-    manual_seed(1337);
-    let random = Generator::new(1337);
+    manual_seed(seed);
+    let random = Generator::new(seed);
     let model = Gpt::new(characters.len())?;
     println!("{} parameters, {} characters of {} kinds", model.num_parameters(), ids.len(), characters.len());
     let decay = |parameter: &Parameter| if parameter.tensor().ndim() > 1 { 0.1 } else { 0.0 };
