@@ -633,3 +633,43 @@ fn indices_that_the_graph_finds_itself_make_no_copy_of_a_state() {
         Some(1)
     );
 }
+
+#[test]
+fn sums_and_their_norms_become_one_operation() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
+        let make = |dims: &[usize], seed| numbers(dims, seed).to_dtype(dtype).unwrap();
+        let (x, y, weight) = (make(&[5, 3, 32], 1), make(&[5, 3, 32], 2), make(&[32], 3));
+        let f = |args: &[Tensor], scaled: bool| -> Result<Vec<Tensor>> {
+            let sum = args[0].add(&args[1].transpose(0, 1)?.contiguous()?.transpose(0, 1)?)?;
+            let other = sum.mul(2)?;
+            // A weight that is made behind the sum keeps them apart.
+            let weight =
+                if scaled { weight.add(&args[0].select(0, 0)?.select(0, 0)?)? } else { weight.clone() };
+            let normed = sum.rms_norm([32], Some(&weight), 1e-5)?;
+            Ok(vec![normed, other, sum])
+        };
+        for scaled in [false, true] {
+            let program = capture(&[spec(&x), spec(&y)], |args| f(args, scaled)).unwrap();
+            let count =
+                |name: &str| program.graph().nodes.iter().filter(|node| node.op.name() == name).count();
+            assert_eq!(
+                (count("add_rms_norm"), count("rms_norm")),
+                if scaled { (0, 1) } else { (1, 0) },
+                "{dtype}"
+            );
+            let want = f(&[x.clone(), y.clone()], scaled).unwrap();
+            for (got, want) in program.run(&[&x, &y]).unwrap().iter().zip(&want) {
+                assert_eq!(got.to_bytes().unwrap(), want.to_bytes().unwrap(), "{dtype}");
+            }
+        }
+        // Neither one that is broadcast nor one that is written in place.
+        let row = make(&[32], 4);
+        let program = capture(&[spec(&x)], |args| {
+            let apart = args[0].add(&row)?.rms_norm([32], None, 1e-5)?;
+            let own = args[0].mul(2)?;
+            own.add_(&args[0])?;
+            Ok(vec![apart, own.rms_norm([32], None, 1e-5)?])
+        });
+        assert!(program.unwrap().graph().nodes.iter().all(|node| node.op.name() != "add_rms_norm"));
+    }
+}

@@ -1,5 +1,6 @@
 //! Passes: changes of a captured graph after which it computes the same bits in fewer operations.
 
+mod add_rms_norm;
 mod dead;
 mod edit;
 mod fold;
@@ -23,6 +24,8 @@ pub enum Pass {
     Merge,
     /// The bias that is added to a matmul's result, and the function that is applied to it, become part of the matmul.
     MatMulEpilogue,
+    /// A sum and the RMS norm of it become one operation, which reads memory once.
+    AddRmsNorm,
     /// Pointwise operations, each of which reads what the one before returns, become one that reads and writes memory once. Not of 16-bit
     /// floats, which would be rounded once less.
     FusePointwise,
@@ -31,7 +34,7 @@ pub enum Pass {
 impl Pass {
     /// All of them, in the order in which they help each other.
     pub const ALL: &[Pass] =
-        &[Pass::Dead, Pass::Fold, Pass::Merge, Pass::MatMulEpilogue, Pass::FusePointwise];
+        &[Pass::Dead, Pass::Fold, Pass::Merge, Pass::MatMulEpilogue, Pass::AddRmsNorm, Pass::FusePointwise];
 
     /// The name, as options give it.
     pub const fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Pass {
             Pass::Fold => "fold",
             Pass::Merge => "merge",
             Pass::MatMulEpilogue => "matmul_epilogue",
+            Pass::AddRmsNorm => "add_rms_norm",
             Pass::FusePointwise => "fuse_pointwise",
         }
     }
@@ -51,6 +55,7 @@ impl Pass {
             Pass::Fold => fold::run(captured, executor)?,
             Pass::Merge => merge::run(captured),
             Pass::MatMulEpilogue => matmul_epilogue::run(captured, executor),
+            Pass::AddRmsNorm => add_rms_norm::run(captured, executor),
             Pass::FusePointwise => fuse_pointwise::run(captured, executor)?,
         }
         if cfg!(debug_assertions) {
