@@ -31,9 +31,12 @@ fn gradients(parameters: impl NamedParameters) -> Vec<(String, Tensor)> {
 /// The parts of a complex gradient count as two elements.
 ///
 /// # Errors
-/// If the order is not above 0, or the norm is infinite or NaN: one that names the parameters whose gradients are (of a captured function the run
+/// If the order is not above 0, `max_norm` is NaN, or the norm is infinite or NaN: one that names the parameters whose gradients are (of a captured function the run
 /// fails, without names); nothing is changed then.
 pub fn clip_grad_norm_(parameters: impl NamedParameters, max_norm: f64, order: f64) -> Result<Tensor> {
+    if max_norm.is_nan() {
+        return Err(Error::argument("clip_grad_norm_", "the greatest norm is NaN"));
+    }
     no_grad(|| {
         let grads = gradients(parameters);
         // Wherever gradients are: sums of other groups would be rounded in another way.

@@ -4,6 +4,8 @@ use super::rule::{MASTER, compute_dtype};
 use super::{ParameterState, Step};
 use rustorch_tensor::foreach::{OptimizerRule, OptimizerStep, optimizer_step_};
 use rustorch_tensor::{DType, Device, Error, HostState, Result, Tensor, outside_capture};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What the operation of an optimizer depends on beside tensors.
 #[derive(Clone, Copy)]
@@ -150,6 +152,9 @@ impl FusedStep {
             .filter_map(|one| Some((one.step.captured?.index, self.named(one.master, one.states))))
             .collect();
         let seen = own.clone();
+        // The states that were made for the first step are those before it only once.
+        let is_begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&is_begun);
         states.guard("the state of an optimizer (loaded, or made by a step outside)", move |now| {
             let first = seen.first().map_or(0.0, |(index, _)| step.count(&now[*index]));
             seen.iter().all(|(index, tensors)| {
@@ -158,10 +163,12 @@ impl FusedStep {
                 let is_known = |(name, tensor): &(&str, Tensor)| {
                     state.tensor(name).is_some_and(|now| now.storage().same(tensor.storage()))
                 };
-                step.count(state).to_bits() == first.to_bits() && (is_first || tensors.iter().all(is_known))
+                step.count(state).to_bits() == first.to_bits()
+                    && (tensors.iter().all(is_known) || is_first && !is_begun.load(Relaxed))
             })
         });
         states.update(move |now| {
+            begins.store(true, Relaxed);
             for (index, tensors) in &own {
                 let state = &mut now[*index];
                 step.remember(state, step.count(state), tensors);

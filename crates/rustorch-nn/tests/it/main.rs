@@ -5,6 +5,7 @@ mod activations;
 mod amp;
 mod average;
 mod capture;
+mod capture_loaded;
 mod common;
 mod curves;
 mod derive;

@@ -132,7 +132,8 @@ pub(crate) fn touch(node: &NodeRef, grad: &Option<Tensor>, change: GradChange) -
                 "the captured function adds to a gradient that is also held elsewhere; call zero_grad in it, or drop the other handle",
             ));
         }
-        touched.is_used |= !is_new && change == GradChange::Replace;
+        // To a sum of sums others would be added in another order.
+        touched.is_used |= !is_new && (change == GradChange::Replace || touched.first == Some(GradChange::Add));
         if change != GradChange::AddInPlace && !std::mem::replace(&mut touched.is_replaced, true) {
             touched.before = grad.clone();
         }

@@ -127,6 +127,10 @@ impl<S: Schedule + 'static> Scheduler<S> {
         if self.schedule.momentum(next).is_some() {
             expect_eager("scheduler.step of a schedule that sets momenta")?;
         }
+        // Some schedules set them from a later step on.
+        let schedule = Arc::clone(&self.schedule);
+        let holds = move |now: &SchedulerState| schedule.momentum(now.step + 1).is_none();
+        self.state.guard("whether a schedule sets momenta", holds);
         self.state.update(|state| state.step += 1)?;
         self.apply(optimizer)
     }
@@ -142,9 +146,13 @@ impl<S: Schedule + 'static> Scheduler<S> {
             return Err(Error::argument("Scheduler", message));
         }
         let momentum = self.schedule.momentum(step);
-        for (group, base) in optimizer.groups().iter().zip(base) {
+        for (i, group) in optimizer.groups().iter().enumerate() {
             let (schedule, state) = (Arc::clone(&self.schedule), self.state.clone());
-            group.set_rate(move || schedule.rate(state.lock().step, base))?;
+            // As many bases as groups, also after a state was loaded.
+            group.set_rate(move || {
+                let SchedulerState { step, base } = state.lock().clone();
+                schedule.rate(step, base[i])
+            })?;
             let Some(momentum) = momentum else { continue };
             let mut is_set = false;
             group.set_options(|options| {
