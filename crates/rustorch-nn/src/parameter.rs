@@ -1,6 +1,6 @@
 //! Tensors that belong to a module: parameters, which it learns, and buffers, which it does not.
 
-use rustorch_tensor::{Error, Result, Tensor};
+use rustorch_tensor::{Error, Result, Tensor, guard_once, is_capturing};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -31,7 +31,7 @@ impl Parameter {
 
     /// The tensor, a leaf. After [`replace`](Self::replace) it is another one.
     pub fn tensor(&self) -> Tensor {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        seen(&self.0)
     }
 
     /// The sum of the gradients of all backward passes since the last [`zero_grad`](Self::zero_grad).
@@ -92,6 +92,25 @@ impl fmt::Debug for Parameter {
     }
 }
 
+/// The tensor of a parameter or a buffer. A captured function is right for this one, as long as it requires a gradient or not.
+fn seen(place: &Arc<RwLock<Tensor>>) -> Tensor {
+    let tensor = place.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if is_capturing() {
+        guard_once(Arc::as_ptr(place).addr(), "a parameter or buffer (replaced, frozen or unfrozen)", || {
+            // No handle: modules count these. Memory that the graph refers to lives, so that no other one has its identity.
+            let (place, memory) = (Arc::downgrade(place), tensor.storage().identity().addr());
+            let requires_grad = tensor.requires_grad();
+            move || {
+                place.upgrade().is_none_or(|place| {
+                    let now = place.read().unwrap_or_else(PoisonError::into_inner);
+                    now.storage().identity().addr() == memory && now.requires_grad() == requires_grad
+                })
+            }
+        });
+    }
+    tensor
+}
+
 /// A tensor that belongs to a module and is not learned, such as a running mean. Handles share it.
 #[derive(Clone)]
 pub struct Buffer {
@@ -112,7 +131,7 @@ impl Buffer {
 
     /// The tensor. After [`set`](Self::set) it is another one.
     pub fn tensor(&self) -> Tensor {
-        self.tensor.read().unwrap_or_else(PoisonError::into_inner).clone()
+        seen(&self.tensor)
     }
 
     /// Gives every handle to this buffer another tensor.

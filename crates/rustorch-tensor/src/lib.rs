@@ -76,7 +76,7 @@ pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{
     CompileCounts, Compiled, HostState, Program, TensorSpec, capture, capture_with, compile, expect_eager,
-    guard, is_capturing, outside_capture,
+    guard, guard_once, is_capturing, outside_capture,
 };
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};

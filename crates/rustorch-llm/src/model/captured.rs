@@ -10,6 +10,7 @@ use rustorch_core::DType;
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::{Program, Tensor, TensorSpec, capture as capture_function, is_capturing};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// How single tokens of a cache are decoded.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +26,18 @@ pub enum Decoding<'a> {
 /// What decodes the next token of a cache.
 #[derive(Default)]
 pub(super) struct CapturedDecoder {
-    /// What an executor runs.
-    program: Option<(HybridExecutor, Result<Program, String>)>,
+    /// What decodes.
+    program: Option<Prepared>,
     /// Why it did not run when the last token was decoded.
     unused: Option<&'static str>,
+}
+
+/// A program, or why there is none.
+struct Prepared {
+    executor: HybridExecutor,
+    /// Of the model that it was captured from.
+    version: Arc<()>,
+    program: Result<Program, String>,
 }
 
 impl CapturedDecoder {
@@ -36,8 +45,8 @@ impl CapturedDecoder {
         match (self.unused, &self.program) {
             (Some(why), _) => Decoding::Eager(why),
             (None, None) => Decoding::Unknown,
-            (None, Some((_, Ok(program)))) => Decoding::Captured(program),
-            (None, Some((_, Err(why)))) => Decoding::Eager(why),
+            (None, Some(Prepared { program: Ok(program), .. })) => Decoding::Captured(program),
+            (None, Some(Prepared { program: Err(why), .. })) => Decoding::Eager(why),
         }
     }
 }
@@ -49,12 +58,13 @@ pub(super) fn decode(model: &Model, id: u32, cache: &mut KvCache) -> Result<Opti
     if cache.decoder.unused.is_some() {
         return Ok(None);
     }
-    if !cache.decoder.program.as_ref().is_some_and(|(of, _)| of.same(&executor)) {
+    let is_of = |of: &Prepared| of.executor.same(&executor) && Arc::ptr_eq(&of.version, &model.version);
+    if !cache.decoder.program.as_ref().is_some_and(is_of) {
         let program = match is_on_cpu(model, cache) {
             true => capture(model, cache, 1).map_err(|error| error.to_string()).and_then(in_place),
             false => Err("devices other than the CPU have no kernels for positions that are data".to_owned()),
         };
-        cache.decoder.program = Some((executor, program));
+        cache.decoder.program = Some(Prepared { executor, version: Arc::clone(&model.version), program });
     }
     let Decoding::Captured(program) = cache.decoder.decoding() else { return Ok(None) };
     let position = cache.len() as i64;
@@ -100,6 +110,12 @@ fn is_on_cpu(model: &Model, cache: &KvCache) -> bool {
 
 /// See [`Model::capture`].
 pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<Program> {
+    if tokens == 0 {
+        return Err(Error::Request("no tokens to decode".into()));
+    }
+    if !model.config.causal {
+        return Err(Error::Request("an encoder decodes nothing".into()));
+    }
     if cache.has_states() {
         return Err(Error::Request(RECURRENT.into()));
     }

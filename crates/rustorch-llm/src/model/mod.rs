@@ -32,6 +32,7 @@ use pooling::PoolingHead;
 use rustorch_core::{DType, Numerics};
 use rustorch_formats::gguf;
 use rustorch_tensor::{Program, Tensor};
+use std::sync::Arc;
 
 /// The most tokens that are added to a cache with windows at once, where nothing else is said.
 const BATCH: usize = 512;
@@ -48,6 +49,8 @@ pub struct Model {
     numerics: Numerics,
     /// Whether tokens are decoded by the modules, one operation after another, and not by a captured graph.
     is_eager: bool,
+    /// Another one for each way in which it computes: what was captured of it is right for one.
+    version: Arc<()>,
 }
 
 impl Model {
@@ -78,6 +81,7 @@ impl Model {
             cache_layout,
             numerics: Numerics::default(),
             is_eager: false,
+            version: Arc::default(),
         })
     }
 
@@ -106,6 +110,7 @@ impl Model {
     /// [`offload`](Self::offload), which asks the device for the matmuls, and [`new_cache`](Self::new_cache).
     pub fn set_numerics(&mut self, numerics: Numerics) {
         self.numerics = numerics;
+        self.version = Arc::default();
     }
 
     /// Whether single tokens are decoded by the plain decoder alone, and not by a graph captured from it, where that is possible
@@ -119,7 +124,7 @@ impl Model {
     /// enter it; its result are the logits of the last. The caller counts tokens: the program does not.
     ///
     /// # Errors
-    /// If the model reads the position in Rust or has a recurrent state: the error says what.
+    /// If there is no token, the model is an encoder, reads the position in Rust or has a recurrent state: the error says what.
     pub fn capture(&self, cache: &KvCache, tokens: usize) -> Result<Program> {
         captured::capture(self, cache, tokens)
     }

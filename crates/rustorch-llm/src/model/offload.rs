@@ -7,6 +7,7 @@ use rustorch_core::{DType, Device, Error, Fault, Layout, MatMul, MulMatId, Numer
 use rustorch_runtime::HybridExecutor;
 use rustorch_tensor::Tensor;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How much of a model goes to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ impl Model {
     /// # Errors
     /// If the current executor does not have the device, or the device fails otherwise than by running out of memory.
     pub fn offload(&mut self, offload: &Offload) -> Result<Offloaded> {
+        self.version = Arc::default();
         let mut uploader = Uploader {
             device: offload.device,
             left: offload.bytes,

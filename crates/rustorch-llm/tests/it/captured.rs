@@ -137,3 +137,27 @@ fn a_prompt_may_be_a_program() {
     let rows = Tensor::zeros([caches], DType::I64).unwrap();
     assert_eq!(bits(&program.run(&[&ids, &positions, &rows]).unwrap()[0]), bits(&expected));
 }
+
+#[test]
+fn a_program_is_of_one_model_and_its_numerics() {
+    let step = |model: &LanguageModel, cache: &mut KvCache, id: u32| {
+        bits(&model.model().forward(&[id], cache, false).unwrap())
+    };
+    let mut models = [(); 2].map(|()| common::carried_model());
+    models[1].set_numerics(Numerics::F32);
+    let mut eager = [(); 2].map(|()| common::carried_model());
+    eager[1].set_numerics(Numerics::F32);
+    eager.iter_mut().for_each(|model| model.set_eager(true));
+    // One cache, of which two models in turn make more.
+    let new = |model: &LanguageModel| model.model().new_cache_of(DType::F16, 32).unwrap();
+    let (mut cache, mut expected) = (new(&models[0]), new(&eager[0]));
+    for (i, id) in [4, 9, 300, 7, 7, 12].into_iter().enumerate() {
+        let which = i / 2 % 2;
+        assert_eq!(step(&models[which], &mut cache, id), step(&eager[which], &mut expected, id), "at {i}");
+    }
+    // The same model, told to compute in another way.
+    models[0].set_numerics(Numerics::F32);
+    assert_eq!(step(&models[0], &mut cache, 5), step(&eager[1], &mut expected, 5));
+    let error = models[0].model().capture(&cache, 0).unwrap_err().to_string();
+    assert!(error.contains("no tokens"), "{error}");
+}

@@ -2,7 +2,7 @@
 
 use super::fused::FusedStep;
 use super::options::options;
-use super::rule::{expect_below_one, expect_not_negative, expression};
+use super::rule::{Capturable, expect_below_one, expect_not_negative, expression};
 use super::{Optimizer, Rule, Step};
 use rustorch_tensor::foreach::OptimizerRule;
 use rustorch_tensor::{Result, Tensor};
@@ -85,7 +85,7 @@ pub(super) fn check(
 
 impl Rule for AdamOptions {
     const NAME: &'static str = "Adam";
-    const IS_CAPTURABLE: bool = true;
+    const IS_CAPTURABLE: Capturable = Capturable(true);
 
     fn check(&self) -> Result<()> {
         check(Self::NAME, self.lr, self.betas, self.eps, self.weight_decay)
@@ -105,7 +105,7 @@ impl Rule for AdamOptions {
 
 impl Rule for AdamWOptions {
     const NAME: &'static str = "AdamW";
-    const IS_CAPTURABLE: bool = true;
+    const IS_CAPTURABLE: Capturable = Capturable(true);
 
     fn check(&self) -> Result<()> {
         check(Self::NAME, self.lr, self.betas, self.eps, self.weight_decay)

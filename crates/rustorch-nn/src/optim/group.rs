@@ -6,9 +6,10 @@ use super::state::{OptimizerState, ParameterState};
 use super::{Options, Rule, Step};
 use crate::{Module, Parameter};
 use rustorch_tensor::autograd::no_grad;
-use rustorch_tensor::{Error, HostState, Result, Tensor, expect_eager, is_capturing};
+use rustorch_tensor::{Error, HostState, Result, Tensor, expect_eager, guard, is_capturing};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Parameters that an optimizer takes: a module's, or a list.
 pub trait NamedParameters {
@@ -76,14 +77,16 @@ impl<R: Options> Group<R> {
     /// # Ok::<(), rustorch_tensor::Error>(())
     /// ```
     pub fn set_options(&self, change: impl FnOnce(&mut R)) {
-        let mut now = self.options.lock();
-        change(&mut now.options);
-        now.version += 1;
+        // Not under the lock: the change may ask for options.
+        let mut options = self.options();
+        change(&mut options);
+        let now = &mut *self.options.lock();
+        (now.options, now.version) = (options, now.version + 1);
     }
 
     /// Sets the learning rate, in each run of the function that is being captured, if one is.
     pub(super) fn set_rate(&self, rate: impl Fn() -> f64 + Send + Sync + 'static) -> Result<()> {
-        self.options.update(move |now| _ = now.options.set_number("lr", rate()))
+        self.options.update_to(rate, |now, rate| _ = now.options.set_number("lr", rate))
     }
 
     /// Changes every parameter that has a gradient.
@@ -108,7 +111,10 @@ impl<R: Options> Group<R> {
     }
 
     /// A captured step has the options as they are, but for the learning rate.
-    fn guard_options(&self, options: &R) {
+    fn guard_options(&self, options: &R)
+    where
+        R: Rule,
+    {
         let others = |options: &R| {
             let mut numbers = options.numbers();
             numbers.retain(|(name, _)| name != "lr");
@@ -116,13 +122,17 @@ impl<R: Options> Group<R> {
         };
         let seen = others(options);
         let version = AtomicU64::new(self.options.lock().version);
-        self.options.guard("an option of an optimizer other than its learning rate", move |now| {
-            let is_same = now.version == version.load(Relaxed) || others(&now.options) == seen;
-            if is_same {
-                version.store(now.version, Relaxed);
-            }
-            is_same
-        });
+        self.options.guard(
+            "an option of an optimizer (other than its learning rate, or out of its range)",
+            move |now| {
+                let is_same = now.version == version.load(Relaxed) || others(&now.options) == seen;
+                if is_same {
+                    version.store(now.version, Relaxed);
+                }
+                // One that is out of its range is the error of the step that is captured then.
+                is_same && now.options.check().is_ok()
+            },
+        );
     }
 }
 
@@ -133,6 +143,8 @@ fn lr(options: &impl Options) -> f64 {
 /// An optimizer: named parameters in groups, changed by a [`Rule`] such as that of [`AdamW`](super::AdamW).
 pub struct Optimizer<R: Rule> {
     groups: Vec<Group<R>>,
+    /// How many they are.
+    count: Arc<AtomicUsize>,
 }
 
 impl<R: Rule> Optimizer<R> {
@@ -178,7 +190,7 @@ impl<R: Rule> Optimizer<R> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_groups(groups: Vec<(Vec<(String, Parameter)>, R)>) -> Result<Optimizer<R>> {
-        let mut optimizer = Optimizer { groups: Vec::new() };
+        let mut optimizer = Optimizer { groups: Vec::new(), count: Arc::default() };
         for (parameters, options) in groups {
             optimizer.add_group(parameters, options)?;
         }
@@ -218,6 +230,7 @@ impl<R: Rule> Optimizer<R> {
             seen.push((own, name, parameter));
         }
         self.groups.push(Group::new(parameters, options));
+        self.count.store(self.groups.len(), Relaxed);
         Ok(())
     }
 
@@ -247,11 +260,15 @@ impl<R: Rule> Optimizer<R> {
     ///
     /// # Errors
     /// If an option is out of its range, or no module has one of the parameters any more: nothing is changed then. And as operations
-    /// on tensors: some parameters may be changed then. In a captured function, if the optimizer's step is not one operation
-    /// ([`Rule::IS_CAPTURABLE`]), or it is the second one.
+    /// on tensors: some parameters may be changed then. In a captured function, if the optimizer's step is not one operation (those of SGD, Adam,
+    /// AdamW, RMSprop and Adagrad are), or it is the second one.
     pub fn step(&self) -> Result<()> {
-        if !R::IS_CAPTURABLE {
+        if !R::IS_CAPTURABLE.0 {
             expect_eager("optimizer.step")?;
+        }
+        if is_capturing() {
+            let (seen, count) = (self.groups.len(), Arc::clone(&self.count));
+            guard("the number of groups of an optimizer", move || count.load(Relaxed) == seen);
         }
         for group in &self.groups {
             group.options().check()?;

@@ -66,6 +66,8 @@ pub use options::{OptionValue, Options};
 pub use radam::{RAdam, RAdamOptions};
 pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rprop::{Rprop, RpropOptions};
+#[doc(hidden)]
+pub use rule::Capturable;
 pub use rule::{Rule, Step};
 pub use sgd::{SGD, SGDOptions};
 pub use state::{OptimizerState, ParameterState, Stateful};

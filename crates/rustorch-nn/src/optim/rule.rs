@@ -8,6 +8,11 @@ use rustorch_tensor::{DType, Error, Result, Tensor};
 /// The tensor of a state that a parameter of 16 bits is the rounded value of.
 pub(super) const MASTER: &str = "master_param";
 
+/// Whether a step is the operation [`OptimizerStep`](rustorch_tensor::foreach::OptimizerStep) alone: what changes from step to step, but for
+/// tensors, is the learning rate and a count, which are its operands. Only rules of this crate say so.
+#[derive(Clone, Copy, Debug)]
+pub struct Capturable(pub(super) bool);
+
 /// How an optimizer changes a parameter by its gradient. To write one of your own, implement it for its options:
 /// [`Optimizer`](super::Optimizer) brings groups, names, states and checkpoints.
 ///
@@ -52,9 +57,9 @@ pub trait Rule: Options {
     /// The optimizer's name.
     const NAME: &'static str;
 
-    /// Whether its step may be part of a captured function: what changes from step to step, but for tensors, is the learning rate and a count,
-    /// which are operands of the operation [`OptimizerStep`](rustorch_tensor::foreach::OptimizerStep).
-    const IS_CAPTURABLE: bool = false;
+    /// Whether its step may be part of a captured function.
+    #[doc(hidden)]
+    const IS_CAPTURABLE: Capturable = Capturable(false);
 
     /// Whether the options make sense.
     ///

@@ -2,7 +2,7 @@
 
 use super::fused::FusedStep;
 use super::options::options;
-use super::rule::expect_not_negative;
+use super::rule::{Capturable, expect_not_negative};
 use super::{Optimizer, Rule, Step};
 use rustorch_tensor::foreach::OptimizerRule;
 use rustorch_tensor::{Error, Result};
@@ -31,7 +31,7 @@ options! {
 
 impl Rule for SGDOptions {
     const NAME: &'static str = "SGD";
-    const IS_CAPTURABLE: bool = true;
+    const IS_CAPTURABLE: Capturable = Capturable(true);
 
     fn check(&self) -> Result<()> {
         let options = [("lr", self.lr), ("momentum", self.momentum), ("weight_decay", self.weight_decay)];

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use rustorch_nn::optim::schedule::{
-    ExponentialLR, LinearLR, OneCycleLR, Schedule, Scheduler, SchedulerState, SequentialLR,
+    ExponentialLR, LambdaLR, LinearLR, OneCycleLR, Schedule, Scheduler, SchedulerState, SequentialLR,
 };
 use rustorch_nn::optim::{AdamW, AdamWOptions, SGD, SGDOptions, clip_grad_norm_};
 use rustorch_nn::{Layer, Linear, Module};
@@ -147,4 +147,111 @@ fn a_greatest_norm_that_is_no_number_is_refused() {
         Ok(vec![clip_grad_norm_(&model, f64::NAN, 2.0)?])
     });
     assert!(captured.unwrap_err().to_string().contains("NaN"));
+}
+
+/// Steps of a compiled function and of the plain one, with something done to the model and the optimizer after the first: equal parameters, or equal
+/// errors.
+fn compiled_and_plain(between: impl Fn(&Linear, &mut AdamW)) -> [Vec<Vec<u8>>; 2] {
+    [true, false].map(|is_compiled| {
+        let model = model();
+        let mut optimizer = AdamW::new(&model, AdamWOptions { lr: 0.1, ..Default::default() }).unwrap();
+        let optimizer = std::cell::RefCell::new(&mut optimizer);
+        let step = |x: &[Tensor]| {
+            model.zero_grad();
+            pass(&model, &x[0])?;
+            optimizer.borrow().step()?;
+            Ok(vec![])
+        };
+        let compiled = compile(&step);
+        for i in 0..4 {
+            let dtype = model.weight.tensor().dtype();
+            let x = x().to_dtype(dtype).unwrap();
+            let done = if is_compiled { compiled.run(&[&x]) } else { step(&[x]) };
+            assert!(done.is_ok(), "{done:?}");
+            if i == 1 {
+                between(&model, &mut optimizer.borrow_mut());
+            }
+        }
+        bytes(&model)
+    })
+}
+
+#[test]
+fn compiled_steps_see_what_becomes_of_parameters_and_groups() {
+    let others: [fn(&Linear, &mut AdamW); 5] = [
+        |_, _| {},
+        |model, _| _ = model.weight.tensor().requires_grad_(false).unwrap(),
+        |model, _| {
+            model.weight.replace(&Tensor::ones([1, 3], DType::F32).unwrap(), |grad| Ok(grad.clone())).unwrap()
+        },
+        |model, _| {
+            let bias = model.bias.as_ref().unwrap();
+            bias.replace(&bias.tensor().copy().unwrap(), |grad| Ok(grad.clone())).unwrap();
+        },
+        |_, optimizer| optimizer.groups()[0].set_options(|options| options.betas.0 = 0.5),
+    ];
+    for (i, between) in others.into_iter().enumerate() {
+        let [compiled, plain] = compiled_and_plain(between);
+        assert_eq!(compiled, plain, "{i}");
+    }
+    // A program that was captured once says so.
+    let model = model();
+    let program = capture(&[TensorSpec::from(&x())], |x| Ok(vec![model.forward(&x[0])?])).unwrap();
+    program.run(&[&x()]).unwrap();
+    model.weight.tensor().requires_grad_(false).unwrap();
+    let error = program.run(&[&x()]).unwrap_err().to_string();
+    assert!(error.contains("a parameter or buffer"), "{error}");
+    // One whose model is gone goes on with its tensors.
+    let program = {
+        let gone = self::model();
+        capture(&[TensorSpec::from(&x())], |x| Ok(vec![gone.forward(&x[0])?])).unwrap()
+    };
+    assert!(program.run(&[&x()]).is_ok());
+}
+
+#[test]
+fn groups_that_come_later_and_options_out_of_range_end_the_program() {
+    let (model, other) = (model(), model());
+    let mut optimizer = SGD::new(&model, SGDOptions { lr: 0.1, ..Default::default() }).unwrap();
+    let step = |optimizer: &SGD, x: &Tensor| -> Result<Vec<Tensor>> {
+        model.zero_grad();
+        pass(&model, x)?;
+        optimizer.step()?;
+        Ok(vec![])
+    };
+    let program = capture(&[TensorSpec::from(&x())], |args| step(&optimizer, &args[0])).unwrap();
+    program.run(&[&x()]).unwrap();
+    optimizer.groups()[0].set_options(|options| options.lr = -1.0);
+    let before = bytes(&model);
+    let error = program.run(&[&x()]).unwrap_err().to_string();
+    assert!(error.contains("out of its range"), "{error}");
+    assert!(step(&optimizer, &x()).is_err());
+    assert_eq!(bytes(&model), before);
+    optimizer.groups()[0].set_options(|options| options.lr = 0.1);
+    program.run(&[&x()]).unwrap();
+    let named = other
+        .named_parameters()
+        .into_iter()
+        .map(|(name, x)| (format!("other.{name}"), x))
+        .collect::<Vec<_>>();
+    optimizer.add_group(named, SGDOptions::default()).unwrap();
+    let error = program.run(&[&x()]).unwrap_err().to_string();
+    assert!(error.contains("the number of groups"), "{error}");
+}
+
+#[test]
+fn options_may_be_asked_for_while_they_are_set() {
+    let model = model();
+    let optimizer =
+        std::sync::Arc::new(SGD::new(&model, SGDOptions { lr: 0.5, ..Default::default() }).unwrap());
+    let group = &optimizer.groups()[0];
+    group.set_options(|options| options.lr = group.options().lr * 0.5);
+    let seen = std::sync::Arc::clone(&optimizer);
+    let scheduler =
+        Scheduler::new(LambdaLR::new(move |step| seen.groups()[0].options().lr + step as f64), &*optimizer)
+            .unwrap();
+    // The base rate times the function.
+    assert_eq!(group.options().lr, 0.25 * 0.25);
+    scheduler.step(&*optimizer).unwrap();
+    assert_eq!(group.options().lr, 0.25 * (0.25 * 0.25 + 1.0));
 }

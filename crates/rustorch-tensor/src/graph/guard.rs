@@ -2,6 +2,7 @@
 
 use rustorch_core::{Error, Result};
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 /// Something that a function read.
 pub(super) struct Guard {
@@ -16,11 +17,18 @@ impl Guard {
     }
 }
 
+/// The guards so far, and what those are of that are there once.
+#[derive(Default)]
+struct Log {
+    guards: Vec<Guard>,
+    seen: HashSet<usize>,
+}
+
 thread_local! {
     /// What the captured function of this thread did that no graph can do.
     static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
     /// The guards of the function that is captured on this thread.
-    static GUARDS: RefCell<Option<Vec<Guard>>> = const { RefCell::new(None) };
+    static GUARDS: RefCell<Option<Log>> = const { RefCell::new(None) };
 }
 
 /// Tells the capture that runs on this thread, if one does, that the function has read something that is no tensor, such as whether a
@@ -44,11 +52,23 @@ thread_local! {
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
 pub fn guard(what: &'static str, holds: impl Fn() -> bool + Send + Sync + 'static) {
-    GUARDS.with_borrow_mut(|guards| {
-        if let Some(guards) = guards {
-            guards.push(Guard { what, holds: Box::new(holds) });
+    GUARDS.with_borrow_mut(|log| {
+        if let Some(log) = log {
+            log.guards.push(Guard { what, holds: Box::new(holds) });
         }
     });
+}
+
+/// As [`guard`], once for each thing that a capture meets: `identity` is an address that nothing else has while the function runs.
+pub fn guard_once<H: Fn() -> bool + Send + Sync + 'static>(
+    identity: usize,
+    what: &'static str,
+    holds: impl FnOnce() -> H,
+) {
+    let is_new = GUARDS.with_borrow_mut(|log| log.as_mut().is_some_and(|log| log.seen.insert(identity)));
+    if is_new {
+        guard(what, holds());
+    }
 }
 
 /// Makes the capture that runs on this thread, if one does, an error: for what returns none itself.
@@ -69,7 +89,7 @@ impl GuardLog {
             let message = "a capture runs on this thread already; captures do not nest";
             return Err(Error::argument("capture", message));
         }
-        GUARDS.set(Some(Vec::new()));
+        GUARDS.set(Some(Log::default()));
         REFUSED.set(None);
         Ok(GuardLog(()))
     }
@@ -80,7 +100,7 @@ impl GuardLog {
     /// If the function did what no graph can do.
     pub(super) fn finish(self) -> Result<Vec<Guard>> {
         match REFUSED.take() {
-            None => Ok(GUARDS.take().unwrap_or_default()),
+            None => Ok(GUARDS.take().map(|log| log.guards).unwrap_or_default()),
             Some(what) => {
                 let message = "is called in a captured function, whose graph would not do it in each run; call it outside";
                 Err(Error::argument(what, message))

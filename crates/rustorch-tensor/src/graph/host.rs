@@ -7,6 +7,7 @@ use rustorch_core::{Error, Result, Shape};
 use rustorch_runtime::HybridExecutor;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Numbers in Rust that a function reads and changes beside tensors, such as how many steps there were: what a captured function does to them, each
@@ -26,30 +27,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// assert_eq!(*count.lock(), 2);
 /// # Ok::<(), rustorch_tensor::Error>(())
 /// ```
-pub struct HostState<T>(Arc<Mutex<T>>);
+pub struct HostState<T> {
+    state: Arc<Mutex<T>>,
+    /// Held by a run that reads or changes it.
+    run: Arc<Mutex<()>>,
+}
 
 impl<T> Clone for HostState<T> {
     fn clone(&self) -> HostState<T> {
-        HostState(Arc::clone(&self.0))
+        HostState { state: Arc::clone(&self.state), run: Arc::clone(&self.run) }
     }
 }
 
 impl<T: Default> Default for HostState<T> {
     fn default() -> HostState<T> {
-        HostState(Arc::default())
+        HostState { state: Arc::default(), run: Arc::default() }
     }
 }
 
 impl<T: Send + 'static> HostState<T> {
     /// New numbers.
     pub fn new(state: T) -> HostState<T> {
-        HostState(Arc::new(Mutex::new(state)))
+        HostState { state: Arc::new(Mutex::new(state)), run: Arc::default() }
     }
 
-    /// The numbers. What a captured function reads and changes by this, it does at capture only.
+    /// The numbers. What a captured function reads and changes by this, it does at capture only. A run that reads or changes them waits until the
+    /// guard is dropped: run no program while you hold it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         // Numbers are changed whole, or the change panicked halfway, which is its own affair.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number as a tensor of no dimensions; in a captured function, one that each run reads anew before it begins.
@@ -80,6 +86,7 @@ impl<T: Send + 'static> HostState<T> {
                 executor.record_input(options.dtype, &Shape::scalar(), device)
             })?;
             let tensor = Tensor::output_of_capture(output);
+            log.note(self.identity(), &self.run);
             log.operands.push(HostOperand { options: (options.dtype, tensor.device()).into(), read });
             Ok(tensor)
         })
@@ -90,15 +97,32 @@ impl<T: Send + 'static> HostState<T> {
     /// # Errors
     /// If a function is captured by another executor on this thread.
     pub fn update(&self, change: impl Fn(&mut T) + Send + Sync + 'static) -> Result<()> {
+        self.update_to(|| (), move |state, ()| change(state))
+    }
+
+    /// As [`update`](Self::update), by a value that is computed before: it may look at these numbers, too.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn update_to<V>(
+        &self,
+        value: impl Fn() -> V + Send + Sync + 'static,
+        change: impl Fn(&mut T, V) + Send + Sync + 'static,
+    ) -> Result<()> {
         if !is_capturing() {
-            change(&mut self.lock());
+            let value = value();
+            change(&mut self.lock(), value);
             return Ok(());
         }
         let state = self.clone();
         LOG.with_borrow_mut(|log| {
             let log = log.as_mut().ok_or_else(elsewhere)?;
             log.changed.push(self.identity());
-            log.updates.push(Box::new(move || change(&mut state.lock())));
+            log.note(self.identity(), &self.run);
+            log.updates.push(Box::new(move || {
+                let value = value();
+                change(&mut state.lock(), value);
+            }));
             Ok(())
         })
     }
@@ -110,7 +134,7 @@ impl<T: Send + 'static> HostState<T> {
     }
 
     fn identity(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+        Arc::as_ptr(&self.state).addr()
     }
 }
 
@@ -129,8 +153,9 @@ struct HostOperand {
 pub(super) struct HostEffects {
     operands: Vec<HostOperand>,
     updates: Vec<Box<dyn Fn() + Send + Sync>>,
-    /// One run at a time, so that none reads what another is going to change.
-    run: Mutex<()>,
+    /// The locks of what it reads and changes, in the order of their addresses: one run at a time, so that none reads what another is going to
+    /// change.
+    runs: Vec<Arc<Mutex<()>>>,
 }
 
 impl HostEffects {
@@ -139,8 +164,8 @@ impl HostEffects {
     }
 
     /// Keeps other runs out, where they would read or change the same.
-    pub(super) fn begin(&self) -> Option<MutexGuard<'_, ()>> {
-        (!self.is_empty()).then(|| self.run.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn begin(&self) -> SmallVec<[MutexGuard<'_, ()>; 4]> {
+        self.runs.iter().map(|run| run.lock().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
     /// The numbers that a run is given behind its inputs.
@@ -165,6 +190,14 @@ struct Log {
     updates: Vec<Box<dyn Fn() + Send + Sync>>,
     /// What was changed so far.
     changed: Vec<usize>,
+    /// What was read or changed, with its lock.
+    runs: BTreeMap<usize, Arc<Mutex<()>>>,
+}
+
+impl Log {
+    fn note(&mut self, identity: usize, run: &Arc<Mutex<()>>) {
+        self.runs.entry(identity).or_insert_with(|| Arc::clone(run));
+    }
 }
 
 thread_local! {
@@ -181,8 +214,8 @@ impl HostLog {
     }
 
     pub(super) fn finish(self) -> HostEffects {
-        let Log { operands, updates, .. } = LOG.take().unwrap_or_default();
-        HostEffects { operands, updates, run: Mutex::new(()) }
+        let Log { operands, updates, changed: _, runs } = LOG.take().unwrap_or_default();
+        HostEffects { operands, updates, runs: runs.into_values().collect() }
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod guard;
 mod host;
 
 pub use compile::{CompileCounts, Compiled, compile};
-pub use guard::guard;
+pub use guard::{guard, guard_once};
 pub use host::HostState;
 
 use crate::autograd::leaf_log::{self, LeafEffect, LeafLog};

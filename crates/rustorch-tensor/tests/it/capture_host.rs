@@ -79,6 +79,30 @@ fn a_program_on_several_threads_counts_each_run() {
 }
 
 #[test]
+fn programs_that_share_a_number_take_turns() {
+    let count = HostState::new(0);
+    let compiled = compile(|x| counting(&count, &x[0]));
+    let programs = [1, 3].map(|n| {
+        let x = Tensor::ones([n], DType::F32).unwrap();
+        (compiled.program(&[&x]).unwrap(), x)
+    });
+    let mut seen: Vec<u32> = std::thread::scope(|scope| {
+        let threads: Vec<_> = programs
+            .iter()
+            .map(|(program, x)| {
+                scope.spawn(move || {
+                    let one = || values(&program.run(&[x]).unwrap()[0])[0] as u32;
+                    (0..200).map(|_| one()).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    seen.sort_unstable();
+    assert_eq!(seen, (0..400).collect::<Vec<_>>());
+}
+
+#[test]
 fn what_is_done_outside_a_capture_is_there_for_its_runs() {
     let made = AtomicUsize::new(0);
     let program = capture(&[], |_| {
