@@ -129,7 +129,7 @@ pub(crate) fn touch(node: &NodeRef, grad: &Option<Tensor>, change: GradChange) -
         if is_new && change == GradChange::Add && grad.is_some() {
             return Err(Error::argument(
                 "capture",
-                "the captured function adds to a gradient that is also held elsewhere; call zero_grad in it, or drop the other handle",
+                "the captured function adds to a gradient that is also held elsewhere (by a handle, or a program that adds to it); call zero_grad in it",
             ));
         }
         // To a sum of sums others would be added in another order.

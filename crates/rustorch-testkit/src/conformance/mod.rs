@@ -32,7 +32,7 @@ mod spatial;
 mod values;
 mod weights;
 
-pub use cases::{Argument, Case, cases};
+pub use cases::{Argument, Case, cases, cpu_cases};
 pub use fuzz::{Counts, Fuzz, FuzzReport, Simpler};
 pub use long::long_cases;
 pub use regressions::regression_cases;

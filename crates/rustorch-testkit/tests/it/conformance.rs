@@ -15,6 +15,13 @@ fn the_cpu_conforms() {
 }
 
 #[test]
+fn what_only_the_cpu_computes_is_the_same_on_any_number_of_threads() {
+    let report = conformance::check_cases(conformance::cpu_cases(), &CpuBackend::new(2), &CpuBackend::new(1));
+    assert!(report.failures.is_empty() && report.unknown.is_empty(), "{report}");
+    assert!(report.agreed > 50, "{report}");
+}
+
+#[test]
 fn what_was_found_stays_right() {
     let report =
         conformance::check_cases(conformance::regression_cases(), &CpuBackend::new(2), &CpuBackend::new(1));

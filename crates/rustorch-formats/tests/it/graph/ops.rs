@@ -3,7 +3,7 @@
 use super::value;
 use rustorch_core::{Device, Draw, Graph, GraphOperand, Node, Op, OpKind, Source, TensorMeta};
 use rustorch_formats::graph::{File, Writer};
-use rustorch_testkit::conformance::{Case, cases, long_cases, regression_cases, weight_cases};
+use rustorch_testkit::conformance::{Case, cases, cpu_cases, long_cases, regression_cases, weight_cases};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A graph of one operation on inputs.
@@ -40,7 +40,7 @@ fn graph_of(case: &Case) -> Graph {
 fn every_operation_comes_back() {
     let mut missing: BTreeSet<OpKind> = OpKind::ALL.iter().copied().collect();
     let mut largest: BTreeMap<OpKind, usize> = BTreeMap::new();
-    let all = [cases(), long_cases(), regression_cases(), weight_cases()].concat();
+    let all = [cases(), cpu_cases(), long_cases(), regression_cases(), weight_cases()].concat();
     for case in &all {
         let graph = graph_of(case);
         let written = |graph: &Graph| {
