@@ -4,8 +4,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustorch_core::{
     AdaptiveAvgPool, Attention, AvgPool, AvgPoolBackward, BatchNorm, BinaryOp, Buffer, DType, Device, Dims,
     Distribution, Fill, FusedPointwise, GroupNorm, Interpolate, InterpolateMode, LayerNorm, Layout, MaxPool,
-    Numerics, Op, PhiloxKey, PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta,
-    UnaryOp, View, ViewMut, Where,
+    Op, PhiloxKey, PoolWindow, Random, Reduce, ReduceOp, Scalar, Shape, Softmax, Sort, TensorMeta, UnaryOp,
+    View, ViewMut, Where,
 };
 use rustorch_cpu::CpuBackend;
 
@@ -163,17 +163,7 @@ fn fused(c: &mut Criterion) {
 }
 
 fn attention(c: &mut Criterion) {
-    let op = |causal| {
-        Op::Attention(Attention {
-            scale: 0.125,
-            causal,
-            window: None,
-            softcap: None,
-            numerics: Numerics::F32,
-            lse: false,
-            dropout: None,
-        })
-    };
+    let op = |causal| Op::Attention(Attention { causal, ..Attention::new(0.125) });
     let f = DType::F32;
     let full: &[usize] = &[12, 512, 64];
     measure(c, "attention 12×512×64", &op(None), &[(f, full), (f, full), (f, full)]);

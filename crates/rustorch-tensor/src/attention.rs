@@ -5,7 +5,7 @@ use crate::autograd::record::Results;
 use crate::dispatch::{run, run_into, run_many};
 use crate::random::dropout_mask;
 use rustorch_core::{
-    Attention, DType, Dims, Error, Numerics, Op, OutputMeta, Result, Rope, RopeParams, Shape, TensorMeta,
+    Attention, DType, Dims, Error, Op, OutputMeta, Result, Rope, RopeParams, Shape, TensorMeta,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -85,15 +85,7 @@ impl Tensor {
             true => None,
             false => Some(dropout_mask(dropout_p, weights(query, key, value)?)),
         };
-        let plain = |scale| Attention {
-            scale,
-            causal: is_causal.then_some(0),
-            window: None,
-            softcap: None,
-            numerics: Numerics::F32,
-            lse: false,
-            dropout,
-        };
+        let plain = |scale| Attention { causal: is_causal.then_some(0), dropout, ..Attention::new(scale) };
         if query.dtype() == DType::F64 {
             // The operation's own factor is single precision.
             return Tensor::attention(&query.mul(scale)?, key, value, mask, &plain(1.0));

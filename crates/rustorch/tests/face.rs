@@ -76,15 +76,7 @@ fn every_type_that_methods_take_has_a_name() -> Result<()> {
     let rope = RopeParams { style: RopeStyle::Halves, rotated: 2, base: 1e4, scale: 1.0, yarn: None::<Yarn> };
     assert_eq!(x.rope(&of([0i64, 1])?, &rope, None)?.dims(), x.dims());
     let numerics = Numerics::F32;
-    let attention = Attention {
-        scale: 1.0,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { numerics, ..Attention::new(1.0) };
     let q = x.unsqueeze(0)?;
     assert_eq!(Tensor::attention(&q, &q, &q, None, &attention)?.dims(), [1, 2, 6]);
     let weight = zeros([2, 32], DType::F32)?.to_dtype(DType::Quant(QuantType::Q8_0))?;

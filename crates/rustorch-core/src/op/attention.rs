@@ -42,6 +42,19 @@ impl Attention {
     /// The operation's name.
     pub const NAME: &'static str = "attention";
 
+    /// Attention that sees every key, with `f32` sums and none of the options.
+    pub const fn new(scale: f32) -> Attention {
+        Attention {
+            scale,
+            causal: None,
+            window: None,
+            softcap: None,
+            numerics: Numerics::F32,
+            lse: false,
+            dropout: None,
+        }
+    }
+
     /// Whether queries and running sums are rounded to `F16`, for operands of these dtypes.
     pub fn rounds_to_f16(&self, queries: DType, keys: DType) -> bool {
         self.numerics == Numerics::Ggml && (queries, keys) == (DType::F32, DType::F16)

@@ -4,7 +4,7 @@ use crate::graph::{custom, example};
 use proptest::prelude::*;
 use rustorch_core::{
     Attention, BinaryOp, C128, Clamp, DType, Device, Fill, FusedPointwise, Graph, Interpolate,
-    InterpolateMode, Layout, Node, Numerics, Op, RmsNorm, Scalar, Shape, Source, UnaryOp, Value,
+    InterpolateMode, Layout, Node, Op, RmsNorm, Scalar, Shape, Source, UnaryOp, Value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,15 +65,7 @@ fn files_say_what_is_not_the_default() {
 
 /// Operations with numbers of each kind.
 fn with_numbers(wide: f64, narrow: f32) -> Vec<Op> {
-    let attention = Attention {
-        scale: narrow,
-        causal: None,
-        window: Some(3),
-        softcap: Some(narrow),
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { window: Some(3), softcap: Some(narrow), ..Attention::new(narrow) };
     let factors = [Some(wide), None].into_iter().collect();
     let interpolate = Interpolate {
         mode: InterpolateMode::Nearest,

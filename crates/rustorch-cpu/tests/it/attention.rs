@@ -1,16 +1,8 @@
 use crate::testing::{Tensor, close, noise, run, run1};
-use rustorch_core::{Attention, DType, Numerics, Op, f16};
+use rustorch_core::{Attention, DType, Op, f16};
 
 fn plain() -> Attention {
-    Attention {
-        scale: 0.3,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    }
+    Attention::new(0.3)
 }
 
 /// The definition, in f64. `q: [heads, m, d], k: [kv, n, d], v: [kv, n, e]`.

@@ -1,18 +1,8 @@
 use crate::testing::{Tensor, close, noise, run, run1};
-use rustorch_core::{
-    Attention, AttentionBackward, DType, Dropout, Numerics, Op, PhiloxKey, Shape, bf16, f16,
-};
+use rustorch_core::{Attention, AttentionBackward, DType, Dropout, Op, PhiloxKey, Shape, bf16, f16};
 
 fn plain() -> Attention {
-    Attention {
-        scale: 0.3,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: true,
-        dropout: None,
-    }
+    Attention { lse: true, ..Attention::new(0.3) }
 }
 
 /// Operands, and a mask `[heads, m, n]` of what is added to scores.

@@ -113,6 +113,9 @@ pub(super) fn capture(model: &Model, cache: &KvCache, tokens: usize) -> Result<P
     if tokens == 0 {
         return Err(Error::Request("no tokens to decode".into()));
     }
+    if tokens > cache.batch() {
+        return Err(Error::ContextFull { capacity: cache.batch(), needed: tokens });
+    }
     if !model.config.causal {
         return Err(Error::Request("an encoder decodes nothing".into()));
     }

@@ -53,9 +53,11 @@ impl ForwardPass<'_> {
     /// The rows of a table, `[positions, embedding]`, for the positions of the new tokens.
     pub(super) fn rows_of_positions(&self, table: TensorId) -> Result<Tensor> {
         let table = &self.weights[table];
-        // Of positions that are data, those that the cache holds.
-        let (end, rows) =
-            (self.position.start().unwrap_or(self.cache.capacity() - self.n) + self.n, table.dims()[0]);
+        let rows = table.dims()[0];
+        let end = match &self.position {
+            Position::At(start) => start + self.n,
+            Position::Rows(_) => self.cache.capacity(),
+        };
         if end > rows {
             return Err(Error::ContextFull { capacity: rows, needed: end });
         }

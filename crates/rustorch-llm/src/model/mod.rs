@@ -124,7 +124,7 @@ impl Model {
     /// enter it; its result are the logits of the last. The caller counts tokens: the program does not.
     ///
     /// # Errors
-    /// If there is no token, the model is an encoder, reads the position in Rust or has a recurrent state: the error says what.
+    /// If there is no token, or more than the cache takes at once; if the model is an encoder, reads the position in Rust or has a recurrent state: the error says what.
     pub fn capture(&self, cache: &KvCache, tokens: usize) -> Result<Program> {
         captured::capture(self, cache, tokens)
     }

@@ -16,7 +16,7 @@ pub(super) enum Position {
 
 /// Keys or values.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum KeysOrValues {
     Keys = 0,
     Values = 1,
 }
@@ -41,7 +41,7 @@ impl Position {
 
 impl ForwardPass<'_> {
     /// Puts keys or values of the new tokens, `[kv_heads, n, columns]`, into a cache, from a column on.
-    pub(super) fn remember(&self, cache: usize, part: Part, column: usize, x: &Tensor) -> Result<()> {
+    pub(super) fn remember(&self, cache: usize, part: KeysOrValues, column: usize, x: &Tensor) -> Result<()> {
         let columns = x.dims()[2];
         match &self.position {
             Position::At(_) => {
@@ -70,7 +70,9 @@ impl ForwardPass<'_> {
                 let [slots, _] = self.cache.slots(cache, self.n)?;
                 rope.forward_into(self, keys, positions, &slots)
             }
-            Position::Rows(_) => self.remember(cache, Part::Keys, 0, &rope.forward(self, keys, positions)?),
+            Position::Rows(_) => {
+                self.remember(cache, KeysOrValues::Keys, 0, &rope.forward(self, keys, positions)?)
+            }
         }
     }
 

@@ -158,6 +158,8 @@ fn a_program_is_of_one_model_and_its_numerics() {
     // The same model, told to compute in another way.
     models[0].set_numerics(Numerics::F32);
     assert_eq!(step(&models[0], &mut cache, 5), step(&eager[1], &mut expected, 5));
+    let error = models[0].model().capture(&cache, 33).unwrap_err().to_string();
+    assert!(error.contains("32 tokens, but 33"), "{error}");
     let error = models[0].model().capture(&cache, 0).unwrap_err().to_string();
     assert!(error.contains("no tokens"), "{error}");
 }

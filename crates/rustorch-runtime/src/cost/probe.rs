@@ -206,15 +206,7 @@ fn transposition(dtype: DType, level: u32) -> Case {
 }
 
 fn attention(dtype: DType, level: u32) -> Case {
-    let attention = Attention {
-        scale: 0.125,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention::new(0.125);
     let arg = || plain(dtype, [1, 8, 16 << level, 64]);
     Case { op: Op::Attention(attention), args: vec![arg(), arg(), arg()] }
 }

@@ -156,15 +156,7 @@ fn transformer(exec: &HybridExecutor, tokens: usize, weights: Device, start: Dev
     let weight =
         |n: usize, k: usize| Value::new(DType::Quant(QuantType::Q4_K), &[n, k], weights).transposed();
     let (square, up, down) = (weight(2048, 2048), weight(8192, 2048), weight(2048, 8192));
-    let attention = Attention {
-        scale: 0.1,
-        causal: Some(0),
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { causal: Some(0), ..Attention::new(0.1) };
     let mut devices = Vec::new();
     let mut x = Value::f32(&[tokens, 2048], start);
     let mut step = |op: &Op, args: &[&Value]| {

@@ -6,15 +6,7 @@ use rustorch_tensor::autograd::{GradOptions, apply, autocast, checkpoint, grad, 
 use rustorch_tensor::{Attention, DType, Generator, Numerics, Result, Tensor};
 
 fn plain() -> Attention {
-    Attention {
-        scale: 0.4,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    }
+    Attention::new(0.4)
 }
 
 fn leaf(random: &Generator, dims: &[usize], dtype: DType) -> Result<Tensor> {

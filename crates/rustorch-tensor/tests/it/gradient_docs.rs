@@ -53,7 +53,7 @@ fn record(case: &Case) -> Result<Option<Recorded>> {
 
 fn table() -> String {
     let mut rows: BTreeMap<String, (BTreeSet<String>, BTreeSet<String>, bool)> = BTreeMap::new();
-    for case in conformance::cases() {
+    for case in [conformance::cases(), conformance::cpu_cases()].concat() {
         let Some(recorded) = record(&case).unwrap() else { continue };
         let (saved, refused, exists) = rows.entry(case.op.name().to_owned()).or_default();
         match recorded {

@@ -86,13 +86,12 @@ fn attention_sees_the_keys_up_to_its_position() -> Result<()> {
                 [(None, None, false), (Some(9), None, true), (None, Some(4.0), true)]
             {
                 let attention = Attention {
-                    scale: 0.3,
                     causal: Some(position),
                     window,
                     softcap,
                     numerics,
                     lse,
-                    dropout: None,
+                    ..Attention::new(0.3)
                 };
                 let narrow = |x: &Tensor| x.narrow(1, 0, seen);
                 let expected = apply(&Op::Attention(attention.clone()), &[&q, &narrow(&k)?, &narrow(&v)?])?;
@@ -115,15 +114,7 @@ fn attention_sees_the_keys_up_to_its_position() -> Result<()> {
 fn one_graph_decodes_at_every_position() -> Result<()> {
     let random = Generator::new(3);
     let caches = [(); 2].map(|()| Tensor::zeros([2, 40, 8], DType::F32).unwrap());
-    let attention = Attention {
-        scale: 0.5,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention::new(0.5);
     let spec = |dims: &[usize], dtype| TensorSpec::new(dims, dtype);
     let program = capture(&[spec(&[2, 1, 8], DType::F32)?, spec(&[], DType::I64)?], |args| {
         let (x, at) = (&args[0], &args[1]);

@@ -35,15 +35,7 @@ fn results(x: &Tensor, w: &Tensor) -> Result<Vec<Vec<u32>>> {
     }
     let (q, k) = (x.unsqueeze(0)?, w.unsqueeze(0)?.to_dtype(DType::F16)?);
     for numerics in [Numerics::Ggml, Numerics::F32] {
-        let attention = Attention {
-            scale: 0.2,
-            causal: None,
-            window: None,
-            softcap: None,
-            numerics,
-            lse: false,
-            dropout: None,
-        };
+        let attention = Attention { numerics, ..Attention::new(0.2) };
         all.push(Tensor::attention(&q, &k, &k, None, &attention)?);
     }
     all.iter().map(|y| Ok(y.to_vec::<f32>()?.into_iter().map(f32::to_bits).collect())).collect()

@@ -179,15 +179,7 @@ fn attention_with_a_cache_continues_where_it_was() -> Result<()> {
     let [q, k, v] = [(); 3].map(|()| g.randn([1, 2, 6, 8], DType::F32));
     let (q, k, v) = (q?, k?, v?);
     let full = Tensor::scaled_dot_product_attention(&q, &k, &v, None, true, None)?;
-    let attention = Attention {
-        scale: 1.0 / 8f32.sqrt(),
-        causal: Some(4),
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { causal: Some(4), ..Attention::new(1.0 / 8f32.sqrt()) };
     let last = Tensor::attention(&q.narrow(2, 4, 2)?, &k, &v, None, &attention)?;
     assert!(last.allclose(&full.narrow(2, 4, 2)?, 1e-5, 1e-6, false)?);
     // Leading dimensions broadcast.

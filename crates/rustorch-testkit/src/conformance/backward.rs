@@ -3,7 +3,7 @@
 use super::cases::{ARRANGEMENTS, Argument, Arrangement, Cases, FLOATS, SHAPES};
 use rustorch_core::{
     Attention, AttentionBackward, BatchNormBackward, DType, Dropout, GroupNormBackward, LayerNormBackward,
-    Numerics, Op, PhiloxKey, RmsNormBackward, SoftmaxBackward,
+    Op, PhiloxKey, RmsNormBackward, SoftmaxBackward,
 };
 
 impl Cases {
@@ -159,15 +159,7 @@ impl Cases {
 
     /// The gradients of attention, and attention with its log-sum-exp.
     pub(super) fn attention_gradients(&mut self) {
-        let plain = Attention {
-            scale: 0.4,
-            causal: None,
-            window: None,
-            softcap: None,
-            numerics: Numerics::F32,
-            lse: true,
-            dropout: None,
-        };
+        let plain = Attention { lse: true, ..Attention::new(0.4) };
         let causal = Attention { causal: Some(1), ..plain.clone() };
         let limited = Attention { window: Some(2), softcap: Some(1.5), ..causal.clone() };
         let key = PhiloxKey { seed: 5, offset: 3 };

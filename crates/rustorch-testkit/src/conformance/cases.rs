@@ -364,15 +364,7 @@ impl Cases {
                     let k = self.argument(dtype, &[2, kv_heads, n, 6], how);
                     let v = self.argument(dtype, &[2, kv_heads, n, 4], how);
                     for causal in [None, Some(n - m)] {
-                        let attention = Attention {
-                            scale: 0.4,
-                            causal,
-                            window: None,
-                            softcap: None,
-                            numerics: Numerics::F32,
-                            lse: false,
-                            dropout: None,
-                        };
+                        let attention = Attention { causal, ..Attention::new(0.4) };
                         self.add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
                     }
                 }

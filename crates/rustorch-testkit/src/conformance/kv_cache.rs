@@ -1,7 +1,7 @@
 //! Cases of operations on caches whose length is data.
 
 use super::cases::{ARRANGEMENTS, Argument, Cases};
-use rustorch_core::{Attention, CachedAttention, DType, Layout, Numerics, Op, Shape, SliceUpdate};
+use rustorch_core::{Attention, CachedAttention, DType, Layout, Op, Shape, SliceUpdate};
 
 fn index(value: i64) -> Argument {
     let layout = Layout::contiguous(Shape::scalar());
@@ -22,15 +22,7 @@ impl Cases {
                     self.add(Op::SliceUpdate(SliceUpdate { axis: 1 }), args);
                 }
                 for (position, window) in [(0, None), (5, None), (68, Some(7))] {
-                    let attention = Attention {
-                        scale: 0.25,
-                        causal: None,
-                        window,
-                        softcap: None,
-                        numerics: Numerics::F32,
-                        lse: false,
-                        dropout: None,
-                    };
+                    let attention = Attention { window, ..Attention::new(0.25) };
                     let args = vec![
                         self.argument(DType::F32, &[4, 2, 8], how),
                         self.argument(dtype, &[2, 70, 8], how),

@@ -94,15 +94,7 @@ pub fn regression_cases() -> Vec<Case> {
         let k = packed(DType::F16, &[2, 13, 7], &wave(2 * 13 * 7, 1.3));
         let v = packed(DType::F16, &[2, 13, 13], &wave(2 * 13 * 13, 2.1));
         for numerics in [Numerics::F32, Numerics::Ggml] {
-            let attention = Attention {
-                scale,
-                causal: None,
-                window: None,
-                softcap: Some(5.0),
-                numerics,
-                lse: false,
-                dropout: None,
-            };
+            let attention = Attention { softcap: Some(5.0), numerics, ..Attention::new(scale) };
             add(Op::Attention(attention), vec![q.clone(), k.clone(), v.clone()]);
         }
     }

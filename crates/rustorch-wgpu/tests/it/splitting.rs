@@ -199,15 +199,7 @@ fn rows() -> Vec<Case> {
     {
         let q = argument(F32, &[2, heads, queries, 64], 65);
         let keys = argument(F16, &[2, kv_heads, keys, 64], 64);
-        let attention = Attention {
-            scale: 0.125,
-            causal,
-            window: causal.map(|_| 33),
-            softcap: None,
-            numerics: Numerics::F32,
-            lse: false,
-            dropout: None,
-        };
+        let attention = Attention { causal, window: causal.map(|_| 33), ..Attention::new(0.125) };
         cases.push(case(Op::Attention(attention), [q, keys.clone(), keys]));
     }
     cases
@@ -269,15 +261,7 @@ fn scattered() -> Vec<Case> {
         x.layout = x.layout.transpose(1, 2).unwrap();
         x
     };
-    let attention = Attention {
-        scale: 0.2,
-        causal: Some(80),
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { causal: Some(80), ..Attention::new(0.2) };
     cases.push(case(Op::Attention(attention), [q, swapped(517), swapped(518)]));
     let x = transposed(argument(F32, &[64, 90], 519));
     let rope = RopeParams { style: RopeStyle::Halves, rotated: 64, base: 1e4, scale: 1.0, yarn: None };

@@ -3,8 +3,8 @@
 use super::measure::{Bench, Case, Timing};
 use super::report::{Bound, Limits, Measurement, Outcome, Rate, Result as CaseResult};
 use rustorch_core::{
-    Attention, BinaryOp, Conv, ConvParams, CopyOp, CostModel, DType, Dims, Fill, MatMul, MaxPool, Numerics,
-    Op, PoolWindow, QuantType, Result, Shape, Softmax, UnaryOp,
+    Attention, BinaryOp, Conv, ConvParams, CopyOp, CostModel, DType, Dims, Fill, MatMul, MaxPool, Op,
+    PoolWindow, QuantType, Result, Shape, Softmax, UnaryOp,
 };
 use std::time::Instant;
 
@@ -112,15 +112,7 @@ fn attention(bench: &Bench<'_>, dtype: DType, n: usize) -> Result<Case> {
     const HEADS: usize = 8;
     const WIDTH: usize = 64;
     let part = || bench.random(&[HEADS, n, WIDTH], dtype);
-    let op = Op::Attention(Attention {
-        scale: 0.125,
-        causal: None,
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    });
+    let op = Op::Attention(Attention::new(0.125));
     Ok(Case { size: format!("{HEADS} heads, {n} x {WIDTH}"), op, args: vec![part()?, part()?, part()?] })
 }
 

@@ -256,15 +256,7 @@ fn cross_entropy_is_cut_by_rows() {
 
 #[test]
 fn attention_is_cut_by_the_heads_of_its_keys() {
-    let attention = Attention {
-        scale: 1.0,
-        causal: Some(0),
-        window: None,
-        softcap: None,
-        numerics: Numerics::F32,
-        lse: false,
-        dropout: None,
-    };
+    let attention = Attention { causal: Some(0), ..Attention::new(1.0) };
     let keys = packed(&[1, 4, 200, 64]);
     let args = [(DType::F32, packed(&[1, 8, 3, 64])), (DType::F16, keys.clone()), (DType::F16, keys)];
     // 25 KiB each head of keys.

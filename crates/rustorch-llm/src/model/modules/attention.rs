@@ -9,7 +9,7 @@ use crate::model::LayerConfig;
 use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
-use crate::model::position::{Part, reads_position};
+use crate::model::position::{KeysOrValues, reads_position};
 use crate::model::weights::TensorId;
 use rustorch_core::Op;
 use rustorch_tensor::Tensor;
@@ -139,13 +139,11 @@ impl Attention {
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let (query, gate) = self.queries(pass, &x, &positions, first)?;
         let attention = rustorch_core::Attention {
-            scale: self.scale,
-            causal: None,
             window: self.window.filter(|_| pass.causal),
             softcap: self.softcap,
             numerics: pass.numerics,
             lse: self.sinks.is_some(),
-            dropout: None,
+            ..rustorch_core::Attention::new(self.scale)
         };
         let bias = match (&self.alibi, self.window) {
             (Some(slopes), _) => Some(pass.alibi(slopes, query.device())?.narrow(1, first, rows)?),
@@ -184,17 +182,17 @@ impl Attention {
         match &self.rope {
             Some(rope) if self.norm_after_rope => {
                 let key = rope.forward(pass, &key, positions)?;
-                pass.remember(self.cache, Part::Keys, 0, &normed(&key, norm, pass)?)?;
+                pass.remember(self.cache, KeysOrValues::Keys, 0, &normed(&key, norm, pass)?)?;
             }
             Some(rope) => pass.remember_rotated(self.cache, rope, &key, positions)?,
-            None => pass.remember(self.cache, Part::Keys, 0, &key)?,
+            None => pass.remember(self.cache, KeysOrValues::Keys, 0, &key)?,
         }
         match by.value_norm_eps {
             Some(eps) => {
                 let value = value.rms_norm([value.dims()[2]], None, eps)?;
-                pass.remember(self.cache, Part::Values, 0, &value)
+                pass.remember(self.cache, KeysOrValues::Values, 0, &value)
             }
-            None => pass.remember(self.cache, Part::Values, 0, &value),
+            None => pass.remember(self.cache, KeysOrValues::Values, 0, &value),
         }
     }
 
@@ -396,7 +394,6 @@ impl Temperature {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustorch_core::Numerics;
 
     /// Against a mask of the definition: key `j` is seen by query `i` where `j ≤ i` and both are in one chunk.
     #[test]
@@ -410,15 +407,8 @@ mod tests {
                 Tensor::from_slice(&values, [heads, n, length]).unwrap()
             };
             let [q, k, v] = [values(rows, 1), values(keys, 2), values(keys, 3)];
-            let causal = rustorch_core::Attention {
-                scale: 0.5,
-                causal: Some(first),
-                window: None,
-                softcap: None,
-                numerics: Numerics::F32,
-                lse: false,
-                dropout: None,
-            };
+            let causal =
+                rustorch_core::Attention { causal: Some(first), ..rustorch_core::Attention::new(0.5) };
             let seen = |i: usize, j: usize| j <= i && j / chunk == i / chunk;
             let mask: Vec<bool> = (first..keys).flat_map(|i| (0..keys).map(move |j| seen(i, j))).collect();
             let mask = Tensor::from_slice(&mask, [rows, keys]).unwrap();

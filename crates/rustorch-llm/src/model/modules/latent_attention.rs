@@ -8,7 +8,7 @@ use crate::arch;
 use crate::model::cache::CacheShape;
 use crate::model::decoder::ForwardPass;
 use crate::model::loader::Loader;
-use crate::model::position::Part;
+use crate::model::position::KeysOrValues;
 use rustorch_tensor::Tensor;
 use rustorch_tensor::autograd::apply;
 
@@ -109,15 +109,8 @@ impl LatentAttention {
         let (first, rows) = if self.drops_rows && pass.last_row { (pass.n - 1, 1) } else { (0, pass.n) };
         let (x, positions) = (x.narrow(0, first, rows)?, positions.narrow(0, first, rows)?);
         let query = self.queries(pass, &x, &positions)?;
-        let attention = rustorch_core::Attention {
-            scale: self.scale,
-            causal: None,
-            window: None,
-            softcap: None,
-            numerics: pass.numerics,
-            lse: false,
-            dropout: None,
-        };
+        let attention =
+            rustorch_core::Attention { numerics: pass.numerics, ..rustorch_core::Attention::new(self.scale) };
         let attended = pass.attend(self.cache, first, &query, attention, |op, args| {
             // The latent vectors are the values, too.
             let values = args[1].narrow(2, 0, latent)?;
@@ -134,9 +127,9 @@ impl LatentAttention {
         let Sizes { latent, rotated, .. } = self.sizes;
         let both = self.latent.forward(pass, x)?;
         let normed = self.latent_norm.forward(&both.narrow(1, 0, latent)?, pass.weights)?;
-        pass.remember(self.cache, Part::Keys, 0, &normed.unsqueeze(0)?)?;
+        pass.remember(self.cache, KeysOrValues::Keys, 0, &normed.unsqueeze(0)?)?;
         let key = both.narrow(1, latent, rotated)?.unsqueeze(0)?;
-        pass.remember(self.cache, Part::Keys, latent, &self.rope.forward(pass, &key, positions)?)
+        pass.remember(self.cache, KeysOrValues::Keys, latent, &self.rope.forward(pass, &key, positions)?)
     }
 
     /// Queries of latent vectors and rotated keys, `[heads, n, latent + rotated]`.

@@ -92,13 +92,10 @@ fn others(case: &Case) -> Result<Vec<Tensor>> {
         }
         "attention" => {
             let options = Attention {
-                scale: case.float("scale").unwrap() as f32,
                 causal: case.int("causal").map(|n| n as usize),
                 window: case.int("window").map(|n| n as usize),
                 softcap: case.float("softcap").map(|cap| cap as f32),
-                numerics: Numerics::F32,
-                lse: false,
-                dropout: None,
+                ..Attention::new(case.float("scale").unwrap() as f32)
             };
             Tensor::attention(x, second.unwrap(), third.unwrap(), case.inputs.get(3), &options)?
         }

@@ -213,13 +213,12 @@ pub(super) fn attention(draw: &mut Draw) -> Option<Case> {
     }
     let fine = &mut draw.fine;
     let attention = Attention {
-        scale: fine.between(0.05, 0.6) as f32,
         causal: fine.chance(50).then(|| fine.below(n + 2)),
         window: fine.chance(30).then(|| 1 + fine.below(n + 2)),
         softcap: draw.kind.chance(25).then_some(5.0),
         numerics: numerics(!(keys == DType::F16 && dtype == DType::F32 && draw.kind.chance(50))),
         lse: draw.kind.chance(30),
-        dropout: None,
+        ..Attention::new(fine.between(0.05, 0.6) as f32)
     };
     let rounds = attention.rounds_to_f16(dtype, keys);
     let dropout = (!rounds && draw.kind.chance(15)).then(|| {
