@@ -55,6 +55,14 @@ pub struct Hardware {
     pub arithmetic: Arithmetic,
 }
 
+impl Hardware {
+    /// Whether matmuls with quantized weights add in the CPU's order, to the last bit. Software devices do, which would gain
+    /// little by another, unless they are to use subgroups.
+    pub fn keeps_order(&self) -> bool {
+        self.software && self.subgroups.is_none()
+    }
+}
+
 /// The range of subgroup sizes: powers of two, chosen by the compiler per kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subgroups {

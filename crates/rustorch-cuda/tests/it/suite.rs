@@ -29,7 +29,7 @@ impl Rig for Gpus {
             let name = candidate.hardware().name.clone();
             let engine = Engine::new(candidate.open().unwrap()).unwrap();
             assert_eq!(engine.hardware().subgroups, Some(Subgroups { least: 32, most: 32 }), "{name}");
-            Ok(Device { name, backend: Arc::new(engine) })
+            Ok(Device { name, backend: Arc::new(engine), ordered: false })
         };
         found.devices.iter().map(open).collect()
     }

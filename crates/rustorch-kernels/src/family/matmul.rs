@@ -4,7 +4,7 @@
 //! number of rows.
 
 use super::tile::{Side, Tile, TiledGemm};
-use super::{pointwise, weight};
+use super::{matvec, pointwise, weight};
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
 use crate::library::strided::{self, Grid};
@@ -97,8 +97,11 @@ parameters! {
 
 impl Kernels for MatMulOp {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-        match request.args[1].dtype.is_quant() {
-            true => weight::plan(plan, request),
+        if request.args[1].dtype.is_quant() {
+            return weight::plan(plan, request);
+        }
+        match matvec::plan(plan, request, self)? {
+            true => Ok(()),
             false => self::plan(plan, request),
         }
     }

@@ -15,6 +15,7 @@ pub mod foreach;
 pub mod layer_norm;
 mod lines;
 pub mod matmul;
+pub mod matvec;
 pub mod norm_backward;
 pub mod optimizer_step;
 pub mod pointwise;
@@ -79,6 +80,8 @@ kernels! {
     Copy(copy::Copy),
     /// A matmul of dense matrices.
     MatMul(matmul::MatMul),
+    /// The same of few rows, each row of the weight by many threads.
+    MatVec(matvec::MatVec),
     /// Elements chosen by indices.
     Select(select::Select),
     /// Elements brought to the places of indices.
@@ -147,6 +150,10 @@ kernels! {
     WeightRows(weight::Rows),
     /// A matmul with a block-quantized weight.
     WeightMatMul(weight::WeightMatMul),
+    /// The same for few rows of activations, each row of the weight by many threads.
+    WeightMatVec(weight::WeightMatVec),
+    /// The same for many rows of activations, by tiles in workgroup memory.
+    WeightTiled(weight::WeightTiled),
     /// One with few rows of unrounded activations.
     WeightGemv(weight::Gemv),
     /// One with many.

@@ -12,7 +12,7 @@ mod workgroup_reduce;
 pub use called::called;
 pub use order::Order;
 pub use ring::Ring;
-pub use workgroup_reduce::{Parts, WorkgroupReduce, add_eight, adds_eight};
+pub use workgroup_reduce::{Parts, WorkgroupReduce, add_lanes, add_lanes_in_memory, adds_lanes};
 
 use crate::Hardware;
 use rustorch_core::DType;

@@ -171,13 +171,29 @@ fn reach(subgroups: Subgroups) -> u32 {
     subgroups.most.min(WORKGROUP)
 }
 
-/// Whether each eight neighbours of a workgroup are in one subgroup, so that [`add_eight`] adds what they have.
-pub fn adds_eight(hardware: &Hardware) -> bool {
-    hardware.subgroups.is_some_and(|subgroups| subgroups.least.is_multiple_of(8))
+/// Whether each so many neighbours of a workgroup are in one subgroup, so that [`add_lanes`] adds what they have.
+pub fn adds_lanes(hardware: &Hardware, lanes: usize) -> bool {
+    hardware.subgroups.is_some_and(|subgroups| subgroups.least.is_multiple_of(lanes as u32))
 }
 
-/// Statements by which the threads of each eight neighbours add up a variable of theirs: those four apart, then those two
-/// apart, then the last two. All threads must reach them, in a module that uses subgroups.
-pub fn add_eight(value: &str) -> String {
-    [4, 2, 1].map(|d| format!("{value} += subgroupShuffleXor({value}, {d}u);\n")).concat()
+/// How far apart those are that a tree of sums over so many lanes, a power of two, adds.
+fn distances(lanes: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(lanes / 2), |d| Some(d / 2)).take_while(|&d| d > 0)
+}
+
+/// Statements by which the threads of each so many neighbours add up a variable of theirs: those farthest apart first. All
+/// threads must reach them, in a module that uses subgroups.
+pub fn add_lanes(value: &str, lanes: usize) -> String {
+    distances(lanes).map(|d| format!("{value} += subgroupShuffleXor({value}, {d}u);\n")).collect()
+}
+
+/// The same by an array of the workgroup with an element for each thread, where subgroups may be smaller; afterwards the first
+/// of the neighbours has the sum. All threads must reach them, and they find `lane`, a thread's number among its neighbours.
+pub fn add_lanes_in_memory(value: &str, array: &str, lanes: usize) -> String {
+    let mut text = format!("workgroupBarrier();\n{array}[local] = {value};\nworkgroupBarrier();\n");
+    for d in distances(lanes) {
+        text +=
+            &format!("if lane < {d}u {{ {array}[local] += {array}[local + {d}u]; }}\nworkgroupBarrier();\n");
+    }
+    text + &format!("{value} = {array}[local];\n")
 }

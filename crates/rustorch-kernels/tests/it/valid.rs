@@ -75,7 +75,7 @@ fn of_parts() {
         | Capabilities::SHADER_FLOAT16
         | Capabilities::SUBGROUP;
     check_these(&common::strong(), capabilities, &kernels);
-    for family in ["Select(", "WeightRows(", "WeightMatMul(", "MatMul("] {
+    for family in ["Select(", "WeightRows(", "WeightMatVec(", "MatMul("] {
         let found = kernels.iter().any(|kernel| kernel.label().starts_with(family));
         assert!(found, "no kernel of {family}...)");
     }

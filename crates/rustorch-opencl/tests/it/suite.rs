@@ -46,7 +46,8 @@ impl Rig for Devices {
                 }
                 other => unreachable!("{other:?} is not among this rig's variants"),
             };
-            Ok(Device { name: format!("{} ({variant:?})", hardware.name), backend: Arc::new(engine) })
+            let ordered = engine.hardware().keeps_order();
+            Ok(Device { name: format!("{} ({variant:?})", hardware.name), backend: Arc::new(engine), ordered })
         };
         found.devices.iter().map(open).collect()
     }

@@ -131,11 +131,13 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let outs = case.op.infer(&metas).expect("the suite's cases are valid");
     let dtypes = metas.iter().map(|arg| arg.dtype).chain(outs.iter().map(|out| out.dtype)).collect();
     let elements = metas.iter().map(|arg| arg.layout.numel()).chain(outs.iter().map(|out| out.shape.numel()));
-    // Matmuls of unrounded activations with blocks have other kernels, and so have those with many choices of each expert.
+    // Matmuls of unrounded activations with blocks have other kernels, and so have those of many rows and with many choices of
+    // each expert.
     let blocks = case.args.iter().any(|arg| arg.dtype.is_quant());
     let name = match &case.op {
         Op::MatMul(MatMul { numerics: Numerics::F32, .. }) if blocks => "unrounded matmul",
         Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded mul_mat_id",
+        Op::MatMul(_) if blocks && metas[0].dims()[0] >= 32 => "matmul of many",
         Op::MulMatId(_) if blocks && metas[2].layout.numel() >= 4 * metas[1].dims()[0] => {
             "mul_mat_id of many"
         }

@@ -49,6 +49,15 @@ fn make() -> Vec<Case> {
             let args = vec![dense(&[9, shared, k], seed + 34), experts.clone(), many.clone()];
             list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });
         }
+        // So many rows on both sides that there are several tiles of results, the last ones not full.
+        if let Some(tall) = weight(quant, &[70, k], seed + 35) {
+            let layout = tall.layout.transpose(0, 1).expect("a matrix has two dimensions");
+            let tall = Argument { layout, ..tall };
+            list.push(Case {
+                op: matmul(),
+                args: vec![dense(&[67, k], seed + 36), tall, dense(&[70], seed + 37)],
+            });
+        }
         // The same without rounding: few rows and many, the latter from a transposed view.
         let unrounded = || Op::MatMul(MatMul { numerics: Numerics::F32, ..MatMul::default() });
         for rows in [1, 3, 8] {

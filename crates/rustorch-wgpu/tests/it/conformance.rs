@@ -38,9 +38,9 @@ fn devices_without_64_bit_arithmetic_conform() {
     }
 }
 
-/// On hardware, several threads share a row of the weight where there is one row of activations.
+/// On hardware, other kernels multiply quantized weights than on software devices.
 #[test]
-fn weights_give_the_same_bits_as_on_hardware() {
+fn weights_conform_as_on_hardware() {
     let adapters = match rustorch_wgpu::adapters() {
         Ok(adapters) => adapters,
         Err(none) => return skip(Requirement::Vulkan, none),

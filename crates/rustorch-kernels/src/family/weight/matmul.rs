@@ -1,4 +1,4 @@
-//! Matmul of block-quantized weights with quantized activations.
+//! Matmul of block-quantized weights with quantized activations, in the CPU's order of sums.
 
 use super::OperandParams;
 use super::format::{Format, Kind, format};
@@ -6,21 +6,18 @@ use super::group::NONE;
 use crate::Hardware;
 use crate::library;
 use crate::library::strided;
-use crate::plan::parameters::parameters;
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::plan::parameters::{Names, parameters};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use rustorch_core::{DType, OpKind, QuantType};
 use std::fmt::Write;
 
-/// The kernel. Types with eight chains have a thread for each. Those with one have a thread for each row of the weight, or
-/// several that multiply blocks, of which one adds the products in order.
+/// The kernel. Types with eight chains have a thread for each, those with one have a thread for each row of the weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WeightMatMul {
     pub(super) quant: QuantType,
     /// Rows of activations that a thread multiplies with its row of the weight. Where they choose their matrices, more than
     /// one is a tile of [`Group`](super::Group).
     pub(super) tile: usize,
-    /// Whether several threads share a row of a weight with one chain; of one row of activations only.
-    pub(super) shared: bool,
     /// Whether a bias is added.
     pub(super) bias: bool,
     /// If each row of activations selects a matrix (mul_mat_id): the dtype of the ids.
@@ -44,18 +41,10 @@ parameters! {
 }
 
 impl WeightMatMul {
-    /// Whether several threads share a row of a weight with one chain. They do where one row of activations leaves a device
-    /// with too few; not on a software renderer on the CPU, where each has to wait for the others at every block.
-    pub(super) fn shares(format: &Format, tile: usize, hardware: &Hardware) -> bool {
-        !format.lanes() && tile == 1 && !hardware.software
-    }
-
     /// Threads for each row of the weight.
     fn share(&self, format: &Format) -> usize {
         match format.kind {
             Kind::LaneBlocks | Kind::Lanes => 8,
-            Kind::Blocks if self.shared => 16,
-            Kind::Integer if self.shared => 8,
             Kind::Blocks | Kind::Integer => 1,
         }
     }
@@ -86,20 +75,17 @@ impl WeightMatMul {
         }
         let MatMulParams { n, rows, row_blocks, d, sums, s, operands } =
             module.parameters::<MatMulParams>(part.then_some(()));
-        let OperandParams { weight, row_bytes, y_start, extra, pitch, here } = operands;
+        let OperandParams { weight, row_bytes, y_start, extra, pitch, .. } = &operands;
         module.add(&library::exact(hardware));
         module.add(library::BYTES);
         module.add(format.text);
 
         let (lanes, share, own) = (format.lanes(), self.share(format), self.rows_per_group(format));
-        let adds = lanes && library::adds_eight(hardware);
+        let adds = lanes && library::adds_lanes(hardware, 8);
         if adds {
             module.use_subgroups();
         } else if lanes {
             module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
-        } else if share > 1 {
-            // Of two turns, so that one is added while the next is multiplied.
-            module.add(&format!("var<workgroup> products: array<vec4<f32>, {}>;", 2 * WORKGROUP));
         }
         let row = match share {
             1 => format!("let row = rows_of_group * {WORKGROUP}u + local;\n"),
@@ -140,15 +126,7 @@ impl WeightMatMul {
             }
         }
         if let Some(ids) = &ids {
-            let load = ids.load_index(
-                "expert",
-                &format!("{} + x0", extra[0]),
-                &extra[2].to_string(),
-                OpKind::MulMatId,
-            );
-            let of_another_part =
-                here.as_ref().map_or_else(String::new, |here| strided::chosen("expert", here));
-            let _ = writeln!(body, "{load}\n{of_another_part}\nbase += expert * {};", extra[1]);
+            body.push_str(&choose_expert(ids, &operands));
             for j in 0..tile {
                 let _ = writeln!(body, "let a{j} = x{j} / {};", extra[3]);
             }
@@ -160,16 +138,8 @@ impl WeightMatMul {
         for j in 0..tile {
             let _ = writeln!(body, "var acc{j} = 0.0; var low{j} = 0.0;");
         }
-        let alone = lanes || share == 1;
-        body.push_str(&match alone {
-            true if grouped => "for (var b = 0u; b < count; b++) {\n".to_owned(),
-            true => "for (var b = 0u; b < blocks; b++) {\n".to_owned(),
-            // Those beyond the last are not added.
-            false => format!(
-                "for (var start = 0u; start < blocks; start += {share}u) {{
-                let b = min(start + lane, blocks - 1u);\n"
-            ),
-        });
+        let end = if grouped { "count" } else { "blocks" };
+        let _ = writeln!(body, "for (var b = 0u; b < {end}; b++) {{");
         let _ = writeln!(body, "let at = base + b * {}u;", format.bytes());
         let words = Words { d: d.to_string(), sums: sums.to_string(), s: s.to_string() };
         match format.kind {
@@ -178,29 +148,13 @@ impl WeightMatMul {
             Kind::Integer => superblocks(&mut body, format, tile, &words),
             Kind::Lanes => lane_superblocks(&mut body, format, tile, &words),
         }
-        let chains = |p: &str, j: usize| {
-            let low = format!("low{j} = fused({p}.z, {p}.w, low{j});");
-            format!("acc{j} = fused({p}.x, {p}.y, acc{j});{}", if format.mins { &low } else { "" })
-        };
-        if alone && !lanes {
-            (0..tile).for_each(|j| {
-                let _ = writeln!(body, "{}", chains(&format!("p{j}"), j));
-            });
-        } else if !alone {
-            let _ = writeln!(
-                body,
-                "let turn = ((start / {share}u) & 1u) * {WORKGROUP}u + local;
-                products[turn] = p0;
-                workgroupBarrier();
-                if lane == 0u {{
-                    let end = turn + min({share}u, blocks - start);
-                    for (var t = turn; t < end; t++) {{
-                        let next = products[t];
-                        {}
-                    }}
-                }}",
-                chains("next", 0)
-            );
+        if !lanes {
+            for j in 0..tile {
+                let _ = writeln!(body, "acc{j} = fused(p{j}.x, p{j}.y, acc{j});");
+                if format.mins {
+                    let _ = writeln!(body, "low{j} = fused(p{j}.z, p{j}.w, low{j});");
+                }
+            }
         }
         body.push_str("}\n");
         for j in 0..tile {
@@ -216,7 +170,7 @@ impl WeightMatMul {
                     let min = if format.mins { format!(" + low{j}") } else { String::new() };
                     // Both ways add the chains in one order, to the last bit.
                     if adds {
-                        let add = library::add_eight(&format!("acc{j}"));
+                        let add = library::add_lanes(&format!("acc{j}"), 8);
                         let _ = writeln!(body, "{add}let result{j} = acc{j}{min};");
                         continue;
                     }
@@ -246,6 +200,15 @@ impl WeightMatMul {
         body.push_str("}\n");
         module.finish([WORKGROUP, 1, 1], &body)
     }
+}
+
+/// Statements that move `base`, the place of a row of the weight, to the matrix that row `x0` of the results has chosen.
+pub(super) fn choose_expert(ids: &Elements, operands: &OperandParams<Names>) -> String {
+    let OperandParams { extra, here, .. } = operands;
+    let load =
+        ids.load_index("expert", &format!("{} + x0", extra[0]), &extra[2].to_string(), OpKind::MulMatId);
+    let of_another_part = here.as_ref().map_or_else(String::new, |here| strided::chosen("expert", here));
+    format!("{load}\n{of_another_part}\nbase += expert * {};\n", extra[1])
 }
 
 /// The words where parts of the activations begin.

@@ -6,14 +6,18 @@ mod dequantized;
 mod format;
 mod group;
 mod matmul;
+mod matvec;
 mod quantize;
 mod rows;
+mod tiled;
 
 pub use dequantized::{Gemm, Gemv};
 pub use group::Group;
 pub use matmul::WeightMatMul;
+pub use matvec::WeightMatVec;
 pub use quantize::QuantizeActivations;
 pub use rows::{Rows, plan as plan_rows};
+pub use tiled::WeightTiled;
 
 use crate::Hardware;
 use crate::family::{Plan, StepBuilder};
@@ -32,6 +36,9 @@ use rustorch_core::{DType, Decline, Layout, MatMul, MulMatId, Numerics, Op, OpKi
 pub fn is_weight(dtype: DType) -> bool {
     format(dtype).is_some()
 }
+
+/// The most rows of activations that are multiplied without a tile in workgroup memory.
+const FEW: usize = 8;
 
 /// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
@@ -154,21 +161,30 @@ fn product(
 ) -> Result<(), Decline> {
     let experts = matches!(request.op, Op::MulMatId(_));
     let n = out.layout.dims()[out.layout.ndim() - 1];
-    let rows = out.layout.numel() / n;
+    let rows = rows_of(out);
     let tiles = if experts { group(plan, request, rows)? } else { None };
-    let tile = match experts {
-        true if tiles.is_some() => group::TILE,
-        true => 1,
-        false if rows == 1 => 1,
-        false => 4,
-    };
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let part = request.part.chosen.is_some();
-    let shared = WeightMatMul::shares(format, tile, request.hardware);
-    let kernel = WeightMatMul { quant: format.quant, tile, shared, bias, experts: choice, part };
-    // Of experts there is a tile for each choice, though many of them are empty.
-    let groups = n.div_ceil(kernel.rows_per_group(format)) * if experts { rows } else { rows.div_ceil(tile) };
+    let (kernel, groups): (crate::Kernel, usize) = if tiles.is_some() || request.hardware.keeps_order() {
+        let tile = match experts {
+            true if tiles.is_some() => group::TILE,
+            true => 1,
+            false if rows == 1 => 1,
+            false => 4,
+        };
+        let kernel = WeightMatMul { quant: format.quant, tile, bias, experts: choice, part };
+        // Of experts there is a tile for each choice, though many of them are empty.
+        let count = if experts { rows } else { rows.div_ceil(tile) };
+        (kernel.into(), n.div_ceil(kernel.rows_per_group(format)) * count)
+    } else if experts || rows_of(&request.whole().out(0)) <= FEW {
+        let tile = if experts || rows == 1 { 1 } else { matvec::TILE };
+        let kernel = WeightMatVec { quant: format.quant, tile, bias, experts: choice, part };
+        (kernel.into(), n.div_ceil(matvec::ROWS) * rows.div_ceil(tile))
+    } else {
+        let kernel = WeightTiled { quant: format.quant, bias };
+        (kernel.into(), n.div_ceil(tiled::COLUMNS) * rows.div_ceil(tiled::ROWS))
+    };
     let mut launch = StepBuilder::new(request.hardware, kernel);
     let operands = bind(&mut launch, request, format, quantized.rows, |launch| {
         launch.bytes(quantized.place, 0..4 * quantized.words as u64, false).map(|_| ())
@@ -187,6 +203,11 @@ fn product(
     })?;
     plan.step(launch, line(groups, request.hardware)?);
     Ok(())
+}
+
+/// The rows of a result.
+fn rows_of(out: &Operand<'_>) -> usize {
+    out.layout.numel() / out.layout.dims()[out.layout.ndim() - 1]
 }
 
 /// Adds the launch that finds which of the choices of a matmul are of the same expert, where each has so many that it pays.

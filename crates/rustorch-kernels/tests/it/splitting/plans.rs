@@ -82,7 +82,7 @@ fn chunks_cover_the_result_once() {
 #[test]
 fn columns_of_a_weight_share_their_activations() {
     let round = |kernel: &Kernel| matches!(kernel, Kernel::QuantizeActivations(_));
-    let product = |kernel: &Kernel| matches!(kernel, Kernel::WeightMatMul(_));
+    let product = |kernel: &Kernel| matches!(kernel, Kernel::WeightMatMul(_) | Kernel::WeightMatVec(_));
     for quant in [QuantType::Q4_K, QuantType::Q6_K, QuantType::Q8_0] {
         for rows in [1, 5] {
             let args = [(DType::F32, packed(&[rows, 512])), (DType::Quant(quant), weight(1000, 512))];
@@ -106,7 +106,7 @@ fn columns_of_a_weight_share_their_activations() {
 #[test]
 fn experts_are_cut_by_experts_and_then_by_rows() {
     let op = Op::MulMatId(MulMatId { numerics: Numerics::Ggml });
-    let product = |kernel: &Kernel| matches!(kernel, Kernel::WeightMatMul(_));
+    let product = |kernel: &Kernel| matches!(kernel, Kernel::WeightMatMul(_) | Kernel::WeightMatVec(_));
     let q8 = DType::Quant(QuantType::Q8_0);
     let args = |e, n| {
         [(DType::F32, packed(&[3, 1, 256])), (q8, packed(&[e, n, 256])), (DType::I32, packed(&[3, 2]))]

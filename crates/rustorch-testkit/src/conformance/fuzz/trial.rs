@@ -80,7 +80,7 @@ impl Trial {
 
     fn compare(&self, outs: &[OutputMeta], got: &Left, want: &Left) -> Outcome {
         for ((got, want), out) in got.results.iter().zip(&want.results).zip(outs) {
-            if let Some(how) = compare::difference(&self.case, out.dtype, got, want) {
+            if let Some(how) = compare::difference(&self.case, out.dtype, got, want, false) {
                 return Outcome::Different(how);
             }
         }
