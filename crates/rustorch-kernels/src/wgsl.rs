@@ -157,7 +157,8 @@ impl Module {
             code,
             "struct Parameters {{ {parameters}}}\n@group(0) @binding({buffers}) var<uniform> p: Parameters;"
         );
-        code.push_str(ELEMENTS);
+        code.push_str(HALF);
+        code.push_str(BFLOAT);
         if asserts {
             code.push_str(&crate::device_assert::wgsl());
         }
@@ -179,8 +180,8 @@ const SUBGROUP_INPUTS: &str = ", @builtin(subgroup_invocation_id) sub_lane: u32,
 /// The built-in size counts invocations that do not exist, too.
 const SUBGROUP_SIZE: &str = "let sub_size = subgroupAdd(1u);\n";
 
-/// Conversions that every module has; exact, whatever the hardware does with subnormals.
-const ELEMENTS: &str = "
+/// Conversions of 16-bit floats that every module has; exact, whatever the hardware does with subnormals.
+pub(crate) const HALF: &str = "
 fn f16_value(h: u32) -> f32 {
     let sign = (h & 0x8000u) << 16u;
     let low = h & 0x7fffu;
@@ -200,6 +201,20 @@ fn f16_bits(v: f32) -> u32 {
     }
     return sign | ((a + 0xc8000fffu + ((a >> 13u) & 1u)) >> 13u);
 }
+";
+
+/// The same where the hardware's own are exact.
+pub(crate) const HALF_OF_HARDWARE: &str = "
+fn f16_value(h: u32) -> f32 {
+    return unpack2x16float(h).x;
+}
+fn f16_bits(v: f32) -> u32 {
+    return pack2x16float(vec2<f32>(v, 0.0));
+}
+";
+
+/// Exact conversions of `bf16` that every module has.
+const BFLOAT: &str = "
 fn bf16_value(h: u32) -> f32 {
     return bitcast<f32>(h << 16u);
 }
