@@ -3,6 +3,7 @@
 mod called;
 pub(crate) mod kind;
 mod order;
+mod register_row;
 mod ring;
 pub(crate) mod scalars;
 pub mod strided;
@@ -11,6 +12,7 @@ mod workgroup_reduce;
 
 pub use called::called;
 pub use order::Order;
+pub use register_row::RegisterRow;
 pub use ring::Ring;
 pub use workgroup_reduce::{Parts, WorkgroupReduce, add_eight, adds_eight};
 
