@@ -147,7 +147,7 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     Ok(())
 }
 
-/// How rows are in registers, if those of all tensors lie side by side and begin where vectors may; `grid` has the rows.
+/// How rows are in registers, if those of all tensors are contiguous and begin where vectors may; `grid` has the rows.
 fn registers(request: &Request<'_>, grid: &Grid) -> Option<RegisterRow> {
     let TensorMeta { dtype, layout, .. } = request.args[0];
     let adjacent = |x: &TensorMeta<'_>| x.layout.strides().last() == Some(&1);

@@ -25,7 +25,7 @@ impl RegisterRow {
     /// Invocations of a workgroup.
     pub const THREADS: u32 = 256;
 
-    /// For rows of `len` elements that lie side by side, if the device reduces by shuffles and registers suit the length.
+    /// For rows of `len` elements that are contiguous, if the device reduces by shuffles and registers suit the length.
     /// `positions` are those of the elements of all tensors that rows begin with, and the distances of rows.
     pub fn new(
         dtype: DType,

@@ -18,6 +18,22 @@ pub struct Vectors {
     run: usize,
 }
 
+/// Invocations of a workgroup of kernels that compute elements one by one.
+pub const WORKGROUP: u32 = 256;
+
+/// With fewer threads some cores of a large GPU would have none.
+const THREADS: usize = 1 << 15;
+
+/// Whether threads of their own are to compute so many runs of elements. Small tensors have more threads otherwise. Software
+/// renderers have caches instead, and compile a function again for each element of a run; they get these kernels where they
+/// are to use subgroups, as tests want it.
+pub fn suit(runs: usize, hardware: &Hardware) -> bool {
+    runs >= THREADS
+        && (!hardware.software || hardware.subgroups.is_some())
+        && hardware.workgroup >= WORKGROUP
+        && aligns(hardware)
+}
+
 /// The bytes of an element of a dense dtype.
 pub fn bytes(dtype: DType) -> usize {
     dtype.size().unwrap_or(4)
@@ -31,8 +47,13 @@ pub fn run(dtypes: impl Iterator<Item = DType> + Clone) -> usize {
 }
 
 /// The bytes at whose multiples runs of `run` elements must begin.
-pub fn alignment(dtype: DType, run: usize) -> usize {
+fn alignment(dtype: DType, run: usize) -> usize {
     (run * bytes(dtype)).min(VECTOR_BYTES)
+}
+
+/// Whether a run, a row of runs or the distance of such rows begins where a vector may.
+pub fn begins(dtype: DType, run: usize, at: usize) -> bool {
+    (at * bytes(dtype)).is_multiple_of(alignment(dtype, run))
 }
 
 /// Whether the device's buffers begin where vectors may, wherever a kernel sees them from.

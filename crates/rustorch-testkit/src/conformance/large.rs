@@ -9,13 +9,15 @@ use rustorch_core::{
 };
 
 /// Pointwise operations on large tensors, of elements of each size: lengths that no vector divides, views that begin where no
-/// vector may, rows with gaps, broadcasts. Norms of rows that a workgroup has in registers. [`cases`](super::cases) are small.
+/// vector may, rows with gaps, broadcasts. Norms of rows that a workgroup has in registers, steps
+/// of optimizers. [`cases`](super::cases) are small.
 pub fn large_cases() -> Vec<Case> {
     let mut cases = Cases::new(177);
     cases.ragged_ends();
     cases.casts();
     cases.rows();
     cases.norms_of_rows();
+    cases.large_optimizer_steps();
     cases.into_list()
 }
 
@@ -91,7 +93,7 @@ impl Cases {
                 let [a, b] = [8, 0].map(|from| self.slice(dtype, &[1100, width], from, 240));
                 self.add(ADD, vec![a, b]);
             }
-            // A number for each column, for each row, and one for all; numbers that do not lie side by side.
+            // A number for each column, for each row, and one for all; elements that are not contiguous.
             for dims in [&[256][..], &[1100, 1], &[1]] {
                 let (a, b) = (self.large(dtype, &[1100, 256]), self.large(dtype, dims));
                 self.add(ADD, vec![a, b]);

@@ -9,7 +9,7 @@ use crate::library::scalars;
 use crate::library::strided::Grid;
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Place, Request, line};
-use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, vectors};
 use crate::{Hardware, Kernel, device_assert};
 use rustorch_core::{DType, Decline, Layout, TensorMeta};
 use smallvec::SmallVec;
@@ -182,6 +182,6 @@ impl Frame {
         let grid = self.rank.map(|rank| (rank, self.inputs.len() + usize::from(self.rows)));
         let params = module.parameters::<Params>((numbers, self.inputs.len(), grid));
         let numbers = function(&mut module, params.numbers.clone());
-        module.finish([wide::WORKGROUP, 1, 1], &source.main(&params, &numbers, self.rows))
+        module.finish([vectors::WORKGROUP, 1, 1], &source.main(&params, &numbers, self.rows))
     }
 }

@@ -2,24 +2,18 @@
 //! up to 128 bits.
 //!
 //! Memory is only used in full where enough of it is under way, and where few instructions ask for it. Small tensors keep
-//! the kernels of one word for each thread ([`frame`](super::frame)), which have more threads.
+//! the kernels of one word for each thread ([`frame`](super::frame)).
 
 use super::frame::{Frame, Params};
 use crate::Hardware;
 use crate::library::strided::Grid;
 use crate::plan::Request;
 use crate::plan::parameters::Names;
-use crate::wgsl::vectors::{self, Vectors, alignment};
+use crate::wgsl::vectors::{self, Vectors, WORKGROUP};
 use crate::wgsl::{Elements, LINEAR_GROUP, Module};
 use rustorch_core::Layout;
 use smallvec::SmallVec;
 use std::fmt::Write;
-
-/// Invocations of a workgroup.
-pub(super) const WORKGROUP: u32 = 256;
-
-/// With fewer threads some cores of a large GPU would have none.
-const THREADS: usize = 1 << 15;
 
 /// What a kernel of this kind depends on beside its dtypes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,14 +28,6 @@ enum Input {
     Repeated(Elements),
 }
 
-/// Whether kernels of this kind suit a device. Software renderers have caches instead, and compile a function again for
-/// each element of a run; they get these kernels where they are to use subgroups, as tests want it.
-fn suits(hardware: &Hardware) -> bool {
-    (!hardware.software || hardware.subgroups.is_some())
-        && hardware.workgroup >= WORKGROUP
-        && vectors::aligns(hardware)
-}
-
 /// The kernel for a request, if it is of this kind, and the grid of runs. `layouts` are the inputs', `grid` is that of
 /// elements: of the inputs and, if it is `rows`, of the result.
 pub(super) fn wide(
@@ -53,11 +39,11 @@ pub(super) fn wide(
     let out = request.outs[0];
     let dtypes = request.args.iter().map(|x| x.dtype).chain([out.dtype]);
     let run = vectors::run(dtypes.clone());
-    if !suits(request.hardware) || out.layout.numel() / run < THREADS {
+    if !vectors::suit(out.layout.numel() / run, request.hardware) {
         return None;
     }
     // Runs begin where vectors may if tensors do, and rows follow at such distances.
-    let begins = |dtype, start: usize| (start * vectors::bytes(dtype)).is_multiple_of(alignment(dtype, run));
+    let begins = |dtype, at| vectors::begins(dtype, run, at);
     let starts = layouts.iter().chain([out.layout]).map(Layout::offset);
     let Some(grid) = grid else {
         let fits = dtypes.zip(starts).all(|(dtype, start)| begins(dtype, start));
