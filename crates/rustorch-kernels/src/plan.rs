@@ -3,6 +3,7 @@
 pub(crate) mod parameters;
 
 use crate::Hardware;
+use crate::wgsl::vectors::VECTOR_BYTES;
 use parameters::Parameter;
 use rustorch_core::{DType, Decline, Layout, Op, TensorMeta};
 use smallvec::SmallVec;
@@ -44,7 +45,7 @@ pub struct Binding {
     pub place: Place,
     /// The first byte, aligned as the device's windows must be.
     pub start: u64,
-    /// The end in bytes, rounded up to a word.
+    /// The end in bytes, rounded up to a word or a vector.
     pub end: u64,
     /// Whether it is written.
     pub writes: bool,
@@ -221,13 +222,21 @@ pub struct StepBuilder<'h, K> {
     kernel: K,
     bindings: SmallVec<[Binding; 6]>,
     parameters: SmallVec<[u32; 32]>,
+    /// Bytes at whose multiples bindings end.
+    unit: u64,
 }
 
 impl<'h, K> StepBuilder<'h, K> {
     /// A launch of `kernel`.
     pub fn new(hardware: &'h Hardware, kernel: impl Into<K>) -> StepBuilder<'h, K> {
         let (bindings, parameters) = (SmallVec::new(), SmallVec::new());
-        StepBuilder { hardware, kernel: kernel.into(), bindings, parameters }
+        StepBuilder { hardware, kernel: kernel.into(), bindings, parameters, unit: 4 }
+    }
+
+    /// The launch of a kernel whose buffers are arrays of [vectors](crate::wgsl::vectors): bindings end with whole ones, as memory
+    /// does, since WebGPU does not let kernels see a part of the last.
+    pub fn of_vectors(hardware: &'h Hardware, kernel: impl Into<K>) -> StepBuilder<'h, K> {
+        StepBuilder { unit: VECTOR_BYTES as u64, ..StepBuilder::new(hardware, kernel) }
     }
 
     /// Binds the elements of a tensor that is read; returns where its first element is, in elements (values of a block
@@ -266,7 +275,7 @@ impl<'h, K> StepBuilder<'h, K> {
             Some(align) => range.start / u64::from(align) * u64::from(align),
             None => 0,
         };
-        let end = range.end.next_multiple_of(4);
+        let end = range.end.next_multiple_of(self.unit);
         if end - start > self.hardware.max_binding {
             return Err(Decline::Attr("an operand is larger than what the device's kernels see at once"));
         }

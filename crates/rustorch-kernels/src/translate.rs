@@ -1,9 +1,10 @@
 //! Translation of WGSL kernels to OpenCL C and CUDA C++.
 
 use crate::Language;
-use crate::wgsl::Wgsl;
+use crate::wgsl::{HALF, HALF_OF_HARDWARE, Wgsl};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga_c::{ArgumentKind, Dialect, Options};
+use std::borrow::Cow;
 
 /// A kernel in another language.
 #[derive(Clone, Debug)]
@@ -32,14 +33,18 @@ pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> 
         Language::OpenClC => Dialect::OpenCl,
         Language::CudaC => Dialect::Cuda,
     };
-    let mut module =
-        naga::front::wgsl::parse_str(&wgsl.code).map_err(|error| error.emit_to_string(&wgsl.code))?;
+    let code = match language {
+        // PTX's conversions round to the nearest and keep subnormal numbers.
+        Language::CudaC => Cow::Owned(wgsl.code.replacen(HALF, HALF_OF_HARDWARE, 1)),
+        Language::Wgsl | Language::OpenClC => Cow::Borrowed(&wgsl.code),
+    };
+    let mut module = naga::front::wgsl::parse_str(&code).map_err(|error| error.emit_to_string(&code))?;
     if wgsl.checked {
         pad_uniforms(&mut module)?;
     }
     let info = Validator::new(ValidationFlags::all(), Capabilities::all())
         .validate(&module)
-        .map_err(|error| error.emit_to_string(&wgsl.code))?;
+        .map_err(|error| error.emit_to_string(&code))?;
     // This crate's kernels write shared memory before they read it, and index within bounds.
     let options = Options {
         zero_workgroup: wgsl.checked,

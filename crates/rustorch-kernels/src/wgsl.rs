@@ -1,5 +1,7 @@
 //! Building blocks of WGSL kernels: bindings, parameters, element access for each dtype.
 
+pub mod vectors;
+
 use crate::Hardware;
 use rustorch_core::{DType, Decline, OpKind};
 use std::fmt::Write;
@@ -76,8 +78,7 @@ impl Module {
 
     /// Declares the next buffer as elements of a dense dtype.
     pub fn elements(&mut self, name: &str, dtype: DType, writes: bool, hardware: &Hardware) -> Elements {
-        let elements =
-            Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared: false, four_words: false };
+        let elements = Elements::new(name, dtype, hardware);
         self.buffer(name, &format!("array<{}>", elements.storage()), writes);
         elements
     }
@@ -86,8 +87,7 @@ impl Module {
     /// share a word.
     pub fn places(&mut self, name: &str, dtype: DType, hardware: &Hardware) -> Elements {
         let shared = per_word(dtype) > 1;
-        let elements =
-            Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared, four_words: false };
+        let elements = Elements { shared, ..Elements::new(name, dtype, hardware) };
         let element = if shared { "atomic<u32>" } else { elements.storage() };
         self.buffer(name, &format!("array<{element}>"), true);
         elements
@@ -157,7 +157,8 @@ impl Module {
             code,
             "struct Parameters {{ {parameters}}}\n@group(0) @binding({buffers}) var<uniform> p: Parameters;"
         );
-        code.push_str(ELEMENTS);
+        code.push_str(HALF);
+        code.push_str(BFLOAT);
         if asserts {
             code.push_str(&crate::device_assert::wgsl());
         }
@@ -179,8 +180,8 @@ const SUBGROUP_INPUTS: &str = ", @builtin(subgroup_invocation_id) sub_lane: u32,
 /// The built-in size counts invocations that do not exist, too.
 const SUBGROUP_SIZE: &str = "let sub_size = subgroupAdd(1u);\n";
 
-/// Conversions that every module has; exact, whatever the hardware does with subnormals.
-const ELEMENTS: &str = "
+/// Conversions of 16-bit floats that every module has; exact, whatever the hardware does with subnormals.
+pub(crate) const HALF: &str = "
 fn f16_value(h: u32) -> f32 {
     let sign = (h & 0x8000u) << 16u;
     let low = h & 0x7fffu;
@@ -200,6 +201,20 @@ fn f16_bits(v: f32) -> u32 {
     }
     return sign | ((a + 0xc8000fffu + ((a >> 13u) & 1u)) >> 13u);
 }
+";
+
+/// The same where the hardware's own are exact.
+pub(crate) const HALF_OF_HARDWARE: &str = "
+fn f16_value(h: u32) -> f32 {
+    return unpack2x16float(h).x;
+}
+fn f16_bits(v: f32) -> u32 {
+    return pack2x16float(vec2<f32>(v, 0.0));
+}
+";
+
+/// Exact conversions of `bf16` that every module has.
+const BFLOAT: &str = "
 fn bf16_value(h: u32) -> f32 {
     return bitcast<f32>(h << 16u);
 }
@@ -211,6 +226,10 @@ fn bf16_bits(v: f32) -> u32 {
 ";
 
 impl Elements {
+    fn new(name: &str, dtype: DType, hardware: &Hardware) -> Elements {
+        Elements { name: name.to_owned(), dtype, i64: hardware.i64, shared: false, four_words: false }
+    }
+
     /// The dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -249,14 +268,21 @@ impl Elements {
             true => format!("atomicLoad(&{x}[({i}) >> {shift}u])"),
             false => format!("{x}[({i}) >> {shift}u]"),
         };
+        match self.per_word() {
+            1 => format!("{x}[{i}]"),
+            n => self.decode(&word, &format!("(({i}) & {}u) * {}u", n - 1, 32 / n)),
+        }
+    }
+
+    /// The value of the element of a dtype that shares words in a word, from a bit on; both are expressions.
+    fn decode(&self, word: &str, bit: &str) -> String {
         match self.dtype {
-            DType::Bool => format!("(extractBits({word}, (({i}) & 3u) * 8u, 8u) != 0u)"),
-            DType::U8 => format!("extractBits({word}, (({i}) & 3u) * 8u, 8u)"),
-            DType::I8 => format!("extractBits(bitcast<i32>({word}), (({i}) & 3u) * 8u, 8u)"),
-            DType::I16 => format!("extractBits(bitcast<i32>({word}), (({i}) & 1u) * 16u, 16u)"),
-            DType::F16 => format!("f16_value(extractBits({word}, (({i}) & 1u) * 16u, 16u))"),
-            DType::BF16 => format!("bf16_value(extractBits({word}, (({i}) & 1u) * 16u, 16u))"),
-            _ => format!("{x}[{i}]"),
+            DType::Bool => format!("(extractBits({word}, {bit}, 8u) != 0u)"),
+            DType::U8 => format!("extractBits({word}, {bit}, 8u)"),
+            DType::I8 => format!("extractBits(bitcast<i32>({word}), {bit}, 8u)"),
+            DType::I16 => format!("extractBits(bitcast<i32>({word}), {bit}, 16u)"),
+            DType::F16 => format!("f16_value(extractBits({word}, {bit}, 16u))"),
+            _ => format!("bf16_value(extractBits({word}, {bit}, 16u))"),
         }
     }
 
@@ -266,18 +292,22 @@ impl Elements {
         let x = &self.name;
         match per_word(self.dtype) {
             1 => format!("{x}[{w}] = {};", values[0]),
-            n => {
-                let parts: Vec<String> = values
-                    .iter()
-                    .enumerate()
-                    .map(|(i, v)| match i {
-                        0 => self.bits(v),
-                        _ => format!("({} << {}u)", self.bits(v), i * 32 / n),
-                    })
-                    .collect();
-                format!("{x}[{w}] = {};", parts.join(" | "))
-            }
+            _ => format!("{x}[{w}] = {};", self.word(values)),
         }
+    }
+
+    /// The word of these elements of a dtype that shares words.
+    fn word(&self, values: &[String]) -> String {
+        let n = self.per_word();
+        let parts: Vec<String> = values
+            .iter()
+            .enumerate()
+            .map(|(i, v)| match i {
+                0 => self.bits(v),
+                _ => format!("({} << {}u)", self.bits(v), i * 32 / n),
+            })
+            .collect();
+        parts.join(" | ")
     }
 
     /// The bits of a value of a dtype that shares words.

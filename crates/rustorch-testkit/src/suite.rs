@@ -164,6 +164,20 @@ pub fn long_lines<R: Rig>() {
     });
 }
 
+/// Pointwise operations on large tensors and norms of long rows give the CPU's results, also by the kernels that read and write
+/// vectors, which software devices have with subgroups only.
+pub fn large_tensors<R: Rig>() {
+    let variants = R::LONG_LINES.iter().filter(|&&variant| variant != Variant::NoSubgroups);
+    let extent = Extent::from_env(R::extent());
+    each::<R>(&variants.copied().collect::<Vec<_>>(), |device| {
+        let cases = match &extent {
+            Extent::Of(_) => extent.of(conformance::large_cases()),
+            _ => conformance::large_cases(),
+        };
+        compare::<R>(device, cases);
+    });
+}
+
 /// Random cases give the CPU's results and leave everything else alone: see [`Fuzz`] for the environment variables that choose them.
 #[allow(clippy::print_stdout, reason = "shown with the test's other output")]
 pub fn random<R: Rig>() {
@@ -193,7 +207,10 @@ macro_rules! device_suite {
             regressions_stay_fixed: regressions,
         });
         $crate::device_suite!($rig, fuzz { random_cases_agree: random });
-        $crate::device_suite!($rig, subgroups { long_lines_conform: long_lines });
+        $crate::device_suite!($rig, subgroups {
+            long_lines_conform: long_lines,
+            large_tensors_conform: large_tensors,
+        });
     };
     ($rig:ident, $module:ident { $($test:ident: $check:ident),+ $(,)? }) => {
         mod $module {

@@ -1,13 +1,16 @@
-//! Steps of optimizers: a launch for each parameter, which updates the results in place; they hold the arguments then.
+//! Steps of optimizers: a launch for each parameter, which updates the results in place; they hold the arguments then. A thread
+//! computes the elements of a word of the parameter, or of large ones a run, by vectors.
+
+mod wide;
 
 use super::foreach::longest;
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
-use crate::plan::parameters::parameters;
+use crate::plan::parameters::{Names, parameters};
 use crate::plan::{Operand, Request, line};
 use crate::splitting::copy;
 use crate::table::{Row, row, sets};
-use crate::wgsl::{Elements, KernelParam, LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::wgsl::{Elements, KernelParam, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
 use rustorch_core::{
     DType, Decline, Layout, OpKind, OpType, OptimizerKind, OptimizerRule, OptimizerStep as Step, Shape,
 };
@@ -20,6 +23,8 @@ pub struct OptimizerStep {
     rule: Rule,
     /// Whether parameters are added to their gradients.
     decays: bool,
+    /// Whether threads have runs of elements.
+    wide: bool,
 }
 
 /// An [`OptimizerRule`] without its scalars.
@@ -123,15 +128,22 @@ fn launch(
     range: std::ops::Range<usize>,
 ) -> Result<(), Decline> {
     let (rule, scalars) = scalars(op);
-    let kernel = OptimizerStep { dtype: grad.dtype, rule, decays: scalars.decay != 0.0 };
     let n = range.len();
-    let per_word = crate::wgsl::per_word(grad.dtype);
+    let tensors = updated.iter().chain([grad]).map(|x| (x.dtype, x.layout.offset() + range.start));
+    let wide = wide::suits(n, tensors, request.hardware);
+    let kernel = OptimizerStep { dtype: grad.dtype, rule, decays: scalars.decay != 0.0, wide };
     let part = |x: &Operand<'_>| -> Result<Layout, Decline> {
         let flat = Shape::new([n].as_slice())
             .and_then(|shape| Layout::contiguous(shape).at_offset(x.layout.offset() + range.start));
         flat.map_err(|_| Decline::Attr("too large"))
     };
-    let mut step = StepBuilder::new(request.hardware, kernel);
+    let (groups, mut step) = match wide {
+        true => (wide::groups(n, grad.dtype), StepBuilder::of_vectors(request.hardware, kernel)),
+        false => (
+            n.div_ceil(per_word(grad.dtype)).div_ceil(WORKGROUP as usize),
+            StepBuilder::new(request.hardware, kernel),
+        ),
+    };
     let (lr_start, count_start) = (step.read(&request.arg(0))?, step.read(&request.arg(1))?);
     let grad_start = step.read(&Operand { layout: &part(grad)?, ..*grad })?;
     let mut starts = updated
@@ -158,7 +170,7 @@ fn launch(
         rest: scalars.rest as f32,
         eps: scalars.eps as f32,
     })?;
-    plan.step(step, line(n.div_ceil(per_word).div_ceil(WORKGROUP as usize), request.hardware)?);
+    plan.step(step, line(groups, request.hardware)?);
     Ok(())
 }
 
@@ -208,7 +220,10 @@ impl OptimizerStep {
     }
 
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let OptimizerStep { dtype, .. } = *self;
+        let OptimizerStep { dtype, wide, .. } = *self;
+        if wide {
+            return self.wide_wgsl(hardware);
+        }
         let mut module = Module::new();
         let lr = module.elements("lr", DType::F32, false, hardware);
         let count = module.elements("count", DType::F32, false, hardware);
@@ -233,35 +248,14 @@ impl OptimizerStep {
             count.load(&p.count_start.to_string()),
             self.constants(&p),
         );
-        let decay = if self.decays { format!(" + {} * w", p.decay) } else { String::new() };
         for j in 0..per_word {
             let _ = write!(body, "var w{j} = 0.0;\nif first + {j}u < {} {{\nlet i = first + {j}u;\n", p.n);
             let own = x.load(&format!("{} + i", p.x_start));
-            match &master {
-                None => body.push_str(&format!("var w = {own};\n")),
-                Some(master) => {
-                    let (bits, value) = match dtype {
-                        DType::F16 => ("f16_bits", "f16_value"),
-                        _ => ("bf16_bits", "bf16_value"),
-                    };
-                    let _ = write!(
-                        body,
-                        "let own = {own};\nlet copied = {};\nvar w = select(own, copied, {value}({bits}(copied)) == own);\n",
-                        master.load(&format!("{} + i", p.master_start))
-                    );
-                }
-            }
-            let _ = writeln!(
-                body,
-                "let g = {} * {}{decay};",
-                p.sign,
-                grad.load(&format!("{} + i", p.grad_start))
-            );
+            let copied = master.as_ref().map(|master| master.load(&format!("{} + i", p.master_start)));
+            let grad = grad.load(&format!("{} + i", p.grad_start));
             let place = |k: usize| format!("{} + i", p.state_starts[k]);
-            for (k, state) in states.iter().enumerate() {
-                let _ = writeln!(body, "var s{k} = {};", state.load(&place(k)));
-            }
-            body.push_str(&self.update(&p));
+            let before = states.iter().enumerate().map(|(k, state)| state.load(&place(k)));
+            body.push_str(&self.element(&p, &own, copied.as_deref(), &grad, before));
             for (k, state) in states.iter().enumerate() {
                 let _ = writeln!(body, "{}", state.store(&place(k), &[format!("s{k}")]));
             }
@@ -273,14 +267,48 @@ impl OptimizerStep {
         }
         let values: Vec<String> = (0..per_word).map(|j| format!("w{j}")).collect();
         body.push_str(&x.store(&format!("{} / {per_word}u + word", p.x_start), &values));
-        if matches!(self.rule, Rule::Adam { .. }) {
-            module.add(BIAS_CORRECTION);
-        }
+        self.add_functions(&mut module);
         module.finish([WORKGROUP, 1, 1], &body)
     }
 
+    fn add_functions(&self, module: &mut Module) {
+        if matches!(self.rule, Rule::Adam { .. }) {
+            module.add(BIAS_CORRECTION);
+        }
+    }
+
+    /// Statements that make the parameter `w` and the states `s0`, `s1`, .. of an element of what they were before: `own`, or of
+    /// the copy in `f32` where that has the same bits, and `states`.
+    fn element(
+        &self,
+        p: &Params<Names>,
+        own: &str,
+        copied: Option<&str>,
+        grad: &str,
+        states: impl Iterator<Item = String>,
+    ) -> String {
+        let mut text = match copied {
+            None => format!("var w = {own};\n"),
+            Some(copied) => {
+                let (bits, value) = match self.dtype {
+                    DType::F16 => ("f16_bits", "f16_value"),
+                    _ => ("bf16_bits", "bf16_value"),
+                };
+                format!(
+                    "let own = {own};\nlet copied = {copied};\nvar w = select(own, copied, {value}({bits}(copied)) == own);\n"
+                )
+            }
+        };
+        let decay = if self.decays { format!(" + {} * w", p.decay) } else { String::new() };
+        let _ = writeln!(text, "let g = {} * {grad}{decay};", p.sign);
+        for (k, state) in states.enumerate() {
+            let _ = writeln!(text, "var s{k} = {state};");
+        }
+        text + &self.update(p)
+    }
+
     /// Statements before those of each element, of the learning rate `rate` and the step count `t`.
-    fn constants(&self, p: &Params<crate::plan::parameters::Names>) -> String {
+    fn constants(&self, p: &Params<Names>) -> String {
         match self.rule {
             Rule::Sgd { momentum: false, .. } | Rule::RmsProp { .. } => String::new(),
             Rule::Sgd { .. } => format!(
@@ -298,7 +326,7 @@ impl OptimizerStep {
     }
 
     /// Statements that update the parameter `w` and the states `s0`, `s1`, .. by the gradient `g`.
-    fn update(&self, p: &Params<crate::plan::parameters::Names>) -> String {
+    fn update(&self, p: &Params<Names>) -> String {
         let Params { first, second, rest, eps, .. } = p;
         let squared = |s: &KernelParam| format!("s0 = s0 * {s} + g * g * {rest};\n");
         match self.rule {

@@ -1,11 +1,13 @@
-//! RMS normalisation, optionally of a sum (fused residual add): a workgroup per row.
+//! RMS normalisation, optionally of a sum (fused residual add): a workgroup per row, in registers where these suit.
+
+mod in_registers;
 
 use crate::Hardware;
 use crate::family::{Kernels, Plan, StepBuilder};
 use crate::library::kind::Kind;
 use crate::library::scalars;
 use crate::library::strided::{self, Grid, rows};
-use crate::library::{self, Parts, WorkgroupReduce};
+use crate::library::{self, Parts, RegisterRow, WorkgroupReduce};
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Request, line};
 use crate::splitting::{SplitPlan, axes, axes::one};
@@ -26,6 +28,8 @@ pub struct RmsNorm {
     added: bool,
     /// Rank of the rows after merging.
     rank: usize,
+    /// How rows are in registers, if they are.
+    registers: Option<RegisterRow>,
 }
 
 parameters! {
@@ -105,8 +109,12 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     if !packs {
         return Err(Decline::Layout("rows of 16-bit numbers must be of even length"));
     }
-    let kernel = RmsNorm { dtype: x.dtype, weight, added, rank: grid.ndim() };
-    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let registers = registers(request, &grid);
+    let kernel = RmsNorm { dtype: x.dtype, weight, added, rank: grid.ndim(), registers };
+    let mut launch = match registers {
+        Some(_) => StepBuilder::of_vectors(request.hardware, kernel),
+        None => StepBuilder::new(request.hardware, kernel),
+    };
     let x_start = launch.read(&x)?;
     let (mut other_start, mut other_stride) = (None, None);
     if added {
@@ -139,9 +147,56 @@ pub fn plan(plan: &mut Plan, request: &Request<'_>, eps: f64, added: bool) -> Re
     Ok(())
 }
 
+/// How rows are in registers, if those of all tensors are contiguous and begin where vectors may; `grid` has the rows.
+fn registers(request: &Request<'_>, grid: &Grid) -> Option<RegisterRow> {
+    let TensorMeta { dtype, layout, .. } = request.args[0];
+    let adjacent = |x: &TensorMeta<'_>| x.layout.strides().last() == Some(&1);
+    let starts = request.args.iter().chain(request.outs).map(|x| x.layout.offset());
+    let positions = starts.chain(grid.strides.iter().flatten().copied());
+    let row = RegisterRow::new(dtype, *layout.dims().last()?, positions, request.hardware);
+    row.filter(|_| request.args.iter().all(adjacent))
+}
+
+/// Adds the functions of kernels, with `joined(a, b)`, the sum of sums.
+fn functions(module: &mut Module, dtype: DType, eps: &str, hardware: &Hardware) {
+    module.add(&library::arithmetic(dtype, hardware));
+    module.add(&library::called(&format!("finite() {eps}"), hardware));
+    // What an infinite sum of pairs has lost by rounding is no number.
+    module.add(match hardware.f64 {
+        true => "fn joined(a: Wide, b: Wide) -> Wide { return wide_add(a, b); }",
+        false => {
+            "fn joined(a: Wide, b: Wide) -> Wide {
+                let sum = narrow(a) + narrow(b);
+                return select(wide(sum), wide_add(a, b), finite(sum));
+            }"
+        }
+    });
+}
+
+/// Statements that make `factor` of `sum`, that of a row's squares. They are rounded as elements are; their sum is so precise
+/// that its order does not matter, but for doubles.
+fn factor(dtype: DType, ty: &str, len: &KernelParam, eps: &str) -> String {
+    let mean = match dtype {
+        DType::F64 => "let mean = quotient;",
+        _ => {
+            "let rest = narrow(wide_add(sum, wide_mul(wide(-quotient), wide(count))));
+            let mean = select(quotient, quotient + rest / count, finite(quotient));"
+        }
+    };
+    format!(
+        "let count = {ty}({len});
+        let quotient = divide(narrow(sum), count);
+        {mean}
+        let factor = divide({ty}(1.0), root(mean + {eps}));\n"
+    )
+}
+
 impl RmsNorm {
     pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let RmsNorm { dtype, weight, added, rank } = *self;
+        let RmsNorm { dtype, weight, added, rank, registers } = *self;
+        if let Some(row) = registers {
+            return self.in_registers(row, hardware);
+        }
         let mut module = Module::new();
         let x = module.elements("x", dtype, false, hardware);
         let other = added.then(|| module.elements("other", dtype, false, hardware));
@@ -168,27 +223,9 @@ impl RmsNorm {
             if added { 2 } else { 1 },
         ));
         let ty = x.value();
-        module.add(&library::arithmetic(dtype, hardware));
-        module.add(&library::called(&format!("finite() {eps}"), hardware));
-        // What an infinite sum of pairs has lost by rounding is no number.
-        module.add(match hardware.f64 {
-            true => "fn joined(a: Wide, b: Wide) -> Wide { return wide_add(a, b); }",
-            false => {
-                "fn joined(a: Wide, b: Wide) -> Wide {
-                    let sum = narrow(a) + narrow(b);
-                    return select(wide(sum), wide_add(a, b), finite(sum));
-                }"
-            }
-        });
+        functions(&mut module, dtype, &eps, hardware);
         let mut together = WorkgroupReduce::new(&mut module, "Wide", Parts::Whole, 1, hardware);
         let per_word = y.per_word();
-        let mean = match dtype {
-            DType::F64 => "let mean = quotient;",
-            _ => {
-                "let rest = narrow(wide_add(total, wide_mul(wide(-quotient), wide(count))));
-                let mean = select(quotient, quotient + rest / count, finite(quotient));"
-            }
-        };
         let (start, places): (_, &[&str]) = match &other_start {
             Some(start) => (format!("var at_other = {start};"), &["at", "at_other"]),
             None => (String::new(), &["at"]),
@@ -209,22 +246,17 @@ impl RmsNorm {
             var at = {x_start};
             {start}
             {}
-            // Squares are rounded as elements are; their sum is so precise that its order does not matter, but for doubles.
             var sum = wide({ty}(0.0));
             for (var i = local; i < {len}; i += {WORKGROUP}u) {{
                 let v = {};
                 sum = joined(sum, wide(v * v));
             }}
-            {}
-            let total = sum;
-            let count = {ty}({len});
-            let quotient = divide(narrow(total), count);
-            {mean}
-            let factor = divide({ty}(1.0), root(mean + {eps}));
+            {}{}
             for (var i = local * {per_word}u; i < {len}; i += {}u) {{\n",
             grid.positions("row", places),
             element("i"),
             together.reduce(&["sum"], "joined(a, b)"),
+            factor(dtype, ty, &len, &eps),
             WORKGROUP as usize * per_word,
         );
         let (mut values, mut added) = (Vec::new(), Vec::new());

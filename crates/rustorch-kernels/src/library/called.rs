@@ -1,7 +1,7 @@
 //! Library functions by name: a kernel gets those that its source calls, with their dependencies.
 
 use super::{exact, exact_double, polynomial, quick_exp, wide, wide_number};
-use crate::Hardware;
+use crate::{Hardware, Language};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
@@ -29,9 +29,13 @@ const FILES: &[&str] = &[
     include_str!("math/double/complex_arcs.wgsl"),
 ];
 
-static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
-    let mut functions = HashMap::new();
-    for file in FILES {
+/// Functions by name.
+type Functions = HashMap<&'static str, String>;
+
+/// The functions of some files.
+fn functions(files: &[&'static str]) -> Functions {
+    let mut functions = Functions::new();
+    for file in files {
         let mut name = "";
         for line in file.lines().filter(|line| !line.starts_with("//")) {
             if let Some((start, _)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
@@ -42,6 +46,14 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
             text.push('\n');
         }
     }
+    functions
+}
+
+/// Those that are others with CUDA.
+static CUDA: LazyLock<Functions> = LazyLock::new(|| functions(&[include_str!("math/cuda.wgsl")]));
+
+static FUNCTIONS: LazyLock<Functions> = LazyLock::new(|| {
+    let mut functions = functions(FILES);
     let series = polynomial((0..=12).rev().map(|n| 1.0 / super::factorial(n)));
     functions.insert(
         "wide_exp_near_zero",
@@ -52,6 +64,12 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     functions.insert("quick_exp", quick_exp());
     functions
 });
+
+/// A function of the library for a device.
+fn function(name: &str, hardware: &Hardware) -> Option<(&'static str, &'static str)> {
+    let cuda = (hardware.language == Language::CudaC).then(|| CUDA.get_key_value(name)).flatten();
+    cuda.or_else(|| FUNCTIONS.get_key_value(name)).map(|(name, text)| (*name, text.as_str()))
+}
 
 /// The functions that `text` calls by name, and those that they need in turn.
 pub fn called(text: &str, hardware: &Hardware) -> String {
@@ -69,10 +87,10 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
                 }
                 "wide" | "wide_of" | "wide_add" | "wide_mul" | "narrow" => needs_wide = true,
                 _ => {
-                    if let Some((name, function)) = FUNCTIONS.get_key_value(name)
-                        && taken.insert(*name)
+                    if let Some((name, text)) = function(name, hardware)
+                        && taken.insert((name, text))
                     {
-                        rest.push(function);
+                        rest.push(text);
                     }
                 }
             }
@@ -88,7 +106,7 @@ pub fn called(text: &str, hardware: &Hardware) -> String {
     if needs_exact_double {
         library.push_str(exact_double(hardware));
     }
-    taken.iter().for_each(|name| library.push_str(&FUNCTIONS[name]));
+    taken.iter().for_each(|(_, text)| library.push_str(text));
     library
 }
 

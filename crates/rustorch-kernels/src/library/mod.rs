@@ -3,6 +3,7 @@
 mod called;
 pub(crate) mod kind;
 mod order;
+mod register_row;
 mod ring;
 pub(crate) mod scalars;
 pub mod strided;
@@ -11,10 +12,11 @@ mod workgroup_reduce;
 
 pub use called::called;
 pub use order::Order;
+pub use register_row::RegisterRow;
 pub use ring::Ring;
 pub use workgroup_reduce::{Parts, WorkgroupReduce, add_lanes, add_lanes_in_memory, adds_lanes};
 
-use crate::Hardware;
+use crate::{Hardware, Language};
 use rustorch_core::DType;
 use std::fmt::Write;
 
@@ -34,7 +36,12 @@ pub fn exact(hardware: &Hardware) -> String {
         }
         false => include_str!("divide.wgsl"),
     };
-    format!("{KEPT}{fused}{rest}")
+    // CUDA's compiler is told to leave the order of operations and each rounding as they are.
+    let kept = match hardware.language {
+        Language::CudaC => "fn kept(x: f32) -> f32 { return x; }\n",
+        Language::Wgsl | Language::OpenClC => KEPT,
+    };
+    format!("{kept}{fused}{rest}")
 }
 
 /// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, correctly rounded where the hardware does so.

@@ -21,9 +21,11 @@ pub enum Parts {
     Fields(&'static [&'static str]),
 }
 
-/// What a workgroup of [`WORKGROUP`] threads reduces.
+/// What a workgroup reduces.
 #[derive(Debug)]
 pub struct WorkgroupReduce {
+    /// Invocations of the workgroup.
+    threads: u32,
     ty: String,
     parts: Parts,
     subgroups: Option<Subgroups>,
@@ -39,7 +41,7 @@ enum Way {
 }
 
 impl WorkgroupReduce {
-    /// Values of a type of WGSL, as many of a thread's at a time as `arrays` says.
+    /// Values of a type of WGSL in workgroups of [`WORKGROUP`] threads, as many of a thread's at a time as `arrays` says.
     pub fn new(
         module: &mut Module,
         ty: &str,
@@ -47,8 +49,20 @@ impl WorkgroupReduce {
         arrays: usize,
         hardware: &Hardware,
     ) -> WorkgroupReduce {
+        WorkgroupReduce::of(WORKGROUP, module, ty, parts, arrays, hardware)
+    }
+
+    /// The same in workgroups of so many threads, a power of two.
+    pub fn of(
+        threads: u32,
+        module: &mut Module,
+        ty: &str,
+        parts: Parts,
+        arrays: usize,
+        hardware: &Hardware,
+    ) -> WorkgroupReduce {
         for i in 0..arrays {
-            module.add(&format!("var<workgroup> partial{i}: array<{ty}, {WORKGROUP}>;"));
+            module.add(&format!("var<workgroup> partial{i}: array<{ty}, {threads}>;"));
         }
         if hardware.subgroups.is_some() {
             module.use_subgroups();
@@ -63,7 +77,7 @@ impl WorkgroupReduce {
                 }
             }
         }
-        WorkgroupReduce { ty: ty.to_owned(), parts, subgroups: hardware.subgroups, used: false }
+        WorkgroupReduce { threads, ty: ty.to_owned(), parts, subgroups: hardware.subgroups, used: false }
     }
 
     /// Statements after which the variables `values` of each thread hold what `merge`, an expression of `a` and `b`, makes
@@ -88,7 +102,7 @@ impl WorkgroupReduce {
                     workgroupBarrier();
                 }}
                 {load}",
-                WORKGROUP / 2
+                self.threads / 2
             );
         };
         let step = each(&|_, value| {
@@ -106,20 +120,20 @@ impl WorkgroupReduce {
             {guard}if sub_lane == 0u {{\n{store}}}
             workgroupBarrier();
             {load}for (var k = 1u; k < sub_groups; k++) {{\n{rest}}}\n",
-            reach(subgroups)
+            self.reach(subgroups)
         )
     }
 
     /// Statements after which the variable `value` of each thread holds what `merge` makes of `before`, the values of the
     /// threads before it and its own, in this order; and `before` what it makes of all. All threads must reach them.
     pub fn scan(&mut self, value: &str, before: &str, merge: &str) -> String {
-        let ty = &self.ty;
+        let (ty, threads) = (&self.ty, self.threads);
         let guard = if std::mem::replace(&mut self.used, true) { "workgroupBarrier();\n" } else { "" };
         let Some(subgroups) = self.subgroups else {
             return format!(
                 "{guard}partial0[local] = {value};
                 workgroupBarrier();
-                for (var reach = 1u; reach < {WORKGROUP}u; reach = reach << 1u) {{
+                for (var reach = 1u; reach < {threads}u; reach = reach << 1u) {{
                     if local >= reach {{ let a = partial0[local - reach]; let b = {value}; {value} = {merge}; }}
                     workgroupBarrier();
                     partial0[local] = {value};
@@ -128,7 +142,7 @@ impl WorkgroupReduce {
                 {{ let a = {before}; let b = {value}; {value} = {merge}; }}
                 {{ let a = {before}; let b = partial0[{}u]; {before} = {merge}; }}
                 workgroupBarrier();\n",
-                WORKGROUP - 1
+                threads - 1
             );
         };
         let other = self.moved(Way::Up, value);
@@ -144,8 +158,13 @@ impl WorkgroupReduce {
                 {{ let a = {before}; let b = partial0[k]; {before} = {merge}; }}
             }}
             workgroupBarrier();\n",
-            reach(subgroups)
+            self.reach(subgroups)
         )
+    }
+
+    /// From where on no two invocations of a workgroup are in one subgroup.
+    fn reach(&self, subgroups: Subgroups) -> u32 {
+        subgroups.most.min(self.threads)
     }
 
     /// The value of the invocation that is `d` further on, or back, in the subgroup.
@@ -164,11 +183,6 @@ impl WorkgroupReduce {
             }
         }
     }
-}
-
-/// From where on no two invocations of a workgroup are in one subgroup.
-fn reach(subgroups: Subgroups) -> u32 {
-    subgroups.most.min(WORKGROUP)
 }
 
 /// Whether each so many neighbours of a workgroup are in one subgroup, so that [`add_lanes`] adds what they have.

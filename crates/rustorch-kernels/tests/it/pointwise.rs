@@ -57,3 +57,38 @@ fn every_row_has_its_lines() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// Whether a sum of tensors of these layouts is computed by vectors.
+fn by_vectors(dtype: DType, args: &[&Layout], hardware: &Hardware) -> bool {
+    let op = Op::Binary(BinaryOp::Add);
+    let args: Vec<TensorMeta<'_>> =
+        args.iter().map(|layout| TensorMeta { dtype, layout, device: hardware.device }).collect();
+    let out = Layout::contiguous(op.infer(&args).unwrap()[0].shape.clone());
+    let outs = [TensorMeta { dtype, layout: &out, device: hardware.device }];
+    let plan = family::plan(&Request::new(&op, &args, &outs, hardware)).unwrap();
+    plan.steps[0].kernel.label().contains("wide: Some")
+}
+
+#[test]
+fn large_tensors_are_read_by_vectors() {
+    let (strong, weak) = (paper::strong(), paper::weak());
+    let layout = |dims: &[usize]| Layout::contiguous(Shape::new(dims).unwrap());
+    let matrix = layout(&[1024, 1024]);
+    let long = layout(&[1_000_003]);
+    let part = |from| layout(&[2_000_000]).slice(0, from, 1_000_003, 1).unwrap();
+    let columns = |from, of: usize| layout(&[1024, of]).slice(1, from, 1024, 1).unwrap();
+    let f32 = |args: &[&Layout]| by_vectors(DType::F32, args, &strong);
+    assert!(f32(&[&long, &long]) && f32(&[&long, &part(4)]) && !f32(&[&long, &part(2)]));
+    assert!(by_vectors(DType::F16, &[&long, &part(8)], &strong));
+    assert!(!by_vectors(DType::F16, &[&long, &part(4)], &strong));
+    // What is broadcast: rows, columns and scalars.
+    for dims in [&[1024][..], &[1024, 1], &[1]] {
+        assert!(f32(&[&matrix, &layout(dims)]), "{dims:?}");
+    }
+    // Rows that follow at a distance of whole vectors, and of others.
+    assert!(f32(&[&matrix, &columns(4, 2048)]) && !f32(&[&matrix, &columns(0, 2049)]));
+    assert!(!f32(&[&matrix, &matrix.transpose(0, 1).unwrap()]));
+    // Few elements, and a software device.
+    assert!(!f32(&[&layout(&[4096]), &layout(&[4096])]));
+    assert!(!by_vectors(DType::F32, &[&long, &long], &weak));
+}

@@ -19,6 +19,7 @@ mod conv;
 mod fused_pointwise;
 mod fuzz;
 mod kv_cache;
+mod large;
 mod linalg;
 mod long;
 mod loss;
@@ -34,6 +35,7 @@ mod weights;
 
 pub use cases::{Argument, Case, cases, cpu_cases};
 pub use fuzz::{Counts, Fuzz, FuzzReport, Simpler};
+pub use large::large_cases;
 pub use long::long_cases;
 pub use regressions::regression_cases;
 pub use sample::{Extent, one_in, sample};

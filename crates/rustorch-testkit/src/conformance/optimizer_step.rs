@@ -41,6 +41,20 @@ impl Cases {
         self.optimizer_step(DType::BF16, RULES[4], 0.1, true, Transposed, 20.0);
     }
 
+    /// Of a large parameter whose last vector is a part, and of one that is small.
+    pub(super) fn large_optimizer_steps(&mut self) {
+        for (dtype, rule) in [
+            (DType::F32, RULES[0]),
+            (DType::F32, RULES[4]),
+            (DType::F32, RULES[8]),
+            (DType::F16, RULES[3]),
+            (DType::BF16, RULES[2]),
+        ] {
+            let shapes = [&[131_075][..], &[3, 5]];
+            self.optimizer_step_of(&shapes, dtype, rule, 0.1, false, Arrangement::Packed, 3.0);
+        }
+    }
+
     /// A step of three parameters: one of several workgroups, one of no whole chunk, one without elements.
     fn optimizer_step(
         &mut self,
@@ -51,10 +65,25 @@ impl Cases {
         how: Arrangement,
         t: f64,
     ) {
+        let shapes = [&[67, 5][..], &[3, 5], &[2, 0]];
+        self.optimizer_step_of(&shapes, dtype, rule, weight_decay, maximize, how, t);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "all that cases differ in")]
+    fn optimizer_step_of(
+        &mut self,
+        shapes: &[&[usize]],
+        dtype: DType,
+        rule: OptimizerRule,
+        weight_decay: f64,
+        maximize: bool,
+        how: Arrangement,
+        t: f64,
+    ) {
         let master = matches!(dtype, DType::F16 | DType::BF16);
         let computed = if master { DType::F32 } else { dtype };
         let mut args = vec![scalar(computed, 0.125), scalar(computed, t)];
-        for dims in [&[67, 5][..], &[3, 5], &[2, 0]] {
+        for &dims in shapes {
             let x = self.argument(dtype, dims, how);
             args.extend([x.clone(), self.argument(dtype, dims, how)]);
             if master {

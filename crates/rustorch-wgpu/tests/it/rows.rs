@@ -6,7 +6,7 @@ use rustorch_core::{
     View, ViewMut, Where, run_checked,
 };
 use rustorch_cpu::CpuBackend;
-use rustorch_kernels::Engine;
+use rustorch_kernels::{Engine, SubgroupUse};
 use rustorch_testkit::{Requirement, skip};
 
 fn packed(dims: &[usize]) -> Layout {
@@ -118,5 +118,35 @@ fn rows_are_written_where_they_belong() {
             }
         }
         assert_eq!(count, 11 * places.len() + 3 * 2 * places.len() / 3);
+    }
+}
+
+/// So many that threads write vectors, on software devices with subgroups only.
+#[test]
+fn many_rows_are_written_where_they_belong() {
+    let adapters = match rustorch_wgpu::adapters() {
+        Ok(adapters) => adapters,
+        Err(none) => return skip(Requirement::Vulkan, none),
+    };
+    let cpu = CpuBackend::new(1);
+    for adapter in adapters {
+        let engine = Engine::with(adapter.open().unwrap(), SubgroupUse::On).unwrap();
+        // Rows of whole vectors, and of whole words.
+        for len in [256, 260] {
+            let place = packed(&[2, 600, len]).slice(1, 3, 520, 1).unwrap();
+            let across = packed(&[520, 2, len]).transpose(0, 1).unwrap();
+            let add = Op::Binary(BinaryOp::Add);
+            for dtype in [DType::F32, DType::F16] {
+                let args = [(dtype, across.clone()), (dtype, packed(&[len]))];
+                let [ours, expected] =
+                    [&engine as &dyn Backend, &cpu].map(|x| result(x, &add, &args, (dtype, &place)));
+                assert!(ours == expected, "{dtype} in rows of {len} on {}", adapter.name());
+            }
+            let args = [(DType::F32, packed(place.dims()))];
+            let cast = Op::Cast(Cast { to: DType::F16 });
+            let [ours, expected] =
+                [&engine as &dyn Backend, &cpu].map(|x| result(x, &cast, &args, (DType::F16, &place)));
+            assert!(ours == expected, "casts in rows of {len} on {}", adapter.name());
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! The shared part of pointwise kernels: addressing, loads, packed stores, and the launch.
+//!
+//! A thread computes the elements of one word of the result, or of [`wide`] kernels several.
 
+use super::wide::{self, Wide};
 use crate::family::{Plan, StepBuilder};
 use crate::library::kind::Kind;
 use crate::library::scalars;
 use crate::library::strided::Grid;
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Place, Request, line};
-use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, WORKGROUP, Wgsl, per_word, vectors};
 use crate::{Hardware, Kernel, device_assert};
 use rustorch_core::{DType, Decline, Layout, TensorMeta};
 use smallvec::SmallVec;
@@ -21,11 +24,13 @@ pub(super) struct Frame {
     rank: Option<usize>,
     /// Whether the result is rows of whole words with gaps between them, not one run.
     rows: bool,
+    /// Whether threads have runs of elements.
+    wide: Option<Wide>,
 }
 
 parameters! {
     /// What kernels get; `numbers` are those of the function, each of a kind.
-    struct Params(numbers: Vec<Kind>, inputs: usize, grid: Option<(usize, usize)>) {
+    pub(super) struct Params(numbers: Vec<Kind>, inputs: usize, grid: Option<(usize, usize)>) {
         n: usize,
         starts: Vec<u32> = vec![(); inputs],
         y_start: u32,
@@ -66,13 +71,26 @@ pub(super) fn plan(
         true => Some(Grid::new(&layouts.iter().chain([out.layout]).collect::<SmallVec<[&Layout; 4]>>())),
         false => grid(&layouts),
     };
+    // What is computed behind the end must not be an assert.
+    let wide = if asserts { None } else { wide::wide(request, &layouts, grid.as_ref(), rows) };
+    let (wide, grid) = match wide {
+        Some((wide, runs)) => (Some(wide), runs),
+        None => (None, grid),
+    };
     let frame = Frame {
         inputs: request.args.iter().map(|x| x.dtype).collect(),
         output: out.dtype,
         rank: grid.as_ref().map(Grid::ndim),
         rows,
+        wide,
     };
-    let mut step = StepBuilder::new(request.hardware, kernel(frame));
+    let (groups, mut step) = match frame.wide {
+        Some(_) => (wide::groups(&frame, elements), StepBuilder::of_vectors(request.hardware, kernel(frame))),
+        None => (
+            elements.div_ceil(per_word(out.dtype)).div_ceil(WORKGROUP as usize),
+            StepBuilder::new(request.hardware, kernel(frame)),
+        ),
+    };
     let mut starts = Vec::with_capacity(layouts.len());
     for (i, layout) in layouts.iter().enumerate() {
         starts.push(step.read(&Operand { layout, ..request.arg(i) })?);
@@ -82,8 +100,7 @@ pub(super) fn plan(
         step.bytes(Place::AssertLog, 0..4 * device_assert::WORDS as u64, true)?;
     }
     step.parameters(&Params { n: elements, starts, y_start, numbers, grid })?;
-    let threads = elements.div_ceil(per_word(out.dtype));
-    plan.step(step, line(threads.div_ceil(WORKGROUP as usize), request.hardware)?);
+    plan.step(step, line(groups, request.hardware)?);
     Ok(())
 }
 
@@ -97,6 +114,9 @@ impl Frame {
         numbers: Vec<Kind>,
         function: impl FnOnce(&mut Module, Vec<String>) -> Vec<String>,
     ) -> Wgsl {
+        if let Some(wide) = &self.wide {
+            return self.wide_wgsl(wide, hardware, numbers, function);
+        }
         let mut module = Module::new();
         let inputs: Vec<Elements> = self
             .inputs
@@ -148,5 +168,20 @@ impl Frame {
         };
         body.push_str(&output.store(&word, &values));
         module.finish([WORKGROUP, 1, 1], &body)
+    }
+    /// [`wgsl`](Self::wgsl) of a [`Wide`] kernel.
+    fn wide_wgsl(
+        &self,
+        wide: &Wide,
+        hardware: &Hardware,
+        numbers: Vec<Kind>,
+        function: impl FnOnce(&mut Module, Vec<String>) -> Vec<String>,
+    ) -> Wgsl {
+        let mut module = Module::new();
+        let source = wide::Source::declare(self, wide, &mut module, hardware);
+        let grid = self.rank.map(|rank| (rank, self.inputs.len() + usize::from(self.rows)));
+        let params = module.parameters::<Params>((numbers, self.inputs.len(), grid));
+        let numbers = function(&mut module, params.numbers.clone());
+        module.finish([vectors::WORKGROUP, 1, 1], &source.main(&params, &numbers, self.rows))
     }
 }

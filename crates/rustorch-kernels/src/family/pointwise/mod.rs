@@ -9,6 +9,7 @@ mod fused;
 mod glu;
 mod rows;
 mod unary;
+mod wide;
 
 pub use fused::FusedPointwise;
 pub use rows::ROWS;
