@@ -205,7 +205,8 @@ pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
 
 /// The kernels of a part of the suite.
 pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
-    kernels_in(&extent.of([conformance::cases(), conformance::weight_cases()].concat()), hardware)
+    let cases = [conformance::cases(), conformance::weight_cases(), conformance::attention_cases()];
+    kernels_in(&extent.of(cases.concat()), hardware)
 }
 
 fn kernels_in(cases: &[Case], hardware: &Hardware) -> Vec<Kernel> {

@@ -1,0 +1,121 @@
+//! Sizes of tiles, and into how many splits keys go.
+
+use crate::Hardware;
+use crate::plan::{Operand, Request};
+
+/// Threads that share a row of scores.
+pub(super) const ACROSS: usize = 16;
+/// Rows of threads.
+pub(super) const DOWN: usize = 8;
+/// Threads of a workgroup.
+pub(super) const THREADS: usize = ACROSS * DOWN;
+/// Neighbouring keys that a thread scores.
+pub(super) const KEYS_EACH: usize = 4;
+/// Keys of a tile.
+pub(super) const KEYS: usize = ACROSS * KEYS_EACH;
+/// Columns of queries and keys of a chunk.
+pub(super) const DEPTH: usize = 32;
+/// Numbers of a chunk of keys or values: what all threads load before they compute.
+pub(super) const CHUNK: usize = KEYS * DEPTH;
+/// Quads of a row of a chunk of keys in workgroup memory. That it is odd keeps threads out of each other's banks.
+pub(super) const KEY_PITCH: usize = DEPTH / 4 + 1;
+/// Elements of a row of what the threads of a row exchange; odd for the same reason.
+pub(super) const EXCHANGE_PITCH: usize = ACROSS + 1;
+/// The most rows of a thread.
+const MOST_ROWS: usize = 8;
+/// A launch of fewer workgroups than this has smaller tiles instead of tiles with [`MOST_ROWS`].
+const FULL: usize = 512;
+/// The same for smaller tiles.
+const FEW: usize = 128;
+/// The most queries whose keys are split.
+const SPLIT_QUERIES: usize = 4;
+/// The workgroups that splitting aims at.
+const SPLIT_GROUPS: usize = 256;
+
+/// What a workgroup computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in super::super) struct Shape {
+    /// Rows of each thread.
+    pub(super) rows: usize,
+    /// The width of queries and keys in workgroup memory, a multiple of [`DEPTH`].
+    pub(super) d: usize,
+    /// That of values, a power of two.
+    pub(super) e: usize,
+}
+
+impl Shape {
+    /// For a request; none if the device has too little workgroup memory.
+    pub(in super::super) fn choose(request: &Request<'_>) -> Option<Shape> {
+        let [q, k, v] = [0, 1, 2].map(|i| request.args[i].dims());
+        let rank = q.len();
+        let heads: usize = k[..rank - 2].iter().product();
+        let rows: usize = q[..rank - 1].iter().product::<usize>() / heads.max(1);
+        let d = q[rank - 1].next_multiple_of(DEPTH).max(DEPTH);
+        let e = v[rank - 1].next_power_of_two().max(4 * ACROSS);
+        let mut shape = Shape { rows: MOST_ROWS, d, e };
+        let hardware = request.hardware;
+        let too_large = |shape: Shape| {
+            let groups = heads * rows.div_ceil(shape.tile_rows());
+            let enough = if shape.rows == MOST_ROWS { FULL } else { FEW };
+            shape.tile_rows() / 2 >= rows
+                || groups < enough
+                || shape.memory() > hardware.workgroup_memory as usize
+        };
+        while shape.rows > 1 && too_large(shape) {
+            shape.rows /= 2;
+        }
+        let fits =
+            shape.memory() <= hardware.workgroup_memory as usize && THREADS <= hardware.workgroup as usize;
+        fits.then_some(shape)
+    }
+
+    /// Rows of a tile.
+    pub(super) fn tile_rows(self) -> usize {
+        self.rows * DOWN
+    }
+
+    /// Quads of columns of values that a thread has.
+    pub(super) fn column_quads(self) -> usize {
+        self.e / (4 * ACROSS)
+    }
+
+    /// Keys of a chunk of values.
+    pub(super) fn value_keys(self) -> usize {
+        CHUNK / self.e
+    }
+
+    /// Bytes of workgroup memory: a row's query, weights, what threads exchange, its maximum, factor, view, and places of query
+    /// and mask; and a chunk.
+    fn memory(self) -> usize {
+        let row = self.d + KEYS + EXCHANGE_PITCH + 6;
+        4 * (self.tile_rows() * row + 4 * KEYS * KEY_PITCH)
+    }
+}
+
+/// How many splits there are, and the keys of each. Keys and heads alone decide, of the whole operation: so a query's result does
+/// not depend on others, except where there are too many for splits.
+pub(super) fn splits(request: &Request<'_>) -> (usize, usize) {
+    let args = request.whole().args;
+    let (q, k) = (args[0].dims(), args[1].dims());
+    let rank = k.len();
+    let tiles = k[rank - 2].div_ceil(KEYS).max(1);
+    let heads: usize = k[..rank - 2].iter().product();
+    let wanted = match q[rank - 2] > SPLIT_QUERIES {
+        true => 1,
+        false => SPLIT_GROUPS.div_ceil(heads.max(1)).min(tiles),
+    };
+    let each = tiles.div_ceil(wanted);
+    (tiles.div_ceil(each), each * KEYS)
+}
+
+/// Whether four neighbours of a row's elements are aligned, wherever the row is.
+pub(super) fn loads_quads(x: &Operand<'_>, hardware: &Hardware) -> bool {
+    let (dims, strides) = (x.layout.dims(), x.layout.strides());
+    let last = dims.len() - 1;
+    let outer = dims[..last].iter().zip(strides).filter(|(len, _)| **len > 1);
+    strides[last] == 1
+        && dims[last].is_multiple_of(4)
+        && x.layout.offset().is_multiple_of(4)
+        && outer.into_iter().all(|(_, stride)| stride.is_multiple_of(4))
+        && hardware.window.is_none_or(|window| window.is_multiple_of(16))
+}

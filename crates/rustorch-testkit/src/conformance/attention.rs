@@ -1,0 +1,54 @@
+//! Attention in tiles: several of queries and keys with ragged ends, few queries over keys that are split, and rows without keys.
+
+use super::cases::{Arrangement, Case, Cases};
+use rustorch_core::{Attention, DType, Numerics, Op};
+
+/// Heads of queries and of keys, queries, keys, and the widths of keys and values.
+type Sizes = [usize; 6];
+
+/// Cases with more queries or keys than a tile of a GPU's kernels has. [`cases`](super::cases) are small.
+pub fn attention_cases() -> Vec<Case> {
+    use Arrangement::{Packed, Stepped};
+    use DType::{BF16, Bool, F16, F32};
+    let mut cases = Cases::new(190);
+    let plain = Attention::new(0.3);
+    let causal = |offset| Attention { causal: Some(offset), ..plain.clone() };
+    let with_lse = |attention: Attention| Attention { lse: true, ..attention };
+    let window = |offset, window| Attention { window: Some(window), ..causal(offset) };
+    let list: [(Attention, Sizes, DType, Option<DType>, Arrangement); 14] = [
+        (causal(80), [2, 2, 70, 150, 64, 64], F32, None, Packed),
+        (with_lse(window(60, 50)), [4, 2, 40, 100, 40, 72], BF16, None, Stepped),
+        (
+            Attention { softcap: Some(1.5), ..plain.clone() },
+            [2, 1, 20, 130, 100, 128],
+            F32,
+            Some(F32),
+            Packed,
+        ),
+        (plain.clone(), [3, 3, 20, 70, 33, 5], F16, Some(Bool), Packed),
+        (Attention { numerics: Numerics::Ggml, ..causal(50) }, [4, 2, 40, 90, 64, 64], F16, None, Packed),
+        // Decoding.
+        (with_lse(causal(297)), [8, 2, 3, 300, 64, 64], F16, None, Packed),
+        (plain.clone(), [4, 4, 1, 200, 256, 256], F16, None, Packed),
+        (plain.clone(), [8, 1, 1, 70, 48, 64], BF16, Some(F32), Packed),
+        // Splits without keys, and rows.
+        (with_lse(window(190, 4)), [2, 1, 2, 200, 8, 8], F32, None, Packed),
+        (with_lse(plain.clone()), [2, 1, 2, 130, 8, 8], F32, Some(Bool), Packed),
+        (with_lse(plain.clone()), [2, 1, 9, 130, 8, 8], F32, Some(Bool), Packed),
+        // So many that tiles are larger.
+        (causal(60), [130, 130, 10, 70, 8, 4], F32, None, Packed),
+        (causal(50), [130, 130, 20, 70, 8, 4], F16, None, Packed),
+        (causal(35), [520, 520, 33, 70, 4, 4], F32, None, Packed),
+    ];
+    for (i, (attention, [heads, kv_heads, m, n, d, e], keys, mask, how)) in list.into_iter().enumerate() {
+        let q = cases.within(F32, &[heads, m, d], how, -1.0, 1.0);
+        let k = cases.within(keys, &[kv_heads, n, d], how, -1.0, 1.0);
+        let v = cases.within(keys, &[kv_heads, n, e], how, -1.0, 1.0);
+        let mut args = vec![q, k, v];
+        // Two of them hide all keys.
+        let most = if attention.lse && i != 1 { 0.0 } else { 1.0 };
+        args.extend(mask.map(|mask| cases.within(mask, &[m, n], how, -most, most)));
+        cases.add(Op::Attention(attention), args);
+    }
+    cases.into_list()
+}
