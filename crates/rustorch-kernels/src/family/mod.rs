@@ -137,6 +137,10 @@ kernels! {
     AttentionCombine(attention::Combine),
     /// Its gradients.
     AttentionBackward(attention_backward::AttentionBackward),
+    /// The same in tiles.
+    AttentionBackwardTiled(attention_backward::TiledBackward),
+    /// Sums that these need.
+    AttentionDelta(attention_backward::Delta),
     /// The gates of LSTM and GRU, and their gradients.
     RnnGates(rnn_gates::RnnGates),
     /// A causal depthwise convolution.

@@ -1,7 +1,7 @@
-//! Attention in tiles: several of queries and keys with ragged ends, few queries over keys that are split, and rows without keys.
+//! Attention and its gradients in tiles: several of queries and keys with ragged ends, few queries over keys that are split, and rows without keys.
 
-use super::cases::{Arrangement, Case, Cases};
-use rustorch_core::{Attention, DType, Numerics, Op};
+use super::cases::{Argument, Arrangement, Case, Cases};
+use rustorch_core::{Attention, AttentionBackward, DType, Numerics, Op};
 
 /// Heads of queries and of keys, queries, keys, and the widths of keys and values.
 type Sizes = [usize; 6];
@@ -50,5 +50,39 @@ pub fn attention_cases() -> Vec<Case> {
         args.extend(mask.map(|mask| cases.within(mask, &[m, n], how, -most, most)));
         cases.add(Op::Attention(attention), args);
     }
+    gradients(&mut cases);
     cases.into_list()
+}
+
+/// Gradients with more queries and keys than a tile has.
+fn gradients(cases: &mut Cases) {
+    use Arrangement::{Packed, Stepped, Transposed};
+    use DType::{Bool, F32};
+    let plain = Attention::new(0.3);
+    let causal = |offset| Attention { causal: Some(offset), ..plain.clone() };
+    let capped = Attention { softcap: Some(1.5), ..plain.clone() };
+    let all = [true; 3];
+    let list: [(Attention, Sizes, Option<DType>, Arrangement, [bool; 3]); 8] = [
+        (causal(0), [2, 2, 150, 150, 64, 64], None, Packed, all),
+        (Attention { window: Some(30), ..causal(40) }, [4, 2, 70, 100, 40, 72], None, Stepped, all),
+        (capped, [2, 1, 20, 130, 100, 128], Some(F32), Packed, all),
+        (plain.clone(), [3, 1, 70, 20, 33, 5], Some(Bool), Transposed, all),
+        (causal(3), [2, 2, 70, 70, 256, 8], None, Packed, [false, true, false]),
+        (causal(3), [2, 2, 70, 70, 8, 256], None, Packed, [false, false, true]),
+        (causal(0), [2, 1, 20, 70, 8, 8], None, Packed, [true, false, false]),
+        // So many that tiles are larger.
+        (causal(0), [130, 130, 30, 30, 8, 4], None, Packed, all),
+    ];
+    for (attention, [heads, kv_heads, m, n, d, e], mask, how, [q, k, v]) in list {
+        let mut args: Vec<Argument> =
+            [[heads, m, e], [heads, m, d], [kv_heads, n, d], [kv_heads, n, e], [heads, m, e]]
+                .iter()
+                .map(|dims| cases.within(F32, dims, how, -1.0, 1.0))
+                .collect();
+        // As if the sum of the exponentiated scores were about their number, or more: weights are at most about one.
+        let near = (n as f64).ln() + 2.0;
+        args.push(cases.within(F32, &[heads, m], Packed, near, near + 1.0));
+        args.extend(mask.map(|mask| cases.within(mask, &[m, n], how, -1.0, 1.0)));
+        cases.add(Op::AttentionBackward(AttentionBackward { attention, q, k, v }), args);
+    }
 }

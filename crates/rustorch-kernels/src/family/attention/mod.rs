@@ -3,6 +3,7 @@
 //! GPUs compute tiles of queries ([`tiled`]), within the tolerance of the conformance suite. Software devices compute one query at
 //! a time in the CPU's order of roundings ([`reference`](mod@reference)), to the last bit.
 
+pub(super) mod chunks;
 mod combine;
 mod operands;
 pub mod reference;
@@ -38,11 +39,14 @@ pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::
     })
     .remark("heads of up to 512 columns, without dropout")];
 
+/// `smooth_tanh(x)`, which caps scores.
+pub(super) const CAP: &str = include_str!("cap.wgsl");
+
 /// Kernels draw no masks of weights.
 pub(super) const DROPOUT: Decline = Decline::Attr("dropout inside attention");
 
 /// Whether a device computes in tiles: GPUs do, and software devices that are told to use subgroups as if they were GPUs.
-fn takes_tiles(hardware: &Hardware) -> bool {
+pub(super) fn takes_tiles(hardware: &Hardware) -> bool {
     !hardware.software || hardware.subgroups.is_some()
 }
 

@@ -15,13 +15,14 @@ mod source;
 
 pub(super) use shape::Shape;
 
+use super::chunks::loads_quads;
 use super::combine;
 use super::operands::{Kind, Operands, Params as OperandParams};
 use crate::Hardware;
 use crate::family::{Plan, StepBuilder};
 use crate::plan::parameters::parameters;
 use crate::plan::{Request, line};
-use rustorch_core::{DType, Decline};
+use rustorch_core::Decline;
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +66,7 @@ pub(super) fn plan(
     let heads: usize = k.layout.dims()[..rank - 2].iter().product();
     let (splits, each) = shape::splits(request);
     let split = splits > 1;
-    let quads = [&k, &v].map(|x| shape::loads_quads(x, request.hardware));
+    let quads = [&k, &v].map(|x| loads_quads(x, request.hardware));
     let mut launch = StepBuilder::new(request.hardware, Tiled { kind, shape, quads, split });
     let operands = operands.bind(&mut launch)?;
     let (queries, e) = (operands.queries, operands.e);
@@ -96,10 +97,5 @@ pub(super) fn plan(
 impl Tiled {
     pub(crate) fn wgsl(&self, hardware: &Hardware) -> crate::wgsl::Wgsl {
         source::wgsl(self, hardware)
-    }
-
-    /// The WGSL type of four neighbours in memory, which share words if their dtype is of 16 bits.
-    fn quad_type(&self) -> &'static str {
-        if self.kind.keys == DType::F32 { "vec4<f32>" } else { "vec2<u32>" }
     }
 }

@@ -1,25 +1,9 @@
 //! Sizes of tiles, and into how many splits keys go.
 
-use crate::Hardware;
-use crate::plan::{Operand, Request};
+use super::super::chunks::{ACROSS, CHUNK, DEPTH, DOWN, KEY_PITCH, KEYS, THREADS};
+use crate::plan::Request;
 
-/// Threads that share a row of scores.
-pub(super) const ACROSS: usize = 16;
-/// Rows of threads.
-pub(super) const DOWN: usize = 8;
-/// Threads of a workgroup.
-pub(super) const THREADS: usize = ACROSS * DOWN;
-/// Neighbouring keys that a thread scores.
-pub(super) const KEYS_EACH: usize = 4;
-/// Keys of a tile.
-pub(super) const KEYS: usize = ACROSS * KEYS_EACH;
-/// Columns of queries and keys of a chunk.
-pub(super) const DEPTH: usize = 32;
-/// Numbers of a chunk of keys or values: what all threads load before they compute.
-pub(super) const CHUNK: usize = KEYS * DEPTH;
-/// Quads of a row of a chunk of keys in workgroup memory. That it is odd keeps threads out of each other's banks.
-pub(super) const KEY_PITCH: usize = DEPTH / 4 + 1;
-/// Elements of a row of what the threads of a row exchange; odd for the same reason.
+/// Elements of a row of what the threads of a row exchange; odd, so that threads keep out of each other's banks.
 pub(super) const EXCHANGE_PITCH: usize = ACROSS + 1;
 /// The most rows of a thread.
 const MOST_ROWS: usize = 8;
@@ -29,6 +13,8 @@ const FULL: usize = 512;
 const FEW: usize = 128;
 /// The most queries whose keys are split.
 const SPLIT_QUERIES: usize = 4;
+/// The fewest tiles of keys that are split: a second launch takes as long as a tile or two.
+const SPLIT_TILES: usize = 3;
 /// The workgroups that splitting aims at.
 const SPLIT_GROUPS: usize = 256;
 
@@ -100,22 +86,10 @@ pub(super) fn splits(request: &Request<'_>) -> (usize, usize) {
     let rank = k.len();
     let tiles = k[rank - 2].div_ceil(KEYS).max(1);
     let heads: usize = k[..rank - 2].iter().product();
-    let wanted = match q[rank - 2] > SPLIT_QUERIES {
+    let wanted = match q[rank - 2] > SPLIT_QUERIES || tiles < SPLIT_TILES {
         true => 1,
         false => SPLIT_GROUPS.div_ceil(heads.max(1)).min(tiles),
     };
     let each = tiles.div_ceil(wanted);
     (tiles.div_ceil(each), each * KEYS)
-}
-
-/// Whether four neighbours of a row's elements are aligned, wherever the row is.
-pub(super) fn loads_quads(x: &Operand<'_>, hardware: &Hardware) -> bool {
-    let (dims, strides) = (x.layout.dims(), x.layout.strides());
-    let last = dims.len() - 1;
-    let outer = dims[..last].iter().zip(strides).filter(|(len, _)| **len > 1);
-    strides[last] == 1
-        && dims[last].is_multiple_of(4)
-        && x.layout.offset().is_multiple_of(4)
-        && outer.into_iter().all(|(_, stride)| stride.is_multiple_of(4))
-        && hardware.window.is_none_or(|window| window.is_multiple_of(16))
 }

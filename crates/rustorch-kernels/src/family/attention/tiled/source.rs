@@ -1,17 +1,19 @@
 //! The source of tiled attention. What a thread has for each of its rows, keys and columns are variables of their own, and
 //! statements are written out for them: arrays would leave registers.
 
+use super::super::CAP;
+use super::super::chunks::{
+    ACROSS, ChunkLayout, DEPTH, DOWN, KEY_PITCH, KEYS, KEYS_EACH, LOADS, PARTS, Quads, THREADS, add_dots,
+    add_weighted, fetch, pairs, store as store_chunk,
+};
 use super::super::operands::Params as OperandParams;
-use super::shape::{ACROSS, CHUNK, DEPTH, DOWN, EXCHANGE_PITCH, KEY_PITCH, KEYS, KEYS_EACH, Shape, THREADS};
+use super::shape::{EXCHANGE_PITCH, Shape};
 use super::{Params, Tiled};
 use crate::plan::parameters::Names;
-use crate::wgsl::{Elements, KernelParam, LINEAR_GROUP, Module, Wgsl};
+use crate::wgsl::{Elements, LINEAR_GROUP, Module, Wgsl};
 use crate::{Hardware, library};
 use rustorch_core::DType;
 use std::fmt::Write;
-
-/// Quads of a chunk that a thread loads.
-const LOADS: usize = CHUNK / 4 / THREADS;
 
 /// Names and sizes that the parts of the source share.
 struct Source<'a> {
@@ -25,13 +27,8 @@ pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
     let Tiled { kind, shape, quads, split } = *kernel;
     let mut module = Module::new();
     let q = module.elements("q", DType::F32, false, hardware);
-    let [k, v] = [("k", quads[0]), ("v", quads[1])].map(|(name, quads)| match quads {
-        true => {
-            module.buffer(name, &format!("array<{}>", kernel.quad_type()), false);
-            None
-        }
-        false => Some(module.elements(name, kind.keys, false, hardware)),
-    });
+    let [k, v] = [("k", quads[0]), ("v", quads[1])]
+        .map(|(name, aligned)| Quads::declare(&mut module, name, kind.keys, aligned, hardware));
     let mask = kind.mask.map(|(dtype, _)| (dtype, module.elements("mask", dtype, false, hardware)));
     let y = module.elements("y", DType::F32, true, hardware);
     let lse = (kind.lse && !split).then(|| module.elements("lse", DType::F32, true, hardware));
@@ -40,10 +37,10 @@ pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
     let log = if lse.is_some() { "log_of()" } else { "" };
     module.add(&library::called(log, hardware));
     if kind.softcap {
-        module.add(include_str!("cap.wgsl"));
+        module.add(CAP);
     }
-    module.add(&load_quad("key_quad", "k", k.as_ref(), kernel, [&o.k_row, &o.k_stride, &o.d]));
-    module.add(&load_quad("value_quad", "v", v.as_ref(), kernel, [&o.v_row, &o.v_stride, &o.e]));
+    module.add(&k.function(&o.k_stride, &o.d));
+    module.add(&v.function(&o.v_stride, &o.e));
     let rows = shape.tile_rows();
     module.add(&format!(
         "const NONE: u32 = 0xff800000u;
@@ -95,44 +92,6 @@ pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
     module.finish([THREADS as u32, 1, 1], &body)
 }
 
-/// A function that loads four neighbours of a row of keys or values as `f32`, zeros where there are none.
-fn load_quad(
-    name: &str,
-    buffer: &str,
-    elements: Option<&Elements>,
-    kernel: &Tiled,
-    [row, stride, width]: [&KernelParam; 3],
-) -> String {
-    let load = match (elements, kernel.kind.keys) {
-        (None, DType::F32) => format!("x = {buffer}[i >> 2u];"),
-        // Halves so small that hardware may take them for zeros are smaller than what rounding does to sums.
-        (None, DType::F16) => {
-            format!("let w = {buffer}[i >> 2u]; x = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));")
-        }
-        (None, _) => format!(
-            "let w = {buffer}[i >> 2u];
-            x = bitcast<vec4<f32>>(vec4<u32>(w.x << 16u, w.x & 0xffff0000u, w.y << 16u, w.y & 0xffff0000u));"
-        ),
-        (Some(elements), _) => {
-            let part = |(c, part): (usize, &str)| {
-                let load = elements.load(&format!("i + {c}u * {stride}"));
-                format!("if column + {c}u < {width} {{ x.{part} = {load}; }}\n")
-            };
-            ["x", "y", "z", "w"].into_iter().enumerate().map(part).collect()
-        }
-    };
-    format!(
-        "fn {name}(start: u32, key: u32, column: u32, last: u32) -> vec4<f32> {{
-            var x = vec4<f32>();
-            if key < last {{ if column < {width} {{
-                let i = start + key * {row} + column * {stride};
-                {load}
-            }} }}
-            return x;
-        }}"
-    )
-}
-
 impl Source<'_> {
     /// What the workgroup has to do, the rows that it has, and their queries.
     fn begin(&self, q: &Elements, half: bool) -> String {
@@ -149,7 +108,7 @@ impl Source<'_> {
             ),
             None => String::new(),
         };
-        let quad: String = ["x", "y", "z", "w"]
+        let quad: String = PARTS
             .into_iter()
             .enumerate()
             .map(|(c, part)| {
@@ -220,7 +179,7 @@ impl Source<'_> {
 
     /// The loop over tiles of keys.
     fn keys(&self, softcap: bool) -> String {
-        let Shape { rows, d, .. } = self.shape;
+        let Shape { rows, d, e } = self.shape;
         let columns = self.shape.column_quads();
         let value_keys = self.shape.value_keys();
         let (key_chunks, value_chunks) = (d / DEPTH, KEYS / value_keys);
@@ -257,78 +216,29 @@ impl Source<'_> {
                 workgroupBarrier();
             }}
             }}",
-            self.store_keys(),
+            store_chunk(ChunkLayout::Deep),
             self.fetch_keys("keys", "part + 1u"),
             self.fetch_values("keys", "0u"),
             DEPTH / 4,
-            self.dots(),
+            add_dots(rows, "dot", "queries", d / 4),
             self.softmax(softcap),
-            self.store_values(),
+            store_chunk(ChunkLayout::Wide { width: e }),
             self.fetch_values("keys", "part + 1u"),
             self.fetch_keys(&format!("keys + {KEYS}u"), "0u"),
             value_keys / 4,
-            self.weighted_values(),
+            add_weighted(rows, "sum", e),
         );
         text
     }
 
-    /// Loads the thread's quads of a chunk of keys.
     fn fetch_keys(&self, keys: &str, part: &str) -> String {
-        let quads = DEPTH / 4;
-        each_load(|load, f| {
-            format!(
-                "staged{load} = key_quad(k_at, {keys} + ({f}) / {quads}u, ({part}) * {DEPTH}u + ({f}) % {quads}u * 4u, last);"
-            )
-        })
+        let at = format!("k_at + key * {}", self.params.operands.k_row);
+        fetch(ChunkLayout::Deep, [keys, part, "last"], "k", &at)
     }
 
-    /// Stores them: neighbouring keys, which a thread scores, as far apart as makes threads read neighbouring rows.
-    fn store_keys(&self) -> String {
-        let quads = DEPTH / 4;
-        each_load(|load, f| {
-            format!(
-                "{{ let key = ({f}) / {quads}u;
-                chunk[(key % {KEYS_EACH}u * {ACROSS}u + key / {KEYS_EACH}u) * {KEY_PITCH}u + ({f}) % {quads}u] = staged{load}; }}"
-            )
-        })
-    }
-
-    /// Loads the thread's quads of a chunk of values.
     fn fetch_values(&self, keys: &str, part: &str) -> String {
-        let (quads, count) = (self.shape.e / 4, self.shape.value_keys());
-        each_load(|load, f| {
-            format!(
-                "staged{load} = value_quad(v_at, {keys} + ({part}) * {count}u + ({f}) / {quads}u, ({f}) % {quads}u * 4u, last);"
-            )
-        })
-    }
-
-    fn store_values(&self) -> String {
-        each_load(|load, f| format!("chunk[{f}] = staged{load};"))
-    }
-
-    /// Adds four columns of a chunk of keys to the scores.
-    fn dots(&self) -> String {
-        let row_quads = self.shape.d / 4;
-        let mut text = String::new();
-        for j in 0..KEYS_EACH {
-            let _ = writeln!(text, "let k{j} = chunk[({}u + across) * {KEY_PITCH}u + c];", j * ACROSS);
-        }
-        for i in 0..self.shape.rows {
-            let _ = writeln!(
-                text,
-                "let q{i} = queries[(down + {}u) * {row_quads}u + part * {}u + c];",
-                i * DOWN,
-                DEPTH / 4
-            );
-            for j in 0..KEYS_EACH {
-                let sum = ["x", "y", "z", "w"]
-                    .into_iter()
-                    .fold(format!("dot{i}_{j}"), |sum, part| format!("fma(q{i}.{part}, k{j}.{part}, {sum})"));
-                let _ = writeln!(text, "dot{i}_{j} = {sum};");
-            }
-        }
-        text
+        let at = format!("v_at + key * {}", self.params.operands.v_row);
+        fetch(ChunkLayout::Wide { width: self.shape.e }, [keys, part, "last"], "v", &at)
     }
 
     /// Makes weights of the scores, and brings sums to the new maxima.
@@ -391,39 +301,6 @@ impl Source<'_> {
         text
     }
 
-    /// Adds the weighted values of four keys of a chunk.
-    fn weighted_values(&self) -> String {
-        let (row_quads, columns) = (self.shape.e / 4, self.shape.column_quads());
-        let mut text = String::new();
-        for i in 0..self.shape.rows {
-            let _ = writeln!(
-                text,
-                "let w{i} = weights[(down + {}u) * {ACROSS}u + part * {}u + c];",
-                i * DOWN,
-                self.shape.value_keys() / 4
-            );
-        }
-        for c in 0..columns {
-            for j in 0..4 {
-                let _ = writeln!(
-                    text,
-                    "let v{c}_{j} = chunk[(c * 4u + {j}u) * {row_quads}u + {}u + across];",
-                    c * ACROSS
-                );
-            }
-            for i in 0..self.shape.rows {
-                let sum = ["x", "y", "z", "w"]
-                    .into_iter()
-                    .enumerate()
-                    .fold(format!("sum{i}_{c}"), |sum, (j, part)| {
-                        format!("fma(vec4<f32>(w{i}.{part}), v{c}_{j}, {sum})")
-                    });
-                let _ = writeln!(text, "sum{i}_{c} = {sum};");
-            }
-        }
-        text
-    }
-
     /// Stores results, and what `finish` stores of each row.
     fn end(&self, y: &Elements, split: bool, finish: &str) -> String {
         let Params { operands: OperandParams { e, .. }, y_start, splits, .. } = self.params;
@@ -460,7 +337,7 @@ impl Source<'_> {
             );
             for c in 0..self.shape.column_quads() {
                 let _ = writeln!(text, "{{ let column = ({}u + across) * 4u;", c * ACROSS);
-                for (t, part) in ["x", "y", "z", "w"].into_iter().enumerate() {
+                for (t, part) in PARTS.into_iter().enumerate() {
                     let value = format!("sum{i}_{c}.{part} * factor");
                     let store = y.store(&format!("y_at + column + {t}u"), &[value]);
                     let _ = writeln!(text, "if column + {t}u < {e} {{ {store} }}");
@@ -471,13 +348,4 @@ impl Source<'_> {
         }
         text
     }
-}
-
-/// A statement for each quad of a chunk that a thread loads.
-fn each_load(statement: impl Fn(usize, &str) -> String) -> String {
-    (0..LOADS).map(|load| statement(load, &format!("local + {}u", load * THREADS)) + "\n").collect()
-}
-
-fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..rows).flat_map(move |i| (0..columns).map(move |j| (i, j)))
 }
