@@ -166,7 +166,7 @@ pub fn attention<R: Rig>() {
     let share = if Extent::from_env(R::extent()) == Extent::Sample { R::SHARE.div_ceil(8) } else { 1 };
     each::<R>(R::LONG_LINES, |device| {
         let report = compare::<R>(device, conformance::one_in(share, conformance::attention_cases()));
-        assert!(report.agreed >= 20 / share, "{report}");
+        assert!(report.agreed >= 18 / share, "{report}");
     });
 }
 

@@ -218,3 +218,20 @@ pub(in crate::family) fn loads_quads(x: &Operand<'_>, hardware: &Hardware) -> bo
         && outer.into_iter().all(|(_, stride)| stride.is_multiple_of(4))
         && hardware.window.is_none_or(|window| window.is_multiple_of(16))
 }
+
+/// Statements that store those of four neighbours that are columns of a row: from column `column` on, at `at`. Rows of 16-bit
+/// dtypes are whole words.
+pub(in crate::family) fn store_quad(
+    y: &Elements,
+    at: &str,
+    column: &str,
+    width: impl std::fmt::Display,
+    values: &[String; 4],
+) -> String {
+    let each = y.per_word();
+    let store = |c: usize| {
+        let word = format!("({at} + {c}u) / {each}u");
+        format!("if {column} + {c}u < {width} {{ {} }}\n", y.store(&word, &values[c..c + each]))
+    };
+    (0..4).step_by(each).map(store).collect()
+}

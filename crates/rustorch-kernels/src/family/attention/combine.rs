@@ -11,6 +11,7 @@ use rustorch_core::{DType, Decline};
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Combine {
+    dtype: DType,
     lse: bool,
 }
 
@@ -55,7 +56,7 @@ pub(super) fn plan(
     lse: bool,
 ) -> Result<(), Decline> {
     let Partial { rows, splits, e } = partial;
-    let mut launch = StepBuilder::new(request.hardware, Combine { lse });
+    let mut launch = StepBuilder::new(request.hardware, Combine { dtype: request.outs[0].dtype, lse });
     launch.bytes(scratch, 0..partial.bytes() as u64, false)?;
     let y_start = launch.write(&request.out(0))?;
     let lse_start = if lse { launch.write(&request.out(1))? } else { 0 };
@@ -68,7 +69,7 @@ impl Combine {
     pub(crate) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let mut module = Module::new();
         let x = module.elements("x", DType::F32, false, hardware);
-        let y = module.elements("y", DType::F32, true, hardware);
+        let y = module.elements("y", self.dtype, true, hardware);
         let log_sum = self.lse.then(|| module.elements("lse", DType::F32, true, hardware));
         let Params { rows, splits, e, stats, y_start, lse_start } = module.parameters::<Params>(());
         module.add("const NONE: u32 = 0xff800000u;");
@@ -91,6 +92,21 @@ impl Combine {
             "let own = {maximum};
             let weight = select(exp(own - largest), 0.0, bitcast<u32>(own) == none);"
         );
+        // A thread makes whole words.
+        let each = y.per_word();
+        let values: Vec<String> = (0..each).map(|c| format!("sum{c} * factor")).collect();
+        let sums: String = (0..each)
+            .map(|c| {
+                let load = x.load(&format!("(row * {splits} + split) * {e} + column + {c}u"));
+                format!(
+                    "var sum{c} = 0.0;
+                    for (var split = 0u; split < {splits}; split++) {{
+                        {weight}
+                        sum{c} = fma(weight, {load}, sum{c});
+                    }}"
+                )
+            })
+            .collect();
         let body = format!(
             "let row = {LINEAR_GROUP};
             if row >= {rows} {{ return; }}
@@ -106,17 +122,13 @@ impl Combine {
             {lse}
             var factor = 0.0;
             if total != 0.0 {{ factor = 1.0 / total; }}
-            for (var column = local; column < {e}; column += {WORKGROUP}u) {{
-                var sum = 0.0;
-                for (var split = 0u; split < {splits}; split++) {{
-                    {weight}
-                    sum = fma(weight, {}, sum);
-                }}
+            for (var column = local * {each}u; column < {e}; column += {}u) {{
+                {sums}
                 {}
             }}",
             x.load("at + 2u * split + 1u"),
-            x.load(&format!("(row * {splits} + split) * {e} + column")),
-            y.store(&format!("{y_start} + row * {e} + column"), &["sum * factor".to_owned()]),
+            WORKGROUP as usize * each,
+            y.store(&format!("({y_start} + row * {e} + column) / {each}u"), &values),
         );
         module.finish([WORKGROUP, 1, 1], &body)
     }

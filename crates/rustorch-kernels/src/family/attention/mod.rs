@@ -25,19 +25,26 @@ use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType,
 const WIDTH: usize = 512;
 
 /// Supported operations and their dtypes.
-pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
+pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTYPES)
     .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(|op, args, _| {
-        if let Op::Attention(Parameters { dropout: Some(_), .. }) = op {
-            return Err(DROPOUT);
-        }
-        let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
-        match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
-            true => Err(Decline::Attr("heads wider than 512")),
-            false => Ok(()),
-        }
-    })
-    .remark("heads of up to 512 columns, without dropout")];
+    .check(check)
+    .remark("heads of up to 512 columns, without dropout; 16-bit queries on GPUs only, with an even number of columns")];
+
+/// Of queries, and of gradients.
+pub(super) const DTYPES: DTypes = DTypes::always(&[DType::F32, DType::F16, DType::BF16]);
+
+fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
+    if let Op::Attention(Parameters { dropout: Some(_), .. }) = op {
+        return Err(DROPOUT);
+    }
+    let [d, e] = [0, 2].map(|i| *args[i].dims().last().expect("operands have three dimensions at least"));
+    if d > WIDTH || e > WIDTH {
+        return Err(Decline::Attr("heads wider than 512"));
+    }
+    let computes = args[0].dtype == DType::F32
+        || e.is_multiple_of(2) && takes_tiles(hardware) && tiled::Shape::choose(args, hardware).is_some();
+    if computes { Ok(()) } else { Err(Decline::DType(args[0].dtype)) }
+}
 
 /// `smooth_tanh(x)`, which caps scores.
 pub(super) const CAP: &str = include_str!("cap.wgsl");
@@ -53,7 +60,7 @@ pub(super) fn takes_tiles(hardware: &Hardware) -> bool {
 impl Kernels for Parameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         let operands = Operands::new(request, self)?;
-        match tiled::Shape::choose(request).filter(|_| takes_tiles(request.hardware)) {
+        match tiled::Shape::choose(request.args, request.hardware).filter(|_| takes_tiles(request.hardware)) {
             Some(shape) => tiled::plan(plan, request, operands, shape),
             None => reference::plan(plan, request, operands),
         }

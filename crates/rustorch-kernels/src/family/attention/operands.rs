@@ -43,6 +43,7 @@ parameters! {
 /// What of the operands a kernel's source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
+    pub(super) queries: DType,
     pub(super) keys: DType,
     /// The dtype of the mask, and its dimensions.
     pub(super) mask: Option<(DType, usize)>,
@@ -91,6 +92,7 @@ impl<'r, 'a> Operands<'r, 'a> {
         let Operands { request, attention, grids, mask } = self;
         let [q, k] = [0, 1].map(|i| request.args[i].dtype);
         Kind {
+            queries: q,
             keys: k,
             mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.ndim())),
             softcap: attention.softcap.is_some(),

@@ -48,7 +48,7 @@ pub(super) fn plan(
 
 impl Attention {
     pub(crate) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Kind { keys, mask, half, softcap, lse, ranks } = self.0;
+        let Kind { queries: _, keys, mask, half, softcap, lse, ranks } = self.0;
         let mut module = Module::new();
         let q = module.elements("q", DType::F32, false, hardware);
         let k = module.elements("k", keys, false, hardware);

@@ -5,7 +5,7 @@ use crate::Hardware;
 use crate::family::attention::CAP;
 use crate::family::attention::chunks::{
     ACROSS, CHUNK, ChunkLayout, DEPTH, DOWN, KEY_PITCH, KEYS, KEYS_EACH, LOADS, PARTS, Quads, THREADS,
-    add_dots, add_weighted, fetch, pairs, store as store_chunk,
+    add_dots, add_weighted, fetch, pairs, store as store_chunk, store_quad,
 };
 use crate::plan::parameters::Names;
 use crate::wgsl::{Elements, LINEAR_GROUP, Module, Wgsl};
@@ -413,25 +413,11 @@ impl Source<'_> {
                     text,
                     "{{ let column = ({}u + across) * 4u; {} }}",
                     c * ACROSS,
-                    store_quad(y, "y_at", "column", width, &values)
+                    store_quad(y, "y_at + column", "column", width, &values)
                 );
             }
             text += "}\n";
         }
         text
     }
-}
-
-/// Stores those of four neighbours that are columns of a row.
-fn store_quad(y: &Elements, at: &str, column: &str, width: &str, values: &[String; 4]) -> String {
-    let each = y.per_word();
-    let store = |c: usize| {
-        let word = if each == 1 {
-            format!("{at} + {column} + {c}u")
-        } else {
-            format!("({at} + {column} + {c}u) / 2u")
-        };
-        format!("if {column} + {c}u < {width} {{ {} }}\n", y.store(&word, &values[c..c + each]))
-    };
-    (0..4).step_by(each).map(store).collect()
 }

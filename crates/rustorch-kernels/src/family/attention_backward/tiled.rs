@@ -15,7 +15,7 @@ use crate::library::strided::{Grid, MAX_RANK};
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Place, Request, line};
 use crate::wgsl::Wgsl;
-use rustorch_core::{AttentionBackward as Parameters, DType, Decline, Layout, Shape};
+use rustorch_core::{AttentionBackward as Parameters, DType, Decline, Layout, Shape, TensorMeta};
 
 /// The most rows of a thread.
 const MOST_ROWS: usize = 4;
@@ -123,13 +123,17 @@ pub(super) struct Operands {
 
 impl Operands {
     /// None if the device has too little workgroup memory, or heads too many dimensions.
-    pub(super) fn new(request: &Request<'_>, backward: &Parameters) -> Result<Option<Operands>, Decline> {
-        let [grad, q, k, v, lse] = [0, 1, 2, 3, 5].map(|i| request.args[i].layout);
+    pub(super) fn new(
+        args: &[TensorMeta<'_>],
+        hardware: &Hardware,
+        backward: &Parameters,
+    ) -> Result<Option<Operands>, Decline> {
+        let [grad, q, k, v, lse] = [0, 1, 2, 3, 5].map(|i| args[i].layout);
         let rank = q.ndim();
         let (qd, kd) = (q.dims(), k.dims());
         let group = qd[rank - 3] / kd[rank - 3].max(1);
         let large = |_| Decline::Attr("too large");
-        let mask = match request.args.get(6) {
+        let mask = match args.get(6) {
             None => None,
             Some(mask) => {
                 let shape = q.shape().with_dim(rank - 1, kd[rank - 2]).map_err(large)?;
@@ -159,7 +163,6 @@ impl Operands {
             mask,
             widths: [d, e].map(|width| width.next_power_of_two().max(4 * ACROSS)),
         };
-        let hardware = request.hardware;
         let fits = operands.memory(1) <= hardware.workgroup_memory as usize
             && THREADS <= hardware.workgroup as usize
             && operands.grid.ndim() <= MAX_RANK

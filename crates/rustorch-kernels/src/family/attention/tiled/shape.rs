@@ -1,7 +1,9 @@
 //! Sizes of tiles, and into how many splits keys go.
 
 use super::super::chunks::{ACROSS, CHUNK, DEPTH, DOWN, KEY_PITCH, KEYS, THREADS};
+use crate::Hardware;
 use crate::plan::Request;
+use rustorch_core::TensorMeta;
 
 /// Elements of a row of what the threads of a row exchange; odd, so that threads keep out of each other's banks.
 pub(super) const EXCHANGE_PITCH: usize = ACROSS + 1;
@@ -30,16 +32,15 @@ pub(in super::super) struct Shape {
 }
 
 impl Shape {
-    /// For a request; none if the device has too little workgroup memory.
-    pub(in super::super) fn choose(request: &Request<'_>) -> Option<Shape> {
-        let [q, k, v] = [0, 1, 2].map(|i| request.args[i].dims());
+    /// For queries, keys and values; none if the device has too little workgroup memory.
+    pub(in super::super) fn choose(args: &[TensorMeta<'_>], hardware: &Hardware) -> Option<Shape> {
+        let [q, k, v] = [0, 1, 2].map(|i| args[i].dims());
         let rank = q.len();
         let heads: usize = k[..rank - 2].iter().product();
         let rows: usize = q[..rank - 1].iter().product::<usize>() / heads.max(1);
         let d = q[rank - 1].next_multiple_of(DEPTH).max(DEPTH);
         let e = v[rank - 1].next_power_of_two().max(4 * ACROSS);
         let mut shape = Shape { rows: MOST_ROWS, d, e };
-        let hardware = request.hardware;
         let too_large = |shape: Shape| {
             let groups = heads * rows.div_ceil(shape.tile_rows());
             let enough = if shape.rows == MOST_ROWS { FULL } else { FEW };

@@ -4,7 +4,7 @@
 use super::super::CAP;
 use super::super::chunks::{
     ACROSS, ChunkLayout, DEPTH, DOWN, KEY_PITCH, KEYS, KEYS_EACH, LOADS, PARTS, Quads, THREADS, add_dots,
-    add_weighted, fetch, pairs, store as store_chunk,
+    add_weighted, fetch, pairs, store as store_chunk, store_quad,
 };
 use super::super::operands::Params as OperandParams;
 use super::shape::{EXCHANGE_PITCH, Shape};
@@ -26,11 +26,12 @@ struct Source<'a> {
 pub(super) fn wgsl(kernel: &Tiled, hardware: &Hardware) -> Wgsl {
     let Tiled { kind, shape, quads, split } = *kernel;
     let mut module = Module::new();
-    let q = module.elements("q", DType::F32, false, hardware);
+    let q = module.elements("q", kind.queries, false, hardware);
     let [k, v] = [("k", quads[0]), ("v", quads[1])]
         .map(|(name, aligned)| Quads::declare(&mut module, name, kind.keys, aligned, hardware));
     let mask = kind.mask.map(|(dtype, _)| (dtype, module.elements("mask", dtype, false, hardware)));
-    let y = module.elements("y", DType::F32, true, hardware);
+    let y_dtype = if split { DType::F32 } else { kind.queries };
+    let y = module.elements("y", y_dtype, true, hardware);
     let lse = (kind.lse && !split).then(|| module.elements("lse", DType::F32, true, hardware));
     let params = module.parameters::<Params>((kind.ranks, kind.mask.map(|(_, rank)| rank)));
     let o = &params.operands;
@@ -336,13 +337,13 @@ impl Source<'_> {
                 self.number(&format!("down + {}u", i * DOWN)),
             );
             for c in 0..self.shape.column_quads() {
-                let _ = writeln!(text, "{{ let column = ({}u + across) * 4u;", c * ACROSS);
-                for (t, part) in PARTS.into_iter().enumerate() {
-                    let value = format!("sum{i}_{c}.{part} * factor");
-                    let store = y.store(&format!("y_at + column + {t}u"), &[value]);
-                    let _ = writeln!(text, "if column + {t}u < {e} {{ {store} }}");
-                }
-                text += "}\n";
+                let values = PARTS.map(|part| format!("sum{i}_{c}.{part} * factor"));
+                let _ = writeln!(
+                    text,
+                    "{{ let column = ({}u + across) * 4u; {} }}",
+                    c * ACROSS,
+                    store_quad(y, "y_at + column", "column", e, &values)
+                );
             }
             text += "}\n";
         }
