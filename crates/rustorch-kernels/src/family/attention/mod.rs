@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTYPES)
     .remark("heads of up to 512 columns, without dropout; 16-bit queries on GPUs only, with an even number of columns")];
 
 /// Of queries, and of gradients.
-pub(super) const DTYPES: DTypes = DTypes::always(&[DType::F32, DType::F16, DType::BF16]);
+pub(super) const DTYPES: DTypes = DTypes::always(&[DType::F16, DType::BF16, DType::F32]);
 
 fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), Decline> {
     if let Op::Attention(Parameters { dropout: Some(_), .. }) = op {
