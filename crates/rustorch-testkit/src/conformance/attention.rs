@@ -65,6 +65,9 @@ pub fn attention_cases() -> Vec<Case> {
     cases.into_list()
 }
 
+/// A case: what is differentiated, the dtype of all but the mask, that of the mask, and which gradients are wanted.
+type Gradient = (Attention, Sizes, DType, Option<DType>, Arrangement, [bool; 3]);
+
 /// Gradients with more queries and keys than a tile has.
 fn gradients(cases: &mut Cases) {
     use Arrangement::{Packed, Stepped, Transposed};
@@ -73,7 +76,7 @@ fn gradients(cases: &mut Cases) {
     let causal = |offset| Attention { causal: Some(offset), ..plain.clone() };
     let capped = Attention { softcap: Some(1.5), ..plain.clone() };
     let all = [true; 3];
-    let list: [(Attention, Sizes, DType, Option<DType>, Arrangement, [bool; 3]); 10] = [
+    let list: [Gradient; 10] = [
         (causal(0), [2, 2, 150, 150, 64, 64], F32, None, Packed, all),
         (Attention { window: Some(30), ..causal(40) }, [4, 2, 70, 100, 40, 72], F32, None, Stepped, all),
         (capped, [2, 1, 20, 130, 100, 128], F32, Some(F32), Packed, all),
