@@ -11,7 +11,7 @@ pub trait Rig {
     const WEIGHTS: &'static [Variant] = &[Variant::Default];
     /// Variants on which cases that were once wrong are tried.
     const REGRESSIONS: &'static [Variant] = &[Variant::Default];
-    /// Variants on which long lines are tried.
+    /// Variants on which long lines, and attention in tiles, are tried.
     const LONG_LINES: &'static [Variant] = &[Variant::Default];
     /// Variants on which random cases are tried, and how many.
     const FUZZ: &'static [(Variant, usize)];
@@ -178,6 +178,15 @@ pub fn large_tensors<R: Rig>() {
     });
 }
 
+/// Attention of many queries or keys gives the CPU's results.
+pub fn attention<R: Rig>() {
+    let share = if Extent::from_env(R::extent()) == Extent::Sample { R::SHARE.div_ceil(8) } else { 1 };
+    each::<R>(R::LONG_LINES, |device| {
+        let report = compare::<R>(device, conformance::one_in(share, conformance::attention_cases()));
+        assert!(report.agreed >= 18 / share, "{report}");
+    });
+}
+
 /// Random cases give the CPU's results and leave everything else alone: see [`Fuzz`] for the environment variables that choose them.
 #[allow(clippy::print_stdout, reason = "shown with the test's other output")]
 pub fn random<R: Rig>() {
@@ -210,6 +219,7 @@ macro_rules! device_suite {
         $crate::device_suite!($rig, subgroups {
             long_lines_conform: long_lines,
             large_tensors_conform: large_tensors,
+            attention_conforms: attention,
         });
     };
     ($rig:ident, $module:ident { $($test:ident: $check:ident),+ $(,)? }) => {

@@ -27,7 +27,8 @@ pub struct Attention {
     #[cfg_attr(feature = "serde", serde(with = "crate::serial::float"))]
     pub softcap: Option<f32>,
     /// With [`Numerics::Ggml`], `F32` queries over `F16` keys and values are rounded to `F16`, and so are the running sums of
-    /// weighted values, after each key in order. Over `BF16` it is refused: those roundings of ggml's are not built.
+    /// weighted values, after each key in order; GPUs keep the sums in `F32`. Over `BF16` it is refused: those roundings of ggml's
+    /// are not built.
     pub numerics: Numerics,
     /// Whether the logarithm of the sum of each query's exponentiated scores is a second result: what
     /// [`AttentionBackward`] computes the weights again from. It is `F32`, or `F64` for `F64` queries, and −∞ for a query with

@@ -132,10 +132,18 @@ kernels! {
     RopeCosSin(rope::RopeCosSin),
     /// Rotation by them.
     ApplyRope(rope::ApplyRope),
-    /// Scaled dot-product attention.
+    /// Scaled dot-product attention, query by query.
     Attention(attention::Attention),
+    /// The same in tiles of queries.
+    AttentionTiled(attention::Tiled),
+    /// The results of splits of keys, combined.
+    AttentionCombine(attention::Combine),
     /// Its gradients.
     AttentionBackward(attention_backward::AttentionBackward),
+    /// The same in tiles.
+    AttentionBackwardTiled(attention_backward::TiledBackward),
+    /// Sums that these need.
+    AttentionDelta(attention_backward::Delta),
     /// The gates of LSTM and GRU, and their gradients.
     RnnGates(rnn_gates::RnnGates),
     /// A causal depthwise convolution.

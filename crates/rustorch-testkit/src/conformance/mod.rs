@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+mod attention;
 mod backward;
 mod branches;
 mod cases;
@@ -33,6 +34,7 @@ mod spatial;
 mod values;
 mod weights;
 
+pub use attention::attention_cases;
 pub use cases::{Argument, Case, cases, cpu_cases};
 pub use fuzz::{Counts, Fuzz, FuzzReport, Simpler};
 pub use large::large_cases;

@@ -205,8 +205,8 @@ pub fn kernels(hardware: &Hardware) -> Vec<Kernel> {
 
 /// The kernels of a part of the suite.
 pub fn kernels_of(extent: &Extent, hardware: &Hardware) -> Vec<Kernel> {
-    let cases = [conformance::cases(), conformance::weight_cases(), conformance::large_cases()].concat();
-    kernels_in(&extent.of(cases), hardware)
+    let lists = [conformance::weight_cases(), conformance::large_cases(), conformance::attention_cases()];
+    kernels_in(&extent.of([conformance::cases(), lists.concat()].concat()), hardware)
 }
 
 fn kernels_in(cases: &[Case], hardware: &Hardware) -> Vec<Kernel> {

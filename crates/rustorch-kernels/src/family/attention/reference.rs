@@ -4,209 +4,51 @@
 //! order; each thread then accumulates the weighted values of its columns. With an `f16` cache every step is rounded as in
 //! `rustorch-cpu` (see its `attention/half.rs`).
 
-use super::matmul::leading;
-use crate::family::{Kernels, Plan, StepBuilder};
-use crate::library::strided::{Grid, rows};
+use super::WIDTH;
+use super::operands::{Kind, Operands, Params as OperandParams};
+use crate::family::{Plan, StepBuilder};
 use crate::plan::parameters::parameters;
-use crate::plan::{Operand, Request, line};
-use crate::splitting::{Chunk, Move, SplitPlan, axes, axes::one};
-use crate::table::{DTypes, Row, row};
+use crate::plan::{Request, line};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{Attention as Parameters, DType, Decline, Op, OpKind, OpType, TensorMeta};
+use rustorch_core::{DType, Decline};
 use std::fmt::Write;
 
-/// The widest queries and values.
-const WIDTH: usize = 512;
 const COLUMNS: usize = WIDTH / WORKGROUP as usize;
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Attention {
-    keys: DType,
-    /// The dtype of the mask, and its dimensions.
-    mask: Option<(DType, usize)>,
-    half: bool,
-    softcap: bool,
-    /// Whether it also makes the log-sum-exp.
-    lse: bool,
-    /// Dimensions of the rows of queries, of the heads of keys and of values.
-    ranks: [usize; 3],
-}
-
-/// Supported operations and their dtypes.
-pub const ROWS: &[Row] = &[row(OpType::Attention, &[OpKind::Attention], DTypes::always(&[DType::F32]))
-    .beside(&[DType::F16, DType::BF16, DType::F32, DType::Bool])
-    .check(|op, args, _| {
-        if let Op::Attention(Parameters { dropout: Some(_), .. }) = op {
-            return Err(DROPOUT);
-        }
-        let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
-        match width(&args[0]) > WIDTH || width(&args[2]) > WIDTH {
-            true => Err(Decline::Attr("heads wider than 512")),
-            false => Ok(()),
-        }
-    })
-    .remark("heads of up to 512 columns, without dropout")];
-
-/// Kernels draw no masks of weights.
-pub(super) const DROPOUT: Decline = Decline::Attr("dropout inside attention");
+pub struct Attention(Kind);
 
 parameters! {
     /// Kernel parameters.
-    struct Params(ranks: [usize; 3], mask: Option<(usize, usize)>) {
-        queries: usize,
-        m: usize,
-        group: usize,
-        n: usize,
-        d: usize,
-        e: usize,
-        q_start: u32,
-        q_stride: usize,
-        k_start: u32,
-        k_row: usize,
-        k_stride: usize,
-        v_start: u32,
-        v_row: usize,
-        v_stride: usize,
-        mask_start: u32,
-        mask_stride: usize,
+    struct Params(ranks: [usize; 3], mask: Option<usize>) {
+        operands: OperandParams = (ranks, mask),
         y_start: u32,
         lse_start: u32,
-        /// One past the last key that query 0 sees.
-        offset: u32,
-        /// How far back it sees.
-        window: u32,
-        causal: u32,
-        scale: f32,
-        cap: f32,
-        q_grid: Grid = (ranks[0], 1),
-        k_grid: Grid = (ranks[1], 1),
-        v_grid: Grid = (ranks[2], 1),
-        mask_grid: Option<Grid> = mask,
-    }
-}
-
-impl Kernels for Parameters {
-    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-        self::plan(plan, request, self)
-    }
-
-    /// Batches, heads of keys with the heads of queries that share them, and queries.
-    fn split(&self, request: &Request<'_>) -> Result<Option<SplitPlan>, Decline> {
-        let args = request.args;
-        if self.lse {
-            return Ok(None);
-        }
-        let rank = request.outs[0].layout.ndim();
-        let heads = args[1].dims()[rank - 3];
-        let group = args[0].dims()[rank - 3] / heads.max(1);
-        // Without an offset there is no telling a later query how far back it sees.
-        let queries = self.causal.is_some() || self.window.is_none();
-        let mask = |d: usize| args.get(3).and_then(|mask| axes::broadcast(mask, rank, d));
-        let mut cut = axes::beside(request, |d| match d {
-            d if d == rank - 1 => None,
-            d if d == rank - 2 => queries.then(|| [one(d), None, None, mask(d)].into_iter().collect()),
-            d => Some([one(d), one(d), one(d), mask(d)].into_iter().collect()),
-        });
-        let axis = &mut cut.axes[rank - 3];
-        axis.len = heads.max(1);
-        for i in [0, 3, cut.operands.len() - 1] {
-            if let Some(Some(Move::Each(_, unit))) = axis.moves.get_mut(i) {
-                *unit = group;
-            }
-        }
-        Ok(Some(cut))
-    }
-
-    fn narrowed(&self, chunk: &Chunk, axes: usize) -> Option<Op> {
-        let [.., query, _] = chunk.starts[..axes] else { return None };
-        let causal = self.causal.map(|offset| offset.saturating_add(query));
-        Some(Op::Attention(Parameters { causal, ..self.clone() }))
     }
 }
 
 /// Plans the launch.
-pub fn plan(plan: &mut Plan, request: &Request<'_>, attention: &Parameters) -> Result<(), Decline> {
-    let (q, k, v, out) = (request.arg(0), request.arg(1), request.arg(2), request.out(0));
-    let rank = q.layout.ndim();
-    let (qd, kd, vd) = (q.layout.dims(), k.layout.dims(), v.layout.dims());
-    let queries: usize = qd[..rank - 1].iter().product();
-    let group = qd[rank - 3] / kd[rank - 3].max(1);
-    let grids = [
-        Grid::new(&[&rows(q.layout)?]),
-        Grid::new(&[&leading(k.layout, 2)?]),
-        Grid::new(&[&leading(v.layout, 2)?]),
-    ];
-    let mask = match request.args.get(3) {
-        None => None,
-        Some(mask) => {
-            let shape =
-                q.layout.shape().with_dim(rank - 1, kd[rank - 2]).map_err(|_| Decline::Attr("too large"))?;
-            let layout =
-                mask.layout.broadcast_to(&shape, "attention").map_err(|_| Decline::Layout("the mask"))?;
-            let grid = Grid::new(&[&rows(&layout)?]);
-            Some((layout, grid))
-        }
-    };
-    let kernel = Attention {
-        keys: k.dtype,
-        mask: mask.as_ref().map(|(_, grid)| (request.args[3].dtype, grid.ndim())),
-        half: attention.rounds_to_f16(q.dtype, k.dtype),
-        softcap: attention.softcap.is_some(),
-        lse: attention.lse,
-        ranks: [grids[0].ndim(), grids[1].ndim(), grids[2].ndim()],
-    };
-    let mut launch = StepBuilder::new(request.hardware, kernel);
-    let [q_start, k_start, v_start] = [launch.read(&q)?, launch.read(&k)?, launch.read(&v)?];
-    let mut mask_start = 0;
-    if let Some((layout, _)) = &mask {
-        mask_start = launch.read(&Operand { layout, ..request.arg(3) })?;
-    }
-    let y_start = launch.write(&out)?;
-    let lse_start = if attention.lse { launch.write(&request.out(1))? } else { 0 };
-    let strides = |x: &Operand<'_>| [x.layout.strides()[rank - 2], x.layout.strides()[rank - 1]];
-    let ([k_row, k_stride], [v_row, v_stride]) = (strides(&k), strides(&v));
-    let limit =
-        |x: Option<usize>| x.map_or(Ok(u32::MAX / 2), |x| u32::try_from(x.min(u32::MAX as usize / 2)));
-    let small = |_| Decline::Attr("too large");
-    let [q_grid, k_grid, v_grid] = grids;
-    launch.parameters(&Params {
-        queries,
-        m: qd[rank - 2],
-        group,
-        n: kd[rank - 2],
-        d: qd[rank - 1],
-        e: vd[rank - 1],
-        q_start,
-        q_stride: strides(&q)[1],
-        k_start,
-        k_row,
-        k_stride,
-        v_start,
-        v_row,
-        v_stride,
-        mask_start,
-        mask_stride: mask.as_ref().map_or(0, |(layout, _)| layout.strides()[rank - 1]),
-        y_start,
-        lse_start,
-        offset: limit(attention.causal).map_err(small)?,
-        window: limit(attention.window).map_err(small)?,
-        causal: attention.causal.is_some().into(),
-        scale: attention.scale,
-        cap: attention.softcap.unwrap_or(1.0),
-        q_grid,
-        k_grid,
-        v_grid,
-        mask_grid: mask.map(|(_, grid)| grid),
-    })?;
+pub(super) fn plan(
+    plan: &mut Plan,
+    request: &Request<'_>,
+    operands: Operands<'_, '_>,
+) -> Result<(), Decline> {
+    let kind = operands.kind();
+    let mut launch = StepBuilder::new(request.hardware, Attention(kind));
+    let operands = operands.bind(&mut launch)?;
+    let queries = operands.queries;
+    let y_start = launch.write(&request.out(0))?;
+    let lse_start = if kind.lse { launch.write(&request.out(1))? } else { 0 };
+    launch.parameters(&Params { operands, y_start, lse_start })?;
     plan.step(launch, line(queries, request.hardware)?);
     Ok(())
 }
 
 impl Attention {
-    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
-        let Attention { keys, mask, half, softcap, lse, ranks } = *self;
+    pub(crate) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+        let Kind { queries: _, keys, mask, half, softcap, lse, ranks } = self.0;
         let mut module = Module::new();
         let q = module.elements("q", DType::F32, false, hardware);
         let k = module.elements("k", keys, false, hardware);
@@ -214,7 +56,9 @@ impl Attention {
         let mask_elements = mask.map(|(dtype, _)| module.elements("mask", dtype, false, hardware));
         let y = module.elements("y", DType::F32, true, hardware);
         let lse = lse.then(|| module.elements("lse", DType::F32, true, hardware));
-        let Params {
+        let Params { operands, y_start, lse_start } =
+            module.parameters::<Params>((ranks, mask.map(|(_, rank)| rank)));
+        let OperandParams {
             queries,
             m,
             group,
@@ -231,8 +75,6 @@ impl Attention {
             v_stride,
             mask_start,
             mask_stride,
-            y_start,
-            lse_start,
             offset,
             window,
             causal,
@@ -242,7 +84,7 @@ impl Attention {
             k_grid,
             v_grid,
             mask_grid,
-        } = module.parameters::<Params>((ranks, mask.map(|(_, rank)| (rank, 1))));
+        } = operands;
         // With what `exact` and `wide` have.
         let log = if lse.is_some() { "log_of()" } else { "" };
         module.add(&library::called(&format!("wide() fused() {log}"), hardware));

@@ -5,26 +5,21 @@
 //! Each thread computes what one of them has to do with its own row; then each adds the rows of the block, with these factors, in
 //! order, to its columns.
 
-use super::attention::DROPOUT;
-use super::matmul::leading;
-use crate::family::{Kernels, Plan, StepBuilder};
-use crate::library::strided::{Grid, MAX_RANK, rows};
+use super::WIDTH;
+use crate::family::matmul::leading;
+use crate::family::{Plan, StepBuilder};
+use crate::library::strided::{Grid, rows};
 use crate::plan::parameters::parameters;
 use crate::plan::{Operand, Request, line};
-use crate::table::{DTypes, Row, row};
 use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
 use crate::{Hardware, library};
-use rustorch_core::{
-    AttentionBackward as Parameters, DType, Decline, Layout, Op, OpKind, OpType, TensorMeta,
-};
+use rustorch_core::{AttentionBackward as Parameters, DType, Decline, Layout};
 
-/// The widest queries and values.
-const WIDTH: usize = 512;
 const COLUMNS: usize = WIDTH / WORKGROUP as usize;
 
 /// Whose gradient a kernel makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Whose {
+pub(super) enum Whose {
     Queries,
     Keys,
     Values,
@@ -41,39 +36,9 @@ pub struct AttentionBackward {
     ranks: [usize; 2],
 }
 
-/// Supported operations and their dtypes.
-pub const ROWS: &[Row] =
-    &[row(OpType::Attention, &[OpKind::AttentionBackward], DTypes::always(&[DType::F32]))
-        .beside(&[DType::F32, DType::Bool])
-        .check(check)
-        .remark("`f32` throughout; heads of up to 512 columns, without dropout")];
-
-fn check(op: &Op, args: &[TensorMeta<'_>], _: &Hardware) -> Result<(), Decline> {
-    let Op::AttentionBackward(backward) = op else { return Err(Decline::Op(op.name())) };
-    if backward.attention.dropout.is_some() {
-        return Err(DROPOUT);
-    }
-    if args.iter().any(|x| x.layout.numel() == 0) {
-        return Err(Decline::Layout("an operand is empty"));
-    }
-    if args[2].dtype != DType::F32 {
-        return Err(Decline::DType(args[2].dtype));
-    }
-    let width = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 1];
-    if width(&args[1]) > WIDTH || width(&args[3]) > WIDTH {
-        return Err(Decline::Attr("heads wider than 512"));
-    }
-    let layouts: Vec<&Layout> = args.iter().map(|x| x.layout).collect();
-    let grids = Grids::new(&layouts, Whose::of(backward))?;
-    match grids.rows.ndim().max(grids.heads.ndim()) {
-        rank if rank > MAX_RANK => Err(Decline::Rank { ndim: rank, limit: MAX_RANK }),
-        _ => Ok(()),
-    }
-}
-
 impl Whose {
     /// The one of the wanted gradients that reads most arguments.
-    fn of(backward: &Parameters) -> Whose {
+    pub(super) fn of(backward: &Parameters) -> Whose {
         if backward.q || backward.k { Whose::Queries } else { Whose::Values }
     }
 
@@ -84,18 +49,18 @@ impl Whose {
 }
 
 /// Dimensions of operands.
-struct Grids {
+pub(super) struct Grids {
     /// `[.., heads, m]`: queries, gradients, log-sum-exps, results if they are read, and the mask if there is one.
-    rows: Grid,
+    pub(super) rows: Grid,
     /// `[.., kv_heads]`: keys, and values.
-    heads: Grid,
+    pub(super) heads: Grid,
     /// The mask as wide as the scores.
     mask: Option<Layout>,
 }
 
 impl Grids {
     /// Of `grad, q, k, v, out, lse[, mask]`.
-    fn new(args: &[&Layout], whose: Whose) -> Result<Grids, Decline> {
+    pub(super) fn new(args: &[&Layout], whose: Whose) -> Result<Grids, Decline> {
         let [grad, q, k, v, out, lse] = args[..6] else { return Err(Decline::Attr("too few arguments")) };
         let rank = q.ndim();
         let mask = match args.get(6) {
@@ -159,12 +124,11 @@ parameters! {
     }
 }
 
-impl Kernels for Parameters {
-    fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
-        let wanted = [(self.q, Whose::Queries), (self.k, Whose::Keys), (self.v, Whose::Values)];
-        let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
-        wanted.enumerate().try_for_each(|(i, (_, whose))| launch(plan, request, self, whose, i))
-    }
+/// Plans a launch for each result.
+pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, backward: &Parameters) -> Result<(), Decline> {
+    let wanted = [(backward.q, Whose::Queries), (backward.k, Whose::Keys), (backward.v, Whose::Values)];
+    let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
+    wanted.enumerate().try_for_each(|(i, (_, whose))| launch(plan, request, backward, whose, i))
 }
 
 /// Plans the launch for one result.
@@ -246,7 +210,7 @@ fn launch(
 }
 
 impl AttentionBackward {
-    pub(super) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
+    pub(crate) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let AttentionBackward { whose, mask, softcap, ranks } = *self;
         let mut module = Module::new();
         let mut single = |name| module.elements(name, DType::F32, false, hardware);
