@@ -56,8 +56,8 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Whether matmuls with quantized weights add in the CPU's order, to the last bit. Software devices do, which would gain
-    /// little by another, unless they are to use subgroups.
+    /// Whether attention, and matmuls of many rows with quantized weights, add in the CPU's order, to the last bit. Software
+    /// devices do, which would gain little by another, unless they are to use subgroups.
     pub fn keeps_order(&self) -> bool {
         self.software && self.subgroups.is_none()
     }

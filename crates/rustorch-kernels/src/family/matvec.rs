@@ -205,9 +205,7 @@ fn values(weight: DType) -> Vec<String> {
     };
     match weight {
         DType::F32 => vec!["bitcast<vec4<f32>>(q)".to_owned()],
-        _ => [["x", "y"], ["z", "w"]]
-            .map(|[a, b]| format!("vec4<f32>({}, {})", pair(a), pair(b)))
-            .into(),
+        _ => [["x", "y"], ["z", "w"]].map(|[a, b]| format!("vec4<f32>({}, {})", pair(a), pair(b))).into(),
     }
 }
 

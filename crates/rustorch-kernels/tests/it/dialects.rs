@@ -162,6 +162,7 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         "CrossEntropy",
         "Foreach",
         "LayerNorm",
+        "MatVec",
         "NormBackward",
         "Reduce",
         "RmsNorm",
@@ -169,7 +170,6 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         "Softmax",
         "SoftmaxBackward",
         "WeightMatMul",
-        "WeightMatVec",
     ];
     assert_eq!(using, expected);
 }

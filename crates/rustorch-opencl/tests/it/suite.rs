@@ -47,7 +47,11 @@ impl Rig for Devices {
                 other => unreachable!("{other:?} is not among this rig's variants"),
             };
             let ordered = engine.hardware().keeps_order();
-            Ok(Device { name: format!("{} ({variant:?})", hardware.name), backend: Arc::new(engine), ordered })
+            Ok(Device {
+                name: format!("{} ({variant:?})", hardware.name),
+                backend: Arc::new(engine),
+                ordered,
+            })
         };
         found.devices.iter().map(open).collect()
     }

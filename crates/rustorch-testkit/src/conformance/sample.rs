@@ -137,6 +137,7 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
     let name = match &case.op {
         Op::MatMul(MatMul { numerics: Numerics::F32, .. }) if blocks => "unrounded matmul",
         Op::MulMatId(MulMatId { numerics: Numerics::F32 }) if blocks => "unrounded mul_mat_id",
+        Op::MatMul(_) if !blocks && by_rows(&metas) => "matmul by rows",
         Op::MatMul(_) if blocks && metas[0].dims()[0] >= 32 => "matmul of many",
         Op::MulMatId(_) if blocks && metas[2].layout.numel() >= 4 * metas[1].dims()[0] => {
             "mul_mat_id of many"
@@ -150,6 +151,12 @@ fn look(case: &Case) -> ((&'static str, Vec<DType>), usize) {
         op => op.name(),
     };
     ((name, dtypes), elements.min().unwrap_or(0))
+}
+
+/// Whether a dense matrix has contiguous rows, of whole vectors of 16 bytes: those have kernels of their own.
+fn by_rows(metas: &[TensorMeta<'_>]) -> bool {
+    let (dims, strides) = (metas[1].dims(), metas[1].layout.strides());
+    dims.len() == 2 && strides[0] == 1 && dims[0] >= 64 && dims[0].is_multiple_of(8)
 }
 
 /// Which combinations of dtypes the sample has of the `i`-th operation.

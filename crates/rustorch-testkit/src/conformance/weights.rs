@@ -49,6 +49,15 @@ fn make() -> Vec<Case> {
             let args = vec![dense(&[9, shared, k], seed + 34), experts.clone(), many.clone()];
             list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::Ggml }), args });
         }
+        // Rows of so many blocks that threads multiply several of them, the last ones not all.
+        if let Some(long) = weight(quant, &[3, 2560], seed + 38) {
+            let layout = long.layout.transpose(0, 1).expect("a matrix has two dimensions");
+            let long = Argument { layout, ..long };
+            for rows in [1, 2] {
+                let args = vec![dense(&[rows, 2560], seed + 38 + rows as u64), long.clone()];
+                list.push(Case { op: matmul(), args });
+            }
+        }
         // So many rows on both sides that there are several tiles of results, the last ones not full.
         if let Some(tall) = weight(quant, &[70, k], seed + 35) {
             let layout = tall.layout.transpose(0, 1).expect("a matrix has two dimensions");
@@ -81,6 +90,33 @@ fn make() -> Vec<Case> {
             list.push(Case { op: Op::MulMatId(MulMatId { numerics: Numerics::F32 }), args });
         }
         list.push(Case { op: Op::Embedding(Embedding), args: vec![matrix, indices(&[2, 3], 11, seed + 40)] });
+    }
+    list.extend(dense_weights());
+    list
+}
+
+/// Few rows of `f32` activations with dense weights whose rows are contiguous: language models in floats decode by these. The
+/// weights are so small that sums in any order stay within the tolerance.
+fn dense_weights() -> Vec<Case> {
+    let k = 520;
+    let mut list = Vec::new();
+    for (i, dtype) in [DType::F32, DType::F16, DType::BF16].into_iter().enumerate() {
+        let seed = 900 + 10 * i as u64;
+        let weight = Argument {
+            dtype,
+            layout: layout(&[11, k]),
+            bytes: values::bytes(dtype, 11 * k, seed, -0.1, 0.1),
+        };
+        let transposed = weight.layout.transpose(0, 1).expect("a matrix has two dimensions");
+        let weight = Argument { layout: transposed, ..weight };
+        for rows in [1, 3, 7] {
+            list.push(Case {
+                op: matmul(),
+                args: vec![dense(&[rows, k], seed + rows as u64), weight.clone()],
+            });
+        }
+        let args = vec![dense(&[2, k], seed + 8), weight, dense(&[11], seed + 9)];
+        list.push(Case { op: matmul(), args });
     }
     list
 }

@@ -42,7 +42,7 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
         return Err(Decline::Attr("heads wider than 512"));
     }
     let computes = args[0].dtype == DType::F32
-        || e.is_multiple_of(2) && takes_tiles(hardware) && tiled::Shape::choose(args, hardware).is_some();
+        || e.is_multiple_of(2) && !hardware.keeps_order() && tiled::Shape::choose(args, hardware).is_some();
     if computes { Ok(()) } else { Err(Decline::DType(args[0].dtype)) }
 }
 
@@ -52,15 +52,22 @@ pub(super) const CAP: &str = include_str!("cap.wgsl");
 /// Kernels draw no masks of weights.
 pub(super) const DROPOUT: Decline = Decline::Attr("dropout inside attention");
 
-/// Whether a device computes in tiles: GPUs do, and software devices that are told to use subgroups as if they were GPUs.
-pub(super) fn takes_tiles(hardware: &Hardware) -> bool {
-    !hardware.software || hardware.subgroups.is_some()
+/// The most queries and keys that are computed in the CPU's order on all devices, where that rounds to 16 bits: it takes no longer
+/// than tiles, and a language model goes on from a short prompt as it does on the CPU.
+const SHORT: [usize; 2] = [8, 256];
+
+/// Whether an operation is computed in the CPU's order though the device computes in tiles.
+fn is_short(request: &Request<'_>, op: &Parameters) -> bool {
+    let args = request.whole().args;
+    let rows = |x: &TensorMeta<'_>| x.dims()[x.dims().len() - 2];
+    op.rounds_to_f16(args[0].dtype, args[1].dtype) && rows(&args[0]) <= SHORT[0] && rows(&args[1]) <= SHORT[1]
 }
 
 impl Kernels for Parameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         let operands = Operands::new(request, self)?;
-        match tiled::Shape::choose(request.args, request.hardware).filter(|_| takes_tiles(request.hardware)) {
+        let in_order = request.hardware.keeps_order() || is_short(request, self);
+        match tiled::Shape::choose(request.args, request.hardware).filter(|_| !in_order) {
             Some(shape) => tiled::plan(plan, request, operands, shape),
             None => reference::plan(plan, request, operands),
         }

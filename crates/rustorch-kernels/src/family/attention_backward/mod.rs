@@ -11,7 +11,7 @@ pub use delta::Delta;
 pub use reference::AttentionBackward;
 pub use tiled::TiledBackward;
 
-use super::attention::{DROPOUT, DTYPES, takes_tiles};
+use super::attention::{DROPOUT, DTYPES};
 use crate::Hardware;
 use crate::family::{Kernels, Plan};
 use crate::library::strided::MAX_RANK;
@@ -51,7 +51,7 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
     if dtype != DType::F32 {
         let words = widths.iter().all(|width| width.is_multiple_of(2));
         let tiled =
-            words && takes_tiles(hardware) && tiled::Operands::new(args, hardware, backward)?.is_some();
+            words && !hardware.keeps_order() && tiled::Operands::new(args, hardware, backward)?.is_some();
         return if tiled { Ok(()) } else { Err(Decline::DType(dtype)) };
     }
     let layouts: Vec<&Layout> = args.iter().map(|x| x.layout).collect();
@@ -65,7 +65,7 @@ fn check(op: &Op, args: &[TensorMeta<'_>], hardware: &Hardware) -> Result<(), De
 impl Kernels for Parameters {
     fn plan(&self, plan: &mut Plan, request: &Request<'_>) -> Result<(), Decline> {
         match tiled::Operands::new(request.args, request.hardware, self)?
-            .filter(|_| takes_tiles(request.hardware))
+            .filter(|_| !request.hardware.keeps_order())
         {
             Some(operands) => tiled::plan(plan, request, self, &operands),
             None => reference::plan(plan, request, self),

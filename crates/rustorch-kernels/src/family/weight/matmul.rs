@@ -212,10 +212,10 @@ pub(super) fn choose_expert(ids: &Elements, operands: &OperandParams<Names>) -> 
 }
 
 /// The words where parts of the activations begin.
-struct Words {
-    d: String,
-    sums: String,
-    s: String,
+pub(super) struct Words {
+    pub(super) d: String,
+    pub(super) sums: String,
+    pub(super) s: String,
 }
 
 /// `p{j}`, of which the chain is `acc += p.x · p.y`: `Σ q·x` and `d·dx`.
@@ -261,12 +261,12 @@ fn lane_blocks(body: &mut String, format: &Format, tile: usize, words: &Words) {
 }
 
 /// The number of the scale of thread `lane`'s codes of group `g` of 32.
-fn own_group(format: &Format) -> &'static str {
+pub(super) fn own_group(format: &Format) -> &'static str {
     if format.group == 16 { "2u * g + (lane >> 2u)" } else { "g" }
 }
 
 /// The sum of the activations of group `s`.
-fn activations(format: &Format, words: &Words, j: usize) -> String {
+pub(super) fn activations(format: &Format, words: &Words, j: usize) -> String {
     let sums = &words.sums;
     match format.group {
         16 => format!("bitcast<i32>(x[{sums} + (a{j} * blocks + b) * 16u + s])"),
