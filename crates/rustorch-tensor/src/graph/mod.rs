@@ -1,5 +1,6 @@
 //! Captured functions: what a function of tensors does, recorded once and run again and again.
 
+mod buckets;
 mod compile;
 pub(crate) mod guard;
 mod host;

@@ -476,6 +476,55 @@ fn a_compiled_function_is_captured_for_each_shape_and_mode() {
 }
 
 #[test]
+fn buckets_serve_many_numbers_of_rows() {
+    let w = numbers(&[8, 2], 1);
+    let f = |x: &[Tensor]| Ok(vec![x[0].matmul(&w)?.add(&x[1])?.tanh()?, x[0].argmax(-1, false)?]);
+    let compiled = compile(f).buckets(&[1, 4, 16]).unwrap();
+    for rows in [1, 2, 3, 4, 5, 16, 9, 17, 0, 2] {
+        let (x, y) = (numbers(&[rows, 8], rows), numbers(&[rows, 2], rows + 1));
+        let (got, want) = (compiled.run(&[&x, &y]).unwrap(), f(&[x, y]).unwrap());
+        assert_eq!(got[0].dims(), [rows, 2]);
+        assert_eq!(
+            (bits(&got[0]), got[1].to_vec::<i64>().unwrap()),
+            (bits(&want[0]), want[1].to_vec::<i64>().unwrap())
+        );
+    }
+    // One for each bucket, and for 17 and 0 rows.
+    let counts = compiled.counts();
+    assert_eq!((counts.captures, counts.hits), (5, 5));
+    assert_eq!((counts.padded, counts.padding), (5, 2 + 1 + 11 + 7 + 2));
+}
+
+#[test]
+fn buckets_are_refused_where_rows_are_not_independent() {
+    let x = numbers(&[3, 4], 1);
+    let refused = |f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, x: &[&Tensor]| {
+        let compiled = compile(f).buckets(&[4]).unwrap();
+        let first = message(compiled.run(x));
+        // It is not forgotten.
+        assert_eq!(first, message(compiled.run(x)));
+        assert_eq!(compiled.counts().padded, 0);
+        first
+    };
+    let centred = |x: &[Tensor]| Ok(vec![x[0].sub(&x[0].mean(0, true)?)?]);
+    assert!(refused(&centred, &[&x]).contains("rows are not independent"));
+    assert!(refused(&|x| Ok(vec![x[0].sum(0, false)?]), &[&x]).contains("cannot have buckets"));
+    assert!(refused(&|x| Ok(vec![x[0].transpose(0, 1)?.copy()?]), &[&x]).contains("cannot have buckets"));
+    assert!(refused(&|x| Ok(vec![x[0].add(&x[1])?]), &[&x, &numbers(&[4], 1)]).contains("as many rows each"));
+    assert!(refused(&|x| Ok(vec![x[0].add(1)?]), &[&Tensor::scalar(1.0f32).unwrap()]).contains("rows"));
+    let sum = Tensor::zeros([3], DType::F32).unwrap();
+    let counted = |x: &[Tensor]| {
+        sum.add_(&Tensor::ones([3], DType::F32)?)?;
+        Ok(vec![x[0].mul(2)?])
+    };
+    assert!(refused(&counted, &[&x]).contains("writes tensors in place"));
+    assert_eq!(sum.to_vec::<f32>().unwrap(), [0.0; 3]);
+    for sizes in [&[][..], &[0, 4], &[4, 4], &[16, 4]] {
+        assert!(message(compile(|x: &[Tensor]| Ok(x.to_vec())).buckets(sizes)).contains("ascending"));
+    }
+}
+
+#[test]
 fn what_a_function_makes_it_makes_in_each_run() {
     let x = numbers(&[3], 1);
     let f = |x: &Tensor| -> Result<Vec<Tensor>> {
