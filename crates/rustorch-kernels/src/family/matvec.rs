@@ -1,4 +1,4 @@
-//! Few rows of `f32` activations times a dense weight whose rows are contiguous: [`LANES`] threads for each row of the weight read
+//! Few rows of `f32` activations times a dense weight whose rows are contiguous: 32 threads for each row of the weight read
 //! 16 bytes at a time, and a tree adds what they have.
 //!
 //! What limits it is how fast the weight is read. The order of sums is another than the CPU's.
