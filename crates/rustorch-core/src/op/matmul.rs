@@ -22,10 +22,10 @@ pub enum Numerics {
 ///
 /// `a` and `b` have one dtype of floats, integers or complex numbers; or `a` is `F32` and `b` a *weight* of a block
 /// type, `F16` or `BF16`, whose columns are contiguous (the transposed view of an `[n, k]` matrix), multiplied by the op's
-/// [`numerics`](Self::numerics). The result has the dtype of `a`. With a weight, each of its elements depends on its own row
-/// and column only: not on `m`, the other rows, or the number of threads. Matmuls of two matrices of one dtype promise that
-/// where they are asked to be [`batch_invariant`](Self::batch_invariant); otherwise a device may leave them to its vendor's
-/// library.
+/// [`numerics`](Self::numerics). The result has the dtype of `a`. On the CPU, with a weight, each of its elements depends on its own
+/// row and column only: not on `m`, the other rows, or the number of threads. Other devices, and matmuls of two matrices of one
+/// dtype, promise that where they are asked to be [`batch_invariant`](Self::batch_invariant); otherwise a device may have
+/// other kernels for few rows than for many, or leave them to its vendor's library.
 #[derive(Clone, Debug, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct MatMul {
@@ -33,9 +33,9 @@ pub struct MatMul {
     pub activation: Option<UnaryOp>,
     /// Whether `a` is rounded before it meets a weight of another dtype.
     pub numerics: Numerics,
-    /// Makes each row of a matmul of `a` and `b` of one dtype the same, to the last bit, whatever `m` and the other rows
-    /// are, and the same on every call: a language model needs that to read a prompt in chunks of any size. Without effect where
-    /// the dtypes differ, since those matmuls are so always.
+    /// Makes each row of the result the same, to the last bit, whatever `m` and the other rows are, and the same on every call: a
+    /// language model needs that to read a prompt in chunks of any size. Without effect with a weight on the CPU, where those
+    /// matmuls are so always.
     pub batch_invariant: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Matmul of dense matrices, and of `f32` activations with 16-bit weights.
 //!
 //! Each result is one chain of multiply-adds over the inner dimension, in the order of `rustorch-cpu`, independent of the
-//! number of rows.
+//! number of rows. Few rows that need not be so are left to [`matvec`].
 
 use super::tile::{Side, Tile, TiledGemm};
 use super::{matvec, pointwise, weight};

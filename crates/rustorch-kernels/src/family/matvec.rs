@@ -1,7 +1,8 @@
 //! Few rows of `f32` activations times a dense weight whose rows are contiguous: 32 threads for each row of the weight read
 //! 16 bytes at a time, and a tree adds what they have.
 //!
-//! What limits it is how fast the weight is read. The order of sums is another than the CPU's.
+//! What limits it is how fast the weight is read. The order of sums is another than the CPU's, and than that of more rows: matmuls
+//! that are to be batch-invariant are not computed here.
 
 use super::Plan;
 use super::matmul::leading;
@@ -24,7 +25,7 @@ const ROWS: usize = WORKGROUP as usize / LANES;
 const TILE: usize = 4;
 
 /// The most rows of activations for which reading the weight is what takes time.
-const FEW: usize = 8;
+pub(super) const FEW: usize = 8;
 
 /// Bytes that a thread reads at a time.
 const VECTOR: usize = 16;
@@ -78,6 +79,8 @@ pub(super) fn plan(plan: &mut Plan, request: &Request<'_>, op: &MatMulOp) -> Res
     let fits = x.dtype == DType::F32
         && matches!(w.dtype, DType::F16 | DType::BF16 | DType::F32)
         && !request.hardware.keeps_order()
+        // More rows have another kernel.
+        && !op.batch_invariant
         && op.activation.is_none()
         && rows_of(&whole) <= FEW
         && leading(out.layout, 2)?.numel() == 1
@@ -166,7 +169,7 @@ impl MatVec {
         }
         let vectors = self.vectors();
         let _ = writeln!(body, "for (var i = lane; i < {len}; i += {LANES}u) {{\nlet q = w[base + i];");
-        for (v, value) in values(weight).iter().enumerate() {
+        for (v, value) in values(weight, hardware).iter().enumerate() {
             let _ = writeln!(body, "let w{v} = {value};");
         }
         for j in 0..tile {
@@ -198,9 +201,9 @@ impl MatVec {
 }
 
 /// Vectors of four values, expressions of the 16 bytes `q` of a weight.
-fn values(weight: DType) -> Vec<String> {
+fn values(weight: DType, hardware: &Hardware) -> Vec<String> {
     let pair = |word: &str| match weight {
-        DType::F16 => format!("unpack2x16float(q.{word})"),
+        DType::F16 => library::halves(&format!("q.{word}"), hardware),
         _ => format!("bitcast<vec2<f32>>(vec2<u32>(q.{word} << 16u, q.{word} & 0xffff0000u))"),
     };
     match weight {

@@ -44,6 +44,15 @@ pub fn exact(hardware: &Hardware) -> String {
     format!("{kept}{fused}{rest}")
 }
 
+/// The two halves of a word, an expression, as a vector of `f32`. WGSL's own conversion is of devices with a feature of their own;
+/// subnormal numbers may become zeros where the language has one.
+pub fn halves(word: &str, hardware: &Hardware) -> String {
+    match hardware.language {
+        Language::Wgsl => format!("vec2<f32>(f16_value({word} & 0xffffu), f16_value({word} >> 16u))"),
+        Language::OpenClC | Language::CudaC => format!("unpack2x16float({word})"),
+    }
+}
+
 /// `divide_double(a, b)` and `root_double(a)`: quotient and square root of doubles, correctly rounded where the hardware does so.
 /// Where it does not, they are emulated, to little more than half a unit in the last place, as long as arguments and
 /// result have magnitudes between 10⁻³⁰ and 10³⁰; others are the hardware's. The emulation calls `kept_double`.

@@ -62,10 +62,9 @@ fn make() -> Vec<Case> {
         if let Some(tall) = weight(quant, &[70, k], seed + 35) {
             let layout = tall.layout.transpose(0, 1).expect("a matrix has two dimensions");
             let tall = Argument { layout, ..tall };
-            list.push(Case {
-                op: matmul(),
-                args: vec![dense(&[67, k], seed + 36), tall, dense(&[70], seed + 37)],
-            });
+            let args = vec![dense(&[67, k], seed + 36), tall, dense(&[70], seed + 37)];
+            let invariant = Op::MatMul(MatMul { batch_invariant: true, ..MatMul::default() });
+            list.extend([matmul(), invariant].map(|op| Case { op, args: args.clone() }));
         }
         // The same without rounding: few rows and many, the latter from a transposed view.
         let unrounded = || Op::MatMul(MatMul { numerics: Numerics::F32, ..MatMul::default() });

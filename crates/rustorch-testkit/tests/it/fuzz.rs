@@ -13,7 +13,7 @@ static CPU: LazyLock<Arc<dyn Backend>> = LazyLock::new(|| Arc::new(CpuBackend::n
 
 /// Whatever the environment asks for, so many cases of the first sequence.
 fn fuzz(cases: usize) -> Fuzz {
-    Fuzz { seed: 1, cases, time: Duration::MAX, burst: 1, only: None, of: None }
+    Fuzz { seed: 1, cases, time: Duration::MAX, burst: 1, only: None, of: None, ordered: true }
 }
 
 /// One case, of two numbers that depend on `i`, on a device of which a rule holds.

@@ -34,7 +34,8 @@ impl Rig for Adapters {
                 assert_eq!(engine.hardware().subgroups, expected, "{} deals out of order", adapter.name());
                 Arc::new(engine) as Arc<dyn Backend>
             };
-            let ordered = variant != Variant::Subgroups && driver.hardware().software;
+            let without_subgroups = matches!(variant, Variant::Default | Variant::NoSubgroups);
+            let ordered = without_subgroups && driver.hardware().software;
             let backend: Arc<dyn Backend> = match variant {
                 Variant::Default => Arc::new(Engine::new(driver).unwrap()),
                 Variant::No64Bit => Arc::new(Engine::with(Plain::new(driver), SubgroupUse::On).unwrap()),

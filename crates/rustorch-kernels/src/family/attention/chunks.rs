@@ -2,7 +2,7 @@
 
 use crate::plan::Operand;
 use crate::wgsl::{Elements, KernelParam, Module};
-use crate::{Hardware, Language};
+use crate::{Hardware, library};
 use rustorch_core::DType;
 
 /// Threads that share a row of scores.
@@ -33,8 +33,8 @@ pub(in crate::family) struct Quads {
     dtype: DType,
     /// None if four neighbours are aligned and are loaded at once.
     elements: Option<Elements>,
-    /// Whether the language converts halves; WGSL does so on devices with a feature of their own only.
-    unpacks: bool,
+    /// The halves of the words `w.x` and `w.y`.
+    halves: [String; 2],
 }
 
 impl Quads {
@@ -54,23 +54,18 @@ impl Quads {
             }
             false => Some(module.elements(name, dtype, false, hardware)),
         };
-        Quads { name: name.to_owned(), dtype, elements, unpacks: hardware.language != Language::Wgsl }
+        let halves = ["w.x", "w.y"].map(|word| library::halves(word, hardware));
+        Quads { name: name.to_owned(), dtype, elements, halves }
     }
 
     /// The function `{name}_quad(at, column)`, which gives four neighbours of the row that begins at `at` as `f32`, from a
     /// column on; zeros where the row has ended.
     pub(in crate::family) fn function(&self, stride: &KernelParam, width: &KernelParam) -> String {
-        let Quads { name, dtype, elements, unpacks } = self;
+        let Quads { name, dtype, elements, halves } = self;
         let load = match (elements, dtype) {
             (None, DType::F32) => format!("x = {name}[i >> 2u];"),
             // Halves so small that hardware may take them for zeros are smaller than what rounding does to sums.
-            (None, DType::F16) if *unpacks => format!(
-                "let w = {name}[i >> 2u]; x = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));"
-            ),
-            (None, DType::F16) => format!(
-                "let w = {name}[i >> 2u];
-                x = vec4<f32>(f16_value(w.x & 0xffffu), f16_value(w.x >> 16u), f16_value(w.y & 0xffffu), f16_value(w.y >> 16u));"
-            ),
+            (None, DType::F16) => format!("let w = {name}[i >> 2u]; x = vec4<f32>({}, {});", halves[0], halves[1]),
             (None, _) => format!(
                 "let w = {name}[i >> 2u];
                 x = bitcast<vec4<f32>>(vec4<u32>(w.x << 16u, w.x & 0xffff0000u, w.y << 16u, w.y & 0xffff0000u));"

@@ -20,6 +20,7 @@ pub use rows::{Rows, plan as plan_rows};
 pub use tiled::WeightTiled;
 
 use crate::Hardware;
+use crate::family::matvec::FEW;
 use crate::family::{Plan, StepBuilder};
 use crate::plan::parameters::parameters;
 use crate::plan::{Chosen, Operand, Place, QuantizedActivations, Request, line};
@@ -36,9 +37,6 @@ use rustorch_core::{DType, Decline, Layout, MatMul, MulMatId, Numerics, Op, OpKi
 pub fn is_weight(dtype: DType) -> bool {
     format(dtype).is_some()
 }
-
-/// The most rows of activations that are multiplied without a tile in workgroup memory.
-const FEW: usize = 8;
 
 /// Supported operations and their dtypes.
 pub const ROWS: &[Row] = &[
@@ -166,7 +164,11 @@ fn product(
     let bias = !experts && request.args.len() == 3;
     let choice = experts.then(|| request.args[2].dtype);
     let part = request.part.chosen.is_some();
-    let (kernel, groups): (crate::Kernel, usize) = if tiles.is_some() || request.hardware.keeps_order() {
+    let few = experts || rows_of(&request.whole().out(0)) <= FEW;
+    // Tiles of many rows add in an order of their own.
+    let invariant = matches!(request.op, Op::MatMul(MatMul { batch_invariant: true, .. }));
+    let in_turn = tiles.is_some() || request.hardware.keeps_order() || invariant && !few;
+    let (kernel, groups): (crate::Kernel, usize) = if in_turn {
         let tile = match experts {
             true if tiles.is_some() => group::TILE,
             true => 1,
@@ -177,7 +179,7 @@ fn product(
         // Of experts there is a tile for each choice, though many of them are empty.
         let count = if experts { rows } else { rows.div_ceil(tile) };
         (kernel.into(), n.div_ceil(kernel.rows_per_group(format)) * count)
-    } else if experts || rows_of(&request.whole().out(0)) <= FEW {
+    } else if few {
         let tile = if experts || rows == 1 { 1 } else { matvec::TILE };
         let kernel = WeightMatVec { quant: format.quant, tile, bias, experts: choice, part };
         (kernel.into(), n.div_ceil(matvec::ROWS) * rows.div_ceil(tile))

@@ -45,9 +45,9 @@ impl LinearWeights {
     ) -> Result<Tensor> {
         let (weight, bias) = (&weights[self.weight], self.bias.map(|id| &weights[id]));
         let Some(scale) = self.scale else {
-            return Ok(x.linear_batch_invariant(weight, bias, numerics)?);
+            return multiply(x, weight, bias, numerics);
         };
-        let y = x.linear_batch_invariant(weight, None, numerics)?.mul(&weights[scale])?;
+        let y = multiply(x, weight, None, numerics)?.mul(&weights[scale])?;
         Ok(match bias {
             Some(bias) => y.add(bias)?,
             None => y,
@@ -59,7 +59,7 @@ impl LinearWeights {
         self.show(pass, x, Matrices::One)?;
         let weights = pass.weights;
         let bias = self.bias.map(|id| &weights[id]);
-        let y = x.linear_batch_invariant(&weights[self.weight], bias, pass.numerics)?;
+        let y = multiply(x, &weights[self.weight], bias, pass.numerics)?;
         Ok(match self.scale {
             Some(scale) => y.mul(&weights[scale])?,
             None => y,
@@ -103,4 +103,13 @@ fn of_chosen(x: &Tensor, chosen: &Tensor) -> Result<Tensor> {
     let (tokens, used) = (chosen.dims()[0], chosen.dims()[1]);
     let rows = x.index_select(0, &chosen.reshape([tokens * used])?)?;
     Ok(rows.reshape([tokens, used, x.dims()[1]])?)
+}
+
+/// On the CPU a prompt gives the same bits in chunks of any size. Other devices multiply many rows faster if each need not be as it
+/// would be alone.
+fn multiply(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, numerics: Numerics) -> Result<Tensor> {
+    Ok(match weight.device().is_cpu() {
+        true => x.linear_batch_invariant(weight, bias, numerics)?,
+        false => x.linear_with(weight, bias, numerics)?,
+    })
 }

@@ -110,6 +110,8 @@ pub struct Fuzz {
     pub only: Option<(u64, u64)>,
     /// These operations only.
     pub of: Option<String>,
+    /// Whether the device adds in the reference's order: see [`check_reordered_cases`](super::check_reordered_cases).
+    pub ordered: bool,
 }
 
 impl Fuzz {
@@ -148,6 +150,7 @@ impl Fuzz {
             burst: 1,
             only,
             of: get("CONFORMANCE_OF"),
+            ordered: true,
         }
     }
 
@@ -179,12 +182,12 @@ impl Fuzz {
             let Some(trial) = draw(id, Simpler::NOT).filter(|trial| wanted(&trial.case)) else { continue };
             let name = trial.case.op.name();
             let counts = found.ops.entry(name).or_default();
-            let Some(how) = verdict(&trial, backend, reference, counts) else { continue };
+            let Some(how) = verdict(&trial, [backend, reference], self.ordered, counts) else { continue };
             found.failed += 1;
             let shown = shown.entry(name).or_default();
             *shown += 1;
             if *shown <= SHOWN {
-                let (simple, how) = simplest(id, backend, reference).unwrap_or((trial, how));
+                let (simple, how) = simplest(id, [backend, reference], self.ordered).unwrap_or((trial, how));
                 found.failures.push(format!("FUZZ_CASE={:x}:{:x} {simple}: {how}", id.0, id.1));
             }
         }
@@ -216,11 +219,11 @@ fn draw((kind, fine): (u64, u64), simpler: Simpler) -> Option<Trial> {
 /// What is wrong with a case, if anything. A panic is a failure, too.
 fn verdict(
     trial: &Trial,
-    backend: &dyn Backend,
-    reference: &dyn Backend,
+    [backend, reference]: [&dyn Backend; 2],
+    ordered: bool,
     counts: &mut Counts,
 ) -> Option<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| trial.check(backend, reference)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| trial.check(backend, reference, ordered)));
     match outcome {
         Ok(Outcome::Agreed) => counts.agreed += 1,
         Ok(Outcome::Declined(_)) => counts.declined += 1,
@@ -237,10 +240,10 @@ fn verdict(
 }
 
 /// The simplest case of these numbers that fails, and how.
-fn simplest(id: (u64, u64), backend: &dyn Backend, reference: &dyn Backend) -> Option<(Trial, String)> {
+fn simplest(id: (u64, u64), backends: [&dyn Backend; 2], ordered: bool) -> Option<(Trial, String)> {
     let try_it = |simpler: Simpler| {
         let trial = draw(id, simpler)?;
-        let how = verdict(&trial, backend, reference, &mut Counts::default())?;
+        let how = verdict(&trial, backends, ordered, &mut Counts::default())?;
         Some((trial, how))
     };
     let mut best = (Simpler::NOT, None);

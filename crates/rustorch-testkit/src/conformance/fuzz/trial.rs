@@ -52,7 +52,7 @@ impl Trial {
     }
 
     /// Runs it on `backend` and compares with `reference`, which gets packed arguments and fresh memory.
-    pub(crate) fn check(&self, backend: &dyn Backend, reference: &dyn Backend) -> Outcome {
+    pub(crate) fn check(&self, backend: &dyn Backend, reference: &dyn Backend, ordered: bool) -> Outcome {
         let Case { op, args } = &self.case;
         let metas = metas(args, backend.device());
         let outs = match op.infer(&metas) {
@@ -67,7 +67,7 @@ impl Trial {
         let want = place::run(op, &packed, &[], &outs, &fresh, reference);
         let got = place::run(op, args, &self.shares, &outs, &self.places, backend);
         match (want, got) {
-            (Ok(want), Ok(got)) => self.compare(&outs, &got, &want),
+            (Ok(want), Ok(got)) => self.compare(&outs, &got, &want, ordered),
             // A mistake that the reference sees the device must see, too.
             (Err(Fault::Invalid(_)), Err(Fault::Invalid(_))) => Outcome::Agreed,
             (Err(Fault::Invalid(_)), Ok(_)) if outs.iter().all(|out| out.shape.numel() == 0) => {
@@ -78,9 +78,9 @@ impl Trial {
         }
     }
 
-    fn compare(&self, outs: &[OutputMeta], got: &Left, want: &Left) -> Outcome {
+    fn compare(&self, outs: &[OutputMeta], got: &Left, want: &Left, ordered: bool) -> Outcome {
         for ((got, want), out) in got.results.iter().zip(&want.results).zip(outs) {
-            if let Some(how) = compare::difference(&self.case, out.dtype, got, want, false) {
+            if let Some(how) = compare::difference(&self.case, out.dtype, got, want, ordered) {
                 return Outcome::Different(how);
             }
         }
