@@ -12,8 +12,8 @@ use crate::libraries::CublasLt;
 use crate::memory::Memory;
 use cudarc::cublaslt::sys::{cublasLtHandle_t, cublasStatus_t};
 use prepared::Prepared;
-use rustorch_core::Fault;
 use rustorch_core::profile::SpanKind;
+use rustorch_core::{DType, Fault};
 use rustorch_kernels::driver::{BatchedGemm, BlasLibrary, GemmOutcome, MatrixBatch};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -228,11 +228,11 @@ fn multiply(
     product: &BatchedGemm,
     operands: [(&Memory, usize); 3],
 ) -> Result<GemmOutcome, Fault> {
-    let &BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate } = product;
-    let shapes: [(MatrixBatch, usize, usize); 3] = [(a, m, k), (b, k, n), (out, m, n)];
-    let size = dtype.block_bytes();
-    for ((memory, start), (matrices, rows, columns)) in operands.iter().zip(shapes) {
-        memory.check(context, *start, size * matrices.extent(rows, columns, batch))?;
+    let &BatchedGemm { dtype, out_dtype, m, n, k, batch, a, b, out, accumulate } = product;
+    let shapes: [(DType, MatrixBatch, usize, usize); 3] =
+        [(dtype, a, m, k), (dtype, b, k, n), (out_dtype, out, m, n)];
+    for ((memory, start), (dtype, matrices, rows, columns)) in operands.iter().zip(shapes) {
+        memory.check(context, *start, dtype.block_bytes() * matrices.extent(rows, columns, batch))?;
     }
     context.enter()?;
     let blas = &context.blas;

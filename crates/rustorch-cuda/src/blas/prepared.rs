@@ -119,6 +119,8 @@ impl Prepared {
 /// A dtype in cuBLASLt's terms.
 struct Kind {
     data: Data,
+    /// The type of the results.
+    result: Data,
     compute: Compute,
     /// The type of the sums.
     scale: Data,
@@ -141,13 +143,16 @@ const TRANSPOSED: i32 = 1;
 impl Kind {
     /// `None` if the dtype is none of those that go to the library, or if numbers are larger than the library's.
     fn of_gemm(product: &BatchedGemm) -> Option<Kind> {
-        let &BatchedGemm { dtype, m, n, k, batch, a, b, out, .. } = product;
+        let &BatchedGemm { dtype, out_dtype, m, n, k, batch, a, b, out, .. } = product;
         let fits = |number: usize| i32::try_from(number).is_ok();
         let numbers = [m, n, k, batch, a.pitch, b.pitch, out.pitch];
-        Kind::of(dtype).filter(|_| numbers.into_iter().all(fits))
+        let result = Kind::of(out_dtype)?.data;
+        let kind = Kind::of(dtype).filter(|_| numbers.into_iter().all(fits))?;
+        // What is rounded at the end is of the factors' dtype, or of that of the sums.
+        (result == kind.data || result == kind.scale).then_some(Kind { result, ..kind })
     }
 
-    /// `None` if the dtype is none of those that go to the library.
+    /// Of factors and results of one dtype; `None` if it is none of those that go to the library.
     fn of(dtype: DType) -> Option<Kind> {
         let narrow = ACCUMULATOR_16F | INPUT_16F | INPUT_16BF | INPUT_TF32;
         let [half, single] = [Data::CUDA_R_32F; 2].map(|scale| (Compute::CUBLAS_COMPUTE_32F, scale));
@@ -159,7 +164,7 @@ impl Kind {
             DType::F64 => (Data::CUDA_R_64F, double, narrow | ACCUMULATOR_32F | INPUT_32F),
             _ => return None,
         };
-        Some(Kind { data, compute, scale, forbidden })
+        Some(Kind { data, result: data, compute, scale, forbidden })
     }
 }
 
@@ -178,9 +183,9 @@ impl Described {
         let Some(kind) = Kind::of_gemm(product) else { return Ok(None) };
         Ok(Some(Described {
             product: ProductOf::new(library, &kind, [b.transposed, a.transposed])?,
-            left: LayoutOf::new(library, &kind, b, [k, n], batch)?,
-            right: LayoutOf::new(library, &kind, a, [m, k], batch)?,
-            result: LayoutOf::new(library, &kind, out, [m, n], batch)?,
+            left: LayoutOf::new(library, kind.data, b, [k, n], batch)?,
+            right: LayoutOf::new(library, kind.data, a, [m, k], batch)?,
+            result: LayoutOf::new(library, kind.result, out, [m, n], batch)?,
         }))
     }
 }
@@ -239,7 +244,7 @@ impl LayoutOf {
     /// Of matrices with so many rows and columns.
     fn new(
         library: &'static CublasLt,
-        kind: &Kind,
+        data: Data,
         matrices: MatrixBatch,
         [rows, columns]: [usize; 2],
         batch: usize,
@@ -250,7 +255,7 @@ impl LayoutOf {
         // SAFETY: the handle goes to a variable.
         let status = unsafe {
             let (len, lines, pitch) = (len as u64, lines as u64, matrices.pitch as i64);
-            (library.cublasLtMatrixLayoutCreate)(&mut raw, kind.data, len, lines, pitch)
+            (library.cublasLtMatrixLayoutCreate)(&mut raw, data, len, lines, pitch)
         };
         succeeded("cublasLtMatrixLayoutCreate", status)?;
         let made = LayoutOf { library, raw };

@@ -7,7 +7,7 @@
 // Settings by environment: FAKE_BLAS_CREATE, FAKE_BLAS_HEURISTIC and FAKE_BLAS_MATMUL (the status of these calls),
 // FAKE_BLAS_FROM and FAKE_BLAS_UNTIL (the first product that fails so, and the first after those, counted from 0),
 // FAKE_BLAS_CREATE_UNTIL (how often the library does not start), FAKE_BLAS_ALGORITHMS=0 (there is none), FAKE_BLAS_WORKSPACE (the bytes that its algorithm takes, if it may),
-// FAKE_BLAS_WRONG (the number of a type whose results are wrong), FAKE_BLAS_LOG (a file to which calls are appended).
+// FAKE_BLAS_WRONG (the number of a type whose results are wrong, of factors of that type), FAKE_BLAS_LOG (a file to which calls are appended).
 
 #include <math.h>
 #include <stdint.h>
@@ -143,7 +143,8 @@ static void check(const Product *p, const Layout *a, const Layout *b, const Layo
     uint64_t m = p->transposed[0] ? a->columns : a->rows, k = p->transposed[0] ? a->rows : a->columns;
     uint64_t n = p->transposed[1] ? b->rows : b->columns, k2 = p->transposed[1] ? b->columns : b->rows;
     REQUIRE(k == k2 && d->rows == m && d->columns == n, "matrices that do not fit together");
-    REQUIRE(a->type == b->type && a->type == d->type, "matrices of several types");
+    int widens = d->type == R_32F && (a->type == R_16F || a->type == R_16BF);
+    REQUIRE(a->type == b->type && (a->type == d->type || widens), "factors of types %u, %u, a result of %u", a->type, b->type, d->type);
     REQUIRE((d->type == R_64F) == (p->scale == R_64F), "sums of another type");
     REQUIRE(a->batch == d->batch && b->batch == d->batch && d->batch > 0, "batches of different lengths");
     REQUIRE(!memcmp(c, d, sizeof *c), "results that lie otherwise than what they are added to");
@@ -155,7 +156,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b
     living(handle, HANDLE);
     check(living(product, PRODUCT), living(a, LAYOUT), living(b, LAYOUT), living(c, LAYOUT), living(d, LAYOUT));
     Wishes *w = living(wishes, WISHES);
-    uint32_t type = ((Layout *)d)->type;
+    uint32_t type = ((Layout *)a)->type;
     // Sums that are rounded between, in 16 bits or in TF32 are forbidden.
     REQUIRE(w->reduction == 2, "reduction %u", w->reduction);
     uint64_t forbidden = 0x100 | (type == R_32F || type == R_64F ? 0x070000 : 0) | (type == R_64F ? 0x080200 : 0);
@@ -232,7 +233,7 @@ typedef struct { Product product; Layout a, b, d; const char *left, *right; char
 
 static void multiply(void *data) {
     Call *c = data;
-    size_t size = bytes_of(c->d.type);
+    size_t size = bytes_of(c->a.type), out_size = bytes_of(c->d.type);
     fake_require_memory(c->left, reach(&c->a)), fake_require_memory(c->right, reach(&c->b));
     fake_require_memory(c->to, reach(&c->d));
     if (c->bytes) fake_require_memory(c->workspace, c->bytes), memset(c->workspace, 0x77, c->bytes);
@@ -248,10 +249,10 @@ static void multiply(void *data) {
                                    * wide(c->b.type, c->right + size * (y + (uint64_t)(batch * c->b.step)));
                     sum = c->product.scale == R_64F ? sum + product : (float)((float)sum + (float)product);
                 }
-                char *at = c->to + size * (row + column * (uint64_t)c->d.pitch + (uint64_t)(batch * c->d.step));
+                char *at = c->to + out_size * (row + column * (uint64_t)c->d.pitch + (uint64_t)(batch * c->d.step));
                 // Where the factor is 0, what stands there is not read.
                 double result = c->alpha * sum + (c->beta != 0 ? c->beta * wide(c->d.type, at) : 0);
-                if (c->d.type == setting("FAKE_BLAS_WRONG", 99) && row + column == 0) result += 0.5;
+                if (c->a.type == setting("FAKE_BLAS_WRONG", 99) && row + column == 0) result += 0.5;
                 narrow(c->d.type, result, at);
             }
     free(c);
@@ -265,7 +266,7 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
     Layout *al = living(a_layout, LAYOUT), *bl = living(b_layout, LAYOUT), *dl = living(d_layout, LAYOUT);
     check(p, al, bl, living(c_layout, LAYOUT), dl);
     REQUIRE(c == d, "a result elsewhere than what it is added to");
-    REQUIRE(algorithm->data[0] == 0xa160 && algorithm->data[2] == dl->type, "an algorithm of another product");
+    REQUIRE(algorithm->data[0] == 0xa160 && algorithm->data[2] == al->type, "an algorithm of another product");
     REQUIRE(bytes == algorithm->data[1] && (bytes == 0 || workspace), "temporary memory that is not the algorithm's");
     const void *addresses[] = {a, b, d};
     for (int i = 0; i < 3; i++)

@@ -43,7 +43,10 @@ fn compiled() -> usize {
 fn matmuls_equal_the_cpu() {
     with_fake("blas::matmuls_equal_the_cpu", &[], || {
         let (engine, cpu) = (engine(), CpuBackend::new(1));
-        assert_eq!(engine.remarks(), ["matmuls of f16, bf16, f32, f64 matrices by cuBLASLt 13.4.1"]);
+        assert_eq!(
+            engine.remarks(),
+            ["matmuls of f16, bf16, f32, f64, f32 by f16, f32 by bf16 matrices by cuBLASLt 13.4.1"]
+        );
         let kernels = compiled();
         for dtype in DTYPES {
             for &(a, b, expected) in ARRANGEMENTS {
@@ -215,7 +218,7 @@ fn wrong_results_are_found_out() {
         let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
         let said = engine.remarks();
-        assert_eq!(said[0], "matmuls of bf16, f32, f64 matrices by cuBLASLt 13.4.1");
+        assert_eq!(said[0], "matmuls of bf16, f32, f64, f32 by bf16 matrices by cuBLASLt 13.4.1");
         assert!(
             said[1].starts_with("matmuls of f16 matrices are not by cuBLASLt 13.4.1: it gives"),
             "{said:?}"
@@ -251,7 +254,10 @@ fn a_proof_without_memory_is_tried_again() {
         let outcome = conformance::check_case(&square(DType::F32), &engine, &CpuBackend::new(1));
         assert!(matches!(outcome, Outcome::Agreed), "{outcome:?}");
         assert_eq!(calls("matmul"), 4);
-        assert!(engine.remarks()[0].starts_with("matmuls of f16, bf16, f32, f64 matrices by cuBLASLt"));
+        assert!(
+            engine.remarks()[0]
+                .starts_with("matmuls of f16, bf16, f32, f64, f32 by f16, f32 by bf16 matrices by cuBLASLt")
+        );
     });
 }
 
@@ -290,7 +296,8 @@ fn multiply(
 ) -> Result<GemmOutcome, Fault> {
     let matrices = |pitch| MatrixBatch { pitch, transposed: false, step: 0 };
     let (a, b, out) = (matrices(k), matrices(n), matrices(n));
-    let product = BatchedGemm { dtype: DType::F32, m, n, k, batch: 1, a, b, out, accumulate };
+    let product =
+        BatchedGemm { dtype: DType::F32, out_dtype: DType::F32, m, n, k, batch: 1, a, b, out, accumulate };
     let library = driver.blas().unwrap().unwrap();
     library.multiply(&product, (memories[0], 0), (memories[1], 0), (memories[2], 0))
 }
@@ -476,7 +483,10 @@ fn streams_stay_while_a_library_is_proven() {
                 assert_eq!(engine.set_streams(2), 2);
                 changed.store(true, Ordering::SeqCst);
             });
-            assert_eq!(engine.remarks(), ["matmuls of f16, bf16, f32, f64 matrices by a slow library"]);
+            assert_eq!(
+                engine.remarks(),
+                ["matmuls of f16, bf16, f32, f64, f32 by f16, f32 by bf16 matrices by a slow library"]
+            );
         });
         assert!(changed.load(Ordering::SeqCst));
     });

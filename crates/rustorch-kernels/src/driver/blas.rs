@@ -38,11 +38,13 @@ pub enum GemmOutcome {
     NotNow,
 }
 
-/// A batch of matmuls `[m, k] · [k, n]` of one dense dtype.
+/// A batch of matmuls `[m, k] · [k, n]` of dense matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchedGemm {
-    /// The dtype of all three.
+    /// The dtype of `a` and `b`.
     pub dtype: DType,
+    /// The dtype of the result: that of the factors, or `F32` where these have 16 bits.
+    pub out_dtype: DType,
     /// Rows of `a` and of the result; not 0.
     pub m: usize,
     /// Columns of `b` and of the result; not 0.

@@ -25,7 +25,7 @@ const ROWS: usize = WORKGROUP as usize / LANES;
 const TILE: usize = 4;
 
 /// The most rows of activations for which reading the weight is what takes time.
-pub(super) const FEW: usize = 8;
+pub(crate) const FEW: usize = 8;
 
 /// Bytes that a thread reads at a time.
 const VECTOR: usize = 16;

@@ -172,6 +172,7 @@ fn batches_become_steps_and_calls() {
     let calls = calls(&a, &b);
     let gemm = BatchedGemm {
         dtype: DType::F32,
+        out_dtype: DType::F32,
         m: 3,
         n: 7,
         k: 5,

@@ -28,6 +28,7 @@ fn library() -> Option<&'static CublasLt> {
 fn product(dtype: DType, batch: usize) -> BatchedGemm {
     BatchedGemm {
         dtype,
+        out_dtype: dtype,
         m: 3,
         n: 7,
         k: 5,
@@ -148,7 +149,8 @@ fn every_arrangement_is_described() {
             let (m, n, k) = (*m, *n, *k);
             let out = MatrixBatch { pitch: n, transposed: false, step: calls * m * n };
             let (a, b) = (matrices(a, batch), matrices(b, batch));
-            let product = BatchedGemm { dtype, m, n, k, batch, a, b, out, accumulate: true };
+            let product =
+                BatchedGemm { dtype, out_dtype: dtype, m, n, k, batch, a, b, out, accumulate: true };
             let described = Described::new(library, &product).unwrap().unwrap();
             let operation = |attribute| {
                 let raw = described.product.raw;
@@ -192,7 +194,7 @@ fn wishes_are_kept() {
 fn what_the_library_refuses_is_an_error() {
     let Some(library) = library() else { return };
     let kind = Kind::of(DType::F32).unwrap();
-    let made = LayoutOf::new(library, &kind, product(DType::F32, 1).a, [3, 5], 1).unwrap();
+    let made = LayoutOf::new(library, kind.data, product(DType::F32, 1).a, [3, 5], 1).unwrap();
     let said = made.set(Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1_i64).unwrap_err();
     assert_eq!(said, "cublasLtMatrixLayoutSetAttribute says CUBLAS_STATUS_INVALID_VALUE (7)");
 }

@@ -1,7 +1,8 @@
 //! GEMMs by the vendor's BLAS library, if the driver has one.
 //!
-//! A library accumulates in its own order, so it only gets GEMMs whose order is unspecified: dense matrices of one dtype that
-//! need not be batch-invariant. A bias is broadcast into the result first, and the library accumulates onto it before it
+//! A library accumulates in its own order, so it only gets GEMMs whose order is unspecified: dense matrices that need not be
+//! batch-invariant, of one dtype; or many rows of `f32` activations with a weight of 16 bits, to whose dtype they are rounded
+//! first, as [`Numerics::Ggml`] says. A bias is broadcast into the result first, and the library accumulates onto it before it
 //! rounds; an activation is a launch of its own. Where the library does not support a GEMM, or lacks workspace, the engine's
 //! kernels are used.
 
@@ -15,12 +16,43 @@ use crate::driver::{BlasLibrary, GemmOutcome};
 use crate::plan::Request;
 use crate::{Driver, family};
 use parts::Parts;
-use rustorch_core::{CopyOp, DType, Fault, Layout, MatMul, Op, TensorMeta, UnaryOp, packed_bytes};
+use rustorch_core::{
+    Cast, CopyOp, DType, Fault, Layout, MatMul, Numerics, Op, TensorMeta, UnaryOp, packed_bytes,
+};
+use smallvec::SmallVec;
 use std::sync::OnceLock;
+
+/// The dtypes of a GEMM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GemmDTypes {
+    factors: DType,
+    result: DType,
+}
+
+impl GemmDTypes {
+    const fn of(factors: DType, result: DType) -> GemmDTypes {
+        GemmDTypes { factors, result }
+    }
+
+    /// In words for people: those of the operands.
+    fn label(self) -> String {
+        match self {
+            GemmDTypes { factors, result } if factors == result => factors.to_string(),
+            GemmDTypes { factors, result } => format!("{result} by {factors}"),
+        }
+    }
+}
 
 /// The dtypes that go to a library. Complex numbers stay: libraries save multiplications of them at the price of the smaller
 /// part's last places.
-const DTYPES: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+const DTYPES: [GemmDTypes; 6] = [
+    GemmDTypes::of(DType::F16, DType::F16),
+    GemmDTypes::of(DType::BF16, DType::BF16),
+    GemmDTypes::of(DType::F32, DType::F32),
+    GemmDTypes::of(DType::F64, DType::F64),
+    GemmDTypes::of(DType::F16, DType::F32),
+    GemmDTypes::of(DType::BF16, DType::F32),
+];
 
 /// What was found of each of [`DTYPES`]: nothing yet, that it is right, or what is wrong with it.
 #[derive(Debug, Default)]
@@ -34,15 +66,23 @@ fn if_it_fits<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
     }
 }
 
-/// Whether a library may do an operation.
-fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> bool {
-    let [dtype, other] = [args[0].dtype, args[1].dtype];
-    // A function of a sum that is rounded to 16 bits before may be far from one of the sum.
-    let function = match op.activation {
-        None | Some(UnaryOp::Relu) => true,
-        Some(_) => matches!(dtype, DType::F32 | DType::F64),
+/// The dtypes in which a library may do an operation; `None` if it may not.
+fn allowed(op: &MatMul, args: &[TensorMeta<'_>]) -> Option<GemmDTypes> {
+    let [x, w] = [args[0].dtype, args[1].dtype];
+    let dtypes = if x == DType::F32 && matches!(w, DType::F16 | DType::BF16) {
+        // Few rows have a kernel, which rounds them as it reads the weight.
+        let rows = args[0].dims()[args[0].dims().len() - 2];
+        let free = op.numerics == Numerics::Ggml && !op.batch_invariant && rows > family::matvec::FEW;
+        free.then_some(GemmDTypes::of(w, x))
+    } else {
+        // A function of a sum that is rounded to 16 bits before may be far from one of the sum.
+        let function = match op.activation {
+            None | Some(UnaryOp::Relu) => true,
+            Some(_) => matches!(x, DType::F32 | DType::F64),
+        };
+        (op.allows_reassociation(x, w) && function).then_some(GemmDTypes::of(x, x))
     };
-    op.allows_reassociation(dtype, other) && function && DTYPES.contains(&dtype)
+    dtypes.filter(|dtypes| DTYPES.contains(dtypes))
 }
 
 impl<D: Driver> Engine<D> {
@@ -56,27 +96,71 @@ impl<D: Driver> Engine<D> {
         outs: &[&Memory<D>],
     ) -> Result<bool, Fault> {
         let Op::MatMul(op) = request.op else { return Ok(false) };
-        if !allowed(op, request.args) {
-            return Ok(false);
-        }
+        let Some(dtypes) = allowed(op, request.args) else { return Ok(false) };
         let Some(Ok(library)) = self.driver().blas() else { return Ok(false) };
-        let [a, b, out] = [request.args[0].layout, request.args[1].layout, request.outs[0].layout];
-        let dtype = request.outs[0].dtype;
-        let Some(parts) = Parts::of(dtype, [a, b, out]) else { return Ok(false) };
-        if !library.takes(&parts.product) || !self.proven(library, dtype)? {
+        let rounds = request.args[0].dtype != dtypes.factors;
+        let packed = Layout::contiguous(request.args[0].layout.shape().clone());
+        let a = if rounds { &packed } else { request.args[0].layout };
+        let [b, out] = [request.args[1].layout, request.outs[0].layout];
+        let Some(parts) = Parts::of(dtypes, [a, b, out]) else { return Ok(false) };
+        if !library.takes(&parts.product) || !self.proven(library, dtypes)? {
             return Ok(false);
         }
         let target = (&request.outs[0], outs[0]);
-        let Some(activation) = op.activation else {
-            return self.multiply_into(submission, request.args, args, parts, library, target);
-        };
-        let contiguous = Layout::contiguous(out.shape().clone());
-        let Some(parts) = Parts::of(dtype, [a, b, &contiguous]) else { return Ok(false) };
-        let scratch = self.take_scratch(submission, packed_bytes(dtype, contiguous.numel()));
+        if !rounds {
+            return self.multiply_and_apply(
+                submission,
+                op,
+                (request.args, args),
+                (dtypes, parts),
+                library,
+                target,
+            );
+        }
+        let scratch = self.take_scratch(submission, packed_bytes(dtypes.factors, packed.numel()));
         // The engine's kernels need none.
         let Some((size, memory)) = if_it_fits(scratch)? else { return Ok(false) };
-        let sums = (&TensorMeta { layout: &contiguous, ..request.outs[0] }, &memory);
-        let result = self.multiply_into(submission, request.args, args, parts, library, sums);
+        let rounded = TensorMeta { dtype: dtypes.factors, layout: &packed, ..request.args[0] };
+        let mut metas = SmallVec::<[TensorMeta<'_>; 3]>::from_slice(request.args);
+        let mut memories = SmallVec::<[&Memory<D>; 3]>::from_slice(args);
+        let cast = Op::Cast(Cast { to: dtypes.factors });
+        let mut result = self.follow(submission, &cast, (&request.args[0], args[0]), (&rounded, &memory));
+        if matches!(result, Ok(true)) {
+            (metas[0], memories[0]) = (rounded, &memory);
+            result = self.multiply_and_apply(
+                submission,
+                op,
+                (&metas, &memories),
+                (dtypes, parts),
+                library,
+                target,
+            );
+        }
+        drop(memories);
+        self.give_scratch(submission, [(size, memory)]);
+        result
+    }
+
+    /// Matmuls of factors of the library's dtypes, bias, and the operation's activation.
+    fn multiply_and_apply(
+        &self,
+        submission: &Submission<'_>,
+        op: &MatMul,
+        (metas, args): (&[TensorMeta<'_>], &[&Memory<D>]),
+        (dtypes, parts): (GemmDTypes, Parts),
+        library: &dyn BlasLibrary<D::Memory>,
+        target: (&TensorMeta<'_>, &Memory<D>),
+    ) -> Result<bool, Fault> {
+        let Some(activation) = op.activation else {
+            return self.multiply_into(submission, metas, args, parts, library, target);
+        };
+        let [a, b, out] = [metas[0].layout, metas[1].layout, target.0.layout];
+        let contiguous = Layout::contiguous(out.shape().clone());
+        let Some(parts) = Parts::of(dtypes, [a, b, &contiguous]) else { return Ok(false) };
+        let scratch = self.take_scratch(submission, packed_bytes(dtypes.result, contiguous.numel()));
+        let Some((size, memory)) = if_it_fits(scratch)? else { return Ok(false) };
+        let sums = (&TensorMeta { layout: &contiguous, ..*target.0 }, &memory);
+        let result = self.multiply_into(submission, metas, args, parts, library, sums);
         let result = match result {
             Ok(true) => self.follow(submission, &Op::Unary(activation), sums, target),
             other => other,
@@ -134,20 +218,20 @@ impl<D: Driver> Engine<D> {
 
     /// Whether the library computes GEMMs of a dtype as it should on this device. Found out at the first one for which there
     /// is the memory to.
-    fn proven(&self, library: &dyn BlasLibrary<D::Memory>, dtype: DType) -> Result<bool, Fault> {
-        let Some(i) = DTYPES.iter().position(|&known| known == dtype) else { return Ok(false) };
+    fn proven(&self, library: &dyn BlasLibrary<D::Memory>, dtypes: GemmDTypes) -> Result<bool, Fault> {
+        let Some(i) = DTYPES.iter().position(|&known| known == dtypes) else { return Ok(false) };
         let proof = &self.proofs.0[i];
         if let Some(found) = proof.get() {
             return Ok(found.is_ok());
         }
         // Two threads may find out at once, and will find the same.
-        let Some(found) = if_it_fits(proof::of(self.driver(), library, dtype))?.flatten() else {
+        let Some(found) = if_it_fits(proof::of(self.driver(), library, dtypes))?.flatten() else {
             return Ok(false);
         };
-        let (device, name) = (self.hardware.device, library.name());
+        let (device, name, dtypes) = (self.hardware.device, library.name(), dtypes.label());
         match &found {
-            Ok(()) => tracing::debug!(%device, %dtype, "matmuls by {name}"),
-            Err(why) => tracing::warn!(%device, %dtype, "matmuls not by {name}: {why}"),
+            Ok(()) => tracing::debug!(%device, %dtypes, "matmuls by {name}"),
+            Err(why) => tracing::warn!(%device, %dtypes, "matmuls not by {name}: {why}"),
         }
         Ok(proof.get_or_init(|| found).is_ok())
     }
@@ -163,16 +247,17 @@ impl<D: Driver> Engine<D> {
         };
         let mut used = Vec::new();
         let mut remarks = Vec::new();
-        for (dtype, proof) in DTYPES.iter().zip(&self.proofs.0) {
-            match self.proven(library, *dtype) {
-                Ok(true) => used.push(dtype.to_string()),
+        for (&dtypes, proof) in DTYPES.iter().zip(&self.proofs.0) {
+            let label = dtypes.label();
+            match self.proven(library, dtypes) {
+                Ok(true) => used.push(label),
                 Ok(false) => {
                     let wrong = proof.get().and_then(|found| found.as_ref().err());
                     let why = wrong.map_or("there is no memory to try it at present", String::as_str);
-                    remarks.push(format!("matmuls of {dtype} matrices are not by {}: {why}", library.name()));
+                    remarks.push(format!("matmuls of {label} matrices are not by {}: {why}", library.name()));
                 }
                 Err(fault) => {
-                    remarks.push(format!("matmuls of {dtype} matrices cannot be tried: {fault}"));
+                    remarks.push(format!("matmuls of {label} matrices cannot be tried: {fault}"));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! From layouts to BLAS descriptors: leading dimensions and strided batches.
 
+use super::GemmDTypes;
 use crate::driver::{BatchedGemm, MatrixBatch};
 use crate::family::matmul::leading;
 use crate::library::strided::Grid;
@@ -18,8 +19,8 @@ pub(super) struct Parts {
 const MOST: usize = 64;
 
 impl Parts {
-    /// A matmul `a · b` of dense matrices of a dtype; `None` if it multiplies nothing, or if operands lie otherwise.
-    pub(super) fn of(dtype: DType, [a, b, out]: [&Layout; 3]) -> Option<Parts> {
+    /// A matmul `a · b` of dense matrices; `None` if it multiplies nothing, or if operands lie otherwise.
+    pub(super) fn of(GemmDTypes { factors, result }: GemmDTypes, [a, b, out]: [&Layout; 3]) -> Option<Parts> {
         let last_two = |numbers: &[usize]| [numbers[numbers.len() - 2], numbers[numbers.len() - 1]];
         let ([m, k], [_, n]) = (last_two(a.dims()), last_two(b.dims()));
         if m == 0 || n == 0 || k == 0 || out.numel() == 0 {
@@ -36,7 +37,8 @@ impl Parts {
             Some(MatrixBatch { pitch, transposed, step: along(operand) })
         };
         let product = BatchedGemm {
-            dtype,
+            dtype: factors,
+            out_dtype: result,
             m,
             n,
             k,
@@ -59,7 +61,8 @@ impl Parts {
                 call /= grid.dims[d];
                 (0..3).for_each(|operand| places[operand] += i * grid.strides[operand][d]);
             }
-            places.map(|place| place * dtype.block_bytes())
+            let bytes = [factors, factors, result].map(DType::block_bytes);
+            std::array::from_fn(|operand| places[operand] * bytes[operand])
         };
         Some(Parts { product, starts: (0..calls).map(start).collect() })
     }

@@ -1,9 +1,10 @@
-//! Verification of a vendor's BLAS library, once per dtype, before its results are used.
+//! Verification of a vendor's BLAS library, once for each of the dtypes of factors and results, before its results are used.
 //!
 //! A small GEMM is compared with `f64` on the CPU, within the tolerances of the conformance suite. Its factors use every digit
 //! of their dtype, so a library that rounds them further (TF32 tensor cores), reads another layout, accumulates onto what it
 //! should overwrite, or writes between rows is detected.
 
+use super::GemmDTypes;
 use crate::Driver;
 use crate::driver::{BatchedGemm, BlasLibrary, GemmOutcome, MatrixBatch};
 use rustorch_core::{DType, Fault, bf16, f16};
@@ -16,13 +17,14 @@ const K: usize = 64;
 const GAP: usize = 8;
 
 /// Both ways in which factors may lie, and both in which results are made.
-fn gemms(dtype: DType) -> [BatchedGemm; 2] {
+fn gemms(dtypes: GemmDTypes) -> [BatchedGemm; 2] {
     let matrices = |rows: usize, columns: usize, transposed: bool, gap: usize| {
         let (lines, len) = if transposed { (columns, rows) } else { (rows, columns) };
         MatrixBatch { pitch: len + gap, transposed, step: lines * (len + gap) }
     };
     [(false, true, true), (true, false, false)].map(|(left, right, accumulate)| BatchedGemm {
-        dtype,
+        dtype: dtypes.factors,
+        out_dtype: dtypes.result,
         m: M,
         n: N,
         k: K,
@@ -34,37 +36,38 @@ fn gemms(dtype: DType) -> [BatchedGemm; 2] {
     })
 }
 
-/// What is wrong with the library's GEMMs of a dtype, if anything is; `None` if that cannot be found out now.
+/// What is wrong with the library's GEMMs of these dtypes, if anything is; `None` if that cannot be found out now.
 ///
 /// # Errors
 /// Those of the driver's memory and of the device: they tell nothing of the library.
 pub(super) fn of<D: Driver>(
     driver: &D,
     library: &dyn BlasLibrary<D::Memory>,
-    dtype: DType,
+    dtypes: GemmDTypes,
 ) -> Result<Option<Result<(), String>>, Fault> {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
-    for product in gemms(dtype) {
-        let BatchedGemm { a, b, out, .. } = product;
-        let mut fill = |len: usize| (0..len).map(|_| rounded(dtype, numbers.next())).collect::<Vec<f64>>();
-        let (left, right) = (fill(a.extent(M, K, BATCH)), fill(b.extent(K, N, BATCH)));
+    for product in gemms(dtypes) {
+        let BatchedGemm { a, b, out, dtype, out_dtype, .. } = product;
+        let mut fill =
+            |dtype, len: usize| (0..len).map(|_| rounded(dtype, numbers.next())).collect::<Vec<f64>>();
+        let (left, right) = (fill(dtype, a.extent(M, K, BATCH)), fill(dtype, b.extent(K, N, BATCH)));
         let before = match product.accumulate {
-            true => fill(BATCH * out.step),
+            true => fill(out_dtype, BATCH * out.step),
             // Whoever adds to this is found out.
             false => vec![f64::NAN; BATCH * out.step],
         };
-        let memories = [&left, &right, &before].map(|values| memory(driver, dtype, values));
-        let [left_memory, right_memory, out_memory] = memories;
-        let (left_memory, right_memory, out_memory) = (left_memory?, right_memory?, out_memory?);
+        let left_memory = memory(driver, dtype, &left)?;
+        let right_memory = memory(driver, dtype, &right)?;
+        let out_memory = memory(driver, out_dtype, &before)?;
         match library.multiply(&product, (&left_memory, 0), (&right_memory, 0), (&out_memory, 0))? {
             GemmOutcome::Given => {}
             GemmOutcome::Refused => return Ok(Some(Err("it has none".to_owned()))),
             GemmOutcome::NotNow => return Ok(None),
         }
-        let size = dtype.block_bytes();
+        let size = out_dtype.block_bytes();
         let mut bytes = vec![0; (before.len() * size).next_multiple_of(4)];
         driver.read(&out_memory, 0, &mut bytes)?;
-        let after: Vec<f64> = bytes.chunks_exact(size).map(|bytes| decoded(dtype, bytes)).collect();
+        let after: Vec<f64> = bytes.chunks_exact(size).map(|bytes| decoded(out_dtype, bytes)).collect();
         if let Some(why) = difference(&product, [&left, &right, &before], &after) {
             return Ok(Some(Err(why)));
         }
@@ -74,8 +77,8 @@ pub(super) fn of<D: Driver>(
 
 /// How results differ from what they should be, if they do.
 fn difference(product: &BatchedGemm, [left, right, before]: [&[f64]; 3], after: &[f64]) -> Option<String> {
-    let BatchedGemm { dtype, a, b, out, .. } = product;
-    let unit = match dtype {
+    let BatchedGemm { out_dtype, a, b, out, .. } = product;
+    let unit = match out_dtype {
         DType::F16 => 2f64.powi(-11),
         DType::BF16 => 2f64.powi(-8),
         DType::F32 => 2f64.powi(-24),

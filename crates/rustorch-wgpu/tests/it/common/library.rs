@@ -68,20 +68,20 @@ impl<D: Driver> BlasLibrary<D::Memory> for WithLibrary<D> {
         if matches!(self.library, Library::Stops(after) if call >= after) {
             return Ok(GemmOutcome::Refused);
         }
-        let &BatchedGemm { dtype, m, n, k, batch, accumulate, .. } = product;
-        let size = dtype.block_bytes();
-        let range = |start: usize, matrices: MatrixBatch, rows, columns| {
+        let &BatchedGemm { dtype, out_dtype, m, n, k, batch, accumulate, .. } = product;
+        let (size, out_size) = (dtype.block_bytes(), out_dtype.block_bytes());
+        let range = |start: usize, size: usize, matrices: MatrixBatch, rows, columns| {
             start..start + size * matrices.extent(rows, columns, batch)
         };
         let multiply = || {
-            let (left, left_at) = self.read(dtype, a.0, range(a.1, product.a, m, k))?;
-            let (right, right_at) = self.read(dtype, b.0, range(b.1, product.b, k, n))?;
-            let (mut result, at) = self.read(dtype, out.0, range(out.1, product.out, m, n))?;
+            let (left, left_at) = self.read(dtype, a.0, range(a.1, size, product.a, m, k))?;
+            let (right, right_at) = self.read(dtype, b.0, range(b.1, size, product.b, k, n))?;
+            let (mut result, at) = self.read(out_dtype, out.0, range(out.1, out_size, product.out, m, n))?;
             for matrix in 0..batch {
                 for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-                    let place = at + size * product.out.at(matrix, row, column);
+                    let place = at + out_size * product.out.at(matrix, row, column);
                     let old = match accumulate && self.library != Library::Forgets {
-                        true => decoded(dtype, &result[place..]),
+                        true => decoded(out_dtype, &result[place..]),
                         false => 0.0,
                     };
                     // From the last to the first, and what was there at the end.
@@ -98,7 +98,7 @@ impl<D: Driver> BlasLibrary<D::Memory> for WithLibrary<D> {
                     if matrix + row + column == 0 && self.library == Library::Errs(dtype) {
                         value += 0.01;
                     }
-                    encode(dtype, value, &mut result[place..]);
+                    encode(out_dtype, value, &mut result[place..]);
                 }
             }
             self.driver.write(out.0, out.1 - at, &result)
