@@ -27,6 +27,18 @@ impl Dialect {
     }
 }
 
+/// A function of the shader that a device has an instruction for, which no shading language names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Intrinsic {
+    /// The name of the function in the shader. Its own body is what computes the same where the instruction does not exist.
+    pub name: &'static str,
+    /// A condition of the preprocessor under which the instruction exists.
+    pub condition: &'static str,
+    /// Statements in the dialect that end with a `return`. `$0`, `$1`, … are the names of the arguments, `$result` is that of
+    /// the type of the result.
+    pub body: &'static str,
+}
+
 /// What to write, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -46,12 +58,22 @@ pub struct Options {
     /// Whether pointers to storage buffers are `restrict`. WebGPU forbids that a buffer which a kernel writes is bound a
     /// second time, so `true` is right for shaders that keep to that; use `false` where one buffer may be bound twice.
     pub restrict: bool,
+    /// Functions that become instructions of the device.
+    pub intrinsics: &'static [Intrinsic],
 }
 
 impl Options {
-    /// WGSL's own rules: zeroed workgroup variables, buffers that do not overlap, no sizes of buffers; indices are taken as they are.
+    /// WGSL's own rules: zeroed workgroup variables, buffers that do not overlap, no sizes of buffers; indices are taken as they
+    /// are, and functions are what the shader says.
     pub const fn new(dialect: Dialect) -> Self {
-        Self { dialect, zero_workgroup: true, buffer_sizes: false, bounds_checks: false, restrict: true }
+        Self {
+            dialect,
+            zero_workgroup: true,
+            buffer_sizes: false,
+            bounds_checks: false,
+            restrict: true,
+            intrinsics: &[],
+        }
     }
 }
 

@@ -45,7 +45,18 @@ pub(crate) fn write_function(program: &mut Program<'_>, handle: Handle<Function>
     let mut body = Body::new(program, function, info, Scope::Function(handle))?;
     body.locals()?;
     body.block(&function.body)?;
-    Ok(format!("{head}{}}}\n", without_last_return(&body.out)))
+    let own = without_last_return(&body.out).to_owned();
+    let known = function.name.as_deref();
+    let Some(intrinsic) = program.options.intrinsics.iter().find(|intrinsic| known == Some(intrinsic.name))
+    else {
+        return Ok(format!("{head}{own}}}\n"));
+    };
+    let mut text = intrinsic.body.replace("$result", &result);
+    for index in 0..function.arguments.len() {
+        let name = &program.names[&NameKey::FunctionArgument(handle, index as u32)];
+        text = text.replace(&format!("${index}"), name);
+    }
+    Ok(format!("{head}#if {}\n{text}\n#else\n{own}#endif\n}}\n", intrinsic.condition))
 }
 
 /// An entry point.

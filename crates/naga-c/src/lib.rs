@@ -81,7 +81,7 @@ mod statements;
 mod subgroups;
 mod types;
 
-pub use api::{Argument, ArgumentKind, Dialect, EntryPoint, Options, Output};
+pub use api::{Argument, ArgumentKind, Dialect, EntryPoint, Intrinsic, Options, Output};
 pub use error::Error;
 
 /// Writes the compute entry point named `entry`, or all compute entry points if `entry` is `None`.

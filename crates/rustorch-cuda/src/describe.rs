@@ -69,6 +69,7 @@ pub(crate) fn hardware(device: CUdevice, place: Device, driver: &str) -> Result<
         f64: true,
         i64: true,
         subgroups: Some(Subgroups { least: warp, most: warp }),
+        tensor_cores: capability >= 80,
         software: false,
         workgroup: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         workgroup_memory: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,

@@ -31,6 +31,9 @@ pub struct Hardware {
     /// Subgroup sizes. From a driver: what the device has; from an engine: what its kernels use, see
     /// [`SubgroupUse`](crate::SubgroupUse).
     pub subgroups: Option<Subgroups>,
+    /// Whether the 32 threads of a subgroup multiply small matrices together, at a higher rate than each by itself. Kernels do so
+    /// only where they use subgroups.
+    pub tensor_cores: bool,
     /// Whether it is a software renderer that runs on the CPU.
     pub software: bool,
     /// Maximum invocations per workgroup.

@@ -1,6 +1,7 @@
 //! Translation of WGSL kernels to OpenCL C and CUDA C++.
 
 use crate::Language;
+use crate::library::mma;
 use crate::wgsl::{HALF, HALF_OF_HARDWARE, Wgsl};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga_c::{ArgumentKind, Dialect, Options};
@@ -50,6 +51,7 @@ pub fn translate(wgsl: &Wgsl, language: Language) -> Result<Translated, String> 
         zero_workgroup: wgsl.checked,
         bounds_checks: wgsl.checked,
         restrict: !wgsl.checked,
+        intrinsics: if language == Language::CudaC { mma::INTRINSICS } else { &[] },
         ..Options::new(dialect)
     };
     let mut output = naga_c::write(&module, &info, None, &options).map_err(|error| error.to_string())?;

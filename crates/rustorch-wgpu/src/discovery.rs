@@ -193,6 +193,7 @@ impl Adapter {
             f64: features.contains(wgpu::Features::SHADER_F64),
             i64: features.contains(wgpu::Features::SHADER_INT64),
             subgroups: subgroups.filter(|_| features.contains(wgpu::Features::SUBGROUP)),
+            tensor_cores: false,
             software: self.is_software(),
             workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
             workgroup_memory: limits.max_compute_workgroup_storage_size,

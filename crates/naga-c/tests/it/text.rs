@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::common as support;
-use naga_c::{Dialect, Options};
+use naga_c::{Dialect, Intrinsic, Options};
 
 fn compare(name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/expected");
@@ -68,4 +68,29 @@ fn options() {
         // Sizes are only asked for where they are used.
         assert_eq!(text(Options { buffer_sizes: true, ..usual }), text(usual));
     }
+}
+
+#[test]
+fn functions_become_instructions() {
+    let wgsl = "
+        @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        fn sum(a1: u32, b: u32) -> u32 { return a1 + b; }
+        fn other(a: u32) -> u32 { return a * 2u; }
+        @compute @workgroup_size(1) fn f() { x[0] = sum(x[1], other(x[2])); }";
+    let (module, info) = support::module(wgsl);
+    const SUM: &[Intrinsic] = &[Intrinsic {
+        name: "sum",
+        condition: "__CUDA_ARCH__ >= 200",
+        body: "$result r; asm(\"add.u32 %0, %1, %2;\" : \"=r\"(r) : \"r\"($0), \"r\"($1)); return r;",
+    }];
+    let options = Options { intrinsics: SUM, ..Options::new(Dialect::Cuda) };
+    let text = naga_c::write(&module, &info, Some("f"), &options).unwrap().source;
+    let plain = naga_c::write(&module, &info, Some("f"), &Options::new(Dialect::Cuda)).unwrap().source;
+    let argument = plain.split("u32 sum(u32 ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let instruction = format!(
+        "#if __CUDA_ARCH__ >= 200\nu32 r; asm(\"add.u32 %0, %1, %2;\" : \"=r\"(r) : \"r\"({argument}), \"r\"(b)); return r;\n#else\n"
+    );
+    assert!(text.contains(&instruction), "{text}");
+    // The function's own body stays for other devices, and nothing else changes.
+    assert_eq!(text.replacen(&instruction, "", 1).replacen("#endif\n", "", 1), plain);
 }

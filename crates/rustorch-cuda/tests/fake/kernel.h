@@ -207,6 +207,47 @@ REDUCE(and, unsigned, a & b) REDUCE(or, unsigned, a | b) REDUCE(xor, unsigned, a
 #define __reduce_and_sync(mask, v) emulated_reduce_and(__LINE__, mask, v)
 #define __reduce_or_sync(mask, v) emulated_reduce_or(__LINE__, mask, v)
 #define __reduce_xor_sync(mask, v) emulated_reduce_xor(__LINE__, mask, v)
+
+// Products of small matrices by a warp: C[16, 8] += A[16, k] · B[k, 8] of 8-bit integers. Where the elements are is of the PTX ISA,
+// "Matrix Fragments for mma.m16n8k16" and "mma.m16n8k32 with .u8/.s8": of A and B each register has four along k, those of a
+// thread's later registers are 8 rows below (A, odd ones) or 16 along k on.
+template <int K> static inline void emulated_mma(int *d, const unsigned *a, const unsigned *b, const int *c) {
+    static_assert(K == 16 || K == 32, "");
+    signed char left[16][K], right[K][8];
+    for (int register_of = 0; register_of < K / 8; register_of++) {
+        const uint64_t *given = emulator->exchange(__LINE__, 0xffffffffu, a[register_of]);
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++)
+                left[lane / 4 + 8 * (register_of % 2)][lane % 4 * 4 + i + 16 * (register_of / 2)] = (signed char)(given[lane] >> 8 * i);
+    }
+    for (int register_of = 0; register_of < K / 16; register_of++) {
+        const uint64_t *given = emulator->exchange(__LINE__, 0xffffffffu, b[register_of]);
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++) right[lane % 4 * 4 + i + 16 * register_of][lane / 4] = (signed char)(given[lane] >> 8 * i);
+    }
+    int own = (int)emulator->lane();
+    for (int i = 0; i < 4; i++) {
+        int row = own / 4 + 8 * (i / 2), column = own % 4 * 2 + i % 2, sum = c[i];
+        for (int k = 0; k < K; k++) sum += left[row][k] * right[k][column];
+        d[i] = sum;
+    }
+}
+static inline void ptx_mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32(
+    int &d0, int &d1, int &d2, int &d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, int c0, int c1, int c2, int c3) {
+    int d[4];
+    const unsigned a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
+    const int c[] = {c0, c1, c2, c3};
+    emulated_mma<32>(d, a, b, c);
+    d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
+static inline void ptx_mma_sync_aligned_m16n8k16_row_col_s32_s8_s8_s32(
+    int &d0, int &d1, int &d2, int &d3, unsigned a0, unsigned a1, unsigned b0, int c0, int c1, int c2, int c3) {
+    int d[4];
+    const unsigned a[] = {a0, a1}, b[] = {b0};
+    const int c[] = {c0, c1, c2, c3};
+    emulated_mma<16>(d, a, b, c);
+    d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
 #endif
 
 // How a kernel is called, from its type.

@@ -46,9 +46,9 @@ static const char *instruction(const char *at, FILE *file) {
     const char *end = at + 5, *close = strchr(end, '"');
     fputs("ptx_", file);
     for (; close && end < close && *end != ' '; end++) fputc(*end == '.' ? '_' : *end, file);
-    char number = '0'; // the operands stand in order
+    int number = 0; // the operands stand in order
     for (; close && end < close; end++)
-        if (*end == '%' && *++end != number++) return NULL;
+        if (*end == '%' && atoi(end + 1) != number++) return NULL;
     if (!close) return NULL;
     fputc('(', file);
     int depth = 0, operands = 0;
@@ -63,7 +63,7 @@ static const char *instruction(const char *at, FILE *file) {
         if (depth == 0 && *at == ')') fputc(')', file);
     }
     fputc(')', file);
-    return operands == number - '0' && depth < 0 ? at : NULL;
+    return operands == number && depth < 0 ? at : NULL;
 }
 
 static int word(char c) { return isalnum((unsigned char)c) || c == '_'; }

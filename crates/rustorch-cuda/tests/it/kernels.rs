@@ -19,7 +19,13 @@ use std::time::Instant;
 
 /// NVIDIA GPUs of the last years.
 fn hardware() -> Hardware {
-    Hardware { device: Device::cuda(0), language: Language::CudaC, window: Some(16), ..paper::strong() }
+    Hardware {
+        device: Device::cuda(0),
+        language: Language::CudaC,
+        tensor_cores: true,
+        window: Some(16),
+        ..paper::strong()
+    }
 }
 
 /// Kernels in a program.

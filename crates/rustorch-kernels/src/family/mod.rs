@@ -162,6 +162,8 @@ kernels! {
     WeightMatVec(weight::WeightMatVec),
     /// The same for many rows of activations, by tiles in workgroup memory.
     WeightTiled(weight::WeightTiled),
+    /// The same by tensor cores.
+    WeightTensor(weight::WeightTensor),
     /// One with few rows of unrounded activations.
     WeightGemv(weight::Gemv),
     /// One with many.

@@ -2,6 +2,7 @@
 
 mod called;
 pub(crate) mod kind;
+pub(crate) mod mma;
 mod order;
 mod register_row;
 mod ring;

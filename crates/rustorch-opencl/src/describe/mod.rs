@@ -74,6 +74,7 @@ pub(crate) fn hardware(api: &Api, platform: PlatformId, id: DeviceId, device: De
         f64: has("cl_khr_fp64"),
         i64: device_text(api, id, sys::DEVICE_PROFILE) == "FULL_PROFILE" || has("cles_khr_int64"),
         subgroups: subgroups(api, id, has),
+        tensor_cores: false,
         software: kind(api, id) == Kind::Cpu,
         workgroup: small(sys::DEVICE_MAX_WORK_GROUP_SIZE).min(u32::try_from(along_x).unwrap_or(u32::MAX)),
         workgroup_memory: small(sys::DEVICE_LOCAL_MEM_SIZE),

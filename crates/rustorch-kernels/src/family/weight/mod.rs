@@ -9,6 +9,8 @@ mod matmul;
 mod matvec;
 mod quantize;
 mod rows;
+mod strip;
+mod tensor;
 mod tiled;
 
 pub use dequantized::{Gemm, Gemv};
@@ -17,9 +19,9 @@ pub use matmul::WeightMatMul;
 pub use matvec::WeightMatVec;
 pub use quantize::QuantizeActivations;
 pub use rows::{Rows, plan as plan_rows};
+pub use tensor::WeightTensor;
 pub use tiled::WeightTiled;
 
-use crate::Hardware;
 use crate::family::matvec::FEW;
 use crate::family::{Plan, StepBuilder};
 use crate::plan::parameters::parameters;
@@ -27,6 +29,7 @@ use crate::plan::{Chosen, Operand, Place, QuantizedActivations, Request, line};
 use crate::splitting::row_pitch;
 use crate::table::{Blocks, DTypes, Row, row};
 use crate::wgsl::WORKGROUP;
+use crate::{Hardware, library};
 use format::{ActivationQuant, Format, TYPES, format};
 use group::GroupParams;
 use matmul::MatMulParams;
@@ -183,6 +186,9 @@ fn product(
         let tile = if experts || rows == 1 { 1 } else { matvec::TILE };
         let kernel = WeightMatVec { quant: format.quant, tile, bias, experts: choice, part };
         (kernel.into(), n.div_ceil(matvec::ROWS) * rows.div_ceil(tile))
+    } else if request.hardware.tensor_cores && library::adds_lanes(request.hardware, 32) {
+        let kernel = WeightTensor { quant: format.quant, bias };
+        (kernel.into(), n.div_ceil(tensor::COLUMNS) * rows.div_ceil(tensor::ROWS))
     } else {
         let kernel = WeightTiled { quant: format.quant, bias };
         (kernel.into(), n.div_ceil(tiled::COLUMNS) * rows.div_ceil(tiled::ROWS))

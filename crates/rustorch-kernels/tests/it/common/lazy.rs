@@ -129,6 +129,7 @@ impl Lazy {
             f64: false,
             i64: false,
             subgroups: None,
+            tensor_cores: false,
             software: true,
             workgroup: 256,
             workgroup_memory: 32 << 10,

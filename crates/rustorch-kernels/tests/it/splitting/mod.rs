@@ -13,6 +13,7 @@ use rustorch_kernels::{Arithmetic, Hardware};
 fn hardware(max_binding: u64) -> Hardware {
     Hardware {
         subgroups: None,
+        tensor_cores: false,
         software: true,
         workgroup: 256,
         workgroup_memory: 16 << 10,
