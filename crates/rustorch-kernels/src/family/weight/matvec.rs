@@ -1,15 +1,15 @@
 //! Few rows of quantized activations times a block-quantized weight: [`LANES`] threads for each row of the weight multiply blocks
-//! side by side, then some of them add the products to chains, block by block.
+//! side by side, then some of the workgroup add the products to chains, block by block.
 //!
-//! What limits it is how fast the weight is read: neighbouring threads read neighbouring bytes, and no thread waits for a sum
-//! before it reads on. Sums within a block are integers, hence exact in any order; those of blocks are added in the CPU's order,
-//! so that results are the CPU's to the last bit.
+//! What limits it is how fast the weight is read: the threads of a row bring its bytes to workgroup memory, neighbours
+//! neighbouring words, and those of the next blocks are on their way while these are multiplied. Sums within a block are
+//! integers, hence exact in any order; those of blocks are added in the CPU's order, so that results are the CPU's to the last bit.
 
 use super::format::{Format, Kind, format};
 use super::matmul::{MatMulParams, Words, activations, choose_expert, own_group};
 use crate::Hardware;
 use crate::library;
-use crate::wgsl::{LINEAR_GROUP, Module, WORKGROUP, Wgsl};
+use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
 use rustorch_core::{DType, QuantType};
 use std::fmt::Write;
 
@@ -22,8 +22,10 @@ const EIGHT: usize = 8;
 /// The most rows of activations that a thread multiplies with what it has read of a weight: each chain of each has a thread.
 pub(super) const TILE: usize = LANES / EIGHT;
 
-/// Rows of the weight that a workgroup has.
-pub(super) const ROWS: usize = WORKGROUP as usize / LANES;
+/// Rows of the weight that a workgroup has: the chains of all of them are added by its first threads.
+pub(super) const ROWS: usize = 4;
+
+const WORKGROUP: usize = LANES * ROWS;
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,13 +54,26 @@ fn blocks_at_once(format: &Format) -> usize {
 /// Blocks of 32 values in eight chains that a thread multiplies one after another.
 const ROUNDS: usize = 4;
 
+/// Words of workgroup memory for the bytes of a row's blocks, which need not begin with a word.
+fn words_of_row(format: &Format) -> usize {
+    (blocks_at_once(format) * format.bytes()).div_ceil(4) + 2
+}
+
+/// Whether a thread multiplies eight words of activations that follow one another, which it reads four at a time.
+pub(super) fn reads_vectors(format: &Format) -> bool {
+    matches!(format.kind, Kind::Blocks | Kind::Integer)
+}
+
 impl WeightMatVec {
     pub(in crate::family) fn wgsl(&self, hardware: &Hardware) -> Wgsl {
         let WeightMatVec { quant, tile, bias, experts, part } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
-        module.buffer("w", "array<u32>", false);
+        module.buffer("weights", "array<u32>", false);
         module.buffer("x", "array<u32>", false);
+        if reads_vectors(format) {
+            module.buffer("x_vectors", "array<vec4<u32>>", false);
+        }
         module.buffer("y", "array<f32>", true);
         if bias {
             module.buffer("bias", "array<f32>", false);
@@ -70,39 +85,55 @@ impl WeightMatVec {
         });
         let params = module.parameters::<MatMulParams>(part.then_some(()));
         let MatMulParams { n, rows, row_blocks, d, sums, s, operands } = &params;
+        let at_once = blocks_at_once(format);
+        let words_of_row = words_of_row(format);
         module.add(&library::exact(hardware));
+        // What functions of the format read.
+        module.add(&format!("var<workgroup> w: array<u32, {}>;", ROWS * words_of_row));
         module.add(library::BYTES);
         module.add(format.text);
-        let at_once = blocks_at_once(format);
-        // Products of a thread and a row, of two turns, so that one is added while the next is multiplied.
-        let slots = at_once * if format.kind == Kind::Blocks { 1 } else { EIGHT };
-        let store = 2 * ROWS * tile;
+        // Whether the threads of a block add their integers before these go to memory.
+        let together =
+            matches!(format.kind, Kind::Integer | Kind::Lanes) && library::adds_lanes(hardware, EIGHT);
+        if together && (format.mins || format.kind == Kind::Integer) {
+            module.use_subgroups();
+        }
+        let slots = match format.kind {
+            Kind::Blocks => at_once,
+            Kind::Integer if together => at_once,
+            _ => at_once * EIGHT,
+        };
+        let sets = ROWS * tile;
         module.add(&format!(
             "var<workgroup> products: array<f32, {}>;\nvar<workgroup> scales: array<f32, {}>;",
-            store * slots,
-            store * at_once
+            sets * slots,
+            sets * at_once
         ));
         if format.mins {
-            let minima = if format.kind == Kind::LaneBlocks { at_once } else { slots };
+            let minima = if format.kind == Kind::LaneBlocks || together { at_once } else { at_once * EIGHT };
             module.add(&format!(
                 "var<workgroup> minima: array<f32, {}>;\nvar<workgroup> scales_of_minima: array<f32, {}>;",
-                store * minima,
-                store * at_once
+                sets * minima,
+                sets * at_once
             ));
         }
         if format.lanes() {
             module.add(&format!("var<workgroup> chains: array<f32, {WORKGROUP}>;"));
         }
+        // Chains of a row of activations, and of all of them with a row of the weight.
+        let each = if format.lanes() { EIGHT } else { 1 };
+        let of_row = each * tile;
+        let bytes = format.bytes();
         let mut body = format!(
             "let parts = ({n} + {ROWS}u - 1u) / {ROWS}u;
             let group_number = {LINEAR_GROUP};
             let tile = group_number / parts;
+            let first_row = (group_number % parts) * {ROWS}u;
             let thread_of_row = local % {LANES}u;
             let own = local / {LANES}u;
             let lane = local % {EIGHT}u;
-            let row = (group_number % parts) * {ROWS}u + own;
             // Threads beyond the last row repeat it, because all must reach the barriers; they write nothing.
-            var base = {} + min(row, {n} - 1u) * {};
+            var base = {} + min(first_row + own, {n} - 1u) * {};
             let blocks = {row_blocks};\n",
             operands.weight, operands.row_bytes
         );
@@ -116,28 +147,60 @@ impl WeightMatVec {
             let of_choice = experts.map_or_else(String::new, |_| format!(" / {}", operands.extra[3]));
             let _ = writeln!(body, "let a{j} = x{j}{of_choice};");
         }
-        // Of which row of activations a thread has a chain.
-        let chain =
-            if format.lanes() { format!("thread_of_row / {EIGHT}u") } else { "thread_of_row".to_owned() };
         let _ = writeln!(
             body,
-            "let chain = {chain};
-            var acc = 0.0; var low = 0.0;
-            for (var start = 0u; start < blocks; start += {at_once}u) {{
-            let turn = ((start / {at_once}u) & 1u) * {ROWS}u + own;"
+            "let chain = local % {of_row}u / {each}u;
+            let own_set = local / {of_row}u * {tile}u + chain;
+            let has_chain = local < {}u;
+            let last_word = (base + blocks * {bytes}u - 1u) >> 2u;
+            var acc = 0.0; var low = 0.0;",
+            ROWS * of_row
         );
+        let loads = words_of_row.div_ceil(LANES);
+        for i in 0..loads {
+            let _ = writeln!(
+                body,
+                "var next{i} = weights[min((base >> 2u) + thread_of_row + {}u, last_word)];",
+                i * LANES
+            );
+        }
+        let _ = writeln!(
+            body,
+            "for (var start = 0u; start < blocks; start += {at_once}u) {{
+            let place = base + start * {bytes}u;
+            let bytes_of_row = own * {}u + (place & 3u);
+            let following = (place + {}u) >> 2u;",
+            4 * words_of_row,
+            at_once * bytes
+        );
+        for i in 0..loads {
+            let store = format!("w[own * {words_of_row}u + thread_of_row + {}u] = next{i};", i * LANES);
+            let _ = match (i + 1) * LANES <= words_of_row {
+                true => writeln!(body, "{store}"),
+                false => {
+                    writeln!(body, "if thread_of_row + {}u < {words_of_row}u {{ {store} }}", i * LANES)
+                }
+            };
+        }
+        body.push_str("workgroupBarrier();\n");
+        for i in 0..loads {
+            let _ = writeln!(
+                body,
+                "next{i} = weights[min(following + thread_of_row + {}u, last_word)];",
+                i * LANES
+            );
+        }
         let words = Words { d: d.to_string(), sums: sums.to_string(), s: s.to_string() };
-        body.push_str(&multiply(format, tile, &words));
+        body.push_str(&multiply(format, tile, &words, together));
         let _ = writeln!(
             body,
             "workgroupBarrier();
-            if chain < {tile}u {{
-                let own_set = turn * {tile}u + chain;
+            if has_chain {{
                 let count = min({at_once}u, blocks - start);
                 for (var t = 0u; t < count; t++) {{
                     let scale = scales[own_set * {at_once}u + t];"
         );
-        body.push_str(&add(format, slots, at_once));
+        body.push_str(&add(format, together));
         body.push_str("} }\n}\n");
         if format.lanes() {
             // Those four apart, then those two apart, then the last two.
@@ -154,17 +217,18 @@ impl WeightMatVec {
         let _ = writeln!(
             body,
             "let r = tile * {tile}u + chain;
-            if {writer}chain < {tile}u && r < {rows} && row < {n} {{
+            let row = first_row + local / {of_row}u;
+            if {writer}has_chain && r < {rows} && row < {n} {{
                 y[{} + r * {} + row] = {result}{plus};
             }}",
             operands.y_start, operands.pitch
         );
-        module.finish([WORKGROUP, 1, 1], &body)
+        module.finish([WORKGROUP as u32, 1, 1], &body)
     }
 }
 
 /// Statements that bring the products of a thread's part of its blocks to workgroup memory, and the scales of the blocks.
-fn multiply(format: &Format, tile: usize, words: &Words) -> String {
+fn multiply(format: &Format, tile: usize, words: &Words, together: bool) -> String {
     let (at_once, bytes) = (blocks_at_once(format), format.bytes());
     let Words { d, sums, s } = words;
     let mut text = String::new();
@@ -173,19 +237,18 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
             "let t = {of_thread};
             // Those beyond the last are not added.
             let b = min(start + t, blocks - 1u);
-            let at = base + b * {bytes}u;
+            let at = bytes_of_row + (b - start) * {bytes}u;
             let dw = {};\n",
             format.scale()
         )
     };
-    let place = |j: usize, slots: usize, slot: &str| format!("(turn * {tile}u + {j}u) * {slots}u + {slot}");
-    let of_block = |j: usize| place(j, at_once, "t");
+    let set = |j: usize| format!("(own * {tile}u + {j}u)");
+    let of_block = |j: usize| format!("{} * {at_once}u + t", set(j));
+    let of_lane = |j: usize| format!("{} * {}u + t * {EIGHT}u + lane", set(j), at_once * EIGHT);
     match format.kind {
         Kind::Blocks => {
             text += &block("thread_of_row");
-            text += &sums_of(tile, "i", "let q = codes(at, 0u, i);", |j| {
-                format!("sum{j} += dot4I8Packed(q, x[(a{j} * blocks + b) * 8u + i]);")
-            });
+            text += &vectors(tile, "(a{j} * blocks + b) * 2u", "", "codes(at, 0u, {i})");
             for j in 0..tile {
                 let _ = writeln!(
                     text,
@@ -205,7 +268,7 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
                     text,
                     "products[{}] = f32(dot4I8Packed(q, x[(a{j} * blocks + b) * 8u + lane]));
                     if lane == 0u {{ scales[{}] = dw * bitcast<f32>(x[{d} + a{j} * blocks + b]); }}",
-                    place(j, at_once * EIGHT, "t * 8u + lane"),
+                    of_lane(j),
                     of_block(j)
                 );
                 if format.mins {
@@ -227,11 +290,21 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
             text += &block(&format!("thread_of_row / {EIGHT}u"));
             let halves = 32 / format.group;
             if format.lanes() {
-                let scale =
-                    format!("let sc = scale(at, {});\nlet q = codes(at, g, lane);", own_group(format));
-                text += &sums_of(tile, "g", &scale, |j| {
-                    format!("sum{j} += sc * dot4I8Packed(q, x[(a{j} * blocks + b) * 64u + g * 8u + lane]);")
-                });
+                for j in 0..tile {
+                    let _ = writeln!(text, "var sum{j} = 0;");
+                }
+                let _ = writeln!(
+                    text,
+                    "for (var g = 0u; g < 8u; g++) {{\nlet sc = scale(at, {});\nlet q = codes(at, g, lane);",
+                    own_group(format)
+                );
+                for j in 0..tile {
+                    let _ = writeln!(
+                        text,
+                        "sum{j} += sc * dot4I8Packed(q, x[(a{j} * blocks + b) * 64u + g * 8u + lane]);"
+                    );
+                }
+                text.push_str("}\n");
                 if let Some(offset) = format.group_offset {
                     text.push_str(
                         "for (var i = 2u * lane; i < 2u * lane + 2u; i++) {\nlet sc = scale(at, i);\n",
@@ -245,24 +318,29 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
                     text.push_str("}\n");
                 }
             } else {
-                let quads = EIGHT / halves;
-                let scale = format!(
-                    "let sc = scale(at, lane * {halves}u + i / {quads}u);\nlet q = codes(at, lane, i);"
-                );
-                text += &sums_of(tile, "i", &scale, |j| {
-                    format!("sum{j} += sc * dot4I8Packed(q, x[(a{j} * blocks + b) * 64u + lane * 8u + i]);")
-                });
+                for part in 0..halves {
+                    let _ = writeln!(text, "let sc{part} = scale(at, lane * {halves}u + {part}u);");
+                }
+                let scale = if halves == 1 { "sc0 * " } else { "sc{h} * " };
+                text +=
+                    &vectors(tile, "(a{j} * blocks + b) * 16u + lane * 2u", scale, "codes(at, lane, {i})");
             }
             for j in 0..tile {
-                let _ = writeln!(
-                    text,
-                    "let dx{j} = bitcast<f32>(x[{d} + a{j} * blocks + b]);
-                    products[{}] = {};
-                    if lane == 0u {{ scales[{}] = dw * dx{j}; }}",
-                    place(j, at_once * EIGHT, "t * 8u + lane"),
-                    if format.lanes() { format!("f32(sum{j})") } else { format!("bitcast<f32>(sum{j})") },
-                    of_block(j)
-                );
+                let _ = writeln!(text, "let dx{j} = bitcast<f32>(x[{d} + a{j} * blocks + b]);");
+                match (format.lanes(), together) {
+                    (true, _) => {
+                        let _ = writeln!(text, "products[{}] = f32(sum{j});", of_lane(j));
+                    }
+                    (false, true) => {
+                        text += &library::add_lanes(&format!("sum{j}"), EIGHT);
+                        let _ =
+                            writeln!(text, "if lane == 0u {{ products[{}] = f32(sum{j}); }}", of_block(j));
+                    }
+                    (false, false) => {
+                        let _ = writeln!(text, "products[{}] = bitcast<f32>(sum{j});", of_lane(j));
+                    }
+                }
+                let _ = writeln!(text, "if lane == 0u {{ scales[{}] = dw * dx{j}; }}", of_block(j));
             }
             if format.mins {
                 let _ = writeln!(text, "let mw = f16_value(half_at(at + {}u));", format.dmin);
@@ -278,12 +356,20 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
                 }
                 text.push_str("}\n");
                 for j in 0..tile {
+                    match together {
+                        true => {
+                            text += &library::add_lanes(&format!("min{j}"), EIGHT);
+                            let _ =
+                                writeln!(text, "if lane == 0u {{ minima[{}] = f32(min{j}); }}", of_block(j));
+                        }
+                        false => {
+                            let _ = writeln!(text, "minima[{}] = bitcast<f32>(min{j});", of_lane(j));
+                        }
+                    }
                     let sign = if format.lanes() { "-" } else { "" };
                     let _ = writeln!(
                         text,
-                        "minima[{}] = bitcast<f32>(min{j});
-                        if lane == 0u {{ scales_of_minima[{}] = {sign}(mw * dx{j}); }}",
-                        place(j, at_once * EIGHT, "t * 8u + lane"),
+                        "if lane == 0u {{ scales_of_minima[{}] = {sign}(mw * dx{j}); }}",
                         of_block(j)
                     );
                 }
@@ -293,32 +379,46 @@ fn multiply(format: &Format, tile: usize, words: &Words) -> String {
     text
 }
 
-/// A loop of a variable over eight that adds to `sum{j}` of every row of activations.
-fn sums_of(tile: usize, variable: &str, read: &str, step: impl Fn(usize) -> String) -> String {
+/// Statements that sum, as `sum{j}`, the products of eight words of codes and of every row of activations, which begin with a
+/// vector. Of `code` `{i}` is the number of the word, of `scale` `{h}` the half that it is in.
+fn vectors(tile: usize, place: &str, scale: &str, code: &str) -> String {
     let mut text = String::new();
     for j in 0..tile {
-        let _ = writeln!(text, "var sum{j} = 0;");
+        let place = place.replace("{j}", &j.to_string());
+        let _ = writeln!(
+            text,
+            "var sum{j} = 0;\nlet first{j} = x_vectors[{place}];\nlet second{j} = x_vectors[{place} + 1u];"
+        );
     }
-    let _ = writeln!(text, "for (var {variable} = 0u; {variable} < 8u; {variable}++) {{\n{read}");
-    for j in 0..tile {
-        let _ = writeln!(text, "{}", step(j));
+    for i in 0..EIGHT {
+        let _ = writeln!(text, "let q{i} = {};", code.replace("{i}", &format!("{i}u")));
+        let (vector, part) = (["first", "second"][i / 4], ["x", "y", "z", "w"][i % 4]);
+        let scale = scale.replace("{h}", &(i / 4).to_string());
+        for j in 0..tile {
+            let _ = writeln!(text, "sum{j} += {scale}dot4I8Packed(q{i}, {vector}{j}.{part});");
+        }
     }
-    text.push_str("}\n");
     text
 }
 
-/// Statements that add block `t` of set `set` to a thread's chains.
-fn add(format: &Format, slots: usize, at_once: usize) -> String {
+/// Statements that add block `t` of set `own_set` to a thread's chains.
+fn add(format: &Format, together: bool) -> String {
+    let at_once = blocks_at_once(format);
+    let of_block = |array: &str| format!("{array}[own_set * {at_once}u + t]");
+    let of_lane =
+        |array: &str, lane: &str| format!("{array}[own_set * {}u + t * {EIGHT}u + {lane}]", at_once * EIGHT);
     // The sum of the integers of the threads of a block.
-    let whole = |array: &str| {
-        let parts: Vec<String> = (0..EIGHT)
-            .map(|l| format!("bitcast<i32>({array}[own_set * {slots}u + t * {EIGHT}u + {l}u])"))
-            .collect();
-        format!("f32({})", parts.join(" + "))
+    let whole = |array: &str| match together {
+        true => of_block(array),
+        false => {
+            let parts: Vec<String> =
+                (0..EIGHT).map(|l| format!("bitcast<i32>({})", of_lane(array, &format!("{l}u")))).collect();
+            format!("f32({})", parts.join(" + "))
+        }
     };
     let product = match format.kind {
-        Kind::Blocks => format!("products[own_set * {slots}u + t]"),
-        Kind::LaneBlocks | Kind::Lanes => format!("products[own_set * {slots}u + t * {EIGHT}u + lane]"),
+        Kind::Blocks => of_block("products"),
+        Kind::LaneBlocks | Kind::Lanes => of_lane("products", "lane"),
         Kind::Integer => whole("products"),
     };
     let mut text = match format.kind {
@@ -326,9 +426,9 @@ fn add(format: &Format, slots: usize, at_once: usize) -> String {
         Kind::Blocks | Kind::Integer => format!("acc = fused({product}, scale, acc);\n"),
     };
     if format.mins {
-        let scale = format!("scales_of_minima[own_set * {at_once}u + t]");
+        let scale = of_block("scales_of_minima");
         text += &match format.kind {
-            Kind::LaneBlocks => format!("low = fused({scale}, minima[own_set * {at_once}u + t], low);\n"),
+            Kind::LaneBlocks => format!("low = fused({scale}, {}, low);\n", of_block("minima")),
             Kind::Lanes => format!("low = fused({scale}, {}, low);\n", whole("minima")),
             Kind::Blocks | Kind::Integer => format!("low = fused({}, {scale}, low);\n", whole("minima")),
         };

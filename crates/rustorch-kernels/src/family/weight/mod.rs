@@ -193,9 +193,17 @@ fn product(
         let kernel = WeightTiled { quant: format.quant, bias };
         (kernel.into(), n.div_ceil(tiled::COLUMNS) * rows.div_ceil(tiled::ROWS))
     };
-    let mut launch = StepBuilder::new(request.hardware, kernel);
+    let vectors = matches!(kernel, crate::Kernel::WeightMatVec(_)) && matvec::reads_vectors(format);
+    let mut launch = match vectors {
+        true => StepBuilder::of_vectors(request.hardware, kernel),
+        false => StepBuilder::new(request.hardware, kernel),
+    };
     let operands = bind(&mut launch, request, format, quantized.rows, |launch| {
-        launch.bytes(quantized.place, 0..4 * quantized.words as u64, false).map(|_| ())
+        // Once as words, and once as vectors.
+        for _ in 0..1 + usize::from(vectors) {
+            launch.bytes(quantized.place, 0..4 * quantized.words as u64, false)?;
+        }
+        Ok(())
     })?;
     if let Some(tiles) = tiles {
         launch.bytes(tiles, 0..table_bytes(rows), false)?;
