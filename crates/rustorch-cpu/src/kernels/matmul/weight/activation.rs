@@ -7,6 +7,7 @@ use crate::kernels::matmul::rows::{Parts, StridedRows};
 use crate::{Isa, ThreadPool};
 use bytemuck::Zeroable;
 use rustorch_quant::{BlockQ8_0, BlockQ8_1, BlockQ8K, quantize_q8_0, quantize_q8_1, quantize_q8_k};
+use std::cell::Cell;
 
 /// Rows in a panel.
 pub(crate) const LANES: usize = 16;
@@ -15,11 +16,55 @@ pub(crate) const LANES: usize = 16;
 pub(crate) struct Activations {
     activation_quant: ActivationQuant,
     k: usize,
+    parts: Buffers,
+}
+
+/// The memory of [`Activations`].
+#[derive(Default)]
+struct Buffers {
     qs: Vec<i8>,
     d: Vec<f32>,
     s: Vec<f32>,
     sums16: Vec<i16>,
     sums32: Vec<i16>,
+}
+
+thread_local! {
+    /// Memory of activations that are no longer needed. Without it, each matmul of a prompt would have the system clear fresh
+    /// pages.
+    static SPARE: Cell<Buffers> = Cell::default();
+    /// The same of panels.
+    static SPARE_PANELS: Cell<Vec<PanelChunk>> = const { Cell::new(Vec::new()) };
+}
+
+/// The most bytes of codes and the most panels that a thread keeps.
+const KEPT: usize = 64 << 20;
+
+impl Drop for Activations {
+    fn drop(&mut self) {
+        if self.parts.qs.capacity() <= KEPT {
+            SPARE.set(std::mem::take(&mut self.parts));
+        }
+    }
+}
+
+/// Panels, one after the other, each of so many chunks as a row has.
+pub(crate) struct Panels(Vec<PanelChunk>);
+
+impl std::ops::Deref for Panels {
+    type Target = [PanelChunk];
+
+    fn deref(&self) -> &[PanelChunk] {
+        &self.0
+    }
+}
+
+impl Drop for Panels {
+    fn drop(&mut self) {
+        if self.0.capacity() * size_of::<PanelChunk>() <= KEPT {
+            SPARE_PANELS.set(std::mem::take(&mut self.0));
+        }
+    }
 }
 
 /// One row of [`Activations`].
@@ -70,15 +115,12 @@ impl Activations {
         x: &StridedRows<'_, f32>,
     ) -> Activations {
         let (rows, k) = (x.count, x.len());
-        let mut all = Activations {
-            activation_quant,
-            k,
-            qs: vec![0; rows * k],
-            d: vec![0.0; rows * (k / activation_quant.block())],
-            s: vec![0.0; if activation_quant == ActivationQuant::Q8_1 { rows * (k / 32) } else { 0 }],
-            sums16: vec![0; rows * (k / 16)],
-            sums32: vec![0; rows * (k / 32)],
-        };
+        let mut all = SPARE.take();
+        all.qs.resize(rows * k, 0);
+        all.d.resize(rows * (k / activation_quant.block()), 0.0);
+        all.s.resize(if activation_quant == ActivationQuant::Q8_1 { rows * (k / 32) } else { 0 }, 0.0);
+        all.sums16.resize(rows * (k / 16), 0);
+        all.sums32.resize(rows * (k / 32), 0);
         let parts = (
             Parts::new(all.qs.as_mut_ptr()),
             Parts::new(all.d.as_mut_ptr()),
@@ -111,29 +153,30 @@ impl Activations {
                 }
             }
         });
-        all
+        Activations { activation_quant, k, parts: all }
     }
 
     /// Row `i`.
     #[inline]
     pub(crate) fn row(&self, i: usize) -> Row<'_> {
         let part = |len: usize| i * len..(i + 1) * len;
-        let s = if self.s.is_empty() { 0 } else { self.k / 32 };
+        let all = &self.parts;
+        let s = if all.s.is_empty() { 0 } else { self.k / 32 };
         Row {
-            qs: &self.qs[part(self.k)],
-            d: &self.d[part(self.k / self.activation_quant.block())],
-            s: &self.s[part(s)],
-            sums16: &self.sums16[part(self.k / 16)],
-            sums32: &self.sums32[part(self.k / 32)],
+            qs: &all.qs[part(self.k)],
+            d: &all.d[part(self.k / self.activation_quant.block())],
+            s: &all.s[part(s)],
+            sums16: &all.sums16[part(self.k / 16)],
+            sums32: &all.sums32[part(self.k / 32)],
             next: std::ptr::null(),
         }
     }
 
-    /// The rows `rows` as panels, one after the other, with sums of groups of `group` values; lanes without a row stay
-    /// zero.
-    pub(crate) fn panels(&self, pool: &ThreadPool, rows: RowIds<'_>, group: usize) -> Vec<PanelChunk> {
+    /// The rows `rows` as panels, with sums of groups of `group` values. In lanes without a row stands anything.
+    pub(crate) fn panels(&self, pool: &ThreadPool, rows: RowIds<'_>, group: usize) -> Panels {
         let chunks = self.k.div_ceil(CHUNK);
-        let mut panels = vec![PanelChunk::ZERO; rows.len().div_ceil(LANES) * chunks];
+        let mut panels = SPARE_PANELS.take();
+        panels.resize(rows.len().div_ceil(LANES) * chunks, PanelChunk::ZERO);
         let parts = Parts::new(panels.as_mut_ptr());
         pool.run(rows.len().div_ceil(LANES), |p| {
             // SAFETY: panel `p` is claimed by one thread.
@@ -142,7 +185,7 @@ impl Activations {
                 interleave(self.activation_quant, &self.row(rows.get(i)), group, lane, panel);
             }
         });
-        panels
+        Panels(panels)
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const CHUNK: usize = 256;
 pub(crate) struct Chunk {
     /// Codes plus the type's offset.
     pub(crate) codes: [u8; CHUNK],
-    /// Codes times the scales of their groups ([`Kind::Lanes`], instead of `codes` and `int_scale`):
+    /// Codes times the scales of their groups ([`Kind::Lanes`] whose codes are not [`small`], instead of `codes`):
     /// `[value / 32][value % 2][lane][value % 4 / 2]`, so that pairs are adjacent that have the same position in their
     /// pairs of activations.
     pub(crate) scaled: [[[[i16; 2]; 8]; 2]; CHUNK / 32],
@@ -22,6 +22,9 @@ pub(crate) struct Chunk {
     pub(crate) min: [f32; 8],
     /// Scales of groups ([`Kind::Integer`]).
     pub(crate) int_scale: [i32; 16],
+    /// Scales ([`Kind::Lanes`]): `[value / 64][value % 32 / 16][value % 64 / 32]`, so that those are adjacent that a lane has in
+    /// 32 values and in the next ones.
+    pub(crate) scale_pairs: [[[i16; 2]; 2]; CHUNK / 64],
     /// What the sums of the activations of each group are multiplied with ([`Kind::Integer`]): minima, or else
     /// the scale times the negative of the offset, which is then part of the main sum.
     pub(crate) int_min: [i16; 16],
@@ -38,10 +41,16 @@ impl Chunk {
         scale: [0.0; 16],
         min: [0.0; 8],
         int_scale: [0; 16],
+        scale_pairs: [[[0; 2]; 2]; CHUNK / 64],
         int_min: [0; 16],
         d: 0.0,
         dmin: 0.0,
     };
+}
+
+/// Whether sums of products of four codes with activations fit into 16 bits: the codes have six bits at most.
+pub(crate) const fn small<W: Weight>() -> bool {
+    W::OFFSET <= 32 && W::PLANES == 1
 }
 
 /// Unpacks up to 256 values; scales, minima and codes alike.
@@ -50,7 +59,7 @@ pub(crate) fn unpack<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
     let mut codes = Codes::new();
     for (i, block) in blocks.iter().enumerate() {
         block.expand(&mut codes);
-        if matches!(W::KIND, Kind::Lanes) {
+        if matches!(W::KIND, Kind::Lanes) && !small::<W>() {
             scale_codes::<W>(&codes, &block.scales().0, 0, chunk);
             continue;
         }
@@ -101,6 +110,11 @@ pub(crate) fn unpack_scales<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
                 chunk.int_scale[i] = i32::from(scales[i]);
                 chunk.int_min[i] =
                     if W::MINS { i16::from(mins[i]) } else { -i16::from(W::OFFSET) * i16::from(scales[i]) };
+            }
+            for (p, halves) in chunk.scale_pairs.iter_mut().enumerate() {
+                for (half, pair) in halves.iter_mut().enumerate() {
+                    *pair = [0, 1].map(|i| i16::from(scales[(64 * p + 32 * i + 16 * half) / W::GROUP]));
+                }
             }
         }
         Kind::Groups => {}

@@ -16,8 +16,9 @@ pub(super) const fn is<W: Weight>() -> bool {
 /// The sum of eight lanes: those four apart, then those two apart, then the last two.
 #[inline(always)]
 pub(super) fn sum(lanes: [f32; 8]) -> f32 {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|l| lanes[l + 4] + lanes[l]);
-    (a + c) + (b + d)
+    // No closure: it would be compiled for other instructions.
+    let [a, b, c, d, e, f, g, h] = lanes;
+    ((e + a) + (g + c)) + ((f + b) + (h + d))
 }
 
 /// An element of the product, from the sum of its lanes and the chain of its minima.

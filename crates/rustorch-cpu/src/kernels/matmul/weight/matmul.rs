@@ -1,6 +1,6 @@
 //! Matmul with a quantized weight: division among threads and tiles.
 
-use super::activation::{Activations, LANES, PanelChunk, Row};
+use super::activation::{Activations, LANES, PanelChunk, Panels, Row};
 use super::chunk::{CHUNK, Chunk};
 use super::{Acc, Kernels, Matrix, PanelsFn, ROWS, RowIds};
 use crate::ThreadPool;
@@ -32,8 +32,8 @@ pub(crate) unsafe fn matmul(
     x: &Activations,
 ) {
     let many_rows = |rows: RowIds<'_>| rows.len() >= MANY && kernels.panels.is_some();
-    let panels = |rows| if many_rows(rows) { x.panels(pool, rows, kernels.group) } else { Vec::new() };
-    let panels: SmallVec<[Vec<PanelChunk>; 1]> = gemms.iter().map(|gemm| panels(gemm.x)).collect();
+    let panels = |rows| many_rows(rows).then(|| x.panels(pool, rows, kernels.group));
+    let panels: SmallVec<[Option<Panels>; 1]> = gemms.iter().map(|gemm| panels(gemm.x)).collect();
     let rows = gemms.iter().map(|gemm| gemm.x.len());
     let tasks = Tasks::new(pool.threads(), w.n, rows, (TILE, 2 * LANES), |m| {
         // Reading weights from memory, or multiplying: whichever takes longer, in nanoseconds for a row.
@@ -45,8 +45,8 @@ pub(crate) unsafe fn matmul(
         let (columns, rows) = (task.columns, task.rows);
         // SAFETY: this function's contract; tasks are disjoint in results, and these are stored when the function comes.
         unsafe {
-            match kernels.panels {
-                Some(kernel) if many_rows(gemm.x) => {
+            match (kernels.panels, panels) {
+                (Some(kernel), Some(panels)) => {
                     let (first, last) = (rows.start / LANES, rows.end.div_ceil(LANES));
                     many((kernels, kernel), w, gemm, columns.clone(), panels, first..last);
                 }
@@ -139,7 +139,8 @@ unsafe fn many(
             let mut results: [[Acc; 2]; TILE / ROWS] = [[[[0.0; LANES]; ROWS]; 2]; TILE / ROWS];
             for (results, sums) in results.as_flattened_mut().iter_mut().zip(sums.chunks_exact(kernels.accs))
             {
-                (kernels.finish)(sums, results);
+                // SAFETY: this function's contract.
+                unsafe { (kernels.finish)(sums, results) };
             }
             for lane in 0..pair * LANES {
                 let i = p * LANES + lane;

@@ -98,7 +98,7 @@ const fn accs<W: Weight>() -> usize {
     }
 }
 
-type FinishFn = fn(&[Acc], &mut Acc);
+type FinishFn = unsafe fn(&[Acc], &mut Acc);
 type PanelsFn = unsafe fn(*const Chunk, &[*const PanelChunk], usize, *mut Acc);
 
 /// The kernels of a block type.
@@ -116,7 +116,7 @@ pub(crate) struct Kernels {
     panels: Option<PanelsFn>,
     /// [`Acc`]s that a panel takes.
     accs: usize,
-    /// Makes results of them.
+    /// Makes results of them; the CPU has the instruction set of the kernels.
     finish: FinishFn,
 }
 

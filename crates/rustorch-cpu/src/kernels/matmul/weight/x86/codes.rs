@@ -1,6 +1,6 @@
 //! Codes of each type in AVX2 registers.
 
-use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, unpack_scales};
+use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small, unpack_scales};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use rustorch_quant::{
     BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
@@ -71,7 +71,7 @@ pub(super) unsafe fn unpack_row<W: Vectored>(w: *const u8, k: usize, out: *mut C
             let chunk = &mut *out.add(c * step);
             let to = chunk.codes.as_mut_ptr().cast::<__m256i>();
             for (b, block) in blocks.iter().enumerate() {
-                if matches!(W::KIND, Kind::Lanes) {
+                if matches!(W::KIND, Kind::Lanes) && !small::<W>() {
                     super::lanes::unpack_scaled(block, chunk);
                     continue;
                 }
@@ -298,7 +298,8 @@ impl Vectored for BlockMxfp4 {
 
     #[inline(always)]
     unsafe fn factors4(blocks: [&Self; 4]) -> (__m128, __m128) {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|r| blocks[r].factors().0);
+        let [a, b, c, d] =
+            [blocks[0].factors().0, blocks[1].factors().0, blocks[2].factors().0, blocks[3].factors().0];
         // SAFETY: the contract of the trait.
         unsafe { (_mm_setr_ps(a, b, c, d), _mm_setzero_ps()) }
     }

@@ -16,10 +16,12 @@ use std::arch::x86_64::*;
 /// The CPU has AVX.
 #[inline(always)]
 pub(super) unsafe fn sum(v: __m256) -> f32 {
-    let mut out = [0.0; 8];
-    // SAFETY: this function's contract; eight floats.
-    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) };
-    lanes::sum(out)
+    // SAFETY: this function's contract.
+    unsafe {
+        let fours = _mm_add_ps(_mm256_extractf128_ps(v, 1), _mm256_castps256_ps128(v));
+        let twos = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
+        _mm_cvtss_f32(_mm_add_ss(twos, _mm_movehdup_ps(twos)))
+    }
 }
 
 /// Each element of `v` in all lanes.

@@ -1,6 +1,7 @@
 //! Vector kernels for x86-64.
 
 mod codes;
+mod dot;
 mod grouped;
 mod lanes;
 mod panel256;
@@ -36,7 +37,7 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
-    Kernels { rows, panels, unpack: unpack_avx2::<W>, ..Kernels::portable::<W>() }
+    Kernels { rows, panels, unpack: unpack_avx2::<W>, finish: finish::<W>(isa), ..Kernels::portable::<W>() }
 }
 
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
@@ -57,7 +58,15 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     };
     let rows: super::RowsFn =
         if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
-    Kernels { rows, unpack: plain_unpack::<W>, panels, ..Kernels::portable::<W>() }
+    Kernels { rows, unpack: plain_unpack::<W>, panels, finish: finish::<W>(isa), ..Kernels::portable::<W>() }
+}
+
+/// What makes results of the sums of panels.
+fn finish<W: Weight>(isa: Isa) -> super::FinishFn {
+    match isa {
+        Isa::Avx512 if const { portable_lanes::is::<W>() } => finish_avx512_lanes::<W>,
+        _ => Kernels::portable::<W>().finish,
+    }
 }
 
 macro_rules! wrappers {
@@ -79,6 +88,7 @@ wrappers! {
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
     "avx2,fma,f16c,bmi2": rows_lanes<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = lanes::plain_rows::<W>;
     "avx2,fma,f16c,bmi2": rows_grouped<W: Weight>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = grouped::rows::<W>;
     "avx2,fma,f16c,bmi2": plain_unpack<W: Weight>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = portable::unpack_row::<W>;

@@ -3,8 +3,9 @@
 //! A vector of a panel holds four values of sixteen rows, which is one lane of all of them. Their sums wait in memory while
 //! other lanes are worked on; over a chunk of 256 values they are in registers.
 
+use super::dot::dpwssd;
 use crate::kernels::matmul::weight::activation::PanelChunk;
-use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk};
+use crate::kernels::matmul::weight::chunk::{CHUNK, Chunk, small};
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use crate::kernels::matmul::weight::{Acc, LANE_ACCS, ROWS};
 use std::arch::x86_64::*;
@@ -144,23 +145,10 @@ unsafe fn superblock<W: Weight, const C: usize>(w: *const Chunk, x: [*const Pane
             if W::GROUP_OFFSET {
                 add_groups(&mut t, w, x, lane);
             }
-            for b in 0..CHUNK / 32 {
-                let (mut even, mut odd) = ([_mm512_setzero_si512(); C], [_mm512_setzero_si512(); C]);
-                for c in 0..C {
-                    let q = _mm512_load_si512((*x[c]).qs[8 * b + lane].as_ptr().cast());
-                    even[c] = _mm512_srai_epi16(_mm512_slli_epi16(q, 8), 8);
-                    odd[c] = _mm512_srai_epi16(q, 8);
-                }
-                for r in 0..ROWS {
-                    let scaled = &(*w.add(r)).scaled[b];
-                    // No closure: it would be compiled for other instructions.
-                    let first = _mm512_set1_epi32(scaled[0][lane].as_ptr().cast::<i32>().read_unaligned());
-                    let second = _mm512_set1_epi32(scaled[1][lane].as_ptr().cast::<i32>().read_unaligned());
-                    for c in 0..C {
-                        t[r][c] = _mm512_dpwssd_epi32(t[r][c], first, even[c]);
-                        t[r][c] = _mm512_dpwssd_epi32(t[r][c], second, odd[c]);
-                    }
-                }
+            if const { small::<W>() } {
+                add_codes::<W, C>(&mut t, w, x, lane);
+            } else {
+                add_scaled(&mut t, w, x, lane);
             }
             for r in 0..ROWS {
                 for c in 0..C {
@@ -188,6 +176,83 @@ unsafe fn superblock<W: Weight, const C: usize>(w: *const Chunk, x: [*const Pane
     }
 }
 
+/// Adds a lane's products of codes that are multiplied with their scales, `Σ (sc·q)·x`.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_scaled<const C: usize>(
+    t: &mut Tile<__m512i, C>,
+    w: *const Chunk,
+    x: [*const PanelChunk; C],
+    lane: usize,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        for b in 0..CHUNK / 32 {
+            let (mut even, mut odd) = ([_mm512_setzero_si512(); C], [_mm512_setzero_si512(); C]);
+            for c in 0..C {
+                let q = _mm512_load_si512((*x[c]).qs[8 * b + lane].as_ptr().cast());
+                even[c] = _mm512_srai_epi16(_mm512_slli_epi16(q, 8), 8);
+                odd[c] = _mm512_srai_epi16(q, 8);
+            }
+            for r in 0..ROWS {
+                let scaled = &(*w.add(r)).scaled[b];
+                // No closure: it would be compiled for other instructions.
+                let first = _mm512_set1_epi32(scaled[0][lane].as_ptr().cast::<i32>().read_unaligned());
+                let second = _mm512_set1_epi32(scaled[1][lane].as_ptr().cast::<i32>().read_unaligned());
+                for c in 0..C {
+                    t[r][c] = dpwssd(t[r][c], first, even[c]);
+                    t[r][c] = dpwssd(t[r][c], second, odd[c]);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a lane's `Σ sc·Σ q·x` of [`small`] codes: sums of four products are 16-bit integers, of which those of 32 values and of
+/// the next are multiplied with their scales by one instruction.
+///
+/// # Safety
+/// As [`panels`].
+#[inline(always)]
+unsafe fn add_codes<W: Weight, const C: usize>(
+    t: &mut Tile<__m512i, C>,
+    w: *const Chunk,
+    x: [*const PanelChunk; C],
+    lane: usize,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        let offset = _mm512_set1_epi8(W::OFFSET as i8);
+        for p in 0..CHUNK / 64 {
+            let mut q = [[_mm512_setzero_si512(); C]; 2];
+            let mut start = [[_mm512_setzero_si512(); C]; 2];
+            for half in 0..2 {
+                for c in 0..C {
+                    q[half][c] = _mm512_load_si512((*x[c]).qs[8 * (2 * p + half) + lane].as_ptr().cast());
+                    if W::OFFSET != 0 && !W::GROUP_OFFSET {
+                        let back = _mm512_dpbusd_epi32(_mm512_setzero_si512(), offset, q[half][c]);
+                        start[half][c] = _mm512_sub_epi32(_mm512_setzero_si512(), back);
+                    }
+                }
+            }
+            for r in 0..ROWS {
+                let codes = (*w.add(r)).codes.as_ptr().cast::<i32>().add(16 * p + lane);
+                let u = [_mm512_set1_epi32(codes.read()), _mm512_set1_epi32(codes.add(8).read())];
+                let scales = (*w.add(r)).scale_pairs[p][lane / 4].as_ptr().cast::<i32>().read_unaligned();
+                let scales = _mm512_set1_epi32(scales);
+                for c in 0..C {
+                    let low = _mm512_dpbusd_epi32(start[0][c], u[0], q[0][c]);
+                    let high = _mm512_slli_epi32(_mm512_dpbusd_epi32(start[1][c], u[1], q[1][c]), 16);
+                    let both = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
+                    t[r][c] = dpwssd(t[r][c], both, scales);
+                }
+            }
+        }
+    }
+}
+
 /// Adds what a pair of groups has in `int_min`.
 ///
 /// # Safety
@@ -205,8 +270,35 @@ unsafe fn add_groups<const C: usize>(
             let sums = _mm512_load_si512((*x[c]).sums[pair].as_ptr().cast());
             for r in 0..ROWS {
                 let both = (*w.add(r)).int_min.as_ptr().cast::<i32>().add(pair).read_unaligned();
-                t[r][c] = _mm512_dpwssd_epi32(t[r][c], _mm512_set1_epi32(both), sums);
+                t[r][c] = dpwssd(t[r][c], _mm512_set1_epi32(both), sums);
             }
+        }
+    }
+}
+
+/// The results of four rows of the weight and a panel, as [`finish_panel`](crate::kernels::matmul::weight::lanes::finish_panel).
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(always)]
+pub(super) unsafe fn finish<W: Weight>(acc: &[Acc], out: &mut Acc) {
+    for r in 0..ROWS {
+        // SAFETY: this function's contract; sixteen floats fill a register.
+        unsafe {
+            let mut lanes = [_mm512_setzero_ps(); LANE_ACCS];
+            for lane in 0..LANE_ACCS {
+                lanes[lane] = _mm512_loadu_ps(acc[lane][r].as_ptr());
+            }
+            let mut pairs = [_mm512_setzero_ps(); 4];
+            for lane in 0..4 {
+                pairs[lane] = _mm512_add_ps(lanes[lane + 4], lanes[lane]);
+            }
+            let sum = _mm512_add_ps(_mm512_add_ps(pairs[0], pairs[2]), _mm512_add_ps(pairs[1], pairs[3]));
+            let mut sum = _mm512_mul_ps(_mm512_set1_ps(W::FACTOR), sum);
+            if W::MINS || W::PLANES > 1 {
+                sum = _mm512_fmadd_ps(_mm512_set1_ps(W::MIN_FACTOR), lanes[8], sum);
+            }
+            _mm512_storeu_ps(out[r].as_mut_ptr(), sum);
         }
     }
 }
