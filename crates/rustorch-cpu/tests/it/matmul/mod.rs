@@ -16,11 +16,6 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A matmul whose rows do not depend on their number.
-    pub(crate) fn invariant() -> Op {
-        Op::MatMul(rustorch_core::MatMul { batch_invariant: true, ..rustorch_core::MatMul::default() })
-    }
-
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
