@@ -7,20 +7,23 @@ use crate::math::Real;
 use crate::simd::{self, Level, Task};
 use crate::{Isa, ThreadPool};
 
-/// Multiply-adds up to which operands are not packed.
+/// Multiply-adds up to which operands are not packed: of whole blocks of results, and of any.
 const MOST: usize = 32 << 10;
+const MOST_OF_ANY: usize = 4 << 10;
 
 /// Multiply-adds for a thread to compute at least.
 const GRAIN: usize = 64 << 10;
 
-/// Rows of a block of results, which are in registers.
+/// Rows and columns of a block of results, which are in registers.
 const ROWS: usize = 4;
+const COLUMNS: usize = 16;
 
 /// Whether a GEMM, or each of a batch, is one of these: of few multiply-adds, with contiguous rows of the right operand and of the result.
 ///
 /// Results are the bits of packed GEMMs: one chain of multiply-adds in order, fused as vector instructions do.
 pub(super) fn fits(gemm: &GemmArgs) -> bool {
-    multiply_adds(gemm) <= MOST
+    let most = if gemm.m >= ROWS && gemm.n >= COLUMNS { MOST } else { MOST_OF_ANY };
+    multiply_adds(gemm) <= most
         && gemm.b_strides[1] == 1
         && gemm.out_strides[1] == 1
         && Isa::detect() > Isa::Portable
@@ -69,7 +72,7 @@ impl<T: Real> Task for Direct<'_, T> {
         let mut column = 0;
         while column < self.gemm.n {
             column += match self.gemm.n - column {
-                16.. => self.columns::<L, 16>(level, column),
+                COLUMNS.. => self.columns::<L, COLUMNS>(level, column),
                 8.. => self.columns::<L, 8>(level, column),
                 4.. => self.columns::<L, 4>(level, column),
                 _ => self.columns::<L, 1>(level, column),
