@@ -137,6 +137,18 @@ fn portable<T: Task>(task: T) -> T::Output {
     task.run(Portable)
 }
 
+/// Asks for the cache line at an address, of which nothing else is read.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Narrows to `bf16`, to nearest even; NaN stays NaN. The compiler vectorises loops over it.
 #[inline(always)]
 pub(crate) fn to_bf16(x: f32) -> bf16 {

@@ -141,12 +141,13 @@ impl Tensor {
 
     /// In reverse order along dimensions.
     pub fn flip(&self, dims: impl AsRef<[isize]>) -> Result<Tensor> {
-        let mut x = self.copy()?;
+        let mut flipped = None;
         for &dim in dims.as_ref() {
             let last = self.dims()[self.dimension("flip", dim)?] as i64 - 1;
-            x = x.index_select(dim, &Tensor::arange(last, -1, -1)?)?;
+            let x = flipped.as_ref().unwrap_or(self);
+            flipped = Some(x.index_select(dim, &Tensor::arange(last, -1, -1)?)?);
         }
-        Ok(x)
+        flipped.map_or_else(|| self.copy(), Ok)
     }
 
     /// Shifted along dimensions; what leaves at one end comes in at the other.
@@ -157,15 +158,16 @@ impl Tensor {
         if shifts.len() != dims.len() {
             return Err(Error::argument("roll", format!("{shifts:?} and {dims:?} differ in length")));
         }
-        let mut x = self.copy()?;
+        let mut rolled = None;
         for (&shift, &dim) in shifts.iter().zip(dims) {
             let len = self.dims()[self.dimension("roll", dim)?];
             if len == 0 {
                 continue;
             }
             let split = len - shift.rem_euclid(len as isize) as usize;
-            x = Tensor::cat(&[x.narrow(dim, split, len - split)?, x.narrow(dim, 0, split)?], dim)?;
+            let x = rolled.as_ref().unwrap_or(self);
+            rolled = Some(Tensor::cat(&[x.narrow(dim, split, len - split)?, x.narrow(dim, 0, split)?], dim)?);
         }
-        Ok(x)
+        rolled.map_or_else(|| self.copy(), Ok)
     }
 }

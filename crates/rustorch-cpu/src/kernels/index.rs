@@ -3,6 +3,7 @@
 use super::pointwise::decode_run;
 use super::strided::{self, Rows, RowsMut, indices, unreachable_memory};
 use crate::ThreadPool;
+use crate::simd::{self, Level, Task};
 use rustorch_core::{DType, Element, Fault, Layout, Shape, View, ViewMut, dispatch_dtype};
 
 /// Elements that make a thread worth its while.
@@ -80,6 +81,13 @@ fn select<T: Element>(
 ) -> Result<(), Fault> {
     let ndim = x.layout().ndim();
     if axis == ndim - 1 {
+        // All in reverse: a flip, which becomes vector code.
+        let is_flip = index.iter().rev().enumerate().all(|(i, &at)| i == at);
+        if is_flip && index.len() == x.layout().dims()[axis] {
+            return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
+                simd::run(Reversed(x, out));
+            });
+        }
         return strided::for_rows(pool, x, out, axis, index.len(), &|_, x: &[T], out: &mut [T]| {
             for (&i, out) in index.iter().zip(out) {
                 *out = x[i];
@@ -102,6 +110,20 @@ fn select<T: Element>(
     Ok(())
 }
 
+/// Elements in the reverse order.
+struct Reversed<'a, T>(&'a [T], &'a mut [T]);
+
+impl<T: Element> Task for Reversed<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        for (x, out) in self.0.iter().rev().zip(self.1) {
+            *out = *x;
+        }
+    }
+}
+
 /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`
 pub(super) fn gather(
     pool: &ThreadPool,
@@ -110,8 +132,28 @@ pub(super) fn gather(
     index: &View<'_>,
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
+    match index.dtype() {
+        DType::I32 => gather_by::<i32>(pool, axis, x, index, out),
+        _ => gather_by::<i64>(pool, axis, x, index, out),
+    }
+}
+
+/// [`gather`] by indices of a type, which are read where they are if they are contiguous.
+fn gather_by<I: Element + Into<i64>>(
+    pool: &ThreadPool,
+    axis: usize,
+    x: &View<'_>,
+    index: &View<'_>,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
     let len = x.layout().dims().get(axis).copied().unwrap_or(1);
-    let chosen = indices("gather", index, len)?;
+    let chosen = strided::dense::<I>(index)?;
+    // As unsigned numbers, negative ones are the largest.
+    let most = chosen.iter().fold(0, |most, &i| (i.into() as u64).max(most));
+    if most >= len as u64 && !chosen.is_empty() {
+        // For the error, which has the first one.
+        indices("gather", index, len)?;
+    }
     dispatch_dtype!(x.dtype(), all, T => {
         let covered = covered(x.layout(), index.layout().dims(), axis)?;
         let (starts, step) = lines(index.layout().shape(), axis)?;
@@ -121,11 +163,22 @@ pub(super) fn gather(
         }
         let n = index.layout().dims().get(axis).copied().unwrap_or(1);
         strided::for_rows(pool, &part, out, axis, n, &|i, x: &[T], out: &mut [T]| {
-            for (k, out) in out.iter_mut().enumerate() {
-                *out = x[chosen[starts[i] + k * step]];
+            let chosen = chosen[starts[i]..].iter();
+            if step == 1 {
+                // A loop of its own: it has no step to count.
+                pick(x, chosen, out);
+            } else {
+                pick(x, chosen.step_by(step), out);
             }
         })
     }, _ => Err(unreachable_memory()))
+}
+
+/// Elements by index.
+fn pick<'a, T: Element, I: Element + Into<i64>>(x: &[T], chosen: impl Iterator<Item = &'a I>, out: &mut [T]) {
+    for (&at, out) in chosen.zip(out) {
+        *out = x[at.into() as usize];
+    }
 }
 
 /// The part of a layout that an index of shape `dims` covers: cut in all dimensions but `axis`.

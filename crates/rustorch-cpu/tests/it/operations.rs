@@ -202,6 +202,46 @@ fn fills_and_counts() {
 }
 
 #[test]
+fn lines_across_memory_give_the_bits_of_contiguous_ones() {
+    // Whole blocks of lines and parts, short lines, and some too long for many in a block.
+    for (n, len) in [(37, 70), (16, 5), (200, 3), (150, 1000), (5, 40)] {
+        let values = noise(30, n * len);
+        let chosen: Vec<i64> = values.iter().map(|x| (x.abs() * 1e4) as i64 % len as i64).collect();
+        let across = |i: usize| i % n * len + i / n;
+        let turned: Vec<f32> = (0..n * len).map(|i| values[across(i)]).collect();
+        let turned_chosen: Vec<i64> = (0..n * len).map(|i| chosen[across(i)]).collect();
+        let ops = |axis| {
+            [
+                Op::Softmax(Softmax { axis, log: true }),
+                Op::Scan(rustorch_core::Scan { op: rustorch_core::ScanOp::Sum, axis }),
+            ]
+        };
+        let same = |got: Vec<f32>, want: Vec<f32>| {
+            (0..n * len)
+                .for_each(|i| assert_eq!(got[i].to_bits(), want[across(i)].to_bits(), "{n} {len} {i}"));
+        };
+        for (op, op_across) in ops(1).iter().zip(&ops(0)) {
+            let want = run1::<f32>(op, &[&Tensor::new(&[n, len], &values)]);
+            same(run1::<f32>(op_across, &[&Tensor::new(&[len, n], &turned)]), want.clone());
+            // Across memory on one side only.
+            let view = Tensor::new(&[len, n], &turned).with(|l| l.transpose(0, 1).unwrap());
+            assert_eq!(run1::<f32>(op, &[&view]), want);
+            let view = Tensor::new(&[n, len], &values).with(|l| l.transpose(0, 1).unwrap());
+            same(run1::<f32>(op_across, &[&view]), want);
+        }
+        let args = [Tensor::new(&[n, len], &values), Tensor::new(&[n, len], &chosen)];
+        let want = run1::<f32>(&Op::Gather(Gather { axis: 1 }), &[&args[0], &args[1]]);
+        let args = [Tensor::new(&[len, n], &turned), Tensor::new(&[len, n], &turned_chosen)];
+        same(run1::<f32>(&Op::Gather(Gather { axis: 0 }), &[&args[0], &args[1]]), want);
+        let backwards: Vec<i64> = (0..len as i64).rev().collect();
+        let flip = Op::IndexSelect(IndexSelect { axis: 1 });
+        let got = run1::<f32>(&flip, &[&Tensor::new(&[n, len], &values), &Tensor::new(&[len], &backwards)]);
+        let want: Vec<f32> = values.chunks(len).flat_map(|line| line.iter().rev().copied()).collect();
+        assert_eq!(got, want);
+    }
+}
+
+#[test]
 fn softmax_and_norms() {
     let (rows, n) = (7, 133);
     let x = noise(9, rows * n);

@@ -64,6 +64,27 @@ impl GemmArgs {
         matches!(self.batches[..], [[0, 0, 0]])
     }
 
+    /// How many batches there are.
+    pub(crate) fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Where a batch begins: in `a`, `b` and the output, from their first elements.
+    pub(crate) fn batch_starts(&self, batch: usize) -> [usize; 3] {
+        self.batches[batch]
+    }
+
+    /// The GEMM of a batch.
+    pub(crate) fn batch(&self, batch: usize) -> BatchRows<'static> {
+        let ([a, b_start, out], strided) = (self.batches[batch], RowOffsets::Strided);
+        BatchRows {
+            b_start,
+            m: self.m,
+            a: (a, strided(self.a_strides[0])),
+            out: (out, strided(self.out_strides[0])),
+        }
+    }
+
     /// Consecutive batches of one right matrix.
     fn shared(&self) -> impl Iterator<Item = &[[usize; 3]]> {
         self.batches.chunk_by(|one, next| one[1] == next[1])
@@ -81,14 +102,14 @@ impl GemmArgs {
     /// The GEMMs: one for each batch, or for several that share their right matrix.
     pub(crate) fn gemms<'a>(&'a self, shared: &'a SharedRows) -> impl Iterator<Item = BatchRows<'a>> {
         let mut listed = 0;
+        let mut before = 0;
         self.shared().map(move |batches| {
-            let [a, b_start, out] = batches[0];
-            let m = batches.len() * self.m;
+            let (first, m) = (before, batches.len() * self.m);
+            before += batches.len();
             if batches.len() == 1 {
-                let (a_rows, out_rows) = (self.a_strides[0], self.out_strides[0]);
-                let strided = RowOffsets::Strided;
-                return BatchRows { b_start, m, a: (a, strided(a_rows)), out: (out, strided(out_rows)) };
+                return self.batch(first);
             }
+            let b_start = batches[0][1];
             let rows = listed..listed + m;
             listed = rows.end;
             let listed = |rows| (0, RowOffsets::Listed(rows));
@@ -138,6 +159,9 @@ pub(crate) struct Target<T> {
     activation: Option<UnaryOp>,
 }
 
+// SAFETY: two addresses; whoever reads or writes there says why that is sound.
+unsafe impl<T: Sync> Sync for Target<T> {}
+
 impl<T: Element> Target<T> {
     pub(crate) fn new(
         out: &mut ViewMut<'_>,
@@ -146,18 +170,6 @@ impl<T: Element> Target<T> {
     ) -> Result<Target<T>, Fault> {
         let bias = bias.map(|bias| Ok::<_, Fault>((address::<T>(bias)?, bias.layout().strides()[0])));
         Ok(Target { base: address_mut::<T>(out)?, bias: bias.transpose()?, activation })
-    }
-
-    /// The output of a GEMM without batches.
-    pub(crate) fn whole(&self, gemm: &GemmArgs) -> GemmOutput<'static, T> {
-        let [rows, columns] = gemm.out_strides;
-        GemmOutput {
-            base: self.base,
-            offsets: RowOffsets::Strided(rows),
-            stride: columns,
-            bias: self.bias,
-            activation: self.activation,
-        }
     }
 }
 

@@ -25,6 +25,12 @@ pub(crate) fn cast(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) -> Re
         (DType::F32, DType::F16) => {
             map1(pool, out, x, GRAIN, &|x: &[f32], out: &mut [f16]| f16::narrow_all(x, out))
         }
+        (DType::BF16, DType::F32) => {
+            map1(pool, out, x, GRAIN, &|x: &[bf16], out: &mut [f32]| bf16::widen_all(x, out))
+        }
+        (DType::F32, DType::BF16) => {
+            map1(pool, out, x, GRAIN, &|x: &[f32], out: &mut [bf16]| bf16::narrow_all(x, out))
+        }
         (from, to) => dispatch_dtype!(from, all, A => {
             dispatch_dtype!(to, all, B => {
                 map1(pool, out, x, GRAIN, &|x: &[A], out: &mut [B]| convert(x, out))

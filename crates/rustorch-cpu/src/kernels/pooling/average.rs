@@ -3,12 +3,12 @@
 //! A row of results is the sum of the rows that its windows cover, summed up along the width afterwards; backward goes
 //! the same way back.
 
-use super::super::softmax::sum;
-use super::super::strided::unreachable_memory;
-use super::{Add, for_output_planes, for_output_rows, lengths, planes, three, zeros};
+use super::super::softmax::{sum, total};
+use super::super::strided::{self, unreachable_memory};
+use super::{Add, for_output_planes, for_output_rows, grain, lengths, planes, three, zeros};
 use crate::ThreadPool;
 use crate::math::{Real, Wide};
-use crate::simd::{self, Level, Task};
+use crate::simd::{self, LANES, Level, Task};
 use rustorch_core::{AvgPool, Fault, View, ViewMut, dispatch_dtype};
 use std::ops::Range;
 
@@ -67,6 +67,11 @@ impl Spans {
     /// Whether windows reach across planes of this width, so that the rows of one are a single run.
     fn across(&self, width: usize) -> bool {
         matches!(&self.axes[2][..], [span] if span.range == (0..width))
+    }
+
+    /// Whether one window has all of these depths and heights.
+    fn have_one_window(&self, lengths: [usize; 2]) -> bool {
+        self.axes.iter().zip(lengths).all(|(axis, len)| matches!(&axis[..], [span] if span.range == (0..len)))
     }
 
     /// The work of a row of the output, in elements.
@@ -151,6 +156,63 @@ impl<T: Real> Task for Spread<'_, T> {
     }
 }
 
+/// The means of planes, one behind the other, each a run of so many elements.
+struct Means<'a, T> {
+    planes: &'a [T],
+    len: usize,
+    divisor: T,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Task for Means<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Level>(self, _: L) {
+        for (plane, out) in self.planes.chunks_exact(self.len).zip(self.out) {
+            let total = if self.len < 4 * LANES { short_sum(plane) } else { sum(plane) };
+            *out = total / self.divisor;
+        }
+    }
+}
+
+/// The sum of a run for which [`sum`] would have too many lanes: of fewer lanes, and then of what does not fill them.
+#[inline(always)]
+fn short_sum<T: Real>(x: &[T]) -> T {
+    let (chunks, tail) = x.as_chunks::<LANES>();
+    let mut lanes = [T::ZERO; LANES];
+    for chunk in chunks {
+        for i in 0..LANES {
+            lanes[i] = lanes[i] + chunk[i];
+        }
+    }
+    tail.iter().fold(total(lanes), |sum, &x| sum + x)
+}
+
+/// Planes whose means are computed at a time.
+const PLANES: usize = 16;
+
+/// The means of whole planes of `len` elements, which are contiguous.
+fn means<T: Wide>(
+    pool: &ThreadPool,
+    x: &[T],
+    len: usize,
+    spans: &Spans,
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let row = spans.row([0, 0]);
+    let divisor = row.divisor::<T::Acc>(&row.spans[0]);
+    strided::with_slice(pool, out, |out: &mut [T]| {
+        strided::par_units(pool, out, 1, grain(len, 1), |first, out| {
+            let (mut wide, mut result) = (Vec::new(), Vec::new());
+            for (planes, out) in x[first * len..].chunks(PLANES * len).zip(out.chunks_mut(PLANES)) {
+                let planes = T::widen(&planes[..out.len() * len], &mut wide);
+                T::narrow(out, &mut result, |out| simd::run(Means { planes, len, divisor, out }));
+            }
+        });
+        Ok(())
+    })
+}
+
 fn forward(
     pool: &ThreadPool,
     spans: &Spans,
@@ -158,9 +220,17 @@ fn forward(
     out: &mut ViewMut<'_>,
     n: usize,
 ) -> Result<(), Fault> {
-    let [_, height, width] = lengths(x.layout().dims(), n);
+    let [depth, height, width] = lengths(x.layout().dims(), n);
     dispatch_dtype!(x.dtype(), float, T => {
         let across = spans.across(width);
+        let plane = depth * height * width;
+        if across
+            && plane != 0
+            && spans.have_one_window([depth, height])
+            && let Some(x) = x.as_slice::<T>()
+        {
+            return means(pool, x, plane, spans, out);
+        }
         for_output_rows(pool, x, out, n, spans.cost(width), &|plane: &[T], at: [usize; 2], out: &mut [T]| {
             if across {
                 let (mut wide, mut result) = (Vec::new(), Vec::new());

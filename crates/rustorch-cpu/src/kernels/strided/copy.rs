@@ -65,18 +65,8 @@ pub(crate) fn copy_rows(pool: &ThreadPool, x: &View<'_>, out: &mut ViewMut<'_>) 
             outer.each(at..at + 1, |[to_index, from_index]| {
                 let from = from.at_index(from_index + row + col * plane.from_stride);
                 let to = to.at_index(to_index + row * plane.to_stride + col);
-                // SAFETY: elements that the views have, of different memory; each block is copied by one thread. Words have the
-                // size of the elements and at most their alignment.
-                unsafe {
-                    match size {
-                        1 => plane.transpose::<u8>(from.cast(), to.cast(), area),
-                        2 => plane.transpose::<u16>(from.cast(), to.cast(), area),
-                        4 => plane.transpose::<u32>(from.cast(), to.cast(), area),
-                        // Complex numbers are aligned like their parts.
-                        8 => plane.transpose::<[u32; 2]>(from.cast(), to.cast(), area),
-                        _ => plane.transpose::<[u64; 2]>(from.cast(), to.cast(), area),
-                    }
-                }
+                // SAFETY: elements that the views have, of different memory; each block is copied by one thread.
+                unsafe { plane.copy(from, to, area, size) }
             });
         }
     });
@@ -96,16 +86,34 @@ impl Start {
 }
 
 /// Two dimensions, the first contiguous in the source and the second in the target.
-struct Plane {
-    from_stride: usize,
-    to_stride: usize,
+pub(super) struct Plane {
+    pub(super) from_stride: usize,
+    pub(super) to_stride: usize,
 }
 
 impl Plane {
-    /// Copies `rows` by `cols` elements, tile by tile.
+    /// Copies `rows` by `cols` elements of so many bytes.
     ///
     /// # Safety
     /// Element `(i, j)` can be read at `i + j * from_stride` and written at `i * to_stride + j`, and the two sides do not overlap.
+    pub(super) unsafe fn copy(&self, from: *const u8, to: *mut u8, area: [usize; 2], size: usize) {
+        // SAFETY: this function's contract. Words have the size of the elements and at most their alignment.
+        unsafe {
+            match size {
+                1 => self.transpose::<u8>(from.cast(), to.cast(), area),
+                2 => self.transpose::<u16>(from.cast(), to.cast(), area),
+                4 => self.transpose::<u32>(from.cast(), to.cast(), area),
+                // Complex numbers are aligned like their parts.
+                8 => self.transpose::<[u32; 2]>(from.cast(), to.cast(), area),
+                _ => self.transpose::<[u64; 2]>(from.cast(), to.cast(), area),
+            }
+        }
+    }
+
+    /// The same of one type, tile by tile.
+    ///
+    /// # Safety
+    /// As of [`copy`](Self::copy).
     unsafe fn transpose<W: Copy>(&self, from: *const W, to: *mut W, [rows, cols]: [usize; 2]) {
         let mut tile = [const { [const { MaybeUninit::<W>::uninit() }; TILE] }; TILE];
         for col in (0..cols).step_by(TILE) {

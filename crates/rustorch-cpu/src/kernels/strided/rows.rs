@@ -1,9 +1,19 @@
 //! Lines of a view along one axis.
 
+use super::copy::Plane;
 use super::{base, base_mut, map::copy_run, unreachable_memory};
 use crate::ThreadPool;
 use rustorch_core::{Dims, Element, Fault, View, ViewMut};
 use std::marker::PhantomData;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Bytes of lines that are copied together, if a cache line of them has no more: part of a second-level cache.
+const TOGETHER: usize = 256 << 10;
+/// Bytes of such lines at most.
+const MOST: usize = 4 << 20;
+/// Elements of as many lines that are contiguous, in bytes: more would not be faster.
+const WIDEST: usize = 512;
 
 /// The lines of a view along an axis, numbered in row-major order of the other axes.
 pub(crate) struct Rows<'a, T> {
@@ -54,6 +64,20 @@ impl Lines {
 
     fn count(&self) -> usize {
         self.dims.iter().product()
+    }
+
+    /// Elements from a line of a block to the next where it is packed: not a power of two, for those would all be in one set of a cache.
+    fn pitch<T>(&self) -> usize {
+        self.len + LINE / size_of::<T>()
+    }
+
+    /// Whether lines lie across memory, with the elements of several of them contiguous: those are copied together, by whole cache
+    /// lines. Longer ones would not stay in a cache.
+    fn are_beside<T>(&self) -> bool {
+        self.stride != 1
+            && self.len > 1
+            && self.strides.last() == Some(&1)
+            && self.pitch::<T>().saturating_mul(LINE) <= MOST
     }
 
     /// The address of the first element of line `i`.
@@ -111,6 +135,19 @@ impl<'a, T: Element> Rows<'a, T> {
         }
         scratch
     }
+
+    /// Lines from number `i` on, which lie [beside](Lines::are_beside) each other, copied to `scratch`, a [pitch](Lines::pitch) apart.
+    fn pack(&self, i: usize, lines: usize, scratch: &mut Vec<T>) -> *const T {
+        let (first, pitch) = (self.lines.at::<T>(i), self.lines.pitch::<T>());
+        assert!(i + lines <= self.count(), "lines outside the view");
+        scratch.clear();
+        scratch.reserve(lines * pitch);
+        let plane = Plane { from_stride: self.lines.stride, to_stride: pitch };
+        let to = scratch.as_mut_ptr();
+        // SAFETY: elements of lines of the view, and room for them.
+        unsafe { plane.copy(first.cast(), to.cast(), [lines, self.lines.len], size_of::<T>()) };
+        to
+    }
 }
 
 impl<'a, T: Element> RowsMut<'a, T> {
@@ -148,6 +185,18 @@ impl<'a, T: Element> RowsMut<'a, T> {
             fill(std::slice::from_raw_parts_mut(scratch.as_mut_ptr(), len));
             copy_run(scratch.as_ptr().cast(), 1, first.cast(), stride, len, size_of::<T>());
         }
+    }
+
+    /// The reverse of [`Rows::pack`].
+    ///
+    /// # Safety
+    /// The lines are at `from` as there, and nobody else uses those of the output meanwhile.
+    unsafe fn unpack(&self, i: usize, lines: usize, from: *const T) {
+        assert!(i + lines <= self.count(), "lines outside the view");
+        let plane = Plane { from_stride: self.lines.pitch::<T>(), to_stride: self.lines.stride };
+        let to = self.lines.at::<T>(i);
+        // SAFETY: this function's contract, and elements of lines of the output.
+        unsafe { plane.copy(from.cast(), to.cast(), [self.lines.len, lines], size_of::<T>()) };
     }
 
     /// Puts `f(old, new)` in the place of elements of line `i`, given by their index in it, one after the other.
@@ -193,12 +242,59 @@ pub(crate) fn for_rows<T: Element, U: Element>(
 ) -> Result<(), Fault> {
     let (xs, outs) = (Rows::<T>::new(x, axis)?, RowsMut::<U>::new(out, axis)?);
     debug_assert_eq!(xs.count(), outs.count());
-    pool.ranges(xs.count().min(outs.count()), (1 << 13) / cost.max(1), |range| {
-        let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
-        for i in range {
-            let row = xs.row(i, &mut gathered);
-            // SAFETY: each line belongs to one range, and kernels write before they read.
-            unsafe { outs.with_row(i, &mut scattered, |out| each(i, row, out)) };
+    let count = xs.count().min(outs.count());
+    let beside = [xs.lines.are_beside::<T>(), outs.lines.are_beside::<U>()];
+    let row = xs.lines.dims.last().copied().unwrap_or(1);
+    let size = size_of::<T>().max(size_of::<U>());
+    let (least, length) = (LINE / size, xs.lines.len.max(outs.lines.len).max(1));
+    if beside == [false; 2] || row < least {
+        pool.ranges(count, (1 << 13) / cost.max(1), |range| {
+            let (mut gathered, mut scattered) = (Vec::new(), Vec::new());
+            for i in range {
+                let row = xs.row(i, &mut gathered);
+                // SAFETY: each line belongs to one range, and kernels write before they read.
+                unsafe { outs.with_row(i, &mut scattered, |out| each(i, row, out)) };
+            }
+        });
+        return Ok(());
+    }
+    // By blocks of lines that lie beside each other, in each row of them.
+    let most = (TOGETHER / size / length / least * least).clamp(least, WIDEST / size);
+    let blocks = row.div_ceil(most);
+    pool.ranges(count / row * blocks, (1 << 13) / cost.max(1) / most, |range| {
+        let (mut packed, mut unpacked, mut gathered, mut scattered) =
+            (Vec::new(), Vec::<U>::new(), Vec::new(), Vec::new());
+        for block in range {
+            let (first, done) = (block / blocks * row, block % blocks * most);
+            let (first, lines) = (first + done, most.min(row - done));
+            let from = beside[0].then(|| xs.pack(first, lines, &mut packed));
+            let to = beside[1].then(|| {
+                unpacked.reserve(lines * outs.lines.pitch::<U>());
+                unpacked.as_mut_ptr()
+            });
+            for i in 0..lines {
+                let x = match from {
+                    // SAFETY: `pack` copied this line there.
+                    Some(from) => unsafe {
+                        std::slice::from_raw_parts(from.add(i * xs.lines.pitch::<T>()), xs.len())
+                    },
+                    None => xs.row(first + i, &mut gathered),
+                };
+                // SAFETY: each line belongs to one block, and kernels write before they read; there is room for each.
+                unsafe {
+                    match to {
+                        Some(to) => {
+                            let out = to.add(i * outs.lines.pitch::<U>());
+                            each(first + i, x, std::slice::from_raw_parts_mut(out, outs.lines.len));
+                        }
+                        None => outs.with_row(first + i, &mut scattered, |out| each(first + i, x, out)),
+                    }
+                }
+            }
+            if let Some(to) = to {
+                // SAFETY: all of these lines were written.
+                unsafe { outs.unpack(first, lines, to) };
+            }
         }
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! Matmuls of dense operands.
 
-use super::{Random, Tensor, bits, matmul, run};
+use super::{Random, Tensor, bits, invariant, matmul, run};
 use rustorch_core::{C64, C128, Element, MatMul, Op, UnaryOp, bf16, f16};
 
 /// Sizes `m`, `n`, `k` about the edges of tiles.
@@ -30,6 +30,58 @@ fn reference<T: Copy, S: Copy>(
         }
     }
     out
+}
+
+/// The sums of a matmul of a vector: chunks of 1,024 values, in each sixteen chains, added as a tree.
+fn sum_of_lanes(x: &[f32], w: &[f32]) -> f32 {
+    let chunks = x.chunks(1024).zip(w.chunks(1024)).map(|(x, w)| {
+        let mut lanes = [0.0f32; 16];
+        for (p, (&x, &w)) in x.iter().zip(w).enumerate() {
+            lanes[p % 16] = x.mul_add(w, lanes[p % 16]);
+        }
+        for half in [8, 4, 2, 1] {
+            (0..half).for_each(|i| lanes[i] += lanes[i + half]);
+        }
+        lanes[0]
+    });
+    chunks.reduce(|sum, chunk| sum + chunk).unwrap()
+}
+
+#[test]
+fn vectors_are_summed_in_lanes_in_any_layout() {
+    let random = &mut Random::new(19);
+    // Long ones are divided among threads along themselves, others by results.
+    for (n, k) in [(1, 16), (1, 70_000), (3, 9_001), (70, 1024), (300, 33), (600, 2100)] {
+        let (x, w) = (random.floats(k), random.floats(n * k));
+        let want: Vec<f32> = (0..n).map(|j| sum_of_lanes(&x, &w[j * k..][..k])).collect();
+        let columns: Vec<f32> = (0..n * k).map(|i| w[i % n * k + i / n]).collect();
+        let spread: Vec<f32> = (0..2 * n * k).map(|i| w[i / 2]).collect();
+        let twice: Vec<f32> = (0..2 * k).map(|i| x[i / 2]).collect();
+        let every_second = |dims: [usize; 2], axis: usize, values: &[f32]| {
+            Tensor::of(&dims, values).with(|l| l.slice(axis, 0, dims[axis] / 2, 2).unwrap())
+        };
+        let matrices = || {
+            [
+                Tensor::of(&[n, k], &w),
+                Tensor::of(&[k, n], &columns).transposed(),
+                every_second([n, 2 * k], 1, &spread),
+            ]
+        };
+        for threads in [1, 3] {
+            for matrix in &matrices() {
+                for column in [Tensor::of(&[k, 1], &x), every_second([2 * k, 1], 0, &twice)] {
+                    let got = run(threads, &matmul(), &[matrix, &column]).values::<f32>();
+                    assert_eq!(bits(&got), bits(&want), "{n} {k} {:?}", matrix.layout);
+                }
+            }
+            for matrix in matrices().map(Tensor::transposed) {
+                for row in [Tensor::of(&[1, k], &x), every_second([1, 2 * k], 1, &twice)] {
+                    let got = run(threads, &matmul(), &[&row, &matrix]).values::<f32>();
+                    assert_eq!(bits(&got), bits(&want), "{n} {k} {:?}", matrix.layout);
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -131,10 +183,11 @@ fn strides_do_not_change_a_bit() {
         assert_eq!(bits(&run(3, &matmul(), &[&a_turned, &plain[1]]).values()), want);
         assert_eq!(bits(&run(2, &matmul(), &[&a_turned, &b_turned]).values()), want);
         // Every row alone.
+        let want = bits(&run(2, &invariant(), &[&plain[0], &b_turned]).values());
         for i in 0..m {
             let row = Tensor::of(&[1, k], &a[i * k..][..k]);
             for b in [&plain[1], &b_turned] {
-                assert_eq!(bits(&run(2, &matmul(), &[&row, b]).values()), want[i * n..][..n]);
+                assert_eq!(bits(&run(2, &invariant(), &[&row, b]).values()), want[i * n..][..n]);
             }
         }
     }
@@ -159,6 +212,68 @@ fn batches_broadcast() {
             assert_eq!(got[(i * 2 + j) * m * n..][..m * n], want);
         }
     }
+}
+
+#[test]
+fn batches_of_vectors_and_small_matrices_are_those_alone() {
+    let random = &mut Random::new(20);
+    for (m, n, k) in [(1, 40, 100), (40, 1, 100), (1, 1, 3000), (16, 16, 16), (7, 19, 40), (3, 70, 400)] {
+        let (a, b) = (random.floats(4 * m * k), random.floats(4 * k * n));
+        let bias = Tensor::of(&[n], &random.floats(n));
+        let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+        let whole = [Tensor::of(&[4, m, k], &a), Tensor::of(&[4, k, n], &b)];
+        let got = run(3, &relu, &[&whole[0], &whole[1], &bias]).values::<f32>();
+        // One right operand for all.
+        let first = Tensor::of(&[k, n], &b[..k * n]);
+        let shared = run(2, &relu, &[&whole[0], &first, &bias]).values::<f32>();
+        for i in 0..4 {
+            let a = Tensor::of(&[m, k], &a[i * m * k..][..m * k]);
+            let alone = Tensor::of(&[k, n], &b[i * k * n..][..k * n]);
+            let want = run(1, &relu, &[&a, &alone, &bias]).values::<f32>();
+            assert_eq!(bits(&got[i * m * n..][..m * n]), bits(&want), "{m} {n} {k}");
+            let want = run(1, &relu, &[&a, &first, &bias]).values::<f32>();
+            assert_eq!(bits(&shared[i * m * n..][..m * n]), bits(&want), "{m} {n} {k}");
+        }
+    }
+}
+
+#[test]
+fn few_rows_and_few_columns_give_the_bits_of_many() {
+    // Rows of the right operand that are contiguous or not, in any number that has a kernel of its own.
+    let random = &mut Random::new(21);
+    let (most, k) = (40, 333);
+    macro_rules! equal {
+        ($ty:ty, $from:expr) => {
+            let mut values = |len: usize| random.floats(len).into_iter().map($from).collect::<Vec<$ty>>();
+            let (a, b) = (values(most * k), values(300 * k));
+            let whole = [Tensor::of(&[most, k], &a), Tensor::of(&[300, k], &b)];
+            let [a_whole, b_whole] = whole;
+            let b_whole = b_whole.transposed();
+            let want = run(1, &invariant(), &[&a_whole, &b_whole]).values::<$ty>();
+            for m in [2, 3, 4, 5, 8, 13, 16, 17] {
+                for n in [2, 15, 16, 17, 64, 300] {
+                    let a_turned = Tensor::of(&[m, k], &a[..m * k]).transposed();
+                    let a = Tensor::of(&[m, k], &a[..m * k]);
+                    let rows: Vec<$ty> = (0..k * n).map(|i| b[i % n * k + i / n]).collect();
+                    let want: Vec<$ty> = (0..m * n).map(|i| want[i / n * 300 + i % n]).collect();
+                    for b in [Tensor::of(&[k, n], &rows), Tensor::of(&[n, k], &b[..n * k]).transposed()] {
+                        for threads in [1, 3] {
+                            let got = run(threads, &matmul(), &[&a, &b]).values::<$ty>();
+                            assert!(got == want, "{m} {n} {:?}", b.layout);
+                        }
+                        // And the product of the transposed operands.
+                        let got = run(2, &matmul(), &[&b.transposed(), &a_turned]).values::<$ty>();
+                        let want: Vec<$ty> = (0..m * n).map(|i| want[i % m * n + i / m]).collect();
+                        assert!(got == want, "{n} {m}");
+                    }
+                }
+            }
+        };
+    }
+    equal!(f32, |x| x);
+    equal!(f64, f64::from);
+    equal!(bf16, bf16::from_f32);
+    equal!(f16, f16::from_f32);
 }
 
 #[test]
@@ -218,17 +333,18 @@ fn few_rows_give_the_bits_of_rows_one_by_one() {
     let (n, k) = (331, 603);
     let random = &mut Random::new(18);
     let (a, b) = (random.floats(64 * k), random.floats(n * k));
-    let relu = Op::MatMul(MatMul { activation: Some(UnaryOp::Relu), ..MatMul::default() });
+    let relu = MatMul { activation: Some(UnaryOp::Relu), batch_invariant: true, ..MatMul::default() };
+    let relu = Op::MatMul(relu);
     macro_rules! equal {
         ($ty:ty, $from:expr) => {
             let all: Vec<$ty> = a.iter().map(|&x| $from(x)).collect();
             let b = Tensor::of(&[n, k], &b.iter().map(|&x| $from(x)).collect::<Vec<$ty>>()).transposed();
             let bias = Tensor::of(&[n], &all[..n]);
-            let relu = if <$ty as Element>::DTYPE.is_float() { &relu } else { &matmul() };
+            let relu = if <$ty as Element>::DTYPE.is_float() { &relu } else { &invariant() };
             for m in [7, 13, 16, 27, 32, 61, 64] {
                 let a = &all[..m * k];
                 let turned: Vec<$ty> = (0..m * k).map(|i| a[i % m * k + i / m]).collect();
-                for (op, bias) in [(&matmul(), None), (relu, Some(&bias))] {
+                for (op, bias) in [(&invariant(), None), (relu, Some(&bias))] {
                     let product = |threads, x: &Tensor| match bias {
                         Some(bias) => run(threads, op, &[x, &b, bias]).values::<$ty>(),
                         None => run(threads, op, &[x, &b]).values::<$ty>(),

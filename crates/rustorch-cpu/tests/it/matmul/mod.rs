@@ -108,6 +108,11 @@ pub(crate) fn matmul() -> Op {
     Op::MatMul(rustorch_core::MatMul::default())
 }
 
+/// A matmul whose rows do not depend on their number.
+pub(crate) fn invariant() -> Op {
+    Op::MatMul(rustorch_core::MatMul { batch_invariant: true, ..rustorch_core::MatMul::default() })
+}
+
 pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }

@@ -1,10 +1,10 @@
 //! Matmuls in which each row chooses its matrix.
 
 use super::weight::{activations, random_blocks, weight};
-use super::{Random, Tensor, bits, matmul, run, run_into};
+use super::{Random, Tensor, bits, invariant, matmul, run, run_into};
 use rustorch_core::{DType, Error, Fault, Layout, MulMatId, Numerics, Op, QuantType, Shape};
 
-/// Rows one by one as plain matmuls.
+/// Rows one by one as plain matmuls that are batch-invariant.
 fn one_by_one(x: &Tensor, w: &Tensor, ids: &[i32], slots: usize, chosen: usize) -> Vec<u32> {
     let mut out = Vec::new();
     for (i, &id) in ids.iter().enumerate() {
@@ -17,7 +17,7 @@ fn one_by_one(x: &Tensor, w: &Tensor, ids: &[i32], slots: usize, chosen: usize) 
         let matrix = w.layout.select(0, id as usize).unwrap().transpose(0, 1).unwrap();
         let row = Tensor { buffer: clone(x), ..row };
         let matrix = Tensor { buffer: clone(w), dtype: w.dtype, layout: matrix };
-        out.extend(bits(&run(1, &matmul(), &[&row, &matrix]).values()));
+        out.extend(bits(&run(1, &invariant(), &[&row, &matrix]).values()));
     }
     out
 }

@@ -3,9 +3,9 @@
 
 use super::Arithmetic;
 use super::gemm::{DEPTH, Strided, multiply_ns, with_packed, with_scratch};
-use super::kernel::{Pitched, Tiles};
+use super::kernel::{Pitched, Scalar, Tiles};
 use super::pack::pack_columns;
-use crate::kernels::matmul::rows::{GroupedGemm, Parts, StridedRows};
+use crate::kernels::matmul::rows::{GemmOutput, GroupedGemm, Parts, RowOffsets, StridedRows};
 use crate::kernels::matmul::tasks::WORTH;
 use crate::{Isa, ThreadPool};
 use std::ops::Range;
@@ -15,8 +15,8 @@ const MOST_PANELS: usize = 2;
 /// The highest tiles whose sums are transposed at once.
 const TOGETHER: usize = 4;
 
-/// Runs a GEMM whose right operand has its columns' values contiguous, if its rows fill three quarters of their panels and its type has
-/// strided tiles; else returns `false` and does nothing.
+/// Runs a GEMM whose right operand has its columns' values contiguous, if its rows fill three quarters of their panels or are in one narrow
+/// one, and its type has strided tiles; else returns `false` and does nothing.
 ///
 /// Results are the bits of other ways: the same chain of multiply-adds.
 ///
@@ -26,12 +26,14 @@ pub(super) unsafe fn run<A: Arithmetic>(
     pool: &ThreadPool,
     isa: Isa,
     w: Strided,
-    tiles: &Tiles<A::E>,
     gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
 ) -> bool {
-    let (rows, panel) = (gemm.x.count, tiles.columns);
+    let rows = gemm.x.count;
+    let narrow = A::E::narrow_tiles(isa).filter(|tiles| rows <= tiles.columns);
+    let tiles = narrow.unwrap_or_else(|| A::E::tiles(isa));
+    let panel = tiles.columns;
     let panels = rows.div_ceil(panel);
-    let is_full = 4 * (panels * panel - rows) <= panels * panel;
+    let is_full = narrow.is_some() || 4 * (panels * panel - rows) <= panels * panel;
     let Some(pitch) = gemm.x.pitch() else { return false };
     if tiles.strided.is_empty()
         || !A::IS_PLAIN
@@ -64,6 +66,33 @@ pub(super) unsafe fn run<A: Arithmetic>(
         });
     });
     true
+}
+
+/// [`run`] of a GEMM whose right operand has few columns and whose left one has many rows of contiguous values: the product of the transposed
+/// operands, transposed.
+///
+/// # Safety
+/// As [`run`](super::gemm::run).
+pub(super) unsafe fn run_exchanged<A: Arithmetic>(
+    pool: &ThreadPool,
+    isa: Isa,
+    w: Strided,
+    gemm: &GroupedGemm<'_, StridedRows<'_, A::X>, A::X>,
+) -> bool {
+    let GroupedGemm { w: matrix, x, out } = gemm;
+    let is_narrow = A::E::narrow_tiles(isa).is_some_and(|tiles| w.n <= tiles.columns);
+    let (Some(pitch), Some(to)) = (x.pitch(), out.pitched(0)) else { return false };
+    if !A::IS_PLAIN || !is_narrow || out.bias.is_some() || x.stride() != 1 || x.count < w.n {
+        return false;
+    }
+    let transposed = Strided { n: x.count, k: w.k, k_stride: 1, n_stride: pitch };
+    // SAFETY: this function's contract. Elements of both operands are of one type, by `IS_PLAIN`.
+    unsafe {
+        let columns =
+            StridedRows::new(matrix.cast(), RowOffsets::Strided(w.n_stride), w.n, (w.k, w.k_stride));
+        let out = GemmOutput { offsets: RowOffsets::Strided(1), stride: to.pitch, ..*out };
+        run::<A>(pool, isa, transposed, &GroupedGemm { w: x.address(0).cast(), x: columns, out })
+    }
 }
 
 /// Columns of all rows of the result, as many as one thread transposes at once.

@@ -91,7 +91,7 @@ pub(super) unsafe fn run<A: Arithmetic>(
     unsafe {
         if let [gemm] = gemms
             && gemm.x.count * w.n * w.k > SMALL
-            && few_rows::run::<A>(pool, isa, w, A::E::tiles(isa), gemm)
+            && (few_rows::run::<A>(pool, isa, w, gemm) || few_rows::run_exchanged::<A>(pool, isa, w, gemm))
         {
             return;
         }
@@ -185,7 +185,7 @@ pub(super) fn multiply_ns<E>(k: usize, others: usize) -> f64 {
 }
 
 /// Multiply-adds up to which a GEMM is not divided into tasks, which would take longer than to compute it.
-const SMALL: usize = 32 << 10;
+pub(super) const SMALL: usize = 32 << 10;
 
 /// Bytes of the operands of such a GEMM, packed, and of its sums, which are on the stack.
 const SMALL_BYTES: usize = 16 << 10;

@@ -110,6 +110,9 @@ pub(crate) trait Scalar: Copy + Send + Sync + 'static {
 
     /// The kernels for an instruction set of this CPU.
     fn tiles(isa: Isa) -> &'static Tiles<Self>;
+
+    /// Those with tiles of half as many columns, if left operands can be read where they stand.
+    fn narrow_tiles(isa: Isa) -> Option<&'static Tiles<Self>>;
 }
 
 /// A vector register, or several that act as one.
@@ -256,6 +259,16 @@ macro_rules! scalars {
                 }
                 let _ = isa;
                 &PORTABLE
+            }
+
+            fn narrow_tiles(isa: Isa) -> Option<&'static Tiles<Self>> {
+                #[cfg(target_arch = "x86_64")]
+                return <$ty as super::x86::ByHand>::narrow_tiles(isa).filter(|tiles| !tiles.strided.is_empty());
+                #[cfg(not(target_arch = "x86_64"))]
+                {
+                    let _ = isa;
+                    None
+                }
             }
         }
     )*};

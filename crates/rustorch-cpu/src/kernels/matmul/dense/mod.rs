@@ -1,7 +1,8 @@
 //! Matmuls of dense operands: any numeric dtype with itself, and `f32` with weights of `f16` and `bf16`.
 //!
 //! Operands are packed, converted on the way, into panels in the dtype of accumulation; a kernel keeps a tile of results
-//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order.
+//! in registers. Each result is one chain of multiply-adds over the inner dimension, in order, but those of matmuls of a vector
+//! that need not be batch-invariant ([`vector`]).
 
 mod blocks;
 mod direct;
@@ -11,6 +12,8 @@ mod kernel;
 mod many_rows;
 mod pack;
 mod subtract;
+mod vector;
+mod wide_rows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -23,6 +26,7 @@ use super::gemm_args::{GemmArgs, Target, address};
 use super::mul_mat_id::ExpertRows;
 use super::rows::GroupedGemm;
 use crate::kernels::pointwise::Pointwise;
+use crate::math::Real;
 use crate::{Isa, ThreadPool};
 pub(super) use blocks::run_dequantized;
 use rustorch_core::{
@@ -297,14 +301,65 @@ pub(super) fn run(
     out: &mut ViewMut<'_>,
 ) -> Result<(), Fault> {
     let dtypes = (args[0].dtype(), args[1].dtype());
-    if dtypes == (DType::F32, DType::F32) && direct::fits(gemm) {
-        let (a, b) = (address(&args[0])?, address(&args[1])?);
-        let out = Target::new(out, args.get(2), op.activation)?.whole(gemm);
-        // SAFETY: the views are valid, and the result is this matmul's.
-        unsafe { direct::run(gemm, a, b, &out) };
-        return Ok(());
+    let is_vector = op.allows_reassociation(dtypes.0, dtypes.1) && vector::fits(gemm);
+    if !is_vector && direct::fits(gemm) {
+        match dtypes {
+            (DType::F32, DType::F32) => return run_direct::<f32>(pool, op.activation, gemm, args, out),
+            (DType::F64, DType::F64) => return run_direct::<f64>(pool, op.activation, gemm, args, out),
+            _ => {}
+        }
+    }
+    if is_vector || wide_rows::fits(gemm) {
+        match dtypes {
+            (DType::F32, DType::F32) => return run_in_place::<Same<f32>>(pool, op, gemm, args, out),
+            (DType::F64, DType::F64) => return run_in_place::<Same<f64>>(pool, op, gemm, args, out),
+            (DType::F16, DType::F16) => return run_in_place::<Half<f16>>(pool, op, gemm, args, out),
+            (DType::BF16, DType::BF16) => return run_in_place::<Half<bf16>>(pool, op, gemm, args, out),
+            _ => {}
+        }
     }
     dispatch!(dtypes, op.numerics, A => run_typed::<A>(pool, op.activation, gemm, args, out))
+}
+
+/// Small matmuls of floats that are not packed.
+fn run_direct<T: Real + Pointwise>(
+    pool: &ThreadPool,
+    activation: Option<UnaryOp>,
+    gemm: &GemmArgs,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault> {
+    let operands = [address::<T>(&args[0])?, address::<T>(&args[1])?];
+    let target = Target::<T>::new(out, args.get(2), activation)?;
+    // SAFETY: the operands' views are valid; the result is this matmul's.
+    unsafe { direct::run(pool, gemm, operands, &target) };
+    Ok(())
+}
+
+/// Matmuls of a vector and of few rows, whose larger operand is read where it stands.
+fn run_in_place<A>(
+    pool: &ThreadPool,
+    op: &MatMul,
+    gemm: &GemmArgs,
+    args: &[View<'_>],
+    out: &mut ViewMut<'_>,
+) -> Result<(), Fault>
+where
+    A: Arithmetic,
+    A::X: vector::Values<A::E>,
+    A::E: Real,
+{
+    let operands = [address::<A::X>(&args[0])?, address::<A::X>(&args[1])?];
+    let target = Target::<A::X>::new(out, args.get(2), op.activation)?;
+    // SAFETY: the operands' views are valid; the result is this matmul's.
+    unsafe {
+        if op.allows_reassociation(args[0].dtype(), args[1].dtype()) && vector::fits(gemm) {
+            vector::run::<A>(pool, gemm, operands, &target);
+        } else {
+            wide_rows::run::<A>(pool, gemm, operands, &gemm.output(&target, &gemm.batch(0)));
+        }
+    }
+    Ok(())
 }
 
 fn run_typed<A: Arithmetic>(

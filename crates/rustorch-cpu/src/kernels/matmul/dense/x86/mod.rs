@@ -15,7 +15,7 @@ macro_rules! tiles {
         /// As [`crate::kernels::matmul::dense::kernel::Tile`].
         $(#[$doc])*
         #[target_feature(enable = $features)]
-        unsafe fn $packed<T: Vector, const H: usize>(
+        unsafe fn $packed<T: Vector, const H: usize, const V: usize>(
             k: usize,
             x: *const T::E,
             w: *const T::E,
@@ -23,14 +23,14 @@ macro_rules! tiles {
             to: Pitched<*mut T::E>,
         ) {
             // SAFETY: this function's contract.
-            unsafe { tile::<T, H, 2>(k, x, [1, H], w, from, to) }
+            unsafe { tile::<T, H, V>(k, x, [1, H], w, from, to) }
         }
 
         /// # Safety
         /// As [`crate::kernels::matmul::dense::kernel::StridedTile`].
         $(#[$doc])*
         #[target_feature(enable = $features)]
-        unsafe fn $strided<T: Vector, const H: usize>(
+        unsafe fn $strided<T: Vector, const H: usize, const V: usize>(
             k: usize,
             x: Pitched<*const T::E>,
             w: *const T::E,
@@ -38,7 +38,7 @@ macro_rules! tiles {
             to: Pitched<*mut T::E>,
         ) {
             // SAFETY: this function's contract.
-            unsafe { tile::<T, H, 2>(k, x.first, [x.pitch, 1], w, from, to) }
+            unsafe { tile::<T, H, V>(k, x.first, [x.pitch, 1], w, from, to) }
         }
     )*};
 }
@@ -53,32 +53,41 @@ tiles! {
 /// Types with kernels by hand.
 pub(super) trait ByHand: Scalar {
     fn tiles(isa: Isa) -> Option<&'static Tiles<Self>>;
+    fn narrow_tiles(isa: Isa) -> Option<&'static Tiles<Self>>;
 }
 
 macro_rules! by_hand {
     ($($e:ty: $v512:ty, rows $($h512:literal)* $(strided $($s512:literal)*)?; $($v256:ty, rows $($h256:literal)* $(strided $($s256:literal)*)?)?;)*) => {$(
         impl ByHand for $e {
             fn tiles(isa: Isa) -> Option<&'static Tiles<$e>> {
-                static AVX512: Tiles<$e> = Tiles {
-                    columns: 2 * <$v512 as Vector>::LANES,
-                    by_rows: &[$(($h512, tile512::<$v512, $h512>)),*],
-                    strided: &[$($(strided512::<$v512, $s512>),*)?],
-                };
-                $(
-                    static AVX2: Tiles<$e> = Tiles {
-                        columns: 2 * <$v256 as Vector>::LANES,
-                        by_rows: &[$(($h256, tile256::<$v256, $h256>)),*],
-                        strided: &[$($(strided256::<$v256, $s256>),*)?],
-                    };
-                )?
-                match isa {
-                    Isa::Avx512 => Some(&AVX512),
-                    $(Isa::Avx2 => avx2::<$v256>(&AVX2),)?
-                    _ => None,
-                }
+                by_hand!(isa, 2, $e: $v512, $($h512)* $(strided $($s512)*)?; $($v256, $($h256)* $(strided $($s256)*)?)?)
+            }
+
+            fn narrow_tiles(isa: Isa) -> Option<&'static Tiles<$e>> {
+                by_hand!(isa, 1, $e: $v512, $($h512)* $(strided $($s512)*)?; $($v256, $($h256)* $(strided $($s256)*)?)?)
             }
         }
     )*};
+    // The tables of tiles of so many vectors.
+    ($isa:ident, $vectors:literal, $e:ty: $v512:ty, $($h512:literal)* $(strided $($s512:literal)*)?; $($v256:ty, $($h256:literal)* $(strided $($s256:literal)*)?)?) => {{
+        static AVX512: Tiles<$e> = Tiles {
+            columns: $vectors * <$v512 as Vector>::LANES,
+            by_rows: &[$(($h512, tile512::<$v512, $h512, $vectors>)),*],
+            strided: &[$($(strided512::<$v512, $s512, $vectors>),*)?],
+        };
+        $(
+            static AVX2: Tiles<$e> = Tiles {
+                columns: $vectors * <$v256 as Vector>::LANES,
+                by_rows: &[$(($h256, tile256::<$v256, $h256, $vectors>)),*],
+                strided: &[$($(strided256::<$v256, $s256, $vectors>),*)?],
+            };
+        )?
+        match $isa {
+            Isa::Avx512 => Some(&AVX512),
+            $(Isa::Avx2 => avx2::<$v256>(&AVX2),)?
+            _ => None,
+        }
+    }};
 }
 
 /// Lets the table of a vector type be found.
@@ -88,7 +97,7 @@ fn avx2<V: Vector>(tiles: &'static Tiles<V::E>) -> Option<&'static Tiles<V::E>> 
 
 by_hand! {
     f32: __m512, rows 1 2 4 8 12 strided 1 2 4 8 12; __m256, rows 1 2 4 6 strided 1 2 4 6;
-    f64: __m512d, rows 1 2 4 8 12; __m256d, rows 1 2 4 6;
+    f64: __m512d, rows 1 2 4 8 12 strided 1 2 4 8 12; __m256d, rows 1 2 4 6 strided 1 2 4 6;
     C64: C64x8, rows 1 2 4 6; C64x4, rows 1 2 3;
     C128: C128x4, rows 1 2 4 6; C128x2, rows 1 2 3;
     i16: I16x32, rows 1 2 4 8; I16x16, rows 1 2 4;

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Time single operations on tensors against PyTorch's, in turn, and print medians and ratios.
+
+    benches/peers/torch_tensors.py [--threads 1 2] [--only PATTERN] [--rounds 5] [--quick] [--untuned] [--json FILE]
+
+Needs PyTorch and a C compiler. Builds `rustorch-tensor`'s benchmark `tensors`, which lists the cases: a name says operation, dtype, shapes and
+further arguments. Each round runs both, one right after the other; ratios are taken round by round, and below 1 RusTorch is faster. Spread is how far
+the ratios of the rounds lie apart; where it is more than 15 %, the case is run again, twice at most, and the calmest run counts.
+
+PyTorch is tuned: MKL is told that the CPU is Intel's, for it leaves AVX-512 unused on others, and malloc keeps large blocks instead of giving them
+back to the system after each operation. `--untuned` measures what a user gets.
+"""
+
+import argparse
+import collections
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from side_by_side import build
+
+TUNED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(1 << 28)}
+
+
+def tune():
+    """Starts this script again, as a PyTorch that is tuned."""
+    folder = tempfile.mkdtemp()
+    source, library = os.path.join(folder, "tuned.c"), os.path.join(folder, "tuned.so")
+    with open(source, "w") as file:
+        file.write("int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    environment = os.environ | TUNED | {"LD_PRELOAD": library, "RUSTORCH_BENCH_TUNED": folder}
+    os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+
+
+class Case:
+    def __init__(self, name):
+        import torch
+
+        self.torch = torch
+        parts = name.split("/")
+        self.operation, self.dtype = parts[0], parts[1]
+        self.shapes = [[int(n) for n in shape.split("x")] for shape in parts[2].split(",")]
+        self.argument = int(parts[3]) if len(parts) > 3 else None
+
+    def type(self):
+        names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "c64": "complex64", "i8": "int8", "i64": "int64"}
+        return getattr(self.torch, names[self.dtype])
+
+    def operand(self, i):
+        if self.dtype in ["i8", "i64"]:
+            return self.torch.randint(-4, 4, self.shapes[i]).to(self.type())
+        return self.torch.randn(self.shapes[i]).to(self.type())
+
+    def indices(self, i, below):
+        return self.torch.randint(0, below, self.shapes[i])
+
+    def call(self):
+        """The function that the name says."""
+        torch, n = self.torch, self.argument
+        made = {
+            "arange": lambda: torch.arange(0.0, float(math.prod(self.shapes[0])), 1.0),
+            "rand": lambda: torch.rand(self.shapes[0], dtype=self.type()),
+            "randn": lambda: torch.randn(self.shapes[0], dtype=self.type()),
+            "randperm": lambda: torch.randperm(math.prod(self.shapes[0])),
+        }
+        if self.operation in made:
+            return made[self.operation]
+        if self.operation.startswith("attention"):
+            q, k = self.operand(0), self.operand(len(self.shapes) - 1)
+            return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=self.operation == "attention_causal")
+        if self.operation.startswith("conv"):
+            return self.convolution()
+        x = self.operand(0)
+        prepared = {"log": torch.abs, "sqrt": torch.abs, "copy_t": lambda x: x.T, "copy_heads": lambda x: x.transpose(1, 2)}
+        prepared |= {"cholesky": self.positive, "solve": self.positive, "matmul_tn": lambda x: x.T, "add_t": lambda x: x.T}
+        x = prepared.get(self.operation, lambda x: x)(x)
+        one = self.of_one(x, n)
+        if self.operation in one:
+            return one[self.operation]
+        if self.operation in ["gather", "index_select", "embedding", "scatter_add"]:
+            index, source = self.indices(1, x.shape[n or 0]), x.clone()
+            return {
+                "gather": lambda: x.gather(n, index),
+                "index_select": lambda: x.index_select(n, index),
+                "embedding": lambda: torch.nn.functional.embedding(index, x),
+                "scatter_add": lambda: x.scatter_add(n, index, source),
+            }[self.operation]
+        y = self.operand(1)
+        if self.operation == "matmul" and self.dtype == "i8":
+            # Sums in 32 bits, where RusTorch's wrap.
+            return lambda: torch._int_mm(x, y)
+        return {
+            "matmul": lambda: x @ y,
+            "matmul_tn": lambda: x @ y,
+            "linear": lambda: torch.nn.functional.linear(x, y),
+            "add": lambda: x + y,
+            "add_t": lambda: x + y,
+            "cat": lambda: torch.cat([x, y], n),
+            "solve": lambda: torch.linalg.solve(x, y),
+        }[self.operation]
+
+    def of_one(self, x, n):
+        """Operations of one tensor, some with a number."""
+        torch, F = self.torch, self.torch.nn.functional
+        mask, zero = (x > 0, torch.zeros_like(x)) if self.operation == "where" else (None, None)
+        weight, bias = (torch.ones(x.shape[-1]), torch.zeros(x.shape[-1])) if self.operation == "layer_norm" else (None, None)
+        plain = ["exp", "log", "sqrt", "sin", "tanh", "sigmoid", "relu"]
+        calls = {name: lambda f=getattr(torch, name): f(x) for name in plain}
+        return calls | {
+            "add_scalar": lambda: x + 1.5,
+            "gelu": lambda: F.gelu(x),
+            "gelu_tanh": lambda: F.gelu(x, approximate="tanh"),
+            "silu": lambda: F.silu(x),
+            "where": lambda: torch.where(mask, x, zero),
+            "to_bf16": lambda: x.to(torch.bfloat16),
+            "to_f16": lambda: x.to(torch.float16),
+            "to_f32": lambda: x.to(torch.float32),
+            "to_i64": lambda: x.to(torch.int64),
+            "sum": lambda: x.sum() if n is None else x.sum(n),
+            "mean": lambda: x.mean(n),
+            "max": lambda: x.amax(n),
+            "argmax": lambda: x.argmax(n),
+            "var": lambda: x.var(n),
+            "norm": lambda: torch.linalg.vector_norm(x, dim=n),
+            "softmax": lambda: x.softmax(n),
+            "log_softmax": lambda: x.log_softmax(n),
+            "layer_norm": lambda: F.layer_norm(x, x.shape[-1:], weight, bias),
+            "cumsum": lambda: x.cumsum(n),
+            "cumprod": lambda: x.cumprod(n),
+            "copy_t": lambda: x.contiguous(),
+            "copy_heads": lambda: x.contiguous(),
+            "flip": lambda: x.flip(n),
+            "roll": lambda: x.roll(5, n),
+            "pad": lambda: F.pad(x, (1, 1, 1, 1)),
+            "tril": lambda: x.tril(),
+            "sort": lambda: x.sort(n)[0],
+            "topk": lambda: x.topk(n)[0],
+            "max_pool2d": lambda: F.max_pool2d(x, n),
+            "avg_pool2d": lambda: F.avg_pool2d(x, n),
+            "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(x, n),
+            "cholesky": lambda: torch.linalg.cholesky(x),
+            "qr": lambda: torch.linalg.qr(x)[0],
+        }
+
+    def positive(self, x):
+        return x @ x.T + self.torch.eye(len(x))
+
+    def convolution(self):
+        """Padded so that a stride of one keeps sizes, depthwise where a filter has one channel."""
+        torch, x, weight = self.torch, self.operand(0), self.operand(1)
+        stride, padding, groups = self.argument or 1, weight.shape[2] // 2, x.shape[1] if weight.shape[1] == 1 else 1
+        forward = {3: torch.conv1d, 4: torch.conv2d, 5: torch.conv3d}[x.ndim]
+        if self.operation in ["conv1d", "conv2d", "conv3d"]:
+            return lambda: forward(x, weight, stride=stride, padding=padding, groups=groups)
+        grad = torch.ones_like(forward(x, weight, stride=stride, padding=padding, groups=groups))
+        gradient = {"conv2d_data": torch.nn.grad.conv2d_input, "conv2d_weight": torch.nn.grad.conv2d_weight}[self.operation]
+        args = (x.shape, weight) if self.operation == "conv2d_data" else (x, weight.shape)
+        return lambda: gradient(*args, grad, stride=stride, padding=padding, groups=groups)
+
+
+def theirs(call, seconds):
+    """The median of seconds per call: as the benchmark's `median`."""
+    call()
+    start = time.perf_counter()
+    for _ in range(8):
+        call()
+    calls = max(1, int(200e-6 / ((time.perf_counter() - start) / 8)))
+    samples, end = [], time.perf_counter() + seconds
+    while (start := time.perf_counter()) < end or len(samples) < 3:
+        for _ in range(calls):
+            call()
+        samples.append((time.perf_counter() - start) / calls)
+    return statistics.median(samples)
+
+
+class Ours:
+    """The benchmark, asked for one median after the other."""
+
+    def __init__(self, program, threads):
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and name not in TUNED}
+        environment |= {"RUSTORCH_THREADS": str(threads)}
+        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def median(self, name, seconds):
+        print(name, seconds, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the benchmark failed at {name}")
+        return float(answer)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(name, call, ours, args):
+    """Medians of both in µs, the median of the ratios of the rounds, and how far those lie apart."""
+    best = None
+    for _ in range(3):
+        rounds = [(theirs(call, args.seconds), ours.median(name, args.seconds)) for _ in range(args.rounds)]
+        ratios = [mine / other for other, mine in rounds]
+        ratio = statistics.median(ratios)
+        # Of five rounds, without the farthest on either side.
+        middle = sorted(ratios)[1:-1] if len(ratios) >= 5 else ratios
+        spread = (max(middle) - min(middle)) / ratio
+        if best is None or spread < best[3]:
+            other, mine = (statistics.median(column) * 1e6 for column in zip(*rounds))
+            best = (mine, other, ratio, spread)
+        if spread <= 0.15:
+            break
+    return best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", default="", help="cases whose names match this pattern")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of measuring, for each program in each round")
+    parser.add_argument("--quick", action="store_true", help="a tenth of a second for each: ten minutes in all")
+    parser.add_argument("--untuned", action="store_true", help="PyTorch as it is installed")
+    parser.add_argument("--json", help="a file for the figures")
+    args = parser.parse_args()
+    if not args.untuned and "RUSTORCH_BENCH_TUNED" not in os.environ:
+        tune()
+    if args.quick:
+        args.seconds = min(args.seconds, 0.1)
+
+    import torch
+
+    program = build("rustorch-tensor", "tensors")
+    listed = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout
+    cases = [line.split("\t") for line in listed.splitlines()]
+    cases = [(family, name) for family, name in cases if re.search(args.only, name)]
+    rows = []
+    print(f"{'case':<44} {'threads':>7} {'RusTorch µs':>12} {'PyTorch µs':>12} {'ratio':>7} {'spread':>7}")
+    for threads in args.threads:
+        torch.set_num_threads(threads)
+        ours = Ours(program, threads)
+        for family, name in cases:
+            with torch.no_grad():
+                mine, other, ratio, spread = compare(name, Case(name).call(), ours, args)
+            row = {"family": family, "case": name, "threads": threads, "rustorch_us": mine, "torch_us": other}
+            rows.append(row | {"ratio": ratio, "spread": spread})
+            print(f"{name:<44} {threads:>7} {mine:>12.2f} {other:>12.2f} {ratio:>7.2f} {spread:>7.0%}", flush=True)
+        ours.end()
+    families = collections.defaultdict(list)
+    for row in rows:
+        for family in [row["family"], "all"]:
+            families[family, row["threads"]].append(math.log(row["ratio"]))
+    print(f"\n{'family':<30} {'threads':>7} {'cases':>6} {'geometric mean':>15}")
+    for (family, threads), logs in families.items():
+        print(f"{family:<30} {threads:>7} {len(logs):>6} {math.exp(statistics.mean(logs)):>15.2f}")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
