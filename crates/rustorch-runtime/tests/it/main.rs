@@ -21,6 +21,7 @@ mod memory;
 mod operand;
 mod partition;
 mod partition_fixtures;
+mod passes;
 mod placement;
 mod profile;
 mod property;
