@@ -14,7 +14,10 @@ mod regions;
 
 pub(crate) use capture::Capture;
 pub use capture::Captured;
-pub use partition::{Crossing, OutsideNode, PartitionPlan, ProgramOptions, Reason, RegionPlan};
+pub use partition::{
+    Crossing, ExplainedNode, ExplainedRegion, OutsideNode, PartitionPlan, ProgramExplanation, ProgramOptions,
+    Reason, RegionPlan,
+};
 pub use passes::Pass;
 pub use program::Program;
 pub use regions::RegionReport;

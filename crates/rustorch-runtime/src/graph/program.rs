@@ -4,7 +4,7 @@ use super::by_executor::Replay;
 use super::capture::Captured;
 use super::copies::SharedCopies;
 use super::on_cpu::CpuProgram;
-use super::partition::{self, Partition, PartitionPlan, ProgramOptions, settle};
+use super::partition::{self, Partition, PartitionPlan, Parts, ProgramExplanation, ProgramOptions, settle};
 use super::passes::Pass;
 use super::regions::{CompiledPart, RegionReport, compile_all};
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
@@ -117,6 +117,22 @@ impl Program {
     /// What became of the regions of the [plan](Self::plan) so far, in order.
     pub fn region_reports(&self) -> Vec<RegionReport> {
         self.replay.regions().iter().map(CompiledPart::report).collect()
+    }
+
+    /// Where each operation is expected to run as devices are now, and why not elsewhere; what is copied from one device to another; and of
+    /// regions what was expected and what was measured. Runs nothing, but measures devices whose cost is not known yet.
+    ///
+    /// # Errors
+    /// If a device of the graph is not here any more, or the environment asks for a fallback order that makes no sense.
+    pub fn explain(&self) -> Result<ProgramExplanation> {
+        let Program { graph, constants, states, .. } = self;
+        let parts = Parts { graph, constants, states };
+        let sides: Vec<_> = self.replay.regions().iter().map(CompiledPart::sides).collect();
+        let executor = match sides.is_empty() {
+            true => self.executor.clone(),
+            false => self.executor.partitioned(),
+        };
+        partition::explain(parts, &executor, self.plan(), (&sides, self.region_reports()))
     }
 
     /// The graph.

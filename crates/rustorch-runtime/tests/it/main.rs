@@ -12,6 +12,7 @@ mod common;
 mod cost;
 mod env;
 mod execution;
+mod explanations;
 mod fallback;
 mod faults;
 mod hybrid;
