@@ -11,6 +11,7 @@ mod partition;
 mod passes;
 mod program;
 mod regions;
+mod state_writes;
 
 pub(crate) use capture::Capture;
 pub use capture::Captured;

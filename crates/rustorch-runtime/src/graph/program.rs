@@ -21,8 +21,9 @@ use std::fmt;
 /// region's operations run one by one on the next ones.
 ///
 /// A run is one change of the states. If it fails for the values of its arguments (an index out of range, a singular matrix), they are
-/// as they were; if a device fails while it writes to them, they may be partly written. So they may be if a device is lost that alone had
-/// results of its regions, and a state was written before: such a run is an error, and others begin again without the device.
+/// as they were. If a device is lost that alone had results of its regions, the run begins again without it, unless it has written to a state by
+/// then. A run that fails behind such a write, or in it, is an [`Error::StatesWritten`], which names the states that it changed; after any other error they
+/// are as they were.
 pub struct Program {
     graph: Graph,
     constants: Vec<Storage>,

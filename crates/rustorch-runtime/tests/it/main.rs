@@ -28,6 +28,7 @@ mod profile;
 mod property;
 mod region_faults;
 mod registry;
+mod state_faults;
 
 // Modules with tests of their own, and what they need.
 #[path = "../../src/cost/busy.rs"]

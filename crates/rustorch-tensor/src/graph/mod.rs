@@ -264,8 +264,9 @@ impl Program {
     ///
     /// # Errors
     /// If the arguments are others (the error says which), one is a state of the graph, something that the function read in Rust or the
-    /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless a
-    /// device failed while it wrote to them; gradients that the function replaces are gone.
+    /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless the
+    /// error is [`Error::StatesWritten`], which says of a device's failure which ones the run had changed by then; gradients that the function
+    /// replaces are gone.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         if is_capturing() {
             let message = "runs by itself, not in a captured function; call there what it was captured from";
