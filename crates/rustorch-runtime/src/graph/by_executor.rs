@@ -207,7 +207,7 @@ impl Replay {
         };
         let arg_layouts = layouts(&mut node.args.iter())?;
         let into: SmallVec<[&GraphOperand; 1]> =
-            node.results.iter().filter_map(|result| result.into.as_ref()).collect();
+            node.results.iter().filter_map(|result| result.into.as_deref()).collect();
         let into_layouts = layouts(&mut into.iter().copied())?;
         let redrawn = node.op.philox_key().and_then(|key| self.draws.get(&key));
         let redrawn = redrawn.map(|&draw| node.op.with_philox_key(run.keys[draw]));

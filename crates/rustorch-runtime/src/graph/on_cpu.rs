@@ -225,7 +225,8 @@ impl Compiler<'_> {
         let mut outs: SmallVec<[Slot; 1]> = SmallVec::new();
         let mut copies = Vec::new();
         let mut scratch = 0;
-        let into: SmallVec<[_; 1]> = node.results.iter().filter_map(|result| result.into.as_ref()).collect();
+        let into: SmallVec<[_; 1]> =
+            node.results.iter().filter_map(|result| result.into.as_deref()).collect();
         let is_shared = |i: usize| {
             let root = |at: usize| self.plan.roots[into[at].value.index()];
             (0..into.len()).any(|other| other != i && root(other) == root(i))

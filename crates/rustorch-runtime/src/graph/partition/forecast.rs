@@ -70,7 +70,7 @@ impl Forecast {
             }
             let at = match (&node.results[..], node.device) {
                 ([first, ..], _) if first.into.is_some() => {
-                    first.into.as_ref().map(|into| Arc::clone(&forecast.homes[into.value.index()]))
+                    first.into.as_deref().map(|into| Arc::clone(&forecast.homes[into.value.index()]))
                 }
                 (_, Some(device)) => match executor.state(device) {
                     Ok(state) => Some(state),

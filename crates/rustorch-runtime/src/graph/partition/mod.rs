@@ -373,7 +373,7 @@ fn structural(graph: &Graph, dag: &Dag, node: &Node, device: Device) -> Option<R
                         .readers(id)
                         .iter()
                         .flat_map(into)
-                        .any(|result| result.into.as_ref().is_some_and(|into| into.value == id))
+                        .any(|result| result.into.as_deref().is_some_and(|into| into.value == id))
             };
             let is_seen = node.results.iter().any(|result| is_seen(result.value));
             is_seen.then_some(Reason::Placed(Some(asked)))
