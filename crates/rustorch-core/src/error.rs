@@ -85,6 +85,20 @@ pub enum Error {
     /// A device failed outside an operation, in a copy or a synchronisation.
     #[error(transparent)]
     Fault(Box<Fault>),
+    /// A run of a program failed behind its first write in place, and could not undo it.
+    #[error(
+        "{error}; the run had written to {} of the program, which {} neither as before it nor as after it: set or load {} anew before \
+         the next use",
+        Numbered("state", .states),
+        if states.len() == 1 { "is" } else { "are" },
+        if states.len() == 1 { "it" } else { "them" }
+    )]
+    StatesWritten {
+        /// The indices of these states in the graph's [`states`](crate::Graph::states). The others are as they were.
+        states: Vec<usize>,
+        /// Why the run failed.
+        error: Box<Error>,
+    },
 }
 
 impl Error {
@@ -290,6 +304,16 @@ impl fmt::Display for OfBatch<'_> {
             [i] => write!(f, " of batch {i}"),
             place => write!(f, " of batch {place:?}"),
         }
+    }
+}
+
+/// What there is of something, by number.
+struct Numbered<'a>(&'static str, &'a [usize]);
+
+impl fmt::Display for Numbered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Numbered(what, numbers) = self;
+        write!(f, "{what}{} {}", if numbers.len() == 1 { "" } else { "s" }, List(numbers))
     }
 }
 

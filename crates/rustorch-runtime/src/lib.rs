@@ -52,8 +52,8 @@ pub use executor::{
 pub use explain::Explanation;
 pub use fallback::fallback_order;
 pub use graph::{
-    Captured, Crossing, OutsideNode, PartitionPlan, Pass, Program, ProgramOptions, Reason, RegionPlan,
-    RegionReport,
+    Captured, Crossing, ExplainedNode, ExplainedRegion, OutsideNode, PartitionPlan, Pass, Program,
+    ProgramExplanation, ProgramOptions, Reason, RegionPlan, RegionReport,
 };
 pub use health::{Health, OpKey};
 pub use memory::{MemoryManager, MemoryStats};

@@ -93,5 +93,5 @@ pub use rustorch_runtime::{
     DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,
     set_placement, with_default_dtype, with_device, with_placement,
 };
-pub use rustorch_runtime::{Pass, Storage};
+pub use rustorch_runtime::{Pass, ProgramExplanation, Storage};
 pub use tensor::Tensor;

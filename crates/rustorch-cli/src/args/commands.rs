@@ -47,6 +47,26 @@ pub(crate) struct GraphArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Tokens of the prompt [default: 512]
+    #[arg(short, long, value_name = "N", value_parser = positive)]
+    pub(crate) prompt: Option<usize>,
+    /// Tokens that the cache of keys and values holds
+    #[arg(short, long, value_name = "N", default_value_t = 4096, value_parser = positive)]
+    pub(crate) ctx_size: usize,
+    /// Print a row for each operation, instead of one for those of a kind
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) list: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ArchitecturesArgs {
     /// Print one JSON array
     #[arg(long)]

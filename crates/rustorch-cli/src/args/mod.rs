@@ -12,7 +12,7 @@ mod values;
 
 pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, DevicesArgs, ExplainArgs,
-    GraphArgs, InspectArgs, PullArgs, TokenizeArgs,
+    GraphArgs, InspectArgs, PlanArgs, PullArgs, TokenizeArgs,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};
@@ -99,6 +99,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Show the operations by which a model reads a prompt and decodes a token
     Graph(GraphArgs),
+    /// Show which device is expected to run which operation of these graphs, and why not another
+    Plan(PlanArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

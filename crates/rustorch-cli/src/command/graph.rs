@@ -7,6 +7,7 @@ use rustorch::Program;
 use rustorch::core::{Graph, ValueId};
 use rustorch::files::save_program;
 use rustorch::llm::LanguageModel;
+use rustorch::llm::model::KvCache;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,20 +17,9 @@ pub(crate) fn run(args: &GraphArgs) -> Result<(), Failure> {
     let model =
         LanguageModel::from_file(file, &mut |_, _| {}).map_err(|error| Failure::Model(error.to_string()))?;
     memory::check_context(&model, args.ctx_size)?;
-    if let Some(prompt) = args.prompt.filter(|prompt| *prompt > args.ctx_size) {
-        let message = format!(
-            "a prompt of {prompt} tokens does not fit into a cache of {}; make --ctx-size larger",
-            args.ctx_size
-        );
-        return Err(Failure::Usage(message));
-    }
+    check_prompt(args.prompt, args.ctx_size)?;
     let cache = model.model().new_cache(args.ctx_size)?;
-    let capture = |tokens: usize| {
-        let program = model.model().capture(&cache, tokens);
-        program.map_err(|error| {
-            Failure::Model(format!("this model has no graph that is right for every position: {error}"))
-        })
-    };
+    let capture = |tokens: usize| capture(&model, &cache, tokens);
     let one = || capture(args.prompt.unwrap_or(1));
     if args.list {
         return output::stream(&one()?.graph().to_string());
@@ -66,7 +56,24 @@ pub(crate) fn run(args: &GraphArgs) -> Result<(), Failure> {
 }
 
 /// Tokens of the prompt whose graph is shown unless told otherwise.
-const PROMPT: usize = 512;
+pub(super) const PROMPT: usize = 512;
+
+/// Refuses a prompt that a cache of so many tokens does not hold.
+pub(super) fn check_prompt(prompt: Option<usize>, context: usize) -> Result<(), Failure> {
+    match prompt.filter(|prompt| *prompt > context) {
+        None => Ok(()),
+        Some(prompt) => Err(Failure::Usage(format!(
+            "a prompt of {prompt} tokens does not fit into a cache of {context}; make --ctx-size larger"
+        ))),
+    }
+}
+
+/// The graph by which a model reads so many tokens.
+pub(super) fn capture(model: &LanguageModel, cache: &KvCache, tokens: usize) -> Result<Program, Failure> {
+    model.model().capture(cache, tokens).map_err(|error| {
+        Failure::Model(format!("this model has no graph that is right for every position: {error}"))
+    })
+}
 
 /// What a graph is made of.
 struct Report {

@@ -13,6 +13,7 @@ pub(crate) mod graph;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod perplexity;
+pub(crate) mod plan;
 pub(crate) mod pull;
 pub(crate) mod quantize;
 pub(crate) mod rerank;

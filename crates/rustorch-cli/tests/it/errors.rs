@@ -97,7 +97,7 @@ fn model_files_that_cannot_be_read_end_with_3() {
         let path = path.to_str().unwrap();
         fail(&["-m", path, "-p", "x"], 3, &[path, says]);
         fail(&["inspect", path], 3, &[path, says]);
-        for command in [&["tokenize", "x"][..], &["bench"], &["explain"]] {
+        for command in [&["tokenize", "x"][..], &["bench"], &["explain"], &["plan"]] {
             fail(&[command, &["-m", path]].concat(), 3, &[path, says]);
         }
     }
@@ -144,7 +144,7 @@ fn devices_that_are_not_there_end_with_4_and_a_list_of_those_that_are() {
     // Of Metal and Direct3D 12, each system lacks one.
     let foreign = if cfg!(target_vendor = "apple") { "dx12" } else { "metal" };
     for name in [foreign, "cuda:7"] {
-        for command in [&["-p", "x"][..], &["bench"], &["explain"]] {
+        for command in [&["-p", "x"][..], &["bench"], &["explain"], &["plan"]] {
             fail(&[command, &["-b", name]].concat(), 4, &[name, "auto, hybrid, cpu"]);
         }
     }
@@ -174,6 +174,8 @@ fn help_goes_to_standard_output() {
         "bench",
         "devices",
         "explain",
+        "graph",
+        "plan",
         "completions",
     ] {
         let help = succeed(&[command, "-h"]);

@@ -30,6 +30,7 @@ mod inspect;
 #[cfg(unix)]
 mod interrupts;
 mod measure;
+mod plan;
 mod reference;
 mod tokenize;
 #[cfg(target_os = "linux")]

@@ -153,7 +153,7 @@ fn text_is_generated_on_the_cpu() {
 fn a_device_that_is_asked_for_ends_with_4_and_the_reason() {
     for (i, machine) in machines().iter().enumerate() {
         for (family, says) in MISSING {
-            for command in [&["-p", "x", "-n", "1"][..], &["bench"], &["explain"]] {
+            for command in [&["-p", "x", "-n", "1"][..], &["bench"], &["explain"], &["plan"]] {
                 let run = machine.run(&[command, &["-b", family]].concat());
                 assert_eq!((run.code, run.out.as_str()), (4, ""), "{command:?} on {family}: {}", run.err);
                 assert!(run.err.starts_with("error: "), "{}", run.err);

@@ -21,7 +21,7 @@ impl Graph {
                 .collect();
             _ = writeln!(dot, "  n{n} [label=\"{}\\n{}\"];", escaped(node.op.name()), results.join("\\n"));
             let read = node.args.iter().map(|arg| (arg.value, ""));
-            let written = node.results.iter().filter_map(|result| result.into.as_ref());
+            let written = node.results.iter().filter_map(|result| result.into.as_deref());
             for (id, style) in read.chain(written.map(|into| (into.value, " [style=dashed]"))) {
                 _ = writeln!(dot, "  {} -> n{n}{style};", self.origin(id));
             }

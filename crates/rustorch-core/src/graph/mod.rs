@@ -97,7 +97,7 @@ pub struct Node {
     /// The operation.
     pub op: Op,
     /// Its arguments.
-    pub args: SmallVec<[GraphOperand; 4]>,
+    pub args: Vec<GraphOperand>,
     /// Its results.
     pub results: SmallVec<[NodeResult; 1]>,
     /// Where the results are to be, where that does not follow from the arguments: of tensors made from nothing, and copies to
@@ -112,7 +112,7 @@ pub struct NodeResult {
     pub value: ValueId,
     /// `None`: the value is what the operation computes. Else it is this operand's value, with the operand's elements overwritten by
     /// what the operation computes; the earlier value is not there any more for nodes that follow.
-    pub into: Option<GraphOperand>,
+    pub into: Option<Box<GraphOperand>>,
 }
 
 /// Elements of a value: a view of its memory, with a dtype of its own where complex numbers are seen as pairs.

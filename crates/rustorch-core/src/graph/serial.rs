@@ -5,6 +5,7 @@ use crate::{DType, Device, Dims, Error, Layout, Op, Result, Shape};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,8 +35,8 @@ struct GraphData<'a> {
 #[serde(deny_unknown_fields)]
 struct NodeData<'a> {
     op: Cow<'a, Op>,
-    args: Vec<OperandData>,
-    results: Vec<ResultData>,
+    args: SmallVec<[OperandData; 2]>,
+    results: SmallVec<[ResultData; 1]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<Device>,
 }
@@ -169,12 +170,13 @@ impl GraphData<'_> {
         for (n, node) in self.nodes.into_iter().enumerate() {
             nodes.push(node.build(&values).map_err(within(format!("node {n}")))?);
         }
-        let outputs = self.outputs.into_iter().enumerate();
-        let outputs =
-            outputs.map(|(i, output)| output.operand(&values).map_err(within(format!("output {i}"))));
+        let mut outputs = Vec::with_capacity(self.outputs.len());
+        for (i, output) in self.outputs.into_iter().enumerate() {
+            outputs.push(output.operand(&values).map_err(within(format!("output {i}")))?);
+        }
         Ok(Graph {
             nodes,
-            outputs: outputs.collect::<Result<_>>()?,
+            outputs,
             values,
             inputs: self.inputs.into_owned(),
             states: self.states.into_owned(),
@@ -188,12 +190,17 @@ impl NodeData<'_> {
         let result = |result: ResultData| match result {
             NumberOr::Number(value) => Ok(NodeResult { value, into: None }),
             NumberOr::Object(data) => {
-                Ok(NodeResult { value: data.value, into: Some(data.into.operand(values)?) })
+                Ok(NodeResult { value: data.value, into: Some(Box::new(data.into.operand(values)?)) })
             }
         };
+        // As many as there are: a list that grows has room for four at least.
+        let mut args = Vec::with_capacity(self.args.len());
+        for arg in self.args {
+            args.push(arg.operand(values)?);
+        }
         Ok(Node {
             op: self.op.into_owned(),
-            args: self.args.into_iter().map(|arg| arg.operand(values)).collect::<Result<_>>()?,
+            args,
             results: self.results.into_iter().map(result).collect::<Result<_>>()?,
             device: self.device,
         })

@@ -242,7 +242,7 @@ impl Graph {
         while at != first {
             let earlier = match self.find(at)?.source {
                 Source::Result { node, index } => {
-                    self.nodes[node as usize].results[index as usize].into.as_ref()
+                    self.nodes[node as usize].results[index as usize].into.as_deref()
                 }
                 _ => None,
             };

@@ -54,8 +54,8 @@ fn push_into(graph: &mut Graph, op: impl Into<Op>, args: &[GraphOperand], into: 
     let source = Source::Result { node: graph.nodes.len() as u32, index: 0 };
     let base = Value { source, ..graph.values[into.value.index()].clone() };
     let value = graph.add_value(base);
-    let results = [NodeResult { value, into: Some(into) }].into_iter().collect();
-    graph.nodes.push(Node { op: op.into(), args: args.iter().cloned().collect(), results, device: None });
+    let results = [NodeResult { value, into: Some(Box::new(into)) }].into_iter().collect();
+    graph.nodes.push(Node { op: op.into(), args: args.to_vec(), results, device: None });
     value
 }
 

@@ -5,7 +5,8 @@
 //! safetensors does not have, are their bytes as `u8`: the graph says what they are.
 //!
 //! [`File`] reads files and [`Writer`] writes them. Each malformation is an [`ErrorKind`] of its own, and what was read verifies
-//! ([`Graph::verify`]). A graph takes memory in proportion to its JSON, whatever sizes it claims.
+//! ([`Graph::verify`]). A graph takes memory in proportion to its JSON, whatever sizes it claims: about six
+//! times where each operation reads few values; an operand, two characters at least, takes up to 160 bytes.
 //!
 //! ```
 //! use rustorch_core::{BinaryOp, DType, Device, Graph, Node, Op, Shape, Source, Value};

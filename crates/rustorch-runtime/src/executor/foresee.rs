@@ -30,6 +30,8 @@ pub(crate) struct Foresight {
     pub(crate) home: Option<Arc<DeviceState>>,
     /// The expected time, moving included, in microseconds; infinite if a device's time is unknown.
     pub(crate) us: f64,
+    /// What the other devices say, in the order in which they are tried; nothing of those that merely come later.
+    pub(crate) considered: SmallVec<[(Device, Verdict); 1]>,
     /// For each device that compiles: whether placement would give it the operation.
     pub(crate) sent: SmallVec<[Result<(), Verdict>; 2]>,
     /// Whether it is heavy enough to grow a region from.
@@ -132,9 +134,17 @@ impl HybridExecutor {
         let sent = sent.collect();
         let home = at.cloned().or_else(|| runs_on.clone());
         let us = runs_on.as_ref().map_or(f64::INFINITY, cost);
+        let others = candidates.iter().zip(verdicts);
+        let others = others
+            .filter(|(state, _)| runs_on.as_ref().is_none_or(|runs_on| !Arc::ptr_eq(runs_on, state)))
+            .filter_map(|(state, verdict)| match verdict {
+                Err(verdict) => Some((state.device, verdict)),
+                Ok(()) => self.chooses_by_cost().then_some((state.device, Verdict::Costlier)),
+            });
+        let considered = others.collect();
         let is_heavy = matches!(class, OpType::LinearAlgebra | OpType::Convolution | OpType::Attention)
             || op.work(&metas, outs).flops >= HEAVY_FLOPS;
-        Ok(Foresight { runs_on, home, us, sent, is_heavy })
+        Ok(Foresight { runs_on, home, us, considered, sent, is_heavy })
     }
 
     /// The expected time of moving so many bytes, in microseconds; none where the device reads them where they are.

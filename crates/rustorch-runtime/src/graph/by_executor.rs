@@ -5,6 +5,7 @@ use super::copies::{Copies, SharedCopies};
 use super::memory_plan::{last_uses, roots, staged_states};
 use super::program::Run;
 use super::regions::{CompiledPart, Missed};
+use super::state_writes::StateWrites;
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
 use crate::storage::Storage;
 use rustorch_core::{
@@ -63,27 +64,27 @@ impl Replay {
         // A device that is lost takes the results of its regions along: everything is computed again, without it.
         let mut lost = usize::MAX;
         loop {
-            let mut has_written = false;
-            let result = self.run_once(run, &mut has_written);
+            let mut writes = StateWrites::new(run.states);
+            let result = self.run_once(run, &mut writes);
             let is_gone = match &result {
                 Ok(outputs) => outputs.iter().any(|output| output.storage.is_lost()),
                 Err(Error::Fault(fault)) => matches!(**fault, Fault::DeviceLost { .. }),
                 Err(_) => false,
             };
             let there = self.regions.iter().filter(|region| !region.state.health.is_lost()).count();
-            if !is_gone
-                || has_written
-                || there >= lost
-                || there == self.regions.len()
-                || run.executor.returns_faults()
-            {
-                return result;
+            let may_begin_again = is_gone
+                && there < lost
+                && there < self.regions.len()
+                && !run.executor.returns_faults()
+                && writes.written().is_empty();
+            if !may_begin_again {
+                return result.map_err(|error| writes.after(error));
             }
             lost = there;
         }
     }
 
-    fn run_once(&self, run: &Run<'_>, has_written: &mut bool) -> Result<OutputVec> {
+    fn run_once(&self, run: &Run<'_>, writes: &mut StateWrites<'_>) -> Result<OutputVec> {
         let (graph, executor) = (run.graph, run.executor);
         let mut memory: Vec<Option<Storage>> = vec![None; graph.values.len()];
         for (i, value) in graph.values.iter().enumerate() {
@@ -111,7 +112,7 @@ impl Replay {
                     next = region.nodes.end;
                 }
                 None => {
-                    *has_written |= self.writes_state(graph, first);
+                    self.states_written_by(graph, first).for_each(|state| writes.expect(state));
                     self.step(run, first, &mut memory, &mut copies)?;
                     next += 1;
                 }
@@ -122,8 +123,8 @@ impl Replay {
             }
             copies.forget(first..next);
         }
-        *has_written |= !self.staged.is_empty();
         for &i in &self.staged {
+            writes.expect(i);
             let whole = graph.whole(graph.states[i].first);
             let copy = self.operand(&memory, &whole, &whole.layout)?;
             let state = Operand { storage: &run.states[i], ..copy };
@@ -141,13 +142,13 @@ impl Replay {
         outputs.collect()
     }
 
-    /// Whether a node writes to a state where it is.
-    fn writes_state(&self, graph: &Graph, node: usize) -> bool {
+    /// The states that a node writes to where they are.
+    fn states_written_by<'a>(&'a self, graph: &'a Graph, node: usize) -> impl Iterator<Item = usize> + 'a {
         let written = graph.nodes[node].results.iter().filter(|result| result.into.is_some());
-        let mut roots = written.map(|result| self.roots[result.value.index()]);
-        roots.any(|root| match graph.values[root.index()].source {
-            Source::State(i) => !self.staged.contains(&(i as usize)),
-            _ => false,
+        let roots = written.map(|result| self.roots[result.value.index()]);
+        roots.filter_map(|root| match graph.values[root.index()].source {
+            Source::State(i) if !self.staged.contains(&(i as usize)) => Some(i as usize),
+            _ => None,
         })
     }
 
@@ -206,7 +207,7 @@ impl Replay {
         };
         let arg_layouts = layouts(&mut node.args.iter())?;
         let into: SmallVec<[&GraphOperand; 1]> =
-            node.results.iter().filter_map(|result| result.into.as_ref()).collect();
+            node.results.iter().filter_map(|result| result.into.as_deref()).collect();
         let into_layouts = layouts(&mut into.iter().copied())?;
         let redrawn = node.op.philox_key().and_then(|key| self.draws.get(&key));
         let redrawn = redrawn.map(|&draw| node.op.with_philox_key(run.keys[draw]));

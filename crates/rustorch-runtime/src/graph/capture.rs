@@ -132,7 +132,10 @@ impl Capture {
             for to in destinations.into_iter().flatten() {
                 recording.copy_if_made(to)?;
             }
-            let args = args.iter().map(|arg| recording.operand(arg)).collect::<Result<SmallVec<[_; 4]>>>()?;
+            let mut operands = Vec::with_capacity(args.len());
+            for arg in args {
+                operands.push(recording.operand(arg)?);
+            }
             let node = recording.graph.nodes.len() as u32;
             let mut results: SmallVec<[NodeResult; 1]> = SmallVec::new();
             let mut outputs = OutputVec::new();
@@ -154,7 +157,7 @@ impl Capture {
                     Some(to) => results.push(recording.write(op, to, source)?),
                 }
             }
-            recording.graph.nodes.push(Node { op: op.clone(), args, results, device: asked });
+            recording.graph.nodes.push(Node { op: op.clone(), args: operands, results, device: asked });
             Ok(outputs)
         })
     }
@@ -297,7 +300,7 @@ impl Recording {
         if !to.storage.is_symbolic() {
             self.noted_writes.push(PassiveStorage::new(to.storage));
         }
-        Ok(NodeResult { value, into: Some(into) })
+        Ok(NodeResult { value, into: Some(Box::new(into)) })
     }
 
     /// The graph, with the constants that were written as states.

@@ -60,7 +60,7 @@ impl SharedCopies {
         if is_transfer(node) {
             return args;
         }
-        let into = || node.results.iter().filter_map(|result| result.into.as_ref());
+        let into = || node.results.iter().filter_map(|result| result.into.as_deref());
         let is_shared = |i: usize| {
             let arg = &node.args[i];
             let value = &run.graph.values[arg.value.index()];

@@ -131,7 +131,7 @@ impl MemoryPlan {
             }
             // Memory that was written to, and is not read again.
             let mut written: Vec<ValueId> = Vec::new();
-            for into in node.results.iter().filter_map(|result| result.into.as_ref()) {
+            for into in node.results.iter().filter_map(|result| result.into.as_deref()) {
                 let root = roots[into.value.index()];
                 let is_temporary = matches!(graph.values[root.index()].source, Source::Result { .. });
                 if last[root.index()] == n

@@ -11,10 +11,14 @@ mod partition;
 mod passes;
 mod program;
 mod regions;
+mod state_writes;
 
 pub(crate) use capture::Capture;
 pub use capture::Captured;
-pub use partition::{Crossing, OutsideNode, PartitionPlan, ProgramOptions, Reason, RegionPlan};
+pub use partition::{
+    Crossing, ExplainedNode, ExplainedRegion, OutsideNode, PartitionPlan, ProgramExplanation, ProgramOptions,
+    Reason, RegionPlan,
+};
 pub use passes::Pass;
 pub use program::Program;
 pub use regions::RegionReport;

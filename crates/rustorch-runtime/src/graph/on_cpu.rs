@@ -2,6 +2,7 @@
 
 use super::memory_plan::{MemoryPlan, Place};
 use super::program::Run;
+use super::state_writes;
 use crate::executor::{FAST_PATH_ELEMENTS, HybridExecutor, Output, OutputVec};
 use crate::storage::{FreshMemory, Storage};
 use rustorch_core::{
@@ -114,7 +115,9 @@ impl CpuProgram {
         });
         let returned = returned.collect::<Result<SmallVec<[FreshMemory; 2]>, Fault>>()?;
         let memory = Memory { run, arena: arena.as_ref(), returned: &returned };
+        let mut begun = 0;
         let result = self.steps.iter().try_for_each(|step| {
+            begun += 1;
             // SAFETY: the guards keep others out, and the steps are this program's in order.
             unsafe { memory.run(step) }
         });
@@ -124,11 +127,17 @@ impl CpuProgram {
                 spare.push(arena);
             }
         }
-        if let Err(Fault::Invalid(_)) = &result {
-            // States that are written before the last operation that may fail so are staged.
-            guards.leave_unchanged();
+        if let Err(fault) = result {
+            let written = match &fault {
+                // States that are written before the last operation that may fail so are staged.
+                Fault::Invalid(_) => Vec::new(),
+                _ => states_written_by(&self.steps[..begun]),
+            };
+            if written.is_empty() {
+                guards.leave_unchanged();
+            }
+            return Err(state_writes::after(fault.into(), written));
         }
-        cpu.noted(result)?;
         // SAFETY: every value that is returned is the whole result of a node, which wrote every element.
         let returned: SmallVec<[Storage; 2]> =
             returned.into_iter().map(|memory| unsafe { memory.assume_init() }).collect();
@@ -216,7 +225,8 @@ impl Compiler<'_> {
         let mut outs: SmallVec<[Slot; 1]> = SmallVec::new();
         let mut copies = Vec::new();
         let mut scratch = 0;
-        let into: SmallVec<[_; 1]> = node.results.iter().filter_map(|result| result.into.as_ref()).collect();
+        let into: SmallVec<[_; 1]> =
+            node.results.iter().filter_map(|result| result.into.as_deref()).collect();
         let is_shared = |i: usize| {
             let root = |at: usize| self.plan.roots[into[at].value.index()];
             (0..into.len()).any(|other| other != i && root(other) == root(i))
@@ -265,6 +275,20 @@ impl Compiler<'_> {
         steps.append(&mut copies);
         Some(())
     }
+}
+
+/// The states that these steps write to where they are.
+fn states_written_by(steps: &[Step]) -> Vec<usize> {
+    let places = steps.iter().flat_map(|step| &step.outs).map(|slot| slot.place);
+    let mut states: Vec<usize> = places
+        .filter_map(|place| match place {
+            Place::State(i) => Some(i),
+            _ => None,
+        })
+        .collect();
+    states.sort_unstable();
+    states.dedup();
+    states
 }
 
 /// A layout from a byte of the arena.

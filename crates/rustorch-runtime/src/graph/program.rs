@@ -4,7 +4,7 @@ use super::by_executor::Replay;
 use super::capture::Captured;
 use super::copies::SharedCopies;
 use super::on_cpu::CpuProgram;
-use super::partition::{self, Partition, PartitionPlan, ProgramOptions, settle};
+use super::partition::{self, Partition, PartitionPlan, Parts, ProgramExplanation, ProgramOptions, settle};
 use super::passes::Pass;
 use super::regions::{CompiledPart, RegionReport, compile_all};
 use crate::executor::{HybridExecutor, Operand, Output, OutputVec};
@@ -21,8 +21,9 @@ use std::fmt;
 /// region's operations run one by one on the next ones.
 ///
 /// A run is one change of the states. If it fails for the values of its arguments (an index out of range, a singular matrix), they are
-/// as they were; if a device fails while it writes to them, they may be partly written. So they may be if a device is lost that alone had
-/// results of its regions, and a state was written before: such a run is an error, and others begin again without the device.
+/// as they were. If a device is lost that alone had results of its regions, the run begins again without it, unless it has written to a state by
+/// then. A run that fails behind such a write, or in it, is an [`Error::StatesWritten`], which names the states that it changed; after any other error they
+/// are as they were.
 pub struct Program {
     graph: Graph,
     constants: Vec<Storage>,
@@ -117,6 +118,22 @@ impl Program {
     /// What became of the regions of the [plan](Self::plan) so far, in order.
     pub fn region_reports(&self) -> Vec<RegionReport> {
         self.replay.regions().iter().map(CompiledPart::report).collect()
+    }
+
+    /// Where each operation is expected to run as devices are now, and why not elsewhere; what is copied from one device to another; and of
+    /// regions what was expected and what was measured. Runs nothing, but measures devices whose cost is not known yet.
+    ///
+    /// # Errors
+    /// If a device of the graph is not here any more, or the environment asks for a fallback order that makes no sense.
+    pub fn explain(&self) -> Result<ProgramExplanation> {
+        let Program { graph, constants, states, .. } = self;
+        let parts = Parts { graph, constants, states };
+        let sides: Vec<_> = self.replay.regions().iter().map(CompiledPart::sides).collect();
+        let executor = match sides.is_empty() {
+            true => self.executor.clone(),
+            false => self.executor.partitioned(),
+        };
+        partition::explain(parts, &executor, self.plan(), (&sides, self.region_reports()))
     }
 
     /// The graph.

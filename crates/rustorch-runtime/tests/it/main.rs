@@ -12,6 +12,7 @@ mod common;
 mod cost;
 mod env;
 mod execution;
+mod explanations;
 mod fallback;
 mod faults;
 mod hybrid;
@@ -21,11 +22,13 @@ mod memory;
 mod operand;
 mod partition;
 mod partition_fixtures;
+mod passes;
 mod placement;
 mod profile;
 mod property;
 mod region_faults;
 mod registry;
+mod state_faults;
 
 // Modules with tests of their own, and what they need.
 #[path = "../../src/cost/busy.rs"]

@@ -110,7 +110,7 @@ fn naive_copies(program: &Program, plan: &PartitionPlan) -> usize {
         let Some(at) = device[n] else { continue };
         copies += node.args.iter().filter(|arg| home[arg.value.index()] != at).count();
         for result in &node.results {
-            let into = result.into.as_ref().map(|into| home[into.value.index()]);
+            let into = result.into.as_deref().map(|into| home[into.value.index()]);
             copies += usize::from(into.is_some_and(|into| into != at));
             home[result.value.index()] = into.unwrap_or(at);
         }

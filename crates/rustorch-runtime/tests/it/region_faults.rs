@@ -366,9 +366,13 @@ fn a_run_that_has_written_a_state_does_not_begin_again() {
             // Nothing was written, and only the device is gone.
             0 => _ = result.unwrap(),
             _ => {
-                let error = result.unwrap_err();
+                // Of what was written, the error tells.
+                let Err(Error::StatesWritten { states, error }) = result else {
+                    panic!("{:?}", result.err())
+                };
+                assert_eq!(states, [0]);
                 assert!(
-                    matches!(&error, Error::Fault(f) if matches!(**f, Fault::DeviceLost { .. })),
+                    matches!(&*error, Error::Fault(f) if matches!(**f, Fault::DeviceLost { .. })),
                     "{error}"
                 );
             }

@@ -14,7 +14,7 @@ use crate::{IntoShape, Tensor, random};
 use guard::{Guard, GuardLog};
 use host::{HostEffects, HostLog};
 use rustorch_core::{DType, Device, Error, Graph, Layout, Result, Shape, ValueId};
-use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, Pass, Storage};
+use rustorch_runtime::{Captured, HybridExecutor, Operand, Output, Pass, ProgramExplanation, Storage};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -264,8 +264,9 @@ impl Program {
     ///
     /// # Errors
     /// If the arguments are others (the error says which), one is a state of the graph, something that the function read in Rust or the
-    /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless a
-    /// device failed while it wrote to them; gradients that the function replaces are gone.
+    /// gradients that it read have changed, a function is being captured, or an operation fails. States are then as they were, unless the
+    /// error is [`Error::StatesWritten`], which says of a device's failure which ones the run had changed by then; gradients that the function
+    /// replaces are gone.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         if is_capturing() {
             let message = "runs by itself, not in a captured function; call there what it was captured from";
@@ -304,6 +305,24 @@ impl Program {
     /// What the function does, as data.
     pub fn graph(&self) -> &Graph {
         self.program.graph()
+    }
+
+    /// Where each operation is expected to run as devices are now, why not elsewhere, and what is copied from one device to another. Runs
+    /// nothing, but measures devices whose cost is not known yet.
+    ///
+    /// ```
+    /// use rustorch_tensor::{DType, TensorSpec, capture};
+    /// let program = capture(&[TensorSpec::new([4, 4], DType::F32)?], |x| Ok(vec![x[0].matmul(&x[0])?]))?;
+    /// let explanation = program.explain()?;
+    /// assert_eq!(explanation.nodes[0].op, "matmul");
+    /// println!("{explanation}");
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a device of the graph is not here any more, or the environment asks for a fallback order that makes no sense.
+    pub fn explain(&self) -> Result<ProgramExplanation> {
+        self.program.explain()
     }
 
     /// The bytes of the memory in which a run on the CPU has its temporaries; `None` where it does not run there as a whole.

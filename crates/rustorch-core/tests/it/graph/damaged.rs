@@ -214,7 +214,7 @@ const DAMAGED_NODES: &[Damage] = &[
     ),
     (
         "one of two results is written in place",
-        |graph| graph.nodes[2].results[0].into = Some(view(CACHE, F32, &[2, 2], &[2, 1], 0)),
+        |graph| graph.nodes[2].results[0].into = Some(Box::new(view(CACHE, F32, &[2, 2], &[2, 1], 0))),
         "node 2 (topk): writes 1 of 2 results in place, not all",
     ),
     (
@@ -227,7 +227,7 @@ const DAMAGED_NODES: &[Damage] = &[
             node.args = [x.clone(), x.clone()].into_iter().collect();
             for i in 0..2 {
                 let result = &mut graph.nodes[2].results[i];
-                result.into = Some(x.clone());
+                result.into = Some(Box::new(x.clone()));
                 let value = &mut graph.values[result.value.index()];
                 (value.dtype, value.shape) = (F32, shape(&[4, 4]));
             }

@@ -20,7 +20,7 @@ fn push(graph: &mut Graph, op: Op, args: &[ValueId], into: Option<ValueId>, dims
     let source = Source::Result { node: graph.nodes.len() as u32, index: 0 };
     let result = graph.add_value(value(source, DType::F32, dims));
     let args = args.iter().map(|arg| graph.whole(*arg)).collect();
-    let results = [NodeResult { value: result, into: into.map(|into| graph.whole(into)) }];
+    let results = [NodeResult { value: result, into: into.map(|into| Box::new(graph.whole(into))) }];
     graph.nodes.push(Node { op, args, results: results.into_iter().collect(), device: None });
     result
 }

@@ -202,6 +202,34 @@ fn large_files_take_memory_in_proportion() {
         let (result, peak) = peak_bytes(|| File::from_bytes(bytes).map(drop));
         result.unwrap_err();
         println!("{what}: {peak} bytes at most for a file of {len}");
-        assert!(peak < 20 * len, "{what}: {peak} bytes for a file of {len}");
+        assert!(peak < 8 * len, "{what}: {peak} bytes for a file of {len}");
     }
+    // Operands are short in JSON, and have a layout each in memory.
+    let one = r#"{"source":{"input":0},"dtype":"u8","shape":[]}"#;
+    let many = vec!["0"; 200_000].join(",");
+    let json =
+        format!(r#"{{"values":[{one}],"nodes":[],"inputs":[0],"outputs":[{many}],"states":[],"draws":[]}}"#);
+    let bytes = with_json(&json, &[]);
+    let (result, peak) = peak_bytes(|| File::from_bytes(bytes));
+    assert_eq!(result.unwrap().graph().outputs.len(), 200_000);
+    println!("operands: {peak} bytes at most for 200000");
+    assert!(peak < 180 * 200_000, "operands: {peak} bytes");
+    // One that is valid, of operations as small as they can be.
+    let values: Vec<String> = (0..20_000)
+        .map(|n| format!(r#"{{"source":{{"result":{{"node":{n},"index":0}}}},"dtype":"u8","shape":[]}}"#))
+        .collect();
+    let nodes: Vec<String> = (0..20_000)
+        .map(|n| format!(r#"{{"op":{{"Unary":"Neg"}},"args":[{n}],"results":[{}]}}"#, n + 1))
+        .collect();
+    let json = format!(
+        r#"{{"values":[{{"source":{{"input":0}},"dtype":"u8","shape":[]}},{}],"nodes":[{}],"inputs":[0],"outputs":[20000],"states":[],"draws":[]}}"#,
+        values.join(","),
+        nodes.join(",")
+    );
+    let bytes = with_json(&json, &[]);
+    let len = bytes.len();
+    let (result, peak) = peak_bytes(|| File::from_bytes(bytes));
+    assert_eq!(result.unwrap().graph().nodes.len(), 20_000);
+    println!("a chain: {peak} bytes at most for a file of {len}");
+    assert!(peak < 8 * len, "a chain: {peak} bytes for a file of {len}");
 }

@@ -49,7 +49,7 @@ impl Dag {
     pub(super) fn new(graph: &Graph) -> Dag {
         let mut reads: Vec<(u32, u32)> = Vec::with_capacity(2 * graph.nodes.len());
         for (n, node) in graph.nodes.iter().enumerate() {
-            let into = node.results.iter().filter_map(|result| result.into.as_ref());
+            let into = node.results.iter().filter_map(|result| result.into.as_deref());
             for operand in node.args.iter().chain(into) {
                 reads.push((operand.value.0, n as u32));
             }
@@ -63,7 +63,7 @@ impl Dag {
             }
         }
         for (n, node) in graph.nodes.iter().enumerate() {
-            for into in node.results.iter().filter_map(|result| result.into.as_ref()) {
+            for into in node.results.iter().filter_map(|result| result.into.as_deref()) {
                 let others = readers.get(into.value.index()).iter().filter(|reader| **reader != n as u32);
                 edges.extend(others.map(|reader| (*reader, n as u32)));
             }

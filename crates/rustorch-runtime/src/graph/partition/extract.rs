@@ -43,7 +43,7 @@ impl<'a> Extractor<'a> {
         let mut seen: Vec<ValueId> = Vec::new();
         for (number, &n) in (0u32..).zip(nodes) {
             let node = &self.graph.nodes[n as usize];
-            let mut args: SmallVec<[GraphOperand; 4]> = SmallVec::with_capacity(node.args.len());
+            let mut args: Vec<GraphOperand> = Vec::with_capacity(node.args.len());
             for arg in &node.args {
                 if self.numbers[arg.value.index()] == NONE {
                     let source = match self.graph.values[arg.value.index()].source {

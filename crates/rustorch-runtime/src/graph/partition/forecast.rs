@@ -5,9 +5,23 @@ use super::reason::Reason;
 use crate::device_state::DeviceState;
 use crate::executor::{ForeseenArg, Foresight, HybridExecutor};
 use crate::storage::Storage;
-use rustorch_core::{Device, Node, Op, OutputMeta, Result, Source, Verdict};
+use rustorch_core::{Device, Graph, Node, Op, OutputMeta, Result, Source, Verdict};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// A graph with the tensors that it refers to.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Parts<'a> {
+    pub(in super::super) graph: &'a Graph,
+    pub(in super::super) constants: &'a [Storage],
+    pub(in super::super) states: &'a [Storage],
+}
+
+impl Captured {
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts { graph: &self.graph, constants: &self.constants, states: &self.states }
+    }
+}
 
 /// What is foreseen of the nodes and values of a graph.
 pub(super) struct Forecast {
@@ -16,6 +30,8 @@ pub(super) struct Forecast {
     /// By node: how long it takes by itself, in microseconds, moving of its arguments included; infinite where no device can, 0 where that
     /// is not known.
     pub(super) us: Vec<f64>,
+    /// By node: what the other devices say.
+    pub(super) considered: Vec<SmallVec<[(Device, Verdict); 1]>>,
     /// By node: whether a region may grow from it.
     pub(super) is_heavy: Vec<bool>,
     /// By node and device that compiles: why placement does not give it the node.
@@ -28,17 +44,18 @@ impl Forecast {
     /// The forecast, where nodes for which `region_of` gives a device run there as parts of a region; `None` if a value is to be on a device
     /// that is not here, of which a run will say so.
     pub(super) fn new(
-        captured: &Captured,
+        parts: Parts<'_>,
         executor: &HybridExecutor,
         compilers: &[Arc<DeviceState>],
         region_of: impl Fn(usize) -> Option<Arc<DeviceState>>,
     ) -> Result<Option<Forecast>> {
-        let graph = &captured.graph;
-        let Some(homes) = homes(captured, executor) else { return Ok(None) };
+        let graph = parts.graph;
+        let Some(homes) = homes(parts, executor) else { return Ok(None) };
         let count = graph.nodes.len();
         let mut forecast = Forecast {
             runs_on: Vec::with_capacity(count),
             us: Vec::with_capacity(count),
+            considered: Vec::with_capacity(count),
             is_heavy: Vec::with_capacity(count),
             kept_from: Vec::with_capacity(count),
             homes,
@@ -46,12 +63,14 @@ impl Forecast {
         for (n, node) in graph.nodes.iter().enumerate() {
             if let Some(state) = region_of(n) {
                 node.results.iter().for_each(|out| forecast.homes[out.value.index()] = Arc::clone(&state));
-                forecast.push(Some(state), 0.0, false, SmallVec::new());
+                forecast.push(Some(state), 0.0, false);
+                forecast.considered.push(SmallVec::new());
+                forecast.kept_from.push(SmallVec::new());
                 continue;
             }
             let at = match (&node.results[..], node.device) {
                 ([first, ..], _) if first.into.is_some() => {
-                    first.into.as_ref().map(|into| Arc::clone(&forecast.homes[into.value.index()]))
+                    first.into.as_deref().map(|into| Arc::clone(&forecast.homes[into.value.index()]))
                 }
                 (_, Some(device)) => match executor.state(device) {
                     Ok(state) => Some(state),
@@ -65,9 +84,10 @@ impl Forecast {
                 let bytes = rustorch_core::packed_bytes(arg.dtype, arg.layout.numel()) as u64;
                 let us = executor.crossing_us(&forecast.homes[arg.value.index()], state, bytes);
                 let state = || Some(Arc::clone(state));
-                Foresight { runs_on: state(), home: state(), us, sent: SmallVec::new(), is_heavy: false }
+                let (considered, sent) = (SmallVec::new(), SmallVec::new());
+                Foresight { runs_on: state(), home: state(), us, considered, sent, is_heavy: false }
             } else {
-                forecast.foresee(captured, node, executor, at.as_ref(), compilers)?
+                forecast.foresee(parts, node, executor, at.as_ref(), compilers)?
             };
             let placed = foresight.runs_on.as_ref().map(|state| state.device);
             let kept_from =
@@ -81,39 +101,34 @@ impl Forecast {
             }
             let is_known = foresight.us.is_finite() || foresight.runs_on.is_none();
             let us = if is_known { foresight.us } else { 0.0 };
-            forecast.push(foresight.runs_on, us, foresight.is_heavy, kept_from.collect());
+            forecast.kept_from.push(kept_from.collect());
+            forecast.considered.push(foresight.considered);
+            forecast.push(foresight.runs_on, us, foresight.is_heavy);
         }
         Ok(Some(forecast))
     }
 
-    fn push(
-        &mut self,
-        runs_on: Option<Arc<DeviceState>>,
-        us: f64,
-        is_heavy: bool,
-        kept_from: SmallVec<[Option<Reason>; 2]>,
-    ) {
+    fn push(&mut self, runs_on: Option<Arc<DeviceState>>, us: f64, is_heavy: bool) {
         self.runs_on.push(runs_on);
         self.us.push(us);
         self.is_heavy.push(is_heavy);
-        self.kept_from.push(kept_from);
     }
 
     fn foresee(
         &self,
-        captured: &Captured,
+        parts: Parts<'_>,
         node: &Node,
         executor: &HybridExecutor,
         at: Option<&Arc<DeviceState>>,
         compilers: &[Arc<DeviceState>],
     ) -> Result<Foresight> {
-        let graph = &captured.graph;
+        let graph = parts.graph;
         let args: SmallVec<[ForeseenArg<'_>; 4]> = (node.args.iter())
             .map(|arg| ForeseenArg {
                 dtype: arg.dtype,
                 layout: &arg.layout,
                 home: Arc::clone(&self.homes[arg.value.index()]),
-                storage: constant(captured, graph.values[arg.value.index()].source),
+                storage: constant(parts, graph.values[arg.value.index()].source),
             })
             .collect();
         let outs: SmallVec<[OutputMeta; 1]> = (node.results.iter())
@@ -130,19 +145,19 @@ impl Forecast {
 }
 
 /// Where the values are before a run; those of results are not known yet.
-fn homes(captured: &Captured, executor: &HybridExecutor) -> Option<Vec<Arc<DeviceState>>> {
-    let homes = captured.graph.values.iter().map(|value| match value.source {
-        Source::Constant(i) => Some(executor.home(&captured.constants[i as usize])),
-        Source::State(i) => Some(executor.home(&captured.states[i as usize])),
+fn homes(parts: Parts<'_>, executor: &HybridExecutor) -> Option<Vec<Arc<DeviceState>>> {
+    let homes = parts.graph.values.iter().map(|value| match value.source {
+        Source::Constant(i) => Some(executor.home(&parts.constants[i as usize])),
+        Source::State(i) => Some(executor.home(&parts.states[i as usize])),
         Source::Input(_) => executor.state(value.device).ok(),
         Source::Result { .. } => Some(Arc::clone(executor.cpu())),
     });
     homes.collect()
 }
 
-fn constant(captured: &Captured, source: Source) -> Option<&Storage> {
+fn constant(parts: Parts<'_>, source: Source) -> Option<&Storage> {
     match source {
-        Source::Constant(i) => Some(&captured.constants[i as usize]),
+        Source::Constant(i) => Some(&parts.constants[i as usize]),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@
 //! (`extract`); its nodes follow each other in the graph from then on (`order`). The rest is the executor's, as without a partition.
 
 mod dag;
+mod explanation;
 mod extract;
 mod forecast;
 mod grow;
@@ -15,6 +16,9 @@ mod plan;
 mod price;
 mod reason;
 
+pub(super) use explanation::explain;
+pub use explanation::{ExplainedNode, ExplainedRegion, ProgramExplanation};
+pub(super) use forecast::Parts;
 pub use options::ProgramOptions;
 pub use plan::{Crossing, OutsideNode, PartitionPlan, RegionPlan};
 pub use reason::Reason;
@@ -147,7 +151,8 @@ impl Planner<'_> {
     fn partition(&self, captured: &mut Captured) -> Result<Option<Partition>> {
         let dag = Dag::new(&captured.graph);
         let count = captured.graph.nodes.len();
-        let Some(forecast) = Forecast::new(captured, self.executor, &self.compilers, |_| None)? else {
+        let Some(forecast) = Forecast::new(captured.parts(), self.executor, &self.compilers, |_| None)?
+        else {
             return Ok(None);
         };
         let mut decisions = Decisions {
@@ -317,7 +322,7 @@ pub(super) fn settle(
     let count = captured.graph.nodes.len();
     let mut state_of: Vec<Option<&Arc<DeviceState>>> = vec![None; count];
     regions.iter().for_each(|region| state_of[region.nodes.clone()].fill(Some(region.state)));
-    let forecast = Forecast::new(captured, executor, &[], |node| state_of[node].cloned())?;
+    let forecast = Forecast::new(captured.parts(), executor, &[], |node| state_of[node].cloned())?;
     Ok(match forecast {
         Some(forecast) => settle_as(plan, captured, executor, regions, forecast),
         // Not here any more: a device that was there when the graph was partitioned.
@@ -368,7 +373,7 @@ fn structural(graph: &Graph, dag: &Dag, node: &Node, device: Device) -> Option<R
                         .readers(id)
                         .iter()
                         .flat_map(into)
-                        .any(|result| result.into.as_ref().is_some_and(|into| into.value == id))
+                        .any(|result| result.into.as_deref().is_some_and(|into| into.value == id))
             };
             let is_seen = node.results.iter().any(|result| is_seen(result.value));
             is_seen.then_some(Reason::Placed(Some(asked)))

@@ -157,7 +157,7 @@ fn row(region: &RegionPlan) -> [String; 7] {
 }
 
 /// The bytes by method.
-fn crossings(crossings: &[Crossing]) -> String {
+pub(super) fn crossings(crossings: &[Crossing]) -> String {
     let methods =
         [TransferMethod::Alias, TransferMethod::Copy, TransferMethod::Peer, TransferMethod::Staging];
     let parts = methods.iter().filter_map(|method| {

@@ -89,7 +89,7 @@ pub(super) fn take_out(captured: &mut Captured, is_dead: &[bool]) {
     let mut is_used = vec![false; graph.values.len()];
     for node in &graph.nodes {
         let written = node.results.iter().flat_map(|result| {
-            [Some(result.value), result.into.as_ref().map(|into| into.value)].into_iter().flatten()
+            [Some(result.value), result.into.as_deref().map(|into| into.value)].into_iter().flatten()
         });
         node.args.iter().map(|arg| arg.value).chain(written).for_each(|id| is_used[id.index()] = true);
     }

@@ -154,7 +154,7 @@ impl<'a> Cluster<'a> {
         let is_same = op.infer(&metas).is_ok_and(|outs| {
             outs[0].shape == *result_shape(graph, node) && outs[0].dtype == result_dtype(graph, node)
         });
-        let args = self.inputs.iter().cloned().collect();
+        let args = self.inputs.clone();
         Ok(is_same.then(|| Node { op, args, results: node.results.clone(), device: None }))
     }
 
@@ -188,12 +188,12 @@ fn step_count(node: &Node) -> usize {
 
 fn result_shape<'a>(graph: &'a Graph, node: &'a Node) -> &'a Shape {
     let result = &node.results[0];
-    result.into.as_ref().map_or(&graph.values[result.value.index()].shape, |into| into.layout.shape())
+    result.into.as_deref().map_or(&graph.values[result.value.index()].shape, |into| into.layout.shape())
 }
 
 fn result_dtype(graph: &Graph, node: &Node) -> DType {
     let result = &node.results[0];
-    result.into.as_ref().map_or(graph.values[result.value.index()].dtype, |into| into.dtype)
+    result.into.as_deref().map_or(graph.values[result.value.index()].dtype, |into| into.dtype)
 }
 
 /// Adds the steps of an operation: those of a fused one.

@@ -61,12 +61,7 @@ fn concat(captured: &Captured, executor: &HybridExecutor, uses: &Uses, node: &No
         return Ok(None);
     }
     let op = Op::Concat(Concat { axis: select.axis });
-    Ok(Some(Node {
-        op,
-        args: args.into_iter().collect(),
-        results: node.results.clone(),
-        device: node.device,
-    }))
+    Ok(Some(Node { op, args, results: node.results.clone(), device: node.device }))
 }
 
 /// The elements of an index that nobody can change, if all of them are of a dimension of this length.

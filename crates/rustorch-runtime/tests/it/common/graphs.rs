@@ -153,7 +153,7 @@ pub fn run_program(executor: &HybridExecutor, program: &Program, seed: usize) ->
 pub fn successors(graph: &Graph) -> Vec<BTreeSet<usize>> {
     let mut after = vec![BTreeSet::new(); graph.nodes.len()];
     let reads = |node: &Node| -> Vec<_> {
-        let into = node.results.iter().filter_map(|result| result.into.as_ref());
+        let into = node.results.iter().filter_map(|result| result.into.as_deref());
         node.args.iter().chain(into).map(|operand| operand.value).collect()
     };
     for (n, node) in graph.nodes.iter().enumerate() {
@@ -162,7 +162,7 @@ pub fn successors(graph: &Graph) -> Vec<BTreeSet<usize>> {
                 after[maker as usize].insert(n);
             }
         }
-        for into in node.results.iter().filter_map(|result| result.into.as_ref()) {
+        for into in node.results.iter().filter_map(|result| result.into.as_deref()) {
             for (other, reader) in graph.nodes.iter().enumerate() {
                 if other != n && reads(reader).contains(&into.value) {
                     after[other].insert(n);

@@ -159,6 +159,19 @@ impl Fuzz {
         Fuzz { burst: burst.max(1), ..self }
     }
 
+    /// The cases themselves, each argument in memory of its own, for tests that make something else of them. There is no limit to the time.
+    pub fn drawn(&self) -> impl Iterator<Item = Case> {
+        let ids = (0..u64::MAX).map(|i| self.only.unwrap_or_else(|| self.id(i)));
+        let cases = ids.filter_map(|id| drawn(&mut Draw::new(id.0, id.1, Simpler::NOT)));
+        let cases = cases.filter(|case| self.wants(case));
+        cases.take(if self.only.is_some() { 1 } else { self.cases })
+    }
+
+    /// Whether a case is of the operations that are asked for.
+    fn wants(&self, case: &Case) -> bool {
+        self.of.as_ref().is_none_or(|names| names.split(',').any(|name| name == case.op.name()))
+    }
+
     /// Draws and compares.
     pub fn run(&self, backend: &dyn Backend, reference: &dyn Backend) -> FuzzReport {
         let began = Instant::now();
@@ -171,15 +184,14 @@ impl Fuzz {
             time: Duration::ZERO,
         };
         let mut shown: BTreeMap<&'static str, usize> = BTreeMap::new();
-        let wanted = |case: &Case| {
-            self.of.as_ref().is_none_or(|names| names.split(',').any(|name| name == case.op.name()))
-        };
         for i in 0..if self.only.is_some() { 1 } else { u64::MAX } {
             if found.cases() >= self.cases || began.elapsed() > self.time {
                 break;
             }
             let id = self.only.unwrap_or_else(|| self.id(i));
-            let Some(trial) = draw(id, Simpler::NOT).filter(|trial| wanted(&trial.case)) else { continue };
+            let Some(trial) = draw(id, Simpler::NOT).filter(|trial| self.wants(&trial.case)) else {
+                continue;
+            };
             let name = trial.case.op.name();
             let counts = found.ops.entry(name).or_default();
             let Some(how) = verdict(&trial, [backend, reference], self.ordered, counts) else { continue };
@@ -202,9 +214,15 @@ impl Fuzz {
     }
 }
 
-/// The case of two numbers; `None` where what was drawn does not fit together.
+/// The case of two numbers and its places; `None` where what was drawn does not fit together.
 fn draw((kind, fine): (u64, u64), simpler: Simpler) -> Option<Trial> {
     let mut draw = Draw::new(kind, fine, simpler);
+    let case = drawn(&mut draw)?;
+    Some(Trial::around(case, &mut draw))
+}
+
+/// A case; `None` where what was drawn does not fit together.
+fn drawn(draw: &mut Draw) -> Option<Case> {
     let all: usize = GENERATORS.iter().map(|(often, _)| often).sum();
     let mut at = draw.kind.below(all);
     let (_, generator) = GENERATORS.iter().find(|(often, _)| {
@@ -212,8 +230,7 @@ fn draw((kind, fine): (u64, u64), simpler: Simpler) -> Option<Trial> {
         at = at.wrapping_sub(if found { 0 } else { *often });
         found
     })?;
-    let case = generator(&mut draw)?;
-    Some(Trial::around(case, &mut draw))
+    generator(draw)
 }
 
 /// What is wrong with a case, if anything. A panic is a failure, too.
