@@ -170,6 +170,7 @@ fn subgroups_are_used_where_a_workgroup_puts_values_together() {
         "Softmax",
         "SoftmaxBackward",
         "WeightMatMul",
+        "WeightMatVec",
     ];
     assert_eq!(using, expected);
 }

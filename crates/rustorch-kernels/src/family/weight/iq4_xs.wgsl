@@ -1,12 +1,9 @@
 fn code(nibble: u32) -> u32 {
-    var four = 0xbfad9881u;
-    switch nibble >> 2u {
-        case 1u: { four = 0xf6eaddcfu; }
-        case 2u: { four = 0x26190d01u; }
-        case 3u: { four = 0x71594535u; }
-        default: {}
-    }
-    return (four >> ((nibble & 3u) * 8u)) & 255u;
+    // Without a branch, since neighbours have other codes.
+    let odd = (nibble & 4u) != 0u;
+    let low = select(0xbfad9881u, 0xf6eaddcfu, odd);
+    let high = select(0x26190d01u, 0x71594535u, odd);
+    return (select(low, high, (nibble & 8u) != 0u) >> ((nibble & 3u) * 8u)) & 255u;
 }
 fn codes(at: u32, g: u32, i: u32) -> u32 {
     let packed = word_at(at + 8u + 16u * g + 4u * (i & 3u)) >> (4u * (i >> 2u));
