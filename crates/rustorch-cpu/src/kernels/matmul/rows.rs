@@ -203,8 +203,20 @@ impl<T: Pointwise> GemmOutput<'_, T> {
             let to = self.address(i, j);
             match (self.bias, self.stride) {
                 (None, 1) => {
-                    for (c, &sum) in sums.iter().enumerate() {
-                        *to.add(c) = finish(sum, None);
+                    // Arrays: a copy whose length is not known is a call.
+                    let (chunks, rest) = sums.as_chunks::<STORED>();
+                    for (c, sums) in chunks.iter().enumerate() {
+                        let values: [T; STORED] = std::array::from_fn(|c| finish(sums[c], None));
+                        to.add(c * STORED).cast::<[T; STORED]>().write_unaligned(values);
+                    }
+                    let to = to.add(chunks.len() * STORED);
+                    let (chunks, rest) = rest.as_chunks::<4>();
+                    for (c, sums) in chunks.iter().enumerate() {
+                        let values: [T; 4] = std::array::from_fn(|c| finish(sums[c], None));
+                        to.add(4 * c).cast::<[T; 4]>().write_unaligned(values);
+                    }
+                    for (c, &sum) in rest.iter().enumerate() {
+                        *to.add(4 * chunks.len() + c) = finish(sum, None);
                     }
                 }
                 (Some((bias, 1)), 1) => {
