@@ -22,6 +22,7 @@
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | `einsum`, `tensordot` and their kin; distances | `einsum`, `contractions` |
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
@@ -39,12 +40,14 @@ mod attention;
 pub mod autograd;
 mod binary;
 mod channel_norm;
+mod contractions;
 mod conv;
 mod convert;
 mod create;
 mod custom;
 mod dispatch;
 mod display;
+mod einsum;
 pub mod foreach;
 mod fuse;
 mod graph;
@@ -72,6 +75,7 @@ mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
 pub use attention::AttentionOptions;
+pub use contractions::TensordotDims;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{

@@ -1,0 +1,5 @@
+"""The cases of torch_methods.py."""
+
+from . import contractions
+
+MODULES = {"contractions": contractions.SECTIONS}
