@@ -99,3 +99,4 @@ pub use rustorch_runtime::{
 };
 pub use rustorch_runtime::{Pass, Storage};
 pub use tensor::Tensor;
+pub use view::MeshgridIndexing;

@@ -1,5 +1,5 @@
 """The cases of torch_methods.py."""
 
-from . import contractions
+from . import arrangement, contractions
 
-MODULES = {"contractions": contractions.SECTIONS}
+MODULES = {"contractions": contractions.SECTIONS, "arrangement": arrangement.SECTIONS}

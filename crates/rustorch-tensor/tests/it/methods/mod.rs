@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod arrangement;
 mod contractions;
 
 use crate::common::{Case, compare, fixture, tensor};
@@ -13,7 +14,8 @@ use serde_json::Value;
 type Run = fn(&Case, &str) -> Result<Vec<Tensor>>;
 
 /// A file of the fixtures, what runs the operation of a case, and how many lines there are at least.
-const FAMILIES: &[(&str, Run, usize)] = &[("contractions", contractions::run, 250)];
+const FAMILIES: &[(&str, Run, usize)] =
+    &[("contractions", contractions::run, 250), ("arrangement", arrangement::run, 300)];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
     let mut failures = Vec::new();
