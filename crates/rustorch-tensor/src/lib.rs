@@ -17,7 +17,7 @@
 //! |---|---|
 //! | making tensors, random numbers | `create`, `random` |
 //! | views of the same memory | `view` |
-//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators` |
+//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements` |
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
 //! | sums, extrema, scans | `reduce` |
@@ -48,6 +48,7 @@ mod custom;
 mod dispatch;
 mod display;
 mod einsum;
+mod elements;
 pub mod foreach;
 mod fuse;
 mod graph;

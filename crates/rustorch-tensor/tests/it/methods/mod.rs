@@ -6,6 +6,7 @@
 
 mod arrangement;
 mod contractions;
+mod elements;
 
 use crate::common::{Case, compare, fixture, tensor};
 use rustorch_tensor::{Result, Tensor, TensorSpec, capture};
@@ -14,8 +15,11 @@ use serde_json::Value;
 type Run = fn(&Case, &str) -> Result<Vec<Tensor>>;
 
 /// A file of the fixtures, what runs the operation of a case, and how many lines there are at least.
-const FAMILIES: &[(&str, Run, usize)] =
-    &[("contractions", contractions::run, 250), ("arrangement", arrangement::run, 300)];
+const FAMILIES: &[(&str, Run, usize)] = &[
+    ("contractions", contractions::run, 250),
+    ("arrangement", arrangement::run, 300),
+    ("elements", elements::run, 200),
+];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
     let mut failures = Vec::new();
