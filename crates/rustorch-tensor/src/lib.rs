@@ -20,7 +20,8 @@
 //! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements` |
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
-//! | sums, extrema, scans | `reduce` |
+//! | sums, extrema, scans | `reduce`, `cumulative` |
+//! | medians, quantiles, histograms, covariances; search, distinct elements | `statistics`, `search` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
 //! | `einsum`, `tensordot` and their kin; distances | `einsum`, `contractions` |
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
@@ -44,6 +45,7 @@ mod contractions;
 mod conv;
 mod convert;
 mod create;
+mod cumulative;
 mod custom;
 mod dispatch;
 mod display;
@@ -69,7 +71,9 @@ mod recurrent;
 mod recycled;
 mod reduce;
 mod rnn_gates;
+mod search;
 mod sort;
+mod statistics;
 mod tensor;
 mod vector_norm;
 mod view;
@@ -99,5 +103,6 @@ pub use rustorch_runtime::{
     set_placement, with_default_dtype, with_device, with_placement,
 };
 pub use rustorch_runtime::{Pass, Storage};
+pub use statistics::QuantileInterpolation;
 pub use tensor::Tensor;
 pub use view::MeshgridIndexing;

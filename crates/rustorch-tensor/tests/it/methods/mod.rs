@@ -7,6 +7,7 @@
 mod arrangement;
 mod contractions;
 mod elements;
+mod statistics;
 
 use crate::common::{Case, compare, fixture, tensor};
 use rustorch_tensor::{Result, Tensor, TensorSpec, capture};
@@ -19,6 +20,7 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("contractions", contractions::run, 250),
     ("arrangement", arrangement::run, 300),
     ("elements", elements::run, 200),
+    ("statistics", statistics::run, 300),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
