@@ -10,10 +10,12 @@ mod elements;
 mod statistics;
 
 use crate::common::{Case, compare, fixture, tensor};
-use rustorch_tensor::{Result, Tensor, TensorSpec, capture};
+use rustorch_tensor::autograd::{GradCheck, gradgradcheck};
+use rustorch_tensor::{QuantileInterpolation, Result, Tensor, TensorSpec, capture};
 use serde_json::Value;
 
 type Run = fn(&Case, &str) -> Result<Vec<Tensor>>;
+type OfTwo = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 /// A file of the fixtures, what runs the operation of a case, and how many lines there are at least.
 const FAMILIES: &[(&str, Run, usize)] = &[
@@ -141,4 +143,26 @@ fn captured_they_give_eagers_bits() {
         got.iter().zip(&eager).try_for_each(|(got, want)| compare(got, want, true))?;
         Ok(true)
     });
+}
+
+#[test]
+fn second_gradients_are_those_of_finite_differences() {
+    let x = Tensor::new([[0.3f64, -1.2, 0.7], [1.9, 0.4, -0.6], [-0.8, 1.1, 2.3]]).unwrap();
+    let y = Tensor::new([[1.4f64, 0.2, -0.9], [-1.7, 0.5, 0.8], [0.6, -2.1, 1.3]]).unwrap();
+    let methods: &[(&str, OfTwo)] = &[
+        ("einsum", |x, y| Tensor::einsum("ij,jk,ki->i", &[x, y, x])),
+        ("cdist by p = 3", |x, y| x.cdist(y, 3.0)),
+        ("cdist by a matmul", |x, y| x.tile(&[9, 1])?.cdist(y, 2.0)),
+        ("cov", |x, y| x.cov(1, None, None)?.mul(y)),
+        ("hypot", |x, y| x.hypot(y)),
+        ("logaddexp", |x, y| x.logaddexp(y)),
+        ("logcumsumexp", |x, y| x.logcumsumexp(1)?.mul(y)),
+        ("cummax", |x, y| x.cummax(0)?.0.square()?.mul(y)),
+        ("quantile", |x, y| x.mul(y)?.quantile(0.3, Some(1), false, QuantileInterpolation::Linear)?.square()),
+        ("masked_scatter", |x, y| x.masked_scatter(&x.detach().gt(0)?, y)?.square()),
+    ];
+    for (name, method) in methods {
+        let f = |args: &[Tensor]| Ok(vec![method(&args[0], &args[1])?]);
+        gradgradcheck(f, &[&x, &y], GradCheck::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
 }
