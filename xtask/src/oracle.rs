@@ -74,6 +74,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "torch_methods",
+        about: "PyTorch: results and gradients of methods that are composed of operations",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/methods"]],
+        stdout: None,
+    },
+    Script {
         name: "torch_linalg",
         about: "PyTorch: decompositions of matrices, solutions, inverses, determinants",
         runs: &[&["crates/rustorch-tensor/tests/fixtures/linalg.jsonl"]],

@@ -435,26 +435,30 @@ impl Tensor {
         Tensor::complex(&modulus.mul(&angle.cos()?)?, &modulus.mul(&angle.sin()?)?)
     }
 
-    /// Whether |a − b| ≤ atol + rtol·|b| for all pairs; `equal_nan` makes NaN equal to itself. Infinities must be equal.
+    /// Whether |a − b| ≤ atol + rtol·|b|, as `Bool`; `equal_nan` makes NaN equal to itself. Infinities must be equal.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (a, b) = (Tensor::new([1.0f32, 2.0])?, Tensor::new([1.1f32, 2.0])?);
+    /// assert_eq!(a.isclose(&b, 1e-5, 1e-8, false)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the shapes do not broadcast.
+    pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+        self.shape().broadcast(other.shape(), "isclose")?;
+        let sides = [self, other].map(|x| (x.dtype(), PromotionCategory::Dimensioned));
+        let dtype = if promote("isclose", &sides)?.is_complex() { DType::C128 } else { DType::F64 };
+        let (a, b) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);
+        let gap = a.sub(&b)?.abs()?;
+        let near = gap.le(&b.abs()?.mul(rtol)?.add(atol)?)?.logical_and(&gap.isfinite()?)?;
+        let close = self.eq(other)?.logical_or(&near)?;
+        if equal_nan { close.logical_or(&a.isnan()?.logical_and(&b.isnan()?)?) } else { Ok(close) }
+    }
+
+    /// Whether all pairs are [close](Self::isclose).
     pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
-        let mut close = self.eq(other)?;
-        if !matches!(self.dtype().kind(), DTypeKind::Bool) || other.dtype() != DType::Bool {
-            let dtype = promote(
-                "allclose",
-                &[
-                    (self.dtype(), PromotionCategory::Dimensioned),
-                    (other.dtype(), PromotionCategory::Dimensioned),
-                ],
-            )?;
-            let dtype = if dtype.is_complex() { DType::C128 } else { DType::F64 };
-            let (a, b) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);
-            let gap = a.sub(&b)?.abs()?;
-            let near = gap.le(&b.abs()?.mul(rtol)?.add(atol)?)?.logical_and(&gap.isfinite()?)?;
-            close = close.logical_or(&near)?;
-            if equal_nan {
-                close = close.logical_or(&a.isnan()?.logical_and(&b.isnan()?)?)?;
-            }
-        }
-        Ok(close.all_all()?.item()?.to_bool())
+        Ok(self.isclose(other, rtol, atol, equal_nan)?.all_all()?.item()?.to_bool())
     }
 }

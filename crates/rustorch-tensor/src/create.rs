@@ -253,6 +253,56 @@ impl Tensor {
         matrix.diagonal(0, 0, 1)?.fill_(1)?;
         options.finish(matrix)
     }
+
+    /// The rows and columns of all elements on and below a diagonal of a matrix, in row-major order: `I64` of shape `[2, count]`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::tril_indices(2, 2, 0)?.to_vec::<i64>()?, [0, 1, 1, 0, 0, 1]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are more than can be addressed.
+    pub fn tril_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> {
+        triangle("tril_indices", [rows, columns], |row| (i64::MIN, row.saturating_add(offset)))
+    }
+
+    /// The rows and columns of all elements on and above a diagonal; see [`tril_indices`](Self::tril_indices).
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::triu_indices(2, 3, 1)?.to_vec::<i64>()?, [0, 0, 1, 1, 2, 2]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are more than can be addressed.
+    pub fn triu_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> {
+        triangle("triu_indices", [rows, columns], |row| (row.saturating_add(offset), i64::MAX))
+    }
+}
+
+/// The indices of the elements whose column lies between two bounds, both included, that their row gives.
+fn triangle(op: &'static str, shape: [usize; 2], bounds: impl Fn(i64) -> (i64, i64)) -> Result<Tensor> {
+    let [rows, columns] = shape;
+    let whole = Shape::new(shape.as_slice())?;
+    let too_many = || Error::shape(op, "has more indices than there is memory for", [&whole]);
+    let (mut indices, mut second) = (Vec::<i64>::new(), Vec::<i64>::new());
+    let rows = if columns == 0 { 0 } else { rows };
+    for row in 0..rows as i64 {
+        let (first, last) = bounds(row);
+        for column in first.max(0)..=last.min(columns as i64 - 1) {
+            for (list, index) in [(&mut indices, row), (&mut second, column)] {
+                list.try_reserve(1).map_err(|_| too_many())?;
+                list.push(index);
+            }
+        }
+    }
+    let count = second.len();
+    indices.try_reserve(count).map_err(|_| too_many())?;
+    indices.append(&mut second);
+    Tensor::from_vec(indices, [2, count])
 }
 
 /// The bytes that a contiguous tensor takes.

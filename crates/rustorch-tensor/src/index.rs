@@ -1,4 +1,4 @@
-//! Gather, scatter, index_select, masks.
+//! Gather, scatter, index_select, one_hot, masks.
 
 use crate::dispatch::{run, run_into};
 use crate::{Tensor, TensorOrScalar};
@@ -65,6 +65,107 @@ impl Tensor {
         let around = one(self)?.broadcast(&one(index)?, "take_along_dim")?;
         let spread = |x: &Tensor| x.broadcast_to(around.with_dim(axis, x.dims()[axis])?);
         spread(self)?.gather(dim, &spread(index)?)
+    }
+
+    /// Indices of a dimension of a length, of which negative ones count from its end, as `I64`.
+    fn counted_from_start(&self, op: &'static str, len: usize) -> Result<Tensor> {
+        let index = self.to_index(op)?.to_dtype(DType::I64)?;
+        index.lt(0)?.where_cond(&index.add(len as i64)?, &index)
+    }
+
+    /// The elements of the flattened tensor at indices of any shape, as `torch.take`: the result has the indices' shape. Negative ones
+    /// count from the end.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2], [3, 4]])?;
+    /// assert_eq!(x.take(&Tensor::new([[0i64, -1]])?)?.to_vec::<i32>()?, [1, 4]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an index is out of range or no integer.
+    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
+        let places = index.counted_from_start("take", self.numel())?.flatten(0, -1)?;
+        let taken = named("take", self.flatten(0, -1)?.index_select(0, &places))?;
+        taken.reshape_to(index.shape().clone())
+    }
+
+    /// With a scalar, or a 0-d tensor, in the slices along a dimension at the indices of a vector of integers; negative ones count from
+    /// the end. The dtype stays.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2, 3], [4, 5, 6]])?;
+    /// let y = x.index_fill(1, &Tensor::new([0i64, -1])?, 9)?;
+    /// assert_eq!(y.to_vec::<i32>()?, [9, 2, 9, 9, 5, 9]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an index is out of range, or the value has dimensions or does not fit the dtype.
+    pub fn index_fill<'a>(
+        &self,
+        dim: isize,
+        index: &Tensor,
+        value: impl Into<TensorOrScalar<'a>>,
+    ) -> Result<Tensor> {
+        const NAME: &str = "index_fill";
+        let axis = self.axis(NAME, dim)?;
+        let value = value.into();
+        if let TensorOrScalar::Tensor(value) = value
+            && value.ndim() != 0
+        {
+            return Err(Error::shape(NAME, "the value must be a scalar or a 0-d tensor", [value.shape()]));
+        }
+        if index.ndim() > 1 {
+            return Err(Error::shape(NAME, "the index must be a vector", [index.shape()]));
+        }
+        let value = value.to_tensor(NAME, self.dtype(), self)?;
+        let len = self.dims().get(axis).copied().unwrap_or(1);
+        let places = index.counted_from_start(NAME, len)?.flatten(0, -1)?;
+        let mask = {
+            let _beside = DeviceGuard::beside(self.storage());
+            named(NAME, Tensor::zeros([len], DType::Bool)?.scatter(0, &places, true))?
+        };
+        let mut dims = Dims::from_elem(1, self.ndim());
+        if let Some(at) = dims.get_mut(axis) {
+            *at = len;
+        }
+        mask.reshape_to(Shape::new(dims)?)?.where_cond(&*value, self)
+    }
+
+    /// For each integer, zeros of so many classes with a 1 at its place: `I64` of shape `[.., classes]`. If the number is not given, it is
+    /// one more than the largest of the integers, which are read back to the CPU.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([2i64, 0])?;
+    /// assert_eq!(x.one_hot(Some(3))?.to_vec::<i64>()?, [0, 0, 1, 1, 0, 0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one is negative or too large, or there are none and the number of classes is not given.
+    pub fn one_hot(&self, classes: Option<usize>) -> Result<Tensor> {
+        const NAME: &str = "one_hot";
+        let index = self.to_index(NAME)?;
+        let classes = match classes {
+            Some(classes) => classes,
+            None if self.numel() == 0 => {
+                return Err(Error::argument(NAME, "of no integers, the number of classes must be given"));
+            }
+            None => {
+                self.expect_value(NAME)?;
+                let largest = index.max_all()?.item()?.to_i64();
+                usize::try_from(largest.saturating_add(1)).unwrap_or(0)
+            }
+        };
+        let mut dims: Dims = self.dims().into();
+        dims.push(classes);
+        let _beside = DeviceGuard::beside(self.storage());
+        let zeros = Tensor::zeros(Shape::new(dims)?, DType::I64)?;
+        named(NAME, zeros.scatter(-1, &index.unsqueeze(-1)?, 1))
     }
 
     fn scattered(&self, mode: ScatterMode, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -209,4 +310,55 @@ impl Tensor {
         let indices = mask.broadcast_to(&shape)?.flatten(0, -1)?.nonzero()?.flatten(0, -1)?;
         self.broadcast_to(&shape)?.flatten(0, -1)?.index_select(0, &indices)
     }
+
+    /// With the elements of `source`, of the same dtype, in the places where a `Bool` mask holds, both in row-major order. The tensor and
+    /// the mask broadcast.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let (x, mask) = (Tensor::new([1i32, 2, 3])?, Tensor::new([true, false, true])?);
+    /// assert_eq!(x.masked_scatter(&mask, &Tensor::new([7i32, 8, 9])?)?.to_vec::<i32>()?, [7, 2, 8]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the source has fewer elements, or dtypes or shapes do not fit.
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+        const NAME: &str = "masked_scatter";
+        if mask.dtype() != DType::Bool {
+            return Err(Error::dtype(NAME, "the mask must be bool", [mask.dtype()]));
+        }
+        if source.dtype() != self.dtype() {
+            let why = "the source must have the tensor's dtype; convert it with to_dtype";
+            return Err(Error::dtype(NAME, why, [self.dtype(), source.dtype()]));
+        }
+        let shape = self.shape().broadcast(mask.shape(), NAME)?;
+        let mask = mask.broadcast_to(&shape)?;
+        let flat = mask.flatten(0, -1)?;
+        // Places without the mask take an element in front of the source, so that no index depends on the source's length.
+        let places = flat.cumsum(0)?.mul(&flat)?;
+        let taken = source.flatten(0, -1)?.pad([1, 0], 0)?.index_select(0, &places).map_err(|error| {
+            let count = source.numel();
+            match error {
+                Error::Index { .. } => Error::argument(
+                    NAME,
+                    format!("the mask is true in more places than the {count} elements of the source"),
+                ),
+                other => other,
+            }
+        })?;
+        mask.where_cond(&taken.reshape_to(shape)?, self)
+    }
+}
+
+/// The result of an operation that stands in another's place, whose errors about indices have that one's name. Of indices that were
+/// counted from the end they tell the number that was given.
+fn named(op: &'static str, result: Result<Tensor>) -> Result<Tensor> {
+    result.map_err(|error| match error {
+        Error::Index { index, len, .. } if index < 0 && op != "one_hot" => {
+            Error::Index { op, index: index.saturating_sub(len as i64), len }
+        }
+        Error::Index { index, len, .. } => Error::Index { op, index, len },
+        other => other,
+    })
 }

@@ -1,4 +1,4 @@
-//! cat, stack, repeat, pad, flip.
+//! cat, stack, repeat, pad, flip, diag.
 
 use crate::Tensor;
 use crate::binary::promote;
@@ -129,6 +129,23 @@ impl Tensor {
         wide.copy()?.reshape_to(Shape::new(merged)?)
     }
 
+    /// As [`repeat`](Self::repeat), but fewer numbers than dimensions are for the last ones, as in `torch.tile`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2], [3, 4]])?;
+    /// assert_eq!(x.tile(&[2])?.to_vec::<i32>()?, [1, 2, 1, 2, 3, 4, 3, 4]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the result has more elements than can be addressed.
+    pub fn tile(&self, dims: &[usize]) -> Result<Tensor> {
+        let mut repeats = Dims::from_elem(1, self.ndim().saturating_sub(dims.len()));
+        repeats.extend_from_slice(dims);
+        self.repeat(&repeats)
+    }
+
     /// Each slice along a dimension, so many times in a row, as `torch.repeat_interleave`.
     pub fn repeat_interleave(&self, times: usize, dim: isize) -> Result<Tensor> {
         let axis = self.dimension("repeat_interleave", dim)?;
@@ -148,6 +165,61 @@ impl Tensor {
             flipped = Some(x.index_select(dim, &Tensor::arange(last, -1, -1)?)?);
         }
         flipped.map_or_else(|| self.copy(), Ok)
+    }
+
+    /// Turned by 90°, `times` times, in the plane of two dimensions: from the first towards the second, or back if negative.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2], [3, 4]])?;
+    /// assert_eq!(x.rot90(1, [0, 1])?.to_vec::<i32>()?, [2, 4, 1, 3]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the dimensions are one, or not there.
+    pub fn rot90(&self, times: i64, dims: [isize; 2]) -> Result<Tensor> {
+        let [a, b] = [self.dimension("rot90", dims[0])?, self.dimension("rot90", dims[1])?];
+        if a == b {
+            return Err(Error::argument("rot90", format!("{dims:?} is one dimension; a plane has two")));
+        }
+        match times.rem_euclid(4) {
+            0 => self.copy(),
+            1 => self.flip([dims[1]])?.transpose(dims[0], dims[1]),
+            2 => self.flip(dims),
+            _ => self.flip([dims[0]])?.transpose(dims[0], dims[1]),
+        }
+    }
+
+    /// The square matrix with a vector on a diagonal and zeros elsewhere; or, of a matrix, a copy of that [diagonal](Self::diagonal).
+    /// `offset` above 0 lies above the main diagonal.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1i32, 2])?.diag(1)?;
+    /// assert_eq!(x.to_vec::<i32>()?, [0, 1, 0, 0, 0, 2, 0, 0, 0]);
+    /// assert_eq!(x.diag(1)?.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If this is neither a vector nor a matrix, or the result has more elements than can be addressed.
+    pub fn diag(&self, offset: isize) -> Result<Tensor> {
+        let &[n] = self.dims() else {
+            return match self.ndim() {
+                2 => self.diagonal(offset, 0, 1)?.copy(),
+                _ => Err(Error::shape("diag", "takes vectors and matrices", [self.shape()])),
+            };
+        };
+        let side = n.saturating_add(offset.unsigned_abs());
+        let square = Shape::new([side, side].as_slice())?;
+        // Elements of a diagonal are side + 1 apart in memory.
+        let apart = self.unsqueeze(-1)?.pad([0, side as isize], 0)?.flatten(0, -1)?;
+        let side = side as isize;
+        let (before, after) =
+            if offset >= 0 { (offset, (offset - 1) * side) } else { (-offset * side, -(n as isize)) };
+        let (before, after) = if n == 0 { (0, side * side) } else { (before, after) };
+        apart.pad([before, after], 0)?.reshape_to(square)
     }
 
     /// Shifted along dimensions; what leaves at one end comes in at the other.

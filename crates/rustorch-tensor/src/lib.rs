@@ -17,11 +17,13 @@
 //! |---|---|
 //! | making tensors, random numbers | `create`, `random` |
 //! | views of the same memory | `view` |
-//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators` |
+//! | unary ops, arithmetic, comparison | `pointwise`, `binary`, `operators`, `elements` |
 //! | several of these in one pass over memory | `fuse` |
 //! | dtypes, devices, copies, writing in place and to given tensors | `convert`, `inplace`, `out` |
-//! | sums, extrema, scans | `reduce` |
+//! | sums, extrema, scans | `reduce`, `cumulative` |
+//! | medians, quantiles, histograms, covariances; search, distinct elements | `statistics`, `search` |
 //! | matmuls, attention, normalisation | `matmul`, `attention`, `norm`, `channel_norm` |
+//! | `einsum`, `tensordot` and their kin; distances | `einsum`, `contractions` |
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
@@ -39,12 +41,16 @@ mod attention;
 pub mod autograd;
 mod binary;
 mod channel_norm;
+mod contractions;
 mod conv;
 mod convert;
 mod create;
+mod cumulative;
 mod custom;
 mod dispatch;
 mod display;
+mod einsum;
+mod elements;
 pub mod foreach;
 mod fuse;
 mod graph;
@@ -65,13 +71,16 @@ mod recurrent;
 mod recycled;
 mod reduce;
 mod rnn_gates;
+mod search;
 mod sort;
+mod statistics;
 mod tensor;
 mod vector_norm;
 mod view;
 
 pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScalar};
 pub use attention::AttentionOptions;
+pub use contractions::TensordotDims;
 pub use conv::{ConvOptions, Padding};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{
@@ -94,4 +103,6 @@ pub use rustorch_runtime::{
     set_placement, with_default_dtype, with_device, with_placement,
 };
 pub use rustorch_runtime::{Pass, ProgramExplanation, Storage};
+pub use statistics::QuantileInterpolation;
 pub use tensor::Tensor;
+pub use view::MeshgridIndexing;

@@ -233,7 +233,12 @@ impl Tensor {
 
     /// Refuses two different dense dtypes.
     #[inline]
-    fn expect_one_dtype(&self, op: &'static str, other: &Tensor, advice: &'static str) -> Result<()> {
+    pub(crate) fn expect_one_dtype(
+        &self,
+        op: &'static str,
+        other: &Tensor,
+        advice: &'static str,
+    ) -> Result<()> {
         let dtypes = [self.dtype(), other.dtype()];
         if dtypes[0] == dtypes[1] || dtypes[1].is_quant() || autocast::is_active() {
             return Ok(());
@@ -241,7 +246,13 @@ impl Tensor {
         Err(Error::dtype(op, format!("the operands' dtypes differ; {advice}"), dtypes))
     }
 
-    fn expect_ndims(&self, op: &'static str, ndim: usize, other: &Tensor, other_ndim: usize) -> Result<()> {
+    pub(crate) fn expect_ndims(
+        &self,
+        op: &'static str,
+        ndim: usize,
+        other: &Tensor,
+        other_ndim: usize,
+    ) -> Result<()> {
         if self.ndim() == ndim && other.ndim() == other_ndim {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use crate::binary::DEFAULT_FLOAT;
 use crate::dispatch::{run, run_into};
 use crate::{Axes, Tensor};
-use rustorch_core::{DType, DTypeKind, Dims, Op, Reduce, ReduceOp, Result, Scan, ScanOp};
+use rustorch_core::{DType, DTypeKind, Dims, Error, Op, Reduce, ReduceOp, Result, Scan, ScanOp};
 use std::borrow::Cow;
 
 /// A reduction, and the tensor of a dtype that has it: integers and booleans are converted.
@@ -154,6 +154,48 @@ impl Tensor {
     /// How many elements are not zero, over dimensions, as `I64`.
     pub fn count_nonzero(&self, dims: impl Into<Axes>) -> Result<Tensor> {
         self.to_dtype(DType::Bool)?.sum(dims, false)
+    }
+
+    /// The differences of neighbours along a dimension, `n` times in a row; of booleans, whether they differ. Tensors may be joined to the
+    /// dimension's start and end first.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1i32, 3, 2, 7])?;
+    /// assert_eq!(x.diff(1, 0, None, None)?.to_vec::<i32>()?, [2, -1, 5]);
+    /// assert_eq!(x.diff(1, 0, Some(&Tensor::new([0i32])?), None)?.to_vec::<i32>()?, [1, 2, -1, 5]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If this is a scalar, or what is joined does not fit.
+    pub fn diff(
+        &self,
+        n: usize,
+        dim: isize,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        const NAME: &str = "diff";
+        let axis = self.dimension(NAME, dim)?;
+        if let Some(other) = prepend.iter().chain(&append).find(|x| x.ndim() != self.ndim()) {
+            let why = "what is joined must have the tensor's rank";
+            return Err(Error::shape(NAME, why, [self.shape(), other.shape()]));
+        }
+        let dim = axis as isize;
+        let mut x = match (prepend, append) {
+            (None, None) => self.copy()?,
+            _ => {
+                let parts: Vec<&Tensor> = prepend.into_iter().chain([self]).chain(append).collect();
+                Tensor::cat(&parts, dim)?
+            }
+        };
+        for _ in 0..n.min(x.dims()[axis]) {
+            let len = x.dims()[axis] - 1;
+            let (next, this) = (x.narrow(dim, 1, len)?, x.narrow(dim, 0, len)?);
+            x = if x.dtype() == DType::Bool { next.ne(&this)? } else { next.sub(&this)? };
+        }
+        Ok(x)
     }
 
     fn scan(&self, op: ScanOp, dim: isize) -> Result<Tensor> {

@@ -5,7 +5,17 @@ use crate::dispatch::{try_view, view};
 use crate::{IntoShape, Sizes, Tensor};
 use rustorch_core::{Dims, Error, Result, Shape, ViewOp, resolve_axis};
 use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
+
+/// Which dimensions of a [grid](Tensor::meshgrid) the first two vectors have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeshgridIndexing {
+    /// The first and the second: rows and columns of a matrix.
+    Ij,
+    /// The second and the first: x and y of a picture.
+    Xy,
+}
 
 impl Tensor {
     /// The same elements in another shape, of which one length may be −1. A view where the strides allow it, else a
@@ -114,6 +124,87 @@ impl Tensor {
             *axis = resolve_axis("permute", dim, self.ndim())?;
         }
         view(self, &ViewOp::Permute(axes))
+    }
+
+    /// Dimensions moved from places to others, as `torch.movedim`; the rest keep their order.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32)?;
+    /// assert_eq!(x.movedim([0], [-1])?.dims(), [3, 4, 2]);
+    /// assert_eq!(x.movedim([0, 1], [1, 2])?.dims(), [4, 2, 3]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are not as many places to go to, or a dimension appears twice.
+    pub fn movedim(&self, source: impl AsRef<[isize]>, destination: impl AsRef<[isize]>) -> Result<Tensor> {
+        const NAME: &str = "movedim";
+        let (source, destination) = (source.as_ref(), destination.as_ref());
+        if source.len() != destination.len() {
+            let why = format!("{source:?} and {destination:?} differ in length");
+            return Err(Error::argument(NAME, why));
+        }
+        let resolve = |dims: &[isize]| -> Result<Dims> {
+            let axes: Dims = dims.iter().map(|&dim| self.axis(NAME, dim)).collect::<Result<_>>()?;
+            match (0..axes.len()).find(|&i| axes[..i].contains(&axes[i])) {
+                Some(i) => Err(Error::argument(NAME, format!("dimension {} is twice in {dims:?}", axes[i]))),
+                None => Ok(axes),
+            }
+        };
+        let (from, to) = (resolve(source)?, resolve(destination)?);
+        let mut rest = (0..self.ndim()).filter(|axis| !from.contains(axis));
+        let order = (0..self.ndim()).filter_map(|place| match to.iter().position(|&axis| axis == place) {
+            Some(i) => Some(from[i]),
+            None => rest.next(),
+        });
+        view(self, &ViewOp::Permute(order.collect()))
+    }
+
+    /// Of vectors, the coordinates of the points of their grid: a tensor of each, expanded along the dimensions of the others. Scalars
+    /// count as vectors of one element.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{MeshgridIndexing, Tensor};
+    /// let (x, y) = (Tensor::new([1i32, 2, 3])?, Tensor::new([4i32, 5])?);
+    /// let grid = Tensor::meshgrid(&[&x, &y], MeshgridIndexing::Ij)?;
+    /// assert_eq!(grid[0].to_vec::<i32>()?, [1, 1, 2, 2, 3, 3]);
+    /// assert_eq!(Tensor::meshgrid(&[&x, &y], MeshgridIndexing::Xy)?[0].to_vec::<i32>()?, [1, 2, 3, 1, 2, 3]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are none, or they have more dimensions, or different dtypes.
+    pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: MeshgridIndexing) -> Result<Vec<Tensor>> {
+        const NAME: &str = "meshgrid";
+        let Some(first) = tensors.first().map(Borrow::borrow) else {
+            return Err(Error::argument(NAME, "needs one tensor at least"));
+        };
+        let vectors = || tensors.iter().map(Borrow::borrow);
+        if let Some(other) = vectors().find(|x| x.ndim() > 1) {
+            return Err(Error::shape(NAME, "takes vectors and scalars; use flatten", [other.shape()]));
+        }
+        if vectors().any(|x| x.dtype() != first.dtype()) {
+            let why = "the dtypes differ; convert them with to_dtype";
+            return Err(Error::dtype(NAME, why, vectors().map(Tensor::dtype)));
+        }
+        let mut lengths: Dims = vectors().map(Tensor::numel).collect();
+        let place = |i: usize| match i {
+            0 | 1 if indexing == MeshgridIndexing::Xy && tensors.len() > 1 => 1 - i,
+            _ => i,
+        };
+        if place(0) == 1 {
+            lengths.swap(0, 1);
+        }
+        let shape = Shape::new(lengths)?;
+        vectors()
+            .enumerate()
+            .map(|(i, x)| {
+                let mut dims = Dims::from_elem(1, tensors.len());
+                dims[place(i)] = x.numel();
+                x.reshape_to(Shape::new(dims)?)?.broadcast_to(&shape)
+            })
+            .collect()
     }
 
     /// Without dimension `dim` if its length is 1, else unchanged.

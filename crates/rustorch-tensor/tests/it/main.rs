@@ -37,6 +37,7 @@ mod interpolate;
 mod kv_cache;
 mod linalg;
 mod linalg_properties;
+mod methods;
 mod models;
 mod norm_backward;
 mod numerics;

@@ -1,0 +1,235 @@
+//! Functions of elements that are composed of others: exp2, fmod, hypot, logaddexp, copysign and their kin.
+
+use crate::binary::{DEFAULT_FLOAT, Side, promote};
+use crate::{Tensor, TensorOrScalar};
+use rustorch_core::{DType, DTypeKind, Error, Result};
+use std::borrow::Cow;
+
+/// Two operands in the dtype to which they promote; what is neither float nor, if so asked, complex is refused.
+fn operands<'a>(
+    op: &'static str,
+    a: &'a Tensor,
+    b: TensorOrScalar<'a>,
+    takes: impl Fn(DType) -> bool,
+    what: &str,
+) -> Result<[Cow<'a, Tensor>; 2]> {
+    let this = TensorOrScalar::from(a);
+    if let TensorOrScalar::Tensor(b) = b {
+        a.shape().broadcast(b.shape(), op)?;
+    }
+    let dtype = promote(op, &[this, b].map(|x| Side::with_category(x.side())))?;
+    if !takes(dtype) {
+        let other = b.side().with_category().0;
+        return Err(Error::dtype(op, format!("takes {what}; convert with to_dtype"), [a.dtype(), other]));
+    }
+    Ok([this.to_tensor(op, dtype, a)?, b.to_tensor(op, dtype, a)?])
+}
+
+/// The largest number of a float dtype.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => rustorch_core::f16::MAX.to_f64(),
+        DType::BF16 => rustorch_core::bf16::MAX.to_f64(),
+        DType::F32 => f32::MAX.into(),
+        _ => f64::MAX,
+    }
+}
+
+impl Tensor {
+    /// 2ˣ. Integers give `F32`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([-1.0f32, 0.0, 3.0])?.exp2()?.to_vec::<f32>()?, [0.5, 1.0, 8.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of block types.
+    pub fn exp2(&self) -> Result<Tensor> {
+        match self.dtype().kind() {
+            DTypeKind::Bool | DTypeKind::Int => self.to_dtype(DEFAULT_FLOAT)?.rpow(2),
+            _ => self.rpow(2),
+        }
+    }
+
+    /// x − [trunc](Self::trunc)(x), with the sign of x.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([1.25f32, -2.5])?.frac()?.to_vec::<f32>()?, [0.25, -0.5]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the dtype is no float.
+    pub fn frac(&self) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            return Err(Error::dtype("frac", "takes floats", [self.dtype()]));
+        }
+        self.sub(&self.trunc()?)
+    }
+
+    /// a − b·trunc(a/b), exactly, with the sign of a, as C's `fmod`; [`remainder`](Self::remainder) has the sign of b.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([-7i32, 7])?.fmod(3)?.to_vec::<i32>()?, [-1, 1]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an integer is divided by zero; of booleans and complex numbers.
+    pub fn fmod<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        const NAME: &str = "fmod";
+        let takes = |dtype: DType| dtype.is_int() || dtype.is_float();
+        let [a, b] = operands(NAME, self, other.into(), takes, "integers and floats")?;
+        if a.dtype().is_int() {
+            // Its sign is b's; of another sign than a's, it is b too much.
+            let r = a.remainder(&*b).map_err(|error| match error {
+                Error::Argument { message, .. } => Error::argument(NAME, message),
+                other => other,
+            })?;
+            let differ = r.ne(0)?.logical_and(&r.lt(0)?.ne(&a.lt(0)?)?)?;
+            return differ.where_cond(&r.sub(&*b)?, &r);
+        }
+        let is_negative = a.lt(0)?;
+        let r = is_negative.where_cond(&a.neg()?, &*a)?.remainder(&b.abs()?)?;
+        is_negative.where_cond(&r.neg()?, &r)
+    }
+
+    /// √(a² + b²), without overflow in between. Zeros have the gradient zero.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([3.0f32, 3e30])?;
+    /// assert_eq!(x.hypot(&Tensor::new([4.0f32, 4e30])?)?.to_vec::<f32>()?, [5.0, 5e30]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the operands do not promote to a float.
+    pub fn hypot<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let [a, b] = operands("hypot", self, other.into(), DType::is_float, "floats")?;
+        Tensor::complex(&a, &b)?.abs()?.to_dtype(a.dtype())
+    }
+
+    /// log(eᵃ + eᵇ), without overflow in between; also of complex numbers.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1000.0f32, f32::NEG_INFINITY])?;
+    /// assert_eq!(x.logaddexp(&Tensor::new([0.0f32, 2.0])?)?.to_vec::<f32>()?, [1000.0, 2.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the operands do not promote to a float or a complex number.
+    pub fn logaddexp<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let takes = |dtype: DType| dtype.is_float() || dtype.is_complex();
+        let [a, b] = operands("logaddexp", self, other.into(), takes, "floats and complex numbers")?;
+        let dtype = a.dtype();
+        // Rounded to 16 bits once.
+        let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+        let (a, b) = (a.to_dtype(wide)?, b.to_dtype(wide)?);
+        let is_less = a.real()?.lt(&b.real()?)?;
+        let (more, less) = (is_less.where_cond(&b, &a)?, is_less.where_cond(&a, &b)?);
+        // Beside −∞ the other is the result, and of two ∞ either; their difference would be NaN.
+        let alone = less.real()?.isinf()?;
+        let power = less.masked_fill(&alone, 0)?.sub(&more.masked_fill(&alone, 0)?)?.exp()?;
+        let rest = if wide.is_complex() { power.add(1)?.log()? } else { power.log1p()? };
+        more.add(&rest.masked_fill(&alone, 0)?)?.to_dtype(dtype)
+    }
+
+    /// |a| with the sign of b, also of its zeros; that of NaN counts as positive. Integers give `F32`.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1.0f32, -2.0])?.copysign(&Tensor::new([-0.0f32, 5.0])?)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers.
+    pub fn copysign<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        let takes = |dtype: DType| !dtype.is_complex();
+        let [a, b] = operands("copysign", self, other.into(), takes, "real numbers")?;
+        let dtype = if a.dtype().is_float() { a.dtype() } else { DEFAULT_FLOAT };
+        let magnitude = a.to_dtype(dtype)?.abs()?;
+        let sign = b.to_dtype(dtype)?.detach();
+        // 1/−∞ is −0, and 1/−0 is −∞.
+        let is_negative = sign.lt(0)?.logical_or(&sign.reciprocal()?.lt(0)?)?;
+        is_negative.where_cond(&magnitude.neg()?, &magnitude)
+    }
+
+    /// With `nan` in the place of NaN, `posinf` of ∞ and `neginf` of −∞: by default the dtype's largest and smallest number. Of complex
+    /// numbers, both parts. Other dtypes have none of these, and are copied.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([f32::NAN, f32::INFINITY, f32::NEG_INFINITY])?;
+    /// assert_eq!(x.nan_to_num(0.0, None, Some(-1.0))?.to_vec::<f32>()?, [0.0, f32::MAX, -1.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of block types.
+    pub fn nan_to_num(&self, nan: f64, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
+        let dtype = self.dtype();
+        if dtype.is_complex() {
+            let [re, im] = [self.real()?, self.imag()?].map(|part| part.nan_to_num(nan, posinf, neginf));
+            return Tensor::complex(&re?, &im?);
+        }
+        if !dtype.is_float() {
+            return self.copy();
+        }
+        let most = largest(dtype);
+        let finite = self.masked_fill(&self.isnan()?, nan)?;
+        let finite = finite.masked_fill(&self.eq(f64::INFINITY)?, posinf.unwrap_or(most))?;
+        finite.masked_fill(&self.eq(f64::NEG_INFINITY)?, neginf.unwrap_or(-most))
+    }
+
+    /// The larger; where one is NaN, the other. Equals share the gradient.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([f32::NAN, 1.0])?;
+    /// assert_eq!(x.fmax(&Tensor::new([3.0f32, 2.0])?)?.to_vec::<f32>()?, [3.0, 2.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers.
+    pub fn fmax<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        self.extreme("fmax", other.into(), |a, b| a.maximum(b))
+    }
+
+    /// The smaller; where one is NaN, the other. Equals share the gradient.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// assert_eq!(Tensor::new([f32::NAN, 1.0])?.fmin(2)?.to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of complex numbers.
+    pub fn fmin<'a>(&'a self, other: impl Into<TensorOrScalar<'a>>) -> Result<Tensor> {
+        self.extreme("fmin", other.into(), |a, b| a.minimum(b))
+    }
+
+    fn extreme(
+        &self,
+        name: &'static str,
+        other: TensorOrScalar<'_>,
+        extreme: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let [a, b] = operands(name, self, other, |dtype| !dtype.is_complex(), "real numbers")?;
+        let of_both = extreme(&a, &b)?;
+        if !a.dtype().is_float() {
+            return Ok(of_both);
+        }
+        a.isnan()?.where_cond(&*b, &b.isnan()?.where_cond(&*a, &of_both)?)
+    }
+}
