@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use super::{Emit, Emitter};
+use super::{Emit, Emitter, small};
 use crate::builder::Var;
 use rustorch_core::{Conv, ConvBackwardData, ConvParams, DType, Node};
 
@@ -34,6 +34,7 @@ impl Emitter<'_> {
         let bias = self.optional_arg(node, 2)?;
         let padding: Vec<usize> =
             params.padding.iter().flat_map(|&(before, after)| [before, after]).collect();
+        small(params.stride.iter().chain(&params.dilation).chain(&padding).copied())?;
         let (strides, dilations) = (self.b.ints(&params.stride), self.b.ints(&params.dilation));
         let (pad_type, pad) = (self.b.str("custom"), self.b.ints(&padding));
         let groups = self.b.int(params.groups);

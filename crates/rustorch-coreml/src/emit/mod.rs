@@ -375,6 +375,14 @@ fn expressible(dtype: DType, dims: &[usize]) -> Emit<()> {
     Ok(())
 }
 
+/// That parameters of an operation, which `infer` does not bound, fit an `i32`.
+fn small(values: impl IntoIterator<Item = usize>) -> Emit<()> {
+    match values.into_iter().find(|&value| i32::try_from(value).is_err()) {
+        Some(value) => Err(format!("the parameter {value} does not fit i32").into()),
+        None => Ok(()),
+    }
+}
+
 fn unsupported(dtype: DType) -> String {
     format!("{dtype:?} is not built: programs have f32, i32, bool, and i64 whose values fit i32")
 }

@@ -1,6 +1,6 @@
 //! Pooling.
 
-use super::{Emit, Emitter, Results};
+use super::{Emit, Emitter, Results, small};
 use crate::builder::Var;
 use rustorch_core::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, DType, MaxPool, Node, PoolWindow};
 
@@ -16,7 +16,7 @@ impl Emitter<'_> {
         }
         let x = self.float_arg(node)?;
         let dims = self.result_dims(node, 0);
-        let y = self.pooled("max_pool", &x, &op.window, false, &dims).0;
+        let y = self.pooled("max_pool", &x, &op.window, false, &dims)?.0;
         Ok(Results::from_elem(y, 1))
     }
 
@@ -25,15 +25,17 @@ impl Emitter<'_> {
         let dims = self.result_dims(node, 0);
         let is_padded = op.window.padding.iter().any(|&width| width != 0);
         let excludes = op.divisor.is_none() && !(op.count_include_pad && is_padded);
-        let (y, sticks_out) = self.pooled("avg_pool", &x, &op.window, excludes, &dims);
+        let (y, sticks_out) = self.pooled("avg_pool", &x, &op.window, excludes, &dims)?;
         if sticks_out && !excludes {
             return Err("a window that sticks out (ceil_mode), whose sum is divided by another count than that of its \
                         elements, is not built"
                 .into());
         }
-        let taps: usize = op.window.kernel.iter().product();
         Ok(match op.divisor {
-            Some(divisor) => self.bin_f32("mul", &y, taps as f32 / divisor as f32),
+            Some(divisor) => {
+                let taps: f64 = op.window.kernel.iter().map(|&len| len as f64).product();
+                self.bin_f32("mul", &y, (taps / divisor as f64) as f32)
+            }
             None => y,
         })
     }
@@ -55,7 +57,8 @@ impl Emitter<'_> {
         window: &PoolWindow,
         excludes: bool,
         dims: &[usize],
-    ) -> (Var, bool) {
+    ) -> Emit<(Var, bool)> {
+        small(window.kernel.iter().chain(&window.stride).chain(&window.padding).copied())?;
         let n = window.kernel.len();
         let lead = x.rank() - n;
         let mut pad = Vec::new();
@@ -92,7 +95,7 @@ impl Emitter<'_> {
             inputs.push(("exclude_padding_from_average", &excludes));
         }
         let y = self.b.op(ty, &inputs, DType::F32, &batch(dims));
-        (self.reshape(&y, dims), sticks_out)
+        Ok((self.reshape(&y, dims), sticks_out))
     }
 
     pub(super) fn adaptive_avg_pool(&mut self, op: &AdaptiveAvgPool, node: &Node) -> Emit {
@@ -124,6 +127,6 @@ impl Emitter<'_> {
         let padding = kernel.iter().map(|_| 0).collect();
         let window = PoolWindow { stride: kernel.clone(), kernel, padding, ceil_mode: false };
         let dims = self.result_dims(node, 0);
-        Ok(self.pooled(pool, &x, &window, false, &dims).0)
+        Ok(self.pooled(pool, &x, &window, false, &dims)?.0)
     }
 }

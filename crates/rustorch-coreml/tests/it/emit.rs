@@ -155,6 +155,18 @@ fn shapes_and_dtypes_that_core_ml_lacks_decline() {
 }
 
 #[test]
+fn parameters_that_do_not_fit_32_bits_decline() {
+    // Valid, since there is one window: its second one would be far away.
+    let far = 1usize << 33;
+    let weight = crate::cases::values(&[1, 1, 2], 1);
+    let conv = program(&[1, 1, 3], DType::F32, |x| {
+        let options = rustorch_tensor::ConvOptions::new().stride(far);
+        x.conv1d(&weight, None, &options)
+    });
+    assert!(declined(&conv)[0].contains("8589934592 does not fit i32"), "{:?}", declined(&conv));
+}
+
+#[test]
 fn a_graph_that_is_not_valid_is_refused() {
     let shape = Shape::new([2].as_slice()).unwrap();
     let value = |source| Value { source, dtype: DType::F32, shape: shape.clone(), device: Device::CPU };
