@@ -26,7 +26,7 @@ pub(crate) struct Var {
 }
 
 impl Var {
-    pub(crate) fn rank(&self) -> usize {
+    pub(crate) fn ndim(&self) -> usize {
         self.dims.len()
     }
 

@@ -38,46 +38,46 @@ pub(crate) fn chain(dims: &[usize], layout: &Layout, most: usize) -> Option<Vec<
     let core: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] > 1 && !is_repeated(i)).collect();
     let kept: Vec<usize> = (0..shape.len()).map(|i| if is_repeated(i) { 1 } else { shape[i] }).collect();
     let axes: Vec<(usize, usize)> = core.iter().map(|&i| (shape[i], layout.strides()[i])).collect();
-    let mut chain = Chain { dims: dims.to_vec(), steps: Vec::new() };
+    let mut made = Steps { dims: dims.to_vec(), steps: Vec::new() };
     let strided =
         sliced(dims, &axes, layout.offset(), false).or_else(|| sliced(dims, &axes, layout.offset(), true));
     match strided {
         Some((cells, slices, order)) => {
-            chain.reshape(cells);
-            chain.slice(slices);
+            made.reshape(cells);
+            made.slice(slices);
             // The cells that no axis walks along have length 1 now.
-            chain.reshape(order.iter().map(|&axis| axes[axis].0).collect());
+            made.reshape(order.iter().map(|&axis| axes[axis].0).collect());
             let mut places = vec![0; order.len()];
             for (at, &axis) in order.iter().enumerate() {
                 places[axis] = at;
             }
-            chain.transpose(places);
+            made.transpose(places);
         }
         None => {
             let count: usize = axes.iter().map(|&(len, _)| len).product();
             if count > most {
                 return None;
             }
-            chain.reshape(vec![elements]);
-            chain.steps.push(Step::Gather(indices(&axes, layout.offset())));
-            chain.dims = vec![count];
+            made.reshape(vec![elements]);
+            made.steps.push(Step::Gather(indices(&axes, layout.offset())));
+            made.dims = vec![count];
         }
     }
-    chain.reshape(kept.clone());
+    made.reshape(kept.clone());
     if kept != shape {
         let repeats = (0..shape.len()).map(|i| if is_repeated(i) { shape[i] } else { 1 }).collect();
-        chain.steps.push(Step::Tile(repeats));
+        made.steps.push(Step::Tile(repeats));
     }
-    Some(chain.steps)
+    Some(made.steps)
 }
 
-struct Chain {
+struct Steps {
     /// The shape so far.
     dims: Vec<usize>,
     steps: Vec<Step>,
 }
 
-impl Chain {
+impl Steps {
     fn reshape(&mut self, dims: Vec<usize>) {
         let dims = if dims.is_empty() { vec![1] } else { dims };
         if dims == self.dims {

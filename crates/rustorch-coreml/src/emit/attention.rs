@@ -13,7 +13,7 @@ impl Emitter<'_> {
             return Err("dropout draws random numbers; switch the model to evaluation first".into());
         }
         let (q, k, v) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
-        let lead = q.rank() - 3;
+        let lead = q.ndim() - 3;
         let (heads, m, kv_heads, n) = (q.dims[lead], q.dims[lead + 1], k.dims[lead], k.dims[lead + 1]);
         let with = |heads: usize, rows: usize, columns: usize| {
             let mut dims = q.dims[..lead].to_vec();

@@ -42,7 +42,7 @@ impl Emitter<'_> {
             return Err(BOOLEANS.into());
         }
         // MIL has the index as large as the tensor outside the axis.
-        for i in 0..x.rank() {
+        for i in 0..x.ndim() {
             if i != op.axis {
                 x = self.narrow(&x, i, 0, indices.dims[i]);
             }
@@ -86,7 +86,7 @@ impl Emitter<'_> {
 
     pub(super) fn tri(&mut self, op: &Tri, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
-        let (rows, columns) = (x.dims[x.rank() - 2], x.dims[x.rank() - 1]);
+        let (rows, columns) = (x.dims[x.ndim() - 2], x.dims[x.ndim() - 1]);
         let mask = self.mask(rows, columns, |i, j| {
             let above = j as i64 - i as i64;
             if op.upper { above >= op.diagonal } else { above <= op.diagonal }

@@ -28,7 +28,7 @@ impl Emitter<'_> {
     pub(super) fn layer_norm(&mut self, op: &LayerNorm, node: &Node) -> Emit {
         let x = self.arg(node, 0)?;
         let (weight, bias) = (self.optional_arg(node, 1)?, self.optional_arg(node, 2)?);
-        let axes: Vec<usize> = (x.rank() - op.dims..x.rank()).collect();
+        let axes: Vec<usize> = (x.ndim() - op.dims..x.ndim()).collect();
         let (axes, epsilon) = (self.b.ints(&axes), self.b.f32(op.eps as f32));
         let mut inputs = vec![("x", &x), ("axes", &axes), ("epsilon", &epsilon)];
         // MIL takes constants only.
@@ -67,7 +67,7 @@ impl Emitter<'_> {
 
     fn rms_normed(&mut self, x: &Var, eps: f64, weight: Option<Var>) -> Var {
         let square = self.un("square", x);
-        let mean = self.reduced("reduce_mean", &square, &[x.rank() - 1], true);
+        let mean = self.reduced("reduce_mean", &square, &[x.ndim() - 1], true);
         let scale = self.inverse_root(&mean, eps);
         let y = self.bin("mul", x, &scale);
         self.affine(y, weight, None)
@@ -86,20 +86,20 @@ impl Emitter<'_> {
         let (x, mean, variance) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
         let (weight, bias) = (self.optional_arg(node, 3)?, self.optional_arg(node, 4)?);
         let is_const = [&mean, &variance].into_iter().chain(&weight).chain(&bias).all(|var| var.is_const);
-        if is_const && x.rank() >= 3 {
+        if is_const && x.ndim() >= 3 {
             let epsilon = self.b.f32(op.eps as f32);
             let mut inputs = vec![("x", &x), ("mean", &mean), ("variance", &variance), ("epsilon", &epsilon)];
             inputs.extend(weight.iter().map(|var| ("gamma", var)));
             inputs.extend(bias.iter().map(|var| ("beta", var)));
             return Ok(self.b.op("batch_norm", &inputs, DType::F32, &x.dims));
         }
-        let mean = self.per_channel(&mean, x.rank());
+        let mean = self.per_channel(&mean, x.ndim());
         let scale = self.inverse_root(&variance, op.eps);
-        let scale = self.per_channel(&scale, x.rank());
+        let scale = self.per_channel(&scale, x.ndim());
         let centred = self.bin("sub", &x, &mean);
         let y = self.bin("mul", &centred, &scale);
-        let weight = weight.map(|var| self.per_channel(&var, x.rank()));
-        let bias = bias.map(|var| self.per_channel(&var, x.rank()));
+        let weight = weight.map(|var| self.per_channel(&var, x.ndim()));
+        let bias = bias.map(|var| self.per_channel(&var, x.ndim()));
         Ok(self.affine(y, weight, bias))
     }
 
@@ -122,8 +122,8 @@ impl Emitter<'_> {
         let scale = self.inverse_root(&variance, op.eps);
         let normed = self.bin("mul", &centred, &scale);
         let y = self.reshape(&normed, &x.dims);
-        let weight = weight.map(|var| self.per_channel(&var, x.rank()));
-        let bias = bias.map(|var| self.per_channel(&var, x.rank()));
+        let weight = weight.map(|var| self.per_channel(&var, x.ndim()));
+        let bias = bias.map(|var| self.per_channel(&var, x.ndim()));
         Ok(self.affine(y, weight, bias))
     }
 }

@@ -186,7 +186,7 @@ impl Emitter<'_> {
         if x.dims == dims {
             return x.clone();
         }
-        let mut padded = vec![1; dims.len().saturating_sub(x.rank())];
+        let mut padded = vec![1; dims.len().saturating_sub(x.ndim())];
         padded.extend_from_slice(&x.dims);
         let repeats: Vec<usize> = dims.iter().zip(&padded).map(|(to, from)| to / from).collect();
         let x = self.reshape(x, &padded);

@@ -60,7 +60,7 @@ impl Emitter<'_> {
     ) -> Emit<(Var, bool)> {
         small(window.kernel.iter().chain(&window.stride).chain(&window.padding).copied())?;
         let n = window.kernel.len();
-        let lead = x.rank() - n;
+        let lead = x.ndim() - n;
         let mut pad = Vec::new();
         let mut sticks_out = false;
         for i in 0..n {
@@ -111,9 +111,9 @@ impl Emitter<'_> {
 
     fn adaptive(&mut self, pool: &str, reduce: &str, size: &[usize], node: &Node) -> Emit {
         let x = self.float_arg(node)?;
-        let lead = x.rank() - size.len();
+        let lead = x.ndim() - size.len();
         if size.iter().all(|&len| len == 1) {
-            let axes: Vec<usize> = (lead..x.rank()).collect();
+            let axes: Vec<usize> = (lead..x.ndim()).collect();
             return Ok(self.reduced(reduce, &x, &axes, true));
         }
         let spatial = &x.dims[lead..];

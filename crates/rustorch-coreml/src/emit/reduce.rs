@@ -7,7 +7,7 @@ use rustorch_core::{DType, Node, Reduce, ReduceOp, Scan, ScanOp};
 impl Emitter<'_> {
     /// A reduction in MIL. What has no dimension left has one of length 1.
     pub(super) fn reduced(&mut self, ty: &str, x: &Var, axes: &[usize], keepdim: bool) -> Var {
-        let keep = keepdim || axes.len() == x.rank();
+        let keep = keepdim || axes.len() == x.ndim();
         let length = |(i, &dim): (usize, &usize)| {
             let is_reduced = axes.contains(&i);
             if is_reduced { keep.then_some(1) } else { Some(dim) }

@@ -32,7 +32,7 @@ impl Emitter<'_> {
         let angles = self.bin("mul", &positions, &frequencies);
         let (cos, sin) = (self.un("cos", &angles), self.un("sin", &angles));
 
-        let last = x.rank() - 1;
+        let last = x.ndim() - 1;
         let rotated = self.narrow(&x, last, 0, params.rotated);
         let first = |i: usize| match params.style {
             RopeStyle::Halves => (i * half, half, 1),
@@ -58,7 +58,7 @@ impl Emitter<'_> {
 
     /// The two elements of each pair in their places.
     fn pairs(&mut self, a: &Var, b: &Var, style: RopeStyle) -> Var {
-        let last = a.rank() - 1;
+        let last = a.ndim() - 1;
         if style == RopeStyle::Halves {
             return self.joined(&[a.clone(), b.clone()], last);
         }
