@@ -17,6 +17,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
+//! | `coreml` | captured functions as Core ML packages: `coreml`; `files::save_mlpackage` |
 //! | `cuda` | NVIDIA GPUs |
 //! | `wgpu` | devices of Vulkan, Metal and Direct3D 12 |
 //! | `opencl` | OpenCL devices |
@@ -37,6 +38,11 @@ mod guide_autograd {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/custom_ops.md")]
 mod guide_custom_ops {}
+
+/// The guide's examples.
+#[cfg(all(doctest, feature = "coreml", feature = "nn"))]
+#[doc = include_str!("../../../docs/coreml.md")]
+mod guide_coreml {}
 
 /// The guide's examples.
 #[cfg(all(doctest, feature = "numpy", feature = "safetensors", feature = "torch"))]
@@ -61,13 +67,22 @@ mod readme {}
 #[cfg(feature = "profile")]
 pub mod benchmark;
 pub mod devices;
-#[cfg(any(feature = "idx", feature = "numpy", feature = "safetensors", feature = "torch"))]
+#[cfg(any(
+    feature = "coreml",
+    feature = "idx",
+    feature = "numpy",
+    feature = "safetensors",
+    feature = "torch"
+))]
 pub mod files;
 #[cfg(feature = "profile")]
 pub mod metrics;
 
 #[doc(inline)]
 pub use rustorch_core::DeviceType;
+#[cfg(feature = "coreml")]
+#[doc(inline)]
+pub use rustorch_coreml as coreml;
 #[cfg(feature = "gguf")]
 #[doc(inline)]
 pub use rustorch_formats::gguf;

@@ -10,6 +10,10 @@ pub enum Error {
     /// A tensor could not be made of what a file holds, or its values could not be had.
     #[error(transparent)]
     Tensor(#[from] crate::Error),
+    /// A Core ML package.
+    #[cfg(feature = "coreml")]
+    #[error(transparent)]
+    CoreMl(#[from] rustorch_coreml::Error),
     /// An IDX file.
     #[cfg(feature = "idx")]
     #[error(transparent)]

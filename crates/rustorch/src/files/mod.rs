@@ -1,4 +1,5 @@
-//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`, MNIST's IDX; and captured functions with their tensors.
+//! Tensors in files: safetensors, NumPy's `.npy` and `.npz`, PyTorch's `.pt`, MNIST's IDX; and captured functions with their tensors,
+//! also as Core ML packages.
 //!
 //! Functions that load tensors copy them from the file to where new tensors are made (see [`set_device`](crate::set_device)), so
 //! they can be written. Functions whose names end in `_mapped` copy nothing: their tensors are read-only memory of the CPU, whose
@@ -9,6 +10,8 @@
 
 #[cfg(all(feature = "nn", feature = "safetensors"))]
 mod checkpoint;
+#[cfg(feature = "coreml")]
+mod coreml;
 mod error;
 #[cfg(feature = "idx")]
 mod idx;
@@ -31,6 +34,8 @@ mod view;
 
 #[cfg(all(feature = "nn", feature = "safetensors"))]
 pub use checkpoint::Checkpoint;
+#[cfg(feature = "coreml")]
+pub use coreml::save_mlpackage;
 pub use error::{Error, Result};
 #[cfg(feature = "idx")]
 pub use idx::load_idx;

@@ -1,0 +1,331 @@
+//! Puts a function of an ML Program together: values with names and types, constants, operations.
+
+use crate::blob::{Blob, BlobData};
+use crate::proto as pb;
+use rustorch_core::DType;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// Values of so many elements stand in `weight.bin`, smaller ones in the program.
+const BLOB_ELEMENTS: usize = 10;
+/// How programs name that file.
+const BLOB_NAME: &str = "@model_path/weights/weight.bin";
+
+/// A value of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Var {
+    pub(crate) name: Rc<str>,
+    /// The dtype in the graph, of `F32`, `I32`, `I64` and `Bool`. In the program `I64` is `int32`.
+    pub(crate) dtype: DType,
+    /// One dimension at least: what has none in the graph has one of length 1.
+    pub(crate) dims: Vec<usize>,
+    /// Bounds of the values of an `I64`, where they are known and fit an `int32`.
+    pub(crate) range: Option<(i64, i64)>,
+    /// Whether it is a constant operation.
+    pub(crate) is_const: bool,
+}
+
+impl Var {
+    pub(crate) fn ndim(&self) -> usize {
+        self.dims.len()
+    }
+
+    pub(crate) fn numel(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Whether the values fit those of the program's type.
+    pub(crate) fn fits(&self) -> bool {
+        self.dtype != DType::I64 || self.range.is_some()
+    }
+
+    pub(crate) fn with_range(mut self, range: Option<(i64, i64)>) -> Var {
+        self.range = range.filter(|_| self.dtype == DType::I64).filter(fits_i32);
+        self
+    }
+}
+
+/// Whether bounds fit an `int32`.
+fn fits_i32(&(low, high): &(i64, i64)) -> bool {
+    low >= i64::from(i32::MIN) && high <= i64::from(i32::MAX)
+}
+
+/// The values of a constant.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    F32(Vec<f32>),
+    I32(Vec<i32>),
+    Bool(Vec<bool>),
+}
+
+/// Constants that are equal are one: their bits, and whether they have dimensions.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    F32(Option<Vec<usize>>, Vec<u32>),
+    I32(Option<Vec<usize>>, Vec<i32>),
+    Bool(Option<Vec<usize>>, Vec<bool>),
+    Str(&'static str),
+}
+
+#[derive(Default)]
+pub(crate) struct Builder {
+    inputs: Vec<pb::NamedValueType>,
+    operations: Vec<pb::Operation>,
+    outputs: Vec<String>,
+    blob: Blob,
+    constants: HashMap<Key, Var>,
+    /// Where in `weight.bin` bytes of a constant of the graph are: its index, their start and number.
+    weights: HashMap<(usize, u64, u64), u64>,
+    count: usize,
+}
+
+/// What stands in an operation's argument: one value, or several with the same name in order.
+pub(crate) type Inputs<'a> = &'a [(&'static str, &'a Var)];
+
+impl Builder {
+    /// An input of the function.
+    pub(crate) fn input(&mut self, name: String, dtype: DType, dims: Vec<usize>) -> Var {
+        let ty = Some(value_type(data_type(dtype), Some(&dims)));
+        self.inputs.push(pb::NamedValueType { name: name.clone(), ty });
+        Var { name: name.into(), dtype, dims, range: None, is_const: false }
+    }
+
+    /// An operation of one result.
+    pub(crate) fn op(&mut self, ty: &str, inputs: Inputs<'_>, dtype: DType, dims: &[usize]) -> Var {
+        let name = self.fresh(ty);
+        self.named(ty, inputs, name, dtype, dims)
+    }
+
+    fn named(&mut self, ty: &str, inputs: Inputs<'_>, name: String, dtype: DType, dims: &[usize]) -> Var {
+        let mut arguments: BTreeMap<String, pb::Argument> = BTreeMap::new();
+        for (parameter, value) in inputs {
+            let binding = pb::Binding { name: Some(value.name.to_string()) };
+            arguments.entry((*parameter).to_owned()).or_default().arguments.push(binding);
+        }
+        let outputs = vec![pb::NamedValueType {
+            name: name.clone(),
+            ty: Some(value_type(data_type(dtype), Some(dims))),
+        }];
+        let attributes = BTreeMap::from([("name".to_owned(), string_value(&name))]);
+        self.operations.push(pb::Operation { ty: ty.to_owned(), inputs: arguments, outputs, attributes });
+        Var { name: name.into(), dtype, dims: dims.to_vec(), range: None, is_const: false }
+    }
+
+    /// An output of the function, under a name of its own. Booleans and 64-bit integers are `int32` there.
+    pub(crate) fn output(&mut self, value: &Var, name: String) {
+        let dtype = if value.dtype == DType::F32 { DType::F32 } else { DType::I32 };
+        if value.dtype == DType::Bool {
+            let to = self.str("int32");
+            self.named("cast", &[("x", value), ("dtype", &to)], name.clone(), dtype, &value.dims);
+        } else {
+            self.named("identity", &[("x", value)], name.clone(), dtype, &value.dims);
+        }
+        self.outputs.push(name);
+    }
+
+    /// A constant of one dimension or more.
+    pub(crate) fn tensor(&mut self, data: Data, dims: &[usize]) -> Var {
+        self.constant(data, Some(dims))
+    }
+
+    /// A constant in `weight.bin`: elements of a constant of the graph, from `start`.
+    pub(crate) fn weight(&mut self, index: usize, start: usize, dims: &[usize]) -> Var {
+        let bytes = dims.iter().product::<usize>() as u64 * 4;
+        let place = (index, start as u64 * 4, bytes);
+        let offset = match self.weights.get(&place) {
+            Some(&offset) => offset,
+            None => {
+                let offset = self.blob.push(BlobData::Constant { index, start: place.1 }, bytes);
+                self.weights.insert(place, offset);
+                offset
+            }
+        };
+        self.const_op(DType::F32, dims, blob_value(offset, dims))
+    }
+
+    /// Whether a constant of so many values stands in `weight.bin`.
+    pub(crate) fn is_weight(dtype: DType, elements: usize) -> bool {
+        dtype == DType::F32 && elements >= BLOB_ELEMENTS
+    }
+
+    pub(crate) fn f32(&mut self, value: f32) -> Var {
+        self.constant(Data::F32(vec![value]), None)
+    }
+
+    pub(crate) fn int(&mut self, value: usize) -> Var {
+        self.scalar_int(value as i32)
+    }
+
+    pub(crate) fn scalar_int(&mut self, value: i32) -> Var {
+        self.constant(Data::I32(vec![value]), None)
+    }
+
+    pub(crate) fn bool(&mut self, value: bool) -> Var {
+        self.constant(Data::Bool(vec![value]), None)
+    }
+
+    pub(crate) fn ints(&mut self, values: &[usize]) -> Var {
+        let values: Vec<i32> = values.iter().map(|&value| value as i32).collect();
+        let dims = [values.len()];
+        self.constant(Data::I32(values), Some(&dims))
+    }
+
+    pub(crate) fn str(&mut self, value: &'static str) -> Var {
+        if let Some(have) = self.constants.get(&Key::Str(value)) {
+            return have.clone();
+        }
+        let name = self.fresh("const");
+        let ty = value_type(pb::STRING, None);
+        let var = self.push_const(name, DType::Bool, Vec::new(), ty, string_value(value));
+        self.constants.insert(Key::Str(value), var.clone());
+        var
+    }
+
+    fn constant(&mut self, data: Data, dims: Option<&[usize]>) -> Var {
+        let shape = dims.map(<[usize]>::to_vec);
+        let key = match &data {
+            Data::F32(values) => Key::F32(shape, values.iter().map(|value| value.to_bits()).collect()),
+            Data::I32(values) => Key::I32(shape, values.clone()),
+            Data::Bool(values) => Key::Bool(shape, values.clone()),
+        };
+        if let Some(have) = self.constants.get(&key) {
+            return have.clone();
+        }
+        let (dtype, elements) = match &data {
+            Data::F32(values) => (DType::F32, values.len()),
+            Data::I32(values) => (DType::I32, values.len()),
+            Data::Bool(values) => (DType::Bool, values.len()),
+        };
+        let var = match (data, dims) {
+            (Data::F32(values), Some(dims)) if Builder::is_weight(dtype, elements) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                let length = bytes.len() as u64;
+                let offset = self.blob.push(BlobData::Bytes(bytes), length);
+                self.const_op(dtype, dims, blob_value(offset, dims))
+            }
+            (data, dims) => {
+                let ty = value_type(data_type(dtype), dims);
+                let value = immediate(ty.clone(), tensor_value(data));
+                let name = self.fresh("const");
+                self.push_const(name, dtype, dims.unwrap_or_default().to_vec(), ty, value)
+            }
+        };
+        self.constants.insert(key, var.clone());
+        var
+    }
+
+    fn const_op(&mut self, dtype: DType, dims: &[usize], value: pb::Value) -> Var {
+        let name = self.fresh("const");
+        self.push_const(name, dtype, dims.to_vec(), value_type(data_type(dtype), Some(dims)), value)
+    }
+
+    fn push_const(
+        &mut self,
+        name: String,
+        dtype: DType,
+        dims: Vec<usize>,
+        ty: pb::ValueType,
+        value: pb::Value,
+    ) -> Var {
+        let attributes =
+            BTreeMap::from([("name".to_owned(), string_value(&name)), ("val".to_owned(), value)]);
+        let outputs = vec![pb::NamedValueType { name: name.clone(), ty: Some(ty) }];
+        self.operations.push(pb::Operation {
+            ty: "const".to_owned(),
+            inputs: BTreeMap::new(),
+            outputs,
+            attributes,
+        });
+        Var { name: name.into(), dtype, dims, range: None, is_const: true }
+    }
+
+    fn fresh(&mut self, ty: &str) -> String {
+        self.count += 1;
+        format!("{ty}_{}", self.count)
+    }
+
+    /// The model, and what it has in `weight.bin`.
+    pub(crate) fn finish(self, specification: i32, opset: &str) -> (pb::Model, Blob) {
+        let output = |name: &String| {
+            let operation = self.operations.iter().rev().find(|op| op.outputs[0].name == *name);
+            // `output` pushed an operation of that name.
+            operation.map(|op| feature(&op.outputs[0])).unwrap_or_default()
+        };
+        let description = pb::ModelDescription {
+            input: self.inputs.iter().map(feature).collect(),
+            output: self.outputs.iter().map(output).collect(),
+        };
+        let block = pb::Block { outputs: self.outputs, operations: self.operations };
+        let function = pb::Function {
+            inputs: self.inputs,
+            opset: opset.to_owned(),
+            block_specializations: BTreeMap::from([(opset.to_owned(), block)]),
+        };
+        let program = pb::Program { version: 1, functions: BTreeMap::from([("main".to_owned(), function)]) };
+        let model = pb::Model {
+            specification_version: specification,
+            description: Some(description),
+            ml_program: Some(program),
+        };
+        (model, self.blob)
+    }
+}
+
+/// An input or output in the model's description.
+fn feature(value: &pb::NamedValueType) -> pb::FeatureDescription {
+    let tensor = value.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
+    let data_type = match tensor {
+        Some(tensor) if tensor.data_type == pb::FLOAT32 => pb::ARRAY_F32,
+        _ => pb::ARRAY_I32,
+    };
+    let sizes = tensor.into_iter().flat_map(|tensor| &tensor.dimensions);
+    let shape = sizes.map(|dim| dim.constant.as_ref().map_or(0, |dim| dim.size) as i64).collect();
+    pb::FeatureDescription {
+        name: value.name.clone(),
+        ty: Some(pb::FeatureType { multi_array: Some(pb::ArrayFeatureType { shape, data_type }) }),
+    }
+}
+
+fn data_type(dtype: DType) -> i32 {
+    match dtype {
+        DType::F32 => pb::FLOAT32,
+        DType::Bool => pb::BOOL,
+        // Nothing but these and integers becomes a value.
+        _ => pb::INT32,
+    }
+}
+
+/// `None`: a scalar.
+fn value_type(data_type: i32, dims: Option<&[usize]>) -> pb::ValueType {
+    let dims = dims.unwrap_or_default();
+    let dimension =
+        |&size: &usize| pb::Dimension { constant: Some(pb::ConstantDimension { size: size as u64 }) };
+    let dimensions = dims.iter().map(dimension).collect();
+    pb::ValueType { tensor: Some(pb::TensorType { data_type, rank: dims.len() as i64, dimensions }) }
+}
+
+fn immediate(ty: pb::ValueType, tensor: pb::TensorValue) -> pb::Value {
+    let immediate = Some(pb::ImmediateValue { tensor: Some(tensor) });
+    pb::Value { ty: Some(ty), immediate, blob_file: None }
+}
+
+fn tensor_value(data: Data) -> pb::TensorValue {
+    let mut tensor = pb::TensorValue::default();
+    match data {
+        Data::F32(values) => tensor.floats = Some(pb::Floats { values }),
+        Data::I32(values) => tensor.ints = Some(pb::Ints { values }),
+        Data::Bool(values) => tensor.bools = Some(pb::Bools { values }),
+    }
+    tensor
+}
+
+fn string_value(text: &str) -> pb::Value {
+    let strings = pb::Strings { values: vec![text.to_owned()] };
+    let tensor = pb::TensorValue { strings: Some(strings), ..Default::default() };
+    immediate(value_type(pb::STRING, None), tensor)
+}
+
+fn blob_value(offset: u64, dims: &[usize]) -> pb::Value {
+    let blob_file = Some(pb::BlobFileValue { file_name: BLOB_NAME.to_owned(), offset });
+    pb::Value { ty: Some(value_type(pb::FLOAT32, Some(dims))), immediate: None, blob_file }
+}

@@ -1,0 +1,62 @@
+//! Convolutions.
+
+use super::{Emit, Emitter, small};
+use crate::builder::Var;
+use rustorch_core::{Conv, ConvBackwardData, ConvParams, DType, Node};
+
+impl Emitter<'_> {
+    pub(super) fn conv(&mut self, op: &Conv, node: &Node) -> Emit {
+        let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        if !weight.is_const && op.params.dilation.iter().any(|&step| step != 1) {
+            return Err("Core ML has no dilated convolution whose weight is computed".into());
+        }
+        let y = self.convolution("conv", &op.params, &x, &weight, node)?;
+        match op.activation {
+            Some(activation) => self.unary(activation, &y),
+            None => Ok(y),
+        }
+    }
+
+    pub(super) fn conv_transpose(&mut self, op: &ConvBackwardData, node: &Node) -> Emit {
+        let (x, weight) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        if !weight.is_const {
+            return Err("Core ML has no transposed convolution whose weight is computed".into());
+        }
+        for (axis, &len) in op.size.iter().enumerate() {
+            if op.params.input_len(axis, x.dims[axis + 2], weight.dims[axis + 2]) != Some(len) {
+                return Err("a transposed convolution with output padding is not built".into());
+            }
+        }
+        self.convolution("conv_transpose", &op.params, &x, &weight, node)
+    }
+
+    fn convolution(&mut self, ty: &str, params: &ConvParams, x: &Var, weight: &Var, node: &Node) -> Emit {
+        let bias = self.optional_arg(node, 2)?;
+        let padding: Vec<usize> =
+            params.padding.iter().flat_map(|&(before, after)| [before, after]).collect();
+        small(params.stride.iter().chain(&params.dilation).chain(&padding).copied())?;
+        let (strides, dilations) = (self.b.ints(&params.stride), self.b.ints(&params.dilation));
+        let (pad_type, pad) = (self.b.str("custom"), self.b.ints(&padding));
+        let groups = self.b.int(params.groups);
+        let mut inputs = vec![
+            ("x", x),
+            ("weight", weight),
+            ("strides", &strides),
+            ("pad_type", &pad_type),
+            ("pad", &pad),
+            ("dilations", &dilations),
+            ("groups", &groups),
+        ];
+        // MIL takes a constant only.
+        inputs.extend(bias.iter().filter(|bias| bias.is_const).map(|bias| ("bias", bias)));
+        let dims = self.result_dims(node, 0);
+        let y = self.b.op(ty, &inputs, DType::F32, &dims);
+        Ok(match bias.filter(|bias| !bias.is_const) {
+            Some(bias) => {
+                let bias = self.per_channel(&bias, dims.len());
+                self.bin("add", &y, &bias)
+            }
+            None => y,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! Lookups, concatenation, padding, triangles.
+
+use super::{Emit, Emitter, MAX_MADE, range};
+use crate::builder::{Data, Var};
+use rustorch_core::{Concat, DType, Gather, Node, Pad, Tri};
+
+const BOOLEANS: &str = "of booleans is not built; cast to i32";
+
+impl Emitter<'_> {
+    /// Slices along an axis, chosen by indices.
+    pub(super) fn take(&mut self, node: &Node, axis: usize) -> Emit {
+        let x = self.arg(node, 0)?;
+        let indices = self.index_arg(node, 1, x.dims[axis])?;
+        if x.dtype == DType::Bool {
+            return Err(BOOLEANS.into());
+        }
+        let y = self.take_along(&x, &indices, axis);
+        // Ids without dimensions have one here.
+        let dims = self.result_dims(node, 0);
+        Ok(self.reshape(&y, &dims))
+    }
+
+    /// `gather` in MIL. Booleans go through integers.
+    pub(super) fn take_along(&mut self, x: &Var, indices: &Var, axis: usize) -> Var {
+        if x.dtype == DType::Bool {
+            let x = self.convert(x, DType::I32, "int32");
+            let y = self.take_along(&x, indices, axis);
+            return self.convert(&y, DType::Bool, "bool");
+        }
+        let mut dims = x.dims[..axis].to_vec();
+        dims.extend_from_slice(&indices.dims);
+        dims.extend_from_slice(&x.dims[axis + 1..]);
+        let axis = self.b.int(axis);
+        let inputs = [("x", x), ("indices", indices), ("axis", &axis)];
+        self.b.op("gather", &inputs, x.dtype, &dims).with_range(x.range)
+    }
+
+    pub(super) fn gather(&mut self, op: &Gather, node: &Node) -> Emit {
+        let mut x = self.arg(node, 0)?;
+        let indices = self.index_arg(node, 1, x.dims[op.axis])?;
+        if x.dtype == DType::Bool {
+            return Err(BOOLEANS.into());
+        }
+        // MIL has the index as large as the tensor outside the axis.
+        for i in 0..x.ndim() {
+            if i != op.axis {
+                x = self.narrow(&x, i, 0, indices.dims[i]);
+            }
+        }
+        let axis = self.b.int(op.axis);
+        let inputs = [("x", &x), ("indices", &indices), ("axis", &axis)];
+        Ok(self.b.op("gather_along_axis", &inputs, x.dtype, &indices.dims).with_range(x.range))
+    }
+
+    pub(super) fn concat(&mut self, op: &Concat, node: &Node) -> Emit {
+        let mut parts = Vec::with_capacity(node.args.len());
+        for i in 0..node.args.len() {
+            parts.push(self.arg(node, i)?);
+        }
+        if parts.len() == 1 {
+            return Ok(parts.remove(0));
+        }
+        let dims = self.result_dims(node, 0);
+        let bounds = parts.iter().map(|part| part.range).reduce(range::either).flatten();
+        let (axis, no) = (self.b.int(op.axis), self.b.bool(false));
+        let mut inputs: Vec<(&'static str, &Var)> = parts.iter().map(|part| ("values", part)).collect();
+        inputs.extend([("axis", &axis), ("interleave", &no)]);
+        Ok(self.b.op("concat", &inputs, parts[0].dtype, &dims).with_range(bounds))
+    }
+
+    pub(super) fn pad(&mut self, op: &Pad, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        if x.dtype != DType::F32 {
+            return Err("MIL pads floats only; cast to f32".into());
+        }
+        if op.widths.is_empty() {
+            return Ok(x);
+        }
+        let widths: Vec<usize> = op.widths.iter().flat_map(|&(before, after)| [before, after]).collect();
+        let (value, _) = self.scalar(op.value, DType::F32)?;
+        let (pad, mode) = (self.b.ints(&widths), self.b.str("constant"));
+        let dims = self.result_dims(node, 0);
+        let inputs = [("x", &x), ("pad", &pad), ("mode", &mode), ("constant_val", &value)];
+        Ok(self.b.op("pad", &inputs, DType::F32, &dims))
+    }
+
+    pub(super) fn tri(&mut self, op: &Tri, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        let (rows, columns) = (x.dims[x.ndim() - 2], x.dims[x.ndim() - 1]);
+        let mask = self.mask(rows, columns, |i, j| {
+            let above = j as i64 - i as i64;
+            if op.upper { above >= op.diagonal } else { above <= op.diagonal }
+        })?;
+        if x.dtype == DType::Bool {
+            return Ok(self.bin("logical_and", &x, &mask));
+        }
+        let zero = if x.dtype == DType::F32 { self.b.f32(0.0) } else { self.int(0) };
+        let y = self.select(&mask, &x, &zero, &x.dims);
+        Ok(y.with_range(range::either(x.range, Some((0, 0)))))
+    }
+
+    /// A constant matrix of booleans.
+    pub(super) fn mask(&mut self, rows: usize, columns: usize, at: impl Fn(usize, usize) -> bool) -> Emit {
+        if rows * columns > MAX_MADE {
+            return Err(format!("its mask of {rows} x {columns} is too large for a constant").into());
+        }
+        let values = (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
+        let values = values.map(|(i, j)| at(i, j)).collect();
+        Ok(self.b.tensor(Data::Bool(values), &[rows, columns]))
+    }
+}

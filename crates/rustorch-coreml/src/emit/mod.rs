@@ -1,0 +1,400 @@
+//! Graphs as programs: an emitter for each operation, or the reason why it has none.
+
+mod attention;
+mod conv;
+mod index;
+mod matmul;
+mod norm;
+mod operand;
+mod pointwise;
+mod pool;
+mod range;
+mod reduce;
+mod rope;
+
+use crate::blob::{Blob, Constants};
+use crate::builder::{Builder, Data, Var};
+use crate::layout::MAX_RANK;
+use crate::proto::Model;
+use crate::{Declined, Error, Result};
+use rustorch_core::{DType, Graph, GraphOperand, Layout, Node, Op, Scalar, Source, ValueId};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// The version of the model format: all operations that are emitted stand in the first one that has ML Programs.
+pub(crate) const SPECIFICATION: i32 = 6;
+/// The operation set of that version.
+const OPSET: &str = "CoreML5";
+/// The most elements of a constant that the program computes with but the graph does not have: masks, indices, positions.
+const MAX_MADE: usize = 1 << 20;
+
+/// Why something is not emitted.
+pub(crate) enum Reason {
+    /// This.
+    Because(String),
+    /// An operand is the result of a node that declined.
+    Operand,
+    /// Nothing can be emitted any more.
+    Failed(Error),
+}
+
+impl From<&str> for Reason {
+    fn from(reason: &str) -> Reason {
+        Reason::Because(reason.to_owned())
+    }
+}
+
+impl From<String> for Reason {
+    fn from(reason: String) -> Reason {
+        Reason::Because(reason)
+    }
+}
+
+impl From<rustorch_core::Error> for Reason {
+    fn from(error: rustorch_core::Error) -> Reason {
+        Reason::Because(error.to_string())
+    }
+}
+
+type Emit<T = Var> = std::result::Result<T, Reason>;
+
+/// The results of a node.
+type Results = SmallVec<[Var; 1]>;
+
+/// The program of a graph that is valid.
+pub(crate) fn program(graph: &Graph, constants: &Constants<'_>) -> Result<(Model, Blob)> {
+    let mut emitter = Emitter {
+        graph,
+        constants,
+        b: Builder::default(),
+        values: vec![None; graph.values.len()],
+        views: HashMap::new(),
+        reads: reads(graph),
+    };
+    let mut declined = Vec::new();
+    let mut decline = |place: String, reason: Reason| match reason {
+        Reason::Because(reason) => {
+            declined.push(Declined { place, reason });
+            Ok(())
+        }
+        Reason::Operand => Ok(()),
+        Reason::Failed(error) => Err(error),
+    };
+    for (i, _) in graph.states.iter().enumerate() {
+        let reason =
+            "a run changes a tensor, and programs with states are not built; return the new value instead";
+        decline(format!("state {i}"), reason.into())?;
+    }
+    for (i, &id) in graph.inputs.iter().enumerate() {
+        emitter.input(i, id).or_else(|reason| decline(format!("input {i}"), reason))?;
+    }
+    for (n, node) in graph.nodes.iter().enumerate() {
+        if let Err(reason) = emitter.node(node) {
+            decline(format!("node {n}: {}", node.op.name()), reason)?;
+            emitter.stand_in(node);
+        }
+    }
+    if graph.outputs.is_empty() {
+        decline("outputs".to_owned(), "a program returns something".into())?;
+    }
+    for (i, output) in graph.outputs.iter().enumerate() {
+        let emitted = emitter.operand(output).and_then(|var| {
+            let named = known(&var, "the result");
+            named.map(|()| emitter.b.output(&var, format!("output_{i}")))
+        });
+        emitted.or_else(|reason| decline(format!("output {i}"), reason))?;
+    }
+    if !declined.is_empty() {
+        return Err(Error::Declined(declined));
+    }
+    Ok(emitter.b.finish(SPECIFICATION, OPSET))
+}
+
+/// Which values some node or output reads.
+fn reads(graph: &Graph) -> Vec<bool> {
+    let mut reads = vec![false; graph.values.len()];
+    let args = graph.nodes.iter().flat_map(|node| &node.args);
+    for operand in args.chain(&graph.outputs) {
+        reads[operand.value.index()] = true;
+    }
+    reads
+}
+
+/// That 64-bit integers have values of 32 bits.
+fn known(var: &Var, what: &str) -> Emit<()> {
+    if var.fits() {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} is i64, which programs do not have, and its values are not known to fit i32; cast to i32 before"
+    )
+    .into())
+}
+
+struct Emitter<'g> {
+    graph: &'g Graph,
+    constants: &'g Constants<'g>,
+    b: Builder,
+    /// What stands for each value, as far as it has been emitted.
+    values: Vec<Option<Var>>,
+    views: HashMap<(ValueId, Layout), Var>,
+    reads: Vec<bool>,
+}
+
+impl Emitter<'_> {
+    fn input(&mut self, i: usize, id: ValueId) -> Emit<()> {
+        let value = &self.graph.values[id.index()];
+        expressible(value.dtype, value.shape.dims())?;
+        let name = format!("input_{i}");
+        let dims = at_least_one(value.shape.dims());
+        let var = match value.dtype {
+            DType::Bool => {
+                let given = self.b.input(name, DType::I32, dims.clone());
+                let zero = self.int(0);
+                self.b.op("not_equal", &[("x", &given), ("y", &zero)], DType::Bool, &dims)
+            }
+            dtype => self.b.input(name, dtype, dims),
+        };
+        self.values[id.index()] = Some(var);
+        Ok(())
+    }
+
+    fn node(&mut self, node: &Node) -> Emit<()> {
+        // Memory that is written before anybody reads it.
+        if matches!(node.op, Op::Fill(_)) && self.is_unread(node, 0) {
+            return Ok(());
+        }
+        let results = self.results(node)?;
+        for (i, (result, mut var)) in node.results.iter().zip(results).enumerate() {
+            let value = &self.graph.values[result.value.index()];
+            expressible(value.dtype, value.shape.dims())?;
+            // Nothing else would tell of an emitter that computes another shape.
+            let dims = self.result_dims(node, i);
+            if var.dims != dims || var.dtype != value.dtype {
+                return Err(format!(
+                    "has the form {:?} {:?} in place of {:?} {dims:?}; this is a bug of rustorch-coreml",
+                    var.dtype, var.dims, value.dtype
+                )
+                .into());
+            }
+            if let Some(into) = &result.into {
+                var = self.overwritten(&var, into)?;
+            }
+            self.values[result.value.index()] = Some(var);
+        }
+        Ok(())
+    }
+
+    /// Values in the place of the results of a node that declined, so that what reads them is looked at, too. The program is given up.
+    fn stand_in(&mut self, node: &Node) {
+        for result in &node.results {
+            let value = &self.graph.values[result.value.index()];
+            if expressible(value.dtype, value.shape.dims()).is_ok() {
+                let dims = at_least_one(value.shape.dims());
+                let var = self.b.op("declined", &[], value.dtype, &dims);
+                self.values[result.value.index()] = Some(var.with_range(Some((0, 0))));
+            }
+        }
+    }
+
+    /// The value that an operand becomes part of, if the operand is all of it, in any order.
+    fn overwritten(&mut self, new: &Var, into: &GraphOperand) -> Emit {
+        let (dims, strides) = (into.layout.dims(), into.layout.strides());
+        let mut order: Vec<usize> = (0..dims.len()).filter(|&axis| dims[axis] > 1).collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+        let mut expected = 1;
+        let is_dense = order.iter().rev().all(|&axis| {
+            let fits = strides[axis] == expected;
+            expected *= dims[axis];
+            fits
+        });
+        let value = &self.graph.values[into.value.index()];
+        if !is_dense || into.layout.numel() != value.shape.numel() || into.dtype != value.dtype {
+            return Err("writes a part of a tensor in place, which is not built".into());
+        }
+        let whole = at_least_one(value.shape.dims());
+        order.extend((0..dims.len()).filter(|&axis| dims[axis] == 1));
+        let new = if order.is_sorted() { new.clone() } else { self.transpose(new, &order) };
+        Ok(self.reshape(&new, &whole))
+    }
+
+    fn results(&mut self, node: &Node) -> Emit<Results> {
+        const TRAINING: &str = "is an operation of training; capture the function without gradients";
+        const RANDOM: &str = "draws random numbers, which a program cannot draw from RusTorch's generator";
+        let one = |var: Emit| var.map(|var| Results::from_elem(var, 1));
+        let no = |reason: &str| Err(reason.into());
+        match &node.op {
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Glu(_)
+            | Op::Where(_)
+            | Op::Clamp(_)
+            | Op::Cast(_) => one(self.pointwise_node(node)),
+            Op::FusedPointwise(fused) => one(self.fused(fused, node)),
+            Op::Fill(fill) => one(self.fill(fill)),
+            Op::Arange(arange) => one(self.arange(arange)),
+            Op::Copy(_) => one(self.arg(node, 0)),
+            Op::MatMul(op) => one(self.matmul(op, node)),
+            Op::Reduce(op) => one(self.reduce(op, node)),
+            Op::Scan(op) => one(self.scan(op, node)),
+            Op::Softmax(op) => one(self.softmax(op, node)),
+            Op::LayerNorm(op) => one(self.layer_norm(op, node)),
+            Op::RmsNorm(op) => one(self.rms_norm(op, node)),
+            Op::AddRmsNorm(op) => self.add_rms_norm(op, node),
+            Op::BatchNorm(op) => one(self.batch_norm(op, node)),
+            Op::GroupNorm(op) => one(self.group_norm(op, node)),
+            Op::Attention(op) => one(self.attention(op, node)),
+            Op::Rope(op) => one(self.rope(op, node)),
+            Op::Conv(op) => one(self.conv(op, node)),
+            Op::ConvBackwardData(op) => one(self.conv_transpose(op, node)),
+            Op::MaxPool(op) => self.max_pool(op, node),
+            Op::AvgPool(op) => one(self.avg_pool(op, node)),
+            Op::AdaptiveAvgPool(op) => one(self.adaptive_avg_pool(op, node)),
+            Op::AdaptiveMaxPool(op) => self.adaptive_max_pool(op, node),
+            Op::Embedding(_) => one(self.take(node, 0)),
+            Op::IndexSelect(op) => one(self.take(node, op.axis)),
+            Op::Gather(op) => one(self.gather(op, node)),
+            Op::Concat(op) => one(self.concat(op, node)),
+            Op::Pad(op) => one(self.pad(op, node)),
+            Op::Tri(op) => one(self.tri(op, node)),
+            Op::Assert(_) => no("checks values, and a program has no errors"),
+            Op::MulMatId(_) => no("experts chosen by data are not built"),
+            Op::CachedAttention(_) | Op::SliceUpdate(_) => no("programs with states are not built"),
+            Op::CausalConv1d(_) | Op::GatedDeltaRule(_) | Op::SsmScan(_) | Op::RwkvWkv7(_) => {
+                no("recurrences are not built")
+            }
+            Op::ScatterReduce(_) | Op::Scatter(_) => no("scattering is not built"),
+            Op::Sort(_) | Op::TopK(_) => {
+                no("sorting is not built: the order of equal elements and of NaN would have to be RusTorch's")
+            }
+            Op::Interpolate(_) => no("interpolation is not built"),
+            Op::RnnGates(_) => no("the gates of LSTM and GRU are not built"),
+            Op::Linalg(_) => no("MIL has no linear algebra but matmul"),
+            Op::Custom(_) => no("is not built in, so MIL has no form of it"),
+            Op::Random(_) | Op::Dropout(_) => no(RANDOM),
+            Op::LayerNormBackward(_)
+            | Op::RmsNormBackward(_)
+            | Op::AttentionBackward(_)
+            | Op::MaxPoolBackward(_)
+            | Op::AdaptiveAvgPoolBackward(_)
+            | Op::BatchNormBackward(_)
+            | Op::GroupNormBackward(_)
+            | Op::TotalNorm(_)
+            | Op::ForeachMul(_)
+            | Op::CrossEntropy(_)
+            | Op::CrossEntropyBackward(_)
+            | Op::ConvBackwardWeight(_)
+            | Op::AvgPoolBackward(_)
+            | Op::InterpolateBackward(_)
+            | Op::SoftmaxBackward(_)
+            | Op::RnnGatesBackward(_)
+            | Op::OptimizerStep(_) => no(TRAINING),
+        }
+    }
+
+    /// The shape of what the operation computes as result `i`.
+    fn result_dims(&self, node: &Node, i: usize) -> Vec<usize> {
+        if let Some(into) = &node.results[i].into {
+            return at_least_one(into.layout.dims());
+        }
+        at_least_one(self.graph.values[node.results[i].value.index()].shape.dims())
+    }
+
+    /// Whether nobody reads result `i`.
+    fn is_unread(&self, node: &Node, i: usize) -> bool {
+        node.results.get(i).is_none_or(|result| !self.reads[result.value.index()])
+    }
+
+    fn fill(&mut self, fill: &rustorch_core::Fill) -> Emit {
+        expressible(fill.dtype, fill.shape.dims())?;
+        let dims = at_least_one(fill.shape.dims());
+        let (value, range) = self.scalar(fill.value, fill.dtype)?;
+        let shape = self.b.ints(&dims);
+        let made = self.b.op("fill", &[("shape", &shape), ("value", &value)], fill.dtype, &dims);
+        Ok(made.with_range(range))
+    }
+
+    /// A constant without dimensions, converted as casting does, and the bounds of its values.
+    fn scalar(&mut self, value: Scalar, dtype: DType) -> Emit<(Var, Option<(i64, i64)>)> {
+        if let Scalar::Complex(_) = value {
+            return Err("a complex constant has no form".into());
+        }
+        Ok(match dtype {
+            DType::F32 => (self.b.f32(value.to_f64() as f32), None),
+            DType::Bool => (self.b.bool(value.to_bool()), None),
+            DType::I32 | DType::I64 => {
+                let value = value.to_i64();
+                let int =
+                    i32::try_from(value).map_err(|_| format!("the constant {value} does not fit i32"))?;
+                (self.int(int), Some((value, value)))
+            }
+            other => return Err(unsupported(other).into()),
+        })
+    }
+
+    /// An `int32` constant without dimensions.
+    fn int(&mut self, value: i32) -> Var {
+        self.b.scalar_int(value)
+    }
+
+    fn arange(&mut self, arange: &rustorch_core::Arange) -> Emit {
+        expressible(arange.dtype, &[arange.len])?;
+        if arange.len > MAX_MADE {
+            return Err(format!("is longer than {MAX_MADE}, and is written as a constant").into());
+        }
+        if arange.dtype == DType::F32 {
+            let (start, step) = (arange.start.to_f64(), arange.step.to_f64());
+            let values = (0..arange.len).map(|i| (start + i as f64 * step) as f32).collect();
+            return Ok(self.b.tensor(Data::F32(values), &[arange.len]));
+        }
+        let at = |i: usize| arange.start.to_i64().checked_add(arange.step.to_i64().checked_mul(i as i64)?);
+        let values = (0..arange.len).map(|i| i32::try_from(at(i)?).ok()).collect::<Option<Vec<i32>>>();
+        let values = values.ok_or("its values do not fit i32")?;
+        let ends = [values[0], values[arange.len - 1]].map(i64::from);
+        let mut made = self.b.tensor(Data::I32(values), &[arange.len]);
+        made.dtype = arange.dtype;
+        Ok(made.with_range(Some((ends[0].min(ends[1]), ends[0].max(ends[1])))))
+    }
+}
+
+/// Whether values of a dtype and shape have a form.
+fn expressible(dtype: DType, dims: &[usize]) -> Emit<()> {
+    if !matches!(dtype, DType::F32 | DType::I32 | DType::I64 | DType::Bool) {
+        return Err(unsupported(dtype).into());
+    }
+    if dims.contains(&0) {
+        return Err(format!("{dims:?} has no elements, and programs have no empty tensors").into());
+    }
+    if dims.len() > MAX_RANK {
+        return Err(format!("{dims:?} has more than {MAX_RANK} dimensions").into());
+    }
+    if dims.iter().try_fold(1i32, |n, &dim| n.checked_mul(i32::try_from(dim).ok()?)).is_none() {
+        return Err(format!("{dims:?} has 2³¹ elements or more").into());
+    }
+    Ok(())
+}
+
+/// That parameters of an operation, which `infer` does not bound, fit an `i32`.
+fn small(values: impl IntoIterator<Item = usize>) -> Emit<()> {
+    match values.into_iter().find(|&value| i32::try_from(value).is_err()) {
+        Some(value) => Err(format!("the parameter {value} does not fit i32").into()),
+        None => Ok(()),
+    }
+}
+
+fn unsupported(dtype: DType) -> String {
+    format!("{dtype:?} is not built: programs have f32, i32, bool, and i64 whose values fit i32")
+}
+
+fn at_least_one(dims: &[usize]) -> Vec<usize> {
+    if dims.is_empty() { vec![1] } else { dims.to_vec() }
+}
+
+/// Where a value of the graph comes from, if it is a constant.
+fn constant_index(graph: &Graph, id: ValueId) -> Option<usize> {
+    match graph.values[id.index()].source {
+        Source::Constant(index) => Some(index as usize),
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! Softmax and normalisations.
+
+use super::{Emit, Emitter, Results};
+use crate::builder::Var;
+use rustorch_core::{AddRmsNorm, BatchNorm, DType, GroupNorm, LayerNorm, Node, RmsNorm, Softmax};
+use smallvec::smallvec;
+
+impl Emitter<'_> {
+    pub(super) fn softmax(&mut self, op: &Softmax, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        if !op.log {
+            return Ok(self.softmax_of(&x, op.axis));
+        }
+        // A logarithm of the softmax would lose what is small.
+        let most = self.reduced("reduce_max", &x, &[op.axis], true);
+        let below = self.bin("sub", &x, &most);
+        let exp = self.un("exp", &below);
+        let sum = self.reduced("reduce_sum", &exp, &[op.axis], true);
+        let log = self.log(&sum);
+        Ok(self.bin("sub", &below, &log))
+    }
+
+    pub(super) fn softmax_of(&mut self, x: &Var, axis: usize) -> Var {
+        let axis = self.b.int(axis);
+        self.b.op("softmax", &[("x", x), ("axis", &axis)], DType::F32, &x.dims)
+    }
+
+    pub(super) fn layer_norm(&mut self, op: &LayerNorm, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        let (weight, bias) = (self.optional_arg(node, 1)?, self.optional_arg(node, 2)?);
+        let axes: Vec<usize> = (x.ndim() - op.dims..x.ndim()).collect();
+        let (axes, epsilon) = (self.b.ints(&axes), self.b.f32(op.eps as f32));
+        let mut inputs = vec![("x", &x), ("axes", &axes), ("epsilon", &epsilon)];
+        // MIL takes constants only.
+        let is_const = weight.iter().chain(&bias).all(|var| var.is_const);
+        if is_const {
+            inputs.extend(weight.iter().map(|var| ("gamma", var)));
+            inputs.extend(bias.iter().map(|var| ("beta", var)));
+        }
+        let y = self.b.op("layer_norm", &inputs, DType::F32, &x.dims);
+        Ok(if is_const { y } else { self.affine(y, weight, bias) })
+    }
+
+    fn affine(&mut self, mut y: Var, weight: Option<Var>, bias: Option<Var>) -> Var {
+        if let Some(weight) = weight {
+            y = self.bin("mul", &y, &weight);
+        }
+        if let Some(bias) = bias {
+            y = self.bin("add", &y, &bias);
+        }
+        y
+    }
+
+    pub(super) fn rms_norm(&mut self, op: &RmsNorm, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        let weight = self.optional_arg(node, 1)?;
+        Ok(self.rms_normed(&x, op.eps, weight))
+    }
+
+    pub(super) fn add_rms_norm(&mut self, op: &AddRmsNorm, node: &Node) -> Emit<Results> {
+        let (x, y) = (self.arg(node, 0)?, self.arg(node, 1)?);
+        let weight = self.optional_arg(node, 2)?;
+        let sum = self.bin("add", &x, &y);
+        let normed = self.rms_normed(&sum, op.eps, weight);
+        Ok(smallvec![sum, normed])
+    }
+
+    fn rms_normed(&mut self, x: &Var, eps: f64, weight: Option<Var>) -> Var {
+        let square = self.un("square", x);
+        let mean = self.reduced("reduce_mean", &square, &[x.ndim() - 1], true);
+        let scale = self.inverse_root(&mean, eps);
+        let y = self.bin("mul", x, &scale);
+        self.affine(y, weight, None)
+    }
+
+    /// 1/√(x + eps).
+    fn inverse_root(&mut self, x: &Var, eps: f64) -> Var {
+        let epsilon = self.b.f32(eps as f32);
+        self.b.op("rsqrt", &[("x", x), ("epsilon", &epsilon)], DType::F32, &x.dims)
+    }
+
+    pub(super) fn batch_norm(&mut self, op: &BatchNorm, node: &Node) -> Emit {
+        if op.training {
+            return Err("a batch norm in training is not built; switch the model to evaluation first".into());
+        }
+        let (x, mean, variance) = (self.arg(node, 0)?, self.arg(node, 1)?, self.arg(node, 2)?);
+        let (weight, bias) = (self.optional_arg(node, 3)?, self.optional_arg(node, 4)?);
+        let is_const = [&mean, &variance].into_iter().chain(&weight).chain(&bias).all(|var| var.is_const);
+        if is_const && x.ndim() >= 3 {
+            let epsilon = self.b.f32(op.eps as f32);
+            let mut inputs = vec![("x", &x), ("mean", &mean), ("variance", &variance), ("epsilon", &epsilon)];
+            inputs.extend(weight.iter().map(|var| ("gamma", var)));
+            inputs.extend(bias.iter().map(|var| ("beta", var)));
+            return Ok(self.b.op("batch_norm", &inputs, DType::F32, &x.dims));
+        }
+        let mean = self.per_channel(&mean, x.ndim());
+        let scale = self.inverse_root(&variance, op.eps);
+        let scale = self.per_channel(&scale, x.ndim());
+        let centred = self.bin("sub", &x, &mean);
+        let y = self.bin("mul", &centred, &scale);
+        let weight = weight.map(|var| self.per_channel(&var, x.ndim()));
+        let bias = bias.map(|var| self.per_channel(&var, x.ndim()));
+        Ok(self.affine(y, weight, bias))
+    }
+
+    /// A value for each channel, which is dimension 1 of `rank`.
+    pub(super) fn per_channel(&mut self, x: &Var, rank: usize) -> Var {
+        let mut dims = vec![1; rank];
+        dims[1] = x.numel();
+        self.reshape(x, &dims)
+    }
+
+    pub(super) fn group_norm(&mut self, op: &GroupNorm, node: &Node) -> Emit {
+        let x = self.arg(node, 0)?;
+        let (weight, bias) = (self.optional_arg(node, 1)?, self.optional_arg(node, 2)?);
+        let rest = x.numel() / x.dims[0] / op.groups;
+        let groups = self.reshape(&x, &[x.dims[0], op.groups, rest]);
+        let mean = self.reduced("reduce_mean", &groups, &[2], true);
+        let centred = self.bin("sub", &groups, &mean);
+        let square = self.un("square", &centred);
+        let variance = self.reduced("reduce_mean", &square, &[2], true);
+        let scale = self.inverse_root(&variance, op.eps);
+        let normed = self.bin("mul", &centred, &scale);
+        let y = self.reshape(&normed, &x.dims);
+        let weight = weight.map(|var| self.per_channel(&var, x.ndim()));
+        let bias = bias.map(|var| self.per_channel(&var, x.ndim()));
+        Ok(self.affine(y, weight, bias))
+    }
+}

@@ -1,0 +1,53 @@
+//! What is emitted and evaluated: single operations, views, and networks, each with arguments and the CPU's results. The tests and the
+//! oracle's example share it.
+
+mod networks;
+mod ops;
+mod views;
+
+use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture};
+
+/// A captured function and arguments for it.
+pub struct Case {
+    pub name: String,
+    pub program: Program,
+    pub inputs: Vec<Tensor>,
+}
+
+impl Case {
+    fn new(name: &str, inputs: &[Tensor], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Case {
+        let specs: Vec<TensorSpec> = inputs.iter().map(TensorSpec::from).collect();
+        let program = capture(&specs, f).unwrap_or_else(|error| panic!("{name}: {error}"));
+        Case { name: name.to_owned(), program, inputs: inputs.to_vec() }
+    }
+}
+
+/// All cases.
+pub fn all() -> Vec<Case> {
+    let mut cases = ops::cases();
+    cases.extend(views::cases());
+    cases.extend(networks::cases());
+    cases
+}
+
+/// Values between −2 and 2 that are the same everywhere.
+pub fn values(dims: &[usize], seed: u32) -> Tensor {
+    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 22) as f32 - 2.0
+    };
+    let count = dims.iter().product();
+    Tensor::from_vec((0..count).map(|_| next()).collect::<Vec<f32>>(), dims).unwrap()
+}
+
+/// Integers from 0 to below `end`.
+fn indices(dims: &[usize], end: i64, seed: u32) -> Tensor {
+    let x = values(dims, seed).to_vec::<f32>().unwrap();
+    let index = |x: &f32| (((f64::from(*x) + 2.0) / 4.0 * end as f64) as i64).clamp(0, end - 1);
+    Tensor::from_vec(x.iter().map(index).collect::<Vec<i64>>(), dims).unwrap()
+}
+
+fn booleans(dims: &[usize], seed: u32) -> Tensor {
+    indices(dims, 2, seed).to_dtype(DType::Bool).unwrap()
+}

@@ -1,0 +1,13 @@
+//! Tests of packages by the public interface, and of layouts, a module that needs nothing of the rest.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
+
+// Everything here is a test, but clippy only knows functions that are marked as one.
+mod accepted;
+#[allow(dead_code, unreachable_pub, reason = "an example uses it, too")]
+mod cases;
+mod docs;
+mod emit;
+mod layouts;
+
+#[path = "../../src/layout.rs"]
+mod layout;

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Show that damaged packages are not accepted: each kind of damage, done to a package that is, has to be noticed.
+
+    test_oracle.py FOLDER
+
+FOLDER is that of `oracle_cases`.
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+
+import numpy as np
+
+import evaluate
+import mlpackage_oracle as oracle
+
+PB = oracle.PB
+
+
+def operation(model, kind):
+    block = next(iter(model.mlProgram.functions["main"].block_specializations.values()))
+    return next(op for op in block.operations if op.type == kind)
+
+
+def block_of(model):
+    return next(iter(model.mlProgram.functions["main"].block_specializations.values()))
+
+
+def const(model, value):
+    """The constant operation that `value`, an operation's parameter, is bound to."""
+    name = value.arguments[0].name
+    return next(op for op in block_of(model).operations if op.outputs[0].name == name)
+
+
+def swap_operations(model):
+    operations = block_of(model).operations
+    last, first = PB.Operation(), PB.Operation()
+    last.CopyFrom(operations[-1])
+    first.CopyFrom(operations[0])
+    operations[0].CopyFrom(last)
+    operations[-1].CopyFrom(first)
+
+
+def rename_opset(model):
+    function = model.mlProgram.functions["main"]
+    function.opset = "CoreML6"
+
+
+def newer_opset(model):
+    function = model.mlProgram.functions["main"]
+    function.block_specializations["CoreML8"].CopyFrom(function.block_specializations[function.opset])
+    del function.block_specializations[function.opset]
+    function.opset = "CoreML8"
+
+
+def first_weight(model):
+    return next(op for op in block_of(model).operations if op.attributes["val"].WhichOneof("value") == "blobFileValue")
+
+
+def move(model, by):
+    first_weight(model).attributes["val"].blobFileValue.offset += by
+
+
+def transposed(model, kind, parameter):
+    bools = const(model, operation(model, kind).inputs[parameter]).attributes["val"].immediateValue.tensor.bools
+    bools.values[:] = [not bools.values[0]]
+
+
+# Damage to the model of the perceptron.
+MODEL = {
+    "specification version 5": lambda m: setattr(m, "specificationVersion", 5),
+    "specification version 99": lambda m: setattr(m, "specificationVersion", 99),
+    "program version": lambda m: setattr(m.mlProgram, "version", 2),
+    "opset without a block": rename_opset,
+    "opset newer than the version": newer_opset,
+    "input dtype": lambda m: setattr(m.description.input[0].type.multiArrayType, "dataType", 131104),
+    "input shape": lambda m: m.description.input[0].type.multiArrayType.shape.__setitem__(0, 77),
+    "input name": lambda m: setattr(m.description.input[0], "name", "other"),
+    "output name": lambda m: setattr(m.description.output[0], "name", "other"),
+    "output dtype": lambda m: setattr(m.description.output[0].type.multiArrayType, "dataType", 131104),
+    "output shape": lambda m: m.description.output[0].type.multiArrayType.shape.__setitem__(0, 77),
+    "no output": lambda m: block_of(m).outputs.pop(),
+    "input as output": lambda m: block_of(m).outputs.__setitem__(0, "input_0"),
+    "name that is no identifier": lambda m: setattr(operation(m, "softmax").outputs[0], "name", "soft max"),
+    "name defined twice": lambda m: setattr(operation(m, "softmax").outputs[0], "name", operation(m, "matmul").outputs[0].name),
+    "operation without a name": lambda m: operation(m, "softmax").attributes.pop("name"),
+    "unknown operation": lambda m: setattr(operation(m, "softmax"), "type", "softermax"),
+    "another operation": lambda m: setattr(operation(m, "relu"), "type", "tanh"),
+    "missing parameter": lambda m: operation(m, "matmul").inputs.pop("y"),
+    "unknown parameter": lambda m: operation(m, "relu").inputs["z"].CopyFrom(operation(m, "relu").inputs["x"]),
+    "undefined operand": lambda m: setattr(operation(m, "relu").inputs["x"].arguments[0], "name", "nothing"),
+    "order of operations": swap_operations,
+    "declared dtype": lambda m: setattr(operation(m, "relu").outputs[0].type.tensorType, "dataType", PB.INT32),
+    "declared shape": lambda m: setattr(operation(m, "relu").outputs[0].type.tensorType.dimensions[0].constant, "size", 77),
+    "transposition": lambda m: transposed(m, "matmul", "transpose_y"),
+    "blob offset": lambda m: move(m, 64),
+    "blob offset of another weight": lambda m: move(m, 2 * 64 + 6 * 32 * 4),
+    "blob path": lambda m: setattr(first_weight(m).attributes["val"].blobFileValue, "fileName", "weight.bin"),
+}
+
+
+def patched(offset, bytes_):
+    def change(weights):
+        path = weights / "weight.bin"
+        data = bytearray(path.read_bytes())
+        data[offset : offset + len(bytes_)] = bytes_
+        path.write_bytes(data)
+
+    return change
+
+
+def truncate(weights):
+    path = weights / "weight.bin"
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+# Damage to its weights.
+WEIGHTS = {
+    "blob version": patched(4, struct.pack("<I", 1)),
+    "sentinel": patched(64, b"\0\0\0\0"),
+    "blob dtype": patched(68, struct.pack("<I", 3)),
+    "blob length": patched(72, struct.pack("<Q", 1 << 40)),
+    "data offset": patched(80, struct.pack("<Q", 129)),
+    "one weight": patched(128, struct.pack("<f", 1.5)),
+    "end of the file": truncate,
+}
+
+
+def manifest(change):
+    def apply(package):
+        path = package / "Manifest.json"
+        text = json.loads(path.read_text())
+        change(text)
+        path.write_text(json.dumps(text))
+
+    return apply
+
+
+# Damage to its manifest.
+MANIFEST = {
+    "manifest version": manifest(lambda t: t.__setitem__("fileFormatVersion", "2.0.0")),
+    "manifest root": manifest(lambda t: t.__setitem__("rootModelIdentifier", "nobody")),
+    "manifest author": manifest(lambda t: next(iter(t["itemInfoEntries"].values())).pop("author")),
+}
+
+
+def noticed(folder, name, change):
+    """Whether a package with a change is refused."""
+    inputs, expect = (dict(np.load(folder / f"{name}.{kind}.npz")) for kind in ("inputs", "expect"))
+    with tempfile.TemporaryDirectory() as place:
+        package = pathlib.Path(place) / "damaged.mlpackage"
+        shutil.copytree(folder / f"{name}.mlpackage", package)
+        change(package)
+        try:
+            return bool(evaluate.check(package, inputs, expect))
+        except (KeyError, OSError, struct.error):
+            return True
+
+
+def in_model(change):
+    def apply(package):
+        path = package / oracle.SPEC_DIR / "model.mlmodel"
+        model = oracle.proto.Model_pb2.Model()
+        model.ParseFromString(path.read_bytes())
+        change(model)
+        path.write_bytes(model.SerializeToString())
+
+    return apply
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    np.seterr(all="ignore")
+    oracle.install_extra()
+    damage = {what: in_model(change) for what, change in MODEL.items()}
+    damage |= {what: (lambda p, change=change: change(p / oracle.SPEC_DIR / "weights")) for what, change in WEIGHTS.items()}
+    damage |= MANIFEST
+    assert not noticed(folder, "mlp", lambda package: None), "the undamaged package is refused"
+    unnoticed = [what for what, change in damage.items() if not noticed(folder, "mlp", change)]
+    for what in unnoticed:
+        print(f"not noticed: {what}")
+    print(f"{len(damage) - len(unnoticed)} of {len(damage)} kinds of damage noticed")
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
