@@ -108,12 +108,14 @@ impl<C: Order> Reducer<C> for Extreme {
 #[inline(always)]
 fn extreme<C: Order, const LARGEST: bool>(x: &[C]) -> C {
     let (chunks, tail) = x.as_chunks::<LANES>();
-    let mut lanes = [C::worst(LARGEST); LANES];
+    let mut whole = [C::worst(LARGEST); LANES];
     for chunk in chunks {
         for i in 0..LANES {
-            lanes[i] = best(LARGEST, lanes[i], chunk[i]);
+            whole[i] = best(LARGEST, whole[i], chunk[i]);
         }
     }
+    // Others, since lanes that are indexed by a number that is not known before would be kept in memory.
+    let mut lanes = whole;
     for (lane, &x) in lanes.iter_mut().zip(tail) {
         *lane = best(LARGEST, *lane, x);
     }

@@ -35,12 +35,14 @@ impl<C: Element, F: Fold<C>> Reducer<C> for Folded<F> {
     #[inline(always)]
     fn chunk<L: Level>(self, _: L, x: &[C], _: usize) -> F::Long {
         let (chunks, tail) = x.as_chunks::<LANES>();
-        let mut lanes = [self.0.empty(); LANES];
+        let mut whole = [self.0.empty(); LANES];
         for chunk in chunks {
             for i in 0..LANES {
-                lanes[i] = self.0.take(lanes[i], chunk[i]);
+                whole[i] = self.0.take(whole[i], chunk[i]);
             }
         }
+        // Others, since lanes that are indexed by a number that is not known before would be kept in memory.
+        let mut lanes = whole;
         for (lane, &x) in lanes.iter_mut().zip(tail) {
             *lane = self.0.take(*lane, x);
         }
