@@ -110,7 +110,7 @@ impl Equation {
             return Err(refuse(format!("an ellipsis of {widest} dimensions is too long")));
         }
         let ellipsis = |len: usize| (widest - len..widest).map(|i| (LETTERS + i) as u8);
-        let mut inputs = SmallVec::new();
+        let mut inputs = SmallVec::<[Labels; 4]>::new();
         for (x, (before, after)) in operands.iter().zip(halves) {
             let mut labels = before;
             if let Some(after) = after {
@@ -120,7 +120,7 @@ impl Equation {
             inputs.push(labels);
         }
         let mut counts = [0usize; LABELS];
-        inputs.iter().flatten().for_each(|&label| counts[label as usize] += 1);
+        inputs.iter().for_each(|labels| labels.iter().for_each(|&label| counts[label as usize] += 1));
         let output = match right {
             Some(right) => {
                 let (mut output, after) = subscripts(right).map_err(refuse)?;
