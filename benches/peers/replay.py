@@ -7,14 +7,13 @@ Needs PyTorch. Builds `rustorch-tensor`'s benchmark `replay`, which has the same
 a program saves, program / PyTorch below 1 means that RusTorch is faster.
 """
 
-import argparse
 import json
 import re
 import statistics
 import time
 
 import torch
-from side_by_side import build, samples
+from side_by_side import build, options, samples
 
 
 def mlp(batch):
@@ -60,12 +59,7 @@ def theirs(run, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, for each program in each round")
-    parser.add_argument("--only", default="", help="cases whose names match this pattern")
-    parser.add_argument("--json", help="a file for the figures")
+    parser = options(__doc__)
     args = parser.parse_args()
     program, rows = build("rustorch-tensor", "replay"), []
     print(f"{'case':<18} {'threads':>7} {'PyTorch µs':>11} {'eager µs':>10} {'program µs':>11} {'eager / program':>16} {'program / PyTorch':>18}")

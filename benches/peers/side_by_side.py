@@ -1,5 +1,6 @@
 """What the comparisons with other libraries share: RusTorch's benchmark programs, built and run one case at a time."""
 
+import argparse
 import json
 import os
 import re
@@ -8,6 +9,17 @@ import subprocess
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def options(doc, seconds=0.5):
+    """The parser of a comparison's options, to which it may add its own."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=seconds, help="of measuring, for each program in each round")
+    parser.add_argument("--only", default="", help="cases whose names match this pattern")
+    parser.add_argument("--json", help="a file for the figures")
+    return parser
 
 
 def build(package, bench):

@@ -7,7 +7,6 @@ Needs PyTorch. Builds `rustorch-tensor`'s benchmark `autograd`. Machines drift: 
 takes the median of each; the ratio is taken round by round, and the median of these is printed. A ratio below 1 means that RusTorch is faster.
 """
 
-import argparse
 import json
 import re
 import statistics
@@ -15,7 +14,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-from side_by_side import build, in_turn, samples
+from side_by_side import build, in_turn, options, samples
 
 
 def leaf(*dims, scale=1.0):
@@ -86,12 +85,7 @@ def ours(program, name, seconds, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, for each program in each round")
-    parser.add_argument("--only", default="", help="cases whose names match this pattern")
-    parser.add_argument("--json", help="a file for the figures")
+    parser = options(__doc__)
     args = parser.parse_args()
     program = build("rustorch-tensor", "autograd")
     rows = []

@@ -11,7 +11,6 @@ PyTorch is tuned: MKL is told that the CPU is Intel's, for it leaves AVX-512 unu
 back to the system after each operation. `--untuned` measures what a user gets.
 """
 
-import argparse
 import collections
 import json
 import math
@@ -23,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from side_by_side import build
+from side_by_side import build, options
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(1 << 28)}
 
@@ -219,14 +218,9 @@ def compare(name, call, ours, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="cases whose names match this pattern")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of measuring, for each program in each round")
+    parser = options(__doc__, seconds=0.3)
     parser.add_argument("--quick", action="store_true", help="a tenth of a second for each: ten minutes in all")
     parser.add_argument("--untuned", action="store_true", help="PyTorch as it is installed")
-    parser.add_argument("--json", help="a file for the figures")
     args = parser.parse_args()
     if not args.untuned and "RUSTORCH_BENCH_TUNED" not in os.environ:
         tune()

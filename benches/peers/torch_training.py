@@ -18,7 +18,7 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from side_by_side import build, in_turn, samples
+from side_by_side import build, in_turn, options, samples
 
 LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY = 4, 4, 256, 128, 256
 
@@ -170,14 +170,9 @@ def print_row(rows, name, threads, unit, other, mine, ratio):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, for each program in each round")
-    parser.add_argument("--only", default="", help="cases whose names match this pattern")
+    parser = options(__doc__)
     parser.add_argument("--memory", action="store_true", help="compare peaks of memory as well")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
-    parser.add_argument("--json", help="a file for the figures")
     args = parser.parse_args()
     torch.manual_seed(0)
     if args.peak:
