@@ -126,7 +126,9 @@ static int emulated(Program *p, const char *headers, const char *architecture) {
     if (__builtin_cpu_supports("fma")) fused = "-mfma"; // for `fma` itself; nothing else becomes one
 #endif
     const char *compiler = getenv("CXX");
-    int capability = atoi(strchr(architecture, '_') + 1);
+    // An older architecture than the GPU's, to see what kernels do without its instructions.
+    const char *older = getenv("FAKE_ARCHITECTURE");
+    int capability = atoi(older ? older : strchr(architecture, '_') + 1);
     snprintf(command, sizeof command,
              "%s -std=c++17 -O0 -w -D__CUDA_ARCH__=%d0 %s -ffp-contract=off -fno-fast-math -fno-math-errno -fwrapv "
              "-fno-strict-aliasing -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fvisibility=hidden -fPIC -shared "
