@@ -163,7 +163,7 @@ kernels! {
     /// The same for many rows of activations, by tiles in workgroup memory.
     WeightTiled(weight::WeightTiled),
     /// The same by tensor cores.
-    WeightTensor(weight::WeightTensor),
+    WeightTensorCore(weight::WeightTensorCore),
     /// One with few rows of unrounded activations.
     WeightGemv(weight::Gemv),
     /// One with many.

@@ -258,7 +258,7 @@ pub(crate) fn for_rows<T: Element, U: Element>(
         });
         return Ok(());
     }
-    // By blocks of lines that lie beside each other, in each row of them.
+    // Neighbouring lines are packed together: one pass over memory reads a cache line for all of them.
     let most = (TOGETHER / size / length / least * least).clamp(least, WIDEST / size);
     let blocks = row.div_ceil(most);
     pool.ranges(count / row * blocks, (1 << 13) / cost.max(1) / most, |range| {

@@ -58,12 +58,7 @@ impl WeightMatMul {
         let WeightMatMul { quant, tile, bias, experts, part, .. } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
-        module.buffer("w", "array<u32>", false);
-        module.buffer("x", "array<u32>", false);
-        module.buffer("y", "array<f32>", true);
-        if bias {
-            module.buffer("bias", "array<f32>", false);
-        }
+        declare_operands(&mut module, bias);
         let ids = experts.map(|dtype| {
             let ids = module.elements("ids", dtype, false, hardware);
             module.asserts();
@@ -199,6 +194,16 @@ impl WeightMatMul {
         }
         body.push_str("}\n");
         module.finish([WORKGROUP, 1, 1], &body)
+    }
+}
+
+/// Declares the operands, in the order in which launches bind them: weight, quantized activations, result, and a bias.
+pub(super) fn declare_operands(module: &mut Module, bias: bool) {
+    module.buffer("w", "array<u32>", false);
+    module.buffer("x", "array<u32>", false);
+    module.buffer("y", "array<f32>", true);
+    if bias {
+        module.buffer("bias", "array<f32>", false);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Few rows of quantized activations times a block-quantized weight: [`LANES`] threads for each row of the weight multiply blocks
 //! side by side, then some of the workgroup add the products to chains, block by block.
 //!
-//! What limits it is how fast the weight is read: the threads of a row bring its bytes to workgroup memory, neighbours
+//! What limits it is how fast the weight is read: the threads of a row load its bytes into workgroup memory, neighbours
 //! neighbouring words, and those of the next blocks are on their way while these are multiplied. Sums within a block are
 //! integers, hence exact in any order; those of blocks are added in the CPU's order, so that results are the CPU's to the last bit.
 
@@ -227,7 +227,7 @@ impl WeightMatVec {
     }
 }
 
-/// Statements that bring the products of a thread's part of its blocks to workgroup memory, and the scales of the blocks.
+/// Statements that store the products of a thread's part of its blocks in workgroup memory, and the scales of the blocks.
 fn multiply(format: &Format, tile: usize, words: &Words, together: bool) -> String {
     let (at_once, bytes) = (blocks_at_once(format), format.bytes());
     let Words { d, sums, s } = words;

@@ -5,12 +5,12 @@ mod decode;
 mod dequantized;
 mod format;
 mod group;
+mod k_tile;
 mod matmul;
 mod matvec;
 mod quantize;
 mod rows;
-mod strip;
-mod tensor;
+mod tensor_core;
 mod tiled;
 
 pub use dequantized::{Gemm, Gemv};
@@ -19,7 +19,7 @@ pub use matmul::WeightMatMul;
 pub use matvec::WeightMatVec;
 pub use quantize::QuantizeActivations;
 pub use rows::{Rows, plan as plan_rows};
-pub use tensor::WeightTensor;
+pub use tensor_core::WeightTensorCore;
 pub use tiled::WeightTiled;
 
 use crate::family::matvec::FEW;
@@ -187,8 +187,8 @@ fn product(
         let kernel = WeightMatVec { quant: format.quant, tile, bias, experts: choice, part };
         (kernel.into(), n.div_ceil(matvec::ROWS) * rows.div_ceil(tile))
     } else if request.hardware.tensor_cores && library::adds_lanes(request.hardware, 32) {
-        let kernel = WeightTensor { quant: format.quant, bias };
-        (kernel.into(), n.div_ceil(tensor::COLUMNS) * rows.div_ceil(tensor::ROWS))
+        let kernel = WeightTensorCore { quant: format.quant, bias };
+        (kernel.into(), n.div_ceil(tensor_core::COLUMNS) * rows.div_ceil(tensor_core::ROWS))
     } else {
         let kernel = WeightTiled { quant: format.quant, bias };
         (kernel.into(), n.div_ceil(tiled::COLUMNS) * rows.div_ceil(tiled::ROWS))

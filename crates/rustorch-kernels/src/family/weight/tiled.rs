@@ -1,13 +1,13 @@
 //! Many rows of quantized activations times a block-quantized weight: a workgroup makes a tile of [`COLUMNS`] rows of the weight
 //! by [`ROWS`] rows of activations.
 //!
-//! For each 32 values it brings the codes and the scales of both sides to workgroup memory, where every thread multiplies those
+//! For each 32 values it loads the codes and the scales of both sides into workgroup memory, where every thread multiplies those
 //! of its [`EACH`] × [`EACH`] results. Codes of the weight are unpacked once for all rows of the tile. Integer sums are exact,
 //! the scaled ones are added in another order than the CPU's.
 
 use super::format::{Format, format};
-use super::matmul::MatMulParams;
-use super::strip::{Strip, WORDS, halves, takes_sums};
+use super::k_tile::{KTile, WORDS, halves, takes_sums};
+use super::matmul::{MatMulParams, declare_operands};
 use crate::Hardware;
 use crate::library;
 use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
@@ -30,7 +30,7 @@ const WORKGROUP: usize = ACROSS * ROWS / EACH;
 /// Words between rows of codes in workgroup memory: one more than they are long.
 const PITCH: usize = WORDS + 1;
 
-const STRIP: Strip = Strip { rows: ROWS, columns: COLUMNS, groups: 1, pitch: PITCH, workgroup: WORKGROUP };
+const K_TILE: KTile = KTile { rows: ROWS, columns: COLUMNS, groups: 1, pitch: PITCH, workgroup: WORKGROUP };
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,17 +45,12 @@ impl WeightTiled {
         let WeightTiled { quant, bias } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
-        module.buffer("w", "array<u32>", false);
-        module.buffer("x", "array<u32>", false);
-        module.buffer("y", "array<f32>", true);
-        if bias {
-            module.buffer("bias", "array<f32>", false);
-        }
+        declare_operands(&mut module, bias);
         let params = module.parameters::<MatMulParams>(None);
         let MatMulParams { n, rows, row_blocks, operands, .. } = &params;
         module.add(library::BYTES);
         module.add(format.text);
-        module.add(&STRIP.declarations(format));
+        module.add(&K_TILE.declarations(format));
         let mut body = format!(
             "let across = ({n} + {COLUMNS}u - 1u) / {COLUMNS}u;
             let number = {LINEAR_GROUP};
@@ -64,14 +59,14 @@ impl WeightTiled {
             if first_row >= {rows} {{ return; }}
             let column = local % {ACROSS}u;
             let row = local / {ACROSS}u;
-            let strips = {row_blocks} * {}u;\n",
+            let groups_of_row = {row_blocks} * {}u;\n",
             format.len() / 32
         );
         for (i, j) in pairs() {
             let _ = writeln!(body, "var acc{i}_{j} = 0.0;");
         }
-        let _ = writeln!(body, "for (var strip = 0u; strip < strips; strip++) {{");
-        body.push_str(&STRIP.load(format, &params));
+        let _ = writeln!(body, "for (var k_tile = 0u; k_tile < groups_of_row; k_tile++) {{");
+        body.push_str(&K_TILE.load(format, &params));
         body.push_str("workgroupBarrier();\n");
         body.push_str(&products(format));
         body.push_str("workgroupBarrier();\n}\n");

@@ -5,8 +5,8 @@
 //! scaled ones are added in another order than the CPU's.
 
 use super::format::{Format, format};
-use super::matmul::MatMulParams;
-use super::strip::{Strip, WORDS, halves, takes_sums};
+use super::k_tile::{KTile, WORDS, halves, takes_sums};
+use super::matmul::{MatMulParams, declare_operands};
 use crate::Hardware;
 use crate::library::{self, mma};
 use crate::wgsl::{LINEAR_GROUP, Module, Wgsl};
@@ -27,18 +27,18 @@ const SMALL: [usize; 2] = [16, 8];
 
 const WORKGROUP: usize = 32 * (ROWS / SIDE) * (COLUMNS / SIDE);
 
-/// Groups of 32 values that are brought to workgroup memory at a time.
+/// Groups of 32 values along k that are loaded into workgroup memory at a time.
 const GROUPS: usize = 4;
 
 /// Words between rows of codes in workgroup memory: eight rows of four words each are in banks of their own.
 const PITCH: usize = GROUPS * WORDS + 4;
 
-const STRIP: Strip =
-    Strip { rows: ROWS, columns: COLUMNS, groups: GROUPS, pitch: PITCH, workgroup: WORKGROUP };
+const K_TILE: KTile =
+    KTile { rows: ROWS, columns: COLUMNS, groups: GROUPS, pitch: PITCH, workgroup: WORKGROUP };
 
 /// Kernel key: everything its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WeightTensor {
+pub struct WeightTensorCore {
     pub(super) quant: QuantType,
     /// Whether a bias is added.
     pub(super) bias: bool,
@@ -49,24 +49,19 @@ fn products() -> impl Iterator<Item = (usize, usize)> {
     (0..SIDE / SMALL[0]).flat_map(|i| (0..SIDE / SMALL[1]).map(move |j| (i, j)))
 }
 
-impl WeightTensor {
+impl WeightTensorCore {
     pub(in crate::family) fn wgsl(&self, _hardware: &Hardware) -> Wgsl {
-        let WeightTensor { quant, bias } = *self;
+        let WeightTensorCore { quant, bias } = *self;
         let format = format(DType::Quant(quant)).expect("launches are planned for types that have a format");
         let mut module = Module::new();
-        module.buffer("w", "array<u32>", false);
-        module.buffer("x", "array<u32>", false);
-        module.buffer("y", "array<f32>", true);
-        if bias {
-            module.buffer("bias", "array<f32>", false);
-        }
+        declare_operands(&mut module, bias);
         let params = module.parameters::<MatMulParams>(None);
         let MatMulParams { n, rows, row_blocks, operands, .. } = &params;
         module.use_subgroups();
         module.add(library::BYTES);
         module.add(format.text);
         module.add(mma::MMA_I8);
-        module.add(&STRIP.declarations(format));
+        module.add(&K_TILE.declarations(format));
         let mut body = format!(
             "let across = ({n} + {COLUMNS}u - 1u) / {COLUMNS}u;
             let number_of_group = {LINEAR_GROUP};
@@ -89,13 +84,13 @@ impl WeightTensor {
         }
         let _ = writeln!(
             body,
-            "for (var strip = 0u; strip * {GROUPS}u < groups_of_row; strip++) {{
+            "for (var k_tile = 0u; k_tile * {GROUPS}u < groups_of_row; k_tile++) {{
             {}workgroupBarrier();
-            for (var group_of_strip = 0u; group_of_strip < {GROUPS}u; group_of_strip++) {{
+            for (var slice = 0u; slice < {GROUPS}u; slice++) {{
             {}}}
             workgroupBarrier();
             }}",
-            STRIP.load(format, &params),
+            K_TILE.load(format, &params),
             multiply(format)
         );
         for (i, j) in products() {
@@ -122,14 +117,14 @@ impl WeightTensor {
 /// What a thread adds to its results for a group of 32 values.
 fn multiply(format: &Format) -> String {
     let halves = halves(format);
-    let mut text = format!("let word = group_of_strip * {WORDS}u + in_quad;\n");
+    let mut text = format!("let word = slice * {WORDS}u + in_quad;\n");
     for i in 0..SIDE / SMALL[0] {
         let _ = writeln!(
             text,
             "let upper{i} = row + {}u;
             let lower{i} = upper{i} + 8u;
             let a{i} = vec4<u32>(codes_x[upper{i} * {PITCH}u + word], codes_x[lower{i} * {PITCH}u + word], codes_x[upper{i} * {PITCH}u + word + 4u], codes_x[lower{i} * {PITCH}u + word + 4u]);
-            let dx{i} = vec2<f32>(scales_x[upper{i} * {GROUPS}u + group_of_strip], scales_x[lower{i} * {GROUPS}u + group_of_strip]);",
+            let dx{i} = vec2<f32>(scales_x[upper{i} * {GROUPS}u + slice], scales_x[lower{i} * {GROUPS}u + slice]);",
             i * SMALL[0]
         );
     }
@@ -142,7 +137,7 @@ fn multiply(format: &Format) -> String {
         );
     }
     let scale = |array: &str, row: String, part: usize| {
-        format!("{array}[(({row}) * {GROUPS}u + group_of_strip) * {halves}u + {part}u]")
+        format!("{array}[(({row}) * {GROUPS}u + slice) * {halves}u + {part}u]")
     };
     for part in 0..halves {
         text.push_str("{\n");

@@ -1,5 +1,5 @@
-//! Strips of quantized rows in workgroup memory: some groups of 32 values of each row of the weight and of the activations that
-//! a workgroup multiplies.
+//! Tiles of quantized operands in workgroup memory: of each row of the weight and of the activations that a workgroup multiplies, some
+//! groups of 32 values along k.
 //!
 //! Codes of the weight are unpacked once for all rows of activations. Both sides have `f32` scales there, into which the integer
 //! scales of a group are multiplied.
@@ -12,9 +12,9 @@ use std::fmt::Write;
 /// Words of codes of 32 values.
 pub(super) const WORDS: usize = 8;
 
-/// The shape of a workgroup's strips.
+/// The shape of a workgroup's tiles along k.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Strip {
+pub(super) struct KTile {
     /// Rows of activations.
     pub(super) rows: usize,
     /// Rows of the weight, columns of the result.
@@ -37,11 +37,11 @@ pub(super) fn takes_sums(format: &Format) -> bool {
     format.mins || format.group_offset.is_some()
 }
 
-impl Strip {
+impl KTile {
     /// The workgroup's arrays. `codes_w` and `codes_x` hold rows of codes; `scales_w` and, of types that take sums, `minima_w` and
     /// `sums_x` hold [`halves`] numbers for each group of a row, `scales_x` holds one.
     pub(super) fn declarations(&self, format: &Format) -> String {
-        let Strip { rows, columns, groups, pitch, .. } = self;
+        let KTile { rows, columns, groups, pitch, .. } = self;
         let halves = halves(format);
         let mut text = format!(
             "var<workgroup> codes_w: array<u32, {}>;
@@ -79,19 +79,19 @@ impl Strip {
         }
     }
 
-    /// Statements that bring strip `strip` of both sides to workgroup memory: of the rows from `first_column` of the weight and
+    /// Statements that load tile `k_tile` of both operands into workgroup memory: of the rows from `first_column` of the weight and
     /// from `first_row` of the activations on. Rows beyond the last repeat it; groups beyond the last of `groups_of_row` have a
     /// scale of zero.
     pub(super) fn load(&self, format: &Format, params: &MatMulParams<Names>) -> String {
-        let Strip { rows: own_rows, columns, groups, pitch, .. } = *self;
+        let KTile { rows: own_rows, columns, groups, pitch, .. } = *self;
         let MatMulParams { n, rows, row_blocks, d, sums, s, operands } = params;
         let (weight, row_bytes) = (&operands.weight, &operands.row_bytes);
         let (halves, of_block) = (halves(format), format.len() / 32);
         let integer = matches!(format.kind, Kind::Integer | Kind::Lanes);
-        // Rows of superblocks are whole strips.
+        // Rows of superblocks are whole tiles.
         let padded = groups > 1 && !of_block.is_multiple_of(groups);
         let place = |group: String| {
-            let number = format!("strip * {groups}u + {group}");
+            let number = format!("k_tile * {groups}u + {group}");
             let number = if padded { format!("min({number}, groups_of_row - 1u)") } else { number };
             format!("let number = {number};\nlet b = number / {of_block}u;\nlet g = number % {of_block}u;\n")
         };
@@ -124,7 +124,7 @@ impl Strip {
         let mut scales_w = format!("{part}{}", row_of_weight("own"));
         let scale = match padded {
             true => format!(
-                "select(0.0, {}, strip * {groups}u + e % {numbers}u / {halves}u < groups_of_row)",
+                "select(0.0, {}, k_tile * {groups}u + e % {numbers}u / {halves}u < groups_of_row)",
                 format.scale()
             ),
             false => format.scale(),
@@ -139,7 +139,7 @@ impl Strip {
             let minimum = format!("f16_value(half_at(at + {}u))", format.dmin);
             let minimum = match padded {
                 true => format!(
-                    "select(0.0, {minimum}, strip * {groups}u + e % {numbers}u / {halves}u < groups_of_row)"
+                    "select(0.0, {minimum}, k_tile * {groups}u + e % {numbers}u / {halves}u < groups_of_row)"
                 ),
                 false => minimum,
             };
