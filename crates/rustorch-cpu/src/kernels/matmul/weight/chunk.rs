@@ -22,6 +22,8 @@ pub(crate) struct Chunk {
     pub(crate) min: [f32; 8],
     /// Scales of groups ([`Kind::Integer`]).
     pub(crate) int_scale: [i32; 16],
+    /// The same, twice each ([`Kind::Integer`], [`Kind::Lanes`]): for two sums of 16 bits.
+    pub(crate) scale_twice: [[i16; 2]; 16],
     /// Scales ([`Kind::Lanes`]): `[value / 64][value % 32 / 16][value % 64 / 32]`, so that those are adjacent that a lane has in
     /// 32 values and in the next ones.
     pub(crate) scale_pairs: [[[i16; 2]; 2]; CHUNK / 64],
@@ -41,6 +43,7 @@ impl Chunk {
         scale: [0.0; 16],
         min: [0.0; 8],
         int_scale: [0; 16],
+        scale_twice: [[0; 2]; 16],
         scale_pairs: [[[0; 2]; 2]; CHUNK / 64],
         int_min: [0; 16],
         d: 0.0,
@@ -108,6 +111,7 @@ pub(crate) fn unpack_scales<W: Weight>(blocks: &[W], chunk: &mut Chunk) {
             let (scales, mins) = block.scales();
             for i in 0..CHUNK / W::GROUP {
                 chunk.int_scale[i] = i32::from(scales[i]);
+                chunk.scale_twice[i] = [i16::from(scales[i]); 2];
                 chunk.int_min[i] =
                     if W::MINS { i16::from(mins[i]) } else { -i16::from(W::OFFSET) * i16::from(scales[i]) };
             }

@@ -5,6 +5,7 @@ mod dot;
 mod grouped;
 mod lanes;
 mod panel256;
+mod panel256_lanes;
 mod panel512;
 mod panel512_lanes;
 mod row;
@@ -33,7 +34,7 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
             (rows_avx512::<W>, Some(panels_avx512_lanes::<W>))
         }
         Isa::Avx512 => (rows_avx512::<W>, Some(panels_avx512::<W>)),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, None),
+        Isa::Avx2 if const { portable_lanes::is::<W>() } => (rows_avx2::<W>, Some(panels_avx2_lanes::<W>)),
         Isa::Avx2 => (rows_avx2::<W>, Some(panels_avx2::<W>)),
         _ => return Kernels::portable::<W>(),
     };
@@ -43,18 +44,13 @@ pub(super) fn vector<W: Vectored>(isa: Isa) -> Kernels {
 /// The kernels of a type whose codes are unpacked by portable code, compiled for wide vectors.
 pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
     let panels: Option<super::PanelsFn> = match isa {
+        Isa::Portable => return Kernels::portable::<W>(),
         // A panel has no room for the sums of a second plane.
-        Isa::Avx512 if const { portable_lanes::is::<W>() } => {
-            if const { W::PLANES > 1 } {
-                None
-            } else {
-                Some(panels_avx512_lanes::<W>)
-            }
-        }
+        _ if const { W::PLANES > 1 } => None,
+        Isa::Avx512 if const { portable_lanes::is::<W>() } => Some(panels_avx512_lanes::<W>),
         Isa::Avx512 => Some(panels_avx512::<W>),
-        Isa::Avx2 if const { portable_lanes::is::<W>() } => None,
+        Isa::Avx2 if const { portable_lanes::is::<W>() } => Some(panels_avx2_lanes::<W>),
         Isa::Avx2 => Some(panels_avx2::<W>),
-        _ => return Kernels::portable::<W>(),
     };
     let rows: super::RowsFn =
         if const { portable_lanes::is::<W>() } { rows_lanes::<W> } else { rows_grouped::<W> };
@@ -65,6 +61,7 @@ pub(super) fn plain<W: Weight>(isa: Isa) -> Kernels {
 fn finish<W: Weight>(isa: Isa) -> super::FinishFn {
     match isa {
         Isa::Avx512 if const { portable_lanes::is::<W>() } => finish_avx512_lanes::<W>,
+        Isa::Avx2 if const { portable_lanes::is::<W>() } => finish_avx2_lanes::<W>,
         _ => Kernels::portable::<W>().finish,
     }
 }
@@ -86,6 +83,8 @@ wrappers! {
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": rows_avx512<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) = row512::rows::<W>;
     "avx2,fma,f16c,bmi2": unpack_avx2<W: Vectored>(w: *const u8, k: usize, out: *mut Chunk, step: usize) = codes::unpack_row::<W>;
     "avx2,fma,f16c,bmi2": panels_avx2<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256::panels::<W>;
+    "avx2,fma,f16c,bmi2": panels_avx2_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel256_lanes::panels::<W>;
+    "avx2,fma,f16c,bmi2": finish_avx2_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel256_lanes::finish::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": panels_avx512_lanes<W: Weight>(w: *const Chunk, x: &[*const PanelChunk], n32: usize, acc: *mut Acc) = panel512_lanes::panels::<W>;
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c,bmi2": finish_avx512_lanes<W: Weight>(acc: &[Acc], out: &mut Acc) = panel512_lanes::finish::<W>;
