@@ -46,6 +46,17 @@ pub(crate) trait Vectored: Weight {
         }
     }
 
+    /// Scale and minimum, as [`Weight::factors`].
+    ///
+    /// # Safety
+    /// The CPU has AVX2 and F16C.
+    #[inline(always)]
+    unsafe fn factors1(&self) -> (__m128, __m128) {
+        let (d, m) = self.halves();
+        // SAFETY: this function's contract.
+        unsafe { (_mm_cvtph_ps(_mm_cvtsi32_si128(d.into())), _mm_cvtph_ps(_mm_cvtsi32_si128(m.into()))) }
+    }
+
     /// The bits of scale and minimum as f16.
     fn halves(&self) -> (u16, u16);
 }

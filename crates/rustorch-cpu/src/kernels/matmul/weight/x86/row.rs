@@ -2,31 +2,26 @@
 
 use super::codes::Vectored;
 use super::lanes;
-use crate::kernels::matmul::weight::ROWS;
 use crate::kernels::matmul::weight::activation::Row;
 use crate::kernels::matmul::weight::types::{Kind, Weight};
 use crate::kernels::matmul::weight::x86::wide;
+use crate::kernels::matmul::weight::{ROWS, lanes as sums_in_lanes};
 use std::arch::x86_64::*;
 
 /// Four rows of blocks times one row of activations.
 ///
 /// # Safety
-/// The CPU has AVX2, FMA and F16C, and AVX-512 VL and VNNI if `VNNI`. Each pointer has `k` values in blocks of `W`.
+/// The CPU has AVX2, FMA and F16C. Each pointer has `k` values in blocks of `W`.
 #[inline(always)]
-pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
-    w: [*const u8; ROWS],
-    k: usize,
-    x: &Row<'_>,
-    out: &mut [f32; ROWS],
-) {
+pub(super) unsafe fn rows<W: Vectored>(w: [*const u8; ROWS], k: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
     let w = [w[0].cast::<W>(), w[1].cast::<W>(), w[2].cast::<W>(), w[3].cast::<W>()];
     // SAFETY: this function's contract; a row of activations has `k` codes and the scales and sums that go with them.
     unsafe {
         let acc = match W::KIND {
-            Kind::Blocks => blocks::<W, VNNI>(w, k / 32, x),
-            Kind::Integer => superblocks::<W, VNNI>(w, k / 256, x),
-            Kind::LaneBlocks => return lanes::blocks::<W, VNNI>(w, k / 32, x, out),
-            Kind::Lanes => return lane_superblocks::<W, VNNI>(w, k / 256, x, out),
+            Kind::Blocks => blocks::<W>(w, k / 32, x),
+            Kind::Integer => superblocks::<W>(w, k / 256, x),
+            Kind::LaneBlocks => return lanes::blocks::<W, false>(w, k / 32, x, out),
+            Kind::Lanes => return lane_superblocks::<W>(w, k / 256, x, out),
             Kind::Groups => unreachable!("these types have no vector code"),
         };
         _mm_storeu_ps(out.as_mut_ptr(), acc);
@@ -36,7 +31,7 @@ pub(super) unsafe fn rows<W: Vectored, const VNNI: bool>(
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn blocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+unsafe fn blocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
         let mut acc = _mm_setzero_ps();
@@ -44,7 +39,7 @@ unsafe fn blocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x
             if b % 2 == 0 {
                 prefetch(x, b * size_of::<W>(), 2 * size_of::<W>());
             }
-            acc = block::<W, VNNI>(w, b, x, acc);
+            acc = block::<W, false>(w, b, x, acc);
         }
         acc
     }
@@ -88,17 +83,17 @@ pub(super) unsafe fn block<W: Vectored, const VNNI: bool>(
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
+unsafe fn superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>) -> __m128 {
     // SAFETY: this function's contract.
     unsafe {
         let (mut acc, mut low) = (_mm_setzero_ps(), _mm_setzero_ps());
         for b in 0..n {
             prefetch(x, b * size_of::<W>(), size_of::<W>());
             let (w0, w1, w2, w3) = (&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b));
-            let (s0, m0) = superblock::<W, VNNI>(w0, x, b);
-            let (s1, m1) = superblock::<W, VNNI>(w1, x, b);
-            let (s2, m2) = superblock::<W, VNNI>(w2, x, b);
-            let (s3, m3) = superblock::<W, VNNI>(w3, x, b);
+            let (s0, m0) = superblock(w0, x, b, SCALES.as_ptr());
+            let (s1, m1) = superblock(w1, x, b, SCALES.as_ptr());
+            let (s2, m2) = superblock(w2, x, b, SCALES.as_ptr());
+            let (s3, m3) = superblock(w3, x, b, SCALES.as_ptr());
             let (dw, mw) = W::factors4([w0, w1, w2, w3]);
             let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
             let sum = _mm_cvtepi32_ps(reduce(s0, s1, s2, s3));
@@ -110,45 +105,62 @@ unsafe fn superblocks<W: Vectored, const VNNI: bool>(w: [*const W; ROWS], n: usi
     }
 }
 
-/// # Safety
-/// As [`rows`].
-#[inline(always)]
-unsafe fn lane_superblocks<W: Vectored, const VNNI: bool>(
-    w: [*const W; ROWS],
-    n: usize,
-    x: &Row<'_>,
-    out: &mut [f32; ROWS],
-) {
-    // SAFETY: this function's contract.
-    unsafe {
-        let (mut acc, mut min) = ([_mm256_setzero_ps(); ROWS], _mm_setzero_ps());
-        for b in 0..n {
-            prefetch(x, b * size_of::<W>(), size_of::<W>());
-            let w = [&*w[0].add(b), &*w[1].add(b), &*w[2].add(b), &*w[3].add(b)];
-            let mut mins = [_mm256_setzero_si256(); ROWS];
-            let (dw, mw) = W::factors4(w);
-            let dx = _mm_set1_ps(*x.d.as_ptr().add(b));
-            let d = lanes::splat4(_mm_mul_ps(dw, dx));
-            for r in 0..ROWS {
-                let sums;
-                (sums, mins[r]) = superblock::<W, VNNI>(w[r], x, b);
-                acc[r] = _mm256_fmadd_ps(d[r], _mm256_cvtepi32_ps(sums), acc[r]);
-            }
-            if W::MINS {
-                let mins = _mm_cvtepi32_ps(reduce(mins[0], mins[1], mins[2], mins[3]));
-                min = _mm_fnmadd_ps(mins, _mm_mul_ps(mw, dx), min);
-            }
-        }
-        lanes::finish::<W>(acc, min, out);
-    }
-}
-
-/// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values.
+/// One row after the other: with a stream of its own each, four would wait for one another in few registers.
 ///
 /// # Safety
 /// As [`rows`].
 #[inline(always)]
-unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize) -> (__m256i, __m256i) {
+unsafe fn lane_superblocks<W: Vectored>(w: [*const W; ROWS], n: usize, x: &Row<'_>, out: &mut [f32; ROWS]) {
+    // The compiler would make two shuffles of one by a constant.
+    let picks = std::hint::black_box(&SCALES).as_ptr();
+    // SAFETY: this function's contract.
+    unsafe {
+        for r in 0..ROWS {
+            let (mut acc, mut min) = (_mm256_setzero_ps(), _mm_setzero_ps());
+            for b in 0..n {
+                prefetch_bytes(x, (r * n + b) * size_of::<W>(), size_of::<W>());
+                let w = &*w[r].add(b);
+                let (dw, mw) = w.factors1();
+                let dx = _mm_load_ss(x.d.as_ptr().add(b));
+                let (sums, mins) = superblock(w, x, b, picks);
+                let d = _mm256_broadcastss_ps(_mm_mul_ss(dw, dx));
+                acc = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums), acc);
+                if W::MINS {
+                    let mins = _mm_cvtepi32_ps(reduce(mins, mins, mins, mins));
+                    min = _mm_fnmadd_ss(mins, _mm_mul_ss(mw, dx), min);
+                }
+            }
+            out[r] = sums_in_lanes::finish::<W>(lanes::sum(acc), _mm_cvtss_f32(min));
+        }
+    }
+}
+
+/// For each group of 32 values, where its scale is among eight of 16 bits: indices of a shuffle.
+static SCALES: [[u8; 32]; 8] = {
+    let mut picks = [[0; 32]; 8];
+    let mut i = 0;
+    while i < 8 {
+        let mut byte = 0;
+        while byte < 32 {
+            picks[i][byte] = (2 * i + byte % 2) as u8;
+            byte += 1;
+        }
+        i += 1;
+    }
+    picks
+};
+
+/// The lanes of `Σ sc·Σ q·x` and of `Σ mn·Σ x` over 256 values.
+///
+/// # Safety
+/// As [`rows`]; `picks` are [`SCALES`].
+#[inline(always)]
+unsafe fn superblock<W: Vectored>(
+    w: &W,
+    x: &Row<'_>,
+    b: usize,
+    picks: *const [u8; 32],
+) -> (__m256i, __m256i) {
     // SAFETY: this function's contract.
     unsafe {
         let qs = x.qs.as_ptr().add(256 * b);
@@ -168,12 +180,8 @@ unsafe fn superblock<W: Vectored, const VNNI: bool>(w: &W, x: &Row<'_>, b: usize
             if own_offset::<W>() {
                 pairs = _mm256_sub_epi16(pairs, _mm256_maddubs_epi16(_mm256_set1_epi8(W::OFFSET as i8), q));
             }
-            let scale = _mm256_shuffle_epi8(by_half, _mm256_set1_epi16((0x0100 + 0x0202 * i) as i16));
-            sum = if VNNI {
-                _mm256_dpwssd_epi32(sum, pairs, scale)
-            } else {
-                _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale))
-            };
+            let scale = _mm256_shuffle_epi8(by_half, _mm256_loadu_si256(picks.add(i).cast()));
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale));
         }
         let mins = group_sums::<W>(scales, _mm_loadu_si128(mins.as_ptr().cast()), x, b);
         if takes_groups::<W>() {
@@ -273,8 +281,18 @@ pub(super) unsafe fn code_products<W: Weight>(codes: __m256i, q: __m256i) -> __m
 /// The CPU has SSE.
 #[inline(always)]
 pub(super) unsafe fn prefetch(x: &Row<'_>, start: usize, bytes: usize) {
-    let next = x.next.wrapping_add(ROWS * start).cast::<i8>();
-    for line in (0..ROWS * bytes).step_by(64) {
+    // SAFETY: this function's contract.
+    unsafe { prefetch_bytes(x, ROWS * start, ROWS * bytes) };
+}
+
+/// Asks for the [next](Row::next) bytes from `start` to `start + bytes`, as [`prefetch`].
+///
+/// # Safety
+/// The CPU has SSE.
+#[inline(always)]
+unsafe fn prefetch_bytes(x: &Row<'_>, start: usize, bytes: usize) {
+    let next = x.next.wrapping_add(start).cast::<i8>();
+    for line in (0..bytes).step_by(64) {
         // SAFETY: nothing is read; any address will do.
         unsafe { _mm_prefetch(next.wrapping_add(line), _MM_HINT_T1) };
     }
