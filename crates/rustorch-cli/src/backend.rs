@@ -47,6 +47,17 @@ impl Backend {
         Ok(Backend { executor, weights, numerics: args.backend.numerics })
     }
 
+    /// Whether no other device computes with the weights.
+    pub(crate) fn computes_on_cpu(&self) -> bool {
+        match self.weights {
+            Weights::On(device) => device.is_cpu(),
+            Weights::Fastest | Weights::InFile => self
+                .executor
+                .fallback_order()
+                .is_ok_and(|devices| devices.iter().all(|device| device.is_cpu())),
+        }
+    }
+
     /// Sets a model's numerics, and puts its weights where they are wanted.
     pub(crate) fn place(&self, model: &mut LanguageModel, args: &DeviceArgs) -> Result<(), Failure> {
         model.set_numerics(self.numerics);

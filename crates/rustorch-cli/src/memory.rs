@@ -18,7 +18,7 @@ pub(crate) fn check_context(model: &LanguageModel, size: usize) -> Result<(), Fa
 }
 
 /// Bytes of memory that can still be used, where the system tells.
-fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     free_memory(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn report(args: &RunArgs, model: &LanguageModel, sampling: &SamplerCo
         (sampled.frequency_penalty.is_some(), "--frequency-penalty", forgotten),
         (args.special, "--special", bare_ids),
         (args.model.no_mmap, "--no-mmap", embedded),
+        (args.model.mmap, "--mmap", embedded),
         (args.think.is_some(), "--think", cannot_think),
     ] {
         if let (true, Some(why)) = (given, why) {

@@ -23,6 +23,39 @@ pub(crate) fn contents(path: &Path, load: Load) -> io::Result<Option<SharedBytes
     load(std::fs::File::open(path)?, len).map(Some)
 }
 
+/// Reads the file, a large one by several threads: one alone is bound by clearing and copying pages.
+pub(crate) fn read_file(file: std::fs::File, len: usize) -> io::Result<SharedBytes> {
+    #[cfg(unix)]
+    if len >= 2 * PART {
+        return SharedBytes::fill(len, |pages| read_parts(&file, pages));
+    }
+    SharedBytes::read(file, len)
+}
+
+/// The least that is worth a thread.
+#[cfg(unix)]
+const PART: usize = 16 << 20;
+
+#[cfg(unix)]
+fn read_parts(file: &std::fs::File, pages: &mut [u8]) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    // Parts begin on huge pages, of which no two threads then clear the same.
+    let part = pages.len().div_ceil(threads).max(PART).next_multiple_of(2 << 20);
+    std::thread::scope(|scope| {
+        let reads: Vec<_> = pages
+            .chunks_mut(part)
+            .enumerate()
+            .map(|(i, pages)| scope.spawn(move || file.read_exact_at(pages, (i * part) as u64)))
+            .collect();
+        // A panic in a thread is passed on; there is nothing in it that could.
+        reads
+            .into_iter()
+            .try_for_each(|read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 /// Maps the file.
 ///
 /// # Safety

@@ -15,9 +15,13 @@ pub(crate) struct ModelArgs {
     /// A model of Hugging Face's hub, downloaded unless it is in the cache; also -hf
     #[arg(long, value_name = "REPO[:QUANT]", conflicts_with = "model")]
     pub(crate) hf_repo: Option<ModelName>,
-    /// Read the whole file into memory instead of mapping it: where it may change while the program runs
+    /// Read the whole file into memory instead of mapping it: where it may change while the program runs. Also done where the CPU
+    /// computes on Linux and half of the free memory holds the file, since memory that is read has larger pages
     #[arg(long)]
     pub(crate) no_mmap: bool,
+    /// Map the file whatever memory is free: processes share it, and the first token comes before all of it is read
+    #[arg(long, conflicts_with = "no_mmap")]
+    pub(crate) mmap: bool,
 }
 
 impl ModelArgs {

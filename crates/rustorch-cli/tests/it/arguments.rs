@@ -92,6 +92,7 @@ fn options_without_effect_say_so() {
         (&["-ngl", "99", "-b", "cpu"], "--layers-on-device"),
         (&["--device-memory", "1G", "-b", "hybrid"], "--device-memory"),
         (&["--no-mmap"], "--no-mmap"),
+        (&["--mmap"], "--mmap"),
         (&["--think", "off"], "--think"),
         (&["--mlock"], "--mlock"),
         (&["-fa", "on"], "--flash-attn"),

@@ -5,7 +5,7 @@ use super::split;
 use super::tensor::TensorInfo;
 use super::{Error, ErrorKind, Metadata, Result, Summary, TensorRef};
 use crate::SharedBytes;
-use crate::load::{Load, contents, map};
+use crate::load::{Load, contents, map, read_file};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl File {
     /// # Errors
     /// The first of the malformations of [`ErrorKind`] that is met, with the path of the file that has it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), SharedBytes::read)
+        Self::open_by(path.as_ref(), read_file)
     }
 
     /// Opens the file at `path` by mapping it into memory, else as [`open`](Self::open) does. Replacing the file by renaming

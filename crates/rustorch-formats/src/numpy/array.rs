@@ -4,7 +4,7 @@ use super::header::{self, Header};
 use super::{Error, ErrorKind, MAX_DIMS, Result};
 use crate::SharedBytes;
 use crate::atomic::AtomicFile;
-use crate::load::{Load, contents, map};
+use crate::load::{Load, contents, map, read_file};
 use rustorch_core::DType;
 use std::io::Write;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Array {
     /// # Errors
     /// The first of the malformations of [`ErrorKind`] that is met, with the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), SharedBytes::read)
+        Self::open_by(path.as_ref(), read_file)
     }
 
     /// Opens the `.npy` file at `path` by mapping it into memory, else as [`open`](Self::open) does. Big-endian data is copied.

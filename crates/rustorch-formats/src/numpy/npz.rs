@@ -3,7 +3,7 @@
 use super::{Array, Error, ErrorKind, Result};
 use crate::SharedBytes;
 use crate::atomic::AtomicFile;
-use crate::load::{Load, contents, map};
+use crate::load::{Load, contents, map, read_file};
 use crate::zip::{Archive, Compression, ZipWriter};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
@@ -28,7 +28,7 @@ impl Npz {
     /// # Errors
     /// [`ErrorKind::Zip`] with the first malformation that is met, with the path. Arrays are checked by [`array`](Self::array).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), SharedBytes::read)
+        Self::open_by(path.as_ref(), read_file)
     }
 
     /// Opens the file at `path` by mapping it into memory, else as [`open`](Self::open) does. Checksums of stored arrays are

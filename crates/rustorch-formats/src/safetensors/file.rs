@@ -4,7 +4,7 @@ use super::header::{self, TensorInfo};
 use super::index::{self, Index};
 use super::{Error, ErrorKind, INDEX_SUFFIX, Result};
 use crate::SharedBytes;
-use crate::load::{Load, contents, map};
+use crate::load::{Load, contents, map, read_file};
 use rustorch_core::DType;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -35,7 +35,7 @@ impl File {
     /// # Errors
     /// The first of the malformations of [`ErrorKind`] that is met, with the path of the file that has it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), SharedBytes::read)
+        Self::open_by(path.as_ref(), read_file)
     }
 
     /// Opens the file at `path` by mapping it into memory, else as [`open`](Self::open) does. Replacing a file by renaming
@@ -74,7 +74,7 @@ impl File {
             return Ok(file);
         }
         let fail = |kind| Error::at(Some(path), kind);
-        let Index { files } = index::parse(&read(path, SharedBytes::read)?).map_err(fail)?;
+        let Index { files } = index::parse(&read(path, read_file)?).map_err(fail)?;
         let mut missing = files.keys().filter(|name| !path.with_file_name(name).exists()).cloned().peekable();
         if missing.peek().is_some() {
             return Err(fail(ErrorKind::MissingShards { missing: missing.collect(), count: files.len() }));

@@ -2,7 +2,7 @@
 
 use super::{Error, ErrorKind, MAX_PICKLE_LEN, Result, Storage, TensorView, Value, pickle};
 use crate::SharedBytes;
-use crate::load::{Load, contents, map};
+use crate::load::{Load, contents, map, read_file};
 use crate::zip::Archive;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ impl File {
     /// # Errors
     /// The first of the malformations of [`ErrorKind`] that is met, with the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_by(path.as_ref(), SharedBytes::read)
+        Self::open_by(path.as_ref(), read_file)
     }
 
     /// Opens the file at `path` by mapping it into memory, else as [`open`](Self::open) does.
