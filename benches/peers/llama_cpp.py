@@ -4,8 +4,11 @@
     cargo build --release
     benches/peers/llama_cpp.py --llama-bench PATH/llama-bench MODEL.gguf...
 
-Machines drift: each round runs both programs, one right after the other, and the ratio is taken round by round. Speed does not depend on the
-values of the weights, so random ones serve.
+llama.cpp runs twice, as it is by default and with `--repack 0`; of each test the faster counts. Machines drift: each round runs all programs,
+one right after the other, and the ratio is taken round by round. Speed does not depend on the values of the weights, so random ones serve.
+
+`--isa avx2` has our program do without AVX-512; the llama-bench beside it is one built without (`-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON
+-DGGML_F16C=ON -DGGML_BMI2=ON`).
 """
 
 import argparse
@@ -17,12 +20,18 @@ import subprocess
 
 def ours(args, model, threads):
     command = [args.rustorch, "bench", "--json", "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-r", "1"]
-    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    env = {**os.environ, "RUSTORCH_ISA": args.isa} if args.isa else None
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout)
     return {m["test"]: m["median"] for m in report["measurements"]}
 
 
 def theirs(args, model, threads):
-    command = [args.llama_bench, "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-r", "1", "-o", "json"]
+    runs = [llama_bench(args, model, threads, repack) for repack in ("1", "0")]
+    return {test: max(run[test] for run in runs) for test in runs[0]}
+
+
+def llama_bench(args, model, threads, repack):
+    command = [args.llama_bench, "-m", model, "-t", str(threads), "-p", str(args.prompt), "-n", str(args.generate), "-r", "1", "-o", "json", "--repack", repack]
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {f"pp{m['n_prompt']}" if m["n_prompt"] else f"tg{m['n_gen']}": m["avg_ts"] for m in report}
 
@@ -32,6 +41,7 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--llama-bench", required=True, help="llama.cpp's program")
     parser.add_argument("--rustorch", default=os.path.join(os.path.dirname(__file__), "../../target/release/rustorch-cli"))
+    parser.add_argument("--isa", choices=["portable", "avx2"], help="an instruction set below the best of this CPU, for our program")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--prompt", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--generate", type=int, default=64, help="tokens to generate")

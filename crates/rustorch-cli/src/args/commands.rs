@@ -112,6 +112,9 @@ pub(crate) struct BenchArgs {
     /// Token counts to generate, separated by commas; 0 leaves generation out
     #[arg(short = 'n', long, value_name = "N,..", value_delimiter = ',', default_value = "128")]
     pub(crate) n_gen: Vec<usize>,
+    /// Tokens that are in the context before each measurement, separated by commas
+    #[arg(short = 'd', long, value_name = "N,..", value_delimiter = ',', default_value = "0")]
+    pub(crate) n_depth: Vec<usize>,
     /// How often each measurement is repeated
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = positive)]
     pub(crate) repetitions: usize,

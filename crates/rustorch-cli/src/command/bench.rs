@@ -15,7 +15,7 @@ use std::time::Instant;
 /// One measurement.
 #[derive(Serialize)]
 struct Measurement {
-    /// `pp512`: a prompt of 512 tokens; `tg128`: 128 tokens generated one by one.
+    /// `pp512`: a prompt of 512 tokens; `tg128`: 128 tokens generated one by one; `@ d4096`: behind 4,096 others.
     test: String,
     tokens: usize,
     /// Tokens per second of each repetition.
@@ -48,11 +48,24 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     let done = executor.scope(|| {
         let model = model::load(&args.model, &backend, &args.device)?;
         let mut measurements = Vec::new();
-        for &n in args.n_prompt.iter().filter(|&&n| n > 0) {
-            measurements.push(measure(format!("pp{n}"), n, args.repetitions, || prompt(&model, n))?);
-        }
-        for &n in args.n_gen.iter().filter(|&&n| n > 0) {
-            measurements.push(measure(format!("tg{n}"), n, args.repetitions, || generation(&model, n))?);
+        for &depth in &args.n_depth {
+            for &n in args.n_prompt.iter().filter(|&&n| n > 0) {
+                let run = |session: &mut Session, tokens: &[u32]| {
+                    session.feed(tokens)?;
+                    Ok(())
+                };
+                measurements.push(measure(&model, ("pp", n, depth), args.repetitions, run)?);
+            }
+            for &n in args.n_gen.iter().filter(|&&n| n > 0) {
+                // Token by token, without sampling: what llama-bench calls generation.
+                let run = |session: &mut Session, tokens: &[u32]| {
+                    for &token in tokens {
+                        session.feed(&[token])?;
+                    }
+                    Ok(())
+                };
+                measurements.push(measure(&model, ("tg", n, depth), args.repetitions, run)?);
+            }
         }
         let summary = model.file().summary();
         let devices = executor.memory().devices().into_iter().map(|d| {
@@ -97,30 +110,43 @@ fn print(report: &Report) -> Result<(), Failure> {
     output::table(&["test", "tokens/s (median)", "mean", "±"], &rows)
 }
 
-/// Runs a test once to warm up, then `repetitions` times. The test returns its seconds.
+/// Runs a test, which reads `n` tokens behind `depth` others, once to warm up, then `repetitions` times.
 fn measure(
-    test: String,
-    tokens: usize,
+    model: &Arc<LanguageModel>,
+    (kind, n, depth): (&str, usize, usize),
     repetitions: usize,
-    mut run: impl FnMut() -> Result<f64, Failure>,
+    run: impl Fn(&mut Session, &[u32]) -> Result<(), Failure>,
 ) -> Result<Measurement, Failure> {
+    let test = if depth == 0 { format!("{kind}{n}") } else { format!("{kind}{n} @ d{depth}") };
+    let tokens = tokens(model, depth + n);
+    let options = SessionOptions { context: depth + n, ..SessionOptions::for_model(model) };
+    let mut session = Session::new(Arc::clone(model), options)?;
     let mut samples = Vec::with_capacity(repetitions);
     output::status(&format!("{test}: warming up"));
-    run()?;
+    let mut once = || -> Result<f64, Failure> {
+        session.truncate(depth);
+        // Also where all are there: a state that recurs is brought up to them.
+        let kept = session.tokens().len();
+        session.feed(&tokens[kept..depth])?;
+        let start = Instant::now();
+        run(&mut session, &tokens[depth..])?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    once()?;
     while samples.len() < repetitions {
         output::status(&format!("{test}: {} of {repetitions}", samples.len() + 1));
-        samples.push(tokens as f64 / run()?);
+        samples.push(n as f64 / once()?);
     }
     output::status("");
-    let n = samples.len() as f64;
-    let mean = samples.iter().sum::<f64>() / n;
-    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     let median =
         if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
-    Ok(Measurement { test, tokens, samples, median, mean, deviation: variance.sqrt() })
+    Ok(Measurement { test, tokens: n, samples, median, mean, deviation: variance.sqrt() })
 }
 
 /// Tokens without meaning: speed does not depend on which they are.
@@ -128,28 +154,4 @@ fn tokens(model: &LanguageModel, n: usize) -> Vec<u32> {
     let mut random = Philox::new(1);
     let vocabulary = model.model().config().vocabulary as u32;
     (0..n).map(|_| random.next_u32() % vocabulary).collect()
-}
-
-fn session(model: &Arc<LanguageModel>, context: usize) -> Result<Session, Failure> {
-    let options = SessionOptions { context, ..SessionOptions::for_model(model) };
-    Ok(Session::new(Arc::clone(model), options)?)
-}
-
-fn prompt(model: &Arc<LanguageModel>, n: usize) -> Result<f64, Failure> {
-    let mut session = session(model, n)?;
-    let tokens = tokens(model, n);
-    let start = Instant::now();
-    session.feed(&tokens)?;
-    Ok(start.elapsed().as_secs_f64())
-}
-
-/// Token by token from an empty context, without sampling: what llama-bench calls generation.
-fn generation(model: &Arc<LanguageModel>, n: usize) -> Result<f64, Failure> {
-    let mut session = session(model, n)?;
-    let tokens = tokens(model, n);
-    let start = Instant::now();
-    for token in tokens {
-        session.feed(&[token])?;
-    }
-    Ok(start.elapsed().as_secs_f64())
 }

@@ -32,6 +32,9 @@ fn bench_prints_a_table() {
     assert!(lines[1].starts_with("test  tokens/s (median)"), "{text}");
     assert!(lines[2].starts_with("pp8 ") && lines[3].starts_with("tg2 ") && lines.len() == 4, "{text}");
     assert!(!succeed(&["bench", "-p", "0", "-n", "2", "-r", "1"]).contains("pp"));
+    let deep = succeed(&["bench", "-p", "4", "-n", "2", "-d", "0,16", "-r", "2"]);
+    let tests: Vec<&str> = deep.lines().skip(2).map(|line| line[..10].trim_end()).collect();
+    assert_eq!(tests, ["pp4", "tg2", "pp4 @ d16", "tg2 @ d16"]);
     fail(&["bench", "-p", "0", "-n", "0"], 2, &["nothing to measure"]);
     fail(&["bench", "-r", "0"], 2, &["--repetitions"]);
     fail(&["bench", "-p", "8,x"], 2, &["--n-prompt"]);
