@@ -28,6 +28,7 @@
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
 //! | convolutions and their gradients | `conv` |
+//! | indexing by lists ([`i!`]) | `indexing` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
 //! | operations over many tensors: steps of optimizers | [`foreach`] |
@@ -55,6 +56,7 @@ pub mod foreach;
 mod fuse;
 mod graph;
 mod index;
+mod indexing;
 mod inplace;
 mod interpolate;
 mod join;
@@ -87,6 +89,7 @@ pub use graph::{
     CompileCounts, Compiled, HostState, Program, TensorSpec, capture, capture_with, compile, expect_eager,
     guard, guard_once, is_capturing, outside_capture,
 };
+pub use indexing::{Slice, TensorIndex};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};

@@ -117,7 +117,7 @@ pub mod prelude {
     #[cfg(feature = "nn")]
     pub use rustorch_nn::{Layer, Module};
     #[doc(no_inline)]
-    pub use rustorch_tensor::{DType, Result, Tensor, autograd::no_grad, manual_seed};
+    pub use rustorch_tensor::{DType, Result, Tensor, autograd::no_grad, i, manual_seed};
 }
 
 /// The vocabulary: operations, layouts, the contract of a device.

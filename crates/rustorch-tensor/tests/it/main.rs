@@ -33,6 +33,7 @@ mod gradient_docs;
 mod gradients;
 mod graph_files;
 mod in_place;
+mod indexing;
 mod interpolate;
 mod kv_cache;
 mod linalg;
