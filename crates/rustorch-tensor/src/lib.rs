@@ -84,6 +84,7 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use contractions::TensordotDims;
 pub use conv::{ConvOptions, Padding};
+pub use display::{PrintOptions, Printed};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{
     CompileCounts, Compiled, HostState, Program, TensorSpec, capture, capture_with, compile, expect_eager,
@@ -92,14 +93,16 @@ pub use graph::{
 pub use indexing::{Slice, TensorIndex};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
+pub use operators::RightOperand;
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, default_generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
     Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,
-    CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FusedPointwise,
-    HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result,
-    RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FromScalar,
+    FusedPointwise, HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey,
+    QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn,
+    bf16, f16,
 };
 pub use rustorch_runtime::{
     DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,

@@ -23,6 +23,7 @@ mod display;
 mod dropout;
 mod erfinv;
 mod errors;
+mod everyday;
 mod fast_path;
 mod faults;
 mod function;
