@@ -39,6 +39,9 @@ pub struct Slice {
     step: i64,
 }
 
+/// Where a range starts and ends.
+type Bounds = (Bound<isize>, Bound<isize>);
+
 impl Slice {
     /// With every `step`th element only. Indexing with a step below 1 is an error; [`flip`](Tensor::flip) reverses a dimension.
     #[must_use]
@@ -47,7 +50,7 @@ impl Slice {
     }
 
     /// The range as [`Tensor::slice`] takes it, and the step.
-    pub(super) fn bounds(self, op: &'static str) -> Result<((Bound<isize>, Bound<isize>), usize)> {
+    pub(super) fn bounds(self, op: &'static str) -> Result<(Bounds, usize)> {
         let step = usize::try_from(self.step).ok().filter(|&step| step > 0).ok_or_else(|| {
             Error::argument(
                 op,
@@ -177,6 +180,7 @@ macro_rules! i {
         $crate::TensorIndex::from($crate::Slice::from($item).step($step))
     };
     ($($item:expr $(; $step:expr)?),* $(,)?) => {{
+        #[allow(clippy::reversed_empty_ranges, reason = "bounds below 0 count from the end")]
         let index: [$crate::TensorIndex; _] = [$($crate::i!(@item $item $(; $step)?)),*];
         index
     }};

@@ -229,7 +229,7 @@ fn the_macro_takes_what_people_write() -> Result<()> {
         (x.i(i![at.add(0)?, 0..])?, x.index_select(0, &at)?),
         (x.i(i![&at.to_dtype(DType::U8)?, ..])?, x.index_select(0, &at)?),
         (x.i([TensorIndex::from(1)])?, x.select(0, 1)?),
-        (x.i(vec![i64::MIN..i64::MAX].into_iter().map(TensorIndex::from).collect::<Vec<_>>())?, x.copy()?),
+        (x.i(vec![TensorIndex::from(i64::MIN..i64::MAX)])?, x.copy()?),
         (x.i(i![i64::MIN..=i64::MAX; i64::MAX])?, x.narrow(0, 0, 1)?),
         (x.i(i![2..usize::MAX])?, x.narrow(0, 0, 0)?),
     ];
