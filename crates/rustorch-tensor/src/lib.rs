@@ -27,6 +27,7 @@
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
+//! | Fourier transforms | [`fft`](mod@fft) |
 //! | convolutions and their gradients | `conv` |
 //! | indexing by lists ([`i!`]) | `indexing` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
@@ -52,6 +53,7 @@ mod dispatch;
 mod display;
 mod einsum;
 mod elements;
+pub mod fft;
 pub mod foreach;
 mod fuse;
 mod graph;
