@@ -1,6 +1,6 @@
 """The cases of torch_methods.py."""
 
-from . import arrangement, contractions, elements, fourier, statistics
+from . import arrangement, contractions, elements, fourier, matrix_functions, statistics
 
 MODULES = {
     "contractions": contractions.SECTIONS,
@@ -8,4 +8,5 @@ MODULES = {
     "elements": elements.SECTIONS,
     "statistics": statistics.SECTIONS,
     "fourier": fourier.SECTIONS,
+    "matrix_functions": matrix_functions.SECTIONS,
 }
