@@ -73,7 +73,7 @@ pub fn fft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Te
     whole("fft.fft", x, n, dim, false, norm.forward())
 }
 
-/// The inverse of [`fft`](self::fft): `xₜ = 1/n · Σ yₖ·exp(2πi·k·t/n)`.
+/// The inverse of [`fft`]: `xₜ = 1/n · Σ yₖ·exp(2πi·k·t/n)`.
 ///
 /// ```
 /// # use rustorch_tensor::{Tensor, fft, fft::FftNorm};
@@ -84,7 +84,7 @@ pub fn fft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Te
 /// ```
 ///
 /// # Errors
-/// As for [`fft`](self::fft).
+/// As for [`fft`].
 pub fn ifft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Tensor> {
     whole("fft.ifft", x, n, dim, true, norm.inverse())
 }
@@ -99,7 +99,7 @@ pub fn ifft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<T
 /// ```
 ///
 /// # Errors
-/// As for [`fft`](self::fft), and of complex numbers.
+/// As for [`fft`], and of complex numbers.
 pub fn rfft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Tensor> {
     one_sided("fft.rfft", x, n, dim, norm.forward())
 }
@@ -117,7 +117,7 @@ pub fn rfft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<T
 /// ```
 ///
 /// # Errors
-/// As for [`fft`](self::fft).
+/// As for [`fft`].
 pub fn irfft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Tensor> {
     to_real("fft.irfft", x, n, dim, norm.inverse())
 }
@@ -133,7 +133,7 @@ pub fn irfft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<
 /// ```
 ///
 /// # Errors
-/// As for [`fft`](self::fft).
+/// As for [`fft`].
 pub fn hfft(x: &Tensor, n: Option<usize>, dim: isize, norm: FftNorm) -> Result<Tensor> {
     to_real("fft.hfft", &x.conj()?, n, dim, norm.forward())
 }
