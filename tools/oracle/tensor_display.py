@@ -3,7 +3,7 @@
 
     python tools/oracle/tensor_display.py crates/rustorch-tensor/tests/fixtures/display.jsonl
 
-Large inputs are not stored: {"input": {"dtype", "shape", "arange": [start, step]}} is start + step * index over row-major indices, computed in f64.
+A line may have "options", some of those of torch.set_printoptions, by which it is printed. Large inputs are not stored: {"input": {"dtype", "shape", "arange": [start, step]}} is start + step * index over row-major indices, computed in f64.
 """
 
 import json
@@ -22,10 +22,12 @@ def show(values, dtype="f32", shape=None):
     lines.append(json.dumps({"input": encode(t), "repr": repr(t)}, separators=(",", ":")))
 
 
-def show_arange(shape, dtype, start, step):
+def show_arange(shape, dtype, start, step, **options):
     n = torch.Size(shape).numel()
     t = (torch.arange(n, dtype=torch.float64) * step + start).to(DTYPES[dtype]).reshape(shape)
-    row = {"input": {"dtype": dtype, "shape": shape, "arange": [start, step]}, "repr": repr(t)}
+    torch.set_printoptions(profile="default")
+    torch.set_printoptions(**options)
+    row = {"input": {"dtype": dtype, "shape": shape, "arange": [start, step]}, "repr": repr(t)} | ({"options": options} if options else {})
     lines.append(json.dumps(row, separators=(",", ":")))
 
 
@@ -88,6 +90,19 @@ def main():
     show_arange([8, 2, 10, 10], "u8", 0, 0.1)
     show_arange([7, 200], "f32", 1e6, 1e6)
     show_arange([1, 1, 1200], "bf16", 0, 1)
+    # By options.
+    for precision in (0, 1, 2, 8):
+        for sci_mode in (None, True, False):
+            for start, step in ((0, 1), (0.5, 0.25), (-3, 1e5), (0, 0), (1e-6, 0.1), (-1.5, 1e9)):
+                show_arange([3], "f32", start, step, precision=precision, sci_mode=sci_mode)
+            show_arange([2, 2], "c64", 0, 1.5, precision=precision, sci_mode=sci_mode)
+    for linewidth in (1, 10, 40, 200):
+        show_arange([2, 20], "f32", 0, 0.5, linewidth=linewidth)
+        show_arange([0, 3], "f32", 0, 1, linewidth=linewidth)
+    for threshold, edgeitems in ((0, 1), (10, 2), (39, 3), (40, 3), (10, 20), (10**9, 1)):
+        show_arange([5, 8], "i64", 0, 1, threshold=threshold, edgeitems=edgeitems)
+        show_arange([40], "f32", 0, 0.5, threshold=threshold, edgeitems=edgeitems, linewidth=30)
+    torch.set_printoptions(profile="default", sci_mode=None)
     with open(sys.argv[1], "w") as out:
         out.write("\n".join(lines) + "\n")
     print(f"{len(lines)} cases, {sum(map(len, lines)) / 1000:.0f} kB")

@@ -277,6 +277,12 @@ const SCRIPTS: &[Script] = &[
         stdout: None,
     },
     Script {
+        name: "numpy_indexing",
+        about: "NumPy: what indices read and write; PyTorch: their gradients",
+        runs: &[&["crates/rustorch-tensor/tests/fixtures/indexing.jsonl"]],
+        stdout: None,
+    },
+    Script {
         name: "numpy_files",
         about: "NumPy: .npy and .npz files to read; with --check it reads ours",
         runs: &[&["crates/rustorch-formats/tests/data/numpy"]],

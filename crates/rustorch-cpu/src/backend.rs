@@ -59,6 +59,8 @@ unsafe impl Backend for CpuBackend {
     fn supports(&self, op: &Op, _args: &[TensorMeta<'_>]) -> Result<(), Decline> {
         match op {
             Op::Custom(op) if !op.has_cpu() => Err(Decline::Kernel("it has none for the CPU".into())),
+            #[cfg(not(feature = "fft"))]
+            Op::Fft(_) => Err(Decline::Kernel(kernels::WITHOUT_FFT.into())),
             _ => Ok(()),
         }
     }

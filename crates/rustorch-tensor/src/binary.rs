@@ -457,6 +457,26 @@ impl Tensor {
         if equal_nan { close.logical_or(&a.isnan()?.logical_and(&b.isnan()?)?) } else { Ok(close) }
     }
 
+    /// Whether both have one shape and equal elements, after promotion; NaN equals nothing. The answer is read back to the CPU.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([1i32, 2])?;
+    /// assert!(x.equal(&x.copy()?)? && !x.equal(&x.unsqueeze(0)?)?);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of block types; in a captured function.
+    pub fn equal(&self, other: &Tensor) -> Result<bool> {
+        if self.shape() != other.shape() {
+            return Ok(false);
+        }
+        let equal = self.detach().eq(&other.detach())?.all_all()?;
+        equal.expect_value("equal")?;
+        Ok(equal.item()?.to_bool())
+    }
+
     /// Whether all pairs are [close](Self::isclose).
     pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
         Ok(self.isclose(other, rtol, atol, equal_nan)?.all_all()?.item()?.to_bool())

@@ -3,7 +3,9 @@
 use crate::Tensor;
 use crate::autograd::caller;
 use crate::dispatch::{run, transfer};
-use rustorch_core::{Cast, CopyOp, DType, Element, Error, IntoDevice, Op, Result, Scalar, dispatch_dtype};
+use rustorch_core::{
+    Cast, CopyOp, DType, Element, Error, FromScalar, IntoDevice, Op, Result, Scalar, dispatch_dtype,
+};
 use rustorch_runtime::HybridExecutor;
 
 impl Tensor {
@@ -72,9 +74,54 @@ impl Tensor {
     /// # Errors
     /// If `T` is not the tensor's dtype: this converts nothing; [`to_dtype`](Self::to_dtype) does.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.elements("to_vec")
+    }
+
+    /// The rows of a matrix.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[1i32, 2], [3, 4]])?;
+    /// assert_eq!(x.t()?.to_vec2::<i32>()?, [[1, 3], [2, 4]]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are not two dimensions, or `T` is not the tensor's dtype.
+    pub fn to_vec2<T: Element>(&self) -> Result<Vec<Vec<T>>> {
+        const NAME: &str = "to_vec2";
+        let &[rows, columns] = self.dims() else {
+            return Err(Error::shape(NAME, "needs two dimensions", [self.shape()]));
+        };
+        nested(NAME, self, self.elements(NAME)?, rows, columns)
+    }
+
+    /// The matrices of a tensor of three dimensions, each as its rows.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([[[1i32, 2]], [[3, 4]]])?;
+    /// assert_eq!(x.to_vec3::<i32>()?, [[[1, 2]], [[3, 4]]]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are not three dimensions, or `T` is not the tensor's dtype.
+    pub fn to_vec3<T: Element>(&self) -> Result<Vec<Vec<Vec<T>>>> {
+        const NAME: &str = "to_vec3";
+        let &[matrices, rows, columns] = self.dims() else {
+            return Err(Error::shape(NAME, "needs three dimensions", [self.shape()]));
+        };
+        // Of no elements there may be more rows than can be counted.
+        let count = matrices.saturating_mul(rows);
+        let rows_of_all = nested(NAME, self, self.elements(NAME)?, count, columns)?;
+        nested(NAME, self, rows_of_all, matrices, rows)
+    }
+
+    fn elements<T: Element>(&self, method: &'static str) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
             return Err(Error::dtype(
-                "to_vec",
+                method,
                 format!("the elements are not {}; use to_dtype first", T::DTYPE),
                 [self.dtype()],
             ));
@@ -86,7 +133,7 @@ impl Tensor {
             elements.as_mut_ptr().write_bytes(0, n);
             std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast::<u8>(), n * size_of::<T>())
         };
-        self.read_bytes("to_vec", bytes)?;
+        self.read_bytes(method, bytes)?;
         // SAFETY: all `n` elements are initialised, and hold what a tensor of their dtype holds.
         unsafe { elements.set_len(n) };
         Ok(elements)
@@ -122,21 +169,60 @@ impl Tensor {
     /// # Errors
     /// If there is not exactly one.
     pub fn item(&self) -> Result<Scalar> {
+        self.single("item")
+    }
+
+    fn single(&self, method: &'static str) -> Result<Scalar> {
         if self.numel() != 1 {
             return Err(Error::shape(
-                "item",
+                method,
                 format!("needs exactly one element, there are {}", self.numel()),
                 [self.shape()],
             ));
         }
-        self.expect_value("item")?;
+        self.expect_value(method)?;
         let x = if self.dtype().is_quant() { self.to_dtype(DType::F32)? } else { self.clone() };
         dispatch_dtype!(
             x.dtype(),
             all,
             T => Ok(x.to_vec::<T>()?[0].into()),
-            _ => Err(Error::dtype("item", "has no single values", [self.dtype()]))
+            _ => Err(Error::dtype(method, "has no single values", [self.dtype()]))
         )
+    }
+
+    /// The value of a tensor of one element in a Rust type: rounded to a float, truncated to an integer.
+    ///
+    /// ```
+    /// # use rustorch_tensor::Tensor;
+    /// let x = Tensor::new([2.75f64])?;
+    /// assert_eq!((x.item_as::<f32>()?, x.item_as::<i64>()?), (2.75, 2));
+    /// assert!(x.mul(200)?.item_as::<u8>().is_err());
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is not exactly one, it is outside the range of an integer type, or a real type would lose its imaginary part.
+    pub fn item_as<T: FromScalar>(&self) -> Result<T> {
+        const NAME: &str = "item_as";
+        let value = self.single(NAME)?;
+        let converted = T::from_scalar(value);
+        let kept: Scalar = converted.into();
+        let is_complex = T::DTYPE.is_complex();
+        // The bounds are those of `i64`, beyond which a conversion saturates; within them it may wrap around.
+        let in_range = |x: f64| (-(2f64.powi(63))..2f64.powi(63)).contains(&x) && kept.to_f64() == x.trunc();
+        let (why, holds) = match value {
+            Scalar::Complex(z) if z.im != 0.0 && !is_complex && T::DTYPE != DType::Bool => {
+                ("has an imaginary part", false)
+            }
+            Scalar::Float(x) if T::DTYPE.is_int() => ("is out of range", in_range(x)),
+            Scalar::Complex(z) if T::DTYPE.is_int() => ("is out of range", in_range(z.re)),
+            Scalar::Int(i) if T::DTYPE.is_int() => ("is out of range", kept.to_i64() == i),
+            _ => ("", true),
+        };
+        match holds {
+            true => Ok(converted),
+            false => Err(Error::argument(NAME, format!("{value} is no {}: it {why}", T::DTYPE))),
+        }
     }
 
     /// The value at one place; indices may count from the end.
@@ -153,6 +239,17 @@ impl Tensor {
         }
         x.item()
     }
+}
+
+/// So many lists of `len` items each.
+fn nested<T>(op: &'static str, x: &Tensor, items: Vec<T>, count: usize, len: usize) -> Result<Vec<Vec<T>>> {
+    let mut lists = Vec::new();
+    lists
+        .try_reserve_exact(count)
+        .map_err(|_| Error::shape(op, "has more rows than there is memory for", [x.shape()]))?;
+    let mut items = items.into_iter();
+    lists.extend((0..count).map(|_| items.by_ref().take(len).collect()));
+    Ok(lists)
 }
 
 #[cold]

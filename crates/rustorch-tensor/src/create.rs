@@ -152,6 +152,26 @@ impl Tensor {
         Tensor::full(shape, 1, options)
     }
 
+    /// A tensor to be written. PyTorch's holds whatever is there; this one holds zeros, because reading memory that nobody wrote is
+    /// undefined in Rust.
+    ///
+    /// ```
+    /// # use rustorch_tensor::{DType, Tensor, i};
+    /// let x = Tensor::empty([2, 2], DType::F32)?;
+    /// x.set(i![0], 1)?;
+    /// x.set(i![1], 2)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), rustorch_tensor::Error>(())
+    /// ```
+    pub fn empty(shape: impl IntoShape, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        Tensor::zeros(shape, options)
+    }
+
+    /// As [`empty`](Self::empty), of this tensor's shape, dtype and device.
+    pub fn empty_like(&self) -> Result<Tensor> {
+        self.zeros_like()
+    }
+
     /// A tensor of one scalar, of this one's shape, dtype and device.
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         let value = value.into();

@@ -68,7 +68,7 @@ impl Tensor {
     }
 
     /// Indices of a dimension of a length, of which negative ones count from its end, as `I64`.
-    fn counted_from_start(&self, op: &'static str, len: usize) -> Result<Tensor> {
+    pub(crate) fn counted_from_start(&self, op: &'static str, len: usize) -> Result<Tensor> {
         let index = self.to_index(op)?.to_dtype(DType::I64)?;
         index.lt(0)?.where_cond(&index.add(len as i64)?, &index)
     }
@@ -353,7 +353,7 @@ impl Tensor {
 
 /// The result of an operation that stands in another's place, whose errors about indices have that one's name. Of indices that were
 /// counted from the end they tell the number that was given.
-fn named(op: &'static str, result: Result<Tensor>) -> Result<Tensor> {
+pub(crate) fn named(op: &'static str, result: Result<Tensor>) -> Result<Tensor> {
     result.map_err(|error| match error {
         Error::Index { index, len, .. } if index < 0 && op != "one_hot" => {
             Error::Index { op, index: index.saturating_sub(len as i64), len }

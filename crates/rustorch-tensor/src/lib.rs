@@ -27,7 +27,9 @@
 //! | recurrences with a state: linear attention, state space models; gates of LSTM and GRU | `recurrent`, `rnn_gates` |
 //! | losses | `loss` |
 //! | factors of matrices, solutions, inverses, determinants | [`linalg`] |
+//! | Fourier transforms | [`fft`](mod@fft) |
 //! | convolutions and their gradients | `conv` |
+//! | indexing by lists ([`i!`]) | `indexing` |
 //! | gathering, joining, sorting | `index`, `join`, `sort` |
 //! | pooling, interpolation | `pool`, `interpolate` |
 //! | operations over many tensors: steps of optimizers | [`foreach`] |
@@ -51,10 +53,12 @@ mod dispatch;
 mod display;
 mod einsum;
 mod elements;
+pub mod fft;
 pub mod foreach;
 mod fuse;
 mod graph;
 mod index;
+mod indexing;
 mod inplace;
 mod interpolate;
 mod join;
@@ -82,21 +86,25 @@ pub use args::{Axes, IntoShape, NestedArray, Sizes, TensorOptions, TensorOrScala
 pub use attention::AttentionOptions;
 pub use contractions::TensordotDims;
 pub use conv::{ConvOptions, Padding};
+pub use display::{PrintOptions, Printed};
 pub use fuse::{Expr, ExprOrScalar, Fused, fuse};
 pub use graph::{
     CompileCounts, Compiled, HostState, Program, TensorSpec, capture, capture_with, compile, expect_eager,
     guard, guard_once, is_capturing, outside_capture,
 };
+pub use indexing::{Slice, TensorIndex};
 pub use interpolate::{InterpolateOptions, Interpolation, InterpolationTarget, ScaleFactors};
 pub use loss::{CrossEntropyOptions, Reduction};
+pub use operators::RightOperand;
 pub use pooling::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{Generator, default_generator, manual_seed};
 // What the methods of tensors take and return.
 pub use rustorch_core::{
     Attention, Buffer, C64, C128, CustomError, CustomGradient, CustomInput, CustomOp, CustomOpBuilder,
-    CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FusedPointwise,
-    HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey, QuantType, Result,
-    RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn, bf16, f16,
+    CustomOutput, CustomParam, DType, Device, DeviceKind, Dropout, Element, Error, FromScalar,
+    FusedPointwise, HeadBroadcast, IntoDevice, Layout, MatrixDefect, Numerics, OutputMeta, PhiloxKey,
+    QuantType, Result, RopeParams, RopeStyle, Scalar, ScatterReduction, Shape, TensorMeta, UnaryOp, Yarn,
+    bf16, f16,
 };
 pub use rustorch_runtime::{
     DefaultDTypeGuard, DeviceGuard, Placement, PlacementGuard, default_device, default_dtype, set_device,

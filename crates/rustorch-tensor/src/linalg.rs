@@ -18,6 +18,10 @@
 //! # Ok::<(), rustorch_tensor::Error>(())
 //! ```
 
+mod matrix_exp;
+
+pub use matrix_exp::matrix_exp;
+
 use crate::Tensor;
 use crate::dispatch::{run, run_pair, run_triple};
 use rustorch_core::{Error, Linalg, MatrixDefect, Op, Result};

@@ -1,10 +1,10 @@
 //! `+ - * /`, `+= -= *= /=`, and unary `-` and `!`: the methods of the same meaning, panicking with their error.
 //!
-//! Of the scalar types only one per kind takes part, so that `(&x * 2.0).exp()` needs no annotation; the methods take all.
+//! Scalars of every type stand on the right. On the left only one type per kind does, so that `(2.0 * &x).exp()` needs no annotation.
 
 use crate::binary::binary;
 use crate::{Tensor, TensorOrScalar};
-use rustorch_core::{BinaryOp, C64, C128, Result, Scalar};
+use rustorch_core::{BinaryOp, C64, C128, Result, Scalar, bf16, f16};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Not, Sub, SubAssign};
 
 #[track_caller]
@@ -22,38 +22,75 @@ fn refuse(error: &rustorch_core::Error) -> ! {
     panic!("{error}")
 }
 
+/// What stands on the right of `+ - * /`: a tensor, a reference to one, or a scalar, whose width does not count in promotion.
+///
+/// ```
+/// # use rustorch_tensor::{DType, Tensor};
+/// let x = Tensor::ones([2], DType::F16)?;
+/// let y = &x * 2.0f32 + &x * 3 - x.exp()?;
+/// assert_eq!(y.dtype(), DType::F16);
+/// # Ok::<(), rustorch_tensor::Error>(())
+/// ```
+// One implementation of each operator for all of these says what the result is before the type of a literal is known.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a scalar",
+    note = "tensors, references to them, `bool`, `u8`, `i8`, `i16`, `i32`, `u32`, `i64`, floats, complex numbers and `Scalar` may stand here"
+)]
+pub trait RightOperand {
+    /// The operand.
+    fn operand(&self) -> TensorOrScalar<'_>;
+}
+
+impl RightOperand for Tensor {
+    #[inline]
+    fn operand(&self) -> TensorOrScalar<'_> {
+        self.into()
+    }
+}
+
+impl RightOperand for &Tensor {
+    #[inline]
+    fn operand(&self) -> TensorOrScalar<'_> {
+        (*self).into()
+    }
+}
+
+macro_rules! scalar_operands {
+    ($($ty:ty),*) => {$(
+        impl RightOperand for $ty {
+            #[inline]
+            fn operand(&self) -> TensorOrScalar<'_> {
+                (*self).into()
+            }
+        }
+    )*};
+}
+
+scalar_operands!(Scalar, bool, u8, i8, i16, i32, u32, i64, f16, bf16, f32, f64, C64, C128);
+
 macro_rules! binary_operators {
     ($($trait:ident::$method:ident => $op:ident;)*) => {$(
-        binary_operators!(@tensors $trait $method $op, &Tensor, &Tensor, &Tensor, Tensor, Tensor, &Tensor, Tensor, Tensor);
+        binary_operators!(@tensor $trait $method $op, &Tensor);
+        binary_operators!(@tensor $trait $method $op, Tensor);
         binary_operators!(@numbers $trait $method $op, Scalar i64 f64 C64 C128);
     )*};
-    (@tensors $trait:ident $method:ident $op:ident $(, $left:ty, $right:ty)*) => {$(
-        impl $trait<$right> for $left {
+    (@tensor $trait:ident $method:ident $op:ident, $tensor:ty) => {
+        impl<T: RightOperand> $trait<T> for $tensor {
             type Output = Tensor;
 
             #[track_caller]
             #[inline]
-            fn $method(self, other: $right) -> Tensor {
-                let (a, b): (&Tensor, &Tensor) = (&self, &other);
-                unwrap(binary(BinaryOp::$op, a.into(), b.into()))
+            fn $method(self, other: T) -> Tensor {
+                let this: &Tensor = &self;
+                unwrap(binary(BinaryOp::$op, this.into(), other.operand()))
             }
         }
-    )*};
+    };
     (@numbers $trait:ident $method:ident $op:ident, $($number:ty)*) => {$(
         binary_operators!(@number $trait $method $op $number, &Tensor);
         binary_operators!(@number $trait $method $op $number, Tensor);
     )*};
     (@number $trait:ident $method:ident $op:ident $number:ty, $tensor:ty) => {
-        impl $trait<$number> for $tensor {
-            type Output = Tensor;
-
-            #[track_caller]
-            fn $method(self, other: $number) -> Tensor {
-                let this: &Tensor = &self;
-                unwrap(binary(BinaryOp::$op, this.into(), other.into()))
-            }
-        }
-
         impl $trait<$tensor> for $number {
             type Output = Tensor;
 

@@ -1,4 +1,7 @@
 //! Reductions: sums, extrema, statistics, and scans.
+//!
+//! `x.sum(dims, keepdim)` reduces over the dimensions that it names, `x.sum_all()` over all of them, as PyTorch's `x.sum()`; so does each
+//! reduction.
 
 use crate::binary::DEFAULT_FLOAT;
 use crate::dispatch::{run, run_into};
@@ -149,6 +152,16 @@ impl Tensor {
     /// Square root of the [variance](Self::var).
     pub fn std(&self, dims: impl Into<Axes>, correction: f64, keepdim: bool) -> Result<Tensor> {
         reduce(ReduceOp::Std { correction }, self, &dims.into(), keepdim)
+    }
+
+    /// [`var`](Self::var) over all dimensions: a 0-d tensor.
+    pub fn var_all(&self, correction: f64) -> Result<Tensor> {
+        self.var(.., correction, false)
+    }
+
+    /// [`std`](Self::std) over all dimensions: a 0-d tensor.
+    pub fn std_all(&self, correction: f64) -> Result<Tensor> {
+        self.std(.., correction, false)
     }
 
     /// How many elements are not zero, over dimensions, as `I64`.

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `coreml` | captured functions as Core ML packages: `coreml`; `files::save_mlpackage` |
 //! | `cuda` | NVIDIA GPUs |
+//! | `fft` | Fourier transforms on the CPU: without it those of [`fft`](mod@fft) are errors that name it |
 //! | `wgpu` | devices of Vulkan, Metal and Direct3D 12 |
 //! | `opencl` | OpenCL devices |
 //! | `gguf` | `gguf`: reading and writing GGUF files |
@@ -117,7 +118,7 @@ pub mod prelude {
     #[cfg(feature = "nn")]
     pub use rustorch_nn::{Layer, Module};
     #[doc(no_inline)]
-    pub use rustorch_tensor::{DType, Result, Tensor, autograd::no_grad, manual_seed};
+    pub use rustorch_tensor::{DType, Result, Tensor, autograd::no_grad, i, manual_seed};
 }
 
 /// The vocabulary: operations, layouts, the contract of a device.

@@ -8,7 +8,7 @@ use rustorch::{
     Error, Expr, ExprOrScalar, Fused, FusedPointwise, Generator, InterpolateOptions, Interpolation,
     IntoShape, Layout, MatrixDefect, MaxPoolOptions, NestedArray, Numerics, Padding, PhiloxKey, QuantType,
     Result, RopeParams, RopeStyle, Scalar, ScaleFactors, Shape, Sizes, Storage, Tensor, TensorMeta,
-    TensorOptions, TensorOrScalar, UnaryOp, Yarn, bf16, f16, fuse, linalg, manual_seed,
+    TensorOptions, TensorOrScalar, UnaryOp, Yarn, bf16, f16, fft, fuse, linalg, manual_seed,
 };
 use std::sync::Arc;
 
@@ -40,6 +40,16 @@ fn of<A: NestedArray>(array: A) -> Result<Tensor> {
 
 fn scaled<'t>(x: Expr<'t>, by: impl Into<ExprOrScalar<'t>>) -> Expr<'t> {
     x.mul(by)
+}
+
+#[test]
+fn fourier_transforms_compute_or_name_their_feature() {
+    let x = of([1.0f32, 2.0, 3.0]).unwrap();
+    match fft::rfft(&x, None, 0, fft::FftNorm::Backward) {
+        Ok(y) => assert_eq!(y.dims(), [2]),
+        // As in `tests/user-program`.
+        Err(error) => assert!(error.to_string().contains("Cargo feature `fft`"), "{error}"),
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 """The cases of torch_methods.py."""
 
-from . import arrangement, contractions, elements, statistics
+from . import arrangement, contractions, elements, fourier, matrix_functions, statistics
 
 MODULES = {
     "contractions": contractions.SECTIONS,
     "arrangement": arrangement.SECTIONS,
     "elements": elements.SECTIONS,
     "statistics": statistics.SECTIONS,
+    "fourier": fourier.SECTIONS,
+    "matrix_functions": matrix_functions.SECTIONS,
 }

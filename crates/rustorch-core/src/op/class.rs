@@ -38,6 +38,8 @@ pub enum OpType {
     Pooling,
     /// Factors of matrices, and what follows from them: solutions, inverses, determinants.
     Decomposition,
+    /// Discrete Fourier transforms.
+    Fourier,
     /// Operations that are not built in.
     Custom,
 }
@@ -62,6 +64,7 @@ impl OpType {
         OpType::ComplexMath,
         OpType::Pooling,
         OpType::Decomposition,
+        OpType::Fourier,
         OpType::Custom,
     ];
 }

@@ -14,6 +14,7 @@ mod class;
 mod conv;
 mod create;
 mod custom;
+mod fft;
 mod foreach;
 mod fused_pointwise;
 mod index;
@@ -44,6 +45,7 @@ pub use custom::{
     CustomError, CustomGradient, CustomInput, CustomKind, CustomOp, CustomOpBuilder, CustomOutput,
     CustomParam,
 };
+pub use fft::{Fft, FftKind, FftScale};
 pub use foreach::{ForeachMul, TotalNorm};
 pub use fused_pointwise::{FusedBuilder, FusedConstant, FusedPointwise, FusedStep, FusedValue};
 pub use index::{
@@ -221,6 +223,8 @@ ops! {
         OptimizerStep(OptimizerStep: OptimizerKind),
         /// `(a[, b]) →` factors of matrices, or what follows from them.
         Linalg(Linalg: LinalgKind),
+        /// `(x) →` a discrete Fourier transform along an axis.
+        Fft(Fft: FftKind),
         /// `(..) →` whatever it computes: an operation that is not built in.
         Custom(CustomOp: CustomKind),
     }

@@ -270,6 +270,7 @@ impl Emitter<'_> {
             }
             Op::Interpolate(_) => no("interpolation is not built"),
             Op::RnnGates(_) => no("the gates of LSTM and GRU are not built"),
+            Op::Fft(_) => no("MIL has no Fourier transforms, and no complex numbers"),
             Op::Linalg(_) => no("MIL has no linear algebra but matmul"),
             Op::Custom(_) => no("is not built in, so MIL has no form of it"),
             Op::Random(_) | Op::Dropout(_) => no(RANDOM),

@@ -12,6 +12,8 @@ mod create;
 mod cross_entropy;
 mod custom;
 mod dropout;
+#[cfg(feature = "fft")]
+mod fft;
 mod foreach;
 mod index;
 mod kv_cache;
@@ -38,6 +40,10 @@ pub(crate) use pointwise::packed::run as run_packed;
 
 use crate::ThreadPool;
 use rustorch_core::{Clamp, CopyOp, Embedding, Fault, Op, RwkvWkv7, Scan, SsmScan, View, ViewMut, Where};
+
+/// What is said where the kernels of Fourier transforms are not built.
+#[cfg(not(feature = "fft"))]
+pub(crate) const WITHOUT_FFT: &str = "Fourier transforms need the Cargo feature `fft`, which is off";
 
 /// Runs any operation.
 pub(crate) fn run(
@@ -149,6 +155,10 @@ pub(crate) fn run(
         Op::ForeachMul(op) => foreach::mul(pool, op, args, outs),
         Op::OptimizerStep(op) => optimizer_step::run(pool, op, args, outs),
         Op::Linalg(op) => linalg::run(pool, *op, args, outs),
+        #[cfg(feature = "fft")]
+        Op::Fft(op) => fft::run(pool, *op, first(args)?, only(outs)?),
+        #[cfg(not(feature = "fft"))]
+        Op::Fft(op) => Err(rustorch_core::Error::argument(op.name(), WITHOUT_FFT).into()),
         Op::Custom(op) => custom::run(pool, op, args, outs),
     }
 }

@@ -18,6 +18,8 @@ mod channel_norm_backward;
 mod conv;
 mod cross_entropy;
 mod dropout;
+#[cfg(feature = "fft")]
+mod fft;
 mod foreach;
 mod fused_pointwise;
 mod ggml;

@@ -2,7 +2,9 @@
 //! operands are.
 
 use crate::Tensor;
-use rustorch_core::{BinaryOp, DType, Error, LinalgKind, Op, OpKind, ReduceKind, Result, ScanOp, UnaryOp};
+use rustorch_core::{
+    BinaryOp, DType, Error, FftKind, LinalgKind, Op, OpKind, ReduceKind, Result, ScanOp, UnaryOp,
+};
 use rustorch_runtime::HybridExecutor;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -97,6 +99,7 @@ fn policy(op: OpKind) -> Policy {
             | LinalgKind::SlogDet
             | LinalgKind::Qr,
         ) => Wide,
+        K::Fft(FftKind::ComplexToComplex | FftKind::RealToComplex | FftKind::ComplexToReal) => Wide,
         K::Unary(_) | K::Binary(_) | K::Compare(_) | K::Glu(_) | K::Where | K::Clamp | K::Cast => AsGiven,
         K::FusedPointwise | K::Copy | K::Reduce(_) | K::Sort | K::TopK | K::Tri(_) => AsGiven,
         K::Fill | K::Arange | K::Random(_) | K::Dropout | K::Rope | K::Pad | K::Custom(_) => AsGiven,

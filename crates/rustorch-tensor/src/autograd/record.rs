@@ -230,7 +230,7 @@ pub(crate) fn run_into(
             op.name(),
             format!(
                 "would write in place, with a gradient, to memory that {seen_by} tensors share; use the form that returns a tensor \
-                 (slice_scatter, index_copy, masked_fill, or the method without _)"
+                 (index_put, slice_scatter, index_copy, masked_fill, or the method without _)"
             ),
         ));
     }

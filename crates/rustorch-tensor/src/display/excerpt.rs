@@ -1,12 +1,8 @@
 //! The elements that are printed, copied to the CPU.
 
+use super::PrintOptions;
 use crate::Tensor;
 use rustorch_core::{C64, C128, DType, DTypeKind, Dims, Result, Scalar, dispatch_dtype};
-
-/// More elements than this are summarised.
-const THRESHOLD: usize = 1000;
-/// So many at each end of a dimension, then.
-const EDGE: usize = 3;
 
 /// The printed elements, widened to the widest of their kind.
 pub(super) enum Values {
@@ -22,36 +18,41 @@ pub(super) struct Excerpt {
     pub(super) dims: Dims,
     /// Per dimension, whether its middle is left out.
     cut: Vec<bool>,
+    /// How many elements stay at each end, then.
+    edge: usize,
 }
 
 impl Excerpt {
-    pub(super) fn new(x: &Tensor) -> Result<Excerpt> {
-        let cut: Vec<bool> = x.dims().iter().map(|&dim| x.numel() > THRESHOLD && dim > 2 * EDGE).collect();
+    pub(super) fn new(x: &Tensor, options: &PrintOptions) -> Result<Excerpt> {
+        let edge = options.edge_items;
+        let is_long = |dim: usize| dim > edge.saturating_mul(2);
+        let cut: Vec<bool> =
+            x.dims().iter().map(|&dim| x.numel() > options.threshold && is_long(dim)).collect();
         // Blocks lie along the last dimension, so a block type is cut there after dequantization only.
         let mut part = x.clone();
         if x.dtype().is_quant() {
-            part = ends(&part, &cut, x.ndim().saturating_sub(1))?.to_dtype(DType::F32)?;
+            part = ends(&part, &cut, edge, x.ndim().saturating_sub(1))?.to_dtype(DType::F32)?;
         }
-        part = ends(&part, &cut, part.ndim())?;
-        Ok(Excerpt { values: values(&part)?, dims: part.dims().into(), cut })
+        part = ends(&part, &cut, edge, part.ndim())?;
+        Ok(Excerpt { values: values(&part)?, dims: part.dims().into(), cut, edge })
     }
 
     /// Before which of the remaining indices of a dimension something is left out.
     pub(super) fn gap(&self, axis: usize) -> Option<usize> {
-        self.cut[axis].then_some(EDGE)
+        self.cut[axis].then_some(self.edge)
     }
 }
 
 /// The ends of the dimensions to be cut, among the first `axes`, that are longer than their ends still.
-fn ends(x: &Tensor, cut: &[bool], axes: usize) -> Result<Tensor> {
+fn ends(x: &Tensor, cut: &[bool], edge: usize, axes: usize) -> Result<Tensor> {
     let mut part = x.clone();
     for axis in (0..axes).filter(|&axis| cut[axis]) {
         let len = part.dims()[axis];
-        if len == 2 * EDGE {
+        if len == 2 * edge {
             continue;
         }
         let dim = axis as isize;
-        let (head, tail) = (part.narrow(dim, 0, EDGE)?, part.narrow(dim, len - EDGE, EDGE)?);
+        let (head, tail) = (part.narrow(dim, 0, edge)?, part.narrow(dim, len - edge, edge)?);
         part = if part.dtype().is_quant() {
             Tensor::cat(&[head.to_dtype(DType::F32)?, tail.to_dtype(DType::F32)?], dim)?
         } else {

@@ -1,12 +1,10 @@
 //! How floating-point numbers are written, so that all of a tensor line up.
 
-/// Digits after the point.
-const PRECISION: usize = 4;
-
 /// The form of all numbers of a tensor, chosen by its finite ones other than zero.
 pub(super) struct Format {
     style: Style,
     width: usize,
+    precision: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -20,7 +18,8 @@ enum Style {
 }
 
 impl Format {
-    pub(super) fn of(values: &[f64]) -> Format {
+    /// With so many digits after the point, and with exponents if so asked, or not.
+    pub(super) fn of(values: &[f64], precision: usize, sci_mode: Option<bool>) -> Format {
         let proper = || values.iter().copied().filter(|x| x.is_finite() && *x != 0.0);
         let (mut least, mut most, mut whole) = (f64::INFINITY, 0f64, true);
         for x in proper() {
@@ -29,17 +28,16 @@ impl Format {
             whole &= x == x.ceil();
         }
         if most == 0.0 {
-            return Format { style: Style::Whole, width: 1 };
+            return Format { style: Style::Whole, width: 1, precision };
         }
-        let wide = most / least > 1000.0 || most > 1e8;
-        let style = match (whole, wide) {
-            (true, false) => Style::Whole,
-            (_, true) => Style::Scientific,
-            (false, false) if least < 1e-4 => Style::Scientific,
-            _ => Style::Fixed,
+        let is_scientific = sci_mode.unwrap_or(most / least > 1000.0 || most > 1e8 || least < 1e-4);
+        let style = match (is_scientific, whole) {
+            (true, _) => Style::Scientific,
+            (false, true) => Style::Whole,
+            (false, false) => Style::Fixed,
         };
-        let width = proper().map(|x| write(style, x).len()).max().unwrap_or(1);
-        Format { style, width }
+        let width = proper().map(|x| write(style, x, precision).len()).max().unwrap_or(1);
+        Format { style, width, precision }
     }
 
     /// The width that every number is padded to.
@@ -48,11 +46,11 @@ impl Format {
     }
 
     pub(super) fn show(&self, x: f64) -> String {
-        format!("{:>width$}", write(self.style, x), width = self.width)
+        format!("{:>width$}", write(self.style, x, self.precision), width = self.width)
     }
 }
 
-fn write(style: Style, x: f64) -> String {
+fn write(style: Style, x: f64, precision: usize) -> String {
     if x.is_nan() {
         return "nan".into();
     }
@@ -61,10 +59,10 @@ fn write(style: Style, x: f64) -> String {
     }
     match style {
         Style::Whole => format!("{x:.0}."),
-        Style::Fixed => format!("{x:.PRECISION$}"),
+        Style::Fixed => format!("{x:.precision$}"),
         Style::Scientific => {
             // The exponent has a sign and two digits at least.
-            let text = format!("{x:.PRECISION$e}");
+            let text = format!("{x:.precision$e}");
             let (digits, exponent) = text.split_once('e').expect("the format writes an exponent");
             let (sign, exponent) = match exponent.strip_prefix('-') {
                 Some(rest) => ('-', rest),
@@ -81,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_largest_and_the_least_decide() {
-        let show = |values: &[f64]| values.iter().map(|&x| Format::of(values).show(x)).collect::<Vec<_>>();
+        let show =
+            |values: &[f64]| values.iter().map(|&x| Format::of(values, 4, None).show(x)).collect::<Vec<_>>();
         assert_eq!(show(&[1.0, -20.0, f64::NAN]), ["  1.", "-20.", " nan"]);
         assert_eq!(show(&[1.5, 1500.0]), ["   1.5000", "1500.0000"]);
         assert_eq!(show(&[1.5, 1501.5]), ["1.5000e+00", "1.5015e+03"]);

@@ -1,4 +1,5 @@
-//! `+ - * /`, and unary `-` and `!`, of values and scalars. As with tensors, of the scalar types one per kind takes part.
+//! `+ - * /`, and unary `-` and `!`, of values and scalars. As with tensors, all scalar types may stand on the right, and one per kind on
+//! the left.
 
 use super::{Expr, ExprOrScalar};
 use rustorch_core::{BinaryOp, C64, C128, Scalar};
@@ -6,17 +7,15 @@ use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 
 macro_rules! binary_operators {
     ($($trait:ident::$method:ident => $op:ident;)*) => {$(
-        binary_operators!(@values $trait $method $op, Expr<'t>, Expr<'t>);
-        binary_operators!(@values $trait $method $op, Expr<'t>, &Expr<'t>);
-        binary_operators!(@values $trait $method $op, &Expr<'t>, Expr<'t>);
-        binary_operators!(@values $trait $method $op, &Expr<'t>, &Expr<'t>);
+        binary_operators!(@value $trait $method $op, Expr<'t>);
+        binary_operators!(@value $trait $method $op, &Expr<'t>);
         binary_operators!(@numbers $trait $method $op, Scalar i64 f64 C64 C128);
     )*};
-    (@values $trait:ident $method:ident $op:ident, $left:ty, $right:ty) => {
-        impl<'t> $trait<$right> for $left {
+    (@value $trait:ident $method:ident $op:ident, $left:ty) => {
+        impl<'t, T: Into<ExprOrScalar<'t>>> $trait<T> for $left {
             type Output = Expr<'t>;
 
-            fn $method(self, other: $right) -> Expr<'t> {
+            fn $method(self, other: T) -> Expr<'t> {
                 Expr::binary(self.clone(), BinaryOp::$op, [self.into(), other.into()])
             }
         }
@@ -26,14 +25,6 @@ macro_rules! binary_operators {
         binary_operators!(@number $trait $method $op $number, &Expr<'t>);
     )*};
     (@number $trait:ident $method:ident $op:ident $number:ty, $expr:ty) => {
-        impl<'t> $trait<$number> for $expr {
-            type Output = Expr<'t>;
-
-            fn $method(self, other: $number) -> Expr<'t> {
-                Expr::binary(self.clone(), BinaryOp::$op, [self.into(), other.into()])
-            }
-        }
-
         impl<'t> $trait<$expr> for $number {
             type Output = Expr<'t>;
 

@@ -113,6 +113,7 @@ fn make() -> Vec<Case> {
     cases.interpolation();
     cases.long_lines();
     cases.decompositions();
+    cases.fourier();
     cases.normalised_sums();
     cases.softmax_gradients();
     cases.norm_gradients();

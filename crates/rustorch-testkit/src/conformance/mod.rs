@@ -17,6 +17,7 @@ mod branches;
 mod cases;
 mod compare;
 mod conv;
+mod fourier;
 mod fused_pointwise;
 mod fuzz;
 mod kv_cache;

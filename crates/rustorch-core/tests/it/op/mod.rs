@@ -2,6 +2,7 @@
 
 mod channel_norm;
 mod conv;
+mod fft;
 mod fused_pointwise;
 mod linalg;
 mod pooling;

@@ -10,6 +10,7 @@ mod constant;
 mod conv;
 mod copy;
 mod derivative;
+mod fft;
 mod index;
 mod linalg;
 mod loss;
@@ -148,6 +149,7 @@ pub(crate) fn of(op: &Op) -> &dyn Rule {
         Op::ForeachMul(op) => op,
         Op::OptimizerStep(op) => op,
         Op::Linalg(op) => op,
+        Op::Fft(op) => op,
         Op::Custom(op) => op,
     }
 }

@@ -7,11 +7,14 @@
 mod arrangement;
 mod contractions;
 mod elements;
+mod fourier;
+mod matrix_functions;
 mod statistics;
 
 use crate::common::{Case, compare, fixture, tensor};
 use rustorch_tensor::autograd::{GradCheck, gradgradcheck};
-use rustorch_tensor::{QuantileInterpolation, Result, Tensor, TensorSpec, capture};
+use rustorch_tensor::fft::{self, FftNorm};
+use rustorch_tensor::{QuantileInterpolation, Result, Tensor, TensorSpec, capture, linalg};
 use serde_json::Value;
 
 type Run = fn(&Case, &str) -> Result<Vec<Tensor>>;
@@ -23,6 +26,8 @@ const FAMILIES: &[(&str, Run, usize)] = &[
     ("arrangement", arrangement::run, 300),
     ("elements", elements::run, 200),
     ("statistics", statistics::run, 300),
+    ("fourier", fourier::run, 600),
+    ("matrix_functions", matrix_functions::run, 40),
 ];
 
 fn each(mut check: impl FnMut(&Value, Run) -> std::result::Result<bool, String>) {
@@ -159,6 +164,10 @@ fn second_gradients_are_those_of_finite_differences() {
         ("logcumsumexp", |x, y| x.logcumsumexp(1)?.mul(y)),
         ("cummax", |x, y| x.cummax(0)?.0.square()?.mul(y)),
         ("quantile", |x, y| x.mul(y)?.quantile(0.3, Some(1), false, QuantileInterpolation::Linear)?.square()),
+        ("matrix_exp", |x, y| linalg::matrix_exp(&x.mul(2)?)?.mul(y)),
+        ("rfft", |x, y| fft::rfft(x, Some(5), 1, FftNorm::Ortho)?.abs()?.square()?.narrow(1, 0, 3)?.mul(y)),
+        ("irfft", |x, y| fft::irfft(&Tensor::complex(x, y)?, None, 1, FftNorm::Backward)?.square()),
+        ("fft2", |x, y| fft::fft2(&Tensor::complex(x, y)?, None, [0, 1], FftNorm::Forward)?.square()),
         ("masked_scatter", |x, y| x.masked_scatter(&x.detach().gt(0)?, y)?.square()),
     ];
     for (name, method) in methods {

@@ -16,6 +16,7 @@
 mod along;
 mod draw;
 mod foreach;
+mod fourier;
 mod index;
 mod linalg;
 mod pointwise;
@@ -53,6 +54,7 @@ const GENERATORS: &[(usize, Generator)] = &[
     (4, pointwise::fused),
     (6, pointwise::cast),
     (2, linalg::decomposition),
+    (2, fourier::transform),
     (5, pointwise::copy),
     (6, pointwise::create),
     (9, along::reduce),
