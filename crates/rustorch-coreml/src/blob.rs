@@ -1,13 +1,15 @@
 //! `weight.bin`: a header, and for each value 64 bytes of metadata and its data, each at a multiple of 64.
 
+use crate::float::{self, FloatDtype};
 use crate::{Error, Result};
+use rustorch_core::DType;
 use std::io::{self, Write};
 use std::path::Path;
 
 const ALIGN: u64 = 64;
 const SENTINEL: u32 = 0xDEAD_BEEF;
-/// The only dtype written so far.
-const FLOAT32: u32 = 2;
+/// How many values are converted at once: a multiple of the length of every block type.
+const CHUNK: usize = 1 << 14;
 
 /// The bytes of a graph's constants, by their index: the same bytes whenever they are asked for.
 pub type Constants<'a> = dyn Fn(usize) -> io::Result<Vec<u8>> + 'a;
@@ -22,26 +24,31 @@ pub(crate) struct Blob {
 #[derive(Debug)]
 struct Entry {
     data: BlobData,
+    dtype: FloatDtype,
     bytes: u64,
     /// Where its metadata is.
     offset: u64,
 }
 
-/// Where the bytes of a value come from: little-endian `f32`.
+/// Where a value comes from.
 #[derive(Debug)]
 pub(crate) enum BlobData {
-    /// Those of a constant of the graph, from a byte on.
-    Constant { index: usize, start: u64 },
-    /// These.
+    /// Elements of a constant of the graph, which has this dtype there, from one on.
+    Constant { index: usize, from: DType, start: usize, count: usize },
+    /// These bytes.
     Bytes(Vec<u8>),
 }
 
 impl Blob {
     /// Adds a value, and returns the offset by which a program names it.
-    pub(crate) fn push(&mut self, data: BlobData, bytes: u64) -> u64 {
+    pub(crate) fn push(&mut self, data: BlobData, dtype: FloatDtype) -> u64 {
+        let bytes = match &data {
+            BlobData::Constant { count, .. } => (count * dtype.bytes()) as u64,
+            BlobData::Bytes(bytes) => bytes.len() as u64,
+        };
         let offset = aligned(self.end.max(ALIGN));
         self.end = offset + ALIGN + bytes;
-        self.entries.push(Entry { data, bytes, offset });
+        self.entries.push(Entry { data, dtype, bytes, offset });
         offset
     }
 
@@ -62,19 +69,24 @@ impl Blob {
             out.write_all(&[0; ALIGN as usize][..padding]).map_err(io)?;
             let mut metadata = [0; ALIGN as usize];
             metadata[..4].copy_from_slice(&SENTINEL.to_le_bytes());
-            metadata[4..8].copy_from_slice(&FLOAT32.to_le_bytes());
+            metadata[4..8].copy_from_slice(&entry.dtype.blob().to_le_bytes());
             metadata[8..16].copy_from_slice(&entry.bytes.to_le_bytes());
             metadata[16..24].copy_from_slice(&(entry.offset + ALIGN).to_le_bytes());
             out.write_all(&metadata).map_err(io)?;
             match &entry.data {
                 BlobData::Bytes(bytes) => out.write_all(bytes).map_err(io)?,
-                &BlobData::Constant { index, start } => {
+                &BlobData::Constant { index, from, start, count } => {
                     let bytes = constants(index).map_err(|source| Error::Constant { index, source })?;
-                    let end = start + entry.bytes;
-                    let Some(part) = bytes.get(start as usize..end as usize) else {
-                        return Err(wrong_size(index, bytes.len(), end));
+                    let end = rustorch_core::packed_bytes(from, start + count);
+                    let begin = rustorch_core::packed_bytes(from, start);
+                    let Some(part) = bytes.get(begin..end) else {
+                        return Err(wrong_size(index, bytes.len(), end as u64));
                     };
-                    out.write_all(part).map_err(io)?;
+                    for chunk in part.chunks(rustorch_core::packed_bytes(from, CHUNK)) {
+                        let values = float::decode(from, chunk)
+                            .map_err(|reason| Error::Constant { index, source: io::Error::other(reason) })?;
+                        out.write_all(&entry.dtype.encode(&values)).map_err(io)?;
+                    }
                 }
             }
             at = entry.offset + ALIGN + entry.bytes;

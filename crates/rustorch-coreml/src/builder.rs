@@ -1,6 +1,7 @@
 //! Puts a function of an ML Program together: values with names and types, constants, operations.
 
 use crate::blob::{Blob, BlobData};
+use crate::float::{FloatDtype, to_f16};
 use crate::proto as pb;
 use rustorch_core::DType;
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,7 @@ const BLOB_NAME: &str = "@model_path/weights/weight.bin";
 #[derive(Clone, Debug)]
 pub(crate) struct Var {
     pub(crate) name: Rc<str>,
-    /// The dtype in the graph, of `F32`, `I32`, `I64` and `Bool`. In the program `I64` is `int32`.
+    /// `F16` or `F32` as in the program; `I32`, `I64` and `Bool` as in the graph. In the program `I64` is `int32`.
     pub(crate) dtype: DType,
     /// One dimension at least: what has none in the graph has one of length 1.
     pub(crate) dims: Vec<usize>,
@@ -53,7 +54,8 @@ fn fits_i32(&(low, high): &(i64, i64)) -> bool {
 /// The values of a constant.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
-    F32(Vec<f32>),
+    /// Of this dtype in the program.
+    Float(FloatDtype, Vec<f32>),
     I32(Vec<i32>),
     Bool(Vec<bool>),
 }
@@ -61,7 +63,7 @@ pub(crate) enum Data {
 /// Constants that are equal are one: their bits, and whether they have dimensions.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
-    F32(Option<Vec<usize>>, Vec<u32>),
+    Float(FloatDtype, Option<Vec<usize>>, Vec<u32>),
     I32(Option<Vec<usize>>, Vec<i32>),
     Bool(Option<Vec<usize>>, Vec<bool>),
     Str(&'static str),
@@ -72,12 +74,49 @@ pub(crate) struct Builder {
     inputs: Vec<pb::NamedValueType>,
     operations: Vec<pb::Operation>,
     outputs: Vec<String>,
+    states: Vec<pb::NamedValueType>,
     blob: Blob,
     constants: HashMap<Key, Var>,
-    /// Where in `weight.bin` bytes of a constant of the graph are: its index, their start and number.
-    weights: HashMap<(usize, u64, u64), u64>,
+    /// Where in `weight.bin` elements of a constant of the graph are.
+    weights: HashMap<Weight, u64>,
     count: usize,
+    /// The lowest specification that has all that has been built.
+    specification: Specification,
 }
+
+/// A version of the model format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Specification {
+    /// The first with ML Programs: macOS 12.
+    #[default]
+    V6,
+    /// `f16` inputs and outputs: macOS 13.
+    V7,
+    /// States: macOS 15.
+    V9,
+}
+
+impl Specification {
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Specification::V6 => 6,
+            Specification::V7 => 7,
+            Specification::V9 => 9,
+        }
+    }
+
+    /// Its operation set.
+    fn opset(self) -> &'static str {
+        match self {
+            Specification::V6 => "CoreML5",
+            Specification::V7 => "CoreML6",
+            Specification::V9 => "CoreML8",
+        }
+    }
+}
+
+/// Elements of a constant of the graph: its index, their start, number and dtype in the program.
+type Weight = (usize, usize, usize, FloatDtype);
 
 /// What stands in an operation's argument: one value, or several with the same name in order.
 pub(crate) type Inputs<'a> = &'a [(&'static str, &'a Var)];
@@ -85,9 +124,50 @@ pub(crate) type Inputs<'a> = &'a [(&'static str, &'a Var)];
 impl Builder {
     /// An input of the function.
     pub(crate) fn input(&mut self, name: String, dtype: DType, dims: Vec<usize>) -> Var {
+        if dtype == DType::F16 {
+            self.requires(Specification::V7);
+        }
         let ty = Some(value_type(data_type(dtype), Some(&dims)));
         self.inputs.push(pb::NamedValueType { name: name.clone(), ty });
         Var { name: name.into(), dtype, dims, range: None, is_const: false }
+    }
+
+    /// That the program needs this version.
+    pub(crate) fn requires(&mut self, specification: Specification) {
+        self.specification = self.specification.max(specification);
+    }
+
+    /// A state of `f16`, and its value when a run begins.
+    pub(crate) fn state(&mut self, name: String, dims: &[usize]) -> Var {
+        self.requires(Specification::V9);
+        let wrapped = Box::new(value_type(pb::FLOAT16, Some(dims)));
+        let ty =
+            pb::ValueType { tensor: None, state: Some(Box::new(pb::StateType { wrapped: Some(wrapped) })) };
+        self.states.push(pb::NamedValueType { name: name.clone(), ty: Some(ty) });
+        let state =
+            Var { name: name.into(), dtype: DType::F16, dims: dims.to_vec(), range: None, is_const: false };
+        self.op("read_state", &[("input", &state)], DType::F16, dims)
+    }
+
+    /// Makes a value that of a state, and reads it again.
+    pub(crate) fn write_state(&mut self, name: &str, value: &Var) -> Var {
+        let argument = |name: &str| {
+            let binding = pb::Binding { name: Some(name.to_owned()) };
+            pb::Argument { arguments: vec![binding] }
+        };
+        let inputs = BTreeMap::from([
+            ("input".to_owned(), argument(name)),
+            ("data".to_owned(), argument(&value.name)),
+        ]);
+        let attributes = BTreeMap::from([("name".to_owned(), string_value(&self.fresh("write_state")))]);
+        self.operations.push(pb::Operation {
+            ty: "write_state".to_owned(),
+            inputs,
+            outputs: Vec::new(),
+            attributes,
+        });
+        let state = Var { name: name.into(), ..value.clone() };
+        self.op("read_state", &[("input", &state)], DType::F16, &value.dims)
     }
 
     /// An operation of one result.
@@ -113,7 +193,10 @@ impl Builder {
 
     /// An output of the function, under a name of its own. Booleans and 64-bit integers are `int32` there.
     pub(crate) fn output(&mut self, value: &Var, name: String) {
-        let dtype = if value.dtype == DType::F32 { DType::F32 } else { DType::I32 };
+        let dtype = if value.dtype.is_float() { value.dtype } else { DType::I32 };
+        if dtype == DType::F16 {
+            self.requires(Specification::V7);
+        }
         if value.dtype == DType::Bool {
             let to = self.str("int32");
             self.named("cast", &[("x", value), ("dtype", &to)], name.clone(), dtype, &value.dims);
@@ -128,28 +211,44 @@ impl Builder {
         self.constant(data, Some(dims))
     }
 
-    /// A constant in `weight.bin`: elements of a constant of the graph, from `start`.
-    pub(crate) fn weight(&mut self, index: usize, start: usize, dims: &[usize]) -> Var {
-        let bytes = dims.iter().product::<usize>() as u64 * 4;
-        let place = (index, start as u64 * 4, bytes);
+    /// A constant in `weight.bin`: elements from `start` of a constant of the graph, which has the dtype `from` there.
+    pub(crate) fn weight(
+        &mut self,
+        index: usize,
+        from: DType,
+        start: usize,
+        dtype: FloatDtype,
+        dims: &[usize],
+    ) -> Var {
+        let count = dims.iter().product();
+        let place = (index, start, count, dtype);
         let offset = match self.weights.get(&place) {
             Some(&offset) => offset,
             None => {
-                let offset = self.blob.push(BlobData::Constant { index, start: place.1 }, bytes);
+                let offset = self.blob.push(BlobData::Constant { index, from, start, count }, dtype);
                 self.weights.insert(place, offset);
                 offset
             }
         };
-        self.const_op(DType::F32, dims, blob_value(offset, dims))
+        self.const_op(dtype.dtype(), dims, blob_value(offset, dtype, dims))
     }
 
-    /// Whether a constant of so many values stands in `weight.bin`.
-    pub(crate) fn is_weight(dtype: DType, elements: usize) -> bool {
-        dtype == DType::F32 && elements >= BLOB_ELEMENTS
+    /// Whether a constant of so many floats stands in `weight.bin`.
+    pub(crate) fn is_weight(elements: usize) -> bool {
+        elements >= BLOB_ELEMENTS
     }
 
     pub(crate) fn f32(&mut self, value: f32) -> Var {
-        self.constant(Data::F32(vec![value]), None)
+        self.constant(Data::Float(FloatDtype::F32, vec![value]), None)
+    }
+
+    /// A constant of the dtype of `like`, a float.
+    pub(crate) fn float(&mut self, value: f32, like: &Var) -> Var {
+        self.scalar_float(FloatDtype::of(like.dtype).unwrap_or(FloatDtype::F32), value)
+    }
+
+    pub(crate) fn scalar_float(&mut self, dtype: FloatDtype, value: f32) -> Var {
+        self.constant(Data::Float(dtype, vec![value]), None)
     }
 
     pub(crate) fn int(&mut self, value: usize) -> Var {
@@ -183,25 +282,24 @@ impl Builder {
 
     fn constant(&mut self, data: Data, dims: Option<&[usize]>) -> Var {
         let shape = dims.map(<[usize]>::to_vec);
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
         let key = match &data {
-            Data::F32(values) => Key::F32(shape, values.iter().map(|value| value.to_bits()).collect()),
+            Data::Float(dtype, values) => Key::Float(*dtype, shape, bits(values)),
             Data::I32(values) => Key::I32(shape, values.clone()),
             Data::Bool(values) => Key::Bool(shape, values.clone()),
         };
         if let Some(have) = self.constants.get(&key) {
             return have.clone();
         }
-        let (dtype, elements) = match &data {
-            Data::F32(values) => (DType::F32, values.len()),
-            Data::I32(values) => (DType::I32, values.len()),
-            Data::Bool(values) => (DType::Bool, values.len()),
+        let dtype = match &data {
+            Data::Float(dtype, _) => dtype.dtype(),
+            Data::I32(_) => DType::I32,
+            Data::Bool(_) => DType::Bool,
         };
         let var = match (data, dims) {
-            (Data::F32(values), Some(dims)) if Builder::is_weight(dtype, elements) => {
-                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                let length = bytes.len() as u64;
-                let offset = self.blob.push(BlobData::Bytes(bytes), length);
-                self.const_op(dtype, dims, blob_value(offset, dims))
+            (Data::Float(float, values), Some(dims)) if Builder::is_weight(values.len()) => {
+                let offset = self.blob.push(BlobData::Bytes(float.encode(&values)), float);
+                self.const_op(dtype, dims, blob_value(offset, float, dims))
             }
             (data, dims) => {
                 let ty = value_type(data_type(dtype), dims);
@@ -244,8 +342,8 @@ impl Builder {
         format!("{ty}_{}", self.count)
     }
 
-    /// The model, and what it has in `weight.bin`.
-    pub(crate) fn finish(self, specification: i32, opset: &str) -> (pb::Model, Blob) {
+    /// The model, what it has in `weight.bin`, and the version that it needs.
+    pub(crate) fn finish(self, metadata: Option<pb::Metadata>) -> (pb::Model, Blob, Specification) {
         let output = |name: &String| {
             let operation = self.operations.iter().rev().find(|op| op.outputs[0].name == *name);
             // `output` pushed an operation of that name.
@@ -254,40 +352,53 @@ impl Builder {
         let description = pb::ModelDescription {
             input: self.inputs.iter().map(feature).collect(),
             output: self.outputs.iter().map(output).collect(),
+            state: self.states.iter().map(feature).collect(),
+            metadata,
         };
+        let opset = self.specification.opset();
         let block = pb::Block { outputs: self.outputs, operations: self.operations };
         let function = pb::Function {
-            inputs: self.inputs,
+            inputs: self.inputs.into_iter().chain(self.states).collect(),
             opset: opset.to_owned(),
             block_specializations: BTreeMap::from([(opset.to_owned(), block)]),
         };
         let program = pb::Program { version: 1, functions: BTreeMap::from([("main".to_owned(), function)]) };
         let model = pb::Model {
-            specification_version: specification,
+            specification_version: self.specification.number(),
             description: Some(description),
             ml_program: Some(program),
         };
-        (model, self.blob)
+        (model, self.blob, self.specification)
     }
 }
 
-/// An input or output in the model's description.
+/// An input, output or state in the model's description.
 fn feature(value: &pb::NamedValueType) -> pb::FeatureDescription {
-    let tensor = value.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
-    let data_type = match tensor {
-        Some(tensor) if tensor.data_type == pb::FLOAT32 => pb::ARRAY_F32,
-        _ => pb::ARRAY_I32,
+    let array = |tensor: &pb::TensorType| {
+        let data_type = match tensor.data_type {
+            pb::FLOAT16 => pb::ARRAY_F16,
+            pb::FLOAT32 => pb::ARRAY_F32,
+            _ => pb::ARRAY_I32,
+        };
+        let sizes = tensor.dimensions.iter();
+        let shape = sizes.map(|dim| dim.constant.as_ref().map_or(0, |dim| dim.size) as i64).collect();
+        pb::ArrayFeatureType { shape, data_type }
     };
-    let sizes = tensor.into_iter().flat_map(|tensor| &tensor.dimensions);
-    let shape = sizes.map(|dim| dim.constant.as_ref().map_or(0, |dim| dim.size) as i64).collect();
+    let tensor = |ty: &pb::ValueType| ty.tensor.as_ref().map(array);
+    let state = |ty: &pb::ValueType| {
+        let wrapped = ty.state.as_ref()?.wrapped.as_ref()?;
+        Some(pb::StateFeatureType { array: tensor(wrapped) })
+    };
+    let ty = value.ty.as_ref();
     pb::FeatureDescription {
         name: value.name.clone(),
-        ty: Some(pb::FeatureType { multi_array: Some(pb::ArrayFeatureType { shape, data_type }) }),
+        ty: Some(pb::FeatureType { multi_array: ty.and_then(tensor), state: ty.and_then(state) }),
     }
 }
 
 fn data_type(dtype: DType) -> i32 {
     match dtype {
+        DType::F16 => pb::FLOAT16,
         DType::F32 => pb::FLOAT32,
         DType::Bool => pb::BOOL,
         // Nothing but these and integers becomes a value.
@@ -301,7 +412,8 @@ fn value_type(data_type: i32, dims: Option<&[usize]>) -> pb::ValueType {
     let dimension =
         |&size: &usize| pb::Dimension { constant: Some(pb::ConstantDimension { size: size as u64 }) };
     let dimensions = dims.iter().map(dimension).collect();
-    pb::ValueType { tensor: Some(pb::TensorType { data_type, rank: dims.len() as i64, dimensions }) }
+    let tensor = pb::TensorType { data_type, rank: dims.len() as i64, dimensions };
+    pb::ValueType { tensor: Some(tensor), state: None }
 }
 
 fn immediate(ty: pb::ValueType, tensor: pb::TensorValue) -> pb::Value {
@@ -312,7 +424,11 @@ fn immediate(ty: pb::ValueType, tensor: pb::TensorValue) -> pb::Value {
 fn tensor_value(data: Data) -> pb::TensorValue {
     let mut tensor = pb::TensorValue::default();
     match data {
-        Data::F32(values) => tensor.floats = Some(pb::Floats { values }),
+        Data::Float(FloatDtype::F32, values) => tensor.floats = Some(pb::Floats { values }),
+        Data::Float(FloatDtype::F16, values) => {
+            let values = values.into_iter().flat_map(|value| to_f16(value).to_le_bytes()).collect();
+            tensor.bytes = Some(pb::Bytes { values });
+        }
         Data::I32(values) => tensor.ints = Some(pb::Ints { values }),
         Data::Bool(values) => tensor.bools = Some(pb::Bools { values }),
     }
@@ -325,7 +441,7 @@ fn string_value(text: &str) -> pb::Value {
     immediate(value_type(pb::STRING, None), tensor)
 }
 
-fn blob_value(offset: u64, dims: &[usize]) -> pb::Value {
+fn blob_value(offset: u64, dtype: FloatDtype, dims: &[usize]) -> pb::Value {
     let blob_file = Some(pb::BlobFileValue { file_name: BLOB_NAME.to_owned(), offset });
-    pb::Value { ty: Some(value_type(pb::FLOAT32, Some(dims))), immediate: None, blob_file }
+    pb::Value { ty: Some(value_type(data_type(dtype.dtype()), Some(dims))), immediate: None, blob_file }
 }

@@ -1,8 +1,9 @@
 //! The folder `.mlpackage`: a manifest, the model, its weights.
 
 use crate::blob::{Blob, Constants};
+use crate::builder::Specification;
 use crate::emit;
-use crate::{Error, Result};
+use crate::{CoreMlOptions, Error, Result};
 use prost::Message;
 use rustorch_core::Graph;
 use sha2::{Digest, Sha256};
@@ -39,6 +40,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Package<'a> {
     model: Vec<u8>,
     blob: Blob,
+    specification: Specification,
     constants: &'a Constants<'a>,
 }
 
@@ -51,14 +53,28 @@ impl<'a> Package<'a> {
     /// [`Error::Graph`] if the graph is not valid, [`Error::Declined`] with everything that has no form in a program, or
     /// [`Error::Constant`].
     pub fn new(graph: &Graph, constants: &'a Constants<'a>) -> Result<Package<'a>> {
-        graph.verify()?;
-        let (model, blob) = emit::program(graph, constants)?;
-        Ok(Package { model: model.encode_to_vec(), blob, constants })
+        Package::with_options(graph, constants, &CoreMlOptions::default())
     }
 
-    /// The lowest version of Core ML's model format that has all of it, which systems from macOS 12 and iOS 15 on read.
+    /// As [`new`](Self::new), with options. The graph's states become states of Core ML, `state_0`, .., which are `f16` and hold zeros until a run writes them.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and [`Error::Options`].
+    pub fn with_options(
+        graph: &Graph,
+        constants: &'a Constants<'a>,
+        options: &CoreMlOptions,
+    ) -> Result<Package<'a>> {
+        graph.verify()?;
+        options.check(graph).map_err(Error::Options)?;
+        let (model, blob, specification) = emit::program(graph, constants, options)?;
+        Ok(Package { model: model.encode_to_vec(), blob, specification, constants })
+    }
+
+    /// The lowest version of Core ML's model format that has all of it: 6, which systems from macOS 12 and iOS 15 on read; 7 with `f16` inputs or
+    /// outputs, from macOS 13 and iOS 16 on; 9 with states, from macOS 15 and iOS 18 on.
     pub fn specification_version(&self) -> i32 {
-        emit::SPECIFICATION
+        self.specification.number()
     }
 
     /// The hash of all that is written: equal graphs with equal constants have equal packages.

@@ -23,6 +23,18 @@ pub(crate) struct ModelDescription {
     pub input: Vec<FeatureDescription>,
     #[prost(message, repeated, tag = "10")]
     pub output: Vec<FeatureDescription>,
+    #[prost(message, repeated, tag = "13")]
+    pub state: Vec<FeatureDescription>,
+    #[prost(message, optional, tag = "100")]
+    pub metadata: Option<Metadata>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Metadata {
+    #[prost(string, tag = "1")]
+    pub short_description: String,
+    #[prost(btree_map = "string, string", tag = "100")]
+    pub user_defined: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -37,17 +49,27 @@ pub(crate) struct FeatureDescription {
 pub(crate) struct FeatureType {
     #[prost(message, optional, tag = "5")]
     pub multi_array: Option<ArrayFeatureType>,
+    #[prost(message, optional, tag = "8")]
+    pub state: Option<StateFeatureType>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StateFeatureType {
+    #[prost(message, optional, tag = "1")]
+    pub array: Option<ArrayFeatureType>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ArrayFeatureType {
     #[prost(int64, repeated, tag = "1")]
     pub shape: Vec<i64>,
-    /// [`ARRAY_F32`] or [`ARRAY_I32`].
+    /// [`ARRAY_F16`], [`ARRAY_F32`] or [`ARRAY_I32`].
     #[prost(int32, tag = "2")]
     pub data_type: i32,
 }
 
+/// `ArrayFeatureType.ArrayDataType.FLOAT16`.
+pub(crate) const ARRAY_F16: i32 = 0x10000 | 16;
 /// `ArrayFeatureType.ArrayDataType.FLOAT32`.
 pub(crate) const ARRAY_F32: i32 = 0x10000 | 32;
 /// `ArrayFeatureType.ArrayDataType.INT32`.
@@ -116,6 +138,14 @@ pub(crate) struct NamedValueType {
 pub(crate) struct ValueType {
     #[prost(message, optional, tag = "1")]
     pub tensor: Option<TensorType>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub state: Option<Box<StateType>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StateType {
+    #[prost(message, optional, boxed, tag = "1")]
+    pub wrapped: Option<Box<ValueType>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -133,6 +163,8 @@ pub(crate) struct TensorType {
 pub(crate) const BOOL: i32 = 1;
 /// `DataType.STRING`.
 pub(crate) const STRING: i32 = 2;
+/// `DataType.FLOAT16`.
+pub(crate) const FLOAT16: i32 = 10;
 /// `DataType.FLOAT32`.
 pub(crate) const FLOAT32: i32 = 11;
 /// `DataType.INT32`.
@@ -184,6 +216,9 @@ pub(crate) struct TensorValue {
     pub bools: Option<Bools>,
     #[prost(message, optional, tag = "4")]
     pub strings: Option<Strings>,
+    /// 16-bit floats, little-endian.
+    #[prost(message, optional, tag = "7")]
+    pub bytes: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -208,4 +243,10 @@ pub(crate) struct Bools {
 pub(crate) struct Strings {
     #[prost(string, repeated, tag = "1")]
     pub values: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Bytes {
+    #[prost(bytes = "vec", tag = "1")]
+    pub values: Vec<u8>,
 }

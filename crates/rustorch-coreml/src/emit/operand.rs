@@ -1,8 +1,11 @@
 //! Operands: constants of the graph, and views of values.
 
-use super::{Emit, Emitter, MAX_MADE, Reason, at_least_one, constant_index, expressible};
+use super::{
+    Emit, Emitter, MAX_MADE, Reason, at_least_one, constant_index, expressible, expressible_constant,
+};
 use crate::blob;
 use crate::builder::{Builder, Data, Var};
+use crate::float::{self, words};
 use crate::layout::{self, Step};
 use rustorch_core::{DType, GraphOperand, Layout, Node, ValueId};
 
@@ -51,8 +54,11 @@ impl Emitter<'_> {
         if value.dtype != dtype {
             return Err(format!("reads a value of {:?} as {dtype:?}", value.dtype).into());
         }
-        expressible(dtype, layout.dims())?;
         let constant = constant_index(self.graph, id);
+        match constant {
+            Some(_) => expressible_constant(dtype, layout.dims())?,
+            None => expressible(dtype, layout.dims())?,
+        }
         if self.values[id.index()].is_none() && constant.is_none() {
             return Err(Reason::Operand);
         }
@@ -91,21 +97,37 @@ impl Emitter<'_> {
     /// Elements of a constant of the graph that follow each other.
     fn constant(&mut self, index: usize, id: ValueId, layout: &Layout) -> Emit {
         let value = &self.graph.values[id.index()];
-        expressible(value.dtype, layout.dims()).map_err(|reason| match reason {
+        expressible_constant(value.dtype, layout.dims()).map_err(|reason| match reason {
             Reason::Because(reason) => format!("constant {index}: {reason}").into(),
             other => other,
         })?;
         let dims = at_least_one(layout.dims());
         let (start, count) = (layout.offset(), layout.numel());
-        if Builder::is_weight(value.dtype, count) {
-            return Ok(self.b.weight(index, start, &dims));
+        let float = self.float_dtype(value.dtype);
+        if let Some(float) = float.filter(|_| Builder::is_weight(count)) {
+            let block = value.dtype.block_len();
+            if !start.is_multiple_of(block) || !count.is_multiple_of(block) {
+                return Err(format!(
+                    "constant {index}: a view that begins or ends within a block has no form"
+                )
+                .into());
+            }
+            return Ok(self.b.weight(index, value.dtype, start, float, &dims));
+        }
+        if value.dtype.is_quant() {
+            return Err(
+                format!("constant {index}: a view that begins or ends within a block has no form").into()
+            );
         }
         let bytes = blob::constant(self.constants, index, value.bytes() as u64).map_err(Reason::Failed)?;
         let each = bytes.len() / value.shape.numel();
         // The layout stays within the constant, as `verify` says.
         let bytes = &bytes[start * each..(start + count) * each];
+        if let Some(float) = float {
+            let values = float::decode(value.dtype, bytes)?;
+            return Ok(self.b.tensor(Data::Float(float, values), &dims));
+        }
         let (data, range) = match value.dtype {
-            DType::F32 => (Data::F32(words(bytes, f32::from_ne_bytes)), None),
             DType::Bool => (Data::Bool(bytes.iter().map(|&byte| byte != 0).collect()), None),
             DType::I64 => {
                 let wide = words(bytes, i64::from_ne_bytes);
@@ -192,15 +214,4 @@ impl Emitter<'_> {
         let x = self.reshape(x, &padded);
         if repeats.iter().all(|&n| n == 1) { x } else { self.tile(&x, &repeats) }
     }
-}
-
-/// Values of `N` bytes each.
-fn words<T, const N: usize>(bytes: &[u8], value: fn([u8; N]) -> T) -> Vec<T> {
-    let mut values = Vec::with_capacity(bytes.len() / N);
-    for word in bytes.chunks_exact(N) {
-        let mut array = [0; N];
-        array.copy_from_slice(word);
-        values.push(value(array));
-    }
-    values
 }

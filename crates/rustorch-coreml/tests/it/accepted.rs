@@ -14,7 +14,7 @@ fn every_case_is_one_that_the_oracle_accepted() {
     for case in cases::all() {
         let constants = case.program.constants();
         let bytes = |i: usize| constants[i].to_bytes().map_err(io::Error::other);
-        let package = Package::new(case.program.graph(), &bytes).unwrap();
+        let package = Package::with_options(case.program.graph(), &bytes, &case.options).unwrap();
         emitted.insert(case.name, package.digest().unwrap());
     }
     let differ = |name: &&String| accepted.get(*name) != emitted.get(*name);

@@ -1,7 +1,7 @@
 //! Captured functions as Core ML packages.
 
 use super::Result;
-use rustorch_coreml::{Declined, Error, Package};
+use rustorch_coreml::{CoreMlOptions, Declined, Error, Package};
 use rustorch_tensor::Program;
 use std::io;
 use std::path::Path;
@@ -32,24 +32,59 @@ use std::path::Path;
 /// # Errors
 /// If the graph has parts without a form in Core ML (all are listed), something is at `path`, or the disk refuses; nothing is left then.
 pub fn save_mlpackage(path: impl AsRef<Path>, program: &Program) -> Result<()> {
-    let reason = if program.uses_host_state() {
-        Some(
-            "a run reads or changes numbers in Rust, as an optimizer's step does; capture a function without the step",
-        )
-    } else if program.changes_gradients() {
-        Some("a run changes gradients of tensors that require them; capture the function under `no_grad`")
-    } else {
-        None
+    save_mlpackage_with(path, program, &CoreMlOptions::default())
+}
+
+/// As [`save_mlpackage`], with options: an `f16` program, names of inputs and outputs, metadata.
+///
+/// The program's states become states of Core ML, which are `f16` and begin with zeros (macOS 15, iOS 18).
+///
+/// ```
+/// use rustorch::coreml::CoreMlOptions;
+/// use rustorch::files::save_mlpackage_with;
+/// use rustorch::{DType, Tensor, TensorSpec, capture};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("sum.mlpackage");
+/// let sum = Tensor::zeros([4], DType::F32)?;
+/// let program = capture(&[TensorSpec::new([4], DType::F32)?], |x| {
+///     sum.add_(&x[0])?;
+///     Ok(vec![sum.mul(2)?])
+/// })?;
+/// let names = |name: &str| vec![name.to_owned()];
+/// let options = CoreMlOptions { allow_f16: true, inputs: names("x"), outputs: names("twice"), ..Default::default() };
+/// save_mlpackage_with(&path, &program, &options)?;
+/// # assert!(path.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`save_mlpackage`]; if a state is not `f16` and `f16` is not allowed, or a state is not zero; if a name is none.
+pub fn save_mlpackage_with(path: impl AsRef<Path>, program: &Program, options: &CoreMlOptions) -> Result<()> {
+    let decline = |place: String, reason: &str| {
+        let declined = Declined { place, reason: reason.to_owned() };
+        Err(Error::Declined(vec![declined]).into())
     };
-    if let Some(reason) = reason {
-        let declined = Declined { place: "the program".to_owned(), reason: reason.to_owned() };
-        return Err(Error::Declined(vec![declined]).into());
+    if program.uses_host_state() {
+        let reason = "a run reads or changes numbers in Rust, as an optimizer's step does; capture a function without the step";
+        return decline("the program".to_owned(), reason);
+    }
+    if program.changes_gradients() {
+        let reason =
+            "a run changes gradients of tensors that require them; capture the function under `no_grad`";
+        return decline("the program".to_owned(), reason);
+    }
+    for (i, state) in program.states().iter().enumerate() {
+        // Floats of Core ML's states are zero in these bits; −0 is refused, which costs nobody anything.
+        if state.to_bytes()?.iter().any(|&byte| byte != 0) {
+            let reason = "is not zero, and Core ML's states begin with zeros; set it to zero before, or give it as an argument";
+            return decline(format!("state {i}"), reason);
+        }
     }
     let constants = program.constants();
     let bytes = |i: usize| match constants.get(i) {
         Some(constant) => constant.to_bytes().map_err(io::Error::other),
         None => Err(io::Error::other("the program does not have it")),
     };
-    Package::new(program.graph(), &bytes)?.write(path)?;
+    Package::with_options(program.graph(), &bytes, options)?.write(path)?;
     Ok(())
 }
