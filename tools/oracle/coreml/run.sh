@@ -19,4 +19,15 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cargo run --quiet -p rustorch-coreml --example oracle_cases -- "$folder/cases"
 "$venv/bin/python" -W ignore tools/oracle/coreml/test_oracle.py "$folder/cases"
+models=../shared/data/models
+model=stories260K-f32.gguf
+if [ -e "$models/$model" ]; then
+    for precision in f16 f32; do
+        package=$folder/$precision.mlpackage
+        cargo run --quiet -p rustorch-cli -- export coreml -m "$models/$model" -o "$package" -c 64 --precision "$precision"
+        "$venv/bin/python" -W ignore tools/oracle/coreml/greedy.py "$package" "$models/logits.jsonl" "$model" 16
+    done
+else
+    echo "left out: greedy tokens of $model, which is not in $models"
+fi
 "$venv/bin/python" -W ignore tools/oracle/coreml/evaluate.py "$folder/cases" crates/rustorch-coreml/tests/fixtures/accepted.json

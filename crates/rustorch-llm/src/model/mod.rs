@@ -129,6 +129,16 @@ impl Model {
         captured::capture(self, cache, tokens)
     }
 
+    /// Captures the decoding of one token in a cache of `f16` of its own, for `context` positions, as a program for other runtimes: its inputs
+    /// are `I64`, the token's id `[1]` and its position `[1]`, from 0 on; its result are the logits `[1, vocabulary]`. The cache's keys and values are the program's states,
+    /// zeros when it is captured. Roundings are those of [`numerics`](Self::numerics).
+    ///
+    /// # Errors
+    /// Those of [`capture`](Self::capture), or if memory for the cache runs out.
+    pub fn capture_static(&self, context: usize) -> Result<Program> {
+        captured::capture_static(self, context)
+    }
+
     /// An empty cache for `capacity` positions: in `f16` with [`Numerics::Ggml`], in `f32` with [`Numerics::F32`].
     ///
     /// # Errors

@@ -1,0 +1,54 @@
+//! `export`: a model for other runtimes.
+
+use crate::args::{CoremlArgs, ExportArgs, ExportFormat, Precision};
+use crate::failure::Failure;
+use crate::{memory, model, output};
+use rustorch::Numerics;
+use rustorch::coreml::CoreMlOptions;
+use rustorch::files::save_mlpackage_with;
+use rustorch::llm::LanguageModel;
+use std::collections::BTreeMap;
+
+pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    match &args.format {
+        ExportFormat::Coreml(args) => coreml(args),
+    }
+}
+
+fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
+    // Before a large model is read.
+    if args.output.symlink_metadata().is_ok() {
+        let message = format!("{} exists; remove it or name another folder", args.output.display());
+        return Err(Failure::Usage(message));
+    }
+    let file = model::open(&args.model)?;
+    let mut model =
+        LanguageModel::from_file(file, &mut |_, _| {}).map_err(|error| Failure::Model(error.to_string()))?;
+    // ggml's roundings have no form in Core ML.
+    model.set_numerics(Numerics::F32);
+    memory::check_context(&model, args.context)?;
+    let program = model.model().capture_static(args.context).map_err(|error| {
+        Failure::Model(format!("this model has no graph that is right for every position: {error}"))
+    })?;
+    let metadata = [
+        ("rustorch.architecture", model.model().architecture().name.to_owned()),
+        ("rustorch.context", args.context.to_string()),
+    ];
+    let options = CoreMlOptions {
+        allow_f16: args.precision == Precision::F16,
+        inputs: vec!["token".to_owned(), "position".to_owned()],
+        outputs: vec!["logits".to_owned()],
+        description: format!("{}: logits after a token", model.name().unwrap_or("a language model")),
+        metadata: metadata
+            .map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>(),
+    };
+    save_mlpackage_with(&args.output, &program, &options)
+        .map_err(|error| Failure::Other(error.to_string()))?;
+    output::line(format_args!(
+        "{}: decodes a token, {} states of f16",
+        args.output.display(),
+        program.states().len()
+    ))
+}
