@@ -12,7 +12,7 @@ use rustorch_formats::numpy::{Array, NpzWriter};
 use rustorch_tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{env, fs};
 
 fn main() {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
@@ -23,7 +23,7 @@ fn main() {
     let mut digests = BTreeMap::new();
     for case in cases::all() {
         let constants = case.program.constants();
-        let bytes = |i: usize| constants[i].to_bytes().map_err(io::Error::other);
+        let bytes = cases::bytes(&constants);
         let package = Package::with_options(case.program.graph(), &bytes, &case.options)
             .unwrap_or_else(|error| panic!("{}: {error}\n{}", case.name, case.program.graph()));
         package.write(folder.join(format!("{}.mlpackage", case.name))).unwrap();

@@ -1,6 +1,7 @@
 //! Puts a function of an ML Program together: values with names and types, constants, operations.
 
-use crate::blob::{Blob, BlobData};
+use crate::blob::{Blob, BlobData, Elements, Form};
+use crate::blocks::{BlockForm, CodeDtype, Part};
 use crate::float::{FloatDtype, to_f16};
 use crate::proto as pb;
 use rustorch_core::DType;
@@ -78,7 +79,7 @@ pub(crate) struct Builder {
     blob: Blob,
     constants: HashMap<Key, Var>,
     /// Where in `weight.bin` elements of a constant of the graph are.
-    weights: HashMap<Weight, u64>,
+    weights: HashMap<(Elements, Form), u64>,
     count: usize,
     /// The lowest specification that has all that has been built.
     specification: Specification,
@@ -115,9 +116,6 @@ impl Specification {
     }
 }
 
-/// Elements of a constant of the graph: its index, their start, number and dtype in the program.
-type Weight = (usize, usize, usize, FloatDtype);
-
 /// What stands in an operation's argument: one value, or several with the same name in order.
 pub(crate) type Inputs<'a> = &'a [(&'static str, &'a Var)];
 
@@ -152,7 +150,7 @@ impl Builder {
     /// Makes a value that of a state, and reads it again.
     pub(crate) fn write_state(&mut self, name: &str, value: &Var) -> Var {
         let argument = |name: &str| {
-            let binding = pb::Binding { name: Some(name.to_owned()) };
+            let binding = pb::Binding { name: Some(name.to_owned()), value: None };
             pb::Argument { arguments: vec![binding] }
         };
         let inputs = BTreeMap::from([
@@ -179,15 +177,26 @@ impl Builder {
     fn named(&mut self, ty: &str, inputs: Inputs<'_>, name: String, dtype: DType, dims: &[usize]) -> Var {
         let mut arguments: BTreeMap<String, pb::Argument> = BTreeMap::new();
         for (parameter, value) in inputs {
-            let binding = pb::Binding { name: Some(value.name.to_string()) };
+            let binding = pb::Binding { name: Some(value.name.to_string()), value: None };
             arguments.entry((*parameter).to_owned()).or_default().arguments.push(binding);
         }
+        self.push_op(ty, arguments, name, dtype, dims)
+    }
+
+    fn push_op(
+        &mut self,
+        ty: &str,
+        inputs: BTreeMap<String, pb::Argument>,
+        name: String,
+        dtype: DType,
+        dims: &[usize],
+    ) -> Var {
         let outputs = vec![pb::NamedValueType {
             name: name.clone(),
             ty: Some(value_type(data_type(dtype), Some(dims))),
         }];
         let attributes = BTreeMap::from([("name".to_owned(), string_value(&name))]);
-        self.operations.push(pb::Operation { ty: ty.to_owned(), inputs: arguments, outputs, attributes });
+        self.operations.push(pb::Operation { ty: ty.to_owned(), inputs, outputs, attributes });
         Var { name: name.into(), dtype, dims: dims.to_vec(), range: None, is_const: false }
     }
 
@@ -211,26 +220,46 @@ impl Builder {
         self.constant(data, Some(dims))
     }
 
-    /// A constant in `weight.bin`: elements from `start` of a constant of the graph, which has the dtype `from` there.
-    pub(crate) fn weight(
-        &mut self,
-        index: usize,
-        from: DType,
-        start: usize,
-        dtype: FloatDtype,
-        dims: &[usize],
-    ) -> Var {
-        let count = dims.iter().product();
-        let place = (index, start, count, dtype);
-        let offset = match self.weights.get(&place) {
-            Some(&offset) => offset,
-            None => {
-                let offset = self.blob.push(BlobData::Constant { index, from, start, count }, dtype);
-                self.weights.insert(place, offset);
-                offset
-            }
+    /// A constant in `weight.bin`: elements of a constant of the graph.
+    pub(crate) fn weight(&mut self, elements: Elements, dtype: FloatDtype, dims: &[usize]) -> Var {
+        let offset = self.offset(elements, Form::Floats(dtype));
+        self.const_op(dtype.dtype(), dims, blob_value(offset, data_type(dtype.dtype()), dims))
+    }
+
+    /// A constant of blocks in `weight.bin`: whole blocks of a constant of the graph, with whole groups in the last dimension.
+    pub(crate) fn blocks(&mut self, elements: Elements, form: BlockForm, dims: &[usize]) -> Var {
+        self.requires(Specification::V9);
+        let mut groups = dims.to_vec();
+        if let Some(last) = groups.last_mut() {
+            *last /= form.group;
+        }
+        let float = data_type(form.float.dtype());
+        let codes = match form.codes {
+            CodeDtype::I4 => pb::INT4,
+            CodeDtype::U4 => pb::UINT4,
+            CodeDtype::I8 => pb::INT8,
         };
-        self.const_op(dtype.dtype(), dims, blob_value(offset, dtype, dims))
+        let mut parts =
+            vec![("data", Part::Codes, codes, dims), ("scale", Part::Scales, float, groups.as_slice())];
+        if form.has_offsets {
+            parts.push(("offset", Part::Offsets, float, &groups));
+        }
+        // Core ML's own tools bind values to operations of this kind, not constants.
+        let argument = |(parameter, part, data_type, dims): (&str, Part, i32, &[usize])| {
+            let value = blob_value(self.offset(elements, Form::Blocks(form, part)), data_type, dims);
+            let binding = pb::Binding { name: None, value: Some(value) };
+            (parameter.to_owned(), pb::Argument { arguments: vec![binding] })
+        };
+        let inputs = parts.into_iter().map(argument).collect();
+        let ty = "constexpr_blockwise_shift_scale";
+        let name = self.fresh(ty);
+        self.push_op(ty, inputs, name, form.float.dtype(), dims)
+    }
+
+    /// Where in `weight.bin` elements of a constant of the graph are.
+    fn offset(&mut self, elements: Elements, form: Form) -> u64 {
+        let blob = &mut self.blob;
+        *self.weights.entry((elements, form)).or_insert_with(|| blob.push(BlobData::Constant(elements, form)))
     }
 
     /// Whether a constant of so many floats stands in `weight.bin`.
@@ -298,8 +327,8 @@ impl Builder {
         };
         let var = match (data, dims) {
             (Data::Float(float, values), Some(dims)) if Builder::is_weight(values.len()) => {
-                let offset = self.blob.push(BlobData::Bytes(float.encode(&values)), float);
-                self.const_op(dtype, dims, blob_value(offset, float, dims))
+                let offset = self.blob.push(BlobData::Bytes(float.encode(&values), float));
+                self.const_op(dtype, dims, blob_value(offset, data_type(dtype), dims))
             }
             (data, dims) => {
                 let ty = value_type(data_type(dtype), dims);
@@ -441,7 +470,7 @@ fn string_value(text: &str) -> pb::Value {
     immediate(value_type(pb::STRING, None), tensor)
 }
 
-fn blob_value(offset: u64, dtype: FloatDtype, dims: &[usize]) -> pb::Value {
+fn blob_value(offset: u64, data_type: i32, dims: &[usize]) -> pb::Value {
     let blob_file = Some(pb::BlobFileValue { file_name: BLOB_NAME.to_owned(), offset });
-    pb::Value { ty: Some(value_type(data_type(dtype.dtype()), Some(dims))), immediate: None, blob_file }
+    pb::Value { ty: Some(value_type(data_type, Some(dims))), immediate: None, blob_file }
 }

@@ -5,6 +5,7 @@
 //! `rustorch::files::save_mlpackage` writes a captured function; [`Package`] is what it does, for a graph and the bytes of its constants.
 
 mod blob;
+mod blocks;
 mod builder;
 mod emit;
 mod error;
@@ -16,5 +17,5 @@ mod proto;
 
 pub use blob::Constants;
 pub use error::{Declined, Error, Result};
-pub use options::CoreMlOptions;
+pub use options::{CoreMlOptions, QuantWeights};
 pub use package::Package;

@@ -4,6 +4,18 @@ use crate::proto::Metadata;
 use rustorch_core::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What becomes of constants of block types (`Q4_K`, ..).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QuantWeights {
+    /// They stay in blocks where Core ML has a form of them: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K, with whole groups of 16 or 32 in
+    /// the last dimension. Scales and offsets have the program's dtype. Such a program needs specification 9: macOS 15, iOS 18. Others
+    /// are dequantized to the program's dtype.
+    #[default]
+    Blocks,
+    /// They are dequantized to `f16`.
+    F16,
+}
+
 /// How a graph becomes a program.
 ///
 /// ```
@@ -16,6 +28,8 @@ pub struct CoreMlOptions {
     /// the angles of rotary embeddings are computed in `f32` either way, and `f32` inputs and outputs stay `f32` at the border. Constants that are
     /// finite and larger than the largest `f16` become that.
     pub allow_f16: bool,
+    /// What becomes of constants of block types.
+    pub quant_weights: QuantWeights,
     /// Names of the inputs, in order: `input_0`, .. where there are none.
     pub inputs: Vec<String>,
     /// Names of the outputs, in order: `output_0`, .. where there are none.

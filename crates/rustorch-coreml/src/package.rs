@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// graph.nodes.push(Node::new(Op::from(UnaryOp::Exp), [graph.whole(x)], [y]));
 /// graph.outputs.push(graph.whole(y));
 ///
-/// // Of a graph with constants: the bytes of each, by its index.
-/// let constants = |_| unreachable!("the graph has no constants");
+/// // Of a graph with constants: the bytes of elements of each.
+/// let constants = |_, _| unreachable!("the graph has no constants");
 /// let package = Package::new(&graph, &constants)?;
 /// assert_eq!(package.specification_version(), 6);
 /// package.write(&path)?;
@@ -72,7 +72,7 @@ impl<'a> Package<'a> {
     }
 
     /// The lowest version of Core ML's model format that has all of it: 6, which systems from macOS 12 and iOS 15 on read; 7 with `f16` inputs or
-    /// outputs, from macOS 13 and iOS 16 on; 9 with states, from macOS 15 and iOS 18 on.
+    /// outputs, from macOS 13 and iOS 16 on; 9 with states or weights in blocks, from macOS 15 and iOS 18 on.
     pub fn specification_version(&self) -> i32 {
         self.specification.number()
     }

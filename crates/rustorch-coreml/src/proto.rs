@@ -124,6 +124,8 @@ pub(crate) struct Argument {
 pub(crate) struct Binding {
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<Value>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -167,8 +169,14 @@ pub(crate) const STRING: i32 = 2;
 pub(crate) const FLOAT16: i32 = 10;
 /// `DataType.FLOAT32`.
 pub(crate) const FLOAT32: i32 = 11;
+/// `DataType.INT8`.
+pub(crate) const INT8: i32 = 21;
 /// `DataType.INT32`.
 pub(crate) const INT32: i32 = 23;
+/// `DataType.INT4`.
+pub(crate) const INT4: i32 = 25;
+/// `DataType.UINT4`.
+pub(crate) const UINT4: i32 = 35;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Dimension {

@@ -71,6 +71,17 @@ pub(crate) struct CoremlArgs {
     /// What the program computes in, and its weights' dtype; the Neural Engine knows f16 alone
     #[arg(long, value_enum, default_value_t)]
     pub(crate) precision: Precision,
+    /// What becomes of weights of block types (Q4_K, ..): blocks, where Core ML has a form of them, or f16
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) weights: Weights,
+}
+
+/// What becomes of weights of block types.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Weights {
+    #[default]
+    Blocks,
+    F16,
 }
 
 /// What a program computes in.

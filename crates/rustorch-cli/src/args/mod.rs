@@ -13,7 +13,7 @@ mod values;
 pub(crate) use commands::{
     ArchitecturesArgs, BenchArgs, BenchCommand, BenchDevicesArgs, CompletionsArgs, CoremlArgs, DevicesArgs,
     ExplainArgs, ExportArgs, ExportFormat, GraphArgs, InspectArgs, PlanArgs, Precision, PullArgs,
-    TokenizeArgs,
+    TokenizeArgs, Weights,
 };
 pub(crate) use embedding::{EmbedArgs, RerankArgs, VectorFormat};
 pub(crate) use evaluate::{ImatrixArgs, PerplexityArgs, TextArgs};

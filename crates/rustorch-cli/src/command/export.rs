@@ -1,10 +1,10 @@
 //! `export`: a model for other runtimes.
 
-use crate::args::{CoremlArgs, ExportArgs, ExportFormat, Precision};
+use crate::args::{CoremlArgs, ExportArgs, ExportFormat, Precision, Weights};
 use crate::failure::Failure;
 use crate::{memory, model, output};
 use rustorch::Numerics;
-use rustorch::coreml::CoreMlOptions;
+use rustorch::coreml::{CoreMlOptions, QuantWeights};
 use rustorch::files::save_mlpackage_with;
 use rustorch::llm::LanguageModel;
 use std::collections::BTreeMap;
@@ -36,6 +36,10 @@ fn coreml(args: &CoremlArgs) -> Result<(), Failure> {
     ];
     let options = CoreMlOptions {
         allow_f16: args.precision == Precision::F16,
+        quant_weights: match args.weights {
+            Weights::Blocks => QuantWeights::Blocks,
+            Weights::F16 => QuantWeights::F16,
+        },
         inputs: vec!["token".to_owned(), "position".to_owned()],
         outputs: vec!["logits".to_owned()],
         description: format!("{}: logits after a token", model.name().unwrap_or("a language model")),

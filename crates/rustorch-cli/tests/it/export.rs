@@ -2,6 +2,7 @@
 
 use crate::common::{MODEL, fail, succeed};
 use std::fs;
+use std::path::Path;
 
 #[test]
 fn a_package_has_the_weights_in_the_precision_asked_for() {
@@ -13,12 +14,31 @@ fn a_package_has_the_weights_in_the_precision_asked_for() {
         let text =
             succeed(&["export", "coreml", "-m", MODEL, "-o", shown, "-c", "64", "--precision", precision]);
         assert!(text.contains("10 states of f16"), "{text}");
+        sizes.push(weights(&path));
         let data = path.join("Data/com.apple.CoreML");
-        sizes.push(fs::metadata(data.join("weights/weight.bin")).unwrap().len());
         // `specification_version: 9`, the first field of the model.
         assert_eq!(fs::read(data.join("model.mlmodel")).unwrap()[..2], [0x08, 9]);
     }
     assert!(sizes[1] > sizes[0] * 19 / 10 && sizes[1] < sizes[0] * 2, "{sizes:?}");
+}
+
+/// The bytes of a package's weights.
+fn weights(package: &Path) -> u64 {
+    fs::metadata(package.join("Data/com.apple.CoreML/weights/weight.bin")).unwrap().len()
+}
+
+#[test]
+fn weights_stay_in_blocks_unless_told_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let shown = |name: &str| path(name).to_str().unwrap().to_owned();
+    let model = shown("q8_0.gguf");
+    succeed(&["quantize", MODEL, &model, "Q8_0", "--allow-requantize"]);
+    succeed(&["export", "coreml", "-m", &model, "-o", &shown("blocks"), "-c", "64"]);
+    succeed(&["export", "coreml", "-m", &model, "-o", &shown("f16"), "-c", "64", "--weights", "f16"]);
+    let (file, blocks, f16) =
+        (fs::metadata(&model).unwrap().len(), weights(&path("blocks")), weights(&path("f16")));
+    assert!(blocks < file && f16 > 18 * blocks / 10, "{file} {blocks} {f16}");
 }
 
 #[test]

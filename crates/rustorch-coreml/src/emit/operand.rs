@@ -3,9 +3,11 @@
 use super::{
     Emit, Emitter, MAX_MADE, Reason, at_least_one, constant_index, expressible, expressible_constant,
 };
-use crate::blob;
+use crate::QuantWeights;
+use crate::blob::{self, Elements};
+use crate::blocks::BlockForm;
 use crate::builder::{Builder, Data, Var};
-use crate::float::{self, words};
+use crate::float::{self, FloatDtype, words};
 use crate::layout::{self, Step};
 use rustorch_core::{DType, GraphOperand, Layout, Node, ValueId};
 
@@ -112,25 +114,25 @@ impl Emitter<'_> {
                 )
                 .into());
             }
-            return Ok(self.b.weight(index, value.dtype, start, float, &dims));
+            let elements = Elements { index, from: value.dtype, start, count };
+            return Ok(self.weight(elements, float, &dims));
         }
         if value.dtype.is_quant() {
             return Err(
                 format!("constant {index}: a view that begins or ends within a block has no form").into()
             );
         }
-        let bytes = blob::constant(self.constants, index, value.bytes() as u64).map_err(Reason::Failed)?;
-        let each = bytes.len() / value.shape.numel();
         // The layout stays within the constant, as `verify` says.
-        let bytes = &bytes[start * each..(start + count) * each];
+        let bytes = blob::constant(self.constants, index, value.dtype, start..start + count)
+            .map_err(Reason::Failed)?;
         if let Some(float) = float {
-            let values = float::decode(value.dtype, bytes)?;
+            let values = float::decode(value.dtype, &bytes)?;
             return Ok(self.b.tensor(Data::Float(float, values), &dims));
         }
         let (data, range) = match value.dtype {
             DType::Bool => (Data::Bool(bytes.iter().map(|&byte| byte != 0).collect()), None),
             DType::I64 => {
-                let wide = words(bytes, i64::from_ne_bytes);
+                let wide = words(&bytes, i64::from_ne_bytes);
                 let range = wide.iter().min().copied().zip(wide.iter().max().copied());
                 let narrow = wide.into_iter().map(i32::try_from).collect::<Result<Vec<i32>, _>>();
                 (
@@ -138,11 +140,25 @@ impl Emitter<'_> {
                     range,
                 )
             }
-            _ => (Data::I32(words(bytes, i32::from_ne_bytes)), None),
+            _ => (Data::I32(words(&bytes, i32::from_ne_bytes)), None),
         };
         let mut var = self.b.tensor(data, &dims);
         var.dtype = value.dtype;
         Ok(var.with_range(range))
+    }
+
+    /// A constant in `weight.bin`, in blocks if they have a form.
+    fn weight(&mut self, elements: Elements, float: FloatDtype, dims: &[usize]) -> Var {
+        let DType::Quant(quant) = elements.from else { return self.b.weight(elements, float, dims) };
+        if self.options.quant_weights == QuantWeights::F16 {
+            let var = self.b.weight(elements, FloatDtype::F16, dims);
+            return self.float_as(&var, float.dtype());
+        }
+        let has_groups = |form: &BlockForm| dims.last().is_some_and(|last| last.is_multiple_of(form.group));
+        match BlockForm::of(quant, float).filter(has_groups) {
+            Some(form) => self.b.blocks(elements, form, dims),
+            None => self.b.weight(elements, float, dims),
+        }
     }
 
     fn step(&mut self, x: Var, step: Step) -> Var {

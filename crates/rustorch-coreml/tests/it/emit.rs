@@ -1,11 +1,13 @@
 //! What packages are made of, and what is refused.
 
+use crate::cases;
 use rustorch_core::{DType, Device, Graph, Node, Op, Shape, Source, UnaryOp, Value};
 use rustorch_coreml::{CoreMlOptions, Error, Package};
 use rustorch_tensor::{Program, Result, Tensor, TensorSpec, capture};
 use std::cell::Cell;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 fn program(dims: &[usize], dtype: DType, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Program {
@@ -14,13 +16,13 @@ fn program(dims: &[usize], dtype: DType, f: impl FnOnce(&Tensor) -> Result<Tenso
 
 fn write(program: &Program, path: &Path) -> rustorch_coreml::Result<()> {
     let constants = program.constants();
-    let bytes = |i: usize| constants[i].to_bytes().map_err(io::Error::other);
+    let bytes = cases::bytes(&constants);
     Package::new(program.graph(), &bytes)?.write(path)
 }
 
 fn declined(program: &Program) -> Vec<String> {
     let constants = program.constants();
-    let bytes = |i: usize| constants[i].to_bytes().map_err(io::Error::other);
+    let bytes = cases::bytes(&constants);
     match Package::new(program.graph(), &bytes) {
         Err(Error::Declined(declined)) => declined.iter().map(ToString::to_string).collect(),
         other => panic!("{other:?}"),
@@ -28,7 +30,7 @@ fn declined(program: &Program) -> Vec<String> {
 }
 
 fn linear() -> Program {
-    let weight = crate::cases::values(&[4, 3], 1);
+    let weight = cases::values(&[4, 3], 1);
     program(&[2, 4], DType::F32, |x| x.matmul(&weight)?.add(&Tensor::new([1.0f32, 2.0, 3.0])?))
 }
 
@@ -51,7 +53,7 @@ fn files_are_where_core_ml_looks_for_them() {
     assert_eq!(blob[..8], [1, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(blob[64..72], [0xEF, 0xBE, 0xAD, 0xDE, 2, 0, 0, 0]);
     assert_eq!(blob[72..88], [48, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(blob[128..], crate::cases::values(&[4, 3], 1).to_bytes().unwrap());
+    assert_eq!(blob[128..], cases::values(&[4, 3], 1).to_bytes().unwrap());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -86,20 +88,19 @@ fn nothing_is_overwritten_and_nothing_is_left() {
     let constants = program.constants();
     let asked = Cell::new(0);
     let other = dir.path().join("other.mlpackage");
-    let fails = |_: usize| Err(io::Error::other("the disk is on fire"));
-    let short = |i: usize| {
+    let whole = cases::bytes(&constants);
+    let fails = || Err(io::Error::other("the disk is on fire"));
+    let short = |i: usize, range: Range<usize>| {
         asked.set(asked.get() + 1);
-        constants[i].to_bytes().map(|bytes| bytes[..bytes.len() - 4].to_vec()).map_err(io::Error::other)
+        whole(i, range).map(|bytes| bytes[..bytes.len() - 4].to_vec())
     };
     let weight = |i: usize| constants[i].numel() == 12;
-    let bytes =
-        |i: usize| if weight(i) { fails(i) } else { constants[i].to_bytes().map_err(io::Error::other) };
+    let bytes = |i: usize, range| if weight(i) { fails() } else { whole(i, range) };
     let error = Package::new(program.graph(), &bytes).unwrap().write(&other).unwrap_err();
     assert!(error.to_string().contains("the disk is on fire"), "{error}");
-    let bytes =
-        |i: usize| if weight(i) { short(i) } else { constants[i].to_bytes().map_err(io::Error::other) };
+    let bytes = |i: usize, range| if weight(i) { short(i, range) } else { whole(i, range) };
     let error = Package::new(program.graph(), &bytes).unwrap().write(&other).unwrap_err();
-    assert!(error.to_string().contains("has 44 bytes"), "{error}");
+    assert!(error.to_string().contains("elements 0 to 12 have 44 bytes"), "{error}");
     assert_eq!(asked.get(), 1);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
@@ -164,7 +165,7 @@ fn shapes_and_dtypes_that_core_ml_lacks_decline() {
 fn parameters_that_do_not_fit_32_bits_decline() {
     // Valid, since there is one window: its second one would be far away.
     let far = 1usize << 33;
-    let weight = crate::cases::values(&[1, 1, 2], 1);
+    let weight = cases::values(&[1, 1, 2], 1);
     let conv = program(&[1, 1, 3], DType::F32, |x| {
         let options = rustorch_tensor::ConvOptions::new().stride(far);
         x.conv1d(&weight, None, &options)
@@ -182,7 +183,7 @@ fn a_graph_that_is_not_valid_is_refused() {
     graph.nodes.push(Node::new(Op::from(UnaryOp::Exp), [graph.whole(x)], [y]));
     graph.outputs.push(graph.whole(y));
     // The input is not listed.
-    let constants = |_| Err(io::Error::other("there are none"));
+    let constants = |_, _| Err(io::Error::other("there are none"));
     assert!(matches!(Package::new(&graph, &constants), Err(Error::Graph(_))));
     graph.inputs.push(x);
     graph.outputs.clear();
@@ -192,7 +193,7 @@ fn a_graph_that_is_not_valid_is_refused() {
 /// The package of a program, with options.
 fn package<'a>(
     program: &Program,
-    bytes: &'a dyn Fn(usize) -> io::Result<Vec<u8>>,
+    bytes: &'a dyn Fn(usize, Range<usize>) -> io::Result<Vec<u8>>,
     options: &CoreMlOptions,
 ) -> rustorch_coreml::Result<Package<'a>> {
     Package::with_options(program.graph(), bytes, options)
@@ -200,7 +201,7 @@ fn package<'a>(
 
 #[test]
 fn versions_are_the_lowest() {
-    let none = |_: usize| Err(io::Error::other("there are none"));
+    let none = |_: usize, _: Range<usize>| Err(io::Error::other("there are none"));
     let (f32, f16) = (CoreMlOptions::default(), CoreMlOptions { allow_f16: true, ..Default::default() });
     let version =
         |program: &Program, options| package(program, &none, options).unwrap().specification_version();
@@ -223,7 +224,7 @@ fn weights_are_rounded_and_stay_finite() {
         Tensor::new([1.0f32 / 3.0, f32::MIN, 1e30, f32::NEG_INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]).unwrap();
     let program = program(&[10], DType::F32, |x| x.add(&weight));
     let constants = program.constants();
-    let bytes = |i: usize| constants[i].to_bytes().map_err(io::Error::other);
+    let bytes = cases::bytes(&constants);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("add.mlpackage");
     let options = CoreMlOptions { allow_f16: true, ..Default::default() };
@@ -238,7 +239,7 @@ fn weights_are_rounded_and_stay_finite() {
 
 #[test]
 fn names_are_checked() {
-    let none = |_: usize| Err(io::Error::other("there are none"));
+    let none = |_: usize, _: Range<usize>| Err(io::Error::other("there are none"));
     let program = program(&[2], DType::F32, |x| x.exp());
     for (inputs, outputs, reason) in [
         (vec!["2x"], vec![], "is no name"),

@@ -4,6 +4,7 @@ use super::Result;
 use rustorch_coreml::{CoreMlOptions, Declined, Error, Package};
 use rustorch_tensor::Program;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// Writes a captured function as a Core ML package: a folder `.mlpackage` with an `f32` ML Program that Xcode and Core ML read, from macOS 12
@@ -81,8 +82,12 @@ pub fn save_mlpackage_with(path: impl AsRef<Path>, program: &Program, options: &
         }
     }
     let constants = program.constants();
-    let bytes = |i: usize| match constants.get(i) {
-        Some(constant) => constant.to_bytes().map_err(io::Error::other),
+    let bytes = |i: usize, range: Range<usize>| match constants.get(i) {
+        Some(constant) => {
+            let part =
+                constant.flatten(0, -1).and_then(|all| all.narrow(0, range.start, range.len())?.to_bytes());
+            part.map_err(io::Error::other)
+        }
         None => Err(io::Error::other("the program does not have it")),
     };
     Package::with_options(program.graph(), &bytes, options)?.write(path)?;

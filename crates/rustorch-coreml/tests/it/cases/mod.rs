@@ -1,6 +1,7 @@
 //! What is emitted and evaluated: single operations, views, and networks, each with arguments and the CPU's results. The tests and the
 //! oracle's example share it.
 
+mod blocks;
 mod networks;
 mod ops;
 mod states;
@@ -8,6 +9,8 @@ mod views;
 
 use rustorch_coreml::CoreMlOptions;
 use rustorch_tensor::{DType, Program, Result, Tensor, TensorSpec, capture};
+use std::io;
+use std::ops::Range;
 
 /// A captured function and arguments for it.
 pub struct Case {
@@ -37,6 +40,15 @@ impl Case {
     }
 }
 
+/// The bytes of constants, as packages ask for them.
+pub fn bytes(constants: &[Tensor]) -> impl Fn(usize, Range<usize>) -> io::Result<Vec<u8>> {
+    move |i, range| {
+        let part =
+            constants[i].flatten(0, -1).and_then(|all| all.narrow(0, range.start, range.len())?.to_bytes());
+        part.map_err(io::Error::other)
+    }
+}
+
 /// All cases.
 pub fn all() -> Vec<Case> {
     let plain = || {
@@ -47,6 +59,7 @@ pub fn all() -> Vec<Case> {
     };
     let mut cases = plain();
     cases.extend(states::cases());
+    cases.extend(blocks::cases());
     cases.extend(plain().into_iter().filter(|case| !EXACT.contains(&&*case.name)).map(Case::in_f16));
     cases
 }

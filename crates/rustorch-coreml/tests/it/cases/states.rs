@@ -1,9 +1,9 @@
-//! Functions with states, run several times, and tensors of 16 bits and blocks.
+//! Functions with states, run several times, and tensors of 16 bits.
 
-use super::{Case, indices, values};
-use rustorch_core::{Attention, CachedAttention, DType, Op, QuantType};
+use super::{Case, values};
+use rustorch_core::{Attention, CachedAttention, DType, Op};
+use rustorch_tensor::Tensor;
 use rustorch_tensor::autograd::apply;
-use rustorch_tensor::{Result, Tensor};
 
 fn zeros(dims: &[usize], dtype: DType) -> Tensor {
     Tensor::zeros(dims, dtype).unwrap()
@@ -26,10 +26,6 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(Case::new("bf16_weight", &[values(&[3, 4], 1)], |x| {
         Ok(vec![x[0].matmul(&values(&[5, 4], 2).to_dtype(DType::BF16)?.to_dtype(DType::F32)?.t()?)?])
     }));
-    for quant in [QuantType::Q8_0, QuantType::Q4_0, QuantType::Q6_K] {
-        cases.push(blocks(quant));
-        cases.push(blocks(quant).in_f16());
-    }
     cases
 }
 
@@ -81,16 +77,4 @@ fn attention(name: &str, window: Option<usize>, positions: &[i64]) -> Case {
         values_.slice_update_(1, &x[2].to_dtype(DType::F16)?, &start)?;
         Ok(apply(&Op::CachedAttention(op), &[&x[0], &keys, &values_, &start])?.into_vec())
     })
-}
-
-/// A table and a matmul whose weight is made of blocks.
-fn blocks(quant: QuantType) -> Case {
-    let weight = values(&[5, 256], 1).to_dtype(DType::Quant(quant)).unwrap();
-    let matmul = rustorch_core::MatMul { numerics: rustorch_core::Numerics::F32, ..Default::default() };
-    let f = |x: &[Tensor]| -> Result<Vec<Tensor>> {
-        let rows = weight.embedding(&x[0])?;
-        let y = apply(&Op::MatMul(matmul), &[&rows, &weight.t()?])?;
-        Ok(vec![rows, y[0].clone()])
-    };
-    Case::new(&format!("blocks_{}", quant.name().to_lowercase()), &[indices(&[3], 5, 2)], f)
 }
